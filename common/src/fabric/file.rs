@@ -1,0 +1,410 @@
+//! The four TOML forms of a fabric.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{Fabric, FabricBuilder, Role, WiringError};
+use crate::ids::NodeId;
+use crate::input::{Document, InputError, Table};
+use crate::units::Rate;
+
+/// More nodes than this is a slip of the keyboard, not a cluster.
+const MOST_NODES: u64 = 1 << 20;
+
+impl Fabric {
+    /// Reads a fabric file; `file` is the name that errors call it by.
+    pub fn parse(file: &str, text: &str) -> Result<Self, InputError> {
+        Self::from_table(Document::new(file, text).table()?)
+    }
+
+    /// Reads a fabric that stands as a table inside another file.
+    pub(crate) fn from_table(mut table: Table<'_>) -> Result<Self, InputError> {
+        let reader = Reader(table.document());
+        let kind: Spanned<String> = table.require("kind")?;
+        match kind.get_ref().as_str() {
+            "ideal" => table.finish().and_then(|file| reader.ideal(&file)),
+            "leaf-spine" => table.finish().and_then(|file| reader.leaf_spine(&file)),
+            "direct" => table.finish().and_then(|file| reader.direct(file)),
+            "graph" => table.finish().and_then(|file| reader.graph(&file)),
+            other => {
+                let problem = format!(
+                    "{other:?} is no kind of fabric; use \"ideal\", \"leaf-spine\", \"direct\" or \
+                     \"graph\""
+                );
+                Err(reader.0.error(kind.span(), problem))
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ideal {
+    hosts: Spanned<i64>,
+    nic_gbps: Spanned<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeafSpine {
+    leaves: Spanned<i64>,
+    spines: Spanned<i64>,
+    hosts_per_leaf: Spanned<i64>,
+    host_gbps: Spanned<f64>,
+    uplink_gbps: Spanned<f64>,
+    latency_us: Option<Spanned<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Direct {
+    hosts: Spanned<i64>,
+    link_gbps: Spanned<f64>,
+    strides: Option<Spanned<Vec<Spanned<i64>>>>,
+    links: Option<Vec<Spanned<[i64; 2]>>>,
+    latency_us: Option<Spanned<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Graph {
+    node: Vec<GraphNode>,
+    link: Vec<GraphLink>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GraphNode {
+    name: Spanned<String>,
+    role: Role,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GraphLink {
+    a: Spanned<String>,
+    b: Spanned<String>,
+    gbps: Spanned<f64>,
+    latency_us: Option<Spanned<f64>>,
+    count: Option<Spanned<i64>>,
+}
+
+struct Reader<'t>(Document<'t>);
+
+impl Reader<'_> {
+    fn ideal(&self, file: &Ideal) -> Result<Fabric, InputError> {
+        let rate = self.rate(&file.nic_gbps)?;
+        let hosts = self.count(&file.hosts)?;
+        let mut builder = FabricBuilder::new();
+        let switch = self.fit(&file.hosts, builder.add_node("switch", Role::Switch))?;
+        for host in self.numbered(&mut builder, "h", Role::Host, hosts, &file.hosts)? {
+            self.fit(
+                &file.hosts,
+                builder.connect([host, switch], 1, rate, Duration::ZERO),
+            )?;
+        }
+        Ok(builder.build())
+    }
+
+    fn leaf_spine(&self, file: &LeafSpine) -> Result<Fabric, InputError> {
+        let [leaves, spines] = [self.count(&file.leaves)?, self.count(&file.spines)?];
+        let per_leaf = self.count(&file.hosts_per_leaf)?;
+        let [host_rate, uplink_rate] = [self.rate(&file.host_gbps)?, self.rate(&file.uplink_gbps)?];
+        let latency = self.latency(file.latency_us.as_ref())?;
+
+        let (mut builder, at) = (FabricBuilder::new(), &file.hosts_per_leaf);
+        let hosts = self.numbered(&mut builder, "h", Role::Host, leaves * per_leaf, at)?;
+        let leaves = self.numbered(&mut builder, "leaf", Role::Switch, leaves, &file.leaves)?;
+        let spines = self.numbered(&mut builder, "spine", Role::Switch, spines, &file.spines)?;
+        for (hosts, &leaf) in hosts.chunks(per_leaf as usize).zip(&leaves) {
+            for &host in hosts {
+                self.fit(at, builder.connect([host, leaf], 1, host_rate, latency))?;
+            }
+        }
+        for &leaf in &leaves {
+            for &spine in &spines {
+                self.fit(
+                    &file.spines,
+                    builder.connect([leaf, spine], 1, uplink_rate, latency),
+                )?;
+            }
+        }
+        Ok(builder.build())
+    }
+
+    fn direct(&self, file: Direct) -> Result<Fabric, InputError> {
+        let rate = self.rate(&file.link_gbps)?;
+        let latency = self.latency(file.latency_us.as_ref())?;
+        let hosts = self.count(&file.hosts)?;
+        let pairs = match (file.strides, file.links) {
+            (Some(strides), None) => self.circulant(hosts, &strides)?,
+            (None, Some(links)) => links,
+            _ => {
+                let problem = "a direct fabric has either `strides` or `links`";
+                return Err(self.0.error(file.hosts.span(), problem));
+            }
+        };
+        let mut builder = FabricBuilder::new();
+        let ids = self.numbered(&mut builder, "h", Role::Relay, hosts, &file.hosts)?;
+        for pair in &pairs {
+            let ends = self.host_pair(&ids, pair)?;
+            self.fit(pair, builder.connect(ends, 1, rate, latency))?;
+        }
+        Ok(builder.build())
+    }
+
+    /// The links i - i+stride (modulo `hosts`) of every stride, each once.
+    fn circulant(
+        &self,
+        hosts: u64,
+        strides: &Spanned<Vec<Spanned<i64>>>,
+    ) -> Result<Vec<Spanned<[i64; 2]>>, InputError> {
+        let (hosts, mut seen, mut pairs) = (hosts as i64, BTreeSet::new(), Vec::new());
+        if strides.get_ref().is_empty() {
+            return Err(self.0.error(strides.span(), "name at least one stride"));
+        }
+        for stride in strides.get_ref() {
+            let step = *stride.get_ref();
+            if !(1..hosts).contains(&step) {
+                let problem = format!("stride {step} is not between 1 and {}", hosts - 1);
+                return Err(self.0.error(stride.span(), problem));
+            }
+            if !seen.insert(step.min(hosts - step)) {
+                let problem = format!("stride {step} repeats the links of stride {}", hosts - step);
+                return Err(self.0.error(stride.span(), problem));
+            }
+            // Half-way round, i and i+step name the same link twice.
+            let starts = if step * 2 == hosts { step } else { hosts };
+            pairs.extend((0..starts).map(|i| Spanned::new(stride.span(), [i, (i + step) % hosts])));
+        }
+        Ok(pairs)
+    }
+
+    fn host_pair(
+        &self,
+        ids: &[NodeId],
+        pair: &Spanned<[i64; 2]>,
+    ) -> Result<[NodeId; 2], InputError> {
+        let host = |index: i64| {
+            let id = usize::try_from(index)
+                .ok()
+                .and_then(|index| ids.get(index))
+                .copied();
+            id.ok_or_else(|| {
+                self.0
+                    .error(pair.span(), format!("there is no host h{index}"))
+            })
+        };
+        let [a, b] = *pair.get_ref();
+        Ok([host(a)?, host(b)?])
+    }
+
+    fn graph(&self, file: &Graph) -> Result<Fabric, InputError> {
+        let mut builder = FabricBuilder::new();
+        for node in &file.node {
+            self.fit(&node.name, builder.add_node(node.name.get_ref(), node.role))?;
+        }
+        for link in &file.link {
+            let find = |name: &Spanned<String>| {
+                let problem = || format!("there is no node named {:?}", name.get_ref());
+                builder
+                    .find(name.get_ref())
+                    .ok_or_else(|| self.0.error(name.span(), problem()))
+            };
+            let ends = [find(&link.a)?, find(&link.b)?];
+            let latency = self.latency(link.latency_us.as_ref())?;
+            let count = link
+                .count
+                .as_ref()
+                .map_or(Ok(1), |count| self.count(count))?;
+            let rate = self.rate(&link.gbps)?;
+            self.fit(&link.a, builder.connect(ends, count as u32, rate, latency))?;
+        }
+        Ok(builder.build())
+    }
+
+    /// Adds `prefix`0, `prefix`1, ...; `at` is the value that asked for so many.
+    fn numbered<V>(
+        &self,
+        builder: &mut FabricBuilder,
+        prefix: &str,
+        role: Role,
+        count: u64,
+        at: &Spanned<V>,
+    ) -> Result<Vec<NodeId>, InputError> {
+        if count > MOST_NODES {
+            return Err(self.0.error(
+                at.span(),
+                format!("{count} nodes are more than {MOST_NODES}"),
+            ));
+        }
+        let add = |index| self.fit(at, builder.add_node(&format!("{prefix}{index}"), role));
+        (0..count).map(add).collect()
+    }
+
+    fn count(&self, value: &Spanned<i64>) -> Result<u64, InputError> {
+        let problem = || format!("{} is not between 1 and {MOST_NODES}", value.get_ref());
+        let count = u64::try_from(*value.get_ref()).ok();
+        let sane = count.filter(|count| (1..=MOST_NODES).contains(count));
+        sane.ok_or_else(|| self.0.error(value.span(), problem()))
+    }
+
+    fn rate(&self, gbps: &Spanned<f64>) -> Result<Rate, InputError> {
+        let problem = || format!("{} Gb/s is not a rate a link can have", gbps.get_ref());
+        Rate::from_gbps(*gbps.get_ref()).ok_or_else(|| self.0.error(gbps.span(), problem()))
+    }
+
+    fn latency(&self, micros: Option<&Spanned<f64>>) -> Result<Duration, InputError> {
+        let Some(micros) = micros else {
+            return Ok(Duration::ZERO);
+        };
+        let sane = (0.0..=1e7).contains(micros.get_ref());
+        let problem = || format!("{} us is not a latency a link can have", micros.get_ref());
+        let latency = sane.then(|| Duration::from_secs_f64(micros.get_ref() / 1e6));
+        latency.ok_or_else(|| self.0.error(micros.span(), problem()))
+    }
+
+    /// Puts the place into a wiring error.
+    fn fit<T, V>(&self, at: &Spanned<V>, result: Result<T, WiringError>) -> Result<T, InputError> {
+        result.map_err(|error| self.0.error(at.span(), error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::LinkId;
+
+    fn fabric(text: &str) -> Fabric {
+        Fabric::parse("fabric.toml", text).unwrap()
+    }
+
+    fn error(text: &str) -> String {
+        Fabric::parse("fabric.toml", text).unwrap_err().to_string()
+    }
+
+    fn size(fabric: &Fabric) -> (usize, usize) {
+        (fabric.nodes().len(), fabric.links().len())
+    }
+
+    const LEAF_SPINE: &str = r#"
+        kind = "leaf-spine"
+        leaves = 2
+        spines = 3
+        hosts_per_leaf = 4
+        host_gbps = 0.4
+        uplink_gbps = 0.2
+        latency_us = 2.5
+    "#;
+
+    #[test]
+    fn every_form_gives_its_graph() {
+        assert_eq!(
+            size(&fabric("kind = \"ideal\"\nhosts = 5\nnic_gbps = 100")),
+            (6, 5)
+        );
+        assert_eq!(size(&fabric(LEAF_SPINE)), (8 + 2 + 3, 8 + 6));
+        let rings = "kind = \"direct\"\nhosts = 12\nlink_gbps = 25\nstrides = [1, 5]";
+        assert_eq!(size(&fabric(rings)), (12, 24));
+        let half = "kind = \"direct\"\nhosts = 4\nlink_gbps = 25\nstrides = [2]";
+        assert_eq!(size(&fabric(half)), (4, 2));
+        let graph = r#"
+            kind = "graph"
+            node = [{ name = "a", role = "relay" }, { name = "b", role = "switch" }]
+            link = [{ a = "a", b = "b", gbps = 1, count = 2 }]
+        "#;
+        let graph = fabric(graph);
+        assert_eq!(graph.link_name(LinkId::from_index(1)), "a-b.1");
+        assert_eq!(graph.link(LinkId::from_index(1)).b.index, 1);
+    }
+
+    #[test]
+    fn hosts_are_named_leaf_by_leaf() {
+        let fabric = fabric(LEAF_SPINE);
+        let leaf_of = |name| {
+            let host = fabric.find(name).unwrap();
+            fabric.name(fabric.link(fabric.links_of(host)[0]).far(host).node)
+        };
+        assert_eq!(
+            ["h0", "h3", "h4", "h7"].map(leaf_of),
+            ["leaf0", "leaf0", "leaf1", "leaf1"]
+        );
+        let uplink = fabric.links().last().unwrap().1;
+        assert_eq!(uplink.rate, Rate::from_bits_per_s(200_000_000));
+        assert_eq!(uplink.latency, Duration::from_nanos(2500));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        let replaced = |from, to| error(&LEAF_SPINE.replace(from, to));
+        let said = replaced("spines = 3", "spines = 0");
+        assert_eq!(
+            said,
+            "fabric.toml:4: spines: 0 is not between 1 and 1048576"
+        );
+        let said = replaced("0.2", "-0.2");
+        assert_eq!(
+            said,
+            "fabric.toml:7: uplink_gbps: -0.2 Gb/s is not a rate a link can have"
+        );
+        let said = replaced("leaves", "leafs");
+        assert!(
+            said.starts_with("fabric.toml:3: leafs: unknown field"),
+            "{said}"
+        );
+        let said = replaced("leaf-spine", "torus");
+        assert!(
+            said.starts_with("fabric.toml:2: kind: \"torus\" is no kind"),
+            "{said}"
+        );
+        let said = replaced("hosts_per_leaf = 4", "hosts_per_leaf = 1000000");
+        assert!(
+            said.contains(":5: hosts_per_leaf: 2000000 nodes are more"),
+            "{said}"
+        );
+        let said = replaced("2.5", "-1.0");
+        assert!(
+            said.contains(":8: latency_us: -1 us is not a latency"),
+            "{said}"
+        );
+        assert!(error("hosts = 3").starts_with("fabric.toml:1: kind: missing field"));
+    }
+
+    #[test]
+    fn links_that_do_not_fit_are_refused() {
+        let direct = |rest: &str| {
+            error(&format!(
+                "kind = \"direct\"\nhosts = 12\nlink_gbps = 25\n{rest}"
+            ))
+        };
+        let said = direct("strides = [1, 5, 7]");
+        assert_eq!(
+            said,
+            "fabric.toml:4: strides: stride 7 repeats the links of stride 5"
+        );
+        assert!(direct("strides = [12]").contains("stride 12 is not between 1 and 11"));
+        assert!(
+            direct("links = [[0, 1],\n [1, 0]]").starts_with("fabric.toml:5: links: \"h1\" and")
+        );
+        assert!(direct("links = [[0, 12]]").contains("there is no host h12"));
+        assert!(direct("links = [[3, 3]]").contains("\"h3\" is linked to itself"));
+        assert!(direct("").contains("either `strides` or `links`"));
+    }
+
+    #[test]
+    fn names_that_do_not_fit_are_refused() {
+        let graph = |name: &str, end: &str| {
+            error(&format!(
+                "kind = \"graph\"\n[[node]]\nname = \"a\"\nrole = \"host\"\n\
+                 [[node]]\nname = \"{name}\"\nrole = \"switch\"\n\
+                 [[link]]\na = \"a\"\nb = \"{end}\"\ngbps = 1\n"
+            ))
+        };
+        assert!(graph("a", "a").contains(":6: name: there are two nodes named \"a\""));
+        assert!(graph("../b", "a").contains(":6: name: \"../b\" is no node name"));
+        assert!(graph("b", "c").contains(":10: b: there is no node named \"c\""));
+    }
+}

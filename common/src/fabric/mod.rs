@@ -1,0 +1,282 @@
+//! The fabric: who is connected to whom, how fast and how far.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{LinkId, NodeId};
+use crate::units::Rate;
+
+mod file;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Sends and receives, and forwards nothing.
+    Host,
+    /// Forwards for others, and neither sends nor receives.
+    Switch,
+    /// A host that forwards for others too, as servers do that are wired to each other.
+    Relay,
+}
+
+impl Role {
+    pub fn is_endpoint(self) -> bool {
+        self != Self::Switch
+    }
+
+    pub fn forwards(self) -> bool {
+        self != Self::Host
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    pub name: String,
+    pub role: Role,
+}
+
+/// One end of a link: the `index`-th port of a node, counted in the order of its links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    pub node: NodeId,
+    pub index: u32,
+}
+
+/// A full-duplex cable; `rate` and `latency` hold for each direction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    pub a: Port,
+    pub b: Port,
+    pub rate: Rate,
+    pub latency: Duration,
+}
+
+impl Link {
+    pub fn ports(&self) -> [Port; 2] {
+        [self.a, self.b]
+    }
+
+    /// The end that is not at `node`.
+    pub fn far(&self, node: NodeId) -> Port {
+        if self.a.node == node { self.b } else { self.a }
+    }
+}
+
+/// An immutable graph of named nodes and the links between them. Parallel links are allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fabric {
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    links_of: Vec<Vec<LinkId>>,
+    by_name: BTreeMap<String, NodeId>,
+}
+
+impl Fabric {
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
+        self.nodes
+            .iter()
+            .enumerate()
+            .map(|(index, node)| (NodeId::from_index(index), node))
+    }
+
+    pub fn links(&self) -> impl ExactSizeIterator<Item = (LinkId, &Link)> {
+        self.links
+            .iter()
+            .enumerate()
+            .map(|(index, link)| (LinkId::from_index(index), link))
+    }
+
+    /// All nodes that send and receive, in order.
+    pub fn endpoints(&self) -> impl Iterator<Item = NodeId> {
+        self.nodes()
+            .filter(|(_, node)| node.role.is_endpoint())
+            .map(|(id, _)| id)
+    }
+
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    pub fn name(&self, id: NodeId) -> &str {
+        &self.node(id).name
+    }
+
+    pub fn link(&self, id: LinkId) -> &Link {
+        &self.links[id.index()]
+    }
+
+    pub fn links_of(&self, node: NodeId) -> &[LinkId] {
+        &self.links_of[node.index()]
+    }
+
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The links between two nodes, either way round.
+    pub fn links_between(&self, a: NodeId, b: NodeId) -> impl Iterator<Item = LinkId> {
+        self.links_of(a)
+            .iter()
+            .copied()
+            .filter(move |&link| self.link(link).far(a).node == b)
+    }
+
+    /// `leaf0-spine1`, and `leaf0-spine1.2` for the third of parallel links.
+    pub fn link_name(&self, id: LinkId) -> String {
+        let link = self.link(id);
+        let (a, b) = (link.a.node, link.b.node);
+        let nth = self
+            .links_between(a, b)
+            .position(|other| other == id)
+            .unwrap_or(0);
+        let suffix = if nth == 0 {
+            String::new()
+        } else {
+            format!(".{nth}")
+        };
+        format!("{}-{}{suffix}", self.name(a), self.name(b))
+    }
+}
+
+/// Why two ends cannot be joined or a node not be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WiringError {
+    DuplicateNode { name: String },
+    BadName { name: String },
+    SelfLink { name: String },
+    DuplicateLink { a: String, b: String },
+}
+
+impl fmt::Display for WiringError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DuplicateNode { name } => write!(f, "there are two nodes named {name:?}"),
+            Self::BadName { name } => {
+                write!(
+                    f,
+                    "{name:?} is no node name: use up to 32 letters, digits, '-', '_', '.'"
+                )
+            }
+            Self::SelfLink { name } => write!(f, "{name:?} is linked to itself"),
+            Self::DuplicateLink { a, b } => {
+                write!(
+                    f,
+                    "{a:?} and {b:?} are linked already; write count = 2 for parallel links"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for WiringError {}
+
+/// Puts a fabric together piece by piece and refuses pieces that do not fit.
+#[derive(Debug, Default)]
+pub struct FabricBuilder {
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    links_of: Vec<Vec<LinkId>>,
+    by_name: BTreeMap<String, NodeId>,
+    joined: BTreeSet<[NodeId; 2]>,
+}
+
+impl FabricBuilder {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn add_node(&mut self, name: &str, role: Role) -> Result<NodeId, WiringError> {
+        if !is_node_name(name) {
+            return Err(WiringError::BadName {
+                name: name.to_owned(),
+            });
+        }
+        let id = NodeId::from_index(self.nodes.len());
+        if self.by_name.insert(name.to_owned(), id).is_some() {
+            return Err(WiringError::DuplicateNode {
+                name: name.to_owned(),
+            });
+        }
+        self.nodes.push(Node {
+            name: name.to_owned(),
+            role,
+        });
+        self.links_of.push(Vec::new());
+        Ok(id)
+    }
+
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Joins two nodes by `count` parallel links; they may not have been joined before.
+    pub fn connect(
+        &mut self,
+        [a, b]: [NodeId; 2],
+        count: u32,
+        rate: Rate,
+        latency: Duration,
+    ) -> Result<(), WiringError> {
+        let name = |node: NodeId| self.nodes[node.index()].name.clone();
+        if a == b {
+            return Err(WiringError::SelfLink { name: name(a) });
+        }
+        if !self.joined.insert([a.min(b), a.max(b)]) {
+            return Err(WiringError::DuplicateLink {
+                a: name(a),
+                b: name(b),
+            });
+        }
+        for _ in 0..count {
+            self.add_link([a, b], rate, latency);
+        }
+        Ok(())
+    }
+
+    pub fn build(self) -> Fabric {
+        let Self {
+            nodes,
+            links,
+            links_of,
+            by_name,
+            ..
+        } = self;
+        Fabric {
+            nodes,
+            links,
+            links_of,
+            by_name,
+        }
+    }
+
+    fn add_link(&mut self, [a, b]: [NodeId; 2], rate: Rate, latency: Duration) {
+        let id = LinkId::from_index(self.links.len());
+        let [a, b] = [a, b].map(|node| self.add_port(node, id));
+        self.links.push(Link {
+            a,
+            b,
+            rate,
+            latency,
+        });
+    }
+
+    fn add_port(&mut self, node: NodeId, link: LinkId) -> Port {
+        let ports = &mut self.links_of[node.index()];
+        ports.push(link);
+        Port {
+            node,
+            index: ports.len() as u32 - 1,
+        }
+    }
+}
+
+/// Names become host names, file names and command arguments, so they are kept plain.
+fn is_node_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=32).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(plain)
+}

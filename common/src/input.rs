@@ -1,0 +1,260 @@
+//! Reading what people write: TOML text in, typed values or one error that names the place out.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
+
+/// What is wrong with a file somebody wrote, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputError {
+    pub file: String,
+    /// Counted from 1, as editors do.
+    pub line: usize,
+    /// The key at fault, or nothing when the text around it is not TOML at all.
+    pub key: String,
+    pub problem: String,
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ", self.file, self.line)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.problem)
+    }
+}
+
+impl std::error::Error for InputError {}
+
+/// The text of one file and the name to call it by.
+#[derive(Debug, Clone, Copy)]
+pub struct Document<'t> {
+    file: &'t str,
+    text: &'t str,
+}
+
+impl<'t> Document<'t> {
+    pub fn new(file: &'t str, text: &'t str) -> Self {
+        Self { file, text }
+    }
+
+    /// The whole document as a table.
+    pub fn table(self) -> Result<Table<'t>, InputError> {
+        let content = DeTable::parse(self.text).map_err(|error| self.toml_error(&error))?;
+        Ok(Table {
+            document: self,
+            content,
+        })
+    }
+
+    /// An error about the value at `span`.
+    pub fn error(&self, span: Range<usize>, problem: impl Into<String>) -> InputError {
+        let problem = problem.into();
+        // The parser points into the middle of a character where that is what it stumbles over.
+        let start = self.text.floor_char_boundary(span.start);
+        let key = field_in_message(&problem).unwrap_or_else(|| key_at(self.text, start));
+        InputError {
+            file: self.file.to_owned(),
+            line: self.text[..start].matches('\n').count() + 1,
+            key: key.to_owned(),
+            problem,
+        }
+    }
+
+    fn toml_error(&self, error: &toml::de::Error) -> InputError {
+        let start = error
+            .span()
+            .map_or(0, |span| span.start)
+            .min(self.text.len());
+        self.error(
+            start..start,
+            error.message().lines().collect::<Vec<_>>().join(", "),
+        )
+    }
+}
+
+/// A table of a document that is still to be understood.
+pub struct Table<'t> {
+    document: Document<'t>,
+    content: Spanned<DeTable<'t>>,
+}
+
+impl<'t> Table<'t> {
+    pub fn document(&self) -> Document<'t> {
+        self.document
+    }
+
+    /// An error about the table as a whole.
+    pub fn error(&self, problem: impl Into<String>) -> InputError {
+        self.document.error(self.content.span(), problem)
+    }
+
+    /// Removes `key`, so that what is left can be read by a type that does not know it.
+    pub fn take<T: DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, InputError> {
+        let Some(value) = self.content.get_mut().remove(key) else {
+            return Ok(None);
+        };
+        let deserializer = toml::de::ValueDeserializer::from(value);
+        T::deserialize(deserializer)
+            .map(Some)
+            .map_err(|error| self.document.toml_error(&error))
+    }
+
+    /// Removes `key`, which must be there.
+    pub fn require<T: DeserializeOwned>(&mut self, key: &str) -> Result<T, InputError> {
+        self.take(key)?
+            .ok_or_else(|| self.error(format!("missing field `{key}`")))
+    }
+
+    /// Whether `key` holds a table of its own.
+    pub fn holds_table(&self, key: &str) -> bool {
+        matches!(
+            self.content.get_ref().get(key).map(Spanned::get_ref),
+            Some(DeValue::Table(_))
+        )
+    }
+
+    /// Removes the table `[key]`.
+    pub fn take_table(&mut self, key: &str) -> Result<Option<Self>, InputError> {
+        self.content
+            .get_mut()
+            .remove(key)
+            .map(|value| self.nested(value))
+            .transpose()
+    }
+
+    /// Removes the tables `[[key]]`; none there is fine.
+    pub fn take_tables(&mut self, key: &str) -> Result<Vec<Self>, InputError> {
+        let Some(value) = self.content.get_mut().remove(key) else {
+            return Ok(Vec::new());
+        };
+        let span = value.span();
+        match value.into_inner() {
+            DeValue::Array(items) => items.into_iter().map(|item| self.nested(item)).collect(),
+            _ => Err(self.document.error(span, format!("write it as [[{key}]]"))),
+        }
+    }
+
+    /// Reads all that is left; a key that `T` does not know is an error if `T` says so.
+    pub fn finish<T: DeserializeOwned>(self) -> Result<T, InputError> {
+        let document = self.document;
+        T::deserialize(Deserializer::from(self.content))
+            .map_err(|error| document.toml_error(&error))
+    }
+
+    fn nested(&self, value: Spanned<DeValue<'t>>) -> Result<Self, InputError> {
+        let span = value.span();
+        match value.into_inner() {
+            DeValue::Table(table) => Ok(Self {
+                document: self.document,
+                content: Spanned::new(span, table),
+            }),
+            other => {
+                let problem = format!("expected a table, found {}", other.type_str());
+                Err(self.document.error(span, problem))
+            }
+        }
+    }
+}
+
+/// The key that an error at `start` is about: the key that begins there, the header of the table
+/// that begins there, or else the last `key =` before.
+fn key_at(text: &str, start: usize) -> &str {
+    let (before, rest) = text.split_at(start);
+    let inside = rest.trim_start_matches('[');
+    let here = keys(inside).next().unwrap_or_default();
+    let end = if inside.len() == rest.len() { '=' } else { ']' };
+    if !here.is_empty() && inside[here.len()..].trim_start().starts_with(end) {
+        return here;
+    }
+    let assigned = before
+        .rsplit_once('=')
+        .map_or("", |(key, _)| key.trim_end());
+    keys(assigned).next_back().unwrap_or_default()
+}
+
+/// The stretches of `text` that could be keys.
+fn keys(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-.".contains(c)))
+}
+
+/// serde names the field it misses or does not know in backticks.
+fn field_in_message(message: &str) -> Option<&str> {
+    let (problem, rest) = message.split_once(" field `")?;
+    ["missing", "unknown", "duplicate"]
+        .contains(&problem)
+        .then(|| rest.split('`').next())?
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the errors matter here")]
+    struct Cable {
+        gbps: f64,
+        ends: Vec<Spanned<String>>,
+    }
+
+    fn error_of(text: &str) -> String {
+        let table = Document::new("f.toml", text).table();
+        table
+            .and_then(Table::finish::<Cable>)
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn errors_name_file_line_and_key() {
+        let unknown = error_of("gbps = 1\nends = []\n\ncolour = 3\n");
+        assert!(
+            unknown.starts_with("f.toml:4: colour: unknown field"),
+            "{unknown}"
+        );
+        let mistyped = error_of("ends = []\ngbps = \"fast\"\n");
+        assert!(
+            mistyped.starts_with("f.toml:2: gbps: invalid type"),
+            "{mistyped}"
+        );
+        let missing = error_of("gbps = 1\n");
+        assert!(
+            missing.starts_with("f.toml:1: ends: missing field"),
+            "{missing}"
+        );
+        let nested = error_of("gbps = 1\nends = [\n  \"a\",\n  7,\n]\n");
+        assert!(
+            nested.starts_with("f.toml:4: ends: invalid type"),
+            "{nested}"
+        );
+    }
+
+    #[test]
+    fn text_that_is_not_toml_names_its_line() {
+        let broken = error_of("gbps = 1\nends = [\n");
+        assert!(broken.starts_with("f.toml:2: ends: "), "{broken}");
+    }
+
+    #[test]
+    fn inline_tables_name_the_inner_key() {
+        let text = "fault = { at_s = 1, link = 7 }";
+        assert_eq!(key_at(text, text.find('7').unwrap()), "link");
+        assert_eq!(key_at(text, text.find("link").unwrap()), "link");
+    }
+
+    #[test]
+    fn any_text_gives_a_table_or_an_error() {
+        proptest::proptest!(|(text in "[\\[\\]a-c=\"{}, \n\u{e9}1.-]{0,60}")| {
+            if let Err(error) = Document::new("f", &text).table() {
+                assert!(error.line <= text.matches('\n').count() + 1);
+            }
+        });
+    }
+}

@@ -1,0 +1,15 @@
+//! The nouns of Reweave, shared by every room.
+//!
+//! This crate is pure: it has no I/O, no clock, no randomness and no wire format. A value that
+//! crosses from one room to another is defined here once. Text files are read by the programs;
+//! what their text means is decided here, so that every program refuses the same mistakes with
+//! the same words.
+
+pub mod fabric;
+pub mod ids;
+pub mod input;
+pub mod routes;
+pub mod scenario;
+pub mod traffic;
+pub mod units;
+pub mod workload;

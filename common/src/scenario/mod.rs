@@ -1,0 +1,155 @@
+//! A scenario: a fabric, the jobs on it, what goes wrong and when, and what must come out.
+//!
+//! The virtual cluster and the simulation read the same files through this one loader.
+
+use std::time::Duration;
+
+use crate::fabric::Fabric;
+use crate::ids::{LinkId, NodeId, Rank};
+use crate::traffic::TrafficMatrix;
+use crate::units::{Bytes, Rate};
+use crate::workload::{Pattern, Program, Step};
+
+mod file;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    pub name: String,
+    /// All that is drawn by lot in this scenario is drawn from this seed.
+    pub seed: u64,
+    pub fabric: Fabric,
+    pub jobs: Vec<Job>,
+    /// In order of time.
+    pub faults: Vec<Fault>,
+    pub expectations: Vec<Expectation>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    pub name: String,
+    /// The host of each rank.
+    pub hosts: Vec<NodeId>,
+    pub pattern: Pattern,
+    pub bytes: Bytes,
+    /// How many connections carry what one rank sends to another.
+    pub flows_per_pair: u32,
+    pub compute: Duration,
+    pub iterations: u32,
+    pub transport: Transport,
+    pub paths: PathChoice,
+    pub start: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    Tcp,
+    /// Datagrams to port 4791, as RoCEv2 sends them.
+    Udp4791,
+}
+
+/// How the flows of a job choose among equal paths, by the source ports they use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathChoice {
+    /// As the switches' hash has it.
+    Hash,
+    /// All that leave a switch for the same other switch take one path: the worst case.
+    Collide,
+    /// As evenly as possible: the best case.
+    Spread,
+}
+
+impl Job {
+    /// One iteration of each rank: compute, then communicate.
+    pub fn programs(&self) -> Vec<Program> {
+        let mut programs = self.pattern.programs(self.hosts.len(), self.bytes);
+        if !self.compute.is_zero() {
+            for program in &mut programs {
+                program.insert(0, Step::Compute(self.compute));
+            }
+        }
+        programs
+    }
+
+    /// What one iteration sends.
+    pub fn traffic(&self) -> TrafficMatrix {
+        let mut matrix = TrafficMatrix::default();
+        for (rank, program) in self.programs().iter().enumerate() {
+            for step in program {
+                let Step::Exchange { sends, .. } = step else {
+                    continue;
+                };
+                for send in sends {
+                    matrix.add(self.hosts[rank], self.hosts[send.peer.index()], send.bytes);
+                }
+            }
+        }
+        matrix
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    pub at: Duration,
+    /// For ever, when absent.
+    pub lasts: Option<Duration>,
+    pub kind: FaultKind,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum FaultKind {
+    LinkDown {
+        link: LinkId,
+    },
+    /// Down and up again, `period` from one fall to the next.
+    LinkFlap {
+        link: LinkId,
+        period: Duration,
+    },
+    /// Each packet is lost with this probability, in both directions.
+    LinkLoss {
+        link: LinkId,
+        probability: f64,
+    },
+    LinkRate {
+        link: LinkId,
+        rate: Rate,
+    },
+    /// The power goes: every process dies and every link falls.
+    HostKill {
+        host: NodeId,
+    },
+    /// Every process of the host stands still; its kernel goes on.
+    HostStop {
+        host: NodeId,
+    },
+    ProcessKill {
+        job: usize,
+        rank: Rank,
+    },
+    ProcessStop {
+        job: usize,
+        rank: Rank,
+    },
+    /// Nothing passes between the two sides, or only from `b` to `a` when one-way.
+    Partition {
+        a: Vec<NodeId>,
+        b: Vec<NodeId>,
+        one_way: bool,
+    },
+}
+
+/// What must be true of a job when the scenario is over. Absent limits are not judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expectation {
+    pub job: usize,
+    /// Whether all iterations are to be completed.
+    pub completes: bool,
+    pub max_resets: Option<u64>,
+    pub max_retransmits: Option<u64>,
+    pub max_lost: Option<u64>,
+    pub max_reordered: Option<u64>,
+    pub max_stall: Option<Duration>,
+    pub max_iteration: Option<Duration>,
+    pub min_iteration: Option<Duration>,
+    pub min_flow_rate: Option<Rate>,
+}

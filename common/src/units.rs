@@ -1,0 +1,144 @@
+//! Quantities that must not be mistaken for one another.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A data rate in whole bits per second: exact, so that results are the same on every machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Rate {
+    bits_per_s: u64,
+}
+
+impl Rate {
+    /// Slower than this is no link, and faster is no link of this decade.
+    const GBPS_RANGE: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+
+    pub const fn from_bits_per_s(bits_per_s: u64) -> Self {
+        Self { bits_per_s }
+    }
+
+    /// `None` when the figure is not a rate a link can have (zero, negative, not a number, absurd).
+    pub fn from_gbps(gbps: f64) -> Option<Self> {
+        Self::GBPS_RANGE
+            .contains(&gbps)
+            .then(|| Self::from_bits_per_s((gbps * 1e9).round() as u64))
+    }
+
+    pub const fn bits_per_s(self) -> u64 {
+        self.bits_per_s
+    }
+
+    pub fn gbps(self) -> f64 {
+        self.bits_per_s as f64 / 1e9
+    }
+
+    pub fn mbps(self) -> f64 {
+        self.bits_per_s as f64 / 1e6
+    }
+
+    /// The mean rate at which `bytes` passed in `elapsed`; zero when no time passed.
+    pub fn mean(bytes: Bytes, elapsed: Duration) -> Self {
+        let nanos = elapsed.as_nanos();
+        let bits = u128::from(bytes.count()) * 8 * 1_000_000_000;
+        let bits_per_s = bits.checked_div(nanos).unwrap_or(0);
+        Self::from_bits_per_s(u64::try_from(bits_per_s).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bits_per_s {
+            0..1_000_000 => write!(f, "{:.0} kb/s", self.bits_per_s as f64 / 1e3),
+            1_000_000..1_000_000_000 => write!(f, "{:.1} Mb/s", self.mbps()),
+            _ => write!(f, "{:.1} Gb/s", self.gbps()),
+        }
+    }
+}
+
+/// A number of bytes.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(u64);
+
+impl Bytes {
+    pub const ZERO: Self = Self(0);
+
+    pub const fn new(count: u64) -> Self {
+        Self(count)
+    }
+
+    pub const fn count(self) -> u64 {
+        self.0
+    }
+
+    /// Splits into `parts` whose sizes differ by at most one byte and add up to the whole.
+    pub fn split(self, parts: usize) -> impl Iterator<Item = Self> {
+        let parts = parts as u64;
+        (0..parts).map(move |part| Self(self.0 / parts + u64::from(part < self.0 % parts)))
+    }
+}
+
+impl Add for Bytes {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::ZERO, Self::add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_positive_and_finite() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e7] {
+            assert_eq!(Rate::from_gbps(bad), None, "{bad} Gb/s");
+        }
+        assert_eq!(
+            Rate::from_gbps(0.2),
+            Some(Rate::from_bits_per_s(200_000_000))
+        );
+    }
+
+    #[test]
+    fn a_mean_rate_needs_time() {
+        let bytes = Bytes::new(12_500_000);
+        assert_eq!(Rate::mean(bytes, Duration::ZERO).bits_per_s(), 0);
+        assert_eq!(Rate::mean(bytes, Duration::from_secs(1)).mbps(), 100.0);
+    }
+
+    #[test]
+    fn rates_are_shown_in_the_unit_a_person_would_use() {
+        let shown = |bits| Rate::from_bits_per_s(bits).to_string();
+        assert_eq!(shown(64_000), "64 kb/s");
+        assert_eq!(shown(200_000_000), "200.0 Mb/s");
+        assert_eq!(shown(400_000_000_000), "400.0 Gb/s");
+    }
+
+    #[test]
+    fn splitting_loses_no_byte() {
+        let parts: Vec<_> = Bytes::new(10).split(4).collect();
+        assert_eq!(parts, [3, 3, 2, 2].map(Bytes::new));
+        assert_eq!(parts.into_iter().sum::<Bytes>(), Bytes::new(10));
+    }
+}
