@@ -1,0 +1,119 @@
+//! The habits of the house as tests, so that nobody has to look for them in review.
+//!
+//! Each checker is a pure function from text or metadata to a list of violations and has tests of
+//! its own with planted faults; here they meet the real tree.
+
+#[path = "tidy/arrows.rs"]
+mod arrows;
+#[path = "tidy/bans.rs"]
+mod bans;
+#[path = "tidy/habits.rs"]
+mod habits;
+#[path = "tidy/rooms.rs"]
+mod rooms;
+#[path = "tidy/runs.rs"]
+mod runs;
+#[path = "tidy/scan.rs"]
+mod scan;
+#[path = "tidy/sizes.rs"]
+mod sizes;
+#[path = "tidy/tree.rs"]
+mod tree;
+#[path = "tidy/violation.rs"]
+mod violation;
+#[path = "tidy/words.rs"]
+mod words;
+
+use std::sync::LazyLock;
+
+use sizes::Source;
+use tree::{Package, TextFile};
+use violation::{Violation, assert_none};
+
+static PACKAGES: LazyLock<Vec<Package>> = LazyLock::new(tree::packages);
+static FILES: LazyLock<Vec<TextFile>> = LazyLock::new(tree::text_files);
+
+fn file(path: &str) -> &'static TextFile {
+    let found = FILES.iter().find(|file| file.path == path);
+    found.unwrap_or_else(|| panic!("the tree has no {path}"))
+}
+
+/// The Rust files of all packages, with the package each belongs to.
+fn rust_files() -> impl Iterator<Item = (&'static Package, &'static TextFile)> {
+    let rust = FILES.iter().filter(|file| file.path.ends_with(".rs"));
+    rust.filter_map(|file| Some((habits::owner(&PACKAGES, &file.path)?, file)))
+}
+
+fn sources() -> Vec<Source> {
+    let facts = |(owner, file): (&Package, &TextFile)| {
+        let test_file = habits::is_test_file(owner, &file.path);
+        let facts = scan::facts(&file.text, test_file)
+            .unwrap_or_else(|error| panic!("{}: not Rust: {error}", file.path));
+        (file.path.clone(), facts)
+    };
+    rust_files().map(facts).collect()
+}
+
+#[test]
+fn dependency_arrows_follow_the_table_of_rooms() {
+    assert_none(&arrows::violations(&PACKAGES));
+}
+
+#[test]
+fn pure_rooms_ban_what_differs_between_runs_and_machines() {
+    assert_none(&bans::pure_rooms(&PACKAGES, &FILES));
+}
+
+#[test]
+fn the_workspace_denies_what_review_should_not_look_for() {
+    assert_none(&bans::workspace_lints(file("Cargo.toml")));
+}
+
+#[test]
+fn every_package_takes_the_lints_of_the_workspace() {
+    assert_none(&bans::inherited_lints(&PACKAGES));
+}
+
+#[test]
+fn no_function_is_too_long() {
+    assert_none(&sizes::long_functions(&sources()));
+}
+
+#[test]
+fn most_functions_are_short() {
+    assert_none(&sizes::function_shape(&sources()));
+}
+
+#[test]
+fn no_file_is_too_long() {
+    assert_none(&sizes::long_files(&sources()));
+}
+
+#[test]
+fn most_files_are_short() {
+    assert_none(&sizes::file_shape(&sources()));
+}
+
+#[test]
+fn no_unfinished_code_no_unwrap_no_sleeping_test_no_bare_ignore() {
+    let of_file = |(path, facts): &Source| -> Vec<Violation> {
+        let owner = habits::owner(&PACKAGES, path).expect("sources() takes owned files only");
+        habits::violations(owner, path, facts)
+    };
+    assert_none(&sources().iter().flat_map(of_file).collect::<Vec<_>>());
+}
+
+#[test]
+fn no_package_is_empty() {
+    assert_none(&habits::empty_packages(&PACKAGES, &sources()));
+}
+
+#[test]
+fn every_test_target_is_run_by_a_command() {
+    assert_none(&runs::violations(&PACKAGES, file("Makefile")));
+}
+
+#[test]
+fn the_tree_speaks_of_itself_alone() {
+    assert_none(&words::violations(&FILES));
+}
