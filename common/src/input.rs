@@ -1,11 +1,14 @@
 //! Reading what people write: TOML text in, typed values or one error that names the place out.
 
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, Deserializer};
+use toml::de::{DeTable, DeValue, Deserializer, ValueDeserializer};
+
+use crate::units::Rate;
 
 /// What is wrong with a file somebody wrote, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +68,44 @@ impl<'t> Document<'t> {
         }
     }
 
+    /// A whole number in `range`, which begins at zero or above.
+    pub fn whole(
+        &self,
+        value: &Spanned<i64>,
+        range: RangeInclusive<i64>,
+    ) -> Result<u64, InputError> {
+        let (least, most) = (range.start(), range.end());
+        let fits = range
+            .contains(value.get_ref())
+            .then_some(value.get_ref().unsigned_abs());
+        fits.ok_or_else(|| {
+            let problem = format!("{} is not between {least} and {most}", value.get_ref());
+            self.error(value.span(), problem)
+        })
+    }
+
+    pub fn rate(&self, gbps: &Spanned<f64>) -> Result<Rate, InputError> {
+        Rate::from_gbps(*gbps.get_ref()).ok_or_else(|| {
+            let problem = format!("{} Gb/s is not a rate a link can have", gbps.get_ref());
+            self.error(gbps.span(), problem)
+        })
+    }
+
+    /// A time counted in `unit`, which may be zero but not longer than `most`.
+    pub fn time(
+        &self,
+        value: &Spanned<f64>,
+        unit: Duration,
+        most: Duration,
+    ) -> Result<Duration, InputError> {
+        let seconds = value.get_ref() * unit.as_secs_f64();
+        if (0.0..=most.as_secs_f64()).contains(&seconds) {
+            return Ok(Duration::from_secs_f64(seconds));
+        }
+        let problem = format!("{} is not a time between 0 and {most:?}", value.get_ref());
+        Err(self.error(value.span(), problem))
+    }
+
     fn toml_error(&self, error: &toml::de::Error) -> InputError {
         let start = error
             .span()
@@ -98,7 +139,7 @@ impl<'t> Table<'t> {
         let Some(value) = self.content.get_mut().remove(key) else {
             return Ok(None);
         };
-        let deserializer = toml::de::ValueDeserializer::from(value);
+        let deserializer = ValueDeserializer::from(value);
         T::deserialize(deserializer)
             .map(Some)
             .map_err(|error| self.document.toml_error(&error))
@@ -144,6 +185,17 @@ impl<'t> Table<'t> {
         let document = self.document;
         T::deserialize(Deserializer::from(self.content))
             .map_err(|error| document.toml_error(&error))
+    }
+
+    /// Refuses every key that nobody has taken.
+    pub fn nothing_left(self) -> Result<(), InputError> {
+        match self.content.get_ref().keys().next() {
+            None => Ok(()),
+            Some(key) => {
+                let problem = format!("unknown field `{}`", key.get_ref());
+                Err(self.document.error(key.span(), problem))
+            }
+        }
     }
 
     fn nested(&self, value: Spanned<DeValue<'t>>) -> Result<Self, InputError> {

@@ -9,10 +9,11 @@ use toml::Spanned;
 use super::{Fabric, FabricBuilder, Role, WiringError};
 use crate::ids::NodeId;
 use crate::input::{Document, InputError, Table};
-use crate::units::Rate;
 
 /// More nodes than this is a slip of the keyboard, not a cluster.
-const MOST_NODES: u64 = 1 << 20;
+const MOST_NODES: i64 = 1 << 20;
+/// Once around the Earth takes a tenth of this.
+const LONGEST_LATENCY: Duration = Duration::from_secs(2);
 
 impl Fabric {
     /// Reads a fabric file; `file` is the name that errors call it by.
@@ -96,7 +97,7 @@ struct Reader<'t>(Document<'t>);
 
 impl Reader<'_> {
     fn ideal(&self, file: &Ideal) -> Result<Fabric, InputError> {
-        let rate = self.rate(&file.nic_gbps)?;
+        let rate = self.0.rate(&file.nic_gbps)?;
         let hosts = self.count(&file.hosts)?;
         let mut builder = FabricBuilder::new();
         let switch = self.fit(&file.hosts, builder.add_node("switch", Role::Switch))?;
@@ -112,7 +113,10 @@ impl Reader<'_> {
     fn leaf_spine(&self, file: &LeafSpine) -> Result<Fabric, InputError> {
         let [leaves, spines] = [self.count(&file.leaves)?, self.count(&file.spines)?];
         let per_leaf = self.count(&file.hosts_per_leaf)?;
-        let [host_rate, uplink_rate] = [self.rate(&file.host_gbps)?, self.rate(&file.uplink_gbps)?];
+        let [host_rate, uplink_rate] = [
+            self.0.rate(&file.host_gbps)?,
+            self.0.rate(&file.uplink_gbps)?,
+        ];
         let latency = self.latency(file.latency_us.as_ref())?;
 
         let (mut builder, at) = (FabricBuilder::new(), &file.hosts_per_leaf);
@@ -136,7 +140,7 @@ impl Reader<'_> {
     }
 
     fn direct(&self, file: Direct) -> Result<Fabric, InputError> {
-        let rate = self.rate(&file.link_gbps)?;
+        let rate = self.0.rate(&file.link_gbps)?;
         let latency = self.latency(file.latency_us.as_ref())?;
         let hosts = self.count(&file.hosts)?;
         let pairs = match (file.strides, file.links) {
@@ -220,7 +224,7 @@ impl Reader<'_> {
                 .count
                 .as_ref()
                 .map_or(Ok(1), |count| self.count(count))?;
-            let rate = self.rate(&link.gbps)?;
+            let rate = self.0.rate(&link.gbps)?;
             self.fit(&link.a, builder.connect(ends, count as u32, rate, latency))?;
         }
         Ok(builder.build())
@@ -235,7 +239,7 @@ impl Reader<'_> {
         count: u64,
         at: &Spanned<V>,
     ) -> Result<Vec<NodeId>, InputError> {
-        if count > MOST_NODES {
+        if count > MOST_NODES.unsigned_abs() {
             return Err(self.0.error(
                 at.span(),
                 format!("{count} nodes are more than {MOST_NODES}"),
@@ -246,25 +250,15 @@ impl Reader<'_> {
     }
 
     fn count(&self, value: &Spanned<i64>) -> Result<u64, InputError> {
-        let problem = || format!("{} is not between 1 and {MOST_NODES}", value.get_ref());
-        let count = u64::try_from(*value.get_ref()).ok();
-        let sane = count.filter(|count| (1..=MOST_NODES).contains(count));
-        sane.ok_or_else(|| self.0.error(value.span(), problem()))
-    }
-
-    fn rate(&self, gbps: &Spanned<f64>) -> Result<Rate, InputError> {
-        let problem = || format!("{} Gb/s is not a rate a link can have", gbps.get_ref());
-        Rate::from_gbps(*gbps.get_ref()).ok_or_else(|| self.0.error(gbps.span(), problem()))
+        self.0.whole(value, 1..=MOST_NODES)
     }
 
     fn latency(&self, micros: Option<&Spanned<f64>>) -> Result<Duration, InputError> {
-        let Some(micros) = micros else {
-            return Ok(Duration::ZERO);
+        let time = |micros| {
+            self.0
+                .time(micros, Duration::from_micros(1), LONGEST_LATENCY)
         };
-        let sane = (0.0..=1e7).contains(micros.get_ref());
-        let problem = || format!("{} us is not a latency a link can have", micros.get_ref());
-        let latency = sane.then(|| Duration::from_secs_f64(micros.get_ref() / 1e6));
-        latency.ok_or_else(|| self.0.error(micros.span(), problem()))
+        micros.map_or(Ok(Duration::ZERO), time)
     }
 
     /// Puts the place into a wiring error.
@@ -277,6 +271,7 @@ impl Reader<'_> {
 mod tests {
     use super::*;
     use crate::ids::LinkId;
+    use crate::units::Rate;
 
     fn fabric(text: &str) -> Fabric {
         Fabric::parse("fabric.toml", text).unwrap()
@@ -366,10 +361,7 @@ mod tests {
             "{said}"
         );
         let said = replaced("2.5", "-1.0");
-        assert!(
-            said.contains(":8: latency_us: -1 us is not a latency"),
-            "{said}"
-        );
+        assert!(said.contains(":8: latency_us: -1 is not a time"), "{said}");
         assert!(error("hosts = 3").starts_with("fabric.toml:1: kind: missing field"));
     }
 

@@ -66,7 +66,7 @@ impl Link {
 }
 
 /// An immutable graph of named nodes and the links between them. Parallel links are allowed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fabric {
     nodes: Vec<Node>,
     links: Vec<Link>,
@@ -176,10 +176,7 @@ impl std::error::Error for WiringError {}
 /// Puts a fabric together piece by piece and refuses pieces that do not fit.
 #[derive(Debug, Default)]
 pub struct FabricBuilder {
-    nodes: Vec<Node>,
-    links: Vec<Link>,
-    links_of: Vec<Vec<LinkId>>,
-    by_name: BTreeMap<String, NodeId>,
+    fabric: Fabric,
     joined: BTreeSet<[NodeId; 2]>,
 }
 
@@ -194,22 +191,22 @@ impl FabricBuilder {
                 name: name.to_owned(),
             });
         }
-        let id = NodeId::from_index(self.nodes.len());
-        if self.by_name.insert(name.to_owned(), id).is_some() {
+        let id = NodeId::from_index(self.fabric.nodes.len());
+        if self.fabric.by_name.insert(name.to_owned(), id).is_some() {
             return Err(WiringError::DuplicateNode {
                 name: name.to_owned(),
             });
         }
-        self.nodes.push(Node {
+        self.fabric.nodes.push(Node {
             name: name.to_owned(),
             role,
         });
-        self.links_of.push(Vec::new());
+        self.fabric.links_of.push(Vec::new());
         Ok(id)
     }
 
     pub fn find(&self, name: &str) -> Option<NodeId> {
-        self.by_name.get(name).copied()
+        self.fabric.find(name)
     }
 
     /// Joins two nodes by `count` parallel links; they may not have been joined before.
@@ -220,7 +217,7 @@ impl FabricBuilder {
         rate: Rate,
         latency: Duration,
     ) -> Result<(), WiringError> {
-        let name = |node: NodeId| self.nodes[node.index()].name.clone();
+        let name = |node| self.fabric.name(node).to_owned();
         if a == b {
             return Err(WiringError::SelfLink { name: name(a) });
         }
@@ -237,25 +234,13 @@ impl FabricBuilder {
     }
 
     pub fn build(self) -> Fabric {
-        let Self {
-            nodes,
-            links,
-            links_of,
-            by_name,
-            ..
-        } = self;
-        Fabric {
-            nodes,
-            links,
-            links_of,
-            by_name,
-        }
+        self.fabric
     }
 
-    fn add_link(&mut self, [a, b]: [NodeId; 2], rate: Rate, latency: Duration) {
-        let id = LinkId::from_index(self.links.len());
-        let [a, b] = [a, b].map(|node| self.add_port(node, id));
-        self.links.push(Link {
+    fn add_link(&mut self, ends: [NodeId; 2], rate: Rate, latency: Duration) {
+        let id = LinkId::from_index(self.fabric.links.len());
+        let [a, b] = ends.map(|node| self.add_port(node, id));
+        self.fabric.links.push(Link {
             a,
             b,
             rate,
@@ -264,7 +249,7 @@ impl FabricBuilder {
     }
 
     fn add_port(&mut self, node: NodeId, link: LinkId) -> Port {
-        let ports = &mut self.links_of[node.index()];
+        let ports = &mut self.fabric.links_of[node.index()];
         ports.push(link);
         Port {
             node,

@@ -1,0 +1,249 @@
+//! `[[fault]]` tables.
+
+use std::time::Duration;
+
+use toml::Spanned;
+
+use super::Reader;
+use crate::ids::{LinkId, NodeId, Rank};
+use crate::input::{InputError, Table};
+use crate::scenario::{Fault, FaultKind};
+
+const KINDS: &str = "link-down, link-flap, link-loss, link-rate, host-kill, host-stop, \
+                     process-kill, process-stop, partition";
+
+impl Reader<'_> {
+    pub(super) fn fault(&self, mut table: Table<'_>) -> Result<Fault, InputError> {
+        let kind: Spanned<String> = table.require("kind")?;
+        let at = self.seconds(&table.require("at_s")?)?;
+        let lasts: Option<Spanned<f64>> = table.take("for_s")?;
+        let lasts = lasts.map(|lasts| self.seconds(&lasts)).transpose()?;
+        let kind = self.fault_kind(&kind, &mut table)?;
+        table.nothing_left()?;
+        Ok(Fault { at, lasts, kind })
+    }
+
+    fn fault_kind(
+        &self,
+        kind: &Spanned<String>,
+        table: &mut Table<'_>,
+    ) -> Result<FaultKind, InputError> {
+        Ok(match kind.get_ref().as_str() {
+            "link-down" => FaultKind::LinkDown {
+                link: self.cut(table)?,
+            },
+            "link-flap" => FaultKind::LinkFlap {
+                link: self.cut(table)?,
+                period: self.period(table)?,
+            },
+            "link-loss" => {
+                let probability = self.percent(&table.require("percent")?)?;
+                FaultKind::LinkLoss {
+                    link: self.cut(table)?,
+                    probability,
+                }
+            }
+            "link-rate" => {
+                let rate = self.document.rate(&table.require("gbps")?)?;
+                FaultKind::LinkRate {
+                    link: self.cut(table)?,
+                    rate,
+                }
+            }
+            "host-kill" => FaultKind::HostKill {
+                host: self.host(&table.require("host")?)?,
+            },
+            "host-stop" => FaultKind::HostStop {
+                host: self.host(&table.require("host")?)?,
+            },
+            "process-kill" => {
+                let (job, rank) = self.process(table)?;
+                FaultKind::ProcessKill { job, rank }
+            }
+            "process-stop" => {
+                let (job, rank) = self.process(table)?;
+                FaultKind::ProcessStop { job, rank }
+            }
+            "partition" => self.partition(table)?,
+            other => {
+                let problem = format!("{other:?} is no kind of fault; known are {KINDS}");
+                return Err(self.document.error(kind.span(), problem));
+            }
+        })
+    }
+
+    /// The link that `link = ["a", "b"]` names; `nth` tells parallel ones apart.
+    fn cut(&self, table: &mut Table<'_>) -> Result<LinkId, InputError> {
+        let ends: Spanned<[Spanned<String>; 2]> = table.require("link")?;
+        let nth: usize = table.take("nth")?.unwrap_or(0);
+        let span = ends.span();
+        let [a, b] = ends.into_inner();
+        let found = self
+            .fabric
+            .links_between(self.node(&a)?, self.node(&b)?)
+            .nth(nth);
+        found.ok_or_else(|| {
+            let (a, b) = (a.get_ref(), b.get_ref());
+            self.document.error(
+                span,
+                format!("there is no link {nth} between {a:?} and {b:?}"),
+            )
+        })
+    }
+
+    fn process(&self, table: &mut Table<'_>) -> Result<(usize, Rank), InputError> {
+        let job = self.job_named(&table.require("job")?)?;
+        let last_rank = self.jobs[job].hosts.len() as i64 - 1;
+        let rank = self
+            .document
+            .whole(&table.require("rank")?, 0..=last_rank)?;
+        Ok((job, Rank::from_index(rank as usize)))
+    }
+
+    fn partition(&self, table: &mut Table<'_>) -> Result<FaultKind, InputError> {
+        let a = self.side(&table.require::<Vec<_>>("a")?, &[])?;
+        let b = self.side(&table.require::<Vec<_>>("b")?, &a)?;
+        let one_way = table.take("one_way")?.unwrap_or(false);
+        Ok(FaultKind::Partition { a, b, one_way })
+    }
+
+    fn side(&self, names: &[Spanned<String>], other: &[NodeId]) -> Result<Vec<NodeId>, InputError> {
+        let one = |name: &Spanned<String>| {
+            let host = self.host(name)?;
+            let problem = || format!("{:?} is on both sides", name.get_ref());
+            let alone = !other.contains(&host);
+            alone
+                .then_some(host)
+                .ok_or_else(|| self.document.error(name.span(), problem()))
+        };
+        names.iter().map(one).collect()
+    }
+
+    fn period(&self, table: &mut Table<'_>) -> Result<Duration, InputError> {
+        let period: Spanned<f64> = table.require("period_s")?;
+        match self.seconds(&period)? {
+            Duration::ZERO => Err(self
+                .document
+                .error(period.span(), "a period is longer than 0")),
+            period => Ok(period),
+        }
+    }
+
+    fn percent(&self, percent: &Spanned<f64>) -> Result<f64, InputError> {
+        let sane = (0.0..=100.0).contains(percent.get_ref());
+        sane.then(|| percent.get_ref() / 100.0).ok_or_else(|| {
+            let problem = format!("{} is not a percentage", percent.get_ref());
+            self.document.error(percent.span(), problem)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+
+    const CLUSTER: &str = r#"
+name = "n"
+[fabric]
+kind = "direct"
+hosts = 4
+link_gbps = 1
+strides = [1]
+[[job]]
+name = "train"
+pattern = "all-to-all"
+hosts = ["h0", "h1"]
+bytes = 1
+iterations = 1
+[[fault]]
+at_s = 1
+"#;
+
+    fn fault(text: &str) -> Result<FaultKind, String> {
+        let text = format!("{CLUSTER}{text}");
+        let scenario = Scenario::parse("s.toml", &text, |_| Err(String::new()));
+        scenario
+            .map(|mut read| read.faults.remove(0).kind)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_kind_is_read() {
+        let link = LinkId::from_index(0);
+        let host = NodeId::from_index(2);
+        let first = [NodeId::from_index(0)].to_vec();
+        let rank = Rank::from_index(1);
+        let cases = [
+            (
+                "kind = 'link-down'\nlink = ['h1', 'h0']",
+                FaultKind::LinkDown { link },
+            ),
+            (
+                "kind = 'link-flap'\nlink = ['h0', 'h1']\nperiod_s = 0.5",
+                FaultKind::LinkFlap {
+                    link,
+                    period: Duration::from_millis(500),
+                },
+            ),
+            (
+                "kind = 'link-loss'\nlink = ['h0', 'h1']\npercent = 1",
+                FaultKind::LinkLoss {
+                    link,
+                    probability: 0.01,
+                },
+            ),
+            (
+                "kind = 'host-kill'\nhost = 'h2'",
+                FaultKind::HostKill { host },
+            ),
+            (
+                "kind = 'host-stop'\nhost = 'h2'",
+                FaultKind::HostStop { host },
+            ),
+            (
+                "kind = 'process-kill'\njob = 'train'\nrank = 1",
+                FaultKind::ProcessKill { job: 0, rank },
+            ),
+            (
+                "kind = 'process-stop'\njob = 'train'\nrank = 1",
+                FaultKind::ProcessStop { job: 0, rank },
+            ),
+            (
+                "kind = 'partition'\na = ['h0']\nb = ['h2']\none_way = true",
+                FaultKind::Partition {
+                    a: first,
+                    b: vec![host],
+                    one_way: true,
+                },
+            ),
+        ];
+        for (text, kind) in cases {
+            assert_eq!(fault(text), Ok(kind), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_that_do_not_fit_are_refused() {
+        let said = |text: &str| fault(text).unwrap_err();
+        let loss = "kind = 'link-loss'\nlink = ['h0', 'h1']\npercent = ";
+        assert_eq!(
+            said(&format!("{loss}101")),
+            "s.toml:18: percent: 101 is not a percentage"
+        );
+        let unknown = said(&format!("{loss}1\nhost = 'h1'"));
+        assert_eq!(unknown, "s.toml:19: host: unknown field `host`");
+        let apart = said("kind = 'link-down'\nlink = ['h0', 'h2']");
+        assert_eq!(
+            apart,
+            "s.toml:17: link: there is no link 0 between \"h0\" and \"h2\""
+        );
+        let both = said("kind = 'partition'\na = ['h0']\nb = ['h1', 'h0']");
+        assert_eq!(both, "s.toml:18: b: \"h0\" is on both sides");
+        let still = said("kind = 'link-flap'\nlink = ['h0', 'h1']\nperiod_s = 0");
+        assert!(
+            still.starts_with("s.toml:18: period_s: a period is longer"),
+            "{still}"
+        );
+    }
+}

@@ -1,0 +1,208 @@
+//! `[[job]]` tables.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::Reader;
+use crate::ids::{NodeId, Rank};
+use crate::input::{InputError, Table};
+use crate::scenario::{Job, PathChoice, Transport};
+use crate::units::Bytes;
+use crate::workload::Pattern;
+
+const MOST_FLOWS_PER_PAIR: i64 = 64;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JobFile {
+    name: Spanned<String>,
+    pattern: Spanned<PatternName>,
+    hosts: Spanned<Vec<Spanned<String>>>,
+    bytes: Spanned<i64>,
+    iterations: Spanned<i64>,
+    flows_per_pair: Option<Spanned<i64>>,
+    compute_ms: Option<Spanned<f64>>,
+    start_s: Option<Spanned<f64>>,
+    #[serde(default)]
+    transport: TransportName,
+    #[serde(default)]
+    paths: PathsName,
+    group_size: Option<Spanned<i64>>,
+    microbatches: Option<Spanned<i64>>,
+    pairs: Option<Spanned<Vec<Spanned<[i64; 2]>>>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum PatternName {
+    RingAllreduce,
+    HierarchicalAllreduce,
+    AllToAll,
+    Pipeline,
+    Streams,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum TransportName {
+    #[default]
+    Tcp,
+    Udp,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PathsName {
+    #[default]
+    Hash,
+    Collide,
+    Spread,
+}
+
+impl Reader<'_> {
+    pub(super) fn job(&self, table: Table<'_>) -> Result<Job, InputError> {
+        let file: JobFile = table.finish()?;
+        if self.jobs.iter().any(|job| job.name == *file.name.get_ref()) {
+            let problem = format!("there are two jobs named {:?}", file.name.get_ref());
+            return Err(self.document.error(file.name.span(), problem));
+        }
+        let hosts = self.distinct_hosts(&file.hosts)?;
+        let whole = |value: &Spanned<i64>, most: i64| self.document.whole(value, 1..=most);
+        let flows = file
+            .flows_per_pair
+            .as_ref()
+            .map_or(Ok(1), |n| whole(n, MOST_FLOWS_PER_PAIR))?;
+        Ok(Job {
+            pattern: self.pattern(&file, hosts.len())?,
+            bytes: Bytes::new(whole(&file.bytes, 1 << 40)?),
+            flows_per_pair: flows as u32,
+            compute: file
+                .compute_ms
+                .as_ref()
+                .map_or(Ok(Duration::ZERO), |ms| self.millis(ms))?,
+            iterations: whole(&file.iterations, i64::from(u32::MAX))? as u32,
+            transport: match file.transport {
+                TransportName::Tcp => Transport::Tcp,
+                TransportName::Udp => Transport::Udp4791,
+            },
+            paths: match file.paths {
+                PathsName::Hash => PathChoice::Hash,
+                PathsName::Collide => PathChoice::Collide,
+                PathsName::Spread => PathChoice::Spread,
+            },
+            start: file
+                .start_s
+                .as_ref()
+                .map_or(Ok(Duration::ZERO), |s| self.seconds(s))?,
+            name: file.name.into_inner(),
+            hosts,
+        })
+    }
+
+    fn pattern(&self, file: &JobFile, ranks: usize) -> Result<Pattern, InputError> {
+        let name = *file.pattern.get_ref();
+        self.owned_by(
+            PatternName::HierarchicalAllreduce,
+            name,
+            "group_size",
+            &file.group_size,
+        )?;
+        self.owned_by(
+            PatternName::Pipeline,
+            name,
+            "microbatches",
+            &file.microbatches,
+        )?;
+        self.owned_by(PatternName::Streams, name, "pairs", &file.pairs)?;
+        let missing = |key| {
+            self.document
+                .error(file.pattern.span(), format!("it needs `{key}`"))
+        };
+        match name {
+            PatternName::RingAllreduce => Ok(Pattern::RingAllReduce),
+            PatternName::AllToAll => Ok(Pattern::AllToAll),
+            PatternName::HierarchicalAllreduce => {
+                let size = file
+                    .group_size
+                    .as_ref()
+                    .ok_or_else(|| missing("group_size"))?;
+                let group_size = self.document.whole(size, 1..=ranks as i64)? as usize;
+                if !ranks.is_multiple_of(group_size) {
+                    let problem = format!("{ranks} ranks do not make whole groups of {group_size}");
+                    return Err(self.document.error(size.span(), problem));
+                }
+                Ok(Pattern::HierarchicalAllReduce { group_size })
+            }
+            PatternName::Pipeline => {
+                let count = file
+                    .microbatches
+                    .as_ref()
+                    .ok_or_else(|| missing("microbatches"))?;
+                Ok(Pattern::Pipeline {
+                    microbatches: self.document.whole(count, 1..=1 << 16)? as usize,
+                })
+            }
+            PatternName::Streams => {
+                let pairs = file
+                    .pairs
+                    .as_ref()
+                    .ok_or_else(|| missing("pairs"))?
+                    .get_ref();
+                let pairs = pairs.iter().map(|pair| self.rank_pair(pair, ranks));
+                Ok(Pattern::Streams {
+                    pairs: pairs.collect::<Result<_, _>>()?,
+                })
+            }
+        }
+    }
+
+    /// A key that only one pattern understands must not stand beside another.
+    fn owned_by<T>(
+        &self,
+        owner: PatternName,
+        pattern: PatternName,
+        key: &str,
+        value: &Option<Spanned<T>>,
+    ) -> Result<(), InputError> {
+        match value {
+            Some(value) if owner != pattern => {
+                let problem = format!("`{key}` means nothing to this pattern");
+                Err(self.document.error(value.span(), problem))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn rank_pair(&self, pair: &Spanned<[i64; 2]>, ranks: usize) -> Result<[Rank; 2], InputError> {
+        let [from, to] = *pair.get_ref();
+        let known = |rank: i64| (0..ranks as i64).contains(&rank);
+        if !known(from) || !known(to) || from == to {
+            let problem = format!("[{from}, {to}] is no pair of different ranks below {ranks}");
+            return Err(self.document.error(pair.span(), problem));
+        }
+        Ok([from, to].map(|rank| Rank::from_index(rank as usize)))
+    }
+
+    fn distinct_hosts(
+        &self,
+        names: &Spanned<Vec<Spanned<String>>>,
+    ) -> Result<Vec<NodeId>, InputError> {
+        let mut hosts = Vec::new();
+        for name in names.get_ref() {
+            let host = self.host(name)?;
+            if hosts.contains(&host) {
+                let problem = format!("{:?} is named twice", name.get_ref());
+                return Err(self.document.error(name.span(), problem));
+            }
+            hosts.push(host);
+        }
+        if hosts.len() < 2 {
+            return Err(self
+                .document
+                .error(names.span(), "a job needs at least two hosts"));
+        }
+        Ok(hosts)
+    }
+}

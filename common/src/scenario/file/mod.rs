@@ -1,0 +1,280 @@
+//! Scenario files: what the tables of one mean, with every name looked up.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{Job, Scenario};
+use crate::fabric::Fabric;
+use crate::ids::NodeId;
+use crate::input::{Document, InputError, Table};
+
+mod expectation;
+mod fault;
+mod job;
+
+/// No scenario runs for longer.
+const A_DAY: Duration = Duration::from_secs(86_400);
+
+impl Scenario {
+    /// Reads a scenario file. `fabric_text` brings the text of the fabric file that the scenario
+    /// may name instead of holding the fabric itself; its error is shown to the reader.
+    pub fn parse(
+        file: &str,
+        text: &str,
+        fabric_text: impl FnOnce(&str) -> Result<String, String>,
+    ) -> Result<Self, InputError> {
+        let mut table = Document::new(file, text).table()?;
+        let fabric = read_fabric(&mut table, fabric_text)?;
+        let [jobs, faults, expectations] =
+            ["job", "fault", "expect"].map(|key| table.take_tables(key));
+        let head: Head = table.finish()?;
+
+        let mut reader = Reader {
+            document: Document::new(file, text),
+            fabric,
+            jobs: Vec::new(),
+        };
+        for job in jobs? {
+            let job = reader.job(job)?;
+            reader.jobs.push(job);
+        }
+        let faults = faults?.into_iter().map(|fault| reader.fault(fault));
+        let mut faults = faults.collect::<Result<Vec<_>, _>>()?;
+        faults.sort_by_key(|fault| fault.at);
+        let expectations = expectations?
+            .into_iter()
+            .map(|table| reader.expectation(table));
+        let expectations = expectations.collect::<Result<_, _>>()?;
+        let Reader { fabric, jobs, .. } = reader;
+        Ok(Self {
+            name: head.name,
+            seed: head.seed,
+            fabric,
+            jobs,
+            faults,
+            expectations,
+        })
+    }
+}
+
+fn read_fabric(
+    table: &mut Table<'_>,
+    fabric_text: impl FnOnce(&str) -> Result<String, String>,
+) -> Result<Fabric, InputError> {
+    if table.holds_table("fabric") {
+        let fabric = table.take_table("fabric")?;
+        return fabric.map_or_else(
+            || Err(table.error("missing field `fabric`")),
+            Fabric::from_table,
+        );
+    }
+    let path: Spanned<String> = table.require("fabric")?;
+    let text = fabric_text(path.get_ref())
+        .map_err(|problem| table.document().error(path.span(), problem))?;
+    Fabric::parse(path.get_ref(), &text)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    name: String,
+    #[serde(default)]
+    seed: u64,
+}
+
+/// What turns names into ids and refuses those that mean nothing.
+struct Reader<'t> {
+    document: Document<'t>,
+    fabric: Fabric,
+    jobs: Vec<Job>,
+}
+
+impl Reader<'_> {
+    fn job_named(&self, name: &Spanned<String>) -> Result<usize, InputError> {
+        let found = self.jobs.iter().position(|job| job.name == *name.get_ref());
+        let problem = || format!("there is no job named {:?}", name.get_ref());
+        found.ok_or_else(|| self.document.error(name.span(), problem()))
+    }
+
+    fn node(&self, name: &Spanned<String>) -> Result<NodeId, InputError> {
+        let problem = || format!("there is no node named {:?}", name.get_ref());
+        let found = self.fabric.find(name.get_ref());
+        found.ok_or_else(|| self.document.error(name.span(), problem()))
+    }
+
+    fn host(&self, name: &Spanned<String>) -> Result<NodeId, InputError> {
+        let node = self.node(name)?;
+        if !self.fabric.node(node).role.is_endpoint() {
+            let problem = format!("{:?} is a switch, not a host", name.get_ref());
+            return Err(self.document.error(name.span(), problem));
+        }
+        Ok(node)
+    }
+
+    fn seconds(&self, value: &Spanned<f64>) -> Result<Duration, InputError> {
+        self.document.time(value, Duration::from_secs(1), A_DAY)
+    }
+
+    fn millis(&self, value: &Spanned<f64>) -> Result<Duration, InputError> {
+        self.document.time(value, Duration::from_millis(1), A_DAY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Rank;
+    use crate::scenario::{FaultKind, PathChoice};
+    use crate::units::Bytes;
+
+    const SCENARIO: &str = r#"
+name = "two leaves"
+seed = 7
+
+[fabric]
+kind = "leaf-spine"
+leaves = 2
+spines = 2
+hosts_per_leaf = 2
+host_gbps = 0.4
+uplink_gbps = 0.2
+
+[[job]]
+name = "train"
+pattern = "ring-allreduce"
+hosts = ["h0", "h2", "h1", "h3"]
+bytes = 8_000_000
+flows_per_pair = 2
+compute_ms = 5
+iterations = 10
+paths = "collide"
+
+[[fault]]
+kind = "link-down"
+at_s = 2
+for_s = 0.5
+link = ["spine1", "leaf0"]
+
+[[fault]]
+kind = "process-kill"
+at_s = 1
+job = "train"
+rank = 3
+
+[[expect]]
+job = "train"
+max_resets = 0
+max_stall_ms = 250
+"#;
+
+    fn parse(text: &str) -> Result<Scenario, InputError> {
+        Scenario::parse("s.toml", text, |path| {
+            Err(format!("cannot read {path}: no such file"))
+        })
+    }
+
+    fn error_after(from: &str, to: &str) -> String {
+        assert!(SCENARIO.contains(from), "the scenario has no {from:?}");
+        parse(&SCENARIO.replace(from, to)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_scenario_is_read_whole() {
+        let scenario = parse(SCENARIO).unwrap();
+        let job = &scenario.jobs[0];
+        assert_eq!(scenario.fabric.name(job.hosts[1]), "h2");
+        assert_eq!((job.flows_per_pair, job.paths), (2, PathChoice::Collide));
+        assert_eq!(job.programs()[0].len(), 1 + 2 * 3);
+        assert_eq!(
+            scenario.expectations[0].max_stall,
+            Some(Duration::from_millis(250))
+        );
+        let total = job.traffic().total();
+        assert_eq!(total, Bytes::new(4 * 8_000_000 * 2 * 3 / 4));
+    }
+
+    #[test]
+    fn faults_stand_in_order_of_time() {
+        let scenario = parse(SCENARIO).unwrap();
+        let kinds: Vec<_> = scenario.faults.iter().map(|fault| &fault.kind).collect();
+        let killed = FaultKind::ProcessKill {
+            job: 0,
+            rank: Rank::from_index(3),
+        };
+        assert_eq!(*kinds[0], killed);
+        let FaultKind::LinkDown { link } = kinds[1] else {
+            panic!("{kinds:?}")
+        };
+        assert_eq!(scenario.fabric.link_name(*link), "leaf0-spine1");
+    }
+
+    #[test]
+    fn a_fabric_may_stand_in_a_file_of_its_own() {
+        let text = "fabric = \"two.toml\"\nname = \"n\"\n";
+        let read = |path: &str| {
+            assert_eq!(path, "two.toml");
+            Ok("kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n".to_owned())
+        };
+        assert_eq!(
+            Scenario::parse("s.toml", text, read)
+                .unwrap()
+                .fabric
+                .nodes()
+                .len(),
+            3
+        );
+        assert_eq!(
+            parse(text).unwrap_err().to_string(),
+            "s.toml:1: fabric: cannot read two.toml: no such file"
+        );
+        let bad = Scenario::parse("s.toml", text, |_| Ok("kind = \"ideal\"\nhost = 2".into()));
+        assert!(bad.unwrap_err().to_string().starts_with("two.toml:"));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        let said = |from, to| error_after(from, to);
+        assert_eq!(
+            said("\"h2\"", "\"h9\""),
+            "s.toml:16: hosts: there is no node named \"h9\""
+        );
+        assert_eq!(
+            said("\"h2\"", "\"h0\""),
+            "s.toml:16: hosts: \"h0\" is named twice"
+        );
+        assert!(said("\"h2\"", "\"leaf0\"").contains("\"leaf0\" is a switch, not a host"));
+        assert!(said("iterations", "iteration").starts_with("s.toml:20: iteration: unknown field"));
+        assert!(said("0.2", "-0.2").starts_with("s.toml:11: uplink_gbps: -0.2 Gb/s"));
+        assert!(said("8_000_000", "-1").starts_with("s.toml:17: bytes: -1 is not between"));
+        assert!(said("\"collide\"", "\"best\"").starts_with("s.toml:21: paths: unknown variant"));
+        assert!(said("\"link-down\"", "\"flood\"").starts_with("s.toml:24: kind: \"flood\" is no"));
+        assert!(said("\"spine1\"", "\"h2\"").contains(":27: link: there is no link 0 between"));
+        assert!(said("rank = 3", "rank = 4").starts_with("s.toml:33: rank: 4 is not between 0"));
+        assert!(
+            said("[[expect]]\njob = \"train\"", "[[expect]]\njob = \"trian\"")
+                .starts_with("s.toml:36: job: there is no job named \"trian\"")
+        );
+        assert!(said("seed = 7", "sede = 7").starts_with("s.toml:3: sede: unknown field"));
+        assert!(said("at_s = 2", "at_s = -2").starts_with("s.toml:25: at_s: -2 is not a time"));
+        assert!(said("at_s = 2\n", "").contains("at_s: missing field"));
+        assert!(said("compute_ms = 5", "group_size = 2").contains("means nothing to this pattern"));
+    }
+
+    #[test]
+    fn patterns_ask_for_what_they_need() {
+        let with = |pattern: &str| error_after("\"ring-allreduce\"", pattern);
+        assert!(with("\"pipeline\"").starts_with("s.toml:15: pattern: it needs `microbatches`"));
+        let uneven = with("\"hierarchical-allreduce\"\ngroup_size = 3");
+        assert!(
+            uneven.contains("4 ranks do not make whole groups of 3"),
+            "{uneven}"
+        );
+        let same = with("\"streams\"\npairs = [[0, 1], [2, 2]]");
+        assert!(
+            same.starts_with("s.toml:16: pairs: [2, 2] is no pair"),
+            "{same}"
+        );
+    }
+}
