@@ -1,0 +1,49 @@
+# The commands of the tree. `make` alone lists them.
+
+# Each recipe is one bash script: a stage that fails ends it.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+# A fresh Rust is often not on PATH yet, and an ordinary user's PATH often lacks sbin (ip, tc, nft).
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
+
+# What cargo builds runs through as-lab.sh, so that only the lab is ever root, not the compiler.
+IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
+
+# Every test target of the lab but the fast one belongs to make test-lab.
+SLOW_LAB_TESTS := $(filter-out smoke,$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
+
+.PHONY: help demo test test-lab clean
+
+help: ## Lists the commands.
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+
+# The dev profile: it builds several times faster than release, and the lab's rates are far below
+# what either can send.
+demo: ## Shows a collision of flows in a virtual cluster, and the gain of mending it.
+	@deploy/setup.sh build lab
+	cargo run --locked $(IN_LAB) --bin reweave-lab -- demo
+
+# All test stages build with --workspace, so that cargo builds each dependency once for all of them.
+test: ## Runs all checks that every change must pass, in minutes.
+	@deploy/setup.sh build checks lab
+	source deploy/stage.sh 6
+	stage format cargo fmt --all --check
+	stage clippy cargo clippy --locked --workspace --all-targets -- -D warnings
+	stage deny   deploy/deny.sh
+	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins
+	stage tidy   cargo test --locked --workspace --test tidy
+	stage lab    cargo test --locked --workspace $(IN_LAB) --test smoke
+	finish
+
+test-lab: ## Runs the lab's long tests: fabrics, faults, rates.
+	@deploy/setup.sh build lab peers
+	source deploy/stage.sh 1
+	stage lab cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %)
+	finish
+
+clean: ## Removes what the commands above made here.
+	@cargo clean
+	rm -rf artifacts

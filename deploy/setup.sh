@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Makes sure that this machine has what deploy/packages.txt names, and Rust. Installs only what is
+# missing, says what and why first, and is silent when nothing is.
+#
+#     deploy/setup.sh [group...]      groups of packages.txt; all of them if none is named
+set -euo pipefail
+
+here=$(dirname "${BASH_SOURCE[0]}")
+PATH=${CARGO_HOME:-${HOME:-}/.cargo}/bin:$PATH:/usr/sbin:/sbin
+
+say() { echo "setup: $*" >&2; }
+fail() { say "$@"; exit 1; }
+has() { command -v "$1" >/dev/null; }
+
+# ---- the list -------------------------------------------------------------------------------
+
+# Prints `package proof why` for the lines of the list that belong to a group asked for.
+wanted() {
+    local group package proof hash why
+    while read -r group package proof hash why; do
+        [[ $hash == "#" && " ${groups[*]} " == *" ${group%:} "* ]] && echo "$package $proof $why"
+    done <"$here/packages.txt"
+    return 0
+}
+
+all_groups() { sed -n 's/^\([a-z]*\): .*/\1/p' "$here/packages.txt" | sort -u; }
+
+is_there() {
+    if [[ $1 == /* ]]; then [[ -e $1 ]]; else has "$1"; fi
+}
+
+# ---- system packages ------------------------------------------------------------------------
+
+as_root() {
+    if ((EUID == 0)); then "$@"; else sudo "$@"; fi
+}
+
+require_apt() { # words that name what is missing, packages...
+    local words=$1
+    shift
+    has apt-get || fail "missing: $words. This system has no apt-get: install these by its own" \
+        "means (Debian calls them $*), then run this again."
+    ((EUID == 0)) || has sudo || fail "missing: $words. Not root and no sudo here: have an" \
+        "administrator run: apt-get install --no-install-recommends $*"
+}
+
+apt_install() {
+    local apt=(env DEBIAN_FRONTEND=noninteractive apt-get --quiet)
+    as_root "${apt[@]}" update >&2
+    # --no-remove: what stands in the way is for a person to decide.
+    as_root "${apt[@]}" install --yes --no-remove --no-install-recommends "$@" >&2
+}
+
+ensure_packages() {
+    local missing=() words="" package proof why
+    while read -r package proof why; do
+        [[ $package == rust:* ]] || is_there "$proof" && continue
+        missing+=("$package")
+        words+="${words:+, }$package ($why)"
+    done < <(wanted)
+    ((${#missing[@]})) || return 0
+    require_apt "$words" "${missing[@]}"
+    say "installing $words"
+    apt_install "${missing[@]}"
+}
+
+# ---- Rust -----------------------------------------------------------------------------------
+
+rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$here/../Cargo.toml")
+
+rust_version() { { rustc --version | cut -d' ' -f2; } 2>/dev/null; }
+
+rust_is_new_enough() {
+    local version
+    has cargo && version=$(rust_version) && [[ -n $version ]] &&
+        printf '%s\n' "$rust_needed" "$version" | sort --version-sort --check=quiet
+}
+
+distribution_has_rustup() {
+    has apt-cache && apt-cache policy rustup 2>/dev/null | grep -q 'Candidate: [0-9]'
+}
+
+ensure_rustup() {
+    has rustup && return
+    distribution_has_rustup ||
+        fail "missing: Rust $rust_needed or newer (found: $(rust_version || echo none)), and this" \
+            "distribution has no rustup package. Install it from https://rustup.rs and run this again."
+    require_apt "rustup (installs the Rust toolchain)" rustup
+    say "installing rustup (installs the Rust toolchain)"
+    apt_install rustup
+    hash -r
+}
+
+ensure_rust() {
+    rust_is_new_enough && return
+    ensure_rustup
+    say "installing the stable Rust toolchain for this user (Reweave needs $rust_needed or newer)"
+    rustup toolchain install stable --profile minimal >&2
+    rustup default >/dev/null 2>&1 || rustup default stable >&2
+    rust_is_new_enough || fail "cargo is still $(rust_version || echo missing), not $rust_needed" \
+        "or newer: another toolchain is chosen here (rustup show says why)."
+}
+
+ensure_components() {
+    local missing=() package proof why tools
+    tools=$(rustc --print sysroot)/bin
+    while read -r package proof why; do
+        [[ $package != rust:* || -x $tools/$proof ]] && continue
+        missing+=("${package#rust:}")
+        say "installing Rust's ${package#rust:} ($why)"
+    done < <(wanted)
+    ((${#missing[@]})) || return 0
+    has rustup || fail "Rust's ${missing[*]} missing from $tools, and no rustup to bring them:" \
+        "install them the way Rust was installed."
+    rustup component add "${missing[@]}" >&2
+}
+
+groups=("$@")
+(($#)) || mapfile -t groups < <(all_groups)
+ensure_packages
+[[ " ${groups[*]} " == *" build "* ]] && ensure_rust
+[[ " ${groups[*]} " == *" checks "* ]] && ensure_components
+exit 0
