@@ -48,7 +48,8 @@ apt_install() {
     local apt=(env DEBIAN_FRONTEND=noninteractive apt-get --quiet)
     as_root "${apt[@]}" update >&2
     # --no-remove: what stands in the way is for a person to decide.
-    as_root "${apt[@]}" install --yes --no-remove --no-install-recommends "$@" >&2
+    as_root "${apt[@]}" install --yes --no-remove --no-install-recommends "$@" >&2 ||
+        fail "apt-get did not install $*: its words above say why. Nothing was removed."
 }
 
 ensure_packages() {
@@ -77,7 +78,7 @@ rust_is_new_enough() {
 }
 
 distribution_has_rustup() {
-    has apt-cache && apt-cache policy rustup 2>/dev/null | grep -q 'Candidate: [0-9]'
+    has apt-cache && [[ $(apt-cache policy rustup 2>/dev/null) == *"Candidate: "[0-9]* ]]
 }
 
 ensure_rustup() {
