@@ -131,6 +131,7 @@ pub(crate) fn read_scenario(path: &Path) -> Result<Scenario, LabError> {
         jobs: Vec::new(),
         faults: Vec::new(),
         expectations: Vec::new(),
+        captures: Vec::new(),
     })
 }
 
