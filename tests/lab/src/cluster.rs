@@ -1,13 +1,10 @@
 //! The virtual cluster as those inside the lab hold it: bring-up, and the ways into its nodes.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::net::Ipv4Addr;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process::Command;
 use std::thread;
 
 use nix::mount::{MsFlags, mount};
@@ -18,8 +15,11 @@ use reweave_common::scenario::Scenario;
 
 use crate::addressing::Addressing;
 use crate::error::LabError;
+use crate::features::Features;
 use crate::node::{NET_FOLDER, NodeDoor, UTS_FOLDER};
+use crate::parallel::{in_parallel, joined};
 use crate::progress::Progress;
+use crate::tool_run::run_script;
 use crate::tools::{Tool, Tools};
 use crate::wiring::{self, Wiring};
 
@@ -29,6 +29,7 @@ pub(crate) struct Cluster {
     fabric: Fabric,
     addressing: Addressing,
     tools: Tools,
+    features: Features,
     /// In the order of the fabric's nodes.
     doors: Vec<NodeDoor>,
 }
@@ -44,6 +45,8 @@ impl Cluster {
         let fabric = scenario.fabric.clone();
         let addressing = Addressing::new(&fabric)?;
         let wiring = Wiring::new(&fabric, &addressing);
+        progress.say("kernel features");
+        let features = Features::probe(&tools)?;
         make_folders(&wiring)?;
         let doors = create_nodes(&fabric, scenario.seed, progress)?;
         progress.say("links");
@@ -76,12 +79,17 @@ impl Cluster {
             fabric,
             addressing,
             tools,
+            features,
             doors,
         })
     }
 
     pub(crate) fn fabric(&self) -> &Fabric {
         &self.fabric
+    }
+
+    pub(crate) fn features(&self) -> &Features {
+        &self.features
     }
 
     /// The interface of a port: `eth0` of a host, `swp3` of a switch.
@@ -173,118 +181,4 @@ fn create_nodes(
         let node = fabric.node(id);
         NodeDoor::create(&node.name, &wiring::sysctls(node.role, seed, id))
     })
-}
-
-/// Does `work` for 0, 1, .. `count` on threads of their own, and stops at the first error.
-fn in_parallel<T: Send>(
-    count: usize,
-    work: impl Fn(usize) -> Result<T, LabError> + Sync,
-) -> Result<Vec<T>, LabError> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(count)));
-    let take_turns = || -> Result<(), LabError> {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= count {
-                return Ok(());
-            }
-            let result = work(index).inspect_err(|_| next.store(count, Ordering::Relaxed))?;
-            lock(&done).push((index, result));
-        }
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.min(count))
-            .map(|_| scope.spawn(take_turns))
-            .collect();
-        workers.into_iter().try_for_each(joined)
-    })?;
-    let mut done = done
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    done.sort_by_key(|(index, _)| *index);
-    Ok(done.into_iter().map(|(_, result)| result).collect())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// What the thread returned; its panic goes on in this one.
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Feeds a script to a tool; an error names the line that the tool refused.
-fn run_script(
-    mut command: Command,
-    tool: Tool,
-    node: &str,
-    script: &str,
-) -> Result<String, LabError> {
-    let failed = |source| LabError::StartTool { tool, source };
-    command.args(tool.batch_arguments());
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(failed)?;
-    let mut input = child.stdin.take();
-    let output = thread::scope(|scope| {
-        scope.spawn(move || {
-            // A tool that refuses a line reads no further; its exit status tells.
-            let _ = input
-                .as_mut()
-                .map(|input| input.write_all(script.as_bytes()));
-        });
-        child.wait_with_output().map_err(failed)
-    })?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(LabError::ToolRefused {
-        tool,
-        node: node.to_owned(),
-        line: refused_line(&said, script).unwrap_or_default().to_owned(),
-        said: said.lines().next().unwrap_or("no reason given").to_owned(),
-    })
-}
-
-/// ip and tc say `Command failed -:12`.
-fn refused_line<'s>(said: &str, script: &'s str) -> Option<&'s str> {
-    let (_, number) = said.rsplit_once("failed -:")?;
-    let number: usize = number.lines().next()?.trim().parse().ok()?;
-    script.lines().nth(number.checked_sub(1)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_line_a_tool_refuses_is_found() {
-        let said = "Error: Nexthop has invalid gateway.\nCommand failed -:2\n";
-        assert_eq!(refused_line(said, "a\nb\nc\n"), Some("b"));
-        assert_eq!(refused_line("nothing of the kind", "a"), None);
-        assert_eq!(refused_line("Command failed -:0", "a"), None);
-    }
-
-    #[test]
-    fn work_in_parallel_keeps_its_order() {
-        let doubled = in_parallel(100, |index| Ok(2 * index)).unwrap();
-        assert_eq!(doubled, (0..100).map(|index| 2 * index).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn work_in_parallel_stops_at_an_error() {
-        let result = in_parallel(1000, |index| match index {
-            7 => Err(LabError::NoLab),
-            _ => Ok(index),
-        });
-        assert!(matches!(result, Err(LabError::NoLab)));
-    }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use nix::errno::Errno;
 use reweave_common::input::InputError;
 
+use crate::features::Feature;
 use crate::tools::Tool;
 
 #[derive(Debug)]
@@ -27,6 +28,9 @@ pub enum LabError {
     },
     MissingTool {
         tool: Tool,
+    },
+    MissingFeature {
+        feature: Feature,
     },
     UserNamespaces {
         hint: String,
@@ -175,6 +179,9 @@ impl fmt::Display for LabError {
                 "{tool} is missing: install the package {} (Debian, Ubuntu: apt install {0})",
                 tool.package()
             ),
+            Self::MissingFeature { feature } => {
+                write!(f, "this kernel has no {feature}: {}", feature.advice())
+            }
             Self::UserNamespaces { hint, source } => write!(
                 f,
                 "this kernel does not let an ordinary user make namespaces ({source}): {hint}"

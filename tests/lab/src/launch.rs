@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use reweave_common::fabric::Fabric;
 use reweave_common::input::Document;
 use reweave_common::scenario::Scenario;
 use serde::de::IgnoredAny;
@@ -73,8 +72,9 @@ impl Launch {
         self.claim.record(&self.record(&first))?;
         begun();
         match first.supervise()? {
-            Ending::Exited(code) => Ok(code),
-            Ending::Killed => Err(LabError::Killed {
+            Ending::Exited(code) if code < 128 => Ok(code),
+            // A code from 128 tells of a signal that ended the keeper.
+            Ending::Exited(_) | Ending::Killed => Err(LabError::Killed {
                 name: self.name.clone(),
             }),
         }
@@ -116,23 +116,24 @@ pub(crate) fn read_scenario(path: &Path) -> Result<Scenario, LabError> {
         .table()?
         .take::<IgnoredAny>("kind")?
         .is_some();
-    if !is_fabric {
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let read = |named: &str| {
-            fs::read_to_string(folder.join(named))
-                .map_err(|error| format!("cannot read {named}: {error}"))
-        };
-        return Ok(Scenario::parse(&file, &text, read)?);
-    }
-    Ok(Scenario {
-        name: stem(path),
-        seed: 0,
-        fabric: Fabric::parse(&file, &text)?,
-        jobs: Vec::new(),
-        faults: Vec::new(),
-        expectations: Vec::new(),
-        captures: Vec::new(),
-    })
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let read = |named: &str| {
+        fs::read_to_string(folder.join(named))
+            .map_err(|error| format!("cannot read {named}: {error}"))
+    };
+    let scenario = if is_fabric {
+        Scenario::parse(&file, &around_fabric(&file), |_| Ok(text))
+    } else {
+        Scenario::parse(&file, &text, read)
+    };
+    Ok(scenario?)
+}
+
+/// A scenario in which nothing happens on the fabric in `file`.
+fn around_fabric(file: &str) -> String {
+    // A JSON string is a TOML string too.
+    let quoted = serde_json::Value::from(file);
+    format!("name = {quoted}\nfabric = {quoted}\n")
 }
 
 fn stem(path: &Path) -> String {

@@ -10,14 +10,18 @@
 mod addressing;
 pub mod cli;
 mod cluster;
+mod detach;
 mod enter;
 mod error;
+mod features;
 mod launch;
 mod node;
+mod parallel;
 mod progress;
 mod sandbox;
 mod signals;
 mod state;
+mod tool_run;
 mod tools;
 mod wiring;
 

@@ -10,6 +10,7 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process;
 
@@ -27,6 +28,9 @@ use nix::unistd::{
 
 use crate::error::LabError;
 use crate::signals::{ENDINGS, Interrupt, Signals};
+
+/// As Rust's own programs end when they panic.
+const PANICKED: u8 = 101;
 
 /// The lab's first process as its supervisor sees it.
 pub(crate) struct FirstProcess {
@@ -51,8 +55,7 @@ impl FirstProcess {
         match fork_once()? {
             ForkResult::Child => {
                 drop((tied_in, go_out));
-                let code = be_first_process(tied_out, go_in, keep);
-                process::exit(i32::from(code));
+                end_with(|| be_first_process(tied_out, go_in, keep))
             }
             ForkResult::Parent { child } => {
                 drop((tied_out, go_in));
@@ -98,6 +101,13 @@ impl FirstProcess {
             Err(source) => Err(LabError::Signals { source }),
         }
     }
+}
+
+/// Ends a forked process with what `work` returns. Whatever happens, nothing of what the process
+/// was copied from is run or dropped a second time.
+fn end_with(work: impl FnOnce() -> u8) -> ! {
+    let code = catch_unwind(AssertUnwindSafe(work)).unwrap_or(PANICKED);
+    process::exit(i32::from(code))
 }
 
 /// Waits until the first process has tied its life to this one, then lets it begin. Were it told
@@ -163,10 +173,10 @@ pub(crate) fn mount_sysfs() -> Result<(), Errno> {
 fn start_keeper(keep: impl FnOnce(&Interrupt) -> u8) -> Result<Pid, LabError> {
     match fork_once()? {
         ForkResult::Parent { child } => Ok(child),
-        ForkResult::Child => {
-            let code = Interrupt::install().map(|interrupt| keep(&interrupt));
-            process::exit(i32::from(code.unwrap_or_else(|error| error.exit_code())));
-        }
+        ForkResult::Child => end_with(|| match Interrupt::install() {
+            Ok(interrupt) => keep(&interrupt),
+            Err(error) => error.exit_code(),
+        }),
     }
 }
 

@@ -42,7 +42,7 @@ impl Claim {
     pub(crate) fn take(name: &str) -> Result<Self, LabError> {
         check_name(name)?;
         let base = base()?;
-        sweep(&base);
+        sweep_in(&base);
         let folder = base.join(name);
         let lock = lock_new(&folder)
             .map_err(|source| failed(&folder, source))?
@@ -187,8 +187,13 @@ fn folders(base: &Path) -> impl Iterator<Item = Running> {
     })
 }
 
-/// Removes what labs have left behind that were killed.
-fn sweep(base: &Path) {
+/// Removes what this user's dead labs have left behind.
+pub(crate) fn sweep() -> Result<(), LabError> {
+    sweep_in(&base()?);
+    Ok(())
+}
+
+fn sweep_in(base: &Path) {
     for lab in folders(base) {
         let Ok(lock) = File::open(lab.folder.join(LOCK)) else {
             continue;

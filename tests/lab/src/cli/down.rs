@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::error::LabError;
-use crate::state::Running;
+use crate::state::{Running, sweep};
 
 /// How long a lab may take to end by itself, and then to vanish when it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,44 +22,46 @@ pub struct Down {
 
 impl Down {
     pub fn run(self) -> Result<u8, LabError> {
+        sweep()?;
         let lab = match Running::find(self.name.as_deref()) {
-            Err(LabError::NoLab | LabError::NoSuchLab { .. }) => return Ok(0),
+            Err(none @ (LabError::NoLab | LabError::NoSuchLab { .. })) => {
+                eprintln!("nothing to end: {none}");
+                return Ok(0);
+            }
             found => found?,
         };
         for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-            ask(&lab, signal)?;
-            if is_gone(&lab) {
-                return Ok(0);
+            if end(&lab, signal)? {
+                // One that was killed could not tidy up.
+                return sweep().map(|()| 0);
             }
         }
         Err(LabError::StillThere { name: lab.name })
     }
 }
 
-fn ask(lab: &Running, signal: Signal) -> Result<(), LabError> {
-    let Some(record) = lab.record() else {
-        return Ok(());
-    };
-    // As long as the lab is alive, the process is its own and no other that came later.
-    if !lab.is_alive() {
-        return Ok(());
+/// Sends the signal to the lab's first process, and waits; says whether the lab is gone.
+fn end(lab: &Running, signal: Signal) -> Result<bool, LabError> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut sent = false;
+    while Instant::now() < deadline {
+        // In its first moments, a lab has no first process yet.
+        match lab.record().filter(|_| !sent) {
+            // While the lab is alive, the process is its own and no other that came later.
+            Some(record) if lab.is_alive() => sent = send(lab, record.pid(), signal)?,
+            _ if !lab.is_alive() => return Ok(true),
+            _ => thread::sleep(Duration::from_millis(5)),
+        }
     }
-    match kill(record.pid(), signal) {
-        Ok(()) | Err(Errno::ESRCH) => Ok(()),
+    Ok(false)
+}
+
+fn send(lab: &Running, first: Pid, signal: Signal) -> Result<bool, LabError> {
+    match kill(first, signal) {
+        Ok(()) | Err(Errno::ESRCH) => Ok(true),
         Err(source) => Err(LabError::Stop {
             name: lab.name.clone(),
             source,
         }),
     }
-}
-
-fn is_gone(lab: &Running) -> bool {
-    let deadline = Instant::now() + PATIENCE;
-    while lab.is_alive() {
-        if Instant::now() > deadline {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    true
 }
