@@ -5,7 +5,6 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 
 use nix::mount::{MsFlags, mount};
 use nix::unistd::Pid;
@@ -13,11 +12,12 @@ use reweave_common::fabric::{Fabric, Port};
 use reweave_common::ids::NodeId;
 use reweave_common::scenario::Scenario;
 
-use crate::addressing::Addressing;
+use crate::addressing::{Addressing, end_of, on_link};
 use crate::error::LabError;
 use crate::features::Features;
+use crate::impair::Wires;
 use crate::node::{NET_FOLDER, NodeDoor, UTS_FOLDER};
-use crate::parallel::{in_parallel, joined};
+use crate::parallel::{apart, in_parallel};
 use crate::progress::Progress;
 use crate::tool_run::run_script;
 use crate::tools::{Tool, Tools};
@@ -32,6 +32,7 @@ pub(crate) struct Cluster {
     features: Features,
     /// In the order of the fabric's nodes.
     doors: Vec<NodeDoor>,
+    wires: Wires,
 }
 
 #[allow(dead_code, reason = "for the jobs, faults and artifacts to come")]
@@ -49,24 +50,21 @@ impl Cluster {
         let features = Features::probe(&tools)?;
         make_folders(&wiring)?;
         let doors = create_nodes(&fabric, scenario.seed, progress)?;
+        let mut wires = Wires::prepare(scenario, &features, &tools)?;
         progress.say("links");
         run_script(
             Command::new(tools.path(Tool::Ip)),
             Tool::Ip,
             "the lab",
-            &wiring.links_script(),
+            &wiring.links_script(|link, ends| wires.halves(link, ends)),
         )?;
         let [ip, tc] = [Tool::Ip, Tool::Tc].map(|tool| tools.path(tool));
         in_parallel(doors.len(), |index| {
             progress.count("addresses, routes, rates", index, doors.len());
             let (node, door) = (NodeId::from_index(index), &doors[index]);
             let name = fabric.name(node);
-            run_script(
-                door.net_command(ip),
-                Tool::Ip,
-                name,
-                &wiring.node_script(node),
-            )?;
+            let links_and_routes = wires.ports_script(&fabric, node) + &wiring.node_script(node);
+            run_script(door.net_command(ip), Tool::Ip, name, &links_and_routes)?;
             run_script(
                 door.net_command(tc),
                 Tool::Tc,
@@ -74,6 +72,7 @@ impl Cluster {
                 &wiring.rates_script(node),
             )
         })?;
+        wires.join(&fabric, scenario.seed)?;
         progress.clear();
         Ok(Self {
             fabric,
@@ -81,6 +80,7 @@ impl Cluster {
             tools,
             features,
             doors,
+            wires,
         })
     }
 
@@ -92,6 +92,11 @@ impl Cluster {
         &self.features
     }
 
+    /// The links to which more can happen than that their rate changes.
+    pub(crate) fn wires(&self) -> &Wires {
+        &self.wires
+    }
+
     /// The interface of a port: `eth0` of a host, `swp3` of a switch.
     pub(crate) fn interface(&self, port: Port) -> String {
         wiring::interface(&self.fabric, port)
@@ -100,6 +105,17 @@ impl Cluster {
     /// The address of a node: that of its NIC 0, or a switch's loopback.
     pub(crate) fn address(&self, node: NodeId) -> Ipv4Addr {
         self.addressing.of_node(&self.fabric, node)
+    }
+
+    /// All addresses from which a node may send.
+    pub(crate) fn addresses(&self, node: NodeId) -> Vec<Ipv4Addr> {
+        let mut addresses = self.addressing.all_of(&self.fabric, node);
+        if self.fabric.node(node).role.forwards() {
+            let ports = wiring::ports(&self.fabric, node);
+            let on_link = |(port, link)| on_link(link, end_of(&self.fabric, link, port));
+            addresses.extend(ports.map(on_link));
+        }
+        addresses
     }
 
     /// A program that will run inside the node.
@@ -124,7 +140,7 @@ impl Cluster {
             door.enter()?;
             Ok(work())
         };
-        thread::scope(|scope| joined(scope.spawn(on_thread)))
+        apart(on_thread)
     }
 
     /// All processes that live in the node, also those a person started there.

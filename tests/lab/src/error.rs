@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
+use nix::unistd::Pid;
 use reweave_common::input::InputError;
 
 use crate::features::Feature;
@@ -80,6 +81,21 @@ pub enum LabError {
     },
     ListProcesses {
         source: io::Error,
+    },
+    Relay {
+        source: io::Error,
+    },
+    NoSuchProcess {
+        job: String,
+        rank: usize,
+    },
+    /// Its processes do not die, or start others faster than they are stopped.
+    Restless {
+        node: String,
+    },
+    Signal {
+        pid: Pid,
+        source: Errno,
     },
     State {
         path: PathBuf,
@@ -212,6 +228,17 @@ impl fmt::Display for LabError {
                 said,
             } => write!(f, "{tool} refused `{line}` in {node}: {said}"),
             Self::ListProcesses { source } => write!(f, "cannot list processes: {source}"),
+            Self::Relay { source } => write!(
+                f,
+                "cannot start the user-space wire: {source} (it needs a kernel with CONFIG_PACKET)"
+            ),
+            Self::NoSuchProcess { job, rank } => {
+                write!(f, "rank {rank} of {job} is not running")
+            }
+            Self::Restless { node } => {
+                write!(f, "the processes of {node} go on in spite of signals")
+            }
+            Self::Signal { pid, source } => write!(f, "cannot signal process {pid}: {source}"),
             Self::State { path, source } => {
                 write!(
                     f,
@@ -273,6 +300,7 @@ impl std::error::Error for LabError {
             | Self::Sysctl { source, .. }
             | Self::StartTool { source, .. }
             | Self::ListProcesses { source }
+            | Self::Relay { source }
             | Self::State { source, .. }
             | Self::StartProgram { source, .. }
             | Self::Say { source } => Some(source),
@@ -282,6 +310,7 @@ impl std::error::Error for LabError {
             | Self::Fork { source }
             | Self::Signals { source }
             | Self::EnterNode { source, .. }
+            | Self::Signal { source, .. }
             | Self::EnterLab { source, .. }
             | Self::Stop { source, .. } => Some(source),
             _ => None,

@@ -14,22 +14,35 @@ use crate::tools::{Tool, Tools};
 pub enum Feature {
     /// Limits the rate of an interface. No lab without it.
     Tbf,
-    /// Delays and loses packets in the kernel.
+    /// Delays packets in the kernel.
     Netem,
     /// Loses packets at random by a rule at an interface's ingress.
     RandomDrop,
+    /// Hands packets from one interface to another by a rule at its ingress.
+    Forward,
+    /// Drops by a rule what comes from some addresses.
+    InputDrop,
     /// Makes the choice among equal paths the same in every run.
     HashSeed,
 }
 
 impl Feature {
-    const ALL: [Self; 4] = [Self::Tbf, Self::Netem, Self::RandomDrop, Self::HashSeed];
+    const ALL: [Self; 6] = [
+        Self::Tbf,
+        Self::Netem,
+        Self::RandomDrop,
+        Self::Forward,
+        Self::InputDrop,
+        Self::HashSeed,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Self::Tbf => "tbf",
             Self::Netem => "netem",
             Self::RandomDrop => "nft-random-drop",
+            Self::Forward => "nft-forward",
+            Self::InputDrop => "nft-input-drop",
             Self::HashSeed => "hash-seed",
         }
     }
@@ -42,11 +55,20 @@ impl Feature {
                  CONFIG_NET_SCH_TBF"
             }
             Self::Netem => {
-                "delay and loss take other means: for the kernel's own, load the module sch_netem \
-                 (Ubuntu has it in linux-modules-extra)"
+                "a program of the lab delays packets, at the cost of time: for the kernel's own \
+                 delay, load the module sch_netem (Ubuntu has it in linux-modules-extra)"
             }
             Self::RandomDrop => {
-                "loss takes other means: for this one, load the modules nf_tables and nft_numgen"
+                "a program of the lab loses packets, at the cost of time: for the kernel's own \
+                 loss, load the modules nf_tables and nft_numgen"
+            }
+            Self::Forward => {
+                "a program of the lab carries what crosses links that fail, at the cost of time: \
+                 load the modules nf_tables and nft_fwd_netdev"
+            }
+            Self::InputDrop => {
+                "hosts cannot be cut off from one another: load the modules nf_tables and \
+                 nf_tables_inet, or use a kernel with CONFIG_NF_TABLES_INET"
             }
             Self::HashSeed => "flows may take other paths in each run: Linux 6.11 or newer has it",
         }
@@ -72,6 +94,18 @@ impl Feature {
                 "table netdev probe {\nchain loss {\n\
                  type filter hook ingress device lo priority 0\n\
                  numgen random mod 1000 < 1 drop\n}\n}\ndelete table netdev probe\n",
+            ),
+            Self::Forward => accepts(
+                Tool::Nft,
+                "table netdev probe {\nchain forward {\n\
+                 type filter hook ingress device lo priority 0\n\
+                 fwd to lo\n}\n}\ndelete table netdev probe\n",
+            ),
+            Self::InputDrop => accepts(
+                Tool::Nft,
+                "table inet probe {\nchain input {\n\
+                 type filter hook input priority -300\n\
+                 ip saddr { 10.0.0.0, 10.0.0.1 } drop\n}\n}\ndelete table inet probe\n",
             ),
             Self::HashSeed => Path::new("/proc/sys/net/ipv4/fib_multipath_hash_seed").exists(),
         }

@@ -51,7 +51,6 @@ impl Launch {
         &self.name
     }
 
-    #[allow(dead_code, reason = "for the jobs, faults and artifacts to come")]
     pub(crate) fn scenario(&self) -> &Scenario {
         &self.scenario
     }

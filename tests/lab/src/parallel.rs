@@ -48,6 +48,11 @@ pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
+/// Does `work` on a thread of its own, to which it may do what must not happen to this one.
+pub(crate) fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| joined(scope.spawn(work)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

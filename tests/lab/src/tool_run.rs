@@ -43,10 +43,13 @@ pub(crate) fn run_script(
     })
 }
 
-/// ip and tc say `Command failed -:12`.
+/// ip and tc say `Command failed -:12`, nft says `/dev/stdin:12:`.
 fn refused_line<'s>(said: &str, script: &'s str) -> Option<&'s str> {
-    let (_, number) = said.rsplit_once("failed -:")?;
-    let number: usize = number.lines().next()?.trim().parse().ok()?;
+    let (_, rest) = said
+        .rsplit_once("failed -:")
+        .or_else(|| said.split_once("/dev/stdin:"))?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit());
+    let number: usize = rest[..digits.unwrap_or(rest.len())].parse().ok()?;
     script.lines().nth(number.checked_sub(1)?)
 }
 
@@ -58,6 +61,8 @@ mod tests {
     fn the_line_a_tool_refuses_is_found() {
         let said = "Error: Nexthop has invalid gateway.\nCommand failed -:2\n";
         assert_eq!(refused_line(said, "a\nb\nc\n"), Some("b"));
+        let said = "/dev/stdin:3:55-61: Error: Value 1000000 exceeds valid range\n";
+        assert_eq!(refused_line(said, "a\nb\nc\n"), Some("c"));
         assert_eq!(refused_line("nothing of the kind", "a"), None);
         assert_eq!(refused_line("Command failed -:0", "a"), None);
     }

@@ -40,14 +40,18 @@ impl<'f> Wiring<'f> {
         }
     }
 
-    /// For ip, outside the nodes: all links, each made directly into its two nodes.
-    pub(crate) fn links_script(&self) -> String {
-        let mut script = String::new();
-        for (id, link) in self.fabric.links() {
+    /// For ip, outside the nodes: all links, each made directly into its two nodes. `instead` may
+    /// make one out of its two ends in another way.
+    pub(crate) fn links_script(
+        &self,
+        instead: impl Fn(LinkId, [&str; 2]) -> Option<String>,
+    ) -> String {
+        let links = self.fabric.links().map(|(id, link)| {
             let [a, b] = link.ports().map(|port| self.end(id, port));
-            let _ = writeln!(script, "link add {a} type veth peer {b}");
-        }
-        script
+            let bare = || format!("link add {a} type veth peer {b}\n");
+            instead(id, [&a, &b]).unwrap_or_else(bare)
+        });
+        links.collect()
     }
 
     fn end(&self, link: LinkId, port: Port) -> String {
@@ -226,6 +230,15 @@ pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
         always("net/ipv4/conf/default/send_redirects", "0"),
         always("net/ipv4/conf/all/accept_redirects", "0"),
         always("net/ipv4/conf/default/accept_redirects", "0"),
+        // A switch sends nothing to a port without carrier; the kernel of a server is not so wise.
+        always(
+            "net/ipv4/conf/all/ignore_routes_with_linkdown",
+            if role.is_endpoint() { "0" } else { "1" },
+        ),
+        always(
+            "net/ipv4/conf/default/ignore_routes_with_linkdown",
+            if role.is_endpoint() { "0" } else { "1" },
+        ),
         // Flows are told apart by addresses, protocol and ports. A kernel that cannot be told
         // which fields to hash takes the same ones by policy 1.
         always("net/ipv4/fib_multipath_hash_policy", "1"),
@@ -252,7 +265,8 @@ fn hash_seed(seed: u64, node: NodeId) -> String {
     ((mixed >> 32) as u32).max(1).to_string()
 }
 
-fn ports(fabric: &Fabric, node: NodeId) -> impl Iterator<Item = (Port, LinkId)> {
+/// The ports of a node, and the link at each.
+pub(crate) fn ports(fabric: &Fabric, node: NodeId) -> impl Iterator<Item = (Port, LinkId)> {
     let links = fabric.links_of(node).iter().copied();
     links
         .zip(0..)
@@ -310,7 +324,7 @@ mod tests {
         let id = fabric.find(node).unwrap();
         let lines = |script: String| script.lines().map(str::to_owned).collect();
         Scripts {
-            links: lines(wiring.links_script()),
+            links: lines(wiring.links_script(|_, _| None)),
             node: lines(wiring.node_script(id)),
             rates: lines(wiring.rates_script(id)),
             hosts: lines(wiring.hosts_file()),
@@ -405,6 +419,8 @@ mod tests {
         };
         assert_eq!(value(Role::Host, 0, "ip_forward"), "0");
         assert_eq!(value(Role::Relay, 0, "ip_forward"), "1");
+        assert_eq!(value(Role::Relay, 0, "with_linkdown"), "0");
+        assert_eq!(value(Role::Switch, 0, "with_linkdown"), "1");
         let seed = |node| value(Role::Switch, node, "hash_seed");
         assert_eq!(seed(3), seed(3));
         assert_ne!(seed(3), seed(4));

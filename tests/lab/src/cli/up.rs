@@ -13,6 +13,7 @@ use super::{Output, show};
 use crate::cluster::Cluster;
 use crate::detach::{Background, Side, detach};
 use crate::error::LabError;
+use crate::faults::{Stage, play_during};
 use crate::features::Feature;
 use crate::launch::Launch;
 use crate::sandbox::silence;
@@ -59,7 +60,16 @@ impl Up {
             if let Some(background) = background {
                 background.let_front_go();
             }
-            inside.interrupt.wait();
+            let stage = Stage {
+                cluster: inside.cluster,
+                scenario: launch.scenario(),
+                // A lab that is only up has no jobs running.
+                process_of: &|_, _| None,
+            };
+            let tell = |event| eprintln!("{event}");
+            play_during(&stage, tell, || inside.interrupt.wait());
+            let account = inside.cluster.wires().account(inside.cluster.fabric());
+            account.iter().for_each(|line| eprintln!("{line}"));
             Ok(0)
         })
     }
@@ -74,6 +84,7 @@ struct CameUp<'a> {
     links: usize,
     features: &'a [Feature],
     missing: Vec<Feature>,
+    means: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -97,6 +108,7 @@ impl<'a> CameUp<'a> {
             links: cluster.fabric().links().len(),
             features: cluster.features().found(),
             missing: cluster.features().missing(),
+            means: cluster.wires().means(),
         }
     }
 
@@ -132,6 +144,7 @@ impl<'a> CameUp<'a> {
         for feature in &self.missing {
             let _ = writeln!(text, "  {:<9} lacks {feature}: {}", "", feature.advice());
         }
+        let _ = writeln!(text, "  {:<9} {}", "means", self.means.join(", "));
         text
     }
 
@@ -182,13 +195,15 @@ mod tests {
             links: 1,
             features: &[Feature::Tbf],
             missing: vec![Feature::Netem],
+            means: vec!["rate: tbf".into(), "loss: nft numgen on 1 link".into()],
         };
         let text = came_up.text(false);
         for part in [
             "lab small is up in 0.12 s: 1 hosts, 1 switches, 1 links",
             "hosts     alpha 10.0.0.7\n",
             "has tbf\n",
-            "lacks netem: delay",
+            "lacks netem: a program",
+            "means     rate: tbf, loss: nft numgen on 1 link\n",
             "exec --lab small alpha -- bash",
             "down small\n",
         ] {
