@@ -163,10 +163,8 @@ impl Wires {
         let relayed = self.plan.joined_by(Joint::Relay);
         let account = |link| {
             let passed = self.relay()?.control(link)?.passed();
-            Some(format!(
-                "user-space wire {}: {passed}",
-                fabric.link_name(link)
-            ))
+            let name = fabric.link_name(link);
+            (!passed.is_nothing()).then(|| format!("user-space wire {name}: {passed}"))
         };
         relayed.filter_map(account).collect()
     }
