@@ -85,6 +85,14 @@ pub enum LabError {
     Relay {
         source: io::Error,
     },
+    Capture {
+        node: String,
+        source: io::Error,
+    },
+    Keep {
+        path: PathBuf,
+        source: io::Error,
+    },
     NoSuchProcess {
         job: String,
         rank: usize,
@@ -232,6 +240,14 @@ impl fmt::Display for LabError {
                 f,
                 "cannot start the user-space wire: {source} (it needs a kernel with CONFIG_PACKET)"
             ),
+            Self::Capture { node, source } => write!(
+                f,
+                "cannot record the packets of {node}: {source} (it needs a kernel with \
+                 CONFIG_PACKET)"
+            ),
+            Self::Keep { path, source } => {
+                write!(f, "cannot keep artifacts in {}: {source}", path.display())
+            }
             Self::NoSuchProcess { job, rank } => {
                 write!(f, "rank {rank} of {job} is not running")
             }
@@ -301,6 +317,8 @@ impl std::error::Error for LabError {
             | Self::StartTool { source, .. }
             | Self::ListProcesses { source }
             | Self::Relay { source }
+            | Self::Capture { source, .. }
+            | Self::Keep { source, .. }
             | Self::State { source, .. }
             | Self::StartProgram { source, .. }
             | Self::Say { source } => Some(source),

@@ -8,6 +8,7 @@ use reweave_common::scenario::Scenario;
 use serde::de::IgnoredAny;
 
 use crate::addressing::Addressing;
+use crate::artifacts::KeptFile;
 use crate::cluster::Cluster;
 use crate::error::LabError;
 use crate::progress::Progress;
@@ -27,6 +28,7 @@ pub(crate) struct Launch {
     name: String,
     path: PathBuf,
     scenario: Scenario,
+    files: Vec<KeptFile>,
     tools: Tools,
     claim: Claim,
 }
@@ -34,7 +36,7 @@ pub(crate) struct Launch {
 impl Launch {
     /// Reads the scenario (or bare fabric) and takes the name, by default that of the file.
     pub(crate) fn prepare(path: &Path, name: Option<&str>) -> Result<Self, LabError> {
-        let scenario = read_scenario(path)?;
+        let (scenario, files) = read_scenario(path)?;
         Addressing::new(&scenario.fabric)?;
         let tools = Tools::find()?;
         let name = name.map_or_else(|| stem(path), str::to_owned);
@@ -43,6 +45,7 @@ impl Launch {
             path: fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
             name,
             scenario,
+            files,
             tools,
         })
     }
@@ -53,6 +56,11 @@ impl Launch {
 
     pub(crate) fn scenario(&self) -> &Scenario {
         &self.scenario
+    }
+
+    /// The files that were read.
+    pub(crate) fn files(&self) -> &[KeptFile] {
+        &self.files
     }
 
     /// Brings the lab up, does `work` inside it, and takes it down. `begun` is called outside, when
@@ -103,8 +111,9 @@ impl Launch {
     }
 }
 
-/// Reads a scenario file, or a fabric file as a scenario in which nothing happens.
-pub(crate) fn read_scenario(path: &Path) -> Result<Scenario, LabError> {
+/// Reads a scenario file, or a fabric file as a scenario in which nothing happens. Also returns what
+/// was read.
+pub(crate) fn read_scenario(path: &Path) -> Result<(Scenario, Vec<KeptFile>), LabError> {
     let text = fs::read_to_string(path).map_err(|source| LabError::ReadScenario {
         path: path.to_owned(),
         source,
@@ -115,17 +124,22 @@ pub(crate) fn read_scenario(path: &Path) -> Result<Scenario, LabError> {
         .table()?
         .take::<IgnoredAny>("kind")?
         .is_some();
+    if is_fabric {
+        let kept = vec![("fabric.toml".to_owned(), text.clone().into_bytes())];
+        return Ok((
+            Scenario::parse(&file, &around_fabric(&file), |_| Ok(text))?,
+            kept,
+        ));
+    }
+    let mut kept = vec![("scenario.toml".to_owned(), text.clone().into_bytes())];
     let folder = path.parent().unwrap_or(Path::new(""));
     let read = |named: &str| {
-        fs::read_to_string(folder.join(named))
-            .map_err(|error| format!("cannot read {named}: {error}"))
+        let text = fs::read_to_string(folder.join(named))
+            .map_err(|error| format!("cannot read {named}: {error}"))?;
+        kept.push(("fabric.toml".to_owned(), text.clone().into_bytes()));
+        Ok(text)
     };
-    let scenario = if is_fabric {
-        Scenario::parse(&file, &around_fabric(&file), |_| Ok(text))
-    } else {
-        Scenario::parse(&file, &text, read)
-    };
-    Ok(scenario?)
+    Ok((Scenario::parse(&file, &text, read)?, kept))
 }
 
 /// A scenario in which nothing happens on the fabric in `file`.

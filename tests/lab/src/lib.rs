@@ -8,6 +8,8 @@
 //! the nouns of `reweave-common`: interfaces and routes are made by the system's own tools.
 
 mod addressing;
+mod artifacts;
+mod capture;
 pub mod cli;
 mod cluster;
 mod detach;

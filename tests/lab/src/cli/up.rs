@@ -7,15 +7,18 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use reweave_common::fabric::Role;
+use reweave_common::scenario::Scenario;
 use serde::Serialize;
 
 use super::{Output, show};
+use crate::artifacts;
+use crate::capture;
 use crate::cluster::Cluster;
 use crate::detach::{Background, Side, detach};
 use crate::error::LabError;
-use crate::faults::{Stage, play_during};
+use crate::faults::{Event, Stage, play_during};
 use crate::features::Feature;
-use crate::launch::Launch;
+use crate::launch::{Inside, Launch};
 use crate::sandbox::silence;
 use crate::state::Running;
 
@@ -30,6 +33,9 @@ pub struct Up {
     /// Return when the lab is ready, and leave it running
     #[arg(long)]
     detach: bool,
+    /// When the lab ends, keep what its nodes know and what was recorded, under ./artifacts
+    #[arg(long)]
+    keep: bool,
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
@@ -60,18 +66,40 @@ impl Up {
             if let Some(background) = background {
                 background.let_front_go();
             }
-            let stage = Stage {
-                cluster: inside.cluster,
-                scenario: launch.scenario(),
-                // A lab that is only up has no jobs running.
-                process_of: &|_, _| None,
-            };
-            let tell = |event| eprintln!("{event}");
-            play_during(&stage, tell, || inside.interrupt.wait());
-            let account = inside.cluster.wires().account(inside.cluster.fabric());
-            account.iter().for_each(|line| eprintln!("{line}"));
+            let captures = capture::start_all(inside.cluster, &launch.scenario().captures)?;
+            let events = self.wait(inside, launch.scenario());
+            if self.keep {
+                let files = [
+                    launch.files(),
+                    &[("events.txt".into(), events.into_bytes())],
+                ]
+                .concat();
+                let kept = artifacts::keep(launch.name(), inside.cluster, &captures, &files)?;
+                eprintln!("kept in {}", kept.display());
+            }
             Ok(0)
         })
+    }
+
+    /// Plays the scenario's faults until the lab is told to end; returns what happened.
+    fn wait(&self, inside: &Inside<'_>, scenario: &Scenario) -> String {
+        let stage = Stage {
+            cluster: inside.cluster,
+            scenario,
+            // A lab that is only up has no jobs running.
+            process_of: &|_, _| None,
+        };
+        let mut events = String::new();
+        let mut tell = |line: &str| {
+            eprintln!("{line}");
+            events.push_str(line);
+            events.push('\n');
+        };
+        let happened = |event: Event| tell(&event.to_string());
+        play_during(&stage, happened, || inside.interrupt.wait());
+        let account = inside.cluster.wires().account(inside.cluster.fabric());
+        account.iter().for_each(|line| tell(line));
+        events
     }
 }
 

@@ -17,6 +17,7 @@ mod relay;
 mod script;
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
@@ -167,6 +168,11 @@ impl Wires {
             (!passed.is_nothing()).then(|| format!("user-space wire {name}: {passed}"))
         };
         relayed.filter_map(account).collect()
+    }
+
+    /// A program in the place where the wires lie, if there are any.
+    pub(crate) fn command(&self, program: &str) -> Option<Command> {
+        Some(self.duct.as_ref()?.door.command(program))
     }
 
     fn relay(&self) -> Option<&Relay> {

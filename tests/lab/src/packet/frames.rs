@@ -1,7 +1,6 @@
-//! Packet sockets: whole Ethernet frames in and out of one interface.
+//! Whole frames in and out of one interface.
 
 use std::io::{self, IoSliceMut};
-use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -9,15 +8,14 @@ use nix::libc;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use socket2::{Domain, Socket, Type};
+use socket2::Socket;
+
+use super::{bind, set, statistics, unbound, widen};
 
 /// What the kernel puts before each frame: how its checksum and its segments are still to be made.
 const OFFLOAD_HEADER: usize = 10;
 /// A frame of many segments that are still to be cut, with all its headers.
 const LONGEST_FRAME: usize = OFFLOAD_HEADER + 64 * 1024 + 64;
-
-/// Every protocol, in network byte order.
-const ALL_PROTOCOLS: u16 = (libc::ETH_P_ALL as u16).to_be();
 
 /// Takes and gives the frames of one interface with what is still to be done to them, so that
 /// passing them on computes nothing and cuts nothing.
@@ -65,7 +63,7 @@ impl FrameSocket {
         }
         set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
         widen(&socket, buffer_bytes)?;
-        bind(&socket, interface)?;
+        bind(&socket, Some(interface))?;
         Ok(Self { socket })
     }
 
@@ -110,77 +108,4 @@ fn age(stamp: TimeSpec) -> Duration {
     let now = clock_gettime(ClockId::CLOCK_REALTIME).map_or(Duration::ZERO, Duration::from);
     let age = now.saturating_sub(stamp.into());
     if age < LONGEST { age } else { Duration::ZERO }
-}
-
-/// A packet socket that receives nothing until it is bound.
-fn unbound() -> io::Result<Socket> {
-    let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
-}
-
-/// Without the privilege to exceed it, the machine's limit (`net.core.rmem_max`) holds.
-fn widen(socket: &Socket, bytes: usize) -> io::Result<()> {
-    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
-    set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &wanted)
-        .or_else(|_| set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &wanted))
-}
-
-#[allow(unsafe_code, reason = "no crate binds packet sockets")]
-fn bind(socket: &Socket, interface: &str) -> io::Result<()> {
-    let index = nix::net::if_::if_nametoindex(interface)?;
-    // SAFETY: all fields are integers, for which zero is a value.
-    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = ALL_PROTOCOLS;
-    address.sll_ifindex = i32::try_from(index).unwrap_or(i32::MAX);
-    // SAFETY: the address is one of the socket's family and lives during the call.
-    checked(unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            length_of::<libc::sockaddr_ll>(),
-        )
-    })
-}
-
-#[allow(unsafe_code, reason = "no crate knows the options of packet sockets")]
-fn set<T: Copy>(socket: &Socket, level: i32, option: i32, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads as much as it is told there is.
-    checked(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const *value).cast(),
-            length_of::<T>(),
-        )
-    })
-}
-
-#[allow(unsafe_code, reason = "no crate knows the options of packet sockets")]
-fn statistics(socket: &Socket) -> io::Result<libc::tpacket_stats> {
-    let mut length = length_of::<libc::tpacket_stats>();
-    // SAFETY: both fields are integers, for which zero is a value.
-    let mut statistics: libc::tpacket_stats = unsafe { zeroed() };
-    // SAFETY: the kernel writes no more than `length`, the size of what it points to.
-    checked(unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_STATISTICS,
-            (&raw mut statistics).cast(),
-            &raw mut length,
-        )
-    })?;
-    Ok(statistics)
-}
-
-fn length_of<T>() -> libc::socklen_t {
-    size_of::<T>() as libc::socklen_t
-}
-
-fn checked(result: i32) -> io::Result<()> {
-    nix::errno::Errno::result(result)?;
-    Ok(())
 }
