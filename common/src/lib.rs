@@ -6,6 +6,7 @@
 //! the same words.
 
 pub mod fabric;
+pub mod flow;
 pub mod ids;
 pub mod input;
 pub mod routes;

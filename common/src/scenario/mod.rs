@@ -24,6 +24,8 @@ pub struct Scenario {
     pub expectations: Vec<Expectation>,
     /// The nodes whose packets are recorded.
     pub captures: Vec<NodeId>,
+    /// Jobs that have not ended by then are stopped.
+    pub limit: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

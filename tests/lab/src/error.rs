@@ -105,6 +105,38 @@ pub enum LabError {
         pid: Pid,
         source: Errno,
     },
+    /// The kernels do not agree on a way for a flow.
+    NoPath {
+        flow: String,
+    },
+    PortsUsedUp {
+        host: String,
+    },
+    StartRank {
+        job: String,
+        rank: usize,
+        source: io::Error,
+    },
+    TellRank {
+        job: String,
+        rank: usize,
+        source: io::Error,
+    },
+    NotConnected {
+        job: String,
+        why: String,
+    },
+    /// A rank's process cannot do its work.
+    Worker {
+        source: io::Error,
+    },
+    BadAssignment {
+        source: serde_json::Error,
+    },
+    OpenFlow {
+        flow: String,
+        source: io::Error,
+    },
     State {
         path: PathBuf,
         source: io::Error,
@@ -166,7 +198,8 @@ impl LabError {
             | Self::NoLab
             | Self::NoSuchLab { .. }
             | Self::WhichLab { .. }
-            | Self::NoSuchNode { .. } => 2,
+            | Self::NoSuchNode { .. }
+            | Self::BadAssignment { .. } => 2,
             Self::StartProgram { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Self::StartProgram { .. } => 126,
             _ => 1,
@@ -255,6 +288,30 @@ impl fmt::Display for LabError {
                 write!(f, "the processes of {node} go on in spite of signals")
             }
             Self::Signal { pid, source } => write!(f, "cannot signal process {pid}: {source}"),
+            Self::NoPath { flow } => write!(f, "the routes do not lead {flow} to its receiver"),
+            Self::PortsUsedUp { host } => {
+                write!(
+                    f,
+                    "{host} has more flows than source ports: use fewer flows_per_pair"
+                )
+            }
+            Self::StartRank { job, rank, source } => {
+                write!(f, "cannot start rank {rank} of {job}: {source}")
+            }
+            Self::TellRank { job, rank, source } => {
+                write!(f, "cannot give rank {rank} of {job} its work: {source}")
+            }
+            Self::NotConnected { job, why } => {
+                write!(f, "the ranks of {job} did not find each other: {why}")
+            }
+            Self::Worker { source } => write!(f, "this rank cannot work: {source}"),
+            Self::BadAssignment { source } => {
+                write!(
+                    f,
+                    "what stands on standard input is no work for a rank: {source}"
+                )
+            }
+            Self::OpenFlow { flow, source } => write!(f, "cannot open flow {flow}: {source}"),
             Self::State { path, source } => {
                 write!(
                     f,
@@ -321,7 +378,12 @@ impl std::error::Error for LabError {
             | Self::Keep { source, .. }
             | Self::State { source, .. }
             | Self::StartProgram { source, .. }
+            | Self::StartRank { source, .. }
+            | Self::TellRank { source, .. }
+            | Self::Worker { source }
+            | Self::OpenFlow { source, .. }
             | Self::Say { source } => Some(source),
+            Self::BadAssignment { source } => Some(source),
             Self::UserNamespaces { source, .. }
             | Self::Namespaces { source, .. }
             | Self::Mount { source, .. }

@@ -19,6 +19,10 @@ enum Command {
     Exec(cli::Exec),
     Down(cli::Down),
     List(cli::List),
+    Run(cli::Run),
+    /// One rank of a job, started by the lab
+    #[command(hide = true)]
+    Worker,
 }
 
 impl Command {
@@ -28,6 +32,8 @@ impl Command {
             Self::Exec(exec) => exec.run(),
             Self::Down(down) => down.run(),
             Self::List(list) => list.run(),
+            Self::Run(run) => run.run(),
+            Self::Worker => cli::worker(),
         }
     }
 }

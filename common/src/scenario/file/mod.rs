@@ -16,6 +16,7 @@ mod job;
 
 /// No scenario runs for longer.
 const A_DAY: Duration = Duration::from_secs(86_400);
+const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 
 impl Scenario {
     /// Reads a scenario file. `fabric_text` brings the text of the fabric file that the scenario
@@ -48,6 +49,9 @@ impl Scenario {
             .map(|table| reader.expectation(table));
         let expectations = expectations.collect::<Result<_, _>>()?;
         let captures = reader.distinct(&head.capture, Reader::node)?;
+        let limit = head
+            .limit_s
+            .map_or(Ok(DEFAULT_LIMIT), |limit| reader.seconds(&limit))?;
         let Reader { fabric, jobs, .. } = reader;
         Ok(Self {
             name: head.name,
@@ -57,6 +61,7 @@ impl Scenario {
             faults,
             expectations,
             captures,
+            limit,
         })
     }
 }
@@ -82,6 +87,7 @@ fn read_fabric(
 #[serde(deny_unknown_fields)]
 struct Head {
     name: String,
+    limit_s: Option<Spanned<f64>>,
     #[serde(default)]
     seed: u64,
     #[serde(default)]

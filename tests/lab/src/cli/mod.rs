@@ -3,6 +3,7 @@
 mod down;
 mod exec;
 mod list;
+mod run;
 mod up;
 
 use std::io::{self, Write};
@@ -13,6 +14,7 @@ use serde::Serialize;
 pub use down::Down;
 pub use exec::Exec;
 pub use list::List;
+pub use run::Run;
 pub use up::Up;
 
 use crate::error::LabError;
@@ -36,4 +38,9 @@ fn show(output: Output, text: &str, value: &impl Serialize) -> Result<(), LabErr
     write()
         .and_then(|()| io::stdout().flush())
         .map_err(|source| LabError::Say { source })
+}
+
+/// One rank of a job, ordered about on standard input.
+pub fn worker() -> Result<u8, LabError> {
+    crate::worker::run()
 }
