@@ -9,7 +9,7 @@ use std::process::Command;
 use nix::mount::{MsFlags, mount};
 use nix::unistd::Pid;
 use reweave_common::fabric::{Fabric, Port};
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::scenario::Scenario;
 
 use crate::addressing::{Addressing, end_of, on_link};
@@ -116,6 +116,11 @@ impl Cluster {
             addresses.extend(ports.map(on_link));
         }
         addresses
+    }
+
+    /// The address by which the other end of `link` reaches `at`.
+    pub(crate) fn gateway(&self, link: LinkId, at: Port) -> Ipv4Addr {
+        self.addressing.gateway(&self.fabric, link, at)
     }
 
     /// A program that will run inside the node.

@@ -126,6 +126,9 @@ pub enum LabError {
         job: String,
         why: String,
     },
+    Counters {
+        source: io::Error,
+    },
     /// A rank's process cannot do its work.
     Worker {
         source: io::Error,
@@ -304,6 +307,7 @@ impl fmt::Display for LabError {
             Self::NotConnected { job, why } => {
                 write!(f, "the ranks of {job} did not find each other: {why}")
             }
+            Self::Counters { source } => write!(f, "cannot read a node's counters: {source}"),
             Self::Worker { source } => write!(f, "this rank cannot work: {source}"),
             Self::BadAssignment { source } => {
                 write!(
@@ -380,6 +384,7 @@ impl std::error::Error for LabError {
             | Self::StartProgram { source, .. }
             | Self::StartRank { source, .. }
             | Self::TellRank { source, .. }
+            | Self::Counters { source }
             | Self::Worker { source }
             | Self::OpenFlow { source, .. }
             | Self::Say { source } => Some(source),

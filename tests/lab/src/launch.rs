@@ -36,7 +36,20 @@ pub(crate) struct Launch {
 impl Launch {
     /// Reads the scenario (or bare fabric) and takes the name, by default that of the file.
     pub(crate) fn prepare(path: &Path, name: Option<&str>) -> Result<Self, LabError> {
-        let (scenario, files) = read_scenario(path)?;
+        let text = fs::read_to_string(path).map_err(|source| LabError::ReadScenario {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::prepare_text(path, text, name)
+    }
+
+    /// The same for a scenario whose text is at hand; `path` is what to call it.
+    pub(crate) fn prepare_text(
+        path: &Path,
+        text: String,
+        name: Option<&str>,
+    ) -> Result<Self, LabError> {
+        let (scenario, files) = read_scenario(path, text)?;
         Addressing::new(&scenario.fabric)?;
         let tools = Tools::find()?;
         let name = name.map_or_else(|| stem(path), str::to_owned);
@@ -111,13 +124,8 @@ impl Launch {
     }
 }
 
-/// Reads a scenario file, or a fabric file as a scenario in which nothing happens. Also returns what
-/// was read.
-pub(crate) fn read_scenario(path: &Path) -> Result<(Scenario, Vec<KeptFile>), LabError> {
-    let text = fs::read_to_string(path).map_err(|source| LabError::ReadScenario {
-        path: path.to_owned(),
-        source,
-    })?;
+/// Reads a scenario, or a fabric as a scenario in which nothing happens. Also returns what was read.
+fn read_scenario(path: &Path, text: String) -> Result<(Scenario, Vec<KeptFile>), LabError> {
     let file = path.display().to_string();
     // Only a fabric says at once what kind it is.
     let is_fabric = Document::new(&file, &text)

@@ -12,6 +12,7 @@ mod artifacts;
 mod capture;
 pub mod cli;
 mod cluster;
+mod demo;
 mod detach;
 mod enter;
 mod error;

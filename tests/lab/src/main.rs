@@ -20,6 +20,8 @@ enum Command {
     Down(cli::Down),
     List(cli::List),
     Run(cli::Run),
+    /// See two flows collide, and a change that helps without breaking a session
+    Demo,
     /// One rank of a job, started by the lab
     #[command(hide = true)]
     Worker,
@@ -33,6 +35,7 @@ impl Command {
             Self::Down(down) => down.run(),
             Self::List(list) => list.run(),
             Self::Run(run) => run.run(),
+            Self::Demo => cli::demo(),
             Self::Worker => cli::worker(),
         }
     }

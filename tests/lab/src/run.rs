@@ -5,22 +5,36 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 use reweave_common::ids::Rank;
-use reweave_common::scenario::Scenario;
+use reweave_common::scenario::{Expectation, Scenario};
 
+use crate::artifacts::KeptFile;
 use crate::cluster::Cluster;
 use crate::error::LabError;
 use crate::faults::{self, Stage};
-use crate::job::{self, RunningJob};
+use crate::job::{self, RunningJob, Tally};
+use crate::launch::Inside;
 use crate::parallel::joined;
+use crate::progress::Progress;
 use crate::report::{FaultReport, JobReport, RunReport};
+use crate::signals::Interrupt;
 use crate::verdict;
+
+/// How long to listen before looking up.
+const A_GLANCE: Duration = Duration::from_millis(200);
+
+/// What a run has shown, and what its ranks said, to be kept.
+pub(crate) struct Outcome {
+    pub(crate) report: RunReport,
+    pub(crate) logs: Vec<KeptFile>,
+}
 
 /// Runs all jobs under all faults. Only inside the lab.
 pub(crate) fn run(
-    cluster: &Cluster,
+    inside: &Inside<'_>,
     scenario: &Scenario,
     bring_up: Duration,
-) -> Result<RunReport, LabError> {
+) -> Result<Outcome, LabError> {
+    let cluster = inside.cluster;
     let jobs = launch_all(cluster, scenario)?;
     let processes: Vec<Vec<Pid>> = jobs.iter().map(RunningJob::processes).collect();
     let stage = Stage {
@@ -28,25 +42,20 @@ pub(crate) fn run(
         scenario,
         process_of: &|job: usize, rank: Rank| processes.get(job)?.get(rank.index()).copied(),
     };
-    let mut faults = Vec::new();
-    let jobs = faults::play_during(
-        &stage,
-        |event| faults.push(event),
-        || conduct_all(jobs, scenario.limit),
-    );
-    let faults = faults.into_iter().map(|event| {
+    let mut events = Vec::new();
+    let conduct = || conduct_all(jobs, scenario.limit, inside.interrupt);
+    let conducted = faults::play_during(&stage, |event| events.push(event), conduct);
+    let (jobs, logs): (Vec<JobReport>, Vec<_>) = conducted.into_iter().unzip();
+    let faults = events.into_iter().map(|event| {
         let at_s = event.at.as_secs_f64();
         event.outcome.map(|()| FaultReport {
             at_s,
             what: event.what,
         })
     });
-    let expectations: Vec<_> = scenario
-        .expectations
-        .iter()
-        .flat_map(|expected| verdict::judge(expected, &jobs[expected.job]))
-        .collect();
-    Ok(RunReport {
+    let judge = |expected: &Expectation| verdict::judge(expected, &jobs[expected.job]);
+    let expectations: Vec<_> = scenario.expectations.iter().flat_map(judge).collect();
+    let report = RunReport {
         scenario: scenario.name.clone(),
         seed: scenario.seed,
         bring_up_ms: bring_up.as_secs_f64() * 1e3,
@@ -56,6 +65,10 @@ pub(crate) fn run(
         expectations,
         jobs,
         artifacts: None,
+    };
+    Ok(Outcome {
+        report,
+        logs: logs.concat(),
     })
 }
 
@@ -69,21 +82,55 @@ fn launch_all<'c>(
 }
 
 /// Starts each job at its time and listens to it until it ends or the scenario does.
-fn conduct_all(jobs: Vec<RunningJob<'_>>, limit: Duration) -> Vec<JobReport> {
+fn conduct_all(
+    jobs: Vec<RunningJob<'_>>,
+    limit: Duration,
+    interrupt: &Interrupt,
+) -> Vec<(JobReport, Vec<KeptFile>)> {
     let beginning = Instant::now();
-    thread::scope(|scope| {
-        let conduct = |job| scope.spawn(move || conduct(job, beginning, beginning + limit));
+    let progress = Progress::on_terminal();
+    let conductor = Conductor {
+        beginning,
+        limit,
+        interrupt,
+        progress: &progress,
+    };
+    let reports = thread::scope(|scope| {
+        let conduct = |job| scope.spawn(move || conductor.conduct(job));
         let conducting: Vec<_> = jobs.into_iter().map(conduct).collect();
         conducting.into_iter().map(joined).collect()
-    })
+    });
+    progress.clear();
+    reports
 }
 
-fn conduct(mut job: RunningJob<'_>, beginning: Instant, end: Instant) -> JobReport {
-    job.hear_until(beginning + job.job.start, |_| false);
-    job.start();
-    job.hear_until(end, |tally| tally.all_ended() || tally.is_broken());
-    if !job.tally().all_ended() {
-        job.stop();
+#[derive(Clone, Copy)]
+struct Conductor<'a> {
+    beginning: Instant,
+    limit: Duration,
+    interrupt: &'a Interrupt,
+    progress: &'a Progress,
+}
+
+impl Conductor<'_> {
+    fn conduct(self, mut job: RunningJob<'_>) -> (JobReport, Vec<KeptFile>) {
+        job.hear_until(self.beginning + job.job.start, |_| false);
+        job.start();
+        while !job.tally().has_come_to_an_end() && !self.must_end() {
+            self.progress.count(
+                &job.job.name,
+                job.tally().iterations().len(),
+                job.job.iterations as usize,
+            );
+            job.hear_until(Instant::now() + A_GLANCE, Tally::has_come_to_an_end);
+        }
+        if !job.tally().all_ended() {
+            job.stop();
+        }
+        (job.report(), job.logs())
     }
-    job.report()
+
+    fn must_end(&self) -> bool {
+        self.beginning.elapsed() >= self.limit || self.interrupt.is_raised()
+    }
 }

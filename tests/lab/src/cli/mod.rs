@@ -40,6 +40,11 @@ fn show(output: Output, text: &str, value: &impl Serialize) -> Result<(), LabErr
         .map_err(|source| LabError::Say { source })
 }
 
+/// The story that `make demo` tells.
+pub fn demo() -> Result<u8, LabError> {
+    crate::demo::run()
+}
+
 /// One rank of a job, ordered about on standard input.
 pub fn worker() -> Result<u8, LabError> {
     crate::worker::run()

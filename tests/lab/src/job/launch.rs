@@ -29,6 +29,7 @@ pub(crate) struct Plan {
 
 pub(crate) struct PlannedFlow {
     pub(crate) spec: FlowSpec,
+    pub(crate) routed: Routed,
     pub(crate) path: Vec<Hop>,
 }
 
@@ -86,7 +87,11 @@ impl Planner<'_> {
                     source,
                     destination,
                 };
-                PlannedFlow { spec, path }
+                PlannedFlow {
+                    spec,
+                    routed: self.routed(wanted, port),
+                    path,
+                }
             })
             .collect();
         Ok(Plan {

@@ -11,6 +11,7 @@ use reweave_common::scenario::Job;
 
 use super::launch::Plan;
 use super::tally::Tally;
+use crate::artifacts::KeptFile;
 use crate::cluster::Cluster;
 use crate::error::LabError;
 use crate::report::JobReport;
@@ -23,7 +24,10 @@ const STOP_DEADLINE: Duration = Duration::from_secs(3);
 
 /// What reaches the lab from a rank's process.
 enum Heard {
-    Said(Event),
+    Said {
+        event: Event,
+        line: String,
+    },
     /// It wrote something that is no event, or its output ended.
     Silent,
 }
@@ -96,7 +100,10 @@ impl<'c> RunningJob<'c> {
         while !enough(&self.tally) {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.heard.recv_timeout(left) {
-                Ok((rank, Heard::Said(event))) => self.tally.note(rank, event),
+                Ok((rank, Heard::Said { event, line })) => {
+                    self.tally.write_down(rank, &line);
+                    self.tally.note(rank, event);
+                }
                 Ok((rank, Heard::Silent)) => self.tally.fell_silent(rank),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
@@ -117,6 +124,13 @@ impl<'c> RunningJob<'c> {
 
     pub(crate) fn report(&self) -> JobReport {
         self.tally.report()
+    }
+
+    /// All that was said, as files to keep.
+    pub(crate) fn logs(&self) -> Vec<KeptFile> {
+        let name = |rank| format!("{}-rank{rank}.jsonl", self.job.name);
+        let file = |(rank, log): (usize, &str)| (name(rank), log.as_bytes().to_vec());
+        self.tally.logs().enumerate().map(file).collect()
     }
 
     /// A rank that is gone cannot be told anything, and its silence is noted elsewhere.
@@ -167,10 +181,11 @@ fn listen(process: &mut Child, rank: usize, tell: mpsc::Sender<(usize, Heard)>) 
         return;
     };
     thread::spawn(move || {
-        for line in BufReader::new(stdout).lines() {
-            let event = line.ok().and_then(|line| serde_json::from_str(&line).ok());
-            let Some(event) = event else { break };
-            if tell.send((rank, Heard::Said(event))).is_err() {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let Ok(event) = serde_json::from_str(&line) else {
+                break;
+            };
+            if tell.send((rank, Heard::Said { event, line })).is_err() {
                 return;
             }
         }

@@ -25,6 +25,8 @@ struct RankTally {
     listens: bool,
     connected: bool,
     silent: bool,
+    /// All it said, as it said it.
+    log: String,
     /// Duration, and the part of it that was communication.
     iterations: Vec<[Duration; 2]>,
     report: Option<RankReport>,
@@ -83,6 +85,17 @@ impl<'c> Tally<'c> {
         }
     }
 
+    pub(super) fn write_down(&mut self, rank: usize, line: &str) {
+        let log = &mut self.ranks[rank].log;
+        log.push_str(line);
+        log.push('\n');
+    }
+
+    /// What each rank said, line by line.
+    pub(crate) fn logs(&self) -> impl Iterator<Item = &str> {
+        self.ranks.iter().map(|rank| rank.log.as_str())
+    }
+
     pub(super) fn fell_silent(&mut self, rank: usize) {
         self.ranks[rank].silent = true;
     }
@@ -100,8 +113,13 @@ impl<'c> Tally<'c> {
         self.ranks.iter().all(RankTally::ended)
     }
 
+    /// Whether there is nothing more to wait for.
+    pub(crate) fn has_come_to_an_end(&self) -> bool {
+        self.all_ended() || self.is_broken()
+    }
+
     /// Whether a session is lost, so that the job cannot complete.
-    pub(crate) fn is_broken(&self) -> bool {
+    fn is_broken(&self) -> bool {
         let lost = |rank: &RankTally| {
             rank.report
                 .as_ref()
@@ -185,7 +203,7 @@ impl<'c> Tally<'c> {
     }
 
     fn flow_outcome(&self, flow: usize) -> FlowOutcome {
-        let PlannedFlow { spec, path } = &self.flows[flow];
+        let PlannedFlow { spec, path, .. } = &self.flows[flow];
         let sender = self.end_report(spec.from.index(), spec.id, |report| &report.sent);
         let receiver = self.end_report(spec.to.index(), spec.id, |report| &report.received);
         let name = |rank: usize| self.cluster.fabric().name(self.job.hosts[rank]).to_owned();
