@@ -16,6 +16,7 @@ use nix::unistd::sethostname;
 
 use crate::error::LabError;
 use crate::sandbox::mount_sysfs;
+use crate::signals::release_all;
 use crate::tools::search_path;
 use crate::wiring::Sysctl;
 
@@ -89,6 +90,7 @@ impl NodeDoor {
     pub(crate) fn command(&self, program: &str) -> Command {
         let spaces = Arc::clone(&self.spaces);
         let enter = move || -> io::Result<()> {
+            release_all()?;
             setns(&spaces.net, CloneFlags::CLONE_NEWNET)?;
             setns(&spaces.uts, CloneFlags::CLONE_NEWUTS)?;
             unshare(CloneFlags::CLONE_NEWNS)?;
@@ -109,7 +111,10 @@ impl NodeDoor {
     pub(crate) fn net_command(&self, program: &Path) -> Command {
         let spaces = Arc::clone(&self.spaces);
         let mut command = Command::new(program);
-        let enter = move || Ok(setns(&spaces.net, CloneFlags::CLONE_NEWNET)?);
+        let enter = move || -> io::Result<()> {
+            release_all()?;
+            Ok(setns(&spaces.net, CloneFlags::CLONE_NEWNET)?)
+        };
         unsafe { command.pre_exec(enter) };
         command
     }

@@ -27,8 +27,7 @@ pub(crate) struct Arrived {
     pub(crate) by_process: bool,
 }
 
-/// Holds back some signals, for this thread and those it starts from now on, and receives them.
-/// Programs started with `Command` have them back.
+/// Holds back some signals, for this thread and all that it starts from now on, and receives them.
 pub(crate) struct Signals(SignalFd);
 
 impl Signals {
@@ -58,6 +57,11 @@ impl Signals {
             }
         }
     }
+}
+
+/// Holds back nothing any more: for a program that is about to be started. Allocates nothing.
+pub(crate) fn release_all() -> Result<(), Errno> {
+    SigSet::empty().thread_set_mask()
 }
 
 /// Whether the lab was asked to end. Once raised it stays so; any thread may look.

@@ -1,5 +1,8 @@
 //! What is known of running labs: a folder for each, with a file that is locked for as long as the
 //! lab lives. A folder whose lock is free was left behind and means nothing.
+//!
+//! Who looks whether a lock is free holds it for a moment. So that nobody takes that for a lab,
+//! everybody takes turns: names are taken and given up by one process at a time, while none looks.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -7,8 +10,6 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
 use nix::unistd::{Pid, geteuid};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,8 @@ use crate::error::LabError;
 const LOCK: &str = "lock";
 const RECORD: &str = "lab.json";
 const READY: &str = "ready";
+/// No lab can have this name.
+const TURNS: &str = ".turns";
 const LONGEST_NAME: usize = 64;
 
 /// What other commands need to know of a lab.
@@ -42,13 +45,13 @@ impl Claim {
     pub(crate) fn take(name: &str) -> Result<Self, LabError> {
         check_name(name)?;
         let base = base()?;
+        let _turn = Turn::to_change(&base)?;
         sweep_in(&base);
         let folder = base.join(name);
-        let lock = lock_new(&folder)
-            .map_err(|source| failed(&folder, source))?
-            .ok_or_else(|| LabError::AlreadyRunning {
-                name: name.to_owned(),
-            })?;
+        let lock = lock_new(&folder).map_err(|source| failed(&folder, source))?;
+        let lock = lock.ok_or_else(|| LabError::AlreadyRunning {
+            name: name.to_owned(),
+        })?;
         Ok(Self {
             handle: File::open(&folder).map_err(|source| failed(&folder, source))?,
             folder,
@@ -76,7 +79,37 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        remove(&self.folder);
+        // Without a turn, what is left is swept by the next who gets one.
+        if let Some(base) = self.folder.parent()
+            && let Ok(_turn) = Turn::to_change(base)
+        {
+            remove(&self.folder);
+        }
+    }
+}
+
+/// The right to look, which many may have, or to change, which only one has.
+struct Turn {
+    _lock: File,
+}
+
+impl Turn {
+    fn to_look(base: &Path) -> Result<Self, LabError> {
+        Self::take(base, File::lock_shared)
+    }
+
+    fn to_change(base: &Path) -> Result<Self, LabError> {
+        Self::take(base, File::lock)
+    }
+
+    fn take(base: &Path, lock: fn(&File) -> io::Result<()>) -> Result<Self, LabError> {
+        let path = base.join(TURNS);
+        let take = || -> io::Result<Self> {
+            let file = open_lock(&path)?;
+            lock(&file)?;
+            Ok(Self { _lock: file })
+        };
+        take().map_err(|source| failed(&path, source))
     }
 }
 
@@ -116,7 +149,14 @@ impl Running {
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        File::open(self.folder.join(LOCK)).is_ok_and(|file| is_locked(&file))
+        let base = self.folder.parent().unwrap_or(&self.folder);
+        Turn::to_look(base).is_ok_and(|_turn| self.is_locked())
+    }
+
+    /// To be asked by those only whose turn it is.
+    fn is_locked(&self) -> bool {
+        let lock = File::open(self.folder.join(LOCK));
+        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -189,22 +229,19 @@ fn folders(base: &Path) -> impl Iterator<Item = Running> {
 
 /// Removes what this user's dead labs have left behind.
 pub(crate) fn sweep() -> Result<(), LabError> {
-    sweep_in(&base()?);
+    let base = base()?;
+    let _turn = Turn::to_change(&base)?;
+    sweep_in(&base);
     Ok(())
 }
 
 fn sweep_in(base: &Path) {
-    for lab in folders(base) {
-        let Ok(lock) = File::open(lab.folder.join(LOCK)) else {
-            continue;
-        };
-        if lock.try_lock().is_ok() && is_at(&lock, &lab.folder.join(LOCK)) {
-            remove(&lab.folder);
-        }
+    for dead in folders(base).filter(|lab| !lab.is_locked()) {
+        remove(&dead.folder);
     }
 }
 
-/// Removes a folder whose lock is held by the caller; the lock's file goes last.
+/// Removes a lab's folder, and nothing in it that is not ours.
 fn remove(folder: &Path) {
     for file in [READY, RECORD, "lab.json.new", LOCK] {
         let _ = fs::remove_file(folder.join(file));
@@ -214,30 +251,11 @@ fn remove(folder: &Path) {
 
 /// Makes the folder and locks it; `None` when somebody else holds the lock.
 fn lock_new(folder: &Path) -> io::Result<Option<File>> {
-    // Others hold the lock for a moment when they look whether a lab is alive, and one that sweeps
-    // may remove the folder between any two steps: a refusal must be lasting.
-    for _ in 0..20 {
-        match lock_once(folder) {
-            Ok(Some(lock)) if is_at(&lock, &folder.join(LOCK)) => return Ok(Some(lock)),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(None)
-}
-
-fn lock_once(folder: &Path) -> io::Result<Option<File>> {
     match fs::create_dir(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    let lock = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(folder.join(LOCK))?;
+    let lock = open_lock(&folder.join(LOCK))?;
     match lock.try_lock() {
         Ok(()) => Ok(Some(lock)),
         Err(TryLockError::WouldBlock) => Ok(None),
@@ -245,14 +263,9 @@ fn lock_once(folder: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Whether the open file still is the one at `path`.
-fn is_at(file: &File, path: &Path) -> bool {
-    let same = |there: fs::Metadata| file.metadata().is_ok_and(|open| open.ino() == there.ino());
-    fs::metadata(path).is_ok_and(same)
-}
-
-fn is_locked(file: &File) -> bool {
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true).open(path)
 }
 
 fn failed(path: &Path, source: io::Error) -> LabError {

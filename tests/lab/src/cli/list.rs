@@ -19,6 +19,8 @@ pub struct List {
 struct Lab {
     name: String,
     ready: bool,
+    /// The lab's first process.
+    pid: Option<i32>,
     scenario: Option<String>,
     nodes: usize,
 }
@@ -42,6 +44,7 @@ impl Lab {
             name: lab.name.clone(),
             ready: lab.is_ready(),
             nodes: record.as_ref().map_or(0, |record| record.nodes.len()),
+            pid: record.as_ref().map(|record| record.pid),
             scenario: record.map(|record| record.scenario),
         }
     }
