@@ -1,192 +1,155 @@
 //! What can go wrong with a lab: one variant per failed operation, each with what to do next.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use reweave_common::input::InputError;
+use thiserror::Error;
 
 use crate::features::Feature;
 use crate::tools::Tool;
 
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum LabError {
     /// The scenario or fabric file says something that makes no sense.
-    Input(InputError),
-    ReadScenario {
-        path: PathBuf,
-        source: io::Error,
-    },
-    BadLabName {
-        name: String,
-    },
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error("cannot read {}: {source}", .path.display())]
+    ReadScenario { path: PathBuf, source: io::Error },
+    #[error(
+        "{name:?} is no name for a lab: use --name with up to 64 letters, digits, '-', '_', '.'"
+    )]
+    BadLabName { name: String },
+    #[error("{count} {what} are more than the {most} a lab has addresses for")]
     FabricTooLarge {
         what: &'static str,
         count: usize,
         most: usize,
     },
-    MissingTool {
-        tool: Tool,
-    },
-    MissingFeature {
-        feature: Feature,
-    },
-    UserNamespaces {
-        hint: String,
-        source: Errno,
-    },
-    Namespaces {
-        what: &'static str,
-        source: Errno,
-    },
-    Mount {
-        what: &'static str,
-        source: Errno,
-    },
-    Fork {
-        source: Errno,
-    },
-    Signals {
-        source: Errno,
-    },
-    Handshake {
-        source: io::Error,
-    },
+    #[error(
+        "{tool} is missing: install the package {package} (Debian, Ubuntu: apt install {package})",
+        package = .tool.package()
+    )]
+    MissingTool { tool: Tool },
+    #[error("this kernel has no {feature}: {}", .feature.advice())]
+    MissingFeature { feature: Feature },
+    #[error("this kernel does not let an ordinary user make namespaces ({source}): {hint}")]
+    UserNamespaces { hint: String, source: Errno },
+    #[error("cannot make {what}: {source}")]
+    Namespaces { what: &'static str, source: Errno },
+    #[error(
+        "cannot mount {what} inside the lab: {source} (in a container, it must be allowed to mount: docker run --privileged)"
+    )]
+    Mount { what: &'static str, source: Errno },
+    #[error("cannot start the lab's first process: {source}")]
+    Fork { source: Errno },
+    #[error("cannot watch for signals: {source}")]
+    Signals { source: Errno },
+    #[error("the lab's first process did not start: {source}")]
+    Handshake { source: io::Error },
+    #[error("cannot make node {node}: {step}: {source}")]
     CreateNode {
         node: String,
         step: &'static str,
         source: io::Error,
     },
+    #[error("cannot set {key} in {node}: {source}")]
     Sysctl {
         node: String,
         key: String,
         source: io::Error,
     },
-    EnterNode {
-        node: String,
-        source: Errno,
-    },
-    StartTool {
-        tool: Tool,
-        source: io::Error,
-    },
+    #[error("cannot enter {node}: {source}")]
+    EnterNode { node: String, source: Errno },
+    #[error("cannot run {tool}: {source}")]
+    StartTool { tool: Tool, source: io::Error },
     /// A tool refused a line of its script.
+    #[error("{tool} refused `{line}` in {node}: {said}")]
     ToolRefused {
         tool: Tool,
         node: String,
         line: String,
         said: String,
     },
-    ListProcesses {
-        source: io::Error,
-    },
-    Relay {
-        source: io::Error,
-    },
-    Capture {
-        node: String,
-        source: io::Error,
-    },
-    Keep {
-        path: PathBuf,
-        source: io::Error,
-    },
-    NoSuchProcess {
-        job: String,
-        rank: usize,
-    },
+    #[error("cannot list processes: {source}")]
+    ListProcesses { source: io::Error },
+    #[error("cannot start the user-space wire: {source} (it needs a kernel with CONFIG_PACKET)")]
+    Relay { source: io::Error },
+    #[error("cannot record the packets of {node}: {source} (it needs a kernel with CONFIG_PACKET)")]
+    Capture { node: String, source: io::Error },
+    #[error("cannot keep artifacts in {}: {source}", .path.display())]
+    Keep { path: PathBuf, source: io::Error },
+    #[error("rank {rank} of {job} is not running")]
+    NoSuchProcess { job: String, rank: usize },
     /// Its processes do not die, or start others faster than they are stopped.
-    Restless {
-        node: String,
-    },
-    Signal {
-        pid: Pid,
-        source: Errno,
-    },
+    #[error("the processes of {node} go on in spite of signals")]
+    Restless { node: String },
+    #[error("cannot signal process {pid}: {source}")]
+    Signal { pid: Pid, source: Errno },
     /// The kernels do not agree on a way for a flow.
-    NoPath {
-        flow: String,
-    },
-    PortsUsedUp {
-        host: String,
-    },
+    #[error("the routes do not lead {flow} to its receiver")]
+    NoPath { flow: String },
+    #[error("{host} has more flows than source ports: use fewer flows_per_pair")]
+    PortsUsedUp { host: String },
+    #[error("cannot start rank {rank} of {job}: {source}")]
     StartRank {
         job: String,
         rank: usize,
         source: io::Error,
     },
+    #[error("cannot give rank {rank} of {job} its work: {source}")]
     TellRank {
         job: String,
         rank: usize,
         source: io::Error,
     },
-    NotConnected {
-        job: String,
-        why: String,
-    },
-    Counters {
-        source: io::Error,
-    },
+    #[error("the ranks of {job} did not find each other: {why}")]
+    NotConnected { job: String, why: String },
+    #[error("cannot read a node's counters: {source}")]
+    Counters { source: io::Error },
     /// A rank's process cannot do its work.
-    Worker {
-        source: io::Error,
-    },
-    BadAssignment {
-        source: serde_json::Error,
-    },
-    OpenFlow {
-        flow: String,
-        source: io::Error,
-    },
-    State {
-        path: PathBuf,
-        source: io::Error,
-    },
-    StateOwner {
-        path: PathBuf,
-    },
-    AlreadyRunning {
-        name: String,
-    },
+    #[error("this rank cannot work: {source}")]
+    Worker { source: io::Error },
+    #[error("what stands on standard input is no work for a rank: {source}")]
+    BadAssignment { source: serde_json::Error },
+    #[error("cannot open flow {flow}: {source}")]
+    OpenFlow { flow: String, source: io::Error },
+    #[error("cannot keep the lab's state in {}: {source}", .path.display())]
+    State { path: PathBuf, source: io::Error },
+    #[error("{} belongs to somebody else; remove it, or set XDG_RUNTIME_DIR to a folder of your own", .path.display())]
+    StateOwner { path: PathBuf },
+    #[error(
+        "lab {name:?} is running already: end it with `reweave-lab down {name}`, or choose another name with --name"
+    )]
+    AlreadyRunning { name: String },
+    #[error("no lab is running: start one with `reweave-lab up SCENARIO`")]
     NoLab,
-    NoSuchLab {
-        name: String,
-        running: Vec<String>,
-    },
-    WhichLab {
-        running: Vec<String>,
-    },
-    StillStarting {
-        name: String,
-    },
+    #[error("there is no lab {name:?}; running: {}", .running.join(", "))]
+    NoSuchLab { name: String, running: Vec<String> },
+    #[error("several labs are running: say which with --lab ({})", .running.join(", "))]
+    WhichLab { running: Vec<String> },
+    #[error("lab {name:?} does not come up")]
+    StillStarting { name: String },
+    #[error("lab {lab:?} has no node {name:?}; it has {}", .nodes.join(" "))]
     NoSuchNode {
         name: String,
         lab: String,
         nodes: Vec<String>,
     },
-    EnterLab {
-        name: String,
-        source: Errno,
-    },
-    StartProgram {
-        program: String,
-        source: io::Error,
-    },
-    Stop {
-        name: String,
-        source: Errno,
-    },
-    StillThere {
-        name: String,
-    },
-    Killed {
-        name: String,
-    },
-    Say {
-        source: io::Error,
-    },
+    #[error("cannot enter lab {name:?}: {source}")]
+    EnterLab { name: String, source: Errno },
+    #[error("cannot run {program}: {source}")]
+    StartProgram { program: String, source: io::Error },
+    #[error("cannot end lab {name:?}: {source}")]
+    Stop { name: String, source: Errno },
+    #[error("lab {name:?} does not go away")]
+    StillThere { name: String },
+    #[error("lab {name:?} was killed")]
+    Killed { name: String },
+    #[error("cannot write the result: {source}")]
+    Say { source: io::Error },
 }
 
 impl LabError {
@@ -206,199 +169,6 @@ impl LabError {
             Self::StartProgram { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Self::StartProgram { .. } => 126,
             _ => 1,
-        }
-    }
-}
-
-impl From<InputError> for LabError {
-    fn from(error: InputError) -> Self {
-        Self::Input(error)
-    }
-}
-
-impl fmt::Display for LabError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Input(error) => error.fmt(f),
-            Self::ReadScenario { path, source } => {
-                write!(f, "cannot read {}: {source}", path.display())
-            }
-            Self::BadLabName { name } => write!(
-                f,
-                "{name:?} is no name for a lab: use --name with up to 64 letters, digits, '-', \
-                 '_', '.'"
-            ),
-            Self::FabricTooLarge { what, count, most } => {
-                write!(
-                    f,
-                    "{count} {what} are more than the {most} a lab has addresses for"
-                )
-            }
-            Self::MissingTool { tool } => write!(
-                f,
-                "{tool} is missing: install the package {} (Debian, Ubuntu: apt install {0})",
-                tool.package()
-            ),
-            Self::MissingFeature { feature } => {
-                write!(f, "this kernel has no {feature}: {}", feature.advice())
-            }
-            Self::UserNamespaces { hint, source } => write!(
-                f,
-                "this kernel does not let an ordinary user make namespaces ({source}): {hint}"
-            ),
-            Self::Namespaces { what, source } => write!(f, "cannot make {what}: {source}"),
-            Self::Mount { what, source } => write!(
-                f,
-                "cannot mount {what} inside the lab: {source} (in a container, it must be allowed \
-                 to mount: docker run --privileged)"
-            ),
-            Self::Fork { source } => write!(f, "cannot start the lab's first process: {source}"),
-            Self::Signals { source } => write!(f, "cannot watch for signals: {source}"),
-            Self::Handshake { source } => {
-                write!(f, "the lab's first process did not start: {source}")
-            }
-            Self::CreateNode { node, step, source } => {
-                write!(f, "cannot make node {node}: {step}: {source}")
-            }
-            Self::Sysctl { node, key, source } => {
-                write!(f, "cannot set {key} in {node}: {source}")
-            }
-            Self::EnterNode { node, source } => write!(f, "cannot enter {node}: {source}"),
-            Self::StartTool { tool, source } => write!(f, "cannot run {tool}: {source}"),
-            Self::ToolRefused {
-                tool,
-                node,
-                line,
-                said,
-            } => write!(f, "{tool} refused `{line}` in {node}: {said}"),
-            Self::ListProcesses { source } => write!(f, "cannot list processes: {source}"),
-            Self::Relay { source } => write!(
-                f,
-                "cannot start the user-space wire: {source} (it needs a kernel with CONFIG_PACKET)"
-            ),
-            Self::Capture { node, source } => write!(
-                f,
-                "cannot record the packets of {node}: {source} (it needs a kernel with \
-                 CONFIG_PACKET)"
-            ),
-            Self::Keep { path, source } => {
-                write!(f, "cannot keep artifacts in {}: {source}", path.display())
-            }
-            Self::NoSuchProcess { job, rank } => {
-                write!(f, "rank {rank} of {job} is not running")
-            }
-            Self::Restless { node } => {
-                write!(f, "the processes of {node} go on in spite of signals")
-            }
-            Self::Signal { pid, source } => write!(f, "cannot signal process {pid}: {source}"),
-            Self::NoPath { flow } => write!(f, "the routes do not lead {flow} to its receiver"),
-            Self::PortsUsedUp { host } => {
-                write!(
-                    f,
-                    "{host} has more flows than source ports: use fewer flows_per_pair"
-                )
-            }
-            Self::StartRank { job, rank, source } => {
-                write!(f, "cannot start rank {rank} of {job}: {source}")
-            }
-            Self::TellRank { job, rank, source } => {
-                write!(f, "cannot give rank {rank} of {job} its work: {source}")
-            }
-            Self::NotConnected { job, why } => {
-                write!(f, "the ranks of {job} did not find each other: {why}")
-            }
-            Self::Counters { source } => write!(f, "cannot read a node's counters: {source}"),
-            Self::Worker { source } => write!(f, "this rank cannot work: {source}"),
-            Self::BadAssignment { source } => {
-                write!(
-                    f,
-                    "what stands on standard input is no work for a rank: {source}"
-                )
-            }
-            Self::OpenFlow { flow, source } => write!(f, "cannot open flow {flow}: {source}"),
-            Self::State { path, source } => {
-                write!(
-                    f,
-                    "cannot keep the lab's state in {}: {source}",
-                    path.display()
-                )
-            }
-            Self::StateOwner { path } => write!(
-                f,
-                "{} belongs to somebody else; remove it, or set XDG_RUNTIME_DIR to a folder of \
-                 your own",
-                path.display()
-            ),
-            Self::AlreadyRunning { name } => write!(
-                f,
-                "lab {name:?} is running already: end it with `reweave-lab down {name}`, or \
-                 choose another name with --name"
-            ),
-            Self::NoLab => {
-                f.write_str("no lab is running: start one with `reweave-lab up SCENARIO`")
-            }
-            Self::NoSuchLab { name, running } => {
-                write!(
-                    f,
-                    "there is no lab {name:?}; running: {}",
-                    running.join(", ")
-                )
-            }
-            Self::WhichLab { running } => write!(
-                f,
-                "several labs are running: say which with --lab ({})",
-                running.join(", ")
-            ),
-            Self::StillStarting { name } => write!(f, "lab {name:?} does not come up"),
-            Self::NoSuchNode { name, lab, nodes } => {
-                write!(
-                    f,
-                    "lab {lab:?} has no node {name:?}; it has {}",
-                    nodes.join(" ")
-                )
-            }
-            Self::EnterLab { name, source } => write!(f, "cannot enter lab {name:?}: {source}"),
-            Self::StartProgram { program, source } => write!(f, "cannot run {program}: {source}"),
-            Self::Stop { name, source } => write!(f, "cannot end lab {name:?}: {source}"),
-            Self::StillThere { name } => write!(f, "lab {name:?} does not go away"),
-            Self::Killed { name } => write!(f, "lab {name:?} was killed"),
-            Self::Say { source } => write!(f, "cannot write the result: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for LabError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Input(error) => Some(error),
-            Self::ReadScenario { source, .. }
-            | Self::Handshake { source }
-            | Self::CreateNode { source, .. }
-            | Self::Sysctl { source, .. }
-            | Self::StartTool { source, .. }
-            | Self::ListProcesses { source }
-            | Self::Relay { source }
-            | Self::Capture { source, .. }
-            | Self::Keep { source, .. }
-            | Self::State { source, .. }
-            | Self::StartProgram { source, .. }
-            | Self::StartRank { source, .. }
-            | Self::TellRank { source, .. }
-            | Self::Counters { source }
-            | Self::Worker { source }
-            | Self::OpenFlow { source, .. }
-            | Self::Say { source } => Some(source),
-            Self::BadAssignment { source } => Some(source),
-            Self::UserNamespaces { source, .. }
-            | Self::Namespaces { source, .. }
-            | Self::Mount { source, .. }
-            | Self::Fork { source }
-            | Self::Signals { source }
-            | Self::EnterNode { source, .. }
-            | Self::Signal { source, .. }
-            | Self::EnterLab { source, .. }
-            | Self::Stop { source, .. } => Some(source),
-            _ => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reweave_common::scenario::Expectation;
+use reweave_common::units::Rate;
 
 use crate::report::{JobReport, Verdict};
 
@@ -33,7 +34,7 @@ pub(crate) fn judge(expected: &Expectation, job: &JobReport) -> Vec<Verdict> {
         ),
         judge.at_least(
             "slowest flow Mb/s",
-            expected.min_flow_rate.map(|rate| rate.mbps()),
+            expected.min_flow_rate.map(Rate::mbps),
             job.slowest_flow_mbps(),
         ),
     ];

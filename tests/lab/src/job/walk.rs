@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use reweave_common::fabric::Port;
 use reweave_common::flow::FlowKey;
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 
 use super::ports::Hop;
 use crate::cluster::Cluster;
@@ -83,17 +83,20 @@ impl Walker {
 
     fn leave_by(&mut self, cluster: &Cluster, interface: &str) -> Result<(), LabError> {
         let fabric = cluster.fabric();
-        let is_it = |port: &Port| cluster.interface(*port) == interface;
-        let links = fabric.links_of(self.at).iter();
-        let hop = links.filter_map(|&id| {
+        let is_it = |link: LinkId| {
             let own = fabric
-                .link(id)
+                .link(link)
                 .ports()
                 .into_iter()
-                .find(|port| port.node == self.at)?;
-            is_it(&own).then_some(id)
-        });
-        let link = hop.last().ok_or_else(|| self.lost())?;
+                .find(|port| port.node == self.at);
+            own.is_some_and(|port| cluster.interface(port) == interface)
+        };
+        let link = fabric
+            .links_of(self.at)
+            .iter()
+            .copied()
+            .find(|&link| is_it(link));
+        let link = link.ok_or_else(|| self.lost())?;
         self.path.push((self.at, link));
         let far = fabric.link(link).far(self.at);
         (self.at, self.entered) = (far.node, Some(far));

@@ -177,7 +177,7 @@ impl Mover {
         let sent = clock::now();
         self.state.borrow_mut().meter.message_began(sent);
         let end = self.position + bytes;
-        let mut stamp = (bytes >= STAMP_BYTES).then(|| sent.as_nanos() as u64);
+        let mut stamp = (bytes >= STAMP_BYTES).then_some(sent.as_nanos() as u64);
         while self.position < end {
             let length = (end - self.position).min(buffer.len() as u64) as usize;
             let chunk = &mut buffer[..length];
