@@ -81,6 +81,8 @@ pub enum LabError {
     Capture { node: String, source: io::Error },
     #[error("cannot keep artifacts in {}: {source}", .path.display())]
     Keep { path: PathBuf, source: io::Error },
+    #[error("cannot play the fault `{what}`: {source}")]
+    Fault { what: String, source: Box<Self> },
     #[error("rank {rank} of {job} is not running")]
     NoSuchProcess { job: String, rank: usize },
     /// Its processes do not die, or start others faster than they are stopped.

@@ -59,7 +59,11 @@ pub(crate) fn run(
         scenario: scenario.name.clone(),
         seed: scenario.seed,
         bring_up_ms: bring_up.as_secs_f64() * 1e3,
-        means: cluster.wires().means(),
+        means: [
+            cluster.wires().means(),
+            cluster.wires().account(cluster.fabric()),
+        ]
+        .concat(),
         faults: faults.collect::<Result<_, _>>()?,
         passed: expectations.iter().all(|verdict| verdict.met),
         expectations,

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use self::stage::Stage;
 
+use self::conditions::Change;
 use self::timeline::Timeline;
 use crate::error::LabError;
 use crate::parallel::joined;
@@ -34,10 +35,10 @@ pub(crate) struct Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3} s: {}", self.at.as_secs_f64(), self.what)?;
+        let at_s = self.at.as_secs_f64();
         match &self.outcome {
-            Ok(()) => Ok(()),
-            Err(error) => write!(f, ": FAILED: {error}"),
+            Ok(()) => write!(f, "{at_s:.3} s: {}", self.what),
+            Err(error) => write!(f, "{at_s:.3} s: FAILED: {error}"),
         }
     }
 }
@@ -68,11 +69,17 @@ fn play(stage: &Stage<'_>, beginning: Instant, stop: &Receiver<()>, mut tell: im
             return;
         }
         for change in &moment.changes {
-            tell(Event {
-                at: beginning.elapsed(),
-                what: wording::words(change, stage.scenario),
-                outcome: stage.apply(change),
-            });
+            tell(happen(stage, change, beginning));
         }
     }
+}
+
+fn happen(stage: &Stage<'_>, change: &Change, beginning: Instant) -> Event {
+    let at = beginning.elapsed();
+    let what = wording::words(change, stage.scenario);
+    let outcome = stage.apply(change).map_err(|source| LabError::Fault {
+        what: what.clone(),
+        source: Box::new(source),
+    });
+    Event { at, what, outcome }
 }
