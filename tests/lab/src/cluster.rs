@@ -19,6 +19,7 @@ use crate::impair::Wires;
 use crate::node::{NET_FOLDER, NodeDoor, UTS_FOLDER};
 use crate::parallel::{apart, in_parallel};
 use crate::progress::Progress;
+use crate::sharing::Sharing;
 use crate::tool_run::run_script;
 use crate::tools::{Tool, Tools};
 use crate::wiring::{self, Wiring};
@@ -200,6 +201,8 @@ fn create_nodes(
         progress.count("nodes", index, fabric.nodes().len());
         let id = NodeId::from_index(index);
         let node = fabric.node(id);
-        NodeDoor::create(&node.name, &wiring::sysctls(node.role, seed, id))
+        let mut sysctls = wiring::sysctls(node.role, seed, id);
+        sysctls.extend(Sharing::of(fabric).sysctls());
+        NodeDoor::create(&node.name, &sysctls)
     })
 }

@@ -28,6 +28,7 @@ mod progress;
 mod report;
 mod run;
 mod sandbox;
+mod sharing;
 mod signals;
 mod state;
 mod tool_run;

@@ -10,6 +10,7 @@ use reweave_common::routes::Routes;
 use reweave_common::units::Rate;
 
 use crate::addressing::{self, Addressing, end_of};
+use crate::sharing::Sharing;
 
 /// Jumbo frames, as training clusters use them.
 pub(crate) const MTU_BYTES: u64 = 9000;
@@ -29,6 +30,7 @@ pub(crate) struct Wiring<'f> {
     fabric: &'f Fabric,
     addressing: &'f Addressing,
     routes: Routes,
+    sharing: Sharing,
 }
 
 impl<'f> Wiring<'f> {
@@ -37,6 +39,7 @@ impl<'f> Wiring<'f> {
             fabric,
             addressing,
             routes: Routes::shortest(&with_switches_as_endpoints(fabric)),
+            sharing: Sharing::of(fabric),
         }
     }
 
@@ -141,7 +144,8 @@ impl<'f> Wiring<'f> {
         source: Ipv4Addr,
         script: &mut String,
     ) {
-        let _ = write!(script, "route add {destination} src {source}");
+        let window = self.sharing.route_attribute();
+        let _ = write!(script, "route add {destination} src {source} {window}");
         let hops = next_hops.iter().map(|&link| self.next_hop(node, link));
         match next_hops {
             [_] => hops.for_each(|hop| script.push_str(&format!(" {hop} onlink"))),
@@ -162,7 +166,8 @@ impl<'f> Wiring<'f> {
     /// For tc, inside `node`: every port sends at the rate of its link.
     pub(crate) fn rates_script(&self, node: NodeId) -> String {
         let lines = ports(self.fabric, node).map(|(port, link)| {
-            rate_line(&interface(self.fabric, port), self.fabric.link(link).rate)
+            let interface = interface(self.fabric, port);
+            rate_line(&interface, self.fabric.link(link).rate, self.sharing)
         });
         lines.collect()
     }
@@ -197,13 +202,10 @@ pub(crate) fn interface(fabric: &Fabric, port: Port) -> String {
 }
 
 /// For tc: `interface` sends no faster than `rate`. The bucket holds what passes in a millisecond,
-/// so that a late timer loses nothing, and at least two frames, or none would ever pass. The queue
-/// is so long that TCP senders share a link evenly and lose nothing, as they would on the lossless
-/// fabrics that training uses; they fill about ten milliseconds of it.
-pub(crate) fn rate_line(interface: &str, rate: Rate) -> String {
-    let bytes_per_ms = rate.bits_per_s() / 8000;
-    let burst = bytes_per_ms.max(2 * FRAME_BYTES);
-    let limit = burst + (50 * bytes_per_ms).max(12 * FRAME_BYTES);
+/// so that a late timer loses nothing, and at least two frames, or none would ever pass.
+pub(crate) fn rate_line(interface: &str, rate: Rate, sharing: Sharing) -> String {
+    let burst = (rate.bits_per_s() / 8000).max(2 * FRAME_BYTES);
+    let limit = burst + sharing.queue_bytes();
     let rate = rate.bits_per_s();
     format!("qdisc replace dev {interface} root tbf rate {rate}bit burst {burst} limit {limit}\n")
 }
@@ -341,7 +343,7 @@ mod tests {
                 "address add 10.0.0.2/32 dev eth0",
                 "link set eth0 up",
                 "neighbour add 10.192.0.5 lladdr 02:00:00:00:02:01 nud permanent dev eth0",
-                "route add default src 10.0.0.2 via 10.192.0.5 dev eth0 onlink",
+                "route add default src 10.0.0.2 window 64000 via 10.192.0.5 dev eth0 onlink",
             ]
         );
     }
@@ -353,12 +355,12 @@ mod tests {
         has("address add 10.128.0.0/32 dev lo");
         has("address add 10.192.0.8/31 dev swp2");
         has("neighbour add 10.0.0.1 lladdr 02:00:00:00:01:00 nud permanent dev swp1");
-        has("route add 10.0.0.1/32 src 10.128.0.0 via 10.0.0.1 dev swp1 onlink");
+        has("route add 10.0.0.1/32 src 10.128.0.0 window 64000 via 10.0.0.1 dev swp1 onlink");
         has(
-            "route add 10.0.0.3/32 src 10.128.0.0 nexthop via 10.192.0.9 dev swp2 weight 1 onlink \
+            "route add 10.0.0.3/32 src 10.128.0.0 window 64000 nexthop via 10.192.0.9 dev swp2 weight 1 onlink \
              nexthop via 10.192.0.11 dev swp3 weight 1 onlink",
         );
-        has("route add 10.128.0.3/32 src 10.128.0.0 via 10.192.0.11 dev swp3 onlink");
+        has("route add 10.128.0.3/32 src 10.128.0.0 window 64000 via 10.192.0.11 dev swp3 onlink");
     }
 
     #[test]
@@ -392,7 +394,7 @@ mod tests {
         let has = |line: &str, part: &str| assert!(line.contains(part), "{line}");
         has(
             &lines[0],
-            "dev swp0 root tbf rate 400000000bit burst 50000 limit 2550000",
+            "dev swp0 root tbf rate 400000000bit burst 50000 limit 2098000",
         );
         has(
             &lines[3],

@@ -17,6 +17,7 @@ use super::conditions::{Change, Victim};
 use crate::cluster::Cluster;
 use crate::error::LabError;
 use crate::parallel::in_parallel;
+use crate::sharing::Sharing;
 use crate::tools::Tool;
 use crate::wiring::rate_line;
 
@@ -53,8 +54,10 @@ impl Stage<'_> {
 
     /// The queues of both ends stay as they are.
     fn set_rate(&self, link: LinkId, rate: Rate) -> Result<(), LabError> {
-        for port in self.scenario.fabric.link(link).ports() {
-            let line = rate_line(&self.cluster.interface(port), rate);
+        let fabric = &self.scenario.fabric;
+        let sharing = Sharing::of(fabric);
+        for port in fabric.link(link).ports() {
+            let line = rate_line(&self.cluster.interface(port), rate, sharing);
             self.cluster.batch(port.node, Tool::Tc, &line)?;
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! a person at work, are not in its way. All that a test starts carries the home in its
 //! environment, so what is left of it can be told from everything else on the machine.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 
 mod needs;
 
