@@ -25,7 +25,6 @@ use crate::tools::{Tool, Tools};
 use crate::wiring::{self, Wiring};
 
 /// A running cluster. Threads may share it.
-#[allow(dead_code, reason = "for the jobs, faults and artifacts to come")]
 pub(crate) struct Cluster {
     fabric: Fabric,
     addressing: Addressing,
@@ -36,7 +35,6 @@ pub(crate) struct Cluster {
     wires: Wires,
 }
 
-#[allow(dead_code, reason = "for the jobs, faults and artifacts to come")]
 impl Cluster {
     /// Makes all nodes and links of the scenario's fabric. Only inside a sandbox.
     pub(crate) fn bring_up(

@@ -126,7 +126,7 @@ pub enum LabError {
         "lab {name:?} is running already: end it with `reweave-lab down {name}`, or choose another name with --name"
     )]
     AlreadyRunning { name: String },
-    #[error("no lab is running: start one with `reweave-lab up SCENARIO`")]
+    #[error("no lab of this user is running: start one with `reweave-lab up SCENARIO`")]
     NoLab,
     #[error("there is no lab {name:?}; running: {}", .running.join(", "))]
     NoSuchLab { name: String, running: Vec<String> },

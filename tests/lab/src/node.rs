@@ -26,7 +26,6 @@ pub(crate) const UTS_FOLDER: &str = "/run/uts";
 
 /// An open door to a node. Programs and threads may pass it as long as the lab lives.
 #[derive(Debug, Clone)]
-#[allow(dead_code, reason = "for the jobs, faults and artifacts to come")]
 pub(crate) struct NodeDoor {
     name: String,
     spaces: Arc<Spaces>,
@@ -120,7 +119,6 @@ impl NodeDoor {
     }
 
     /// Moves the calling thread into the node's network.
-    #[allow(dead_code, reason = "for the jobs, faults and artifacts to come")]
     pub(crate) fn enter(&self) -> Result<(), LabError> {
         setns(&self.spaces.net, CloneFlags::CLONE_NEWNET).map_err(|source| LabError::EnterNode {
             node: self.name.clone(),
@@ -129,7 +127,6 @@ impl NodeDoor {
     }
 
     /// What /proc/PID/ns/net of a process in this node points to.
-    #[allow(dead_code, reason = "for the jobs, faults and artifacts to come")]
     pub(crate) fn net_link(&self) -> Result<PathBuf, Errno> {
         Ok(format!("net:[{}]", fstat(&self.spaces.net)?.st_ino).into())
     }

@@ -23,7 +23,8 @@ impl Progress {
     }
 
     pub(crate) fn count(&self, what: &str, done: usize, of: usize) {
-        if self.watched {
+        // Writing to a terminal costs more than much of what is counted.
+        if self.watched && done.is_multiple_of(of.div_ceil(10)) {
             self.say(&format!("{what} {done}/{of}"));
         }
     }

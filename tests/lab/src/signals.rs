@@ -67,7 +67,6 @@ pub(crate) fn release_all() -> Result<(), Errno> {
 /// Whether the lab was asked to end. Once raised it stays so; any thread may look.
 pub(crate) struct Interrupt(Signals);
 
-#[allow(dead_code, reason = "for the jobs, faults and artifacts to come")]
 impl Interrupt {
     pub(crate) fn install() -> Result<Self, LabError> {
         Signals::hold(ENDINGS).map(Self)

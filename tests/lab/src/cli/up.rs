@@ -60,7 +60,7 @@ impl Up {
                 silence();
             }
         };
-        launch.run(begun, |inside| {
+        let code = launch.run(begun, |inside| {
             let came_up = CameUp::new(launch.name(), inside.cluster, started.elapsed());
             show(self.output, &came_up.text(alone), &came_up)?;
             if let Some(background) = background {
@@ -78,7 +78,9 @@ impl Up {
                 eprintln!("kept in {}", kept.display());
             }
             Ok(0)
-        })
+        })?;
+        eprintln!("lab {} is down", launch.name());
+        Ok(code)
     }
 
     /// Plays the scenario's faults until the lab is told to end; returns what happened.

@@ -234,7 +234,10 @@ fn leftover_state_is_swept() {
         "nobody was left to remove it"
     );
     let none = run(home.lab(&["exec", "h0", "--", "true"])).expect_code(2);
-    assert!(none.stderr.contains("no lab is running"), "{none:?}");
+    assert!(
+        none.stderr.contains("no lab of this user is running"),
+        "{none:?}"
+    );
 
     let other = up(&home, "direct");
     assert!(!home.state("ideal").exists());

@@ -162,7 +162,8 @@ fn without_a_lab_commands_say_so() {
     let home = Home::new();
     let exec = run(home.lab(&["exec", "h0", "--", "true"])).expect_code(2);
     assert!(
-        exec.stderr.contains("no lab is running: start one with"),
+        exec.stderr
+            .contains("no lab of this user is running: start"),
         "{exec:?}"
     );
     run(home.lab(&["down"])).expect_code(0);
