@@ -1,6 +1,7 @@
 //! What can go wrong with a lab: one variant per failed operation, each with what to do next.
 
 use std::io;
+use std::net::SocketAddrV4;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
@@ -10,6 +11,7 @@ use thiserror::Error;
 
 use crate::features::Feature;
 use crate::tools::Tool;
+use crate::worker::AssignmentError;
 
 #[derive(Debug, Error)]
 pub enum LabError {
@@ -115,7 +117,11 @@ pub enum LabError {
     #[error("this rank cannot work: {source}")]
     Worker { source: io::Error },
     #[error("what stands on standard input is no work for a rank: {source}")]
-    BadAssignment { source: serde_json::Error },
+    BadAssignment { source: AssignmentError },
+    #[error("the lab gives an order that no rank knows: {source}")]
+    BadOrder { source: serde_json::Error },
+    #[error("cannot listen at {at}: {source}")]
+    Listen { at: SocketAddrV4, source: io::Error },
     #[error("cannot open flow {flow}: {source}")]
     OpenFlow { flow: String, source: io::Error },
     #[error("cannot keep the lab's state in {}: {source}", .path.display())]
@@ -167,7 +173,8 @@ impl LabError {
             | Self::NoSuchLab { .. }
             | Self::WhichLab { .. }
             | Self::NoSuchNode { .. }
-            | Self::BadAssignment { .. } => 2,
+            | Self::BadAssignment { .. }
+            | Self::BadOrder { .. } => 2,
             Self::StartProgram { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Self::StartProgram { .. } => 126,
             _ => 1,

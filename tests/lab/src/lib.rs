@@ -38,3 +38,4 @@ mod wiring;
 mod worker;
 
 pub use error::LabError;
+pub use worker::AssignmentError;

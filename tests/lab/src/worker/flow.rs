@@ -1,12 +1,14 @@
 //! One flow of a rank: a task that sends or receives message after message over a wire.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::clock;
 use super::meter::Meter;
@@ -19,9 +21,15 @@ const RECEIPT: &[u8] = b"!";
 /// A connection, whatever carries it. The sender of a message has sent it when the receiver's
 /// receipt is there, as with RDMA: until then it lies in buffers, and the job is not a step further.
 pub(crate) struct Wire {
-    pub(crate) read: Box<dyn AsyncRead + Unpin>,
+    pub(crate) read: Box<dyn Incoming>,
     pub(crate) write: Box<dyn AsyncWrite + Unpin>,
     pub(crate) statistics: Box<dyn Fn() -> Statistics>,
+}
+
+/// What comes in on a connection.
+pub(crate) trait Incoming: AsyncRead + Unpin {
+    /// While nobody reads: ready when the connection is seen to be broken, with the reason.
+    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Error>;
 }
 
 /// What a transport counts. What it cannot count is absent.
@@ -54,18 +62,26 @@ struct State {
     broken: Option<io::Error>,
 }
 
+impl State {
+    fn broke(&mut self, error: io::Error, tell: &Notify) {
+        self.broken = Some(error);
+        tell.notify_one();
+    }
+}
+
 impl Flow {
     /// The sending end.
-    pub(crate) fn sender(spec: FlowSpec, wire: Wire) -> Self {
-        Self::start(spec, wire, Side::Send)
+    pub(crate) fn sender(spec: FlowSpec, wire: Wire, broken: &Rc<Notify>) -> Self {
+        Self::start(spec, wire, Side::Send, broken)
     }
 
     /// The receiving end.
-    pub(crate) fn receiver(spec: FlowSpec, wire: Wire) -> Self {
-        Self::start(spec, wire, Side::Receive)
+    pub(crate) fn receiver(spec: FlowSpec, wire: Wire, broken: &Rc<Notify>) -> Self {
+        Self::start(spec, wire, Side::Receive, broken)
     }
 
-    fn start(spec: FlowSpec, wire: Wire, side: Side) -> Self {
+    /// `broken` is told when the flow breaks.
+    fn start(spec: FlowSpec, wire: Wire, side: Side, broken: &Rc<Notify>) -> Self {
         let (orders, work) = mpsc::unbounded_channel();
         let state = Rc::default();
         let Wire {
@@ -79,7 +95,12 @@ impl Flow {
             state: Rc::clone(&state),
             position: 0,
         };
-        tokio::task::spawn_local(mover.run(side, work));
+        let (broken, noted) = (Rc::clone(broken), Rc::clone(&state));
+        tokio::task::spawn_local(async move {
+            if let Err(error) = mover.run(side, work).await {
+                noted.borrow_mut().broke(error, &broken);
+            }
+        });
         Self {
             spec,
             orders,
@@ -149,7 +170,7 @@ enum Side {
 
 /// The task behind a flow.
 struct Mover {
-    read: Box<dyn AsyncRead + Unpin>,
+    read: Box<dyn Incoming>,
     write: Box<dyn AsyncWrite + Unpin>,
     state: Rc<RefCell<State>>,
     /// Bytes of the flow so far.
@@ -157,19 +178,27 @@ struct Mover {
 }
 
 impl Mover {
-    async fn run(mut self, side: Side, mut work: mpsc::UnboundedReceiver<Order>) {
+    /// Moves one message after another, until the rank is gone or the connection.
+    async fn run(mut self, side: Side, mut work: mpsc::UnboundedReceiver<Order>) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER_BYTES];
-        while let Some(Order { bytes, done }) = work.recv().await {
-            let moved = match side {
-                Side::Send => self.send(bytes, &mut buffer).await,
-                Side::Receive => self.receive(bytes, &mut buffer).await,
-            };
-            if let Err(error) = moved {
-                self.state.borrow_mut().broken = Some(error);
-                return;
+        while let Some(Order { bytes, done }) = self.next_order(&mut work).await? {
+            match side {
+                Side::Send => self.send(bytes, &mut buffer).await?,
+                Side::Receive => self.receive(bytes, &mut buffer).await?,
             }
             // Nobody waits any more when the rank has been stopped.
             let _ = done.send(());
+        }
+        Ok(())
+    }
+
+    async fn next_order(
+        &mut self,
+        work: &mut mpsc::UnboundedReceiver<Order>,
+    ) -> io::Result<Option<Order>> {
+        tokio::select! {
+            order = work.recv() => Ok(order),
+            error = poll_fn(|context| self.read.poll_gone(context)) => Err(error),
         }
     }
 
@@ -200,19 +229,18 @@ impl Mover {
 
     async fn receive(&mut self, bytes: u64, buffer: &mut [u8]) -> io::Result<()> {
         let end = self.position + bytes;
+        let ready = clock::now();
+        self.state.borrow_mut().meter.message_awaited(ready);
         if bytes >= STAMP_BYTES {
             self.receive_stamp().await?;
         } else {
-            self.state.borrow_mut().meter.message_began(clock::now());
+            self.state.borrow_mut().meter.message_began(ready);
         }
         while self.position < end {
             let wanted = (end - self.position).min(buffer.len() as u64) as usize;
             let length = self.read.read(&mut buffer[..wanted]).await?;
             if length == 0 {
-                return Err(io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
-                    "closed by its sender",
-                ));
+                return Err(closed());
             }
             let mut state = self.state.borrow_mut();
             state.corrupted += payload::corrupted(&buffer[..length], self.position);
@@ -234,4 +262,9 @@ impl Mover {
         self.position += STAMP_BYTES;
         Ok(())
     }
+}
+
+/// The other end is gone although it has more to do.
+pub(crate) fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the other end")
 }

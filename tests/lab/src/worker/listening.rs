@@ -1,6 +1,9 @@
 //! How a rank's sessions come to be: first everybody listens, then everybody connects.
 
 use std::io;
+use std::rc::Rc;
+
+use tokio::sync::Notify;
 
 use super::flow::{Flow, Wire};
 use super::protocol::{FlowSpec, Transport};
@@ -19,9 +22,10 @@ impl Listening {
         transport: Transport,
         outgoing: impl Iterator<Item = &'f FlowSpec>,
         incoming: impl Iterator<Item = &'f FlowSpec>,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, LabError> {
         if transport == Transport::Udp {
-            return Err(io::ErrorKind::Unsupported.into());
+            let source = io::ErrorKind::Unsupported.into();
+            return Err(LabError::Worker { source });
         }
         let outgoing = outgoing.cloned().collect();
         Ok(Self {
@@ -31,6 +35,7 @@ impl Listening {
     }
 
     pub(crate) async fn connect(self) -> Result<RankFlows, LabError> {
+        let broken = Rc::<Notify>::default();
         let accepting = tokio::task::spawn_local(self.incoming.accept_all());
         let mut outgoing = Vec::new();
         for spec in self.outgoing {
@@ -40,17 +45,18 @@ impl Listening {
                     flow: format!("{} > {}", spec.source, spec.destination),
                     source,
                 })?;
-            outgoing.push(Flow::sender(spec, wire));
+            outgoing.push(Flow::sender(spec, wire, &broken));
         }
         let accepted = accepting.await.map_err(io::Error::from).flatten();
         let mut accepted = accepted.map_err(|source| LabError::Worker { source })?;
         accepted.sort_by_key(|(spec, _): &(FlowSpec, Wire)| spec.id);
         let incoming = accepted
             .into_iter()
-            .map(|(spec, wire)| Flow::receiver(spec, wire));
+            .map(|(spec, wire)| Flow::receiver(spec, wire, &broken));
         Ok(RankFlows {
             outgoing,
             incoming: incoming.collect(),
+            broken,
         })
     }
 }

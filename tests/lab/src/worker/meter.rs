@@ -2,57 +2,72 @@
 
 use std::time::Duration;
 
-/// Watches one incoming flow, message by message.
+/// Watches one end of a flow, message by message.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     bytes: u64,
     busy: Duration,
     longest_stall: Duration,
-    /// While a message is under way: when it was sent, and when it last made progress.
-    under_way: Option<UnderWay>,
+    message: Message,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct UnderWay {
-    sent: Duration,
-    progress: Duration,
+#[derive(Debug, Clone, Copy, Default)]
+enum Message {
+    #[default]
+    None,
+    /// This end is ready for it, and nothing has arrived.
+    Awaited {
+        since: Duration,
+    },
+    UnderWay {
+        began: Duration,
+        progress: Duration,
+    },
 }
 
 impl Meter {
+    /// This end is ready for a message.
+    pub(crate) fn message_awaited(&mut self, now: Duration) {
+        self.message = Message::Awaited { since: now };
+    }
+
     /// The head of a message has arrived, which says when it was sent. Waiting for a peer that is
-    /// not sending is no stall, so the clock runs from there.
+    /// not yet sending, or not yet receiving, is no stall: the clock runs from when both were ready.
     pub(crate) fn message_began(&mut self, sent: Duration) {
-        self.under_way = Some(UnderWay {
-            sent,
-            progress: sent,
-        });
+        let began = match self.message {
+            Message::Awaited { since } => sent.max(since),
+            Message::None | Message::UnderWay { .. } => sent,
+        };
+        self.message = Message::UnderWay {
+            began,
+            progress: began,
+        };
     }
 
     pub(crate) fn progress(&mut self, now: Duration, bytes: u64) {
         self.bytes += bytes;
-        self.note_stall(now);
-        if let Some(under_way) = &mut self.under_way {
-            under_way.progress = now;
+        if let Message::UnderWay { progress, .. } = &mut self.message {
+            let stall = now.saturating_sub(*progress);
+            self.longest_stall = self.longest_stall.max(stall);
+            *progress = now;
         }
     }
 
     pub(crate) fn message_ended(&mut self, now: Duration) {
-        if let Some(under_way) = self.under_way.take() {
-            self.busy += now.saturating_sub(under_way.sent);
+        if let Message::UnderWay { began, .. } = self.message {
+            self.busy += now.saturating_sub(began);
         }
+        self.message = Message::None;
     }
 
-    /// The flow will bring nothing more; a message that was under way has stalled until now.
+    /// The flow will bring nothing more. A message that was under way has stalled until now, and so
+    /// has one that was awaited: nobody will ever know whether it had been sent.
     pub(crate) fn interrupted(&mut self, now: Duration) {
-        self.note_stall(now);
-        self.message_ended(now);
-    }
-
-    fn note_stall(&mut self, now: Duration) {
-        if let Some(under_way) = self.under_way {
-            let stall = now.saturating_sub(under_way.progress);
-            self.longest_stall = self.longest_stall.max(stall);
+        if let Message::Awaited { since } = self.message {
+            self.longest_stall = self.longest_stall.max(now.saturating_sub(since));
         }
+        self.progress(now, 0);
+        self.message_ended(now);
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -96,6 +111,30 @@ mod tests {
         assert_eq!(meter.busy(), ms(50));
         assert_eq!(meter.longest_stall(), ms(30));
         assert_eq!(meter.rate_bits_per_s(), 2000 * 8 * 20);
+    }
+
+    #[test]
+    fn waiting_for_the_peer_is_neither_busy_nor_stalled() {
+        let mut meter = Meter::default();
+        meter.message_awaited(ms(0));
+        // The sender is late.
+        meter.message_began(ms(800));
+        meter.progress(ms(810), 1000);
+        meter.message_ended(ms(810));
+        // The receiver is late.
+        meter.message_awaited(ms(2000));
+        meter.message_began(ms(1000));
+        meter.progress(ms(2020), 1000);
+        meter.message_ended(ms(2020));
+        assert_eq!((meter.busy(), meter.longest_stall()), (ms(30), ms(20)));
+    }
+
+    #[test]
+    fn a_message_that_never_came_has_stalled() {
+        let mut meter = Meter::default();
+        meter.message_awaited(ms(100));
+        meter.interrupted(ms(400));
+        assert_eq!((meter.busy(), meter.longest_stall()), (ms(0), ms(300)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The traffic program: one process per rank of a job, which computes and communicates as a
 //! training job does, over real sockets, and reports how it went.
 
+mod assignment;
 mod clock;
 mod flow;
 mod listening;
@@ -17,6 +18,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+pub use self::assignment::AssignmentError;
 use self::listening::Listening;
 use self::protocol::{Assignment, Event, FlowSpec, Order, RankReport};
 use self::rank::RankFlows;
@@ -50,9 +52,11 @@ impl Default for Worker {
 
 impl Worker {
     async fn run(mut self) -> Result<u8, LabError> {
-        let line = self.line().await?.unwrap_or_default();
-        let assignment: Assignment =
-            serde_json::from_str(&line).map_err(|source| LabError::BadAssignment { source })?;
+        let Some(line) = self.line().await? else {
+            return Ok(0);
+        };
+        let assignment =
+            Assignment::parse(&line).map_err(|source| LabError::BadAssignment { source })?;
         let Some(flows) = self.open(&assignment).await? else {
             return Ok(0);
         };
@@ -73,8 +77,7 @@ impl Worker {
         let Assignment { rank, flows, .. } = assignment;
         let [outgoing, incoming] = [FlowSpec::sender, FlowSpec::receiver]
             .map(|end| flows.iter().filter(move |flow| end(flow) == *rank));
-        let listening = Listening::open(assignment.transport, outgoing, incoming)
-            .map_err(|source| LabError::Worker { source })?;
+        let listening = Listening::open(assignment.transport, outgoing, incoming)?;
         say(&Event::Listening)?;
         let Some(Order::Connect) = self.order().await? else {
             return Ok(None);
@@ -96,6 +99,7 @@ impl Worker {
         loop {
             tokio::select! {
                 ended = &mut program => return ended.map(|()| flows.report(false)),
+                () = flows.broken() => return Ok(flows.report(false)),
                 order = self.order() => return order.map(|_| flows.report(true)),
                 _ = samples.tick() => say(&flows.sample())?,
             }
@@ -106,9 +110,9 @@ impl Worker {
         let Some(line) = self.line().await? else {
             return Ok(None);
         };
-        let order =
-            serde_json::from_str(&line).map_err(|source| LabError::BadAssignment { source })?;
-        Ok(Some(order))
+        serde_json::from_str(&line)
+            .map(Some)
+            .map_err(|source| LabError::BadOrder { source })
     }
 
     async fn line(&mut self) -> Result<Option<String>, LabError> {
@@ -119,12 +123,11 @@ impl Worker {
     }
 }
 
-/// Ends when all iterations are done or a session broke; the flows know which.
+/// Ends when all iterations are done.
 async fn iterate_all(assignment: &Assignment, flows: &RankFlows) -> Result<(), LabError> {
     for index in 0..assignment.iterations {
-        let Ok([duration, exposed]) = flows.iterate(&assignment.program).await else {
-            break;
-        };
+        let iterated = flows.iterate(&assignment.program).await;
+        let [duration, exposed] = iterated.map_err(|source| LabError::Worker { source })?;
         let [duration_us, exposed_us] = [duration, exposed].map(clock::micros);
         say(&Event::Iteration {
             index,

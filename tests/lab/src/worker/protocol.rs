@@ -112,7 +112,7 @@ pub(crate) struct FlowReport {
     pub(crate) lost: Option<u64>,
     pub(crate) reordered: Option<u64>,
     pub(crate) rtt_us: Option<u64>,
-    /// Words of the payload that were not what was sent.
+    /// Bytes of the payload that were not what was sent.
     pub(crate) corrupted: u64,
 }
 

@@ -1,12 +1,14 @@
 //! Carries out a rank's program over its flows.
 
+use std::future::pending;
+use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 
 use reweave_common::ids::Rank;
 use reweave_common::units::Bytes;
 use reweave_common::workload::{Step, Transfer};
-use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::sync::{Notify, oneshot};
 
 use super::clock;
 use super::flow::Flow;
@@ -16,22 +18,27 @@ use super::protocol::{Event, FlowBytes, RankReport};
 pub(crate) struct RankFlows {
     pub(crate) outgoing: Vec<Flow>,
     pub(crate) incoming: Vec<Flow>,
+    /// Told by the first flow that breaks.
+    pub(crate) broken: Rc<Notify>,
 }
 
-/// A session broke, so the program cannot go on.
-pub(crate) struct Broken;
-
 impl RankFlows {
-    /// One iteration: how long it took, and how much of that was spent exchanging.
-    pub(crate) async fn iterate(&self, program: &[Step]) -> Result<[Duration; 2], Broken> {
+    /// Ends when a session has broken, which may be one that nobody is using.
+    pub(crate) async fn broken(&self) {
+        self.broken.notified().await;
+    }
+
+    /// One iteration: how long it took, and how much of that was spent exchanging. It never ends
+    /// when a session it needs has broken.
+    pub(crate) async fn iterate(&self, program: &[Step]) -> io::Result<[Duration; 2]> {
         let began = clock::now();
         let mut exposed = Duration::ZERO;
         for step in program {
             match step {
-                Step::Compute(duration) => sleep(*duration).await,
+                Step::Compute(duration) => clock::sleep(*duration).await?,
                 Step::Exchange { sends, receives } => {
                     let began = clock::now();
-                    self.exchange(sends, receives).await?;
+                    self.exchange(sends, receives).await;
                     exposed += clock::now() - began;
                 }
             }
@@ -39,7 +46,7 @@ impl RankFlows {
         Ok([clock::now() - began, exposed])
     }
 
-    async fn exchange(&self, sends: &[Transfer], receives: &[Transfer]) -> Result<(), Broken> {
+    async fn exchange(&self, sends: &[Transfer], receives: &[Transfer]) {
         let mut moving = Vec::new();
         for send in sends {
             order_parts(&self.outgoing, |flow| flow.spec.to, send, &mut moving);
@@ -48,9 +55,10 @@ impl RankFlows {
             order_parts(&self.incoming, |flow| flow.spec.from, receive, &mut moving);
         }
         for moved in moving {
-            moved.await.map_err(|_| Broken)?;
+            if moved.await.is_err() {
+                pending::<()>().await;
+            }
         }
-        Ok(())
     }
 
     pub(crate) fn sample(&self) -> Event {

@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::io::ReadBuf;
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use super::flow::{Statistics, Wire};
+use super::flow::{Incoming, Statistics, Wire, closed};
 use super::protocol::FlowSpec;
+use crate::error::LabError;
 
 /// Every rank listens before any connects, so an answer is due at once.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
@@ -22,12 +26,13 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    pub(crate) fn open<'f>(flows: impl Iterator<Item = &'f FlowSpec>) -> io::Result<Self> {
+    pub(crate) fn open<'f>(flows: impl Iterator<Item = &'f FlowSpec>) -> Result<Self, LabError> {
         let awaited: BTreeMap<_, _> = flows.map(|flow| (flow.source, flow.clone())).collect();
         let mut places: Vec<_> = awaited.values().map(|flow| flow.destination).collect();
         places.sort_unstable();
         places.dedup();
-        let sockets = places.into_iter().map(listen).collect::<io::Result<_>>()?;
+        let listen = |at| listen(at).map_err(|source| LabError::Listen { at, source });
+        let sockets = places.into_iter().map(listen).collect::<Result<_, _>>()?;
         Ok(Self { sockets, awaited })
     }
 
@@ -81,6 +86,17 @@ fn wire(stream: TcpStream) -> io::Result<Wire> {
         write: Box::new(write),
         statistics: Box::new(move || tcp_info(&watched)),
     })
+}
+
+impl Incoming for OwnedReadHalf {
+    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        match self.poll_peek(context, &mut ReadBuf::new(&mut [0])) {
+            Poll::Ready(Ok(0)) => Poll::Ready(closed()),
+            Poll::Ready(Err(error)) => Poll::Ready(error),
+            // A message that has come too soon: what is behind it is seen when it is read.
+            Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
 }
 
 /// What the kernel tells of the connection; an older kernel tells less.
