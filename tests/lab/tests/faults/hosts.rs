@@ -3,7 +3,7 @@
 use libtest_mimic::Trial;
 
 use crate::LAB;
-use crate::play::{Beside, Play, address, answer_times, longest_gap};
+use crate::play::{Beside, Play, address, answer_times, assert_on_time, longest_gap};
 use crate::support::{Lab, trial, wait_until};
 
 /// Stands in the command lines of the processes that are to be found again.
@@ -71,8 +71,7 @@ fn a_stopped_host_stands_still_and_its_kernel_goes_on() {
     };
     let (on_it, towards_it) = (ping("h0", "h1"), ping("h1", "h0"));
     play.wait_for("all processes of h0 stopped");
-    let at = play.wait_for("all processes of h0 continued");
-    assert!((2.0..2.02).contains(&at), "{at} s");
+    assert_on_time(play.wait_for("all processes of h0 continued"), 2.0);
     lab.output("h0", &["ping", "-q", "-c10", "-i0.01", &address(lab, "h1")]);
     let stood_still = longest_gap(&answer_times(&on_it.interrupt()));
     assert!(

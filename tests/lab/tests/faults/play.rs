@@ -142,6 +142,15 @@ impl Drop for Beside {
     }
 }
 
+/// Faults come within milliseconds of their time, unless the machine is busy with other things.
+#[track_caller]
+pub(crate) fn assert_on_time(at: f64, due: f64) {
+    assert!(
+        (due - 0.001..due + 0.05).contains(&at),
+        "{at} s instead of {due} s"
+    );
+}
+
 /// When the answers came to a `ping -D`, in seconds.
 pub(crate) fn answer_times(said: &Said) -> Vec<f64> {
     let lines = said
