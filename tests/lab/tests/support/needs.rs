@@ -21,9 +21,9 @@ impl Need {
     /// Why it is not met, if it is not.
     fn unmet(self) -> Option<String> {
         match self {
-            Self::Namespaces => (!may_make_namespaces()).then(|| {
-                "namespaces: run as root, or let users make them (reweave-lab up says how)".into()
-            }),
+            Self::Namespaces => {
+                (!may_make_namespaces()).then(|| "namespaces (here, only root has them)".into())
+            }
             Self::Root => (!is_root()).then(|| "root".into()),
             Self::Program(name) => find(name).is_none().then(|| match package_of(name) {
                 Some(package) => format!("{name} (package {package})"),
