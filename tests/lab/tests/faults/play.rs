@@ -74,6 +74,12 @@ impl Play {
         }
     }
 
+    /// Whether the kernel has a feature that a lab may use.
+    pub(crate) fn kernel_has(&self, feature: &str) -> bool {
+        let features = self.lab.came_up["features"].as_array();
+        features.is_some_and(|features| features.iter().any(|known| known == feature))
+    }
+
     /// By what means the lab does what was asked of it.
     pub(crate) fn means(&self) -> Vec<&str> {
         let means = self.lab.came_up["means"].as_array().expect("it tells them");
