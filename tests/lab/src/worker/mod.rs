@@ -2,6 +2,7 @@
 //! training job does, over real sockets, and reports how it went.
 
 mod clock;
+mod datagram;
 mod flow;
 mod listening;
 mod meter;
