@@ -16,7 +16,11 @@ mod receiver;
 mod rtt;
 mod sender;
 mod session;
+#[cfg(test)]
+mod simulation;
 mod socket;
+#[cfg(test)]
+mod tests;
 mod window;
 
 use std::io;

@@ -112,7 +112,7 @@ impl Sender {
             self.measure(now, latest);
             let bytes = landed.iter().map(|(_, landed)| landed.bytes).sum();
             self.window
-                .note_arrived(bytes, *number, self.flight.next_number());
+                .note_arrived(now, bytes, *number, self.flight.next_number());
             self.greet_on();
         }
         let brought = |(_, landed): &(u64, Transmission)| !landed.carries.is_empty();
@@ -177,7 +177,7 @@ impl Sender {
         let carries = if let Some(size) = self.probe_bytes.take() {
             packet::encode_probe(datagram, number, size);
             0..0
-        } else if let Some(next) = self.next_bytes() {
+        } else if let Some(next) = self.next_bytes(now) {
             packet::begin_data(datagram, number, next.start);
             self.outbox.copy(&next, datagram);
             self.retransmits += u64::from(self.outbox.note_sent(&next));
@@ -189,9 +189,9 @@ impl Sender {
         true
     }
 
-    fn next_bytes(&mut self) -> Option<Range<u64>> {
+    fn next_bytes(&mut self, now: Duration) -> Option<Range<u64>> {
         let next = self.outbox.next(self.datagram_bytes - DATA_HEADER_BYTES)?;
-        let admitted = self.greetings == 0 && self.window.admits(self.flight.bytes());
+        let admitted = self.greetings == 0 && self.window.admits(now, self.flight.bytes());
         admitted.then_some(next)
     }
 
