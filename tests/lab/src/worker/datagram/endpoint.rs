@@ -6,6 +6,7 @@ use super::inbox::WINDOW_BYTES;
 use super::packet::Packet;
 use super::receiver::Receiver;
 use super::sender::Sender;
+use super::window::Path;
 use crate::worker::flow::Statistics;
 
 /// Who has nothing to say says so, that the kernel of a peer that is gone can object.
@@ -29,13 +30,13 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn new(role: Role, datagram_bytes: usize, now: Duration) -> Self {
+    pub(super) fn new(role: Role, path: Path, now: Duration) -> Self {
         let greetings = match role {
             Role::Opens => GREETINGS,
             Role::Awaits => 0,
         };
         Self {
-            sender: Sender::new(datagram_bytes, WINDOW_BYTES, greetings),
+            sender: Sender::new(path, WINDOW_BYTES, greetings),
             receiver: Receiver::default(),
             spoke: now,
         }

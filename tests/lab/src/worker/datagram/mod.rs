@@ -69,7 +69,7 @@ pub(crate) async fn connect(flow: &FlowSpec) -> io::Result<Wire> {
 
 fn start(role: Role, local: SocketAddrV4, peer: SocketAddrV4) -> io::Result<Rc<Session>> {
     let socket = socket::open(local, peer)?;
-    let endpoint = Endpoint::new(role, socket::datagram_bytes(&socket)?, clock::now());
+    let endpoint = Endpoint::new(role, socket::path(&socket)?, clock::now());
     let session = Session::new(endpoint);
     spawn_local(Driver::new(socket, Rc::clone(&session)).run());
     Ok(session)

@@ -63,6 +63,10 @@ impl Ranges {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::single_range_in_vec_init,
+    reason = "one stretch is as good as several"
+)]
 mod tests {
     use super::*;
 

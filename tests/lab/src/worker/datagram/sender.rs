@@ -7,7 +7,7 @@ use super::flight::{Flight, Transmission};
 use super::outbox::Outbox;
 use super::packet::{self, Ack, DATA_HEADER_BYTES};
 use super::rtt::Rtt;
-use super::window::Window;
+use super::window::{Path, Window};
 
 /// How long a peer may be silent while something is outstanding: what a NIC allows with NCCL's
 /// settings, 4.096 us x 2^20 for each of 7 retries.
@@ -45,12 +45,13 @@ struct Missing {
 }
 
 impl Sender {
-    pub(super) fn new(datagram_bytes: usize, limit: u64, greetings: u32) -> Self {
+    pub(super) fn new(path: Path, limit: u64, greetings: u32) -> Self {
+        let datagram_bytes = path.datagram_bytes;
         Self {
             outbox: Outbox::new(limit),
             flight: Flight::default(),
             rtt: Rtt::default(),
-            window: Window::new(datagram_bytes),
+            window: Window::new(path),
             datagram_bytes,
             greetings,
             probe_bytes: (greetings > 0).then_some(datagram_bytes),

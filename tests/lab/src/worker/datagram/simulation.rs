@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::endpoint::{Endpoint, Role};
 use super::packet::Packet;
+use super::window::Path;
 use crate::worker::payload;
 
 /// What the lab's interfaces take.
@@ -46,6 +47,8 @@ pub(super) struct Conditions {
     pub(super) jitter: Duration,
     pub(super) lost_per_mille: u64,
     pub(super) doubled_per_mille: u64,
+    /// No stream must ever have more in flight.
+    pub(super) most_bytes: usize,
     /// Larger datagrams do not pass.
     pub(super) largest_bytes: usize,
     /// Nothing passes meanwhile.
@@ -62,6 +65,7 @@ impl Default for Conditions {
             jitter: Duration::ZERO,
             lost_per_mille: 0,
             doubled_per_mille: 0,
+            most_bytes: 4_000_000,
             largest_bytes: DATAGRAM_BYTES,
             black_out: Duration::ZERO..Duration::ZERO,
         }
@@ -145,7 +149,11 @@ impl Network {
     }
 
     pub(super) fn add_stream(&mut self, start: Duration, bytes: u64) {
-        let end = |role| Endpoint::new(role, DATAGRAM_BYTES, self.now);
+        let path = Path {
+            datagram_bytes: DATAGRAM_BYTES,
+            most_bytes: self.conditions.most_bytes,
+        };
+        let end = |role| Endpoint::new(role, path, self.now);
         self.streams.push(Stream {
             ends: [end(Role::Opens), end(Role::Awaits)],
             start,

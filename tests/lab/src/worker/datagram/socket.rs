@@ -8,6 +8,8 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 
+use super::window::Path;
+
 /// Headers of IPv4 and UDP.
 const HEADER_BYTES: usize = 20 + 8;
 /// A loopback would take more at once than any network does.
@@ -28,7 +30,16 @@ pub(super) fn open(local: SocketAddrV4, peer: SocketAddrV4) -> io::Result<UdpSoc
     UdpSocket::from_std(socket.into())
 }
 
-/// What the path takes in one datagram, as far as the kernel knows.
+/// What the kernel knows of the path. The peer's kernel is the same, so its buffer is, too.
+pub(super) fn path(socket: &UdpSocket) -> io::Result<Path> {
+    Ok(Path {
+        datagram_bytes: datagram_bytes(socket)?,
+        // What the kernel says includes as much again for its own book-keeping.
+        most_bytes: getsockopt(socket, sockopt::RcvBuf)? / 2,
+    })
+}
+
+/// What the path takes in one datagram.
 pub(super) fn datagram_bytes(socket: &UdpSocket) -> io::Result<usize> {
     let mtu = getsockopt(socket, sockopt::IpMtu)? as usize;
     Ok(mtu.min(LARGEST_MTU) - HEADER_BYTES)

@@ -120,7 +120,7 @@ fn a_lone_flow_fills_any_link_and_hardly_its_queue() {
         (100, 100, 5),
         (500, 100, 2),
         (100, 10_000, 10),
-        (1000, 5000, 5),
+        (500, 5000, 5),
     ];
     for (rate, delay_us, queue_ms) in links {
         let delay = Duration::from_micros(delay_us);
@@ -178,7 +178,7 @@ fn a_longer_way_is_learnt_and_costs_nothing() {
     let mut network = streams(mbps(100), 1, ms(0));
     network.run_until(ms(2000), |_| false);
     network.conditions.delay = ms(15);
-    let share = shares(&mut network, ms(11_000), ms(12_000))[0];
+    let share = shares(&mut network, ms(16_000), ms(17_000))[0];
     assert!(share >= 90.0, "{share:.1} %");
 }
 
@@ -264,6 +264,22 @@ fn a_peer_that_does_not_read_is_waited_for_and_not_flooded() {
     assert!(network.all_read());
     assert_eq!(network.streams[0].corrupted, 0);
     assert_eq!(statistics(&network, 0).retransmits, Some(0));
+}
+
+#[test]
+fn a_small_socket_is_never_overrun() {
+    let most_bytes = 40_000;
+    let long = Conditions {
+        most_bytes,
+        delay: ms(20),
+        ..mbps(100)
+    };
+    let share = shares(&mut streams(long, 1, ms(0)), ms(2000), ms(3000))[0];
+    let most = 100.0 * most_bytes as f64 / (0.04 * 12.5e6);
+    assert!(
+        (most - 2.0..=most + 2.0).contains(&share),
+        "{share:.1} %, {most:.1} %"
+    );
 }
 
 #[test]

@@ -11,8 +11,9 @@ use std::time::Duration;
 /// The rate times the square of a round trip: at 200 Mb/s a lone flow has one of 3.5 ms.
 const RATE_TIMES_TIME_SQUARED: f64 = 300_000.0; // bytes x ms
 /// So much of a round trip may be due to the way itself. Only on a longer way must the time on
-/// the way be told apart from the time in queues.
-const SHORT_WAY: Duration = Duration::from_millis(1);
+/// the way be told apart from the time in queues, which never succeeds exactly on a busy machine.
+/// No flow on such a way aims at more than 1 Gb/s.
+const SHORT_WAY: Duration = Duration::from_micros(1500);
 const LEAST_PACKETS: f64 = 1.0;
 const FIRST_PACKETS: f64 = 4.0;
 /// What is left of window and strength after a loss, and what a round trip gives back.
@@ -23,11 +24,22 @@ const RECOVERY: f64 = 0.02;
 const EPOCH: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// What is known of a path before anything is sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Path {
+    /// The largest datagram that it takes.
+    pub(super) datagram_bytes: usize,
+    /// More must never be in flight: the receiver's socket holds no more while its process waits
+    /// for a processor.
+    pub(super) most_bytes: usize,
+}
+
 #[derive(Debug)]
 pub(super) struct Window {
     /// Bytes.
     size: f64,
     packet: f64,
+    most: f64,
     /// How much of the rate the flow dares to aim at: less while packets are lost.
     strength: f64,
     /// Until a queue shows, the window doubles with each round trip.
@@ -58,14 +70,23 @@ struct Way {
     measured: u64,
     /// The shortest since the pause began.
     in_pause: Option<Duration>,
+    /// What the pause before said. A busy processor can lengthen what one says, so of two the
+    /// shorter counts.
+    in_last_pause: Option<Duration>,
 }
 
 impl Window {
-    pub(super) fn new(packet: usize) -> Self {
-        let packet = packet as f64;
+    pub(super) fn new(
+        Path {
+            datagram_bytes,
+            most_bytes,
+        }: Path,
+    ) -> Self {
+        let packet = datagram_bytes as f64;
         Self {
             size: FIRST_PACKETS * packet,
             packet,
+            most: most_bytes as f64,
             strength: 1.0,
             starting: true,
             way: Way::default(),
@@ -96,7 +117,7 @@ impl Window {
     pub(super) fn note_arrived(&mut self, now: Duration, bytes: usize, latest: u64, next: u64) {
         self.starting &= !self.aim().is_some_and(|aim| aim < self.size);
         if self.starting && self.round.limited {
-            self.size += bytes as f64;
+            self.size = (self.size + bytes as f64).min(self.most);
         }
         if latest >= self.round.ends_with {
             if !self.starting && !self.way.pauses(now) {
@@ -135,7 +156,7 @@ impl Window {
         let most = (self.packet / 2.0).max(self.size / 8.0);
         let step = ((aim - self.size) / 4.0).min(most);
         if step < 0.0 || self.round.limited {
-            self.size = (self.size + step).max(self.least());
+            self.size = (self.size + step).min(self.most).max(self.least());
         }
     }
 
@@ -162,20 +183,20 @@ impl Round {
 impl Way {
     fn note(&mut self, now: Duration, rtt: Duration) {
         if self.rtt.is_none_or(|known| rtt <= known.max(SHORT_WAY)) {
-            self.set(now, rtt);
+            *self = Self {
+                rtt: Some(rtt),
+                measured: epoch(now),
+                ..Self::default()
+            };
         } else if self.pauses(now) {
             self.in_pause = Some(self.in_pause.map_or(rtt, |known| known.min(rtt)));
-        } else if let Some(shortest) = self.in_pause {
-            self.set(now, shortest);
+        } else if let Some(shortest) = self.in_pause.take() {
+            self.rtt = self
+                .in_last_pause
+                .map(|last| last.min(shortest))
+                .or(self.rtt);
+            self.in_last_pause = Some(shortest);
         }
-    }
-
-    fn set(&mut self, now: Duration, rtt: Duration) {
-        *self = Self {
-            rtt: Some(rtt),
-            measured: epoch(now),
-            in_pause: None,
-        };
     }
 
     fn pauses(&self, now: Duration) -> bool {
