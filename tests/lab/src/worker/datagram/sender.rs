@@ -108,11 +108,14 @@ impl Sender {
         self.outbox.note_arrived(0..ack.arrived_to);
         let more_allowed = self.outbox.raise_limit(ack.limit);
         self.missing.note(ack);
-        if let Some((number, latest)) = landed.last() {
-            self.measure(now, latest);
+        let answered = |(number, _): &&(u64, Transmission)| Some(*number) == ack.answers;
+        if let Some((_, answered)) = landed.iter().find(answered) {
+            self.measure(now, answered);
+        }
+        if let Some((latest, _)) = landed.last() {
             let bytes = landed.iter().map(|(_, landed)| landed.bytes).sum();
             self.window
-                .note_arrived(now, bytes, *number, self.flight.next_number());
+                .note_arrived(now, bytes, *latest, self.flight.next_number());
             self.greet_on();
         }
         let brought = |(_, landed): &(u64, Transmission)| !landed.carries.is_empty();
@@ -122,10 +125,10 @@ impl Sender {
         self.give_up(now);
     }
 
-    fn measure(&mut self, now: Duration, latest: &Transmission) {
-        let rtt = now.saturating_sub(latest.sent);
+    fn measure(&mut self, now: Duration, answered: &Transmission) {
+        let rtt = now.saturating_sub(answered.sent);
         self.rtt.note(rtt);
-        if latest.bytes >= self.datagram_bytes {
+        if answered.bytes >= self.datagram_bytes {
             self.window.note_rtt(now, rtt);
         }
     }
@@ -225,15 +228,20 @@ impl Missing {
 mod tests {
     use super::*;
 
+    fn informed(end: u64, missing: u64) -> Ack {
+        let latest = end - 1..end;
+        Ack {
+            missing,
+            numbers: [latest].into(),
+            ..Ack::default()
+        }
+    }
+
     #[test]
     fn of_acknowledgements_that_overtook_each_other_the_best_informed_counts() {
         let mut missing = Missing::default();
         let mut note = |end: u64, count: u64| {
-            missing.note(&Ack {
-                missing: count,
-                numbers: vec![end - 1..end],
-                ..Ack::default()
-            });
+            missing.note(&informed(end, count));
             missing.count
         };
         assert_eq!(note(5, 2), 2);

@@ -96,16 +96,15 @@ fn everything_arrives_whatever_the_network_does_and_every_loss_is_counted() {
 
 #[test]
 fn what_is_a_little_late_is_not_repeated() {
-    for jitter in [ms(0), ms(2)] {
-        let mut network = Network::new(
-            3,
-            Conditions {
-                jitter,
-                ..mbps(100)
-            },
-        );
+    for jitter in [ms(0), Duration::from_micros(1500)] {
+        let jittery = Conditions {
+            jitter,
+            ..mbps(100)
+        };
+        let mut network = Network::new(3, jittery);
         network.add_stream(ms(0), 10_000_000);
         network.run_until(ms(5000), Network::all_read);
+        network.run_until(network.now + ms(100), |_| false);
         assert!(network.all_read());
         assert_eq!((lost(&network, 0), network.overflowed), (0, 0));
         assert_eq!(statistics(&network, 0).retransmits, Some(0));
@@ -192,6 +191,17 @@ fn a_lossy_link_slows_a_flow_but_not_to_a_crawl() {
     };
     let share = shares(&mut streams(lossy, 1, ms(0)), ms(1000), ms(6000))[0];
     assert!(share >= 60.0, "{share:.1} %");
+}
+
+#[test]
+fn the_time_that_passes_after_a_lost_answer_is_no_round_trip() {
+    let lossy = Conditions {
+        lost_per_mille: 300,
+        ..mbps(100)
+    };
+    let mut network = streams(lossy, 1, ms(0));
+    network.run_until(ms(20_000), |_| false);
+    assert!(statistics(&network, 0).rtt_us < Some(20_000));
 }
 
 #[test]
