@@ -396,7 +396,7 @@ mod tests {
             ))
         };
         assert!(graph("a", "a").contains(":6: name: there are two nodes named \"a\""));
-        assert!(graph("../b", "a").contains(":6: name: \"../b\" is no node name"));
+        assert!(graph("../b", "a").contains(":6: name: \"../b\" is no name for a node"));
         assert!(graph("b", "c").contains(":10: b: there is no node named \"c\""));
     }
 }

@@ -96,7 +96,7 @@ impl Reader<'_> {
                 .start_s
                 .as_ref()
                 .map_or(Ok(Duration::ZERO), |s| self.seconds(s))?,
-            name: file.name.into_inner(),
+            name: self.plain_name(file.name, "job")?,
             hosts,
         })
     }

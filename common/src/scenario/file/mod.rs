@@ -9,6 +9,7 @@ use super::{Job, Scenario};
 use crate::fabric::Fabric;
 use crate::ids::NodeId;
 use crate::input::{Document, InputError, Table};
+use crate::names::{self, LONGEST_NAME};
 
 mod expectation;
 mod fault;
@@ -52,9 +53,10 @@ impl Scenario {
         let limit = head
             .limit_s
             .map_or(Ok(DEFAULT_LIMIT), |limit| reader.seconds(&limit))?;
+        let name = reader.plain_name(head.name, "scenario")?;
         let Reader { fabric, jobs, .. } = reader;
         Ok(Self {
-            name: head.name,
+            name,
             seed: head.seed,
             fabric,
             jobs,
@@ -86,7 +88,7 @@ fn read_fabric(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
-    name: String,
+    name: Spanned<String>,
     limit_s: Option<Spanned<f64>>,
     #[serde(default)]
     seed: u64,
@@ -102,6 +104,15 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
+    /// A name that may become the name of a file.
+    fn plain_name(&self, name: Spanned<String>, what: &str) -> Result<String, InputError> {
+        if !names::is_plain(name.get_ref(), LONGEST_NAME) {
+            let problem = names::refusal(name.get_ref(), what);
+            return Err(self.document.error(name.span(), problem));
+        }
+        Ok(name.into_inner())
+    }
+
     fn job_named(&self, name: &Spanned<String>) -> Result<usize, InputError> {
         let found = self.jobs.iter().position(|job| job.name == *name.get_ref());
         let problem = || format!("there is no job named {:?}", name.get_ref());
@@ -158,7 +169,7 @@ mod tests {
     use crate::units::Bytes;
 
     const SCENARIO: &str = r#"
-name = "two leaves"
+name = "two-leaves"
 seed = 7
 capture = ["leaf0", "h3"]
 
@@ -295,6 +306,20 @@ max_stall_ms = 250
         assert!(said("\"leaf0\", \"h3\"", "\"h3\", \"h3\"").contains("\"h3\" is named twice"));
         assert!(said("at_s = 2\n", "").contains("at_s: missing field"));
         assert!(said("compute_ms = 5", "group_size = 2").contains("means nothing to this pattern"));
+    }
+
+    #[test]
+    fn names_that_could_not_name_a_file_are_refused() {
+        let (long, said) = ("x".repeat(300), error_after);
+        for bad in ["../x", "", "a/b", "a\\nb", ".", "-x", &long] {
+            let quoted = format!("\"{bad}\"");
+            let job = said("\"train\"", &quoted);
+            let expected = format!("s.toml:15: name: {quoted} is no name for a job: use up to 32");
+            assert!(job.starts_with(&expected), "{job}");
+            let scenario = said("\"two-leaves\"", &quoted);
+            let expected = format!("s.toml:2: name: {quoted} is no name for a scenario");
+            assert!(scenario.starts_with(&expected), "{scenario}");
+        }
     }
 
     #[test]
