@@ -47,7 +47,7 @@ impl<'t> Document<'t> {
 
     /// The whole document as a table.
     pub fn table(self) -> Result<Table<'t>, InputError> {
-        let content = DeTable::parse(self.text).map_err(|error| self.toml_error(&error))?;
+        let content = DeTable::parse(self.text).map_err(|error| self.toml_error(&error, 0..0))?;
         Ok(Table {
             document: self,
             content,
@@ -84,6 +84,17 @@ impl<'t> Document<'t> {
         })
     }
 
+    /// A list of exactly two. As an array it would be read without what stands behind its end.
+    pub fn pair<T>(&self, list: Spanned<Vec<T>>) -> Result<Spanned<[T; 2]>, InputError> {
+        let span = list.span();
+        let refusal = |items: Vec<T>| {
+            let problem = format!("a pair has two elements, this has {}", items.len());
+            self.error(span.clone(), problem)
+        };
+        let pair = list.into_inner().try_into().map_err(refusal)?;
+        Ok(Spanned::new(span, pair))
+    }
+
     pub fn rate(&self, gbps: &Spanned<f64>) -> Result<Rate, InputError> {
         Rate::from_gbps(*gbps.get_ref()).ok_or_else(|| {
             let problem = format!("{} Gb/s is not a rate a link can have", gbps.get_ref());
@@ -106,11 +117,9 @@ impl<'t> Document<'t> {
         Err(self.error(value.span(), problem))
     }
 
-    fn toml_error(&self, error: &toml::de::Error) -> InputError {
-        let start = error
-            .span()
-            .map_or(0, |span| span.start)
-            .min(self.text.len());
+    /// `around` is where to look when the error does not tell its own place.
+    fn toml_error(&self, error: &toml::de::Error, around: Range<usize>) -> InputError {
+        let start = error.span().unwrap_or(around).start.min(self.text.len());
         self.error(
             start..start,
             error.message().lines().collect::<Vec<_>>().join(", "),
@@ -139,10 +148,10 @@ impl<'t> Table<'t> {
         let Some(value) = self.content.get_mut().remove(key) else {
             return Ok(None);
         };
-        let deserializer = ValueDeserializer::from(value);
-        T::deserialize(deserializer)
+        let span = value.span();
+        T::deserialize(ValueDeserializer::from(value))
             .map(Some)
-            .map_err(|error| self.document.toml_error(&error))
+            .map_err(|error| self.document.toml_error(&error, span))
     }
 
     /// Removes `key`, which must be there.
@@ -182,9 +191,9 @@ impl<'t> Table<'t> {
 
     /// Reads all that is left; a key that `T` does not know is an error if `T` says so.
     pub fn finish<T: DeserializeOwned>(self) -> Result<T, InputError> {
-        let document = self.document;
+        let (document, span) = (self.document, self.content.span());
         T::deserialize(Deserializer::from(self.content))
-            .map_err(|error| document.toml_error(&error))
+            .map_err(|error| document.toml_error(&error, span))
     }
 
     /// Refuses every key that nobody has taken.

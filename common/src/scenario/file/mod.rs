@@ -52,7 +52,7 @@ impl Scenario {
         let captures = reader.distinct(&head.capture, Reader::node)?;
         let limit = head
             .limit_s
-            .map_or(Ok(DEFAULT_LIMIT), |limit| reader.seconds(&limit))?;
+            .map_or(Ok(DEFAULT_LIMIT), |limit| reader.limit(&limit))?;
         let name = reader.plain_name(head.name, "scenario")?;
         let Reader { fabric, jobs, .. } = reader;
         Ok(Self {
@@ -150,6 +150,15 @@ impl Reader<'_> {
             nodes.push(node);
         }
         Ok(nodes)
+    }
+
+    fn limit(&self, value: &Spanned<f64>) -> Result<Duration, InputError> {
+        let limit = self.seconds(value)?;
+        if limit.is_zero() {
+            let problem = "nothing can end within no time: more than 0";
+            return Err(self.document.error(value.span(), problem));
+        }
+        Ok(limit)
     }
 
     fn seconds(&self, value: &Spanned<f64>) -> Result<Duration, InputError> {
@@ -304,6 +313,15 @@ max_stall_ms = 250
             said("\"leaf0\", \"h3\"", "\"leaf9\"").starts_with("s.toml:4: capture: there is no")
         );
         assert!(said("\"leaf0\", \"h3\"", "\"h3\", \"h3\"").contains("\"h3\" is named twice"));
+        assert!(said("seed = 7", "limit_s = 0").starts_with("s.toml:3: limit_s: nothing can end"));
+        let never = said(
+            "max_resets = 0",
+            "min_iteration_ms = 2\nmax_iteration_ms = 1",
+        );
+        assert_eq!(
+            never,
+            "s.toml:38: min_iteration_ms: 2 is more than max_iteration_ms"
+        );
         assert!(said("at_s = 2\n", "").contains("at_s: missing field"));
         assert!(said("compute_ms = 5", "group_size = 2").contains("means nothing to this pattern"));
     }
@@ -335,6 +353,30 @@ max_stall_ms = 250
         assert!(
             same.starts_with("s.toml:17: pairs: [2, 2] is no pair"),
             "{same}"
+        );
+        for (pairs, problem) in [
+            ("[]", "name at least one pair"),
+            ("[[0, 1], [0, 1]]", "[0, 1] stands there twice"),
+            ("[[0, 1, 2]]", "a pair has two elements, this has 3"),
+        ] {
+            let said = with(&format!("\"streams\"\npairs = {pairs}"));
+            assert_eq!(said, format!("s.toml:17: pairs: {problem}"));
+        }
+    }
+
+    #[test]
+    fn hosts_that_send_to_each_other_need_a_way() {
+        let islands = |pairs: &str| {
+            format!(
+                "name = 'n'\n[fabric]\nkind = 'direct'\nhosts = 4\nlink_gbps = 1\n\
+                 links = [[0, 1], [2, 3]]\n[[job]]\nname = 'j'\npattern = 'streams'\n\
+                 hosts = ['h0', 'h1', 'h2',\n 'h3']\npairs = {pairs}\nbytes = 1\niterations = 1\n"
+            )
+        };
+        assert!(parse(&islands("[[0, 1], [3, 2]]")).is_ok());
+        assert_eq!(
+            parse(&islands("[[1, 0], [0, 3]]")).unwrap_err().to_string(),
+            "s.toml:11: hosts: no links lead from \"h0\" to \"h3\""
         );
     }
 }
