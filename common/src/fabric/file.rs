@@ -366,11 +366,11 @@ mod tests {
         let said = replaced("0.2", "-0.2");
         assert_eq!(
             said,
-            "fabric.toml:7: uplink_gbps: -0.2 Gb/s is not a rate a link can have"
+            "fabric.toml:7: uplink_gbps: -0.2 Gb/s is not a rate a link can have: 0.000001 to 1000000"
         );
         let said = replaced("leaves", "leafs");
         assert!(
-            said.starts_with("fabric.toml:3: leafs: unknown field"),
+            said.starts_with("fabric.toml:3: leafs: this key is unknown"),
             "{said}"
         );
         let said = replaced("leaf-spine", "torus");
@@ -385,7 +385,7 @@ mod tests {
         );
         let said = replaced("2.5", "-1.0");
         assert!(said.contains(":8: latency_us: -1 is not a time"), "{said}");
-        assert!(error("hosts = 3").starts_with("fabric.toml:1: kind: missing field"));
+        assert!(error("hosts = 3").starts_with("fabric.toml:1: kind: this key is missing"));
     }
 
     #[test]

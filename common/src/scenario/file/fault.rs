@@ -253,7 +253,7 @@ at_s = 1
             "s.toml:18: percent: 101 is not a percentage"
         );
         let unknown = said(&format!("{loss}1\nhost = 'h1'"));
-        assert_eq!(unknown, "s.toml:19: host: unknown field `host`");
+        assert_eq!(unknown, "s.toml:19: host: this key is unknown here");
         let apart = said("kind = 'link-down'\nlink = ['h0', 'h2']");
         assert_eq!(
             apart,

@@ -8,15 +8,21 @@ use toml::Spanned;
 use super::{Job, Scenario};
 use crate::fabric::Fabric;
 use crate::ids::NodeId;
-use crate::input::{Document, InputError, Table};
+use crate::input::{Document, InputError, Table, UNKNOWN_KEY};
 use crate::names::{self, LONGEST_NAME};
 
+#[cfg(test)]
+mod broken;
 mod expectation;
 mod fault;
 mod job;
 
 /// No scenario runs for longer.
 const A_DAY: Duration = Duration::from_secs(86_400);
+/// What may stand at the top of a scenario file.
+const KEYS: &[&str] = &[
+    "name", "seed", "limit_s", "capture", "fabric", "job", "fault", "expect",
+];
 const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 
 impl Scenario {
@@ -27,7 +33,16 @@ impl Scenario {
         text: &str,
         fabric_text: impl FnOnce(&str) -> Result<String, String>,
     ) -> Result<Self, InputError> {
+        Self::read(file, text, fabric_text).map_err(|error| point_to_top(file, error))
+    }
+
+    fn read(
+        file: &str,
+        text: &str,
+        fabric_text: impl FnOnce(&str) -> Result<String, String>,
+    ) -> Result<Self, InputError> {
         let mut table = Document::new(file, text).table()?;
+        table.only(KEYS)?;
         let fabric = read_fabric(&mut table, fabric_text)?;
         let [jobs, faults, expectations] =
             ["job", "fault", "expect"].map(|key| table.take_tables(key));
@@ -68,16 +83,23 @@ impl Scenario {
     }
 }
 
+/// A key of the scenario that stands below a table's header belongs to that table.
+fn point_to_top(file: &str, mut error: InputError) -> InputError {
+    let known_at_top = error.file == file && KEYS.contains(&error.key.as_str());
+    if known_at_top && error.problem.starts_with(UNKNOWN_KEY) {
+        let hint = " (keys of the scenario itself come before the first [table])";
+        error.problem.push_str(hint);
+    }
+    error
+}
+
 fn read_fabric(
     table: &mut Table<'_>,
     fabric_text: impl FnOnce(&str) -> Result<String, String>,
 ) -> Result<Fabric, InputError> {
     if table.holds_table("fabric") {
         let fabric = table.take_table("fabric")?;
-        return fabric.map_or_else(
-            || Err(table.error("missing field `fabric`")),
-            Fabric::from_table,
-        );
+        return fabric.map_or_else(|| Err(table.lacks("fabric")), Fabric::from_table);
     }
     let path: Spanned<String> = table.require("fabric")?;
     let text = fabric_text(path.get_ref())
@@ -296,10 +318,16 @@ max_stall_ms = 250
             "s.toml:17: hosts: \"h0\" is named twice"
         );
         assert!(said("\"h2\"", "\"leaf0\"").contains("\"leaf0\" is a switch, not a host"));
-        assert!(said("iterations", "iteration").starts_with("s.toml:21: iteration: unknown field"));
+        assert!(
+            said("iterations", "iteration")
+                .starts_with("s.toml:21: iteration: this key is unknown")
+        );
         assert!(said("0.2", "-0.2").starts_with("s.toml:12: uplink_gbps: -0.2 Gb/s"));
         assert!(said("8_000_000", "-1").starts_with("s.toml:18: bytes: -1 is not between"));
-        assert!(said("\"collide\"", "\"best\"").starts_with("s.toml:22: paths: unknown variant"));
+        assert!(
+            said("\"collide\"", "\"best\"")
+                .starts_with("s.toml:22: paths: \"best\" is not known here")
+        );
         assert!(said("\"link-down\"", "\"flood\"").starts_with("s.toml:25: kind: \"flood\" is no"));
         assert!(said("\"spine1\"", "\"h2\"").contains(":28: link: there is no link 0 between"));
         assert!(said("rank = 3", "rank = 4").starts_with("s.toml:34: rank: 4 is not between 0"));
@@ -307,7 +335,17 @@ max_stall_ms = 250
             said("[[expect]]\njob = \"train\"", "[[expect]]\njob = \"trian\"")
                 .starts_with("s.toml:37: job: there is no job named \"trian\"")
         );
-        assert!(said("seed = 7", "sede = 7").starts_with("s.toml:3: sede: unknown field"));
+        assert_eq!(
+            said("seed = 7", "sede = 7"),
+            "s.toml:3: sede: this key is unknown; known are name, seed, limit_s, capture, fabric, \
+             job, fault, expect"
+        );
+        let late = said("leaves = 2\n", "leaves = 2\nlimit_s = 3\n");
+        assert!(
+            late.starts_with("s.toml:9: limit_s: this key is unknown"),
+            "{late}"
+        );
+        assert!(late.ends_with("come before the first [table])"), "{late}");
         assert!(said("at_s = 2", "at_s = -2").starts_with("s.toml:26: at_s: -2 is not a time"));
         assert!(
             said("\"leaf0\", \"h3\"", "\"leaf9\"").starts_with("s.toml:4: capture: there is no")
@@ -322,7 +360,7 @@ max_stall_ms = 250
             never,
             "s.toml:38: min_iteration_ms: 2 is more than max_iteration_ms"
         );
-        assert!(said("at_s = 2\n", "").contains("at_s: missing field"));
+        assert!(said("at_s = 2\n", "").contains("at_s: this key is missing"));
         assert!(said("compute_ms = 5", "group_size = 2").contains("means nothing to this pattern"));
     }
 

@@ -105,7 +105,11 @@ fn a_bad_scenario_makes_nothing() {
             "uplink_gbps = -0.2",
             "bad.toml:15: uplink_gbps: -0.2 Gb/s is",
         ),
-        ("seed = 1", "sede = 1", "bad.toml:7: sede: unknown field"),
+        (
+            "seed = 1",
+            "sede = 1",
+            "bad.toml:7: sede: this key is unknown; known are name",
+        ),
         ("[fabric]", "[fabric", "bad.toml:9: "),
     ] {
         assert!(good.contains(from), "{from}");
