@@ -9,6 +9,7 @@ pub mod fabric;
 pub mod flow;
 pub mod ids;
 pub mod input;
+pub mod names;
 pub mod routes;
 pub mod scenario;
 pub mod traffic;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use reweave_common::input::InputError;
+use reweave_common::units::Rate;
 use thiserror::Error;
 
 use crate::features::Feature;
@@ -30,6 +31,15 @@ pub enum LabError {
         count: usize,
         most: usize,
     },
+    #[error("{link} at {rate}: a lab shapes links up to {most}")]
+    RateTooHigh {
+        link: String,
+        rate: Rate,
+        most: Rate,
+    },
+    /// The file makes sense, but no lab of this kind can be made of it.
+    #[error("{}: {source}", .path.display())]
+    BeyondLab { path: PathBuf, source: Box<Self> },
     #[error(
         "{tool} is missing: install the package {package} (Debian, Ubuntu: apt install {package})",
         package = .tool.package()
@@ -168,6 +178,8 @@ impl LabError {
             | Self::ReadScenario { .. }
             | Self::BadLabName { .. }
             | Self::FabricTooLarge { .. }
+            | Self::RateTooHigh { .. }
+            | Self::BeyondLab { .. }
             | Self::AlreadyRunning { .. }
             | Self::NoLab
             | Self::NoSuchLab { .. }

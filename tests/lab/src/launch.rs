@@ -7,10 +7,10 @@ use reweave_common::input::Document;
 use reweave_common::scenario::Scenario;
 use serde::de::IgnoredAny;
 
-use crate::addressing::Addressing;
 use crate::artifacts::KeptFile;
 use crate::cluster::Cluster;
 use crate::error::LabError;
+use crate::limits;
 use crate::progress::Progress;
 use crate::sandbox::{Ending, FirstProcess};
 use crate::signals::Interrupt;
@@ -34,7 +34,7 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// Reads the scenario (or bare fabric) and takes the name, by default that of the file.
+    /// Reads the scenario (or bare fabric) and takes the name, by default the scenario's own.
     pub(crate) fn prepare(path: &Path, name: Option<&str>) -> Result<Self, LabError> {
         let text = fs::read_to_string(path).map_err(|source| LabError::ReadScenario {
             path: path.to_owned(),
@@ -49,10 +49,17 @@ impl Launch {
         text: String,
         name: Option<&str>,
     ) -> Result<Self, LabError> {
-        let (scenario, files) = read_scenario(path, text)?;
-        Addressing::new(&scenario.fabric)?;
+        let Read {
+            scenario,
+            own_name,
+            files,
+        } = read_scenario(path, text)?;
+        limits::check(&scenario).map_err(|source| LabError::BeyondLab {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })?;
         let tools = Tools::find()?;
-        let name = name.map_or_else(|| stem(path), str::to_owned);
+        let name = name.map_or(own_name, str::to_owned);
         Ok(Self {
             claim: Claim::take(&name)?,
             path: fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
@@ -124,8 +131,17 @@ impl Launch {
     }
 }
 
-/// Reads a scenario, or a fabric as a scenario in which nothing happens. Also returns what was read.
-fn read_scenario(path: &Path, text: String) -> Result<(Scenario, Vec<KeptFile>), LabError> {
+/// A scenario as it was read.
+struct Read {
+    scenario: Scenario,
+    /// What a lab of it is called unless somebody wants it otherwise.
+    own_name: String,
+    /// The files that say all this.
+    files: Vec<KeptFile>,
+}
+
+/// Reads a scenario, or a fabric as a scenario in which nothing happens.
+fn read_scenario(path: &Path, text: String) -> Result<Read, LabError> {
     let file = path.display().to_string();
     // Only a fabric says at once what kind it is.
     let is_fabric = Document::new(&file, &text)
@@ -133,31 +149,54 @@ fn read_scenario(path: &Path, text: String) -> Result<(Scenario, Vec<KeptFile>),
         .take::<IgnoredAny>("kind")?
         .is_some();
     if is_fabric {
-        let kept = vec![("fabric.toml".to_owned(), text.clone().into_bytes())];
-        return Ok((
-            Scenario::parse(&file, &around_fabric(&file), |_| Ok(text))?,
-            kept,
-        ));
+        let files = vec![("fabric.toml".to_owned(), text.clone().into_bytes())];
+        return Ok(Read {
+            scenario: Scenario::parse(&file, &around_fabric(&file), |_| Ok(text))?,
+            own_name: stem(path),
+            files,
+        });
     }
-    let mut kept = vec![("scenario.toml".to_owned(), text.clone().into_bytes())];
+    let mut files = vec![("scenario.toml".to_owned(), text.clone().into_bytes())];
     let folder = path.parent().unwrap_or(Path::new(""));
     let read = |named: &str| {
         let text = fs::read_to_string(folder.join(named))
             .map_err(|error| format!("cannot read {named}: {error}"))?;
-        kept.push(("fabric.toml".to_owned(), text.clone().into_bytes()));
+        files.push(("fabric.toml".to_owned(), text.clone().into_bytes()));
         Ok(text)
     };
-    Ok((Scenario::parse(&file, &text, read)?, kept))
+    let scenario = Scenario::parse(&file, &text, read)?;
+    Ok(Read {
+        own_name: scenario.name.clone(),
+        scenario,
+        files,
+    })
 }
 
 /// A scenario in which nothing happens on the fabric in `file`.
 fn around_fabric(file: &str) -> String {
     // A JSON string is a TOML string too.
     let quoted = serde_json::Value::from(file);
-    format!("name = {quoted}\nfabric = {quoted}\n")
+    format!("name = \"fabric\"\nfabric = {quoted}\n")
 }
 
 fn stem(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default();
     stem.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lab_is_called_as_its_scenario_and_a_bare_fabric_as_its_file() {
+        let fabric = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
+        let own_name = |text| {
+            let read = read_scenario(Path::new("some/file.toml"), text);
+            read.unwrap().own_name
+        };
+        let scenario = own_name(format!("name = \"mine\"\n[fabric]\n{fabric}"));
+        assert_eq!(scenario, "mine");
+        assert_eq!(own_name(fabric.to_owned()), "file");
+    }
 }

@@ -21,6 +21,7 @@ mod features;
 mod impair;
 mod job;
 mod launch;
+mod limits;
 mod node;
 mod packet;
 mod parallel;

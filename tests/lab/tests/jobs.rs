@@ -256,9 +256,9 @@ fn a_session_survives_a_route_move() {
         .replace("min_iteration_ms", "# min_");
     let home = Home::new();
     let running = start(&home, &home.file("moved.toml", &text));
-    home.wait_until_ready("moved");
+    home.wait_until_ready("collision");
     let lab = |node: &str, words: &[&str]| {
-        run(home.lab(&[&["exec", "--lab", "moved", node, "--"], words].concat()))
+        run(home.lab(&[&["exec", "--lab", "collision", node, "--"], words].concat()))
             .expect_code(0)
             .stdout
     };

@@ -18,7 +18,7 @@ use crate::run::{self, Outcome};
 pub struct Run {
     /// A scenario file
     scenario: PathBuf,
-    /// What to call the lab; by default, the name of the file
+    /// What to call the lab; by default, the name of the scenario
     #[arg(long)]
     name: Option<String>,
     /// Keep what happened even when all is well

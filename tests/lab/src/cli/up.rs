@@ -27,7 +27,7 @@ use crate::state::Running;
 pub struct Up {
     /// A scenario file, or a fabric file alone
     scenario: PathBuf,
-    /// What to call the lab; by default, the name of the file
+    /// What to call the lab; by default, the name of the scenario (of a bare fabric: of its file)
     #[arg(long)]
     name: Option<String>,
     /// Return when the lab is ready, and leave it running
