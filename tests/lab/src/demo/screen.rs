@@ -86,19 +86,21 @@ impl Screen {
     }
 
     pub(crate) fn closing(&self, gain: f64, report: &JobReport) {
-        let kept = report
-            .flows
-            .iter()
-            .filter(|flow| flow.connections == 1 && flow.resets == 0);
+        let kept = report.flows.iter().filter(|flow| flow.resets == Some(0));
         let flows = report.flows.len();
+        let unknown = || "unknown".to_owned();
+        let [resets, retransmits] = [
+            report.total(|flow| flow.resets),
+            report.total(|flow| flow.retransmits),
+        ]
+        .map(|count| count.map_or_else(unknown, |count| count.to_string()));
+        let stall = report.longest_stall_ms();
+        let stall = stall.map_or_else(unknown, |stall| format!("{stall:.0} ms"));
         self.line(&format!(
-            "\n{}  iterations are {gain:.2} times as fast. {} of {flows} sessions kept: same sockets, {} \
-             resets,\n{} retransmits, longest stall {:.0} ms.",
+            "\n{}  iterations are {gain:.2} times as fast. {} of {flows} sessions kept: same sockets, {resets} \
+             resets,\n{retransmits} retransmits, longest stall {stall}.",
             self.ink(Ink::Bold, "Result"),
             kept.count(),
-            report.total(|flow| Some(flow.resets)).unwrap_or(0),
-            report.total(|flow| flow.retransmits).map_or("unknown".into(), |n| n.to_string()),
-            report.longest_stall_ms()
         ));
     }
 
