@@ -22,6 +22,11 @@ pub enum LabError {
     #[error("cannot read {}: {source}", .path.display())]
     ReadScenario { path: PathBuf, source: io::Error },
     #[error(
+        "{path} has no [[job]] to run: add one, or bring up what it has with `reweave-lab up {path}`",
+        path = .path.display()
+    )]
+    NothingToRun { path: PathBuf },
+    #[error(
         "{name:?} is no name for a lab: use --name with up to 64 letters, digits, '-', '_', '.'"
     )]
     BadLabName { name: String },
@@ -176,6 +181,7 @@ impl LabError {
         match self {
             Self::Input(_)
             | Self::ReadScenario { .. }
+            | Self::NothingToRun { .. }
             | Self::BadLabName { .. }
             | Self::FabricTooLarge { .. }
             | Self::RateTooHigh { .. }

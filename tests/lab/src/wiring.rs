@@ -221,10 +221,15 @@ pub(crate) fn interface(fabric: &Fabric, port: Port) -> String {
     format!("{kind}{}", port.index)
 }
 
-/// For tc: `interface` sends no faster than `rate`. The bucket holds what passes in a millisecond,
-/// so that a late timer loses nothing, and at least two frames, or none would ever pass.
+/// What a link of that rate lets pass at once after a pause: what passes in a millisecond, so that a
+/// late timer loses nothing, and at least two frames, or none would ever pass.
+pub(crate) fn burst_bytes(rate: Rate) -> u64 {
+    (rate.bits_per_s() / 8000).max(2 * FRAME_BYTES)
+}
+
+/// For tc: `interface` sends no faster than `rate`.
 pub(crate) fn rate_line(interface: &str, rate: Rate, sharing: Sharing) -> String {
-    let burst = (rate.bits_per_s() / 8000).max(2 * FRAME_BYTES);
+    let burst = burst_bytes(rate);
     let limit = (burst + sharing.queue_bytes()).min(u32::MAX.into());
     let rate = rate.bits_per_s();
     format!("qdisc replace dev {interface} root tbf rate {rate}bit burst {burst} limit {limit}\n")

@@ -100,7 +100,8 @@ impl Up {
             events.push('\n');
         };
         let happened = |event: Event| tell(&event.to_string());
-        play_during(&stage, happened, || inside.interrupt.wait());
+        // When a lab is told to end, nobody waits for the faults that were still to come.
+        let _ = play_during(&stage, happened, || inside.interrupt.wait());
         let account = inside.cluster.wires().account(inside.cluster.fabric());
         account.iter().for_each(|line| tell(line));
         events

@@ -94,12 +94,18 @@ impl Screen {
 
     /// Only those who hold the sessions can tell, when the job is over.
     pub(crate) fn sessions(&self, report: &JobReport) {
-        let kept = report.flows.iter().filter(|flow| flow.resets == 0).count();
+        let kept = report
+            .flows
+            .iter()
+            .filter(|flow| flow.resets == Some(0))
+            .count();
+        let unknown = || "?".to_owned();
         let retransmits = report.total(|flow| flow.retransmits);
-        let retransmits = retransmits.map_or_else(|| "?".to_owned(), |count| count.to_string());
+        let retransmits = retransmits.map_or_else(unknown, |count| count.to_string());
         let stall = report.longest_stall_ms();
+        let stall = stall.map_or_else(unknown, |stall| format!("{stall:.0}"));
         self.line(&format!(
-            "{}  {kept} of {} kept, {} reset, {retransmits} segments sent again, longest stall {stall:.0} ms",
+            "{}  {kept} of {} kept, {} reset, {retransmits} segments sent again, longest stall {stall} ms",
             self.ink(Ink::Bold, "Sessions"),
             report.flows.len(),
             report.flows.len() - kept,
