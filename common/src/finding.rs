@@ -7,7 +7,7 @@ use crate::snapshot::Hop;
 use crate::units::Rate;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Finding {
     /// Flows share a full link while an equal path has room.
     EcmpCollision(Collision),

@@ -10,6 +10,7 @@ pub mod finding;
 pub mod flow;
 pub mod ids;
 pub mod input;
+pub mod instruction;
 pub mod moment;
 pub mod observations;
 pub mod plan;
