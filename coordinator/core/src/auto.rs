@@ -1,0 +1,187 @@
+//! Automatic mode: whether the coordinator may change something by itself just now, and what.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::operator::Mode;
+use reweave_common::plan::Plan;
+use reweave_common::snapshot::Snapshot;
+
+use crate::command::{Author, Change};
+use crate::model::Known;
+use crate::planning;
+use crate::reason::Reason;
+use crate::rollout::{Turn, objections};
+use crate::state::{Outcome, Phase, State};
+use crate::verify::concerned;
+
+/// Looks from time to time, and remembers when it did what.
+#[derive(Debug, Default)]
+pub(crate) struct Autopilot {
+    looked: Option<Moment>,
+    /// How many plans had ended when it last looked, and when it saw that.
+    ended: u64,
+    ended_at: Moment,
+    waits: Option<Waits>,
+}
+
+/// Why nothing is being changed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Waits {
+    CoolingDown { rest: Duration },
+    NothingToMend,
+    TooLittleToGain,
+    NotReporting { nodes: Vec<String> },
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CoolingDown { rest } => {
+                write!(
+                    f,
+                    "it cools down for {} s after the last plan",
+                    rest.as_secs() + 1
+                )
+            }
+            Self::NothingToMend => f.write_str("nothing is wrong that a plan could mend"),
+            Self::TooLittleToGain => f.write_str("the best plan would gain too little"),
+            Self::NotReporting { nodes } => write!(f, "{} do not report", nodes.join(", ")),
+        }
+    }
+}
+
+impl Autopilot {
+    pub(crate) fn waits(&self) -> Option<&Waits> {
+        self.waits.as_ref()
+    }
+
+    pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
+        self.note_end(turn.known.now, turn.state.ended());
+        if turn.known.policy.mode == Mode::Manual || !self.is_due(turn.known) {
+            return;
+        }
+        self.waits = match turn.state.rollout() {
+            Some(rollout) if rollout.phase != Phase::Proposed => None,
+            proposed => self.look(turn, proposed.map(|rollout| &rollout.plan)),
+        };
+    }
+
+    fn note_end(&mut self, now: Moment, ended: u64) {
+        if self.ended != ended {
+            (self.ended, self.ended_at) = (ended, now);
+        }
+    }
+
+    fn is_due(&mut self, known: Known<'_>) -> bool {
+        let every = known.policy.look_every;
+        let due = self
+            .looked
+            .is_none_or(|looked| known.now.since(looked) >= every);
+        if due {
+            self.looked = Some(known.now);
+        }
+        due
+    }
+
+    /// Proposes what would mend things, and approves it when it still would.
+    fn look(&mut self, turn: &mut Turn<'_>, proposed: Option<&Plan>) -> Option<Waits> {
+        let rest = self.rest_of_cool_down(turn.known, turn.state);
+        if !rest.is_zero() {
+            return Some(Waits::CoolingDown { rest });
+        }
+        let snapshot = turn.known.picture().snapshot(turn.state.in_force());
+        let plan = planning::plan(turn.known.policy, turn.state, &snapshot);
+        let waits = plan.as_ref().map_or(Some(Waits::NothingToMend), |plan| {
+            not_now(turn.known, &snapshot, plan)
+        });
+        match (proposed, plan) {
+            (Some(proposed), None) => withdraw(turn, proposed),
+            (Some(proposed), Some(plan)) if planning::do_the_same(proposed, &plan) => {
+                if waits.is_none() {
+                    approve(turn, proposed);
+                }
+            }
+            (_, Some(plan)) if waits.is_none() => {
+                let change = Change::PlanProposed {
+                    plan: Box::new(plan),
+                    by: Author::Policy,
+                };
+                turn.decide(change);
+                self.looked = None;
+            }
+            _ => {}
+        }
+        waits
+    }
+
+    fn rest_of_cool_down(&self, known: Known<'_>, state: &State) -> Duration {
+        let ended = state.history().rev().map(|ended| &ended.outcome);
+        let failures = ended
+            .take_while(|outcome| **outcome != Outcome::Committed)
+            .count();
+        if self.ended == 0 {
+            return Duration::ZERO;
+        }
+        let failures = u32::try_from(failures).unwrap_or(u32::MAX);
+        known
+            .policy
+            .cool_down_after(failures)
+            .saturating_sub(known.now.since(self.ended_at))
+    }
+}
+
+/// What speaks against carrying it out unasked.
+fn not_now(known: Known<'_>, snapshot: &Snapshot, plan: &Plan) -> Option<Waits> {
+    let silent = touched(snapshot, plan)
+        .into_iter()
+        .filter(|&node| !known.is_fresh(node));
+    let nodes: Vec<_> = silent
+        .map(|node| known.fabric.name(node).to_owned())
+        .collect();
+    if !nodes.is_empty() {
+        return Some(Waits::NotReporting { nodes });
+    }
+    (!known.policy.promises_enough(plan)).then_some(Waits::TooLittleToGain)
+}
+
+/// All nodes that the flows of the plan pass, now and afterwards.
+fn touched(snapshot: &Snapshot, plan: &Plan) -> BTreeSet<NodeId> {
+    let concerned = concerned(plan);
+    let flows = snapshot
+        .flows
+        .iter()
+        .filter(|state| concerned.contains(&state.flow));
+    let paths = flows.flat_map(|state| state.path.iter().flatten());
+    let hops = paths
+        .copied()
+        .chain(plan.moves.iter().flat_map(|made| [made.from, made.to]));
+    let ends = |link| snapshot.fabric.link(link).ports().map(|port| port.node);
+    hops.flat_map(|hop| ends(hop.link)).collect()
+}
+
+fn withdraw(turn: &mut Turn<'_>, proposed: &Plan) {
+    let reasons = vec![Reason::NothingToMend];
+    turn.decide(Change::PlanWithdrawn {
+        generation: proposed.generation,
+        reasons,
+    });
+}
+
+fn approve(turn: &mut Turn<'_>, proposed: &Plan) {
+    let generation = proposed.generation;
+    let reasons = objections(turn.known, turn.state, proposed);
+    turn.decide(match reasons.is_empty() {
+        true => Change::PlanApproved {
+            generation,
+            by: Author::Policy,
+        },
+        false => Change::PlanRefused {
+            generation,
+            reasons,
+        },
+    });
+}
