@@ -22,6 +22,8 @@ pub struct Scenario {
     /// In order of time.
     pub faults: Vec<Fault>,
     pub expectations: Vec<Expectation>,
+    /// The nodes whose packets are recorded.
+    pub captures: Vec<NodeId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
