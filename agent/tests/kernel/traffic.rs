@@ -1,0 +1,194 @@
+//! Real traffic between hosts: TCP sessions that go on until told to end, and numbered datagrams.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use reweave_common::flow::{FlowKey, Protocol};
+
+use crate::fabric::{PATIENCE, flow, host, within};
+
+pub(crate) fn v4(address: SocketAddr) -> SocketAddrV4 {
+    match address {
+        SocketAddr::V4(address) => address,
+        SocketAddr::V6(address) => panic!("{address} is not IPv4"),
+    }
+}
+
+/// Waits so long. What it paces is traffic, not the test.
+fn pause(duration: Duration) {
+    let end = Instant::now() + duration;
+    while let Some(left) = end
+        .checked_duration_since(Instant::now())
+        .filter(|left| !left.is_zero())
+    {
+        thread::park_timeout(left);
+    }
+}
+
+/// A TCP session from one host to another.
+pub(crate) struct Session {
+    pub(crate) flow: FlowKey,
+    pub(crate) sender: TcpStream,
+    pub(crate) receiver: TcpStream,
+}
+
+impl Session {
+    pub(crate) fn new(from: usize, to: usize) -> Self {
+        let listener = within(&format!("h{to}"), || {
+            TcpListener::bind((host(to), 0)).expect("bind")
+        });
+        let at = v4(listener.local_addr().expect("bound"));
+        let sender = within(&format!("h{from}"), || {
+            TcpStream::connect(at).expect("connect")
+        });
+        let (receiver, _) = listener.accept().expect("accept");
+        receiver
+            .set_read_timeout(Some(PATIENCE))
+            .expect("a timeout");
+        sender.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        let source = v4(sender.local_addr().expect("connected"));
+        Self {
+            flow: flow(Protocol::Tcp, source, at),
+            sender,
+            receiver,
+        }
+    }
+
+    /// Sends so many bytes and reads them at the other end.
+    pub(crate) fn transfer(&mut self, bytes: usize) {
+        let Self {
+            sender, receiver, ..
+        } = self;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                sender
+                    .write_all(&vec![7; bytes])
+                    .expect("the session takes it")
+            });
+            receiver
+                .read_exact(&mut vec![0; bytes])
+                .expect("the session brings it");
+        });
+    }
+}
+
+/// A session over which bursts are sent until it is stopped.
+pub(crate) struct Stream {
+    pub(crate) flow: FlowKey,
+    stop: Arc<AtomicBool>,
+    sent: JoinHandle<u64>,
+    received: JoinHandle<u64>,
+    arrived: Arc<AtomicU64>,
+}
+
+impl Stream {
+    /// Sends `burst` bytes, pauses, and so on.
+    pub(crate) fn start(session: Session, burst: usize, every: Duration) -> Self {
+        let Session {
+            flow,
+            mut sender,
+            mut receiver,
+        } = session;
+        let stop = Arc::new(AtomicBool::new(false));
+        let arrived = Arc::new(AtomicU64::new(0));
+        let stopped = Arc::clone(&stop);
+        let sent = thread::spawn(move || {
+            let (data, mut sent) = (vec![7; burst], 0);
+            while !stopped.load(Ordering::Relaxed) {
+                sender.write_all(&data).expect("the session lives");
+                sent += burst as u64;
+                pause(every);
+            }
+            sent
+        });
+        let count = Arc::clone(&arrived);
+        let received = thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            loop {
+                match receiver.read(&mut buffer).expect("the session lives") {
+                    0 => return count.load(Ordering::Relaxed),
+                    length => count.fetch_add(length as u64, Ordering::Relaxed),
+                };
+            }
+        });
+        Self {
+            flow,
+            stop,
+            sent,
+            received,
+            arrived,
+        }
+    }
+
+    pub(crate) fn arrived(&self) -> u64 {
+        self.arrived.load(Ordering::Relaxed)
+    }
+
+    /// Ends the session; every byte sent must have arrived.
+    pub(crate) fn finish(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = self.sent.join().expect("the sender ends well");
+        assert_eq!(self.received.join().expect("so does the receiver"), sent);
+        sent
+    }
+}
+
+/// Numbered datagrams, one a millisecond.
+pub(crate) struct Datagrams {
+    pub(crate) flow: FlowKey,
+    stop: Arc<AtomicBool>,
+    sent: JoinHandle<u64>,
+    receiver: UdpSocket,
+}
+
+impl Datagrams {
+    pub(crate) fn start(from: usize, to: usize) -> Self {
+        let bind = |at: usize| {
+            within(&format!("h{at}"), || {
+                UdpSocket::bind((host(at), 0)).expect("bind")
+            })
+        };
+        let (sender, receiver) = (bind(from), bind(to));
+        let ends = [&sender, &receiver].map(|end| v4(end.local_addr().expect("bound")));
+        sender.connect(ends[1]).expect("connect");
+        receiver
+            .set_read_timeout(Some(Duration::from_millis(500)))
+            .expect("a timeout");
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let sent = thread::spawn(move || {
+            let mut number = 0u64;
+            while !stopped.load(Ordering::Relaxed) {
+                sender
+                    .send(&number.to_be_bytes())
+                    .expect("the network takes it");
+                number += 1;
+                pause(Duration::from_millis(1));
+            }
+            number
+        });
+        let flow = flow(Protocol::Udp, ends[0], ends[1]);
+        Self {
+            flow,
+            stop,
+            sent,
+            receiver,
+        }
+    }
+
+    /// How many were sent, and how many of these arrived.
+    pub(crate) fn finish(self) -> (u64, u64) {
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = self.sent.join().expect("the sender ends well");
+        let mut arrived = std::collections::BTreeSet::new();
+        let mut number = [0; 8];
+        while arrived.len() < sent as usize && self.receiver.recv(&mut number).is_ok() {
+            arrived.insert(u64::from_be_bytes(number));
+        }
+        (sent, arrived.len() as u64)
+    }
+}
