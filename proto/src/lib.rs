@@ -8,7 +8,6 @@ pub mod frame;
 pub mod hello;
 pub mod message;
 pub mod name;
-pub mod operator;
 
 #[cfg(test)]
 mod tests;

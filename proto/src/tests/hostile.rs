@@ -10,8 +10,7 @@ use super::arbitrary;
 use super::heap::peak_bytes;
 use crate::frame::{FrameDecoder, MAX_FRAME_BYTES, WireError, decode, encode};
 use crate::hello::Hello;
-use crate::message::{AgentMessage, CoordinatorMessage};
-use crate::operator::{Request, Response};
+use crate::message::{AgentMessage, CoordinatorMessage, Request, Response};
 
 /// A list that claims to be long gets at most 1 MiB ahead of its elements, at each depth.
 const AHEAD_BYTES: usize = 4 << 20;
