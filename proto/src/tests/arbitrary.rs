@@ -246,16 +246,18 @@ fn flow_status() -> impl Strategy<Value = FlowStatus> {
     let rates = [rate(), rate(), rate()];
     let path = option::of(vec(hop(), 0..MANY));
     let parts = (flow(), text(), text(), rates, path, any::<u64>());
-    parts.prop_map(|(flow, from, to, [rate, least, most], path, age_ms)| FlowStatus {
-        flow,
-        from,
-        to,
-        rate_bits_per_s: rate,
-        least_bits_per_s: least,
-        most_bits_per_s: most,
-        path,
-        age_ms,
-    })
+    parts.prop_map(
+        |(flow, from, to, [rate, least, most], path, age_ms)| FlowStatus {
+            flow,
+            from,
+            to,
+            rate_bits_per_s: rate,
+            least_bits_per_s: least,
+            most_bits_per_s: most,
+            path,
+            age_ms,
+        },
+    )
 }
 
 fn running_change() -> impl Strategy<Value = RunningChange> {
@@ -416,7 +418,13 @@ fn flow_outcome() -> impl Strategy<Value = FlowOutcome> {
         Just(FlowChange::New),
     ];
     let predicted = option::of([rate(), rate()]);
-    let parts = (flow(), option::of(rate()), predicted, option::of(rate()), change);
+    let parts = (
+        flow(),
+        option::of(rate()),
+        predicted,
+        option::of(rate()),
+        change,
+    );
     parts.prop_map(|(flow, before, predicted, measured, change)| FlowOutcome {
         flow,
         before_bits_per_s: before,
@@ -429,7 +437,13 @@ fn flow_outcome() -> impl Strategy<Value = FlowOutcome> {
 fn record() -> impl Strategy<Value = Record> {
     let signed = (text(), option::of(text()));
     let ages = any::<(u64, Option<u64>)>();
-    let parts = (plan(), signed, ages, outcome(), vec(flow_outcome(), 0..MANY));
+    let parts = (
+        plan(),
+        signed,
+        ages,
+        outcome(),
+        vec(flow_outcome(), 0..MANY),
+    );
     parts.prop_map(|(plan, signed, ages, outcome, flows)| Record {
         plan,
         proposed_by: signed.0,

@@ -14,7 +14,6 @@ use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 use serde_json::json;
 
-
 fn mbps(rate: u64) -> Rate {
     Rate::from_bits_per_s(rate * 1_000_000)
 }

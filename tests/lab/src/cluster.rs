@@ -16,6 +16,7 @@ use crate::addressing::{Addressing, end_of, on_link};
 use crate::error::LabError;
 use crate::features::Features;
 use crate::impair::Wires;
+use crate::management::{self, STATION};
 use crate::node::{NET_FOLDER, NodeDoor, UTS_FOLDER};
 use crate::parallel::{apart, in_parallel};
 use crate::progress::Progress;
@@ -33,6 +34,7 @@ pub(crate) struct Cluster {
     /// In the order of the fabric's nodes.
     doors: Vec<NodeDoor>,
     wires: Wires,
+    is_managed: bool,
 }
 
 impl Cluster {
@@ -47,7 +49,7 @@ impl Cluster {
         let wiring = Wiring::new(&fabric, &addressing);
         progress.say("kernel features");
         let features = Features::probe(&tools)?;
-        make_folders(&wiring)?;
+        make_folders(&hosts_file(scenario, &wiring))?;
         let doors = create_nodes(&fabric, scenario.seed, progress)?;
         let mut wires = Wires::prepare(scenario, &features, &tools)?;
         progress.say("links");
@@ -72,15 +74,41 @@ impl Cluster {
             )
         })?;
         wires.join(&fabric, scenario.seed)?;
-        progress.clear();
-        Ok(Self {
+        let cluster = Self {
             fabric,
             addressing,
             tools,
             features,
             doors,
             wires,
+            is_managed: scenario.management,
+        };
+        if cluster.is_managed {
+            progress.say("management network");
+            cluster.join_to_station(scenario.seed)?;
+        }
+        progress.clear();
+        Ok(cluster)
+    }
+
+    fn join_to_station(&self, seed: u64) -> Result<(), LabError> {
+        let ip = self.tools.path(Tool::Ip);
+        let station = management::create_station(&self.fabric, seed)?;
+        let links = management::links_script(&self.fabric);
+        run_script(Command::new(ip), Tool::Ip, "the lab", &links)?;
+        let script = management::station_script(&self.fabric);
+        run_script(station.net_command(ip), Tool::Ip, STATION, &script)?;
+        in_parallel(self.doors.len(), |index| {
+            let node = NodeId::from_index(index);
+            self.batch(node, Tool::Ip, &management::node_script(node))?;
+            self.inside(node, || self.doors[index].set(&management::sysctl()))?
         })
+        .map(|_| ())
+    }
+
+    /// Where a node is reached from the station, if there is one.
+    pub(crate) fn management_address(&self, node: NodeId) -> Option<Ipv4Addr> {
+        self.is_managed.then(|| management::address(node))
     }
 
     pub(crate) fn fabric(&self) -> &Fabric {
@@ -171,13 +199,21 @@ impl Cluster {
     }
 }
 
+fn hosts_file(scenario: &Scenario, wiring: &Wiring<'_>) -> String {
+    let mut text = wiring.hosts_file();
+    if scenario.management {
+        text += &management::hosts_file(&scenario.fabric);
+    }
+    text
+}
+
 /// Where namespaces are pinned, and /etc/hosts with the names of all nodes.
-fn make_folders(wiring: &Wiring<'_>) -> Result<(), LabError> {
+fn make_folders(hosts: &str) -> Result<(), LabError> {
     const HOSTS: &str = "/run/hosts";
     let write = || -> io::Result<()> {
         fs::create_dir(NET_FOLDER)?;
         fs::create_dir(UTS_FOLDER)?;
-        fs::write(HOSTS, wiring.hosts_file())
+        fs::write(HOSTS, hosts)
     };
     write().map_err(|source| LabError::State {
         path: PathBuf::from("/run"),

@@ -41,11 +41,12 @@ pub(crate) fn run_in_node(
     arguments: &[String],
 ) -> Result<u8, LabError> {
     let record = wait_until_ready(lab)?;
-    if !record.nodes.iter().any(|known| known == node) {
+    let places = record.places();
+    if !places.iter().any(|known| known == node) {
         return Err(LabError::NoSuchNode {
             name: node.to_owned(),
             lab: lab.name.clone(),
-            nodes: record.nodes,
+            nodes: places,
         });
     }
     let signals = Signals::hold(PASSED_ON.into_iter().chain([Signal::SIGCHLD]))?;

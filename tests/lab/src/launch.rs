@@ -11,6 +11,7 @@ use crate::addressing::Addressing;
 use crate::artifacts::KeptFile;
 use crate::cluster::Cluster;
 use crate::error::LabError;
+use crate::management;
 use crate::progress::Progress;
 use crate::sandbox::{Ending, FirstProcess};
 use crate::signals::Interrupt;
@@ -51,6 +52,9 @@ impl Launch {
     ) -> Result<Self, LabError> {
         let (scenario, files) = read_scenario(path, text)?;
         Addressing::new(&scenario.fabric)?;
+        if scenario.management {
+            management::check_size(&scenario.fabric)?;
+        }
         let tools = Tools::find()?;
         let name = name.map_or_else(|| stem(path), str::to_owned);
         Ok(Self {
@@ -120,6 +124,7 @@ impl Launch {
             scenario: self.path.display().to_string(),
             pid: first.pid().as_raw(),
             nodes: nodes.map(|(_, node)| node.name.clone()).collect(),
+            station: self.scenario.management,
         }
     }
 }

@@ -21,6 +21,7 @@ mod features;
 mod impair;
 mod job;
 mod launch;
+mod management;
 mod node;
 mod packet;
 mod parallel;

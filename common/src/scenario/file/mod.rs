@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Job, Scenario};
+use super::{Job, STATION, Scenario};
 use crate::fabric::Fabric;
 use crate::ids::NodeId;
 use crate::input::{Document, InputError, Table};
@@ -48,6 +48,7 @@ impl Scenario {
             .into_iter()
             .map(|table| reader.expectation(table));
         let expectations = expectations.collect::<Result<_, _>>()?;
+        let management = reader.management(&head.management)?;
         let captures = reader.distinct(&head.capture, Reader::node)?;
         let limit = head
             .limit_s
@@ -57,6 +58,7 @@ impl Scenario {
             name: head.name,
             seed: head.seed,
             fabric,
+            management,
             jobs,
             faults,
             expectations,
@@ -90,6 +92,7 @@ struct Head {
     limit_s: Option<Spanned<f64>>,
     #[serde(default)]
     seed: u64,
+    management: Option<Spanned<bool>>,
     #[serde(default)]
     capture: Vec<Spanned<String>>,
 }
@@ -102,6 +105,17 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
+    fn management(&self, wanted: &Option<Spanned<bool>>) -> Result<bool, InputError> {
+        let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted.get_ref()) else {
+            return Ok(false);
+        };
+        if self.fabric.find(STATION).is_some() {
+            let problem = format!("it makes a {STATION}, and the fabric has a node of that name");
+            return Err(self.document.error(wanted.span(), problem));
+        }
+        Ok(true)
+    }
+
     fn job_named(&self, name: &Spanned<String>) -> Result<usize, InputError> {
         let found = self.jobs.iter().position(|job| job.name == *name.get_ref());
         let problem = || format!("there is no job named {:?}", name.get_ref());
@@ -287,6 +301,9 @@ max_stall_ms = 250
             said("[[expect]]\njob = \"train\"", "[[expect]]\njob = \"trian\"")
                 .starts_with("s.toml:37: job: there is no job named \"trian\"")
         );
+        let station = SCENARIO.replace("seed = 7", "management = true");
+        assert!(parse(&station).unwrap().management);
+        assert!(!parse(SCENARIO).unwrap().management);
         assert!(said("seed = 7", "sede = 7").starts_with("s.toml:3: sede: unknown field"));
         assert!(said("at_s = 2", "at_s = -2").starts_with("s.toml:26: at_s: -2 is not a time"));
         assert!(

@@ -122,6 +122,9 @@ struct Node<'a> {
     name: &'a str,
     role: Role,
     address: Ipv4Addr,
+    /// Where the station reaches it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    management: Option<Ipv4Addr>,
 }
 
 impl<'a> CameUp<'a> {
@@ -130,6 +133,7 @@ impl<'a> CameUp<'a> {
             name: &node.name,
             role: node.role,
             address: cluster.address(id),
+            management: cluster.management_address(id),
         };
         Self {
             lab,
@@ -213,6 +217,7 @@ mod tests {
             name,
             role,
             address: Ipv4Addr::new(10, 0, 0, 7),
+            management: None,
         }
     }
 
