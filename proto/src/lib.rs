@@ -9,5 +9,8 @@ pub mod hello;
 pub mod message;
 pub mod name;
 
+/// The UDP port a coordinator listens on unless it is told otherwise.
+pub const DEFAULT_PORT: u16 = 7332;
+
 #[cfg(test)]
 mod tests;
