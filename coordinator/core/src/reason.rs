@@ -1,5 +1,6 @@
 //! Why a plan is not carried out, or is taken back.
 
+use reweave_check::Unsound;
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
@@ -11,10 +12,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The judge of plans found this wrong.
-    Unsound {
-        finding: String,
-    },
+    /// So the judge of plans finds.
+    Unsound(Unsound),
     /// Other routes are in force than those the plan was made for.
     Stale {
         parent: Generation,
@@ -76,7 +75,7 @@ impl Reason {
     pub fn words(&self, fabric: &Fabric) -> String {
         let name = |node: &NodeId| fabric.name(*node);
         match self {
-            Self::Unsound { finding } => format!("the plan is unsound: {finding}"),
+            Self::Unsound(fault) => format!("it is unsound: {fault}"),
             Self::Stale { parent, in_force } => format!(
                 "it was made for generation {parent} of the routes, and {in_force} is in force"
             ),

@@ -78,6 +78,12 @@ impl Switch {
         Ok(self.rules.clone())
     }
 
+    /// The agent starts anew and remembers no answer.
+    pub(crate) fn forget(&mut self) {
+        self.answers.clear();
+        (self.generation, self.token) = (Generation(0), Token(0));
+    }
+
     pub(crate) fn read_back(&self) -> Reading {
         Reading::Pinned {
             generation: self.generation,
