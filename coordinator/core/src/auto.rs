@@ -146,7 +146,7 @@ fn not_now(known: Known<'_>, snapshot: &Snapshot, plan: &Plan) -> Option<Waits> 
     if !nodes.is_empty() {
         return Some(Waits::NotReporting { nodes });
     }
-    (!known.policy.promises_enough(plan)).then_some(Waits::TooLittleToGain)
+    (!known.policy.promises_enough(&plan.report)).then_some(Waits::TooLittleToGain)
 }
 
 /// All nodes that the flows of the plan pass, now and afterwards.

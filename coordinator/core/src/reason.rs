@@ -14,11 +14,6 @@ use serde::{Deserialize, Serialize};
 pub enum Reason {
     /// So the judge of plans finds.
     Unsound(Unsound),
-    /// Other routes are in force than those the plan was made for.
-    Stale {
-        parent: Generation,
-        in_force: Generation,
-    },
     /// A later plan took its place.
     Superseded {
         by: Generation,
@@ -76,9 +71,6 @@ impl Reason {
         let name = |node: &NodeId| fabric.name(*node);
         match self {
             Self::Unsound(fault) => format!("it is unsound: {fault}"),
-            Self::Stale { parent, in_force } => format!(
-                "it was made for generation {parent} of the routes, and {in_force} is in force"
-            ),
             Self::Superseded { by } => format!("plan {by} took its place"),
             Self::NothingToMend => "nothing is wrong any more that it would mend".to_owned(),
             Self::FlowEnded { flow } => format!("{flow} has ended"),

@@ -301,6 +301,22 @@ fn an_old_path_is_forgotten_though_its_flow_goes_on() {
 }
 
 #[test]
+fn a_path_traced_while_its_flow_is_rerouted_is_not_believed() {
+    let mut site = Site::new();
+    site.hear("h0", vec![reading(100), path(ACROSS_1)]);
+    let until = site.now + Duration::from_millis(300);
+    site.ingest
+        .handle_rerouted(site.node("leaf0"), [flow()].into(), until);
+    assert_eq!(site.flow_path(), None);
+    site.hear("h0", vec![path(ACROSS_1)]);
+    assert_eq!(site.flow_path(), None);
+    site.wait(Duration::from_millis(300));
+    site.hear("h0", vec![path(ACROSS_1)]);
+    assert!(site.flow_path().is_some());
+    assert_eq!(site.ingest.discarded(site.node("h0")), 0);
+}
+
+#[test]
 fn a_direction_is_what_its_sender_counts_or_else_its_receiver() {
     let mut site = Site::new();
     site.hear("leaf0", vec![counters("swp1", 70, 30)]);

@@ -26,10 +26,6 @@ pub(crate) enum Hindrance {
 pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<StepIntent, Hindrance> {
     let in_force = turn.state.in_force();
     let picture = turn.known.picture();
-    if plan.parent != in_force.generation {
-        let (parent, in_force) = (plan.parent, in_force.generation);
-        return Err(Hindrance::Wrong(vec![Reason::Stale { parent, in_force }]));
-    }
     let intent = prepare(turn, &picture, plan).map_err(Hindrance::Unready)?;
     let objections = soundness::objections(&picture, in_force, plan);
     if objections.is_empty() {

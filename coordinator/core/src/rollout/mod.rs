@@ -67,8 +67,7 @@ impl Driver {
             Phase::Approved => begin::begin(turn, &rollout.plan, self.waited(turn)),
             Phase::Applying(step) => self.install(turn, &rollout.plan, step),
             Phase::Verifying(_) => self.verify(turn, rollout),
-            Phase::RollingBack(undo) => self.take_back(turn, rollout, undo),
-            Phase::Held(undo) => self.keep_trying(turn, rollout, undo),
+            Phase::RollingBack(undo) | Phase::Held(undo) => self.take_back(turn, rollout, undo),
         }
     }
 
@@ -93,7 +92,7 @@ impl Driver {
         if reasons.is_empty() {
             self.send_due(turn, step);
         } else {
-            put_back(turn, step.targets.keys().copied(), reasons);
+            begin_undo(turn, step.targets.keys().copied(), reasons);
         }
     }
 
@@ -118,10 +117,12 @@ impl Driver {
     fn take_back(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, undo: &Undo) {
         let generation = rollout.plan.generation;
         let Some(step) = &undo.step else {
-            return put_back(turn, undo.switches.iter().copied(), undo.reasons.clone());
+            return put_back(turn, undo);
         };
         if undo.is_confirmed() && reads_back(turn, undo, step) {
             turn.decide(Change::RolledBack { generation });
+        } else if matches!(rollout.phase, Phase::Held(_)) {
+            self.keep_trying(turn, undo, step);
         } else if undo.has_failed() || self.is_exhausted(turn) {
             turn.decide(Change::Held { generation });
         } else {
@@ -131,14 +132,10 @@ impl Driver {
 
     /// Switches that are silent are asked on; when one refuses, all are told anew from time to
     /// time, since an agent answers the same instruction always the same.
-    fn keep_trying(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, undo: &Undo) {
-        let Some(step) = &undo.step else { return };
-        if undo.is_confirmed() {
-            turn.decide(Change::RolledBack {
-                generation: rollout.plan.generation,
-            });
-        } else if undo.has_failed() && self.waited(turn) >= turn.known.policy.retry_held_after {
-            put_back(turn, undo.switches.iter().copied(), undo.reasons.clone());
+    fn keep_trying(&mut self, turn: &mut Turn<'_>, undo: &Undo, step: &Step) {
+        let any_failed = step.failures().next().is_some();
+        if any_failed && self.waited(turn) >= turn.known.policy.retry_held_after {
+            put_back(turn, undo);
         } else {
             self.send_due(turn, step);
         }
@@ -175,8 +172,12 @@ impl Driver {
     }
 }
 
+fn put_back(turn: &mut Turn<'_>, undo: &Undo) {
+    begin_undo(turn, undo.switches.iter().copied(), undo.reasons.clone());
+}
+
 /// All of these switches shall hold again what they hold by the routes in force.
-fn put_back(turn: &mut Turn<'_>, switches: impl Iterator<Item = NodeId>, reasons: Vec<Reason>) {
+fn begin_undo(turn: &mut Turn<'_>, switches: impl Iterator<Item = NodeId>, reasons: Vec<Reason>) {
     let installs = &turn.state.in_force().installs;
     let rules = |node: NodeId| {
         installs

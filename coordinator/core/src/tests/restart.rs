@@ -93,6 +93,26 @@ fn a_plan_whose_flow_ends_is_dropped_or_taken_back_wherever_the_coordinator_star
     });
 }
 
+#[test]
+fn an_approved_plan_whose_switch_stays_away_after_a_restart_is_refused() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.network.start("h0", "h3", 1000, 0);
+    cluster.network.start("h1", "h4", 1001, 0);
+    cluster.run_for(A_WHILE);
+    let generation = cluster.plan();
+    cluster.dies_at = vec![2];
+    cluster.connected.remove(&cluster.network.node("leaf0"));
+    cluster.tell(Request::Apply { generation });
+    assert_eq!((cluster.restarts, cluster.log.len()), (1, 2));
+    let took = cluster.run_until_ended(1);
+    assert!((10..11).contains(&took.as_secs()), "{took:?}");
+    assert!(
+        matches!(cluster.last_outcome(), Outcome::Refused { .. }),
+        "{cluster:?}"
+    );
+    cluster.assert_one_generation();
+}
+
 /// Something that goes wrong for a while.
 #[derive(Debug, Clone)]
 enum Trouble {
@@ -105,6 +125,7 @@ enum Trouble {
 
 fn trouble() -> impl Strategy<Value = Trouble> {
     let moods = [
+        Mood::Botches,
         Mood::Refuses,
         Mood::RefusesLater,
         Mood::Mute,

@@ -176,6 +176,46 @@ fn a_switch_that_refuses_ends_the_plan_and_nothing_is_left_of_it() {
 }
 
 #[test]
+fn a_switch_that_refuses_but_does_it_all_the_same_is_not_taken_at_its_word() {
+    let (mut cluster, _, plan) = planned();
+    cluster.network.switch("leaf0").mood = Mood::Botches;
+    cluster.apply(plan);
+    cluster.run_until("installed", |c| {
+        !c.network.switches.values().all(|s| s.rules.is_empty())
+    });
+    cluster.network.switch("leaf0").mood = Mood::Refuses;
+    cluster.run_until("held", |c| phase(c) == Some(Phase::Held));
+    cluster.run_for(Duration::from_secs(40));
+    assert_eq!(phase(&cluster), Some(Phase::Held));
+    cluster.network.switch("leaf0").mood = Mood::Obeys;
+    cluster.run_until_ended(1);
+    assert_rolled_back(&cluster);
+}
+
+#[test]
+fn a_number_is_given_to_one_plan_only() {
+    let (mut cluster, flows, plan) = planned();
+    cluster.network.end(moved(&cluster));
+    cluster.run_until_ended(1);
+    flows.into_iter().for_each(|flow| {
+        cluster.network.flows.remove(&flow);
+    });
+    cluster.network.start("h1", "h4", 2000, 1);
+    cluster.network.start("h2", "h5", 2001, 1);
+    cluster.run_for(2 * A_WHILE);
+    let second = cluster.plan();
+    assert!(second > plan);
+    cluster.apply(second);
+    cluster.run_until_ended(2);
+    assert_eq!(
+        cluster.last_outcome(),
+        &Outcome::Committed,
+        "{:?}",
+        reasons(&cluster)
+    );
+}
+
+#[test]
 fn a_switch_that_holds_something_else_than_it_was_told_ends_the_plan() {
     let (mut cluster, _, plan) = planned();
     cluster.network.switch("leaf0").mood = Mood::Careless;
