@@ -98,6 +98,13 @@ impl Observations {
         self.nodes.remove(&node);
     }
 
+    /// What a node read back: it has acted since.
+    pub fn forget_pinned(&mut self, node: NodeId) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.pinned = None;
+        }
+    }
+
     /// The path of a flow, whoever traced it: it may not be the path any more.
     pub fn forget_path(&mut self, flow: &FlowKey) {
         for node in self.nodes.values_mut() {

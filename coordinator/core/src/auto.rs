@@ -14,7 +14,7 @@ use crate::command::{Author, Change};
 use crate::model::Known;
 use crate::planning;
 use crate::reason::Reason;
-use crate::rollout::{Turn, objections};
+use crate::rollout::{Hindrance, Turn, first_step};
 use crate::state::{Outcome, Phase, State};
 use crate::verify::concerned;
 
@@ -94,28 +94,29 @@ impl Autopilot {
             return Some(Waits::CoolingDown { rest });
         }
         let snapshot = turn.known.picture().snapshot(turn.state.in_force());
-        let plan = planning::plan(turn.known.policy, turn.state, &snapshot);
-        let waits = plan.as_ref().map_or(Some(Waits::NothingToMend), |plan| {
-            not_now(turn.known, &snapshot, plan)
-        });
-        match (proposed, plan) {
-            (Some(proposed), None) => withdraw(turn, proposed),
-            (Some(proposed), Some(plan)) if planning::do_the_same(proposed, &plan) => {
-                if waits.is_none() {
-                    approve(turn, proposed);
-                }
+        let Some(plan) = planning::plan(turn.known.policy, turn.state, &snapshot) else {
+            proposed
+                .into_iter()
+                .for_each(|proposed| withdraw(turn, proposed));
+            return Some(Waits::NothingToMend);
+        };
+        let waits = not_now(turn.known, &snapshot, &plan);
+        if waits.is_none() {
+            match proposed.filter(|proposed| planning::do_the_same(proposed, &plan)) {
+                Some(proposed) => approve(turn, proposed),
+                None => self.propose(turn, plan),
             }
-            (_, Some(plan)) if waits.is_none() => {
-                let change = Change::PlanProposed {
-                    plan: Box::new(plan),
-                    by: Author::Policy,
-                };
-                turn.decide(change);
-                self.looked = None;
-            }
-            _ => {}
         }
         waits
+    }
+
+    /// And looks again at once, to approve it.
+    fn propose(&mut self, turn: &mut Turn<'_>, plan: Plan) {
+        turn.decide(Change::PlanProposed {
+            plan: Box::new(plan),
+            by: Author::Policy,
+        });
+        self.looked = None;
     }
 
     fn rest_of_cool_down(&self, known: Known<'_>, state: &State) -> Duration {
@@ -145,7 +146,7 @@ fn not_now(known: Known<'_>, snapshot: &Snapshot, plan: &Plan) -> Option<Waits> 
     if !nodes.is_empty() {
         return Some(Waits::NotReporting { nodes });
     }
-    (!known.policy.promises_enough(plan)).then_some(Waits::TooLittleToGain)
+    (!known.policy.promises_enough(&plan.report)).then_some(Waits::TooLittleToGain)
 }
 
 /// All nodes that the flows of the plan pass, now and afterwards.
@@ -173,15 +174,15 @@ fn withdraw(turn: &mut Turn<'_>, proposed: &Plan) {
 
 fn approve(turn: &mut Turn<'_>, proposed: &Plan) {
     let generation = proposed.generation;
-    let reasons = objections(turn.known, turn.state, proposed);
-    turn.decide(match reasons.is_empty() {
-        true => Change::PlanApproved {
+    match first_step(turn, proposed) {
+        Ok(_) => turn.decide(Change::PlanApproved {
             generation,
             by: Author::Policy,
-        },
-        false => Change::PlanRefused {
+        }),
+        Err(Hindrance::Unready(_)) => {}
+        Err(Hindrance::Wrong(reasons)) => turn.decide(Change::PlanRefused {
             generation,
             reasons,
-        },
-    });
+        }),
+    }
 }

@@ -100,3 +100,27 @@ impl Outbox {
         Some(effect)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::plan::Generation;
+
+    use super::*;
+
+    #[test]
+    fn nothing_that_follows_an_append_comes_out_before_it_is_applied() {
+        let mut outbox = Outbox::default();
+        let generation = Generation(1);
+        outbox.watch(NodeId::from_index(0), Watch::default());
+        assert!(outbox.is_settled());
+        outbox.append(Moment::default(), Change::Held { generation });
+        outbox.reply(7, Response::ApplyStarted { generation });
+        assert!(!outbox.is_settled());
+        assert!(matches!(outbox.poll(), Some(Effect::Send { .. })));
+        assert!(matches!(outbox.poll(), Some(Effect::Append(_))));
+        assert!(outbox.poll().is_none() && !outbox.is_settled());
+        outbox.handle_applied();
+        assert!(matches!(outbox.poll(), Some(Effect::Reply { id: 7, .. })));
+        assert!(outbox.is_settled());
+    }
+}

@@ -129,8 +129,15 @@ impl Ingest {
         self.observations.forget_older_than(now, policy.most_age());
     }
 
-    /// Forgets the paths of these flows, and believes none that is reported before `until`.
-    pub(crate) fn handle_rerouted(&mut self, flows: BTreeSet<FlowKey>, until: Moment) {
+    /// A switch has acted: what it read back before is outdated, and so are the paths of these
+    /// flows, and what is traced before `until`.
+    pub(crate) fn handle_rerouted(
+        &mut self,
+        switch: NodeId,
+        flows: BTreeSet<FlowKey>,
+        until: Moment,
+    ) {
+        self.observations.forget_pinned(switch);
         flows
             .iter()
             .for_each(|flow| self.observations.forget_path(flow));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reweave_common::observations::Recent;
 use reweave_common::operator::Mode;
-use reweave_common::plan::Plan;
+use reweave_common::plan::Report;
 use serde::{Deserialize, Serialize};
 
 use crate::spread::scaled;
@@ -88,9 +88,8 @@ impl Policy {
         self.readings.clamp(1, Recent::MOST)
     }
 
-    pub(crate) fn promises_enough(&self, plan: &Plan) -> bool {
-        let needed = scaled(plan.report.slowest_before, 1.0 + self.margin());
-        plan.report.slowest_after >= needed
+    pub(crate) fn promises_enough(&self, report: &Report) -> bool {
+        report.slowest_after >= scaled(report.slowest_before, 1.0 + self.margin())
     }
 
     /// How long to let things be after so many failures in a row.
@@ -104,6 +103,8 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
+    use reweave_common::units::Rate;
+
     use super::*;
 
     #[test]
@@ -124,5 +125,20 @@ mod tests {
             .readings()
         };
         assert_eq!([with(0), with(5), with(1000)], [1, 5, Recent::MOST]);
+    }
+
+    #[test]
+    fn a_plan_must_promise_the_slowest_flow_enough() {
+        let promise = |before, after| {
+            let report = Report {
+                findings: vec![],
+                slowest_before: Rate::from_bits_per_s(before),
+                slowest_after: Rate::from_bits_per_s(after),
+                alternatives: vec![],
+            };
+            Policy::default().promises_enough(&report)
+        };
+        assert!(promise(1000, 1100) && promise(50, 100));
+        assert!(!promise(1000, 1099) && !promise(1000, 900));
     }
 }

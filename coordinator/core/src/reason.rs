@@ -1,5 +1,6 @@
 //! Why a plan is not carried out, or is taken back.
 
+use reweave_check::Unsound;
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
@@ -11,15 +12,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The judge of plans found this wrong.
-    Unsound {
-        finding: String,
-    },
-    /// Other routes are in force than those the plan was made for.
-    Stale {
-        parent: Generation,
-        in_force: Generation,
-    },
+    /// So the judge of plans finds.
+    Unsound(Unsound),
     /// A later plan took its place.
     Superseded {
         by: Generation,
@@ -76,10 +70,7 @@ impl Reason {
     pub fn words(&self, fabric: &Fabric) -> String {
         let name = |node: &NodeId| fabric.name(*node);
         match self {
-            Self::Unsound { finding } => format!("the plan is unsound: {finding}"),
-            Self::Stale { parent, in_force } => format!(
-                "it was made for generation {parent} of the routes, and {in_force} is in force"
-            ),
+            Self::Unsound(fault) => format!("it is unsound: {fault}"),
             Self::Superseded { by } => format!("plan {by} took its place"),
             Self::NothingToMend => "nothing is wrong any more that it would mend".to_owned(),
             Self::FlowEnded { flow } => format!("{flow} has ended"),

@@ -19,9 +19,8 @@ pub(crate) fn changed(
     fabric: &Fabric,
     wiring: &Wiring,
 ) -> Result<BTreeMap<NodeId, Vec<PinRule>>, Vec<Reason>> {
-    let mut rules: BTreeMap<_, Vec<_>> = difference(parent, plan)
-        .map(|pin| (pin.at, Vec::new()))
-        .collect();
+    let empty = |switch| (switch, Vec::new());
+    let mut rules: BTreeMap<_, Vec<_>> = switches(parent, plan).into_iter().map(empty).collect();
     let mut unknown = Vec::new();
     for pin in plan {
         let Some(of_switch) = rules.get_mut(&pin.at) else {
@@ -37,6 +36,11 @@ pub(crate) fn changed(
     } else {
         Err(unknown)
     }
+}
+
+/// The switches at which pins differ between the parent and the plan.
+pub(crate) fn switches(parent: &[Pin], plan: &[Pin]) -> BTreeSet<NodeId> {
+    difference(parent, plan).map(|pin| pin.at).collect()
 }
 
 /// The flows whose pins differ between the parent and the plan.

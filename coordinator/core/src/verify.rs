@@ -175,3 +175,6 @@ fn suffering(flows: &[Judged], policy: &Policy) -> impl Iterator<Item = Reason> 
             })
         })
 }
+
+#[cfg(test)]
+mod tests;

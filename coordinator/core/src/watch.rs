@@ -1,24 +1,25 @@
-//! What each agent shall look at: the paths of its elephants that are unknown or old, and the way
-//! to the hosts they go to.
+//! What each agent shall look at: the paths of its elephants, and the way to the hosts they go to.
+//!
+//! A flow that was an elephant once is watched until it ends, since jobs pause between bursts and
+//! an agent that keeps watching notices a new path by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Watch;
 use reweave_common::moment::Moment;
-use reweave_common::snapshot::FlowState;
 
 use crate::effect::Outbox;
 use crate::model::Known;
 
 /// A host traces no more flows at once: routers answer few probes a second.
 const MOST_TRACES: usize = 64;
-const MOST_PINGS: usize = 64;
 
-/// What each agent was asked for last.
 #[derive(Debug, Default)]
 pub(crate) struct Watching {
+    elephants: BTreeSet<FlowKey>,
+    /// What each agent was asked for last.
     asked: BTreeMap<NodeId, Watch>,
     looked: Option<Moment>,
 }
@@ -39,52 +40,58 @@ impl Watching {
             return;
         }
         self.looked = Some(known.now);
-        let mut wanted = wanted(known);
-        for node in known.fabric.nodes().map(|(node, _)| node) {
+        self.note_elephants(known);
+        let mut wanted = self.wanted(known);
+        for (node, _) in known
+            .fabric
+            .nodes()
+            .filter(|(node, _)| known.ingest.is_connected(*node))
+        {
             let wanted = wanted.remove(&node).unwrap_or_default();
             let asked = self.asked.entry(node).or_default();
-            if *asked != wanted && known.ingest.is_connected(node) {
+            if *asked != wanted {
                 asked.clone_from(&wanted);
                 out.watch(node, wanted);
             }
         }
     }
-}
 
-fn wanted(known: Known<'_>) -> BTreeMap<NodeId, Watch> {
-    let mut flows = known.picture().flows();
-    flows.retain(|state| known.is_elephant(state.rate));
-    flows.sort_by_key(|state| std::cmp::Reverse(state.rate));
-    let mut wanted: BTreeMap<_, Watch> = BTreeMap::new();
-    for state in &flows {
-        let watch = wanted.entry(state.from).or_default();
-        if watch.trace.len() < MOST_TRACES && needs_trace(known, state) {
-            watch.trace.push(state.flow);
-        }
-        let peer = *state.flow.destination.ip();
-        if watch.ping.len() < MOST_PINGS && !watch.ping.contains(&peer) {
-            watch.ping.push(peer);
-        }
+    fn note_elephants(&mut self, known: Known<'_>) {
+        let flows = known.picture().flows().into_iter();
+        let elephants = flows.filter(|state| known.is_elephant(state.rate));
+        self.elephants.extend(elephants.map(|state| state.flow));
+        self.elephants
+            .retain(|flow| known.ingest.flow(flow).is_some());
     }
-    wanted
-        .into_iter()
-        .map(|(node, watch)| (node, in_order(watch)))
-        .collect()
+
+    fn wanted(&self, known: Known<'_>) -> BTreeMap<NodeId, Watch> {
+        let mut of_node: BTreeMap<NodeId, Vec<FlowKey>> = BTreeMap::new();
+        for &flow in &self.elephants {
+            if let Some(sender) = known.ingest.owner(*flow.source.ip()) {
+                of_node.entry(sender).or_default().push(flow);
+            }
+        }
+        of_node
+            .into_iter()
+            .map(|(node, flows)| (node, watch(known, node, flows)))
+            .collect()
+    }
 }
 
-/// The same wishes are the same watch, whoever is fastest just now.
-fn in_order(mut watch: Watch) -> Watch {
-    watch.trace.sort_unstable();
-    watch.ping.sort_unstable();
-    watch
+/// Where there are too many, those whose path is unknown or old come first.
+fn watch(known: Known<'_>, sender: NodeId, mut trace: Vec<FlowKey>) -> Watch {
+    trace.sort_by_key(|flow| has_recent_path(known, sender, flow));
+    trace.truncate(MOST_TRACES);
+    trace.sort_unstable();
+    let ping: BTreeSet<_> = trace.iter().map(|flow| *flow.destination.ip()).collect();
+    Watch {
+        trace,
+        ping: ping.into_iter().collect(),
+    }
 }
 
-fn needs_trace(known: Known<'_>, state: &FlowState) -> bool {
-    state.path.is_none() || is_old(known, state.from, &state.flow)
-}
-
-fn is_old(known: Known<'_>, sender: NodeId, flow: &FlowKey) -> bool {
+fn has_recent_path(known: Known<'_>, sender: NodeId, flow: &FlowKey) -> bool {
     let observed = known.ingest.observations().node(sender);
     let path = observed.and_then(|observed| observed.paths.get(flow));
-    path.is_none_or(|path| !path.is_fresh(known.now, known.policy.trace_every))
+    path.is_some_and(|path| path.is_fresh(known.now, known.policy.trace_every))
 }

@@ -84,6 +84,10 @@ pub(crate) fn least_elephant(fabric: &Fabric, policy: &Policy) -> Rate {
 }
 
 impl Picture<'_> {
+    pub(crate) fn fabric(&self) -> &Fabric {
+        self.known.fabric
+    }
+
     pub(crate) fn snapshot(&self, in_force: &InForce) -> Snapshot {
         Snapshot {
             generation: in_force.generation,

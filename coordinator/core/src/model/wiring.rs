@@ -62,6 +62,13 @@ impl Wiring {
         self.seats.get(&address).map(|(node, _)| *node)
     }
 
+    pub(crate) fn addresses(&self) -> BTreeMap<Ipv4Addr, NodeId> {
+        self.seats
+            .iter()
+            .map(|(&address, (node, _))| (address, *node))
+            .collect()
+    }
+
     /// The link that ends at the interface with this address.
     pub(crate) fn link(&self, address: Ipv4Addr) -> Option<LinkId> {
         self.links.get(self.seats.get(&address)?).copied()

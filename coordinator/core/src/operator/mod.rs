@@ -6,7 +6,7 @@ use reweave_common::plan::{Generation, Plan};
 use crate::auto::Waits;
 use crate::command::{Author, Change};
 use crate::planning;
-use crate::rollout::{Turn, objections};
+use crate::rollout::{Hindrance, Turn, first_step};
 use crate::state::{Phase, Rollout};
 
 mod history;
@@ -77,24 +77,30 @@ fn running(turn: &Turn<'_>) -> Option<Generation> {
     (rollout.phase != Phase::Proposed).then_some(rollout.plan.generation)
 }
 
+/// A plan that is not ready stays proposed; one that is wrong does not.
 fn apply(turn: &mut Turn<'_>, principal: String, generation: Generation) -> Result<(), Refused> {
     let plan = &offered(turn, generation)?.plan;
-    let objections = objections(turn.known, turn.state, plan);
-    if objections.is_empty() {
-        turn.decide(Change::PlanApproved {
-            generation,
-            by: Author::Operator(principal),
-        });
-        return Ok(());
-    }
-    let words = objections
+    let (reasons, is_wrong) = match first_step(turn, plan) {
+        Ok(_) => {
+            turn.decide(Change::PlanApproved {
+                generation,
+                by: Author::Operator(principal),
+            });
+            return Ok(());
+        }
+        Err(Hindrance::Unready(reasons)) => (reasons, false),
+        Err(Hindrance::Wrong(reasons)) => (reasons, true),
+    };
+    let words = reasons
         .iter()
         .map(|reason| reason.words(turn.known.fabric))
         .collect();
-    turn.decide(Change::PlanRefused {
-        generation,
-        reasons: objections,
-    });
+    if is_wrong {
+        turn.decide(Change::PlanRefused {
+            generation,
+            reasons,
+        });
+    }
     Err(Refused::Unfit { reasons: words })
 }
 

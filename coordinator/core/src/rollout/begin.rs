@@ -1,5 +1,6 @@
 //! May a plan begin? Asked when it is approved, and again just before its first instruction.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_common::ids::NodeId;
@@ -7,19 +8,31 @@ use reweave_common::plan::Plan;
 
 use super::{Turn, measure};
 use crate::command::{Aim, Change, StepIntent};
-use crate::model::Known;
+use crate::model::{Known, Picture};
 use crate::reason::Reason;
 use crate::rules;
 use crate::soundness;
-use crate::state::State;
 use crate::verify::concerned;
 
-/// What is wrong with a plan itself, whatever is measured.
-pub(crate) fn objections(known: Known<'_>, state: &State, plan: &Plan) -> Vec<Reason> {
-    let (parent, in_force) = (plan.parent, state.in_force().generation);
-    let stale = (parent != in_force).then_some(Reason::Stale { parent, in_force });
-    let unsound = soundness::objection(plan, known.fabric, &state.in_force().pins);
-    stale.into_iter().chain(unsound).collect()
+/// Why a plan may not be carried out.
+pub(crate) enum Hindrance {
+    /// Not now: something is not known yet, or not there.
+    Unready(Vec<Reason>),
+    /// Not at all.
+    Wrong(Vec<Reason>),
+}
+
+/// The first step of a plan, if it may be carried out.
+pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<StepIntent, Hindrance> {
+    let in_force = turn.state.in_force();
+    let picture = turn.known.picture();
+    let intent = prepare(turn, &picture, plan).map_err(Hindrance::Unready)?;
+    let objections = soundness::objections(&picture, in_force, plan);
+    if objections.is_empty() {
+        Ok(intent)
+    } else {
+        Err(Hindrance::Wrong(objections))
+    }
 }
 
 /// A plan for flows that are gone mends nothing. Whether it was dropped.
@@ -48,30 +61,25 @@ pub(super) fn begin(turn: &mut Turn<'_>, plan: &Plan, waited: Duration) {
     if drop_if_pointless(turn, plan) {
         return;
     }
+    let may_wait = waited < turn.known.policy.begin_within;
     let generation = plan.generation;
-    let objections = objections(turn.known, turn.state, plan);
-    if !objections.is_empty() {
-        return turn.decide(Change::PlanRefused {
-            generation,
-            reasons: objections,
-        });
-    }
     match first_step(turn, plan) {
         Ok(intent) => turn.decide(Change::StepIntent(intent)),
-        Err(_) if waited < turn.known.policy.begin_within => {}
-        Err(reasons) => turn.decide(Change::PlanRefused {
-            generation,
-            reasons,
-        }),
+        Err(Hindrance::Unready(_)) if may_wait => {}
+        Err(Hindrance::Unready(reasons) | Hindrance::Wrong(reasons)) => {
+            turn.decide(Change::PlanRefused {
+                generation,
+                reasons,
+            });
+        }
     }
 }
 
-fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<StepIntent, Vec<Reason>> {
-    let picture = turn.known.picture();
-    let before = measure::before(turn.known, &picture, plan)?;
+fn prepare(turn: &Turn<'_>, picture: &Picture<'_>, plan: &Plan) -> Result<StepIntent, Vec<Reason>> {
     let parent = &turn.state.in_force().pins;
+    all_connected(turn.known, rules::switches(parent, &plan.pins))?;
+    let before = measure::before(turn.known, picture, plan)?;
     let targets = rules::changed(parent, &plan.pins, turn.known.fabric, &picture.wiring)?;
-    all_connected(turn.known, targets.keys().copied())?;
     Ok(StepIntent {
         generation: plan.generation,
         aim: Aim::Install { before },
@@ -79,11 +87,8 @@ fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<StepIntent, Vec<Reason>> {
     })
 }
 
-fn all_connected(
-    known: Known<'_>,
-    switches: impl Iterator<Item = NodeId>,
-) -> Result<(), Vec<Reason>> {
-    let gone = switches.filter(|&node| !known.is_fresh(node));
+fn all_connected(known: Known<'_>, switches: BTreeSet<NodeId>) -> Result<(), Vec<Reason>> {
+    let gone = switches.into_iter().filter(|&node| !known.is_fresh(node));
     let gone: Vec<_> = gone.map(|node| Reason::NotConnected { node }).collect();
     if gone.is_empty() { Ok(()) } else { Err(gone) }
 }

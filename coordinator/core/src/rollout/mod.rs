@@ -5,7 +5,7 @@
 //! it so, and when it sent what. A leader that starts anew therefore goes on where the log ends: it
 //! sends instructions without an answer again, and judges by readings of its own time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::command::{Aim, Change, StepIntent};
 use crate::effect::Outbox;
 use crate::model::Known;
 use crate::reason::Reason;
-use crate::state::{Answer, Phase, Rollout, State, Step, Undo};
+use crate::state::{Answer, Phase, Rollout, State, Step, Undo, sorted};
 use crate::verify::judge;
 
 mod begin;
 mod measure;
 
-pub(crate) use begin::objections;
+pub(crate) use begin::{Hindrance, first_step};
 
 /// What the leader may look at, and where it puts what it decides.
 pub(crate) struct Turn<'a> {
@@ -67,8 +67,7 @@ impl Driver {
             Phase::Approved => begin::begin(turn, &rollout.plan, self.waited(turn)),
             Phase::Applying(step) => self.install(turn, &rollout.plan, step),
             Phase::Verifying(_) => self.verify(turn, rollout),
-            Phase::RollingBack(undo) => self.take_back(turn, rollout, undo),
-            Phase::Held(undo) => self.keep_trying(turn, rollout, undo),
+            Phase::RollingBack(undo) | Phase::Held(undo) => self.take_back(turn, rollout, undo),
         }
     }
 
@@ -93,7 +92,7 @@ impl Driver {
         if reasons.is_empty() {
             self.send_due(turn, step);
         } else {
-            put_back(turn, step.targets.keys().copied().collect(), reasons);
+            begin_undo(turn, step.targets.keys().copied(), reasons);
         }
     }
 
@@ -118,10 +117,12 @@ impl Driver {
     fn take_back(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, undo: &Undo) {
         let generation = rollout.plan.generation;
         let Some(step) = &undo.step else {
-            return put_back(turn, undo.switches.clone(), undo.reasons.clone());
+            return put_back(turn, undo);
         };
-        if undo.is_confirmed() {
+        if undo.is_confirmed() && reads_back(turn, undo, step) {
             turn.decide(Change::RolledBack { generation });
+        } else if matches!(rollout.phase, Phase::Held(_)) {
+            self.keep_trying(turn, undo, step);
         } else if undo.has_failed() || self.is_exhausted(turn) {
             turn.decide(Change::Held { generation });
         } else {
@@ -131,14 +132,10 @@ impl Driver {
 
     /// Switches that are silent are asked on; when one refuses, all are told anew from time to
     /// time, since an agent answers the same instruction always the same.
-    fn keep_trying(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, undo: &Undo) {
-        let Some(step) = &undo.step else { return };
-        if undo.is_confirmed() {
-            turn.decide(Change::RolledBack {
-                generation: rollout.plan.generation,
-            });
-        } else if undo.has_failed() && self.waited(turn) >= turn.known.policy.retry_held_after {
-            put_back(turn, undo.switches.clone(), undo.reasons.clone());
+    fn keep_trying(&mut self, turn: &mut Turn<'_>, undo: &Undo, step: &Step) {
+        let any_failed = step.failures().next().is_some();
+        if any_failed && self.waited(turn) >= turn.known.policy.retry_held_after {
+            put_back(turn, undo);
         } else {
             self.send_due(turn, step);
         }
@@ -175,16 +172,20 @@ impl Driver {
     }
 }
 
+fn put_back(turn: &mut Turn<'_>, undo: &Undo) {
+    begin_undo(turn, undo.switches.iter().copied(), undo.reasons.clone());
+}
+
 /// All of these switches shall hold again what they hold by the routes in force.
-fn put_back(turn: &mut Turn<'_>, switches: BTreeSet<NodeId>, reasons: Vec<Reason>) {
+fn begin_undo(turn: &mut Turn<'_>, switches: impl Iterator<Item = NodeId>, reasons: Vec<Reason>) {
     let installs = &turn.state.in_force().installs;
-    let rules = |node| {
+    let rules = |node: NodeId| {
         installs
-            .get(node)
+            .get(&node)
             .map(|install| install.rules.clone())
             .unwrap_or_default()
     };
-    let targets = switches.iter().map(|node| (*node, rules(node))).collect();
+    let targets = switches.map(|node| (node, rules(node))).collect();
     let generation = turn.state.next_generation();
     let aim = Aim::Undo { reasons };
     turn.decide(Change::StepIntent(StepIntent {
@@ -192,6 +193,20 @@ fn put_back(turn: &mut Turn<'_>, switches: BTreeSet<NodeId>, reasons: Vec<Reason
         aim,
         targets,
     }));
+}
+
+/// Whether those whose word is all there is for it are seen to hold the rules of the routes in
+/// force, after they said so.
+fn reads_back(turn: &Turn<'_>, undo: &Undo, step: &Step) -> bool {
+    undo.on_their_word(step).all(|node| {
+        let observed = turn.known.ingest.observations().node(node);
+        let pinned = observed.and_then(|observed| observed.pinned.as_ref());
+        let rules = step.targets.get(&node).map(|target| &target.rules);
+        let held =
+            pinned.filter(|pinned| pinned.is_fresh(turn.known.now, turn.known.policy.most_age()));
+        held.zip(rules)
+            .is_some_and(|(held, rules)| sorted(&held.value.1) == sorted(rules))
+    })
 }
 
 fn failure((node, answer): (NodeId, &Answer)) -> Reason {

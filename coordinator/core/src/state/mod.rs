@@ -245,3 +245,6 @@ impl State {
         self.ended += 1;
     }
 }
+
+#[cfg(test)]
+mod tests;

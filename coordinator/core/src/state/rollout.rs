@@ -118,7 +118,7 @@ impl Rollout {
     pub(super) fn undo(&mut self, next: Step, reasons: Vec<Reason>) -> bool {
         match mem::replace(&mut self.phase, Phase::Proposed) {
             Phase::Applying(step) => {
-                self.phase = Phase::RollingBack(Undo::of(&step, reasons).again(next))
+                self.phase = Phase::RollingBack(Undo::of(&step, reasons).again(next));
             }
             Phase::RollingBack(undo) => self.phase = Phase::RollingBack(undo.again(next)),
             Phase::Held(undo) => self.phase = Phase::Held(undo.again(next)),
@@ -258,6 +258,14 @@ impl Undo {
             step.failures()
                 .any(|(node, _)| !self.holds_parents_rules(step, node))
         })
+    }
+
+    /// Switches with rules that refused, and so are only believed to hold what they held before.
+    pub(crate) fn on_their_word<'a>(&'a self, step: &'a Step) -> impl Iterator<Item = NodeId> + 'a {
+        self.switches
+            .iter()
+            .copied()
+            .filter(|&node| !step.is_done(node) && step.may_hold_rules(node))
     }
 
     fn holds_parents_rules(&self, step: &Step, node: NodeId) -> bool {

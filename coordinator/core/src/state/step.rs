@@ -128,6 +128,11 @@ impl Step {
         )
     }
 
+    /// Unless it says that it is no switch.
+    pub(super) fn may_hold_rules(&self, node: NodeId) -> bool {
+        self.answer(node) != Some(&Answer::Refused(Refusal::NotASwitch))
+    }
+
     fn answer(&self, node: NodeId) -> Option<&Answer> {
         self.targets.get(&node)?.answer.as_ref()
     }

@@ -11,12 +11,15 @@ use reweave_common::operator::{Mode, Request, Response};
 use reweave_common::plan::Generation;
 
 use super::network::Network;
-use crate::{Command, Core, Effect, Input, Outcome, Policy, Recorded, Recording};
+use crate::{Change, Command, Core, Effect, Input, Outcome, Policy, Recorded, Recording};
 
 /// Time goes on in steps of this.
 const STEP: Duration = Duration::from_millis(20);
 /// Agents report, and time passes for the core, every so many steps.
 const STEPS_PER_TICK: u64 = 5;
+
+/// On their way, with whom they come from.
+type Acks = Vec<(NodeId, Ack)>;
 
 pub(crate) struct Cluster {
     pub(crate) network: Network,
@@ -30,11 +33,12 @@ pub(crate) struct Cluster {
     steps: u64,
     /// Instructions and acks take one step to arrive.
     to_agents: Vec<(NodeId, Instruction)>,
-    pub(crate) to_core: Vec<(NodeId, Ack)>,
-    /// The coordinator dies when its log has this many entries.
-    dies_at: Option<usize>,
+    to_core: Acks,
+    /// The coordinator dies when its log has so many entries, and starts anew.
+    pub(crate) dies_at: Vec<usize>,
+    pub(crate) restarts: usize,
     /// What happens to acks on their way.
-    pub(crate) on_the_way: fn(Vec<(NodeId, Ack)>) -> Vec<(NodeId, Ack)>,
+    pub(crate) on_the_way: fn(Acks) -> Acks,
 }
 
 impl Cluster {
@@ -60,7 +64,8 @@ impl Cluster {
             steps: 0,
             to_agents: Vec::new(),
             to_core: Vec::new(),
-            dies_at: None,
+            dies_at: Vec::new(),
+            restarts: 0,
             on_the_way: |acks| acks,
         };
         cluster.connect_all();
@@ -84,11 +89,6 @@ impl Cluster {
         self.handle(Input::AgentDown { node });
     }
 
-    /// The coordinator dies as soon as its log has so many entries, and starts anew.
-    pub(crate) fn die_at(&mut self, entries: usize) {
-        self.dies_at = Some(entries);
-    }
-
     pub(crate) fn handle(&mut self, input: Input) {
         self.recording.inputs.push(Recorded {
             at: self.now,
@@ -99,7 +99,8 @@ impl Cluster {
             self.effects.push(effect.clone());
             let lives = self.carry_out(effect);
             if !lives {
-                return self.start_anew();
+                self.start_anew();
+                return self.reconnect();
             }
         }
     }
@@ -110,10 +111,7 @@ impl Cluster {
             Effect::Append(command) => {
                 self.log.push(command.clone());
                 self.core.apply(command);
-                return self
-                    .dies_at
-                    .take_if(|entries| *entries == self.log.len())
-                    .is_none();
+                return !self.dies_at.contains(&self.log.len());
             }
             Effect::Send { node, instruction } => self.to_agents.push((node, instruction)),
             Effect::Reply { .. } => {}
@@ -122,28 +120,49 @@ impl Cluster {
     }
 
     /// All that was not in the log is lost.
-    fn start_anew(&mut self) {
+    pub(crate) fn start_anew(&mut self) {
+        self.restarts += 1;
         self.core = Core::new(self.policy.clone(), Arc::clone(&self.network.fabric));
         self.log
             .iter()
             .cloned()
             .for_each(|command| self.core.apply(command));
+    }
+
+    pub(crate) fn reconnect(&mut self) {
         let back = self.connected.clone();
         back.into_iter().for_each(|node| self.connect(node));
     }
 
-    pub(crate) fn ask(&mut self, request: Request) -> Response {
+    pub(crate) fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// Writes into the log what the coordinator itself would not.
+    pub(crate) fn append(&mut self, change: Change) {
+        let at = self.now;
+        self.log.push(Command { at, change });
+        self.core.apply(self.log.last().unwrap().clone());
+    }
+
+    /// Asks, and does not wait for the answer.
+    pub(crate) fn tell(&mut self, request: Request) {
         let id = self.effects.len() as u64;
         self.handle(Input::Operator {
             id,
             principal: "ada".to_owned(),
             request,
         });
-        let replies = self.effects.iter().rev().filter_map(|effect| match effect {
+    }
+
+    pub(crate) fn ask(&mut self, request: Request) -> Response {
+        let id = self.effects.len() as u64;
+        self.tell(request);
+        let mut replies = self.effects.iter().rev().filter_map(|effect| match effect {
             Effect::Reply { id: to, response } if *to == id => Some(response.clone()),
             _ => None,
         });
-        replies.last().expect("each request is answered at once")
+        replies.next().expect("each request is answered at once")
     }
 
     /// Asks for a plan, and gives its number.
@@ -232,6 +251,19 @@ impl Cluster {
             .outcome
     }
 
+    pub(crate) fn installs_sent(&self) -> usize {
+        let is_install = |effect: &&Effect| {
+            matches!(
+                effect,
+                Effect::Send {
+                    instruction: Instruction::Install(_),
+                    ..
+                }
+            )
+        };
+        self.effects.iter().filter(is_install).count()
+    }
+
     /// Every switch holds what the routes in force say, and nothing else.
     pub(crate) fn assert_one_generation(&self) {
         let in_force = self.core.state().in_force();
@@ -255,5 +287,11 @@ impl Cluster {
                 self.network.fabric.link_name(pin.link)
             );
         }
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.core.state().fmt(f)
     }
 }

@@ -1,6 +1,10 @@
 //! The core on a network of a few nodes.
 
+mod auto;
 mod cluster;
+mod liars;
 mod network;
+mod replay;
+mod restart;
 mod rollout;
 mod switch;

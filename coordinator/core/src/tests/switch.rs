@@ -31,6 +31,8 @@ pub(crate) enum Mood {
     Deaf,
     /// Does something else.
     Careless,
+    /// Does it, and then says that it could not.
+    Botches,
 }
 
 impl Switch {
@@ -72,10 +74,20 @@ impl Switch {
         }
         self.generation = install.generation;
         self.rules = install.rules;
+        if self.mood == Mood::Botches {
+            let error = "going back failed too".to_owned();
+            return Err(Refusal::Kernel { error });
+        }
         if self.mood == Mood::Careless {
             self.rules.clear();
         }
         Ok(self.rules.clone())
+    }
+
+    /// The agent starts anew and remembers no answer.
+    pub(crate) fn forget(&mut self) {
+        self.answers.clear();
+        (self.generation, self.token) = (Generation(0), Token(0));
     }
 
     pub(crate) fn read_back(&self) -> Reading {
