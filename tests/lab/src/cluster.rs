@@ -59,21 +59,24 @@ impl Cluster {
             "the lab",
             &wiring.links_script(|link, ends| wires.halves(link, ends)),
         )?;
-        let [ip, tc] = [Tool::Ip, Tool::Tc].map(|tool| tools.path(tool));
-        in_parallel(doors.len(), |index| {
-            progress.count("addresses, routes, rates", index, doors.len());
-            let (node, door) = (NodeId::from_index(index), &doors[index]);
-            let name = fabric.name(node);
-            let links_and_routes = wires.ports_script(&fabric, node) + &wiring.node_script(node);
-            run_script(door.net_command(ip), Tool::Ip, name, &links_and_routes)?;
-            run_script(
-                door.net_command(tc),
-                Tool::Tc,
-                name,
-                &wiring.rates_script(node),
-            )
+        let in_nodes = |what, tool: Tool, script: &(dyn Fn(NodeId) -> String + Sync)| {
+            in_parallel(doors.len(), |index| {
+                progress.count(what, index, doors.len());
+                let node = NodeId::from_index(index);
+                let command = doors[index].net_command(tools.path(tool));
+                run_script(command, tool, fabric.name(node), &script(node))
+            })
+        };
+        in_nodes("ports", Tool::Ip, &|node| {
+            wires.ports_script(&fabric, node) + &wiring.ports_script(node)
         })?;
         wires.join(&fabric, scenario.seed)?;
+        // Only now, when all carriers are there: of a carrier that comes later, routes and queues
+        // learn when the kernel finds time to tell them, and pass nothing until then.
+        in_nodes("addresses and routes", Tool::Ip, &|node| {
+            wiring.node_script(node)
+        })?;
+        in_nodes("rates", Tool::Tc, &|node| wiring.rates_script(node))?;
         let cluster = Self {
             fabric,
             addressing,

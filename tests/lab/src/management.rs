@@ -44,7 +44,7 @@ pub(crate) fn check_size(fabric: &Fabric) -> Result<(), LabError> {
 /// Makes the station: no node of the fabric, but entered like one.
 pub(crate) fn create_station(fabric: &Fabric, seed: u64) -> Result<NodeDoor, LabError> {
     let beyond = NodeId::from_index(fabric.nodes().len());
-    let settings = wiring::sysctls(Role::Switch, seed, beyond);
+    let settings = wiring::sysctls(Role::Relay, seed, beyond);
     apart(|| NodeDoor::create(STATION, &settings))
 }
 

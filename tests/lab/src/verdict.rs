@@ -1,5 +1,6 @@
 //! Judges a job by what its scenario expects of it.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use reweave_common::scenario::Expectation;
@@ -9,37 +10,54 @@ use crate::report::{JobReport, Verdict};
 
 pub(crate) fn judge(expected: &Expectation, job: &JobReport) -> Vec<Verdict> {
     let judge = Judge(job);
-    let resets = job.total(|flow| Some(flow.resets));
-    let retransmits = job.total(|flow| flow.retransmits);
-    let lost = job.total(|flow| flow.lost);
-    let reordered = job.total(|flow| flow.reordered);
-    let stall = Some(job.longest_stall_ms());
-    let slowest_iteration = job.iteration_ms.map(|ms| ms.most);
-    let fastest_iteration = job.iteration_ms.map(|ms| ms.least);
-    let limits = [
-        judge.at_most("resets", expected.max_resets, resets),
-        judge.at_most("retransmits", expected.max_retransmits, retransmits),
-        judge.at_most("packets lost", expected.max_lost, lost),
-        judge.at_most("packets reordered", expected.max_reordered, reordered),
-        judge.at_most("longest stall ms", expected.max_stall.map(millis), stall),
+    let counts = [
+        (
+            "resets",
+            expected.max_resets,
+            job.total(|flow| Some(flow.resets)),
+        ),
+        (
+            "retransmits",
+            expected.max_retransmits,
+            job.total(|flow| flow.retransmits),
+        ),
+        (
+            "packets lost",
+            expected.max_lost,
+            job.total(|flow| flow.lost),
+        ),
+        (
+            "packets reordered",
+            expected.max_reordered,
+            job.total(|flow| flow.reordered),
+        ),
+    ];
+    let counts = counts
+        .into_iter()
+        .filter_map(|(what, limit, seen)| judge.at_most(what, limit, seen));
+    let iteration = job.iteration_ms;
+    let slowest_flow = expected.min_flow_rate.map(Rate::mbps);
+    let measures = [
+        judge.at_most(
+            "longest stall ms",
+            expected.max_stall.map(millis),
+            Some(job.longest_stall_ms()),
+        ),
         judge.at_most(
             "slowest iteration ms",
             expected.max_iteration.map(millis),
-            slowest_iteration,
+            iteration.map(|ms| ms.most),
         ),
         judge.at_least(
             "fastest iteration ms",
             expected.min_iteration.map(millis),
-            fastest_iteration,
+            iteration.map(|ms| ms.least),
         ),
-        judge.at_least(
-            "slowest flow Mb/s",
-            expected.min_flow_rate.map(Rate::mbps),
-            job.slowest_flow_mbps(),
-        ),
+        judge.at_least("slowest flow Mb/s", slowest_flow, job.slowest_flow_mbps()),
     ];
+    let limits = counts.chain(measures.into_iter().flatten());
     std::iter::once(judge.completion(expected.completes))
-        .chain(limits.into_iter().flatten())
+        .chain(limits)
         .collect()
 }
 
@@ -61,26 +79,35 @@ impl Judge<'_> {
         self.verdict(expected.to_owned(), seen, job.completed() == wanted)
     }
 
-    fn at_most<T: PartialOrd + std::fmt::Display>(
+    fn at_most<T: PartialOrd + Display>(
         &self,
         what: &str,
         limit: Option<T>,
         seen: Option<T>,
     ) -> Option<Verdict> {
-        let limit = limit?;
-        let met = seen.as_ref().is_some_and(|seen| *seen <= limit);
-        Some(self.verdict(format!("{what} <= {limit}"), shown(seen), met))
+        self.bound(what, "<=", limit, seen, |seen, limit| seen <= limit)
     }
 
-    fn at_least<T: PartialOrd + std::fmt::Display>(
+    fn at_least<T: PartialOrd + Display>(
         &self,
         what: &str,
         limit: Option<T>,
         seen: Option<T>,
     ) -> Option<Verdict> {
+        self.bound(what, ">=", limit, seen, |seen, limit| seen >= limit)
+    }
+
+    fn bound<T: Display>(
+        &self,
+        what: &str,
+        sign: &str,
+        limit: Option<T>,
+        seen: Option<T>,
+        holds: impl Fn(&T, &T) -> bool,
+    ) -> Option<Verdict> {
         let limit = limit?;
-        let met = seen.as_ref().is_some_and(|seen| *seen >= limit);
-        Some(self.verdict(format!("{what} >= {limit}"), shown(seen), met))
+        let met = seen.as_ref().is_some_and(|seen| holds(seen, &limit));
+        Some(self.verdict(format!("{what} {sign} {limit}"), shown(seen), met))
     }
 
     fn verdict(&self, expected: String, seen: String, met: bool) -> Verdict {
@@ -94,7 +121,7 @@ impl Judge<'_> {
 }
 
 /// What nobody could measure does not meet a limit, and is said to be unknown.
-fn shown<T: std::fmt::Display>(seen: Option<T>) -> String {
+fn shown<T: Display>(seen: Option<T>) -> String {
     seen.map_or_else(|| "unknown".to_owned(), |seen| format!("{seen:.2}"))
 }
 

@@ -16,6 +16,9 @@ use crate::sharing::Sharing;
 pub(crate) const MTU_BYTES: u64 = 9000;
 const FRAME_BYTES: u64 = MTU_BYTES + 14;
 
+/// Each end of a link is numbered from here; 1 is every node's loopback.
+const FIRST_INDEX: usize = 2;
+
 /// A setting of a node's kernel.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Sysctl {
@@ -58,15 +61,30 @@ impl<'f> Wiring<'f> {
     }
 
     fn end(&self, link: LinkId, port: Port) -> String {
-        let interface = interface(self.fabric, port);
-        let mac = addressing::mac(link, end_of(self.fabric, link, port));
+        let (name, end) = (
+            interface(self.fabric, port),
+            end_of(self.fabric, link, port),
+        );
+        let mac = addressing::mac(link, end);
+        // The kernel is in no hurry to tell of the carrier of an interface whose number is, by
+        // chance, that of its other end: it takes it for one that has no other end.
+        let index = FIRST_INDEX + 2 * link.index() + usize::from(end);
         let node = self.fabric.name(port.node);
-        format!("name {interface} address {mac} mtu {MTU_BYTES} netns /run/netns/{node}")
+        format!("name {name} index {index} address {mac} mtu {MTU_BYTES} netns /run/netns/{node}")
+    }
+
+    /// For ip, inside `node`: its interfaces come up.
+    pub(crate) fn ports_script(&self, node: NodeId) -> String {
+        let mut script = String::from("link set lo up\n");
+        for (port, _) in ports(self.fabric, node) {
+            let _ = writeln!(script, "link set {} up", interface(self.fabric, port));
+        }
+        script
     }
 
     /// For ip, inside `node`: addresses, neighbours and routes.
     pub(crate) fn node_script(&self, node: NodeId) -> String {
-        let mut script = String::from("link set lo up\n");
+        let mut script = String::new();
         self.write_addresses(node, &mut script);
         self.write_neighbours(node, &mut script);
         self.write_routes(node, &mut script);
@@ -90,7 +108,6 @@ impl<'f> Wiring<'f> {
                 let own = addressing::on_link(link, end_of(self.fabric, link, port));
                 let _ = writeln!(script, "address add {own}/31 dev {interface}");
             }
-            let _ = writeln!(script, "link set {interface} up");
         }
     }
 
@@ -315,6 +332,7 @@ mod tests {
     /// The lines of all scripts of a node.
     struct Scripts {
         links: Vec<String>,
+        ports: Vec<String>,
         node: Vec<String>,
         rates: Vec<String>,
         hosts: Vec<String>,
@@ -328,6 +346,7 @@ mod tests {
         let lines = |script: String| script.lines().map(str::to_owned).collect();
         Scripts {
             links: lines(wiring.links_script(|_, _| None)),
+            ports: lines(wiring.ports_script(id)),
             node: lines(wiring.node_script(id)),
             rates: lines(wiring.rates_script(id)),
             hosts: lines(wiring.hosts_file()),
@@ -337,11 +356,13 @@ mod tests {
     #[test]
     fn a_host_has_its_address_and_one_way_out() {
         assert_eq!(
+            scripts(LEAF_SPINE, "h2").ports,
+            ["link set lo up", "link set eth0 up"]
+        );
+        assert_eq!(
             scripts(LEAF_SPINE, "h2").node,
             [
-                "link set lo up",
                 "address add 10.0.0.2/32 dev eth0",
-                "link set eth0 up",
                 "neighbour add 10.192.0.5 lladdr 02:00:00:00:02:01 nud permanent dev eth0",
                 "route add default src 10.0.0.2 window 64000 via 10.192.0.5 dev eth0 onlink",
             ]
@@ -382,8 +403,9 @@ mod tests {
         assert_eq!(lines.len(), 4);
         assert_eq!(
             lines[3],
-            "link add name eth1 address 02:00:00:00:03:00 mtu 9000 netns /run/netns/h3 type veth \
-             peer name eth1 address 02:00:00:00:03:01 mtu 9000 netns /run/netns/h0"
+            "link add name eth1 index 8 address 02:00:00:00:03:00 mtu 9000 netns /run/netns/h3 \
+             type veth peer name eth1 index 9 address 02:00:00:00:03:01 mtu 9000 \
+             netns /run/netns/h0"
         );
     }
 

@@ -27,28 +27,9 @@ use libtest_mimic::Arguments;
 use support::Need;
 
 /// What every lab with faults needs.
-const LAB: &[Need] = &[
-    Need::Namespaces,
-    Need::Program("ip"),
-    Need::Program("tc"),
-    Need::Program("nft"),
-    Need::Program("ping"),
-];
-const LAB_AND_IPERF: &[Need] = &[
-    Need::Namespaces,
-    Need::Program("ip"),
-    Need::Program("tc"),
-    Need::Program("nft"),
-    Need::Program("iperf3"),
-];
-const LAB_AND_TCPDUMP: &[Need] = &[
-    Need::Namespaces,
-    Need::Program("ip"),
-    Need::Program("tc"),
-    Need::Program("nft"),
-    Need::Program("ping"),
-    Need::Program("tcpdump"),
-];
+const LAB: &[Need] = &[Need::Lab, Need::Program("ping")];
+const LAB_AND_IPERF: &[Need] = &[Need::Lab, Need::Program("iperf3")];
+const LAB_AND_TCPDUMP: &[Need] = &[Need::Lab, Need::Program("ping"), Need::Program("tcpdump")];
 
 fn main() -> ExitCode {
     let tests = [

@@ -12,19 +12,8 @@ use serde_json::Value;
 
 use support::{Home, Lab, Need, finish, run, scenario, trial, wait_until};
 
-const LAB: &[Need] = &[
-    Need::Namespaces,
-    Need::Program("ip"),
-    Need::Program("tc"),
-    Need::Program("nft"),
-];
-const LAB_AND_IPERF3: &[Need] = &[
-    Need::Namespaces,
-    Need::Program("ip"),
-    Need::Program("tc"),
-    Need::Program("nft"),
-    Need::Program("iperf3"),
-];
+const LAB: &[Need] = &[Need::Lab];
+const LAB_AND_IPERF3: &[Need] = &[Need::Lab, Need::Program("iperf3")];
 
 /// How far our rates may be from those of a program nobody here wrote.
 const TOLERANCE: f64 = 0.05;

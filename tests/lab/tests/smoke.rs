@@ -21,20 +21,9 @@ use libtest_mimic::Arguments;
 use support::Need;
 
 /// What every lab needs.
-const LAB: &[Need] = &[
-    Need::Namespaces,
-    Need::Program("ip"),
-    Need::Program("tc"),
-    Need::Program("nft"),
-];
+const LAB: &[Need] = &[Need::Lab];
 /// What a lab needs whose hosts talk to one another.
-const LAB_AND_PING: &[Need] = &[
-    Need::Namespaces,
-    Need::Program("ip"),
-    Need::Program("tc"),
-    Need::Program("nft"),
-    Need::Program("ping"),
-];
+const LAB_AND_PING: &[Need] = &[Need::Lab, Need::Program("ping")];
 
 fn main() -> ExitCode {
     let tests = [

@@ -79,7 +79,9 @@ impl Up {
             }
             Ok(0)
         })?;
-        eprintln!("lab {} is down", launch.name());
+        if code == 0 {
+            eprintln!("lab {} is down", launch.name());
+        }
         Ok(code)
     }
 

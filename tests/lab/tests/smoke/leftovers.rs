@@ -186,6 +186,16 @@ impl Stage {
         Self::Ready,
     ];
 
+    /// The stage, and each of those who are there to be killed.
+    fn with_victims(self) -> impl Iterator<Item = (Self, Victim)> {
+        let victims: &[Victim] = match self {
+            Self::Started | Self::NameTaken => &[Victim::Supervisor],
+            Self::FirstProcessRecorded => &[Victim::Supervisor, Victim::First],
+            _ => &[Victim::Supervisor, Victim::First, Victim::Keeper],
+        };
+        victims.iter().map(move |victim| (self, *victim))
+    }
+
     fn is_reached(self, home: &Home) -> bool {
         let labs = home.labs();
         let lab = labs.first();
@@ -209,14 +219,14 @@ fn nodes_made(lab: &Value) -> usize {
 fn a_kill_at_any_stage_leaves_nothing() {
     let home = Home::new();
     let fabric = home.file("rings.toml", size::RINGS_OF_DEGREE_4);
-    for stage in Stage::ALL {
+    for (stage, victim) in Stage::ALL.into_iter().flat_map(Stage::with_victims) {
         let child = start_up(&home, &fabric);
         wait_until(&format!("{stage:?}"), || stage.is_reached(&home));
-        signal(&child, Signal::SIGKILL);
-        finish(child, "up");
+        victim.kill(&home, &child);
+        assert_ne!(finish(child, "up").code, Some(0), "{victim:?} at {stage:?}");
         home.wait_until_empty();
     }
-    // All six used one name; that it was used before is in nobody's way.
+    // All used one name; that it was used before is in nobody's way.
     let child = start_up(&home, &fabric);
     home.wait_until_ready("rings");
     run(home.lab(&["down"])).expect_code(0);

@@ -52,10 +52,17 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Every address of every node answers every node, and nobody had to ask for a neighbour.
+/// Every address of every node answers every node at once, and nobody had to ask for a neighbour.
 fn all_reach_all(scenario: &str) {
     let lab = Lab::up(scenario);
     let nodes = lab.nodes();
+    for node in &nodes {
+        let routes = lab.output(node, &["ip", "route"]);
+        assert!(
+            !routes.contains("linkdown"),
+            "{node} waits for a carrier: {routes}"
+        );
+    }
     let names = lab.output(&nodes[0], &["cat", "/etc/hosts"]);
     let names = names
         .lines()

@@ -11,6 +11,8 @@ const PACKAGES: &str = include_str!("../../../../deploy/packages.txt");
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Need {
+    /// All that any lab needs.
+    Lab,
     /// Namespaces, by being root or by a kernel that lets everyone make them.
     Namespaces,
     Root,
@@ -21,9 +23,16 @@ impl Need {
     /// Why it is not met, if it is not.
     fn unmet(self) -> Option<String> {
         match self {
-            Self::Namespaces => (!may_make_namespaces()).then(|| {
-                "namespaces: run as root, or let users make them (reweave-lab up says how)".into()
-            }),
+            Self::Lab => {
+                let tools = ["ip", "tc", "nft"].map(Self::Program);
+                [Self::Namespaces]
+                    .into_iter()
+                    .chain(tools)
+                    .find_map(Self::unmet)
+            }
+            Self::Namespaces => {
+                (!may_make_namespaces()).then(|| "namespaces (here, only root has them)".into())
+            }
             Self::Root => (!is_root()).then(|| "root".into()),
             Self::Program(name) => find(name).is_none().then(|| match package_of(name) {
                 Some(package) => format!("{name} (package {package})"),
