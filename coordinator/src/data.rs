@@ -69,10 +69,7 @@ impl Data {
             let folder = folder.to_owned();
             return Err(DataError::OtherFabric { folder });
         }
-        Ok(Self {
-            opened,
-            lock,
-        })
+        Ok(Self { opened, lock })
     }
 }
 

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use config::Settings;
-use error::{CoordinatorError, told};
+use error::told;
 
 /// Leads a cluster: hears its agents, plans, checks, carries out and verifies
 #[derive(Debug, Parser)]

@@ -87,10 +87,12 @@ impl Recorder {
     }
 
     fn flush(&mut self) -> Result<(), CoordinatorError> {
-        self.file.flush().map_err(|source| CoordinatorError::Record {
-            path: self.path.clone(),
-            source,
-        })
+        self.file
+            .flush()
+            .map_err(|source| CoordinatorError::Record {
+                path: self.path.clone(),
+                source,
+            })
     }
 }
 

@@ -125,7 +125,10 @@ impl<'p, W: Write> Replay<'p, W> {
     fn begin(&mut self, beginning: Beginning) -> Result<(), ReplayError> {
         let fabric = Fabric::parse("the recorded fabric", &beginning.fabric)?;
         let mut core = Core::new(beginning.policy, Arc::new(fabric));
-        beginning.log.into_iter().for_each(|command| core.apply(command));
+        beginning
+            .log
+            .into_iter()
+            .for_each(|command| core.apply(command));
         self.core = Some(core);
         Ok(())
     }

@@ -102,19 +102,31 @@ fn prepare(
 
 /// Serves until a signal asks to end, or until the core cannot be driven any more.
 async fn lead(config: &Config, identity: &Identity, drive: Drive) -> Result<(), CoordinatorError> {
-    let [mut terminated, mut interrupted] = [ending(SignalKind::terminate())?, ending(SignalKind::interrupt())?];
+    let [mut terminated, mut interrupted] = [
+        ending(SignalKind::terminate())?,
+        ending(SignalKind::interrupt())?,
+    ];
     let roles = [Role::Agent, Role::Operator];
     let listener = Listener::bind(config.listen, identity, &roles);
     let mut listener = listener.map_err(|source| CoordinatorError::Listen { source })?;
     let (intake, events) = queue();
     let (died, dead) = oneshot::channel::<()>();
-    let driving = thread::Builder::new().name("drive".to_owned()).spawn(move || {
-        let outcome = drive.run(events);
-        drop(died);
-        outcome
-    });
-    let driving = driving.map_err(|source| CoordinatorError::Start { what: "the drive", source })?;
-    tracing::info!("coordinator of {} listens on {}", identity.cluster(), config.listen);
+    let driving = thread::Builder::new()
+        .name("drive".to_owned())
+        .spawn(move || {
+            let outcome = drive.run(events);
+            drop(died);
+            outcome
+        });
+    let driving = driving.map_err(|source| CoordinatorError::Start {
+        what: "the drive",
+        source,
+    })?;
+    tracing::info!(
+        "coordinator of {} listens on {}",
+        identity.cluster(),
+        config.listen
+    );
     let outcome = tokio::select! {
         error = welcome(&mut listener, &config.fabric, &intake) => Err(error),
         () = tick(&intake) => Ok(()),

@@ -1,6 +1,8 @@
 //! How the cluster is doing. Ages are counted back from the moment of the answer, since the
 //! coordinator's clock means nothing elsewhere.
 
+use std::net::Ipv4Addr;
+
 use serde::{Deserialize, Serialize};
 
 use super::place::Hop;
@@ -42,6 +44,8 @@ pub enum Mode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentStatus {
     pub node: String,
+    /// By which flows name it; empty until it has reported.
+    pub addresses: Vec<Ipv4Addr>,
     pub state: AgentState,
     /// Since it last reported; absent when it never did.
     pub age_ms: Option<u64>,

@@ -74,7 +74,10 @@ impl Log {
         };
         log.cut_to(whole)?;
         let torn_bytes = (content.len() - whole) as u64;
-        let entries: Vec<_> = entries.iter().map(|range| &content[range.clone()]).collect();
+        let entries: Vec<_> = entries
+            .iter()
+            .map(|range| &content[range.clone()])
+            .collect();
         let Some((head, commands)) = entries.split_first() else {
             return log.begin(ours, torn_bytes);
         };
@@ -132,7 +135,7 @@ impl Log {
 
     fn cut_to(&mut self, length: usize) -> Result<(), LogError> {
         let length = length as u64;
-        let cut = || -> io::Result<()> {
+        let mut cut = || -> io::Result<()> {
             self.file.set_len(length)?;
             self.file.seek(SeekFrom::Start(length))?;
             self.file.sync_all()

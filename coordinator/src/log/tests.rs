@@ -32,7 +32,9 @@ impl Scratch {
     /// The content of a log with these commands.
     fn written(&self, commands: &[Command]) -> Vec<u8> {
         let mut log = self.open().unwrap().log;
-        commands.iter().for_each(|command| log.append(command).unwrap());
+        commands
+            .iter()
+            .for_each(|command| log.append(command).unwrap());
         fs::read(&self.path).unwrap()
     }
 
@@ -107,9 +109,16 @@ fn a_flipped_bit_anywhere_is_damage_and_the_file_is_named() {
         let mut flipped = content.clone();
         flipped[at] ^= 1 << (at % 8);
         let error = scratch.reopened(&flipped).unwrap_err();
-        assert!(matches!(error, LogError::Damaged { .. }), "byte {at}: {error}");
+        assert!(
+            matches!(error, LogError::Damaged { .. }),
+            "byte {at}: {error}"
+        );
         assert!(error.to_string().contains(&*scratch.path.to_string_lossy()));
-        assert_eq!(fs::read(&scratch.path).unwrap(), flipped, "it is left as it is");
+        assert_eq!(
+            fs::read(&scratch.path).unwrap(),
+            flipped,
+            "it is left as it is"
+        );
     }
 }
 

@@ -220,8 +220,10 @@ fn agent_status() -> impl Strategy<Value = AgentStatus> {
     ];
     let seen = (any::<Option<u64>>(), option::of(generation()));
     let counts = any::<(usize, usize, u64)>();
-    (text(), state, seen, counts).prop_map(|(node, state, seen, counts)| AgentStatus {
-        node,
+    let who = (text(), addresses());
+    (who, state, seen, counts).prop_map(|(who, state, seen, counts)| AgentStatus {
+        node: who.0,
+        addresses: who.1,
         state,
         age_ms: seen.0,
         generation: seen.1,

@@ -1,9 +1,11 @@
 //! How the cluster is doing.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
+use reweave_common::observations::NodeObservations;
 use reweave_common::operator::{
     AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, Phase, Pin, RunningChange, Status,
     hops,
@@ -134,6 +136,7 @@ fn agent(known: Known<'_>, picture: &Picture<'_>, node: NodeId) -> AgentStatus {
     let pinned = observed.and_then(|observed| observed.pinned.as_ref());
     AgentStatus {
         node: known.fabric.name(node).to_owned(),
+        addresses: observed.map(addresses).unwrap_or_default(),
         state: agent_state(known, node),
         age_ms: observed
             .and_then(|o| o.heard)
@@ -143,6 +146,12 @@ fn agent(known: Known<'_>, picture: &Picture<'_>, node: NodeId) -> AgentStatus {
         links: links.len(),
         discarded_readings: known.ingest.discarded(node),
     }
+}
+
+fn addresses(observed: &NodeObservations) -> Vec<Ipv4Addr> {
+    let interfaces = observed.interfaces.values();
+    let addresses = interfaces.flat_map(|interface| &interface.value.addresses);
+    addresses.copied().collect()
 }
 
 fn agent_state(known: Known<'_>, node: NodeId) -> AgentState {
