@@ -86,6 +86,11 @@ impl FrameDecoder {
         }
     }
 
+    /// Allows longer frames from the next one on: a stranger is given less room than a peer.
+    pub fn raise_limit(&mut self, limit_bytes: usize) {
+        self.limit_bytes = self.limit_bytes.max(limit_bytes);
+    }
+
     /// After a frame that is too long there is no finding the next one, so nothing more is kept.
     pub fn handle_bytes(&mut self, piece: &[u8]) {
         if self.announced().is_ok() {

@@ -103,6 +103,18 @@ fn frames_before_a_bad_one_are_delivered_and_none_after() {
 }
 
 #[test]
+fn a_stranger_is_given_less_room_than_a_peer() {
+    let frame = encode(&[7_u8; 99]).unwrap();
+    let mut stranger = FrameDecoder::with_limit(98);
+    stranger.handle_bytes(&frame);
+    assert!(stranger.poll_frame().is_err());
+    let mut peer = FrameDecoder::with_limit(98);
+    peer.raise_limit(99);
+    peer.handle_bytes(&frame);
+    assert_eq!(peer.poll_frame().unwrap().unwrap()[..], [7; 99]);
+}
+
+#[test]
 fn bytes_after_a_message_are_no_part_of_it() {
     let trailing = WireError::Trailing { extra_bytes: 2 };
     assert_eq!(decode::<u8>(&[1, 2, 3]), Err(trailing));
