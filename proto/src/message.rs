@@ -1,6 +1,6 @@
 //! The messages between an agent and the coordinator. A later minor version adds kinds at the end.
 
-use reweave_common::instruction::{Ack, Install, Watch};
+use reweave_common::instruction::{Ack, Install, Instruction, Watch};
 use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
 
@@ -16,4 +16,13 @@ pub enum AgentMessage {
 pub enum CoordinatorMessage {
     Watch(Watch),
     Install(Install),
+}
+
+impl From<Instruction> for CoordinatorMessage {
+    fn from(instruction: Instruction) -> Self {
+        match instruction {
+            Instruction::Watch(watch) => Self::Watch(watch),
+            Instruction::Install(install) => Self::Install(install),
+        }
+    }
 }

@@ -67,7 +67,7 @@ pub enum LinkError {
         address: SocketAddr,
         source: Box<LinkError>,
     },
-    #[error("no coordinator could be reached: {}", joined(.0))]
+    #[error("no address led to a session: {}", joined(.0))]
     NoneReached(Vec<LinkError>),
     #[error("the message cannot be sent")]
     Unsendable(#[source] WireError),
@@ -113,12 +113,18 @@ pub fn reason(error: &(dyn Error + 'static)) -> String {
     texts.join(": ")
 }
 
+/// What a peer says ends up in logs and on terminals.
+fn printable(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    text.chars().filter(|c| !c.is_control()).collect()
+}
+
 /// How a session that had begun came to its end.
 impl From<ConnectionError> for LinkError {
     fn from(error: ConnectionError) -> Self {
         match error {
             ConnectionError::ApplicationClosed(close) => Self::ClosedByPeer {
-                reason: String::from_utf8_lossy(&close.reason).into_owned(),
+                reason: printable(&close.reason),
             },
             ConnectionError::LocallyClosed => Self::ClosedHere,
             ConnectionError::TimedOut => Self::Vanished,

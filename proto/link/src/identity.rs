@@ -84,7 +84,8 @@ impl Identity {
 }
 
 fn member_of(path: &Path, certificate: &CertificateDer<'_>) -> Result<MemberName, PkiError> {
-    let uri = pki::sole_uri(certificate).map_err(|source| not_a_certificate(path, source))?;
+    let uri =
+        pki::sole_uri(certificate).map_err(|source| PkiError::not_a_certificate(path, source))?;
     uri.parse().map_err(|source| PkiError::CertificateName {
         path: path.to_owned(),
         source,
@@ -94,7 +95,7 @@ fn member_of(path: &Path, certificate: &CertificateDer<'_>) -> Result<MemberName
 fn authority_in(path: &Path) -> Result<TrustAnchor<'static>, PkiError> {
     let certificate = pki::certificate_in(path, &files::read(path)?)?;
     let anchor = webpki::anchor_from_trusted_cert(&certificate);
-    let anchor = anchor.map_err(|source| not_a_certificate(path, source))?;
+    let anchor = anchor.map_err(|source| PkiError::not_a_certificate(path, source))?;
     Ok(anchor.to_owned())
 }
 
@@ -127,12 +128,5 @@ fn certified(
             certificate: dir.join(pki::MEMBER_CERTIFICATE),
             source,
         }),
-    }
-}
-
-fn not_a_certificate(path: &Path, source: webpki::Error) -> PkiError {
-    PkiError::NotACertificate {
-        path: path.to_owned(),
-        source,
     }
 }

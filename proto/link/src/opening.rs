@@ -34,26 +34,41 @@ pub(crate) enum OpeningError {
     NoHello(LinkError),
 }
 
+struct Channels {
+    commands: Stream,
+    telemetry: Stream,
+}
+
 struct Stream {
     send: SendStream,
     receive: RecvStream,
 }
 
 pub(crate) async fn open(connection: &Connection, ours: &Hello) -> Result<Opened, OpeningError> {
-    let commands = open_channel(connection, Channel::Commands).await?;
-    let telemetry = open_channel(connection, Channel::Telemetry).await?;
-    let opened = greet(commands, telemetry, ours).await;
+    let opened = match open_channels(connection).await {
+        Ok(channels) => greet(channels, ours).await,
+        Err(error) => Err(error),
+    };
     opened.inspect_err(|error| farewell(connection, error))
 }
 
 pub(crate) async fn accept(connection: &Connection, ours: &Hello) -> Result<Opened, OpeningError> {
-    let [commands, telemetry] = accept_channels(connection).await?;
-    let opened = greet(commands, telemetry, ours).await;
+    let opened = match accept_channels(connection).await {
+        Ok(channels) => greet(channels, ours).await,
+        Err(error) => Err(error),
+    };
     if let Err(OpeningError::Disagreed(_)) = opened {
         // It finds the same in our hello, and leaves.
         let _ = tokio::time::timeout(FAREWELL, connection.closed()).await;
     }
     opened.inspect_err(|error| farewell(connection, error))
+}
+
+async fn open_channels(connection: &Connection) -> Result<Channels, OpeningError> {
+    Ok(Channels {
+        commands: open_channel(connection, Channel::Commands).await?,
+        telemetry: open_channel(connection, Channel::Telemetry).await?,
+    })
 }
 
 async fn open_channel(connection: &Connection, channel: Channel) -> Result<Stream, OpeningError> {
@@ -64,15 +79,16 @@ async fn open_channel(connection: &Connection, channel: Channel) -> Result<Strea
     Ok(Stream { send, receive })
 }
 
-/// First that of commands, then that of telemetry.
-async fn accept_channels(connection: &Connection) -> Result<[Stream; 2], OpeningError> {
+/// They may be opened in either order.
+async fn accept_channels(connection: &Connection) -> Result<Channels, OpeningError> {
     let first = accept_channel(connection).await?;
     let second = accept_channel(connection).await?;
     match (first, second) {
         ((Channel::Commands, commands), (Channel::Telemetry, telemetry))
-        | ((Channel::Telemetry, telemetry), (Channel::Commands, commands)) => {
-            Ok([commands, telemetry])
-        }
+        | ((Channel::Telemetry, telemetry), (Channel::Commands, commands)) => Ok(Channels {
+            commands,
+            telemetry,
+        }),
         _ => Err(OpeningError::WrongChannels),
     }
 }
@@ -95,7 +111,11 @@ fn prefer(stream: &SendStream, channel: Channel) {
     let _ = stream.set_priority(channel.priority());
 }
 
-async fn greet(commands: Stream, telemetry: Stream, ours: &Hello) -> Result<Opened, OpeningError> {
+async fn greet(channels: Channels, ours: &Hello) -> Result<Opened, OpeningError> {
+    let Channels {
+        commands,
+        telemetry,
+    } = channels;
     let mut writer = Writer::new(commands.send);
     let mut reader = Reader::new(commands.receive, MAX_HELLO_BYTES);
     let theirs = exchange(&mut writer, &mut reader, ours).await?;

@@ -72,19 +72,22 @@ pub(crate) fn endpoint(
     server: Option<ServerConfig>,
 ) -> Result<quinn::Endpoint, LinkError> {
     let open = || {
-        let socket = udp_socket(address)?;
+        let socket = udp_socket(address, server.is_some())?;
         quinn::Endpoint::new(config, server, socket, Arc::new(TokioRuntime))
     };
     open().map_err(|source| LinkError::Socket { address, source })
 }
 
-fn udp_socket(address: SocketAddr) -> io::Result<UdpSocket> {
+/// Only a server is sent to by many.
+fn udp_socket(address: SocketAddr, is_server: bool) -> io::Result<UdpSocket> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::DGRAM,
         Some(Protocol::UDP),
     )?;
-    ask_for_a_large_buffer(&socket);
+    if is_server {
+        ask_for_a_large_buffer(&socket);
+    }
     socket.bind(&address.into())?;
     Ok(socket.into())
 }

@@ -11,6 +11,11 @@ use reweave_common::finding::Imbalance;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
 use reweave_common::moment::Moment;
+use reweave_common::operator::{
+    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowOutcome,
+    FlowStatus, Hop, LinkStatus, Loser, Mode, Move, Outcome, Phase, Pin, Plan, Prediction, Record,
+    Refused, Report, Request, Response, RunningChange, Status,
+};
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::sample::{
     Counters, FlowReading, Interface, PinRule, Reading, Sample, TracedPath,
@@ -19,11 +24,6 @@ use reweave_common::units::{Bytes, Rate};
 
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
-use crate::operator::{
-    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowOutcome, Hop, Loser,
-    Move, Outcome, Phase, Pin, Plan, Prediction, Record, Refused, Report, Request, Response,
-    RunningChange, Status,
-};
 
 const MANY: usize = 6;
 
@@ -38,6 +38,10 @@ pub(super) fn seeded() -> ProptestConfig {
 
 fn text() -> impl Strategy<Value = String> {
     "\\PC{0,20}"
+}
+
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    vec(text(), 0..MANY)
 }
 
 fn generation() -> impl Strategy<Value = Generation> {
@@ -214,28 +218,35 @@ fn agent_status() -> impl Strategy<Value = AgentStatus> {
         Just(AgentState::Down),
         Just(AgentState::Unseen),
     ];
+    let links = any::<(usize, usize, u64)>();
     let parts = (
         text(),
         state,
         any::<Option<u64>>(),
         option::of(generation()),
+        links,
     );
-    parts.prop_map(|(node, state, age_ms, generation)| AgentStatus {
+    parts.prop_map(|(node, state, age_ms, generation, links)| AgentStatus {
         node,
         state,
         age_ms,
         generation,
+        known_links: links.0,
+        links: links.1,
+        discarded_readings: links.2,
     })
 }
 
 fn running_change() -> impl Strategy<Value = RunningChange> {
     let phase = prop_oneof![
+        Just(Phase::Proposed),
+        Just(Phase::Approved),
         Just(Phase::Applying),
         Just(Phase::Verifying),
         Just(Phase::RollingBack),
+        Just(Phase::Held),
     ];
-    let waiting = vec(text(), 0..MANY);
-    let parts = (generation(), generation(), phase, waiting, any::<u64>());
+    let parts = (generation(), generation(), phase, texts(), any::<u64>());
     parts.prop_map(
         |(generation, parent, phase, waiting_for, age_ms)| RunningChange {
             generation,
@@ -247,15 +258,60 @@ fn running_change() -> impl Strategy<Value = RunningChange> {
     )
 }
 
-fn status() -> impl Strategy<Value = Status> {
-    let agents = vec(agent_status(), 0..MANY);
-    let parts = (text(), generation(), agents, option::of(running_change()));
-    parts.prop_map(|(cluster, generation, agents, change)| Status {
-        cluster,
-        generation,
-        agents,
-        change,
+fn link_status() -> impl Strategy<Value = LinkStatus> {
+    let parts = (hop(), any::<bool>(), rate(), rate(), any::<u64>());
+    parts.prop_map(|(hop, up, rate, capacity, age_ms)| LinkStatus {
+        hop,
+        up,
+        rate_bits_per_s: rate,
+        capacity_bits_per_s: capacity,
+        age_ms,
     })
+}
+
+fn flow_status() -> impl Strategy<Value = FlowStatus> {
+    let path = option::of(vec(hop(), 0..MANY));
+    let rates = [rate(), rate(), rate()];
+    let parts = (flow(), text(), text(), rates, path, any::<u64>());
+    parts.prop_map(
+        |(flow, from, to, [rate, least, most], path, age_ms)| FlowStatus {
+            flow,
+            from,
+            to,
+            rate_bits_per_s: rate,
+            least_bits_per_s: least,
+            most_bits_per_s: most,
+            path,
+            age_ms,
+        },
+    )
+}
+
+fn status() -> impl Strategy<Value = Status> {
+    let mode = prop_oneof![Just(Mode::Manual), Just(Mode::Auto)];
+    let said = (mode, texts(), option::of(text()));
+    let seen = (
+        vec(agent_status(), 0..MANY),
+        vec(link_status(), 0..MANY),
+        vec(flow_status(), 0..MANY),
+        vec(pin(), 0..MANY),
+    );
+    let parts = (generation(), said, option::of(running_change()), seen);
+    parts.prop_map(|(generation, said, change, seen)| Status {
+        generation,
+        mode: said.0,
+        alarms: said.1,
+        waits_because: said.2,
+        change,
+        agents: seen.0,
+        links: seen.1,
+        flows: seen.2,
+        pins: seen.3,
+    })
+}
+
+fn pin() -> impl Strategy<Value = Pin> {
+    (flow(), hop()).prop_map(|(flow, hop)| Pin { flow, hop })
 }
 
 fn hop() -> impl Strategy<Value = Hop> {
@@ -319,7 +375,6 @@ fn report() -> impl Strategy<Value = Report> {
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
-    let pin = (flow(), hop()).prop_map(|(flow, hop)| Pin { flow, hop });
     let rates = [rate(), rate(), rate(), rate()];
     let prediction = (flow(), rates).prop_map(|(flow, [before, after, low, high])| Prediction {
         flow,
@@ -330,7 +385,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     });
     let parts = (
         (generation(), generation()),
-        vec(pin, 0..MANY),
+        vec(pin(), 0..MANY),
         moves(),
         vec(prediction, 0..MANY),
         report(),
@@ -347,39 +402,59 @@ fn plan() -> impl Strategy<Value = Plan> {
     )
 }
 
-fn record() -> impl Strategy<Value = Record> {
-    let outcome = prop_oneof![
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let rolled_back =
+        (texts(), generation()).prop_map(|(reasons, generation)| Outcome::RolledBack {
+            reasons,
+            generation,
+        });
+    prop_oneof![
         Just(Outcome::Running),
         Just(Outcome::Committed),
-        (text(), generation())
-            .prop_map(|(reason, generation)| Outcome::RolledBack { reason, generation }),
-        text().prop_map(|reason| Outcome::Abandoned { reason }),
-        text().prop_map(|reason| Outcome::Held { reason }),
+        rolled_back,
+        texts().prop_map(|reasons| Outcome::Abandoned { reasons }),
+        texts().prop_map(|reasons| Outcome::Held { reasons }),
+    ]
+}
+
+fn flow_outcome() -> impl Strategy<Value = FlowOutcome> {
+    let change = prop_oneof![
+        Just(FlowChange::Faster),
+        Just(FlowChange::Same),
+        Just(FlowChange::Slower),
+        Just(FlowChange::Vanished),
+        Just(FlowChange::New),
     ];
-    let flow = (flow(), rate(), rate(), option::of(rate()));
-    let flow = flow.prop_map(|(flow, before, predicted, measured)| FlowOutcome {
+    let maybe = || option::of(rate());
+    let parts = (
+        flow(),
+        maybe(),
+        option::of([rate(), rate()]),
+        maybe(),
+        change,
+    );
+    parts.prop_map(|(flow, before, predicted, measured, change)| FlowOutcome {
         flow,
         before_bits_per_s: before,
         predicted_bits_per_s: predicted,
         measured_bits_per_s: measured,
-    });
-    let parts = (
-        (generation(), generation()),
-        any::<u64>(),
-        text(),
+        change,
+    })
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    let by = (text(), option::of(text()));
+    let ages = any::<(u64, Option<u64>)>();
+    let parts = (plan(), by, ages, outcome(), vec(flow_outcome(), 0..MANY));
+    parts.prop_map(|(plan, by, ages, outcome, flows)| Record {
+        plan,
+        proposed_by: by.0,
+        approved_by: by.1,
+        age_ms: ages.0,
+        ended_age_ms: ages.1,
         outcome,
-        vec(flow, 0..MANY),
-    );
-    parts.prop_map(
-        |((generation, parent), age_ms, principal, outcome, flows)| Record {
-            generation,
-            parent,
-            age_ms,
-            principal,
-            outcome,
-            flows,
-        },
-    )
+        flows,
+    })
 }
 
 fn refused() -> impl Strategy<Value = Refused> {
@@ -387,10 +462,8 @@ fn refused() -> impl Strategy<Value = Refused> {
         text().prop_map(|role| Refused::NotAllowed { role }),
         Just(Refused::NoPlan),
         generation().prop_map(|offered| Refused::OtherPlan { offered }),
-        (generation(), generation())
-            .prop_map(|(parent, in_force)| Refused::Stale { parent, in_force }),
         generation().prop_map(|running| Refused::Busy { running }),
-        text().prop_map(|reason| Refused::Unsound { reason }),
+        texts().prop_map(|reasons| Refused::Unfit { reasons }),
     ]
 }
 
@@ -402,7 +475,7 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         })
     });
     prop_oneof![
-        status().prop_map(Response::Status),
+        status().prop_map(|status| Response::Status(Box::new(status))),
         findings,
         option::of(plan().prop_map(Box::new)).prop_map(Response::Plan),
         generation().prop_map(|generation| Response::ApplyStarted { generation }),

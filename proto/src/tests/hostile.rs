@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reweave_common::moment::Moment;
+use reweave_common::operator::{Request, Response};
 use reweave_common::sample::{Interface, Reading, Sample};
 use serde::de::DeserializeOwned;
 
@@ -11,7 +12,6 @@ use super::heap::peak_bytes;
 use crate::frame::{FrameDecoder, MAX_FRAME_BYTES, WireError, decode, encode};
 use crate::hello::Hello;
 use crate::message::{AgentMessage, CoordinatorMessage};
-use crate::operator::{Request, Response};
 
 /// A list that claims to be long gets at most 1 MiB ahead of its elements, at each depth.
 const AHEAD_BYTES: usize = 4 << 20;

@@ -6,14 +6,13 @@ use reweave_common::fabric::{Fabric, FabricBuilder, Role};
 use reweave_common::finding::{Collision, Finding, Imbalance, Loser};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::LinkId;
+use reweave_common::operator::{self, Refused, Request, Response};
 use reweave_common::plan::{
     Alternative, Generation, LostBecause, Move, Pin, Plan, Prediction, Report,
 };
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 use serde_json::json;
-
-use crate::operator::{self, Refused, Request, Response};
 
 fn mbps(rate: u64) -> Rate {
     Rate::from_bits_per_s(rate * 1_000_000)

@@ -1,7 +1,7 @@
 //! What can go wrong with certificates and keys. Each error names its file.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reweave_proto::name::NameError;
@@ -58,10 +58,23 @@ pub enum PkiError {
         certificate: PathBuf,
         source: rustls::Error,
     },
+    #[error(
+        "{} is not the key of the authority in {}", key.display(), certificate.display()
+    )]
+    AuthorityMismatch { key: PathBuf, certificate: PathBuf },
     #[error("cannot make a key")]
     Generate(#[source] rcgen::Error),
     #[error("cannot sign the certificate")]
     Sign(#[source] rcgen::Error),
+}
+
+impl PkiError {
+    pub(crate) fn not_a_certificate(path: &Path, source: webpki::Error) -> Self {
+        Self::NotACertificate {
+            path: path.to_owned(),
+            source,
+        }
+    }
 }
 
 fn days(length: &Duration) -> u64 {

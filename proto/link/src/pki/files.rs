@@ -72,10 +72,11 @@ pub(super) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), PkiError
 
 fn written_beside(path: &Path, text: &str, mode: u32) -> Result<NamedTempFile, PkiError> {
     let dir = path.parent().unwrap_or(Path::new("."));
+    // It is its owner's alone until it is told otherwise, whatever the process's umask.
     let write = || {
-        let mut file = tempfile::Builder::new()
-            .permissions(Permissions::from_mode(mode))
-            .tempfile_in(dir)?;
+        let mut file = NamedTempFile::new_in(dir)?;
+        file.as_file()
+            .set_permissions(Permissions::from_mode(mode))?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         Ok(file)

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    KeyUsagePurpose, PublicKeyData, SanType,
 };
 use reweave_proto::name::{ClusterName, MemberName, Role};
 use rustls::pki_types::CertificateDer;
@@ -90,13 +90,15 @@ impl Authority {
         let certificate_path = dir.join(AUTHORITY_CERTIFICATE);
         let key_path = dir.join(AUTHORITY_KEY);
         let certificate_pem = files::read(&certificate_path)?;
-        let cluster = cluster_of(&certificate_path, &certificate_pem)?;
-        let key = KeyPair::from_pem(&files::read_private(&key_path)?).map_err(|source| {
-            PkiError::AuthorityKey {
-                path: key_path,
-                source,
-            }
-        })?;
+        let certificate = certificate_in(&certificate_path, &certificate_pem)?;
+        let cluster = cluster_of(&certificate_path, &certificate)?;
+        let key = authority_key(&key_path)?;
+        if public_key(&certificate_path, &certificate)? != key.subject_public_key_info() {
+            return Err(PkiError::AuthorityMismatch {
+                key: key_path,
+                certificate: certificate_path,
+            });
+        }
         Ok(Self {
             issuer: Issuer::new(authority_params(&cluster)?, key),
             cluster,
@@ -191,12 +193,24 @@ fn set_validity(params: &mut CertificateParams, validity: Validity) {
     params.not_after = validity.not_after.into();
 }
 
-fn cluster_of(path: &Path, pem: &str) -> Result<ClusterName, PkiError> {
-    let certificate = certificate_in(path, pem)?;
-    let uri = sole_uri(&certificate).map_err(|source| PkiError::NotACertificate {
+fn authority_key(path: &Path) -> Result<KeyPair, PkiError> {
+    let key = KeyPair::from_pem(&files::read_private(path)?);
+    key.map_err(|source| PkiError::AuthorityKey {
         path: path.to_owned(),
         source,
-    })?;
+    })
+}
+
+fn public_key(path: &Path, certificate: &CertificateDer<'_>) -> Result<Vec<u8>, PkiError> {
+    match webpki::EndEntityCert::try_from(certificate) {
+        Ok(parsed) => Ok(parsed.subject_public_key_info().to_vec()),
+        Err(source) => Err(PkiError::not_a_certificate(path, source)),
+    }
+}
+
+fn cluster_of(path: &Path, certificate: &CertificateDer<'_>) -> Result<ClusterName, PkiError> {
+    let uri = sole_uri(certificate);
+    let uri = uri.map_err(|source| PkiError::not_a_certificate(path, source))?;
     ClusterName::from_uri(&uri).map_err(|source| PkiError::CertificateName {
         path: path.to_owned(),
         source,

@@ -214,7 +214,7 @@ async fn nobody_there_is_said_in_time() {
     let each = format!("{address} did not complete the handshake within 3 s: is it running there?");
     assert_eq!(
         error.to_string(),
-        format!("no coordinator could be reached: {each}; {each}")
+        format!("no address led to a session: {each}; {each}")
     );
     let error = connect(&[], &agent, Role::Coordinator).await.unwrap_err();
     assert!(matches!(error, LinkError::NoAddress));

@@ -162,6 +162,19 @@ fn the_key_of_another_certificate_does_not_fit() {
 }
 
 #[test]
+fn the_key_of_another_authority_does_not_fit() {
+    let (cluster, other) = (Cluster::new("lab"), Cluster::new("lab"));
+    let dir = cluster.dir("authority");
+    fs::copy(
+        other.dir("authority").join(AUTHORITY_KEY),
+        dir.join(AUTHORITY_KEY),
+    )
+    .unwrap();
+    let loaded = Authority::load(&dir);
+    assert!(matches!(loaded, Err(PkiError::AuthorityMismatch { .. })));
+}
+
+#[test]
 fn an_authority_is_no_member_and_a_member_no_authority() {
     let cluster = Cluster::new("lab");
     cluster.agent();

@@ -108,7 +108,7 @@ async fn a_session_that_is_closed_says_why() {
     let (coordinator, agent) = pair().await;
     let (error, ()) = tokio::join!(
         soon(coordinator.receive::<AgentMessage>(Channel::Commands)),
-        soon(agent.close("this agent is being stopped")),
+        soon(agent.close("this agent\n is being\u{1b} stopped")),
     );
     assert_eq!(
         error.unwrap_err().to_string(),
