@@ -5,8 +5,9 @@ use std::sync::Arc;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
+use reweave_common::operator::Request;
 use reweave_link::{Channel, LinkError, Listener, Role, Session, reason};
-use reweave_proto::message::{AgentMessage, Request};
+use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::CoordinatorError;
@@ -121,7 +122,8 @@ async fn hear_one(
 
 async fn instruct(session: &Session, mut instructions: mpsc::Receiver<Instruction>) -> Ending {
     while let Some(instruction) = instructions.recv().await {
-        if let Err(error) = session.send(Channel::Commands, &instruction).await {
+        let message = CoordinatorMessage::from(instruction);
+        if let Err(error) = session.send(Channel::Commands, &message).await {
             return error.into();
         }
     }

@@ -40,6 +40,10 @@ fn text() -> impl Strategy<Value = String> {
     "\\PC{0,20}"
 }
 
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    vec(text(), 0..MANY)
+}
+
 fn generation() -> impl Strategy<Value = Generation> {
     any::<u64>().prop_map(Generation)
 }
@@ -207,10 +211,6 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
     ]
 }
 
-fn words() -> impl Strategy<Value = Vec<String>> {
-    vec(text(), 0..MANY)
-}
-
 fn agent_status() -> impl Strategy<Value = AgentStatus> {
     let state = prop_oneof![
         Just(AgentState::Up),
@@ -218,19 +218,45 @@ fn agent_status() -> impl Strategy<Value = AgentStatus> {
         Just(AgentState::Down),
         Just(AgentState::Unseen),
     ];
-    let seen = (any::<Option<u64>>(), option::of(generation()));
-    let counts = any::<(usize, usize, u64)>();
-    let who = (text(), addresses());
-    (who, state, seen, counts).prop_map(|(who, state, seen, counts)| AgentStatus {
+    let links = any::<(usize, usize, u64)>();
+    let parts = (
+        (text(), addresses()),
+        state,
+        any::<Option<u64>>(),
+        option::of(generation()),
+        links,
+    );
+    parts.prop_map(|(who, state, age_ms, generation, links)| AgentStatus {
         node: who.0,
         addresses: who.1,
         state,
-        age_ms: seen.0,
-        generation: seen.1,
-        known_links: counts.0,
-        links: counts.1,
-        discarded_readings: counts.2,
+        age_ms,
+        generation,
+        known_links: links.0,
+        links: links.1,
+        discarded_readings: links.2,
     })
+}
+
+fn running_change() -> impl Strategy<Value = RunningChange> {
+    let phase = prop_oneof![
+        Just(Phase::Proposed),
+        Just(Phase::Approved),
+        Just(Phase::Applying),
+        Just(Phase::Verifying),
+        Just(Phase::RollingBack),
+        Just(Phase::Held),
+    ];
+    let parts = (generation(), generation(), phase, texts(), any::<u64>());
+    parts.prop_map(
+        |(generation, parent, phase, waiting_for, age_ms)| RunningChange {
+            generation,
+            parent,
+            phase,
+            waiting_for,
+            age_ms,
+        },
+    )
 }
 
 fn link_status() -> impl Strategy<Value = LinkStatus> {
@@ -245,8 +271,8 @@ fn link_status() -> impl Strategy<Value = LinkStatus> {
 }
 
 fn flow_status() -> impl Strategy<Value = FlowStatus> {
-    let rates = [rate(), rate(), rate()];
     let path = option::of(vec(hop(), 0..MANY));
+    let rates = [rate(), rate(), rate()];
     let parts = (flow(), text(), text(), rates, path, any::<u64>());
     parts.prop_map(
         |(flow, from, to, [rate, least, most], path, age_ms)| FlowStatus {
@@ -262,48 +288,31 @@ fn flow_status() -> impl Strategy<Value = FlowStatus> {
     )
 }
 
-fn running_change() -> impl Strategy<Value = RunningChange> {
-    let phase = prop_oneof![
-        Just(Phase::Proposed),
-        Just(Phase::Approved),
-        Just(Phase::Applying),
-        Just(Phase::Verifying),
-        Just(Phase::RollingBack),
-        Just(Phase::Held),
-    ];
-    let parts = (generation(), generation(), phase, words(), any::<u64>());
-    parts.prop_map(
-        |(generation, parent, phase, waiting_for, age_ms)| RunningChange {
-            generation,
-            parent,
-            phase,
-            waiting_for,
-            age_ms,
-        },
-    )
-}
-
 fn status() -> impl Strategy<Value = Status> {
     let mode = prop_oneof![Just(Mode::Manual), Just(Mode::Auto)];
-    let words = (words(), option::of(text()));
-    let parts = (generation(), mode, words, option::of(running_change()));
-    let lists = (
+    let said = (mode, texts(), option::of(text()));
+    let seen = (
         vec(agent_status(), 0..MANY),
         vec(link_status(), 0..MANY),
         vec(flow_status(), 0..MANY),
         vec(pin(), 0..MANY),
     );
-    (parts, lists).prop_map(|((generation, mode, words, change), lists)| Status {
+    let parts = (generation(), said, option::of(running_change()), seen);
+    parts.prop_map(|(generation, said, change, seen)| Status {
         generation,
-        mode,
-        alarms: words.0,
-        waits_because: words.1,
+        mode: said.0,
+        alarms: said.1,
+        waits_because: said.2,
         change,
-        agents: lists.0,
-        links: lists.1,
-        flows: lists.2,
-        pins: lists.3,
+        agents: seen.0,
+        links: seen.1,
+        flows: seen.2,
+        pins: seen.3,
     })
+}
+
+fn pin() -> impl Strategy<Value = Pin> {
+    (flow(), hop()).prop_map(|(flow, hop)| Pin { flow, hop })
 }
 
 fn hop() -> impl Strategy<Value = Hop> {
@@ -366,10 +375,6 @@ fn report() -> impl Strategy<Value = Report> {
     })
 }
 
-fn pin() -> impl Strategy<Value = Pin> {
-    (flow(), hop()).prop_map(|(flow, hop)| Pin { flow, hop })
-}
-
 fn plan() -> impl Strategy<Value = Plan> {
     let rates = [rate(), rate(), rate(), rate()];
     let prediction = (flow(), rates).prop_map(|(flow, [before, after, low, high])| Prediction {
@@ -399,15 +404,17 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
+    let rolled_back =
+        (texts(), generation()).prop_map(|(reasons, generation)| Outcome::RolledBack {
+            reasons,
+            generation,
+        });
     prop_oneof![
         Just(Outcome::Running),
         Just(Outcome::Committed),
-        (words(), generation()).prop_map(|(reasons, generation)| Outcome::RolledBack {
-            reasons,
-            generation
-        }),
-        words().prop_map(|reasons| Outcome::Abandoned { reasons }),
-        words().prop_map(|reasons| Outcome::Held { reasons }),
+        rolled_back,
+        texts().prop_map(|reasons| Outcome::Abandoned { reasons }),
+        texts().prop_map(|reasons| Outcome::Held { reasons }),
     ]
 }
 
@@ -419,12 +426,12 @@ fn flow_outcome() -> impl Strategy<Value = FlowOutcome> {
         Just(FlowChange::Vanished),
         Just(FlowChange::New),
     ];
-    let predicted = option::of([rate(), rate()]);
+    let maybe = || option::of(rate());
     let parts = (
         flow(),
-        option::of(rate()),
-        predicted,
-        option::of(rate()),
+        maybe(),
+        option::of([rate(), rate()]),
+        maybe(),
         change,
     );
     parts.prop_map(|(flow, before, predicted, measured, change)| FlowOutcome {
@@ -437,19 +444,13 @@ fn flow_outcome() -> impl Strategy<Value = FlowOutcome> {
 }
 
 fn record() -> impl Strategy<Value = Record> {
-    let signed = (text(), option::of(text()));
+    let by = (text(), option::of(text()));
     let ages = any::<(u64, Option<u64>)>();
-    let parts = (
-        plan(),
-        signed,
-        ages,
-        outcome(),
-        vec(flow_outcome(), 0..MANY),
-    );
-    parts.prop_map(|(plan, signed, ages, outcome, flows)| Record {
+    let parts = (plan(), by, ages, outcome(), vec(flow_outcome(), 0..MANY));
+    parts.prop_map(|(plan, by, ages, outcome, flows)| Record {
         plan,
-        proposed_by: signed.0,
-        approved_by: signed.1,
+        proposed_by: by.0,
+        approved_by: by.1,
         age_ms: ages.0,
         ended_age_ms: ages.1,
         outcome,
@@ -463,7 +464,7 @@ fn refused() -> impl Strategy<Value = Refused> {
         Just(Refused::NoPlan),
         generation().prop_map(|offered| Refused::OtherPlan { offered }),
         generation().prop_map(|running| Refused::Busy { running }),
-        words().prop_map(|reasons| Refused::Unfit { reasons }),
+        texts().prop_map(|reasons| Refused::Unfit { reasons }),
     ]
 }
 

@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reweave_common::moment::Moment;
+use reweave_common::operator::{Request, Response};
 use reweave_common::sample::{Interface, Reading, Sample};
 use serde::de::DeserializeOwned;
 
@@ -10,7 +11,7 @@ use super::arbitrary;
 use super::heap::peak_bytes;
 use crate::frame::{FrameDecoder, MAX_FRAME_BYTES, WireError, decode, encode};
 use crate::hello::Hello;
-use crate::message::{AgentMessage, CoordinatorMessage, Request, Response};
+use crate::message::{AgentMessage, CoordinatorMessage};
 
 /// A list that claims to be long gets at most 1 MiB ahead of its elements, at each depth.
 const AHEAD_BYTES: usize = 4 << 20;
