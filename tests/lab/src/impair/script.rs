@@ -87,10 +87,11 @@ fn losing(link: LinkId, probability: f64) -> String {
 pub(super) fn delay(link: LinkId, latency: Duration, rate: Rate) -> String {
     let packets = bytes_under_way(rate, latency) / SHORT_FRAME_BYTES;
     let limit = packets.clamp(1000, 1_000_000);
-    let nanos = latency.as_nanos();
+    // Not all versions of tc know nanoseconds.
+    let delay_us = latency.as_nanos() as f64 / 1e3;
     let line = |end| {
         let half = half(link, end);
-        format!("qdisc add dev {half} root netem delay {nanos}ns limit {limit}\n")
+        format!("qdisc add dev {half} root netem delay {delay_us}us limit {limit}\n")
     };
     line(0) + &line(1)
 }
@@ -161,7 +162,7 @@ mod tests {
         let script = delay(link(1), Duration::from_millis(10), gigabit);
         assert_eq!(
             script.lines().next(),
-            Some("qdisc add dev w1a root netem delay 10000000ns limit 39062")
+            Some("qdisc add dev w1a root netem delay 10000us limit 39062")
         );
         assert_eq!(
             bytes_under_way(gigabit, Duration::from_millis(10)),

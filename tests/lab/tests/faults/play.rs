@@ -74,6 +74,12 @@ impl Play {
         }
     }
 
+    /// Whether the kernel has a feature that a lab may use.
+    pub(crate) fn kernel_has(&self, feature: &str) -> bool {
+        let features = self.lab.came_up["features"].as_array();
+        features.is_some_and(|features| features.iter().any(|known| known == feature))
+    }
+
     /// By what means the lab does what was asked of it.
     pub(crate) fn means(&self) -> Vec<&str> {
         let means = self.lab.came_up["means"].as_array().expect("it tells them");
@@ -140,6 +146,12 @@ impl Drop for Beside {
             let _ = child.wait();
         }
     }
+}
+
+/// Measures again, a few times, while a result is not right: the machine may have been busy with
+/// other things. Returns whether one was.
+pub(crate) fn once_right(mut measure: impl FnMut() -> f64, is_right: impl Fn(f64) -> bool) -> bool {
+    (0..3).any(|_| is_right(measure()))
 }
 
 /// Faults come within milliseconds of their time, unless the machine is busy with other things.
