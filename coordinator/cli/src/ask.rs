@@ -108,6 +108,7 @@ impl Coordinator {
 
     /// Lets some time pass, with the session alive.
     pub(crate) fn wait(&self, duration: Duration) {
-        self.runtime.block_on(tokio::time::sleep(duration));
+        let slept = async { tokio::time::sleep(duration).await };
+        self.runtime.block_on(slept);
     }
 }

@@ -146,6 +146,14 @@ pub enum LabError {
         lab: String,
         nodes: Vec<String>,
     },
+    #[error("the scenario of lab {lab:?} has no job {name:?}; it has {}", .jobs.join(" "))]
+    NoSuchJob {
+        name: String,
+        lab: String,
+        jobs: Vec<String>,
+    },
+    #[error("a job is conducted by `reweave-lab job`: {source}")]
+    BadConduct { source: serde_json::Error },
     #[error("cannot enter lab {name:?}: {source}")]
     EnterLab { name: String, source: Errno },
     #[error("cannot run {program}: {source}")]
@@ -173,6 +181,8 @@ impl LabError {
             | Self::NoSuchLab { .. }
             | Self::WhichLab { .. }
             | Self::NoSuchNode { .. }
+            | Self::NoSuchJob { .. }
+            | Self::BadConduct { .. }
             | Self::BadAssignment { .. }
             | Self::BadOrder { .. } => 2,
             Self::StartProgram { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,

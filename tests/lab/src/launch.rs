@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use reweave_common::input::Document;
 use reweave_common::scenario::Scenario;
-use serde::de::IgnoredAny;
 
 use crate::addressing::Addressing;
 use crate::artifacts::KeptFile;
@@ -15,6 +13,7 @@ use crate::management;
 use crate::progress::Progress;
 use crate::sandbox::{Ending, FirstProcess};
 use crate::signals::Interrupt;
+use crate::source::Source;
 use crate::state::{Claim, Record};
 use crate::tools::Tools;
 
@@ -29,7 +28,7 @@ pub(crate) struct Launch {
     name: String,
     path: PathBuf,
     scenario: Scenario,
-    files: Vec<KeptFile>,
+    source: Source,
     tools: Tools,
     claim: Claim,
 }
@@ -37,20 +36,7 @@ pub(crate) struct Launch {
 impl Launch {
     /// Reads the scenario (or bare fabric) and takes the name, by default that of the file.
     pub(crate) fn prepare(path: &Path, name: Option<&str>) -> Result<Self, LabError> {
-        let text = fs::read_to_string(path).map_err(|source| LabError::ReadScenario {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::prepare_text(path, text, name)
-    }
-
-    /// The same for a scenario whose text is at hand; `path` is what to call it.
-    pub(crate) fn prepare_text(
-        path: &Path,
-        text: String,
-        name: Option<&str>,
-    ) -> Result<Self, LabError> {
-        let (scenario, files) = read_scenario(path, text)?;
+        let (source, scenario) = Source::read(path)?;
         Addressing::new(&scenario.fabric)?;
         if scenario.management {
             management::check_size(&scenario.fabric)?;
@@ -62,7 +48,7 @@ impl Launch {
             path: fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
             name,
             scenario,
-            files,
+            source,
             tools,
         })
     }
@@ -76,8 +62,8 @@ impl Launch {
     }
 
     /// The files that were read.
-    pub(crate) fn files(&self) -> &[KeptFile] {
-        &self.files
+    pub(crate) fn files(&self) -> Vec<KeptFile> {
+        self.source.files()
     }
 
     /// Brings the lab up, does `work` inside it, and takes it down. `begun` is called outside, when
@@ -125,41 +111,9 @@ impl Launch {
             pid: first.pid().as_raw(),
             nodes: nodes.map(|(_, node)| node.name.clone()).collect(),
             station: self.scenario.management,
+            source: self.source.clone(),
         }
     }
-}
-
-/// Reads a scenario, or a fabric as a scenario in which nothing happens. Also returns what was read.
-fn read_scenario(path: &Path, text: String) -> Result<(Scenario, Vec<KeptFile>), LabError> {
-    let file = path.display().to_string();
-    // Only a fabric says at once what kind it is.
-    let is_fabric = Document::new(&file, &text)
-        .table()?
-        .take::<IgnoredAny>("kind")?
-        .is_some();
-    if is_fabric {
-        let kept = vec![("fabric.toml".to_owned(), text.clone().into_bytes())];
-        return Ok((
-            Scenario::parse(&file, &around_fabric(&file), |_| Ok(text))?,
-            kept,
-        ));
-    }
-    let mut kept = vec![("scenario.toml".to_owned(), text.clone().into_bytes())];
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let read = |named: &str| {
-        let text = fs::read_to_string(folder.join(named))
-            .map_err(|error| format!("cannot read {named}: {error}"))?;
-        kept.push(("fabric.toml".to_owned(), text.clone().into_bytes()));
-        Ok(text)
-    };
-    Ok((Scenario::parse(&file, &text, read)?, kept))
-}
-
-/// A scenario in which nothing happens on the fabric in `file`.
-fn around_fabric(file: &str) -> String {
-    // A JSON string is a TOML string too.
-    let quoted = serde_json::Value::from(file);
-    format!("name = {quoted}\nfabric = {quoted}\n")
 }
 
 fn stem(path: &Path) -> String {

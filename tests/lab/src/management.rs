@@ -136,6 +136,9 @@ mod tests {
         assert!(node_script(h1).contains("route add 10.255.0.0/16 via 10.255.0.1 dev mgmt0"));
         let station = station_script(&fabric);
         assert!(station.contains("route add 10.255.0.3/32 dev m1 src 10.255.0.1\n"));
-        assert!(hosts_file(&fabric).starts_with("10.255.0.1 station\n10.255.0.2 switch.mgmt\n10.255.0.3 h0.mgmt\n"));
+        assert!(
+            hosts_file(&fabric)
+                .starts_with("10.255.0.1 station\n10.255.0.2 switch.mgmt\n10.255.0.3 h0.mgmt\n")
+        );
     }
 }

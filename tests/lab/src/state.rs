@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
 use crate::management::STATION;
+use crate::source::Source;
 
 const LOCK: &str = "lock";
 const RECORD: &str = "lab.json";
@@ -33,6 +34,7 @@ pub(crate) struct Record {
     pub(crate) nodes: Vec<String>,
     /// Whether there is a station beside them.
     pub(crate) station: bool,
+    pub(crate) source: Source,
 }
 
 /// A name that is taken for as long as this lives. Only the supervisor may drop it.

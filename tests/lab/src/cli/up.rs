@@ -69,11 +69,8 @@ impl Up {
             let captures = capture::start_all(inside.cluster, &launch.scenario().captures)?;
             let events = self.wait(inside, launch.scenario());
             if self.keep {
-                let files = [
-                    launch.files(),
-                    &[("events.txt".into(), events.into_bytes())],
-                ]
-                .concat();
+                let events = vec![("events.txt".to_owned(), events.into_bytes())];
+                let files = [launch.files(), events].concat();
                 let kept = artifacts::keep(launch.name(), inside.cluster, &captures, &files)?;
                 eprintln!("kept in {}", kept.display());
             }

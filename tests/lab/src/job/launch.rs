@@ -10,8 +10,8 @@ use reweave_common::workload::Step;
 
 use super::ports::{self, Candidate, Hop};
 use super::walk::{self, Routed};
-use crate::cluster::Cluster;
 use crate::error::LabError;
+use crate::nodes::Nodes;
 use crate::worker::protocol::{Assignment, FlowSpec};
 
 /// RoCEv2's port.
@@ -34,16 +34,9 @@ pub(crate) struct PlannedFlow {
 }
 
 /// Plans all jobs of a scenario, so that no two flows of a host share a port.
-pub(crate) fn plan_all(cluster: &Cluster, jobs: &[Job]) -> Result<Vec<Plan>, LabError> {
+pub(crate) fn plan_all(nodes: &Nodes, jobs: &[Job]) -> Result<Vec<Plan>, LabError> {
     let mut next_port = BTreeMap::new();
-    let plan = |(index, job)| {
-        Planner {
-            cluster,
-            job,
-            index,
-        }
-        .plan(&mut next_port)
-    };
+    let plan = |(index, job)| Planner { nodes, job, index }.plan(&mut next_port);
     jobs.iter().enumerate().map(plan).collect()
 }
 
@@ -59,7 +52,7 @@ struct Wanted {
 }
 
 struct Planner<'c> {
-    cluster: &'c Cluster,
+    nodes: &'c Nodes,
     job: &'c Job,
     index: usize,
 }
@@ -118,7 +111,7 @@ impl Planner<'_> {
                 *next = next
                     .checked_add(tried)
                     .ok_or_else(|| LabError::PortsUsedUp {
-                        host: self.cluster.fabric().name(self.host(from)).to_owned(),
+                        host: self.nodes.fabric().name(self.host(from)).to_owned(),
                     })?;
             }
         }
@@ -147,7 +140,7 @@ impl Planner<'_> {
             ports.map(routed).collect::<Vec<_>>()
         };
         let routed: Vec<_> = wanted.iter().flat_map(of_flow).collect();
-        let paths = walk::paths(self.cluster, &routed)?;
+        let paths = walk::paths(self.nodes, &routed)?;
         let candidates: Vec<_> = routed
             .iter()
             .zip(paths)
@@ -172,7 +165,7 @@ impl Planner<'_> {
     }
 
     fn key(&self, wanted: &Wanted, port: u16) -> FlowKey {
-        let [from, to] = [wanted.from, wanted.to].map(|rank| self.cluster.address(self.host(rank)));
+        let [from, to] = [wanted.from, wanted.to].map(|rank| self.nodes.address(self.host(rank)));
         let (protocol, listens_at) = match self.job.transport {
             Transport::Tcp => (Protocol::Tcp, FIRST_TCP_PORT + self.index as u16),
             Transport::Udp4791 => (Protocol::Udp, ROCE_PORT),

@@ -7,12 +7,12 @@ use reweave_common::units::{Bytes, Rate};
 
 use super::launch::PlannedFlow;
 use super::ports::Hop;
-use crate::cluster::Cluster;
+use crate::nodes::Nodes;
 use crate::report::{Broken, FlowOutcome, JobReport, Spread};
 use crate::worker::protocol::{Event, FlowReport, RankReport};
 
 pub(crate) struct Tally<'c> {
-    cluster: &'c Cluster,
+    nodes: &'c Nodes,
     job: &'c Job,
     flows: Vec<PlannedFlow>,
     ranks: Vec<RankTally>,
@@ -45,11 +45,11 @@ impl RankTally {
 }
 
 impl<'c> Tally<'c> {
-    pub(super) fn new(cluster: &'c Cluster, job: &'c Job, flows: Vec<PlannedFlow>) -> Self {
+    pub(super) fn new(nodes: &'c Nodes, job: &'c Job, flows: Vec<PlannedFlow>) -> Self {
         let ranks = job.hosts.iter().map(|_| RankTally::default()).collect();
         let received = flows.iter().map(|_| Vec::new()).collect();
         Self {
-            cluster,
+            nodes,
             job,
             flows,
             ranks,
@@ -191,7 +191,7 @@ impl<'c> Tally<'c> {
             Some(report) => report.broken.clone(),
             None => Some("its process is gone without a word".to_owned()),
         };
-        let host = |rank: usize| self.cluster.fabric().name(self.job.hosts[rank]).to_owned();
+        let host = |rank: usize| self.nodes.fabric().name(self.job.hosts[rank]).to_owned();
         let broken = self.ranks.iter().enumerate().filter_map(|(rank, tally)| {
             Some(Broken {
                 rank,
@@ -206,7 +206,7 @@ impl<'c> Tally<'c> {
         let PlannedFlow { spec, path, .. } = &self.flows[flow];
         let sender = self.end_report(spec.from.index(), spec.id, |report| &report.sent);
         let receiver = self.end_report(spec.to.index(), spec.id, |report| &report.received);
-        let name = |rank: usize| self.cluster.fabric().name(self.job.hosts[rank]).to_owned();
+        let name = |rank: usize| self.nodes.fabric().name(self.job.hosts[rank]).to_owned();
         let ends = [sender, receiver];
         let resets = ends.iter().flatten().map(|end| end.resets).sum();
         let of_receiver = |count: fn(&FlowReport) -> u64| receiver.map_or(0, count);
@@ -245,8 +245,8 @@ impl<'c> Tally<'c> {
     }
 
     /// The nodes a path passes, its ends included.
-    fn names(&self, path: &[Hop]) -> Vec<String> {
-        let fabric = self.cluster.fabric();
+    pub(crate) fn names(&self, path: &[Hop]) -> Vec<String> {
+        let fabric = self.nodes.fabric();
         let last = path
             .last()
             .map(|&(from, link)| fabric.link(link).far(from).node);
