@@ -1,5 +1,6 @@
 //! Sends probes and receives what the network answers, by raw sockets.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -22,6 +23,12 @@ pub enum ProbeError {
     Open { source: Errno },
     #[error("cannot receive answers to probes")]
     Receive { source: Errno },
+}
+
+/// A mark that no other program on this host is likely to use.
+pub fn random_mark() -> Mark {
+    // The standard library seeds each hasher at random.
+    Mark(RandomState::new().build_hasher().finish() as u32)
 }
 
 /// The raw sockets of one agent.
@@ -120,11 +127,5 @@ impl AsFd for Prober {
     /// Readable when an answer may have come.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.receiver.as_fd()
-    }
-}
-
-impl AsRawFd for Prober {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.receiver.as_raw_fd()
     }
 }

@@ -26,7 +26,10 @@ pub enum PinError {
     #[error("all private routing tables are taken")]
     NoFreeTable,
     #[error("next hop {} over {}", pin.next_hop, pin.interface)]
-    AddRoute { pin: PinRule, source: NetlinkError },
+    AddRoute {
+        pin: Box<PinRule>,
+        source: NetlinkError,
+    },
     #[error("pin of {flow}")]
     AddRule { flow: FlowKey, source: NetlinkError },
     #[error("leftovers")]
@@ -164,7 +167,7 @@ impl RouteSocket {
                 // Somebody else's.
                 Err(error) if error.errno() == Some(Errno::EEXIST) => {}
                 Err(source) => {
-                    let pin = pin.clone();
+                    let pin = Box::new(pin.clone());
                     return Err(PinError::AddRoute { pin, source });
                 }
             }

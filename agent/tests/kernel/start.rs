@@ -10,47 +10,21 @@ use reweave_common::instruction::{Ack, Install, Refusal, Token};
 use reweave_common::plan::Generation;
 use reweave_common::sample::{PinRule, Reading};
 
-use crate::Test;
 use crate::fabric::{Fabric, ip_in, pin, some_flow, spine_of, wait_for, within};
 use crate::pins::{hold, moved_over, tables};
 use crate::scratch::Scratch;
+use crate::tests;
 use crate::traffic::{Datagrams, Session};
 
-pub(crate) fn tests() -> Vec<Test> {
-    vec![
-        (
-            "start::leftovers_are_cleared_and_nothing_else",
-            leftovers_are_cleared_and_nothing_else,
-        ),
-        (
-            "start::a_restart_keeps_what_is_in_force",
-            a_restart_keeps_what_is_in_force,
-        ),
-        (
-            "start::the_role_is_told_by_the_kernel",
-            the_role_is_told_by_the_kernel,
-        ),
-        (
-            "start::an_instruction_is_followed_and_acknowledged",
-            an_instruction_is_followed_and_acknowledged,
-        ),
-        (
-            "start::older_and_contradicting_instructions_are_refused",
-            older_and_contradicting_instructions_are_refused,
-        ),
-        (
-            "start::what_the_kernel_refuses_leaves_the_old_pins",
-            what_the_kernel_refuses_leaves_the_old_pins,
-        ),
-        (
-            "start::a_pin_into_a_dead_link_is_lifted_until_it_lives",
-            a_pin_into_a_dead_link_is_lifted_until_it_lives,
-        ),
-        (
-            "start::what_others_take_away_is_put_back",
-            what_others_take_away_is_put_back,
-        ),
-    ]
+tests! {
+    leftovers_are_cleared_and_nothing_else,
+    a_restart_keeps_what_is_in_force,
+    the_role_is_told_by_the_kernel,
+    an_instruction_is_followed_and_acknowledged,
+    older_and_contradicting_instructions_are_refused,
+    what_the_kernel_refuses_leaves_the_old_pins,
+    a_pin_into_a_dead_link_is_lifted_until_it_lives,
+    what_others_take_away_is_put_back,
 }
 
 fn start(node: &str, role: Role, scratch: &Scratch) -> Result<Agent, AgentError> {
