@@ -17,6 +17,13 @@ use crate::sample::PinRule;
 #[serde(transparent)]
 pub struct Token(pub u64);
 
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Instruction {
+    Watch(Watch),
+    Install(Install),
+}
+
 /// What to look at. Each one replaces the one before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {

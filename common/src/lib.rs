@@ -13,6 +13,7 @@ pub mod input;
 pub mod instruction;
 pub mod moment;
 pub mod observations;
+pub mod operator;
 pub mod plan;
 pub mod routes;
 pub mod sample;
