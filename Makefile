@@ -35,7 +35,7 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage deny   deploy/deny.sh
 	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins
 	stage tidy   cargo test --locked --workspace --test tidy
-	stage lab    cargo test --locked --workspace $(IN_LAB) --test smoke
+	stage lab    cargo test --locked --workspace $(IN_LAB) --test smoke --test kernel
 	finish
 
 test-lab: ## Runs the lab's long tests: fabrics, faults, rates.

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use reweave_agent::agent::Agent;
 use reweave_agent::error::{AgentError, told};
-use reweave_agent::probes::random_mark;
 use reweave_agent::role::Role;
 use reweave_agent::run::run;
 use reweave_agent::session::Uplink;
+use reweave_agent_core::probe::Mark;
 use reweave_link::{self as link, Dialer, Identity};
 
 use cli::{Cli, Command, Run};
@@ -40,7 +40,7 @@ fn serve(settings: &Run) -> Result<(), AgentError> {
         source: Box::new(source),
     })?;
     let role = settings.role.map_or_else(Role::detect, Ok)?;
-    let agent = Agent::start(role, &settings.state, random_mark())?;
+    let agent = Agent::start(role, &settings.state, Mark(rand::random()))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

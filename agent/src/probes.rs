@@ -1,6 +1,5 @@
 //! Sends probes and receives what the network answers, by raw sockets.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -23,12 +22,6 @@ pub enum ProbeError {
     Open { source: Errno },
     #[error("cannot receive answers to probes")]
     Receive { source: Errno },
-}
-
-/// A mark that no other program on this host is likely to use.
-pub fn random_mark() -> Mark {
-    // The standard library seeds each hasher at random.
-    Mark(RandomState::new().build_hasher().finish() as u32)
 }
 
 /// The raw sockets of one agent.

@@ -16,8 +16,6 @@ mod gap;
 mod pins;
 #[path = "kernel/sandbox.rs"]
 mod sandbox;
-#[path = "kernel/scratch.rs"]
-mod scratch;
 #[path = "kernel/serving.rs"]
 mod serving;
 #[path = "kernel/start.rs"]

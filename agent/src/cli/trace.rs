@@ -6,7 +6,8 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use reweave_agent::clock;
 use reweave_agent::error::AgentError;
-use reweave_agent::probes::{Prober, random_mark};
+use reweave_agent::probes::Prober;
+use reweave_agent_core::probe::Mark;
 use reweave_agent_core::trace::{Found, Tracer};
 use reweave_common::sample::TracedPath;
 use serde_json::json;
@@ -15,7 +16,7 @@ use super::show::or_dash;
 use super::{Form, Trace, table};
 
 pub(super) fn trace(asked: &Trace) -> Result<(), AgentError> {
-    let prober = Prober::open(random_mark())?;
+    let prober = Prober::open(Mark(rand::random()))?;
     let mut tracer = Tracer::default();
     tracer.watch(clock::now(), &[asked.flow()]);
     loop {

@@ -15,11 +15,11 @@ use reweave_common::sample::{PinRule, Reading, Sample};
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, Listener, Role, Session as Link};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
+use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::commands::agent;
 use crate::fabric::{Fabric, PATIENCE, host, leaf_at, leaf_of, pin, spine_at, spine_of, within};
-use crate::scratch::Scratch;
 use crate::tests;
 use crate::traffic::{Session, Stream};
 
@@ -60,15 +60,14 @@ impl Drop for Running {
 
 /// Certificates, state folders and the coordinator's socket.
 struct Stage {
-    scratch: Scratch,
+    scratch: TempDir,
     authority: Authority,
     listener: Listener,
 }
 
 impl Stage {
     async fn new() -> Self {
-        let scratch = Scratch::new();
-        fs::create_dir_all(scratch.path()).expect("a folder");
+        let scratch = tempfile::tempdir().expect("a folder");
         let authority = Authority::create(&scratch.path().join("ca"), "lab").expect("an authority");
         issue(&authority, &scratch, Role::Coordinator, "c0");
         let listener = listen(&scratch).await;
@@ -118,7 +117,7 @@ fn address() -> SocketAddr {
 }
 
 /// A socket that was just closed may take a moment to be gone.
-async fn listen(scratch: &Scratch) -> Listener {
+async fn listen(scratch: &TempDir) -> Listener {
     let identity = Identity::load(&scratch.path().join("c0")).expect("an identity");
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -130,7 +129,7 @@ async fn listen(scratch: &Scratch) -> Listener {
     }
 }
 
-fn issue(authority: &Authority, scratch: &Scratch, role: Role, name: &str) -> PathBuf {
+fn issue(authority: &Authority, scratch: &TempDir, role: Role, name: &str) -> PathBuf {
     let folder = scratch.path().join(name);
     authority
         .issue(role, name, Validity::day(), &folder)

@@ -14,6 +14,7 @@ use reweave_agent_core::probe::{Aim, Mark, Probe};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::instruction::Watch;
 use reweave_common::sample::Reading;
+use tempfile::TempDir;
 
 use crate::fabric::{
     Fabric, PATIENCE, host, kernel_counter, leaf_at, leaf_of, nft_in, pin, spine_at, spine_of,
@@ -21,7 +22,6 @@ use crate::fabric::{
 };
 use crate::flows::retransmits;
 use crate::pins::hold;
-use crate::scratch::Scratch;
 use crate::tests;
 use crate::traffic::{Datagrams, Session, Stream};
 
@@ -40,12 +40,12 @@ type Routers = Vec<Option<Ipv4Addr>>;
 /// The agent of h0, asked to trace.
 struct Tracing {
     agent: Agent,
-    _scratch: Scratch,
+    _scratch: TempDir,
 }
 
 impl Tracing {
     fn new() -> Self {
-        let scratch = Scratch::new();
+        let scratch = tempfile::tempdir().expect("a folder");
         let start = || Agent::start(Role::Host, scratch.path(), Mark(0x00c0_ffee));
         let agent = within("h0", start).expect("the agent starts");
         Self {
