@@ -28,6 +28,8 @@ pub enum AgentError {
     Untraceable { host: Ipv4Addr },
     #[error("the agent's loop cannot go on")]
     Loop { source: io::Error },
+    #[error("nobody keeps up the line to the coordinator any more")]
+    LineGone,
     #[error("cannot use the identity in {}", folder.display())]
     Identity {
         folder: PathBuf,

@@ -32,10 +32,16 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
     loop {
         tokio::select! {
             _ = ticks.tick() => uplink.send_sample(agent.sample()),
-            event = uplink.next() => handle(&mut agent, &uplink, &mut ticks, event),
+            event = uplink.next() => {
+                let event = event.ok_or(AgentError::LineGone)?;
+                handle(&mut agent, &uplink, &mut ticks, event);
+            }
             ready = answers.readable() => ready.map_err(failed)?.clear_ready(),
             () = sleep_until(next_due(&agent, news_due)) => {}
-            () = ended(&mut ends) => return Ok(()),
+            () = ended(&mut ends) => {
+                uplink.close().await;
+                return Ok(());
+            }
         }
         agent.probe()?;
         if Instant::now() >= news_due

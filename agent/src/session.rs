@@ -1,20 +1,27 @@
 //! The line to the coordinator: kept up for as long as the agent runs, by a task of its own.
 
+use std::time::Duration;
+
 use reweave_common::instruction::Ack;
 use reweave_common::sample::Sample;
 use reweave_link::{Channel, Dialer, LinkError, Session, reason};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// What is measured while the line is slow or gone is of no use later.
 const MOST_SAMPLES: usize = 8;
 /// Instructions come one by one, each after the answer to the one before.
 const MOST_ACKS: usize = 64;
+/// Saying goodbye takes no longer.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 pub struct Uplink {
     events: mpsc::Receiver<Event>,
     samples: mpsc::Sender<AgentMessage>,
     acks: mpsc::Sender<AgentMessage>,
+    task: JoinHandle<()>,
 }
 
 #[derive(Debug)]
@@ -40,17 +47,24 @@ impl Uplink {
             samples: samples_out,
             acks: acks_out,
         };
-        tokio::spawn(keep_up(dialer, tell, outgoing));
+        let task = tokio::spawn(keep_up(dialer, tell, outgoing));
         Self {
             events,
             samples,
             acks,
+            task,
         }
     }
 
-    pub async fn next(&mut self) -> Event {
-        // The task lives as long as this receiver.
-        self.events.recv().await.unwrap_or(Event::Lost)
+    /// None when nobody keeps the line up any more, which is a fault.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// Tells the coordinator that this agent leaves.
+    pub async fn close(mut self) {
+        self.events.close();
+        let _ = timeout(GOODBYE, self.task).await;
     }
 
     /// Sends it, unless the line is gone or too slow: there will be a newer one.
@@ -65,18 +79,23 @@ impl Uplink {
 }
 
 async fn keep_up(mut dialer: Dialer, tell: mpsc::Sender<Event>, mut outgoing: Outgoing) {
-    loop {
-        let session = dialer.dial().await;
+    while let Some(session) = unless_closed(&tell, dialer.dial()).await {
         outgoing.forget();
         tracing::info!("{} at {}", session.peer(), session.address());
-        if tell.send(Event::Connected).await.is_err() {
-            return;
+        let _ = tell.send(Event::Connected).await;
+        match unless_closed(&tell, serve(&session, &tell, &mut outgoing)).await {
+            Some(error) => tracing::warn!("the line is lost: {}", reason(&error)),
+            None => return session.close("the agent ends").await,
         }
-        let error = serve(&session, &tell, &mut outgoing).await;
-        tracing::warn!("the line is lost: {}", reason(&error));
-        if tell.send(Event::Lost).await.is_err() {
-            return;
-        }
+        let _ = tell.send(Event::Lost).await;
+    }
+}
+
+/// Waits for `work`, unless nobody wants to hear any more.
+async fn unless_closed<T>(tell: &mpsc::Sender<Event>, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        done = work => Some(done),
+        () = tell.closed() => None,
     }
 }
 
@@ -106,9 +125,7 @@ async fn listen(session: &Session, tell: &mpsc::Sender<Event>) -> LinkError {
             Ok(message) => Event::Told(message),
             Err(error) => return error,
         };
-        if tell.send(told).await.is_err() {
-            return session.closed().await;
-        }
+        let _ = tell.send(told).await;
     }
 }
 

@@ -113,6 +113,9 @@ fn what_cannot_be_had_is_told_in_words() {
         "{words}"
     );
     assert!(words.contains("Nexthop has invalid gateway"), "{words}");
+    let twice = hold(&[pin(some_flow(1), 0), pin(some_flow(1), 1)]);
+    let words = told(&twice.expect_err("one flow has one way"));
+    assert_eq!(words, "tcp 10.0.0.1:1 > 10.1.0.1:5001 is pinned twice");
     ip_in("leaf0", &["link", "set", "up1", "down"]);
     assert_eq!(refused(pin(some_flow(1), 1)), "interface up1 is down");
     // The other end's fault: no carrier.

@@ -262,6 +262,9 @@ fn without_a_coordinator_pins_stay_and_the_line_is_found_again() {
             "in the first that is said"
         );
         assert!(leaf.end(Signal::SIGTERM).success());
+        let goodbye = timeout(Duration::from_millis(500), link.closed()).await;
+        let words = goodbye.expect("it says so").to_string();
+        assert!(words.contains("closed the session"), "{words}");
         assert_eq!(within("leaf0", crate::pins::held), rules);
     });
     stream.finish();
