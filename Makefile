@@ -13,7 +13,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
 
 # Every test target of the lab but the fast ones belongs to make test-lab.
-FAST_LAB_TESTS := smoke worker
+FAST_LAB_TESTS := smoke worker kernel
 SLOW_LAB_TESTS := $(filter-out $(FAST_LAB_TESTS),$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
 
 .PHONY: help demo test test-lab clean

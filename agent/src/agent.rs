@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::os::fd::{AsRawFd, RawFd};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -87,10 +88,14 @@ impl Agent {
         Sample { taken, readings }
     }
 
-    /// What was found out since the last sample, if it is worth one of its own.
+    /// Whether something was found out that should not wait for the next sample.
+    pub fn has_news(&self) -> bool {
+        self.news.iter().any(|it| matches!(it, Reading::Path(_)))
+    }
+
+    /// What should not wait, in a sample of its own.
     pub fn poll_news(&mut self) -> Option<Sample> {
-        let any_path = self.news.iter().any(|it| matches!(it, Reading::Path(_)));
-        any_path.then(|| Sample {
+        self.has_news().then(|| Sample {
             taken: clock::now(),
             readings: std::mem::take(&mut self.news),
         })
@@ -140,6 +145,11 @@ impl Agent {
     pub fn next_probe(&self) -> Option<Moment> {
         let due = [self.tracer.next_due(), self.pings.next_due()];
         due.into_iter().flatten().min()
+    }
+
+    /// Readable when an answer has come, and [`Self::probe`] should be called.
+    pub fn answers(&self) -> io::Result<OwnedFd> {
+        self.prober.as_fd().try_clone_to_owned()
     }
 
     fn hear(&mut self, found: Found) {
@@ -239,13 +249,6 @@ impl Agent {
             }
         }
         acks
-    }
-}
-
-impl AsRawFd for Agent {
-    /// Readable when [`Agent::probe`] should be called.
-    fn as_raw_fd(&self) -> RawFd {
-        self.prober.as_raw_fd()
     }
 }
 

@@ -1,7 +1,12 @@
 //! What keeps an agent from starting, and how errors are told.
 
 use std::error::Error;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
+use reweave_link::LinkError;
+use reweave_link::pki::PkiError;
 use thiserror::Error;
 
 use crate::netlink::{NetlinkError, PinError};
@@ -19,6 +24,19 @@ pub enum AgentError {
     State(#[from] StateError),
     #[error("cannot clear away what an earlier agent left in the kernel")]
     Leftovers { source: PinError },
+    #[error("{host} answers no echo, so how far it is cannot be found out")]
+    Untraceable { host: Ipv4Addr },
+    #[error("the agent's loop cannot go on")]
+    Loop { source: io::Error },
+    #[error("nobody keeps up the line to the coordinator any more")]
+    LineGone,
+    #[error("cannot use the identity in {}", folder.display())]
+    Identity {
+        folder: PathBuf,
+        source: Box<PkiError>,
+    },
+    #[error("cannot look for a coordinator")]
+    Link { source: Box<LinkError> },
     #[error("cannot tell what this node is")]
     Role(#[from] UnknownRole),
 }

@@ -10,4 +10,6 @@ pub mod flows;
 pub mod netlink;
 pub mod probes;
 pub mod role;
+pub mod run;
+pub mod session;
 pub mod state;

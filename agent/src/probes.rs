@@ -122,9 +122,3 @@ impl AsFd for Prober {
         self.receiver.as_fd()
     }
 }
-
-impl AsRawFd for Prober {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.receiver.as_raw_fd()
-    }
-}

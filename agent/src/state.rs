@@ -89,28 +89,14 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use std::env;
-    use std::process;
-
     use reweave_agent_core::fence::Pins;
     use reweave_common::plan::Generation;
+    use tempfile::TempDir;
 
     use super::*;
 
-    /// A folder that goes when the test is over.
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str) -> Self {
-            let name = format!("reweave-state-{name}-{}", process::id());
-            Self(env::temp_dir().join(name))
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    fn folder() -> TempDir {
+        tempfile::tempdir().unwrap()
     }
 
     fn record(generation: u64) -> Record {
@@ -125,29 +111,32 @@ mod tests {
 
     #[test]
     fn the_record_noted_last_is_found_again() {
-        let scratch = Scratch::new("again");
-        let store = Store::open(&scratch.0).unwrap();
+        let folder = folder();
+        let store = Store::open(folder.path()).unwrap();
         assert_eq!(store.load().unwrap(), Record::default());
         store.note(&record(1)).unwrap();
         store.note(&record(2)).unwrap();
         drop(store);
-        assert_eq!(Store::open(&scratch.0).unwrap().load().unwrap(), record(2));
+        assert_eq!(
+            Store::open(folder.path()).unwrap().load().unwrap(),
+            record(2)
+        );
     }
 
     #[test]
     fn two_agents_never_share_a_folder() {
-        let scratch = Scratch::new("shared");
-        let _first = Store::open(&scratch.0).unwrap();
-        let second = Store::open(&scratch.0);
+        let folder = folder();
+        let _first = Store::open(folder.path()).unwrap();
+        let second = Store::open(folder.path());
         assert!(matches!(second, Err(StateError::InUse { .. })));
     }
 
     #[test]
     fn a_damaged_record_is_named_and_not_taken_for_none() {
-        let scratch = Scratch::new("damaged");
-        let store = Store::open(&scratch.0).unwrap();
+        let folder = folder();
+        let store = Store::open(folder.path()).unwrap();
         store.note(&record(1)).unwrap();
-        let path = scratch.0.join("fence.json");
+        let path = folder.path().join("fence.json");
         let whole = fs::read_to_string(&path).unwrap();
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         let error = store.load().unwrap_err().to_string();
@@ -156,11 +145,11 @@ mod tests {
 
     #[test]
     fn a_failed_note_leaves_the_one_before() {
-        let scratch = Scratch::new("failed");
-        let store = Store::open(&scratch.0).unwrap();
+        let folder = folder();
+        let store = Store::open(folder.path()).unwrap();
         store.note(&record(1)).unwrap();
         // A folder in its place: the new file cannot be made.
-        fs::create_dir(scratch.0.join("fence.json.new")).unwrap();
+        fs::create_dir(folder.path().join("fence.json.new")).unwrap();
         let failed = store.note(&record(2));
         assert!(matches!(failed, Err(StateError::Write { .. })));
         assert_eq!(store.load().unwrap(), record(1));

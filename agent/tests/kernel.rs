@@ -4,6 +4,8 @@
 //! it and nothing is left behind. Where the machine allows no such thing, its tests are reported
 //! as ignored, with the reason.
 
+#[path = "kernel/commands.rs"]
+mod commands;
 #[path = "kernel/fabric.rs"]
 mod fabric;
 #[path = "kernel/flows.rs"]
@@ -14,8 +16,8 @@ mod gap;
 mod pins;
 #[path = "kernel/sandbox.rs"]
 mod sandbox;
-#[path = "kernel/scratch.rs"]
-mod scratch;
+#[path = "kernel/serving.rs"]
+mod serving;
 #[path = "kernel/start.rs"]
 mod start;
 #[path = "kernel/traces.rs"]
@@ -25,34 +27,58 @@ mod traffic;
 
 use libtest_mimic::{Arguments, Trial};
 
+/// A test, and the tools it takes besides `ip`.
+struct Test {
+    name: &'static str,
+    run: fn(),
+    needs: &'static [&'static str],
+}
+
+/// Names tests by their functions, which lie in this module.
+macro_rules! tests {
+    ($($run:ident $(needs $tool:literal)?),* $(,)?) => {
+        pub(crate) fn tests() -> Vec<crate::Test> {
+            vec![$(crate::Test {
+                name: concat!(module_path!(), "::", stringify!($run)),
+                run: $run,
+                needs: &[$($tool)?],
+            }),*]
+        }
+    };
+}
+pub(crate) use tests;
+
 fn main() {
     let mut arguments = Arguments::from_args();
     // Fabrics share names, and measurements disturb one another.
     arguments.test_threads = Some(1);
-    let missing = sandbox::enter().err();
+    let sandbox = sandbox::enter();
     let tests = [
         pins::tests(),
         gap::tests(),
         start::tests(),
         flows::tests(),
         traces::tests(),
+        commands::tests(),
+        serving::tests(),
     ];
     let trials = tests
         .into_iter()
         .flatten()
-        .map(|(name, test)| trial(name, test, missing.as_deref()));
+        .map(|test| trial(&test, &sandbox));
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }
 
-type Test = (&'static str, fn());
-
-fn trial(name: &str, test: fn(), missing: Option<&str>) -> Trial {
+fn trial(test: &Test, sandbox: &Result<(), String>) -> Trial {
+    let run = test.run;
+    let name = test.name.trim_start_matches("kernel::");
     let trial = Trial::test(name, move || {
-        test();
+        run();
         Ok(())
     });
-    match missing {
-        Some(reason) => trial.with_kind(reason).with_ignored_flag(true),
-        None => trial,
+    let tools = || test.needs.iter().try_for_each(|tool| sandbox::has(tool));
+    match sandbox.clone().and_then(|()| tools()) {
+        Err(missing) => trial.with_kind(missing).with_ignored_flag(true),
+        Ok(()) => trial,
     }
 }

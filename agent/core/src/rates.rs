@@ -16,8 +16,9 @@ pub struct Count {
     pub busy: Option<Duration>,
 }
 
-/// Kernels count busy time in ticks of up to 10 ms: less of it says nothing about a rate.
-const LEAST_BUSY: Duration = Duration::from_millis(20);
+/// What is sent and what is acknowledged differ by what is on its way, and kernels count busy time
+/// in ticks of up to 10 ms: a rate takes more of it than that.
+const LEAST_BUSY: Duration = Duration::from_millis(50);
 
 /// How many rates a meter remembers at most.
 const MEMORY: usize = 64;
@@ -26,15 +27,23 @@ const MEMORY: usize = 64;
 #[derive(Debug, Default)]
 pub struct Meter {
     last: Option<Count>,
+    /// Where the time began that has not been rated yet.
+    base: Option<Count>,
     recent: VecDeque<(Moment, Rate)>,
 }
 
 impl Meter {
     /// The rate since the reading before, while busy. None for the first reading, for an idle
     /// time, and when the counter went back: it began anew or wrapped, and nothing tells which.
+    /// A time too short to be rated is added to the next.
     pub fn handle_count(&mut self, now: Count) -> Option<Rate> {
-        let rate = self.last.and_then(|last| rate_between(&last, &now));
-        self.last = Some(now);
+        let last = self.last.replace(now);
+        let went_back = last.is_none_or(|last| grown(&last, &now).is_none());
+        let base = self.base.filter(|_| !went_back);
+        let rate = base.and_then(|base| rate_between(&base, &now));
+        if base.is_none() || rate.is_some() {
+            self.base = Some(now);
+        }
         if let Some(rate) = rate {
             self.recent.push_back((now.at, rate));
             self.recent
@@ -62,7 +71,7 @@ fn rate_between(last: &Count, now: &Count) -> Option<Rate> {
     match (last.busy, now.busy) {
         (Some(before), Some(after)) => {
             let busy = after.checked_sub(before)?;
-            (grown > Bytes::ZERO && busy >= LEAST_BUSY).then(|| Rate::mean(grown, busy))
+            (busy >= LEAST_BUSY).then(|| Rate::mean(grown, busy))
         }
         _ => (wall > Duration::ZERO).then(|| Rate::mean(grown, wall)),
     }
@@ -122,9 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn less_than_a_few_ticks_of_sending_is_no_rate() {
-        let counts = [busy(0, 0, 0), busy(500, 9_000_000, 4)];
-        assert_eq!(rates(counts), [None, None]);
+    fn short_bursts_are_rated_together() {
+        let counts = [
+            busy(0, 0, 0),
+            busy(500, 1_000_000, 30),
+            busy(1000, 1_500_000, 60),
+            busy(1500, 4_000_000, 160),
+        ];
+        assert_eq!(rates(counts), [None, None, Some(200.0), Some(200.0)]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ use super::{Link, NetlinkError, RouteSocket};
 pub enum PinError {
     #[error("cannot read the pins")]
     Read(#[from] NetlinkError),
+    #[error("{flow} is pinned twice")]
+    PinnedTwice { flow: FlowKey },
     #[error("there is no interface {name}")]
     NoSuchInterface { name: String },
     #[error("interface {name} is down")]
@@ -26,7 +28,10 @@ pub enum PinError {
     #[error("all private routing tables are taken")]
     NoFreeTable,
     #[error("next hop {} over {}", pin.next_hop, pin.interface)]
-    AddRoute { pin: PinRule, source: NetlinkError },
+    AddRoute {
+        pin: Box<PinRule>,
+        source: NetlinkError,
+    },
     #[error("pin of {flow}")]
     AddRule { flow: FlowKey, source: NetlinkError },
     #[error("leftovers")]
@@ -67,6 +72,7 @@ impl RouteSocket {
     /// Makes the kernel hold these pins, and nothing else under our protocol number. Where one
     /// cannot be had, those before it may have been changed already.
     pub fn hold(&mut self, desired: &[PinRule]) -> Result<(), PinError> {
+        refuse_twice(desired)?;
         let links = self.links()?;
         let mut held = self.held(&links)?;
         // They have no effect, but a new route in their table would give them one.
@@ -164,7 +170,7 @@ impl RouteSocket {
                 // Somebody else's.
                 Err(error) if error.errno() == Some(Errno::EEXIST) => {}
                 Err(source) => {
-                    let pin = pin.clone();
+                    let pin = Box::new(pin.clone());
                     return Err(PinError::AddRoute { pin, source });
                 }
             }
@@ -202,6 +208,13 @@ impl RouteSocket {
         let removed = unless(removed, Errno::ENOENT);
         unless(removed, Errno::ESRCH).map_err(|source| PinError::Remove { source })
     }
+}
+
+/// A kernel would take both and follow one.
+fn refuse_twice(pins: &[PinRule]) -> Result<(), PinError> {
+    let mut seen = BTreeSet::new();
+    let twice = pins.iter().find(|pin| !seen.insert(pin.flow));
+    twice.map_or(Ok(()), |pin| Err(PinError::PinnedTwice { flow: pin.flow }))
 }
 
 /// The pin a rule makes with its table, if that leads somewhere.

@@ -1,7 +1,8 @@
 //! Two leaves, two spines, two hosts on each leaf.
 //!
 //! Host `i` of leaf `l` is `h(2l+i)` with the address 10.l.i.1; its leaf is 10.l.i.0 to it. Leaf `l`
-//! reaches spine `s` over `up(s)`: 172.16.(2l+s).0 is the leaf's end, .1 the spine's.
+//! reaches spine `s` over `up(s)`: 172.16.(2l+s).0 is the leaf's end, .1 the spine's. What a leaf
+//! sends itself comes from 10.l.255.1, or it would change its address with each path.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -132,12 +133,18 @@ fn connect_spine(leaf: u8, spine: u8) {
 }
 
 fn route_leaf(leaf: u8) {
-    let others = format!("10.{}.0.0/16", 1 - leaf);
-    let [a, b] = [0, 1].map(|spine| spine_at(leaf, spine).to_string());
-    let route = [
-        "route", "add", &others, "nexthop", "via", &a, "nexthop", "via", &b,
+    let node = SWITCHES[usize::from(leaf)];
+    let [own, others] = [
+        format!("10.{leaf}.255.1"),
+        format!("10.{}.0.0/16", 1 - leaf),
     ];
-    ip_in(SWITCHES[usize::from(leaf)], &route);
+    ip_in(node, &["address", "add", &own, "dev", "lo"]);
+    let [a, b] = [0, 1].map(|spine| spine_at(leaf, spine).to_string());
+    let spread = ["nexthop", "via", &a, "nexthop", "via", &b];
+    ip_in(
+        node,
+        &[&["route", "add", &others, "src", &own], &spread[..]].concat(),
+    );
 }
 
 fn veth(a: &str, a_port: &str, b: &str, b_port: &str) {

@@ -10,26 +10,15 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 use reweave_agent::netlink::RouteSocket;
 
-use crate::Test;
 use crate::fabric::{Fabric, pin, spine_of, within};
 use crate::pins::hold;
+use crate::tests;
 use crate::traffic::{Datagrams, Session, Stream};
 
-pub(crate) fn tests() -> Vec<Test> {
-    vec![
-        (
-            "gap::no_datagram_is_lost_over_200_changes",
-            no_datagram_is_lost_over_200_changes,
-        ),
-        (
-            "gap::a_tcp_session_resends_nothing",
-            a_tcp_session_resends_nothing,
-        ),
-        (
-            "gap::there_is_a_rule_at_every_moment",
-            there_is_a_rule_at_every_moment,
-        ),
-    ]
+tests! {
+    no_datagram_is_lost_over_200_changes,
+    a_tcp_session_resends_nothing,
+    there_is_a_rule_at_every_moment,
 }
 
 fn no_datagram_is_lost_over_200_changes() {

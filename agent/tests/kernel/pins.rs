@@ -5,33 +5,16 @@ use reweave_agent::error::told;
 use reweave_agent::netlink::{PinError, RouteSocket};
 use reweave_common::sample::PinRule;
 
-use crate::Test;
 use crate::fabric::{Fabric, ip_in, leaf_at, pin, some_flow, spine_of, uplink_bytes, within};
+use crate::tests;
 use crate::traffic::{Datagrams, Session};
 
-pub(crate) fn tests() -> Vec<Test> {
-    vec![
-        (
-            "pins::a_pinned_flow_leaves_by_its_interface",
-            a_pinned_flow_leaves_by_its_interface,
-        ),
-        (
-            "pins::a_pinned_udp_flow_does_too",
-            a_pinned_udp_flow_does_too,
-        ),
-        (
-            "pins::pins_are_read_back_as_they_were_asked_for",
-            pins_are_read_back_as_they_were_asked_for,
-        ),
-        (
-            "pins::what_cannot_be_had_is_told_in_words",
-            what_cannot_be_had_is_told_in_words,
-        ),
-        (
-            "pins::removing_the_last_pin_leaves_nothing",
-            removing_the_last_pin_leaves_nothing,
-        ),
-    ]
+tests! {
+    a_pinned_flow_leaves_by_its_interface,
+    a_pinned_udp_flow_does_too,
+    pins_are_read_back_as_they_were_asked_for,
+    what_cannot_be_had_is_told_in_words,
+    removing_the_last_pin_leaves_nothing,
 }
 
 /// Makes leaf 0 hold these pins; returns what it holds then.
@@ -39,10 +22,16 @@ pub(crate) fn hold(rules: &[PinRule]) -> Result<Vec<PinRule>, PinError> {
     within("leaf0", || {
         let mut route = RouteSocket::open()?;
         route.hold(rules)?;
-        let held = route.pins()?;
-        assert!(held.is_tidy());
-        Ok(held.pins())
+        Ok(held())
     })
+}
+
+/// What the kernel of the calling thread's network holds, with nothing left over.
+pub(crate) fn held() -> Vec<PinRule> {
+    let held = RouteSocket::open().and_then(|mut route| route.pins());
+    let held = held.expect("pins can be read");
+    assert!(held.is_tidy());
+    held.pins()
 }
 
 /// What moves over each uplink of leaf 0 while `work` is done.
@@ -124,6 +113,9 @@ fn what_cannot_be_had_is_told_in_words() {
         "{words}"
     );
     assert!(words.contains("Nexthop has invalid gateway"), "{words}");
+    let twice = hold(&[pin(some_flow(1), 0), pin(some_flow(1), 1)]);
+    let words = told(&twice.expect_err("one flow has one way"));
+    assert_eq!(words, "tcp 10.0.0.1:1 > 10.1.0.1:5001 is pinned twice");
     ip_in("leaf0", &["link", "set", "up1", "down"]);
     assert_eq!(refused(pin(some_flow(1), 1)), "interface up1 is down");
     // The other end's fault: no carrier.

@@ -20,7 +20,7 @@ pub(crate) fn enter() -> Result<(), String> {
             .map_err(|error| format!("user namespace: {error}"))?;
     }
     furnish().map_err(|errno| format!("mounts: {}", errno.desc()))?;
-    has("ip", &["-Version"])
+    has("ip")
 }
 
 fn become_root(uid: u32, gid: u32) -> std::io::Result<()> {
@@ -36,13 +36,10 @@ fn furnish() -> nix::Result<()> {
     mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), none)
 }
 
-pub(crate) fn has(tool: &str, harmless: &[&str]) -> Result<(), String> {
-    let run = Command::new(tool)
-        .args(harmless)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    match run {
+pub(crate) fn has(tool: &str) -> Result<(), String> {
+    let mut asked = Command::new(tool);
+    asked.arg("-V").stdout(Stdio::null()).stderr(Stdio::null());
+    match asked.status() {
         Ok(status) if status.success() => Ok(()),
         _ => Err(format!("no {tool}")),
     }

@@ -9,55 +9,29 @@ use reweave_agent_core::probe::Mark;
 use reweave_common::instruction::{Ack, Install, Refusal, Token};
 use reweave_common::plan::Generation;
 use reweave_common::sample::{PinRule, Reading};
+use tempfile::TempDir;
 
-use crate::Test;
 use crate::fabric::{Fabric, ip_in, pin, some_flow, spine_of, wait_for, within};
 use crate::pins::{hold, moved_over, tables};
-use crate::scratch::Scratch;
+use crate::tests;
 use crate::traffic::{Datagrams, Session};
 
-pub(crate) fn tests() -> Vec<Test> {
-    vec![
-        (
-            "start::leftovers_are_cleared_and_nothing_else",
-            leftovers_are_cleared_and_nothing_else,
-        ),
-        (
-            "start::a_restart_keeps_what_is_in_force",
-            a_restart_keeps_what_is_in_force,
-        ),
-        (
-            "start::the_role_is_told_by_the_kernel",
-            the_role_is_told_by_the_kernel,
-        ),
-        (
-            "start::an_instruction_is_followed_and_acknowledged",
-            an_instruction_is_followed_and_acknowledged,
-        ),
-        (
-            "start::older_and_contradicting_instructions_are_refused",
-            older_and_contradicting_instructions_are_refused,
-        ),
-        (
-            "start::what_the_kernel_refuses_leaves_the_old_pins",
-            what_the_kernel_refuses_leaves_the_old_pins,
-        ),
-        (
-            "start::a_pin_into_a_dead_link_is_lifted_until_it_lives",
-            a_pin_into_a_dead_link_is_lifted_until_it_lives,
-        ),
-        (
-            "start::what_others_take_away_is_put_back",
-            what_others_take_away_is_put_back,
-        ),
-    ]
+tests! {
+    leftovers_are_cleared_and_nothing_else,
+    a_restart_keeps_what_is_in_force,
+    the_role_is_told_by_the_kernel,
+    an_instruction_is_followed_and_acknowledged,
+    older_and_contradicting_instructions_are_refused,
+    what_the_kernel_refuses_leaves_the_old_pins,
+    a_pin_into_a_dead_link_is_lifted_until_it_lives,
+    what_others_take_away_is_put_back,
 }
 
-fn start(node: &str, role: Role, scratch: &Scratch) -> Result<Agent, AgentError> {
+fn start(node: &str, role: Role, scratch: &TempDir) -> Result<Agent, AgentError> {
     within(node, || Agent::start(role, scratch.path(), Mark(7)))
 }
 
-fn start_leaf(scratch: &Scratch) -> Agent {
+fn start_leaf(scratch: &TempDir) -> Agent {
     start("leaf0", Role::Switch, scratch).expect("the agent starts")
 }
 
@@ -130,7 +104,7 @@ fn leftovers_are_cleared_and_nothing_else() {
             "213",
         ],
     );
-    let scratch = Scratch::new();
+    let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start_leaf(&scratch);
     assert_eq!(tables(), foreign);
     assert_eq!(pinned(&mut agent), (0, vec![]));
@@ -138,7 +112,7 @@ fn leftovers_are_cleared_and_nothing_else() {
 
 fn a_restart_keeps_what_is_in_force() {
     let _fabric = Fabric::new();
-    let scratch = Scratch::new();
+    let scratch = tempfile::tempdir().expect("a folder");
     let datagrams = Datagrams::start(0, 2);
     let rule = pin(datagrams.flow, 1 - spine_of(&datagrams.flow));
     let mut agent = start_leaf(&scratch);
@@ -171,7 +145,7 @@ fn the_role_is_told_by_the_kernel() {
     let _fabric = Fabric::new();
     let role = |node| within(node, Role::detect).expect("the kernel tells");
     assert_eq!((role("h0"), role("leaf0")), (Role::Host, Role::Switch));
-    let scratch = Scratch::new();
+    let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start("h0", Role::Host, &scratch).expect("the agent starts");
     let ack = only(agent.install(install(1, 1, &[])));
     assert_eq!(ack.outcome, Err(Refusal::NotASwitch));
@@ -179,7 +153,7 @@ fn the_role_is_told_by_the_kernel() {
 
 fn an_instruction_is_followed_and_acknowledged() {
     let _fabric = Fabric::new();
-    let scratch = Scratch::new();
+    let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start_leaf(&scratch);
     let rules: Vec<_> = (0..16)
         .map(|port| pin(some_flow(40_000 + port), (port % 2) as u8))
@@ -216,7 +190,7 @@ fn an_instruction_is_followed_and_acknowledged() {
 
 fn older_and_contradicting_instructions_are_refused() {
     let _fabric = Fabric::new();
-    let scratch = Scratch::new();
+    let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start_leaf(&scratch);
     let rules = [pin(some_flow(1), 0)];
     let first = only(agent.install(install(5, 50, &rules)));
@@ -234,7 +208,7 @@ fn older_and_contradicting_instructions_are_refused() {
 
 fn what_the_kernel_refuses_leaves_the_old_pins() {
     let _fabric = Fabric::new();
-    let scratch = Scratch::new();
+    let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start_leaf(&scratch);
     let old = [pin(some_flow(1), 0), pin(some_flow(2), 1)];
     assert!(only(agent.install(install(1, 1, &old))).outcome.is_ok());
@@ -261,7 +235,7 @@ fn what_the_kernel_refuses_leaves_the_old_pins() {
 
 fn a_pin_into_a_dead_link_is_lifted_until_it_lives() {
     let _fabric = Fabric::new();
-    let scratch = Scratch::new();
+    let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start_leaf(&scratch);
     let rules = [pin(some_flow(1), 0), pin(some_flow(2), 1)];
     assert!(only(agent.install(install(1, 1, &rules))).outcome.is_ok());
@@ -285,7 +259,7 @@ fn a_pin_into_a_dead_link_is_lifted_until_it_lives() {
 
 fn what_others_take_away_is_put_back() {
     let _fabric = Fabric::new();
-    let scratch = Scratch::new();
+    let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start_leaf(&scratch);
     let rules = [pin(some_flow(1), 0), pin(some_flow(2), 1)];
     assert!(only(agent.install(install(1, 1, &rules))).outcome.is_ok());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -14,45 +14,25 @@ use reweave_agent_core::probe::{Aim, Mark, Probe};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::instruction::Watch;
 use reweave_common::sample::Reading;
+use tempfile::TempDir;
 
-use crate::Test;
 use crate::fabric::{
     Fabric, PATIENCE, host, kernel_counter, leaf_at, leaf_of, nft_in, pin, spine_at, spine_of,
     within,
 };
 use crate::flows::retransmits;
 use crate::pins::hold;
-use crate::scratch::Scratch;
+use crate::tests;
 use crate::traffic::{Datagrams, Session, Stream};
 
-pub(crate) fn tests() -> Vec<Test> {
-    vec![
-        (
-            "traces::all_of_16_live_flows_are_traced_right",
-            all_of_16_live_flows_are_traced_right,
-        ),
-        (
-            "traces::a_udp_flow_is_traced_right",
-            a_udp_flow_is_traced_right,
-        ),
-        (
-            "traces::a_moved_flow_is_seen_to_have_moved",
-            a_moved_flow_is_seen_to_have_moved,
-        ),
-        (
-            "traces::a_silent_router_is_left_out",
-            a_silent_router_is_left_out,
-        ),
-        (
-            "traces::a_flow_to_the_neighbour_passes_one_leaf",
-            a_flow_to_the_neighbour_passes_one_leaf,
-        ),
-        (
-            "traces::even_a_probe_that_arrives_disturbs_nothing",
-            even_a_probe_that_arrives_disturbs_nothing,
-        ),
-        ("traces::round_trips_are_measured", round_trips_are_measured),
-    ]
+tests! {
+    all_of_16_live_flows_are_traced_right,
+    a_udp_flow_is_traced_right,
+    a_moved_flow_is_seen_to_have_moved,
+    a_silent_router_is_left_out needs "nft",
+    a_flow_to_the_neighbour_passes_one_leaf,
+    even_a_probe_that_arrives_disturbs_nothing,
+    round_trips_are_measured,
 }
 
 type Routers = Vec<Option<Ipv4Addr>>;
@@ -60,12 +40,12 @@ type Routers = Vec<Option<Ipv4Addr>>;
 /// The agent of h0, asked to trace.
 struct Tracing {
     agent: Agent,
-    _scratch: Scratch,
+    _scratch: TempDir,
 }
 
 impl Tracing {
     fn new() -> Self {
-        let scratch = Scratch::new();
+        let scratch = tempfile::tempdir().expect("a folder");
         let start = || Agent::start(Role::Host, scratch.path(), Mark(0x00c0_ffee));
         let agent = within("h0", start).expect("the agent starts");
         Self {
@@ -79,16 +59,17 @@ impl Tracing {
         self.agent.watch(watch);
         let deadline = Instant::now() + PATIENCE;
         let mut heard = vec![];
-        while !enough(&heard) {
-            assert!(Instant::now() < deadline, "only {heard:?}");
+        loop {
             self.agent.probe().expect("probing works");
-            wait_for_answers(&self.agent);
             let news = self.agent.sample().readings.into_iter();
-            heard.extend(
-                news.filter(|it| matches!(it, Reading::Path(_) | Reading::RoundTrip { .. })),
-            );
+            let found = |it: &Reading| matches!(it, Reading::Path(_) | Reading::RoundTrip { .. });
+            heard.extend(news.filter(found));
+            if enough(&heard) {
+                return heard;
+            }
+            assert!(Instant::now() < deadline, "only {heard:?}");
+            wait_for_answers(&self.agent);
         }
-        heard
     }
 
     fn trace(&mut self, flows: &[FlowKey]) -> BTreeMap<FlowKey, Routers> {
@@ -109,14 +90,17 @@ fn paths(heard: &[Reading]) -> BTreeMap<FlowKey, Routers> {
     paths.collect()
 }
 
-#[allow(unsafe_code, reason = "the agent outlives the look at its socket")]
 fn wait_for_answers(agent: &Agent) {
-    let socket = unsafe { BorrowedFd::borrow_raw(agent.as_raw_fd()) };
+    let socket = agent.answers().expect("a descriptor");
     let due = agent
         .next_probe()
         .map_or(Duration::ZERO, |due| due.since(clock::now()));
     let timeout = PollTimeout::try_from(due.min(Duration::from_millis(100))).expect("a short time");
-    poll(&mut [PollFd::new(socket, PollFlags::POLLIN)], timeout).expect("poll");
+    poll(
+        &mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)],
+        timeout,
+    )
+    .expect("poll");
 }
 
 fn through(spine: u8) -> Routers {
@@ -205,7 +189,7 @@ fn a_silent_router_is_left_out() {
     let _fabric = Fabric::new();
     nft_in(
         "spine1",
-        "table ip silence { chain out { type filter hook output priority 0; icmp type time-exceeded drop; } }",
+        "table ip silence { chain out { type filter hook output priority 0; icmp type time-exceeded drop; }; }",
     );
     let session = Session::new(0, 2);
     let flow = session.flow;

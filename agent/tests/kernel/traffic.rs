@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ impl Session {
             scope.spawn(|| {
                 sender
                     .write_all(&vec![7; bytes])
-                    .expect("the session takes it")
+                    .expect("the session takes it");
             });
             receiver
                 .read_exact(&mut vec![0; bytes])
@@ -82,7 +82,6 @@ pub(crate) struct Stream {
     stop: Arc<AtomicBool>,
     sent: JoinHandle<u64>,
     received: JoinHandle<u64>,
-    arrived: Arc<AtomicU64>,
 }
 
 impl Stream {
@@ -94,7 +93,6 @@ impl Stream {
             mut receiver,
         } = session;
         let stop = Arc::new(AtomicBool::new(false));
-        let arrived = Arc::new(AtomicU64::new(0));
         let stopped = Arc::clone(&stop);
         let sent = thread::spawn(move || {
             let (data, mut sent) = (vec![7; burst], 0);
@@ -105,14 +103,13 @@ impl Stream {
             }
             sent
         });
-        let count = Arc::clone(&arrived);
         let received = thread::spawn(move || {
-            let mut buffer = vec![0; 1 << 16];
+            let (mut buffer, mut received) = (vec![0; 1 << 16], 0);
             loop {
                 match receiver.read(&mut buffer).expect("the session lives") {
-                    0 => return count.load(Ordering::Relaxed),
-                    length => count.fetch_add(length as u64, Ordering::Relaxed),
-                };
+                    0 => return received,
+                    length => received += length as u64,
+                }
             }
         });
         Self {
@@ -120,12 +117,7 @@ impl Stream {
             stop,
             sent,
             received,
-            arrived,
         }
-    }
-
-    pub(crate) fn arrived(&self) -> u64 {
-        self.arrived.load(Ordering::Relaxed)
     }
 
     /// Ends the session; every byte sent must have arrived.

@@ -46,6 +46,8 @@ type Routers = Vec<Option<Ipv4Addr>>;
 #[derive(Debug)]
 struct Watched {
     due: Moment,
+    /// While the trace was under way.
+    asked_again: bool,
     known: Option<Routers>,
     /// The last trace showed another way than the one before, perhaps a mixture of both.
     doubtful: bool,
@@ -62,7 +64,8 @@ struct Ask {
 }
 
 impl Tracer {
-    /// Traces these flows from now on, and no others; all of them at once and then every second.
+    /// Traces these flows from now on, and no others; all of them at once and then every second. A
+    /// trace that is under way is finished first, so that asking often does not keep it from it.
     pub fn watch(&mut self, now: Moment, flows: &[FlowKey]) {
         let flows: BTreeSet<_> = flows.iter().copied().collect();
         self.flows.retain(|flow, _| flows.contains(flow));
@@ -75,7 +78,7 @@ impl Tracer {
         for flow in flows {
             let watched = self.flows.entry(flow).or_insert_with(Watched::new);
             watched.due = now;
-            watched.trace = None;
+            watched.asked_again = watched.trace.is_some();
         }
     }
 
@@ -229,6 +232,7 @@ impl Watched {
     fn new() -> Self {
         Self {
             due: Moment::default(),
+            asked_again: false,
             known: None,
             doubtful: false,
             trace: None,
@@ -269,7 +273,8 @@ impl Watched {
     fn end(&mut self, now: Moment) -> Option<Routers> {
         let over = |trace: &mut Vec<_>| trace.iter().all(Question::is_settled);
         let trace = self.trace.take_if(over)?;
-        self.due = now + PERIOD;
+        let again = std::mem::take(&mut self.asked_again);
+        self.due = if again { now } else { now + PERIOD };
         let routers = trace.into_iter().map(|question| match question {
             Question::Answered(router) => Some(router),
             _ => None,

@@ -369,3 +369,34 @@ fn a_silent_router_does_not_slow_the_others_down() {
         assert!(traced >= 15, "{flow} was traced {traced} times in 20 s");
     }
 }
+
+#[test]
+fn asking_often_keeps_no_trace_from_its_end() {
+    let mut network = Network::new();
+    network.silent.insert(router(1, 0));
+    let mut tracer = Tracer::default();
+    let mut found = vec![];
+    for turn in 1..=200 {
+        tracer.watch(network.now, &[flow(1), flow(2)]);
+        found.extend(network.play(&mut tracer, at(10 * turn)));
+    }
+    let traced = paths(&found);
+    for flow in [flow(1), flow(2)] {
+        assert!(traced.iter().any(|path| path.flow == flow), "{flow}");
+    }
+}
+
+#[test]
+fn what_was_asked_for_in_the_middle_of_a_trace_is_traced_after_it() {
+    let mut network = Network::new();
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &[flow(1)]);
+    network.play(&mut tracer, at(500));
+    network.silent.insert(router(1, 0));
+    tracer.watch(at(500), &[flow(1)]);
+    network.play(&mut tracer, at(600));
+    tracer.watch(at(600), &[flow(1)]);
+    network.silent.clear();
+    let found = network.play(&mut tracer, at(900));
+    assert_eq!(paths(&found).len(), 2, "{found:?}");
+}
