@@ -65,6 +65,8 @@ pub enum PathChoice {
     Collide,
     /// As evenly as possible: the best case.
     Spread,
+    /// All of them past this node.
+    Via(NodeId),
 }
 
 impl Job {

@@ -124,6 +124,8 @@ pub enum LabError {
     Listen { at: SocketAddrV4, source: io::Error },
     #[error("cannot open flow {flow}: {source}")]
     OpenFlow { flow: String, source: io::Error },
+    #[error("no source port leads all flows of job {job:?} the way its `via` wants")]
+    NoSuchWay { job: String },
     #[error("cannot keep the lab's state in {}: {source}", .path.display())]
     State { path: PathBuf, source: io::Error },
     #[error("{} belongs to somebody else; remove it, or set XDG_RUNTIME_DIR to a folder of your own", .path.display())]

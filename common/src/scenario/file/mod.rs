@@ -301,6 +301,14 @@ max_stall_ms = 250
             said("[[expect]]\njob = \"train\"", "[[expect]]\njob = \"trian\"")
                 .starts_with("s.toml:37: job: there is no job named \"trian\"")
         );
+        let past = parse(&SCENARIO.replace("paths = \"collide\"", "via = \"spine1\"")).unwrap();
+        let spine = past.fabric.find("spine1").unwrap();
+        assert_eq!(past.jobs[0].paths, PathChoice::Via(spine));
+        let both = said("paths = \"collide\"", "paths = \"hash\"\nvia = \"spine1\"");
+        assert!(
+            both.starts_with("s.toml:23: via: `paths` says already"),
+            "{both}"
+        );
         let station = SCENARIO.replace("seed = 7", "management = true");
         assert!(parse(&station).unwrap().management);
         assert!(!parse(SCENARIO).unwrap().management);

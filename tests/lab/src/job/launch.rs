@@ -61,6 +61,9 @@ impl Planner<'_> {
     fn plan(&self, next_port: &mut NextPort) -> Result<Plan, LabError> {
         let wanted = self.wanted(next_port)?;
         let chosen = ports::choose(self.job.paths, self.candidates(&wanted)?);
+        let chosen = chosen.ok_or_else(|| LabError::NoSuchWay {
+            job: self.job.name.clone(),
+        })?;
         let flows: Vec<_> = wanted
             .iter()
             .zip(chosen)
