@@ -1,6 +1,7 @@
 //! Conducting one job in a lab that somebody else keeps, and telling how it goes while it runs.
 
 use std::io;
+use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
 
 use reweave_common::scenario::Job;
@@ -61,6 +62,8 @@ struct Moment {
 struct Flow {
     from: String,
     to: String,
+    source: SocketAddrV4,
+    destination: SocketAddrV4,
     /// At which it arrived lately, pauses included.
     rate_mbps: f64,
     /// Nodes on the way, as the kernels route it now.
@@ -136,6 +139,8 @@ impl Conductor<'_> {
         let flow = |(index, path): (usize, &Vec<String>)| Flow {
             from: path.first().cloned().unwrap_or_default(),
             to: path.last().cloned().unwrap_or_default(),
+            source: tally.flows()[index].spec.source,
+            destination: tally.flows()[index].spec.destination,
             rate_mbps: tally.rate(index, WINDOW).mbps(),
             path: path.clone(),
         };
