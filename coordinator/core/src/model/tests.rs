@@ -143,7 +143,6 @@ impl Site {
 
     fn wait(&mut self, duration: Duration) {
         self.now = self.now + duration;
-        self.ingest.handle_time(self.now, &self.policy);
     }
 
     fn known(&self) -> Known<'_> {
@@ -224,6 +223,35 @@ fn an_interface_that_faces_two_others_is_left_out() {
 }
 
 #[test]
+fn an_interface_that_faces_two_of_the_same_neighbour_is_left_out() {
+    let mut site = Site::new();
+    site.ingest.handle_connected(site.node("leaf0"));
+    let mut both = interface("swp1", [10, 192, 0, 4], Some([10, 192, 0, 7]));
+    if let Reading::Interface(interface) = &mut both {
+        interface.gateways.push([10, 192, 0, 5].into());
+    }
+    site.hear("leaf0", vec![introductions()[2].1[0].clone(), both]);
+    assert_eq!(
+        site.known().picture().wiring.end(site.hop("leaf0", 2)),
+        None
+    );
+    assert_eq!(
+        site.known().picture().wiring.end(site.hop("leaf0", 3)),
+        None
+    );
+}
+
+#[test]
+fn what_nobody_speaks_of_is_forgotten() {
+    let mut site = Site::new();
+    site.hear("h0", vec![reading(100)]);
+    assert!(site.ingest.flow(&flow()).is_some());
+    site.wait(site.policy.most_age() + Duration::from_micros(1));
+    site.ingest.handle_time(site.now, &site.policy);
+    assert!(site.ingest.flow(&flow()).is_none());
+}
+
+#[test]
 fn a_path_is_every_hop_by_the_very_links_the_routers_named() {
     let mut site = Site::new();
     site.hear("h0", vec![reading(100), path(ACROSS_1)]);
@@ -234,8 +262,10 @@ fn a_path_is_every_hop_by_the_very_links_the_routers_named() {
 #[test]
 fn a_path_with_a_gap_a_stranger_or_a_jump_is_no_path() {
     let leaf0 = Some([10, 192, 0, 1]);
-    let wrong: [&[Option<[u8; 4]>]; 5] = [
+    let wrong: [&[Option<[u8; 4]>]; 7] = [
         &[leaf0, None],
+        &[leaf0, None, Some([10, 192, 0, 7])],
+        &[leaf0, Some([10, 192, 0, 3])],
         &[leaf0, Some([9, 9, 9, 9])],
         &[Some([10, 192, 0, 7])],
         &[leaf0],

@@ -47,10 +47,13 @@ fn what_the_policy_wanted_is_told_from_what_an_operator_wanted() {
 fn while_a_switch_on_the_way_does_not_report_nothing_is_changed() {
     let mut cluster = Cluster::new(Mode::Auto);
     let spine = cluster.network.node("spine1");
-    cluster.disconnect(spine);
+    cluster.run_for(A_WHILE);
+    cluster.connected.remove(&spine);
+    cluster.run_for(2 * A_WHILE);
     collide(&mut cluster);
     cluster.run_for(Duration::from_secs(10));
     assert!(cluster.log.is_empty(), "{:?}", cluster.log);
+    assert!(waits_because(&mut cluster).contains("spine1 do not report"));
     cluster.connect(spine);
     cluster.run_until_ended(1);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
