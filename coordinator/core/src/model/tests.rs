@@ -297,6 +297,27 @@ fn a_rate_is_the_mean_of_the_last_readings_between_their_extremes() {
 }
 
 #[test]
+fn a_verdict_takes_as_many_readings_as_a_rate_none_of_before_and_none_of_a_silent_sender() {
+    let mut site = Site::new();
+    let begin = site.now;
+    for _ in 0..site.policy.readings() {
+        site.hear("h0", vec![reading(100)]);
+        site.wait(Duration::from_millis(100));
+    }
+    let spread = |site: &Site, from| {
+        let recent = site.ingest.flow(&flow()).unwrap();
+        site.known()
+            .spread_since(recent, from)
+            .map(|spread| spread.mean.mbps())
+    };
+    assert_eq!(spread(&site, begin), Some(100.0));
+    assert_eq!(spread(&site, begin + Duration::from_micros(1)), None);
+    assert!(site.known().is_well_measured(&flow()));
+    site.wait(site.policy.most_age());
+    assert_eq!(spread(&site, begin), None);
+}
+
+#[test]
 fn what_is_too_old_is_left_out() {
     let mut site = Site::new();
     site.hear(
