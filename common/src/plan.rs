@@ -87,7 +87,7 @@ pub struct Alternative {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LostBecause {
-    /// The slowest flow would be slower than under the plan.
+    /// A flow that matters would be slower than under the plan.
     Slower,
     /// As good, but it would move more flows.
     MoreMoves,
