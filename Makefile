@@ -12,8 +12,9 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 # What cargo builds runs through as-lab.sh, so that only the lab is ever root, not the compiler.
 IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
 
-# Every test target of the lab but the fast one belongs to make test-lab.
-SLOW_LAB_TESTS := $(filter-out smoke,$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
+# Every test target of the lab but the fast ones belongs to make test-lab.
+FAST_LAB_TESTS := smoke worker
+SLOW_LAB_TESTS := $(filter-out $(FAST_LAB_TESTS),$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
 
 .PHONY: help demo test test-lab clean
 
@@ -35,7 +36,7 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage deny   deploy/deny.sh
 	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins
 	stage tidy   cargo test --locked --workspace --test tidy
-	stage lab    cargo test --locked --workspace $(IN_LAB) --test smoke
+	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %)
 	finish
 
 test-lab: ## Runs the lab's long tests: fabrics, faults, rates.

@@ -31,6 +31,10 @@ impl fmt::Display for Protocol {
 
 impl fmt::Display for FlowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} > {}", self.protocol, self.source, self.destination)
+        write!(
+            f,
+            "{} {} > {}",
+            self.protocol, self.source, self.destination
+        )
     }
 }

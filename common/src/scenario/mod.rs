@@ -22,6 +22,10 @@ pub struct Scenario {
     /// In order of time.
     pub faults: Vec<Fault>,
     pub expectations: Vec<Expectation>,
+    /// The nodes whose packets are recorded.
+    pub captures: Vec<NodeId>,
+    /// Jobs that have not ended by then are stopped.
+    pub limit: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,15 +12,26 @@ use crate::scenario::{Fault, FaultKind};
 const KINDS: &str = "link-down, link-flap, link-loss, link-rate, host-kill, host-stop, \
                      process-kill, process-stop, partition";
 
+/// No cable is pulled and put back faster.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
+
 impl Reader<'_> {
     pub(super) fn fault(&self, mut table: Table<'_>) -> Result<Fault, InputError> {
         let kind: Spanned<String> = table.require("kind")?;
         let at = self.seconds(&table.require("at_s")?)?;
         let lasts: Option<Spanned<f64>> = table.take("for_s")?;
-        let lasts = lasts.map(|lasts| self.seconds(&lasts)).transpose()?;
         let kind = self.fault_kind(&kind, &mut table)?;
         table.nothing_left()?;
+        let lasts = lasts.map(|lasts| self.lasts(&lasts, &kind)).transpose()?;
         Ok(Fault { at, lasts, kind })
+    }
+
+    fn lasts(&self, lasts: &Spanned<f64>, kind: &FaultKind) -> Result<Duration, InputError> {
+        if matches!(kind, FaultKind::ProcessKill { .. }) {
+            let problem = "a killed process does not come back";
+            return Err(self.document.error(lasts.span(), problem));
+        }
+        self.seconds(lasts)
     }
 
     fn fault_kind(
@@ -122,10 +133,10 @@ impl Reader<'_> {
     fn period(&self, table: &mut Table<'_>) -> Result<Duration, InputError> {
         let period: Spanned<f64> = table.require("period_s")?;
         match self.seconds(&period)? {
-            Duration::ZERO => Err(self
+            period if period >= SHORTEST_PERIOD => Ok(period),
+            _ => Err(self
                 .document
-                .error(period.span(), "a period is longer than 0")),
-            period => Ok(period),
+                .error(period.span(), "a period lasts 0.01 s or more")),
         }
     }
 
@@ -240,9 +251,14 @@ at_s = 1
         );
         let both = said("kind = 'partition'\na = ['h0']\nb = ['h1', 'h0']");
         assert_eq!(both, "s.toml:18: b: \"h0\" is on both sides");
-        let still = said("kind = 'link-flap'\nlink = ['h0', 'h1']\nperiod_s = 0");
+        let back = said("kind = 'process-kill'\njob = 'train'\nrank = 1\nfor_s = 1");
+        assert_eq!(
+            back,
+            "s.toml:19: for_s: a killed process does not come back"
+        );
+        let still = said("kind = 'link-flap'\nlink = ['h0', 'h1']\nperiod_s = 0.009");
         assert!(
-            still.starts_with("s.toml:18: period_s: a period is longer"),
+            still.starts_with("s.toml:18: period_s: a period lasts 0.01"),
             "{still}"
         );
     }

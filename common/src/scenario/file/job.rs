@@ -189,15 +189,7 @@ impl Reader<'_> {
         &self,
         names: &Spanned<Vec<Spanned<String>>>,
     ) -> Result<Vec<NodeId>, InputError> {
-        let mut hosts = Vec::new();
-        for name in names.get_ref() {
-            let host = self.host(name)?;
-            if hosts.contains(&host) {
-                let problem = format!("{:?} is named twice", name.get_ref());
-                return Err(self.document.error(name.span(), problem));
-            }
-            hosts.push(host);
-        }
+        let hosts = self.distinct(names.get_ref(), Self::host)?;
         if hosts.len() < 2 {
             return Err(self
                 .document

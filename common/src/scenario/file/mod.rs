@@ -16,6 +16,7 @@ mod job;
 
 /// No scenario runs for longer.
 const A_DAY: Duration = Duration::from_secs(86_400);
+const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 
 impl Scenario {
     /// Reads a scenario file. `fabric_text` brings the text of the fabric file that the scenario
@@ -47,6 +48,10 @@ impl Scenario {
             .into_iter()
             .map(|table| reader.expectation(table));
         let expectations = expectations.collect::<Result<_, _>>()?;
+        let captures = reader.distinct(&head.capture, Reader::node)?;
+        let limit = head
+            .limit_s
+            .map_or(Ok(DEFAULT_LIMIT), |limit| reader.seconds(&limit))?;
         let Reader { fabric, jobs, .. } = reader;
         Ok(Self {
             name: head.name,
@@ -55,6 +60,8 @@ impl Scenario {
             jobs,
             faults,
             expectations,
+            captures,
+            limit,
         })
     }
 }
@@ -80,8 +87,11 @@ fn read_fabric(
 #[serde(deny_unknown_fields)]
 struct Head {
     name: String,
+    limit_s: Option<Spanned<f64>>,
     #[serde(default)]
     seed: u64,
+    #[serde(default)]
+    capture: Vec<Spanned<String>>,
 }
 
 /// What turns names into ids and refuses those that mean nothing.
@@ -113,6 +123,24 @@ impl Reader<'_> {
         Ok(node)
     }
 
+    /// The nodes that `names` names, each by its own name once.
+    fn distinct(
+        &self,
+        names: &[Spanned<String>],
+        find: impl Fn(&Self, &Spanned<String>) -> Result<NodeId, InputError>,
+    ) -> Result<Vec<NodeId>, InputError> {
+        let mut nodes = Vec::new();
+        for name in names {
+            let node = find(self, name)?;
+            if nodes.contains(&node) {
+                let problem = format!("{:?} is named twice", name.get_ref());
+                return Err(self.document.error(name.span(), problem));
+            }
+            nodes.push(node);
+        }
+        Ok(nodes)
+    }
+
     fn seconds(&self, value: &Spanned<f64>) -> Result<Duration, InputError> {
         self.document.time(value, Duration::from_secs(1), A_DAY)
     }
@@ -132,6 +160,7 @@ mod tests {
     const SCENARIO: &str = r#"
 name = "two leaves"
 seed = 7
+capture = ["leaf0", "h3"]
 
 [fabric]
 kind = "leaf-spine"
@@ -193,6 +222,8 @@ max_stall_ms = 250
         );
         let total = job.traffic().total();
         assert_eq!(total, Bytes::new(4 * 8_000_000 * 2 * 3 / 4));
+        let captured = scenario.captures.iter().map(|id| scenario.fabric.name(*id));
+        assert_eq!(captured.collect::<Vec<_>>(), ["leaf0", "h3"]);
     }
 
     #[test]
@@ -238,26 +269,30 @@ max_stall_ms = 250
         let said = |from, to| error_after(from, to);
         assert_eq!(
             said("\"h2\"", "\"h9\""),
-            "s.toml:16: hosts: there is no node named \"h9\""
+            "s.toml:17: hosts: there is no node named \"h9\""
         );
         assert_eq!(
             said("\"h2\"", "\"h0\""),
-            "s.toml:16: hosts: \"h0\" is named twice"
+            "s.toml:17: hosts: \"h0\" is named twice"
         );
         assert!(said("\"h2\"", "\"leaf0\"").contains("\"leaf0\" is a switch, not a host"));
-        assert!(said("iterations", "iteration").starts_with("s.toml:20: iteration: unknown field"));
-        assert!(said("0.2", "-0.2").starts_with("s.toml:11: uplink_gbps: -0.2 Gb/s"));
-        assert!(said("8_000_000", "-1").starts_with("s.toml:17: bytes: -1 is not between"));
-        assert!(said("\"collide\"", "\"best\"").starts_with("s.toml:21: paths: unknown variant"));
-        assert!(said("\"link-down\"", "\"flood\"").starts_with("s.toml:24: kind: \"flood\" is no"));
-        assert!(said("\"spine1\"", "\"h2\"").contains(":27: link: there is no link 0 between"));
-        assert!(said("rank = 3", "rank = 4").starts_with("s.toml:33: rank: 4 is not between 0"));
+        assert!(said("iterations", "iteration").starts_with("s.toml:21: iteration: unknown field"));
+        assert!(said("0.2", "-0.2").starts_with("s.toml:12: uplink_gbps: -0.2 Gb/s"));
+        assert!(said("8_000_000", "-1").starts_with("s.toml:18: bytes: -1 is not between"));
+        assert!(said("\"collide\"", "\"best\"").starts_with("s.toml:22: paths: unknown variant"));
+        assert!(said("\"link-down\"", "\"flood\"").starts_with("s.toml:25: kind: \"flood\" is no"));
+        assert!(said("\"spine1\"", "\"h2\"").contains(":28: link: there is no link 0 between"));
+        assert!(said("rank = 3", "rank = 4").starts_with("s.toml:34: rank: 4 is not between 0"));
         assert!(
             said("[[expect]]\njob = \"train\"", "[[expect]]\njob = \"trian\"")
-                .starts_with("s.toml:36: job: there is no job named \"trian\"")
+                .starts_with("s.toml:37: job: there is no job named \"trian\"")
         );
         assert!(said("seed = 7", "sede = 7").starts_with("s.toml:3: sede: unknown field"));
-        assert!(said("at_s = 2", "at_s = -2").starts_with("s.toml:25: at_s: -2 is not a time"));
+        assert!(said("at_s = 2", "at_s = -2").starts_with("s.toml:26: at_s: -2 is not a time"));
+        assert!(
+            said("\"leaf0\", \"h3\"", "\"leaf9\"").starts_with("s.toml:4: capture: there is no")
+        );
+        assert!(said("\"leaf0\", \"h3\"", "\"h3\", \"h3\"").contains("\"h3\" is named twice"));
         assert!(said("at_s = 2\n", "").contains("at_s: missing field"));
         assert!(said("compute_ms = 5", "group_size = 2").contains("means nothing to this pattern"));
     }
@@ -265,7 +300,7 @@ max_stall_ms = 250
     #[test]
     fn patterns_ask_for_what_they_need() {
         let with = |pattern: &str| error_after("\"ring-allreduce\"", pattern);
-        assert!(with("\"pipeline\"").starts_with("s.toml:15: pattern: it needs `microbatches`"));
+        assert!(with("\"pipeline\"").starts_with("s.toml:16: pattern: it needs `microbatches`"));
         let uneven = with("\"hierarchical-allreduce\"\ngroup_size = 3");
         assert!(
             uneven.contains("4 ranks do not make whole groups of 3"),
@@ -273,7 +308,7 @@ max_stall_ms = 250
         );
         let same = with("\"streams\"\npairs = [[0, 1], [2, 2]]");
         assert!(
-            same.starts_with("s.toml:16: pairs: [2, 2] is no pair"),
+            same.starts_with("s.toml:17: pairs: [2, 2] is no pair"),
             "{same}"
         );
     }

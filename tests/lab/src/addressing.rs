@@ -1,0 +1,179 @@
+//! Which address stands where.
+//!
+//! | what                       | address                                    |
+//! |----------------------------|--------------------------------------------|
+//! | NIC p of the h-th endpoint | 10.p.(h / 256).(h % 256)/32                |
+//! | the s-th switch            | 10.128.(s / 256).(s % 256)/32              |
+//! | end a, b of the l-th link  | 10.192.0.0 + 2 l, + 1, a /31               |
+//!
+//! Hosts that forward for nobody need no address on the link: their NIC's own is enough.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use reweave_common::fabric::{Fabric, Port};
+use reweave_common::ids::{LinkId, NodeId};
+
+use crate::error::LabError;
+
+const MOST_ENDPOINTS: usize = 1 << 16;
+const MOST_SWITCHES: usize = 1 << 16;
+const MOST_NICS: usize = 128;
+const MOST_LINKS: usize = 1 << 21;
+const FIRST_SWITCH: u32 = u32::from_be_bytes([10, 128, 0, 0]);
+const FIRST_LINK: u32 = u32::from_be_bytes([10, 192, 0, 0]);
+
+/// A hardware address, the same in every run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mac([u8; 6]);
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, end] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{end:02x}")
+    }
+}
+
+/// The addresses of one fabric.
+#[derive(Debug, Clone)]
+pub(crate) struct Addressing {
+    /// The place of each node among the endpoints, or among the switches.
+    ordinals: Vec<u32>,
+}
+
+impl Addressing {
+    pub(crate) fn new(fabric: &Fabric) -> Result<Self, LabError> {
+        check_size(fabric)?;
+        let [mut endpoints, mut switches] = [0.., 0..];
+        let ordinals = fabric.nodes().map(|(_, node)| {
+            let counter = if node.role.is_endpoint() {
+                &mut endpoints
+            } else {
+                &mut switches
+            };
+            counter.next().unwrap_or_default()
+        });
+        Ok(Self {
+            ordinals: ordinals.collect(),
+        })
+    }
+
+    /// The address of a node: that of NIC 0, or a switch's loopback.
+    pub(crate) fn of_node(&self, fabric: &Fabric, node: NodeId) -> Ipv4Addr {
+        if fabric.node(node).role.is_endpoint() {
+            self.of_nic(Port { node, index: 0 })
+        } else {
+            (FIRST_SWITCH + self.ordinals[node.index()]).into()
+        }
+    }
+
+    /// The stable address of an endpoint's NIC.
+    pub(crate) fn of_nic(&self, nic: Port) -> Ipv4Addr {
+        let first = u32::from_be_bytes([10, 0, 0, 0]) | (nic.index << 16);
+        (first + self.ordinals[nic.node.index()]).into()
+    }
+
+    /// All stable addresses of a node.
+    pub(crate) fn all_of(&self, fabric: &Fabric, node: NodeId) -> Vec<Ipv4Addr> {
+        if !fabric.node(node).role.is_endpoint() {
+            return vec![self.of_node(fabric, node)];
+        }
+        // A host that is connected to nothing has an address all the same.
+        let nics = fabric.links_of(node).len().max(1) as u32;
+        (0..nics)
+            .map(|index| self.of_nic(Port { node, index }))
+            .collect()
+    }
+
+    /// What the neighbour at the other end of `link` sends to as its gateway.
+    pub(crate) fn gateway(&self, fabric: &Fabric, link: LinkId, at: Port) -> Ipv4Addr {
+        if fabric.node(at.node).role.forwards() {
+            on_link(link, end_of(fabric, link, at))
+        } else {
+            self.of_nic(at)
+        }
+    }
+}
+
+/// Which end of `link` (0 or 1) `at` is.
+pub(crate) fn end_of(fabric: &Fabric, link: LinkId, at: Port) -> u8 {
+    u8::from(fabric.link(link).b == at)
+}
+
+/// The address of an end on the link itself.
+pub(crate) fn on_link(link: LinkId, end: u8) -> Ipv4Addr {
+    (FIRST_LINK + 2 * link.index() as u32 + u32::from(end)).into()
+}
+
+pub(crate) fn mac(link: LinkId, end: u8) -> Mac {
+    let [a, b, c, d] = (link.index() as u32).to_be_bytes();
+    // 02 marks an address that no vendor gave.
+    Mac([0x02, a, b, c, d, end])
+}
+
+fn check_size(fabric: &Fabric) -> Result<(), LabError> {
+    let endpoints = fabric.endpoints().count();
+    let nics = fabric.endpoints().map(|host| fabric.links_of(host).len());
+    for (what, count, most) in [
+        ("hosts", endpoints, MOST_ENDPOINTS),
+        ("switches", fabric.nodes().len() - endpoints, MOST_SWITCHES),
+        ("links of one host", nics.max().unwrap_or(0), MOST_NICS),
+        ("links", fabric.links().len(), MOST_LINKS),
+    ] {
+        if count > most {
+            return Err(LabError::FabricTooLarge { what, count, most });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAF_SPINE: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 150\n\
+                              host_gbps = 1\nuplink_gbps = 1";
+
+    fn fabric(text: &str) -> Fabric {
+        Fabric::parse("fabric.toml", text).unwrap()
+    }
+
+    #[test]
+    fn hosts_switches_and_links_have_their_own_ranges() {
+        let fabric = fabric(LEAF_SPINE);
+        let addressing = Addressing::new(&fabric).unwrap();
+        let of = |name| {
+            let node = fabric.find(name).unwrap();
+            addressing.of_node(&fabric, node).to_string()
+        };
+        assert_eq!(of("h0"), "10.0.0.0");
+        assert_eq!(of("h299"), "10.0.1.43");
+        assert_eq!(of("leaf1"), "10.128.0.1");
+        assert_eq!(of("spine0"), "10.128.0.2");
+        let link = LinkId::from_index(200);
+        assert_eq!(on_link(link, 1).to_string(), "10.192.1.145");
+        assert_eq!(mac(link, 1).to_string(), "02:00:00:00:c8:01");
+    }
+
+    #[test]
+    fn every_nic_of_a_relay_has_its_own() {
+        let rings = fabric("kind = \"direct\"\nhosts = 5\nlink_gbps = 1\nstrides = [1, 2]");
+        let addressing = Addressing::new(&rings).unwrap();
+        let all = addressing.all_of(&rings, NodeId::from_index(3));
+        let expected: [Ipv4Addr; 4] =
+            [[10, 0, 0, 3], [10, 1, 0, 3], [10, 2, 0, 3], [10, 3, 0, 3]].map(Into::into);
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn a_fabric_that_outgrows_the_ranges_is_refused() {
+        let links = "kind = \"graph\"\n[[node]]\nname = \"a\"\nrole = \"relay\"\n[[node]]\n\
+                     name = \"b\"\nrole = \"relay\"\n[[link]]\na = \"a\"\nb = \"b\"\ngbps = 1\n\
+                     count = 129";
+        let error = Addressing::new(&fabric(links)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "129 links of one host are more than the 128 a lab has addresses for"
+        );
+    }
+}

@@ -1,0 +1,51 @@
+//! The commands of `reweave-lab`, one module each: arguments in, exit code out.
+
+mod down;
+mod exec;
+mod list;
+mod run;
+mod up;
+
+use std::io::{self, Write};
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+pub use down::Down;
+pub use exec::Exec;
+pub use list::List;
+pub use run::Run;
+pub use up::Up;
+
+use crate::error::LabError;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
+}
+
+/// Prints a result on standard output, for people or for programs.
+fn show(output: Output, text: &str, value: &impl Serialize) -> Result<(), LabError> {
+    let mut stdout = io::stdout().lock();
+    let mut write = || match output {
+        Output::Text => stdout.write_all(text.as_bytes()),
+        Output::Json => {
+            serde_json::to_writer(&mut stdout, value)?;
+            stdout.write_all(b"\n")
+        }
+    };
+    write()
+        .and_then(|()| io::stdout().flush())
+        .map_err(|source| LabError::Say { source })
+}
+
+/// The story that `make demo` tells.
+pub fn demo() -> Result<u8, LabError> {
+    crate::demo::run()
+}
+
+/// One rank of a job, ordered about on standard input.
+pub fn worker() -> Result<u8, LabError> {
+    crate::worker::run()
+}

@@ -1,0 +1,71 @@
+//! `reweave-lab run`: a scenario from beginning to end, judged by its own expectations.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::{Output, show};
+use crate::artifacts::{self, KeptFile};
+use crate::capture::{self, Capture};
+use crate::error::LabError;
+use crate::launch::{Inside, Launch};
+use crate::run::{self, Outcome};
+
+/// Run a scenario's jobs and faults, and judge what comes out
+///
+/// Exits with 0 when all expectations are met, with 1 when one is not. Then what happened is kept
+/// under ./artifacts.
+#[derive(Debug, clap::Args)]
+pub struct Run {
+    /// A scenario file
+    scenario: PathBuf,
+    /// What to call the lab; by default, the name of the file
+    #[arg(long)]
+    name: Option<String>,
+    /// Keep what happened even when all is well
+    #[arg(long)]
+    keep: bool,
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+impl Run {
+    pub fn run(self) -> Result<u8, LabError> {
+        let launch = Launch::prepare(&self.scenario, self.name.as_deref())?;
+        let started = Instant::now();
+        launch.run(
+            || {},
+            |inside| self.run_inside(&launch, inside, started.elapsed()),
+        )
+    }
+
+    fn run_inside(
+        &self,
+        launch: &Launch,
+        inside: &Inside<'_>,
+        bring_up: Duration,
+    ) -> Result<u8, LabError> {
+        let captures = capture::start_all(inside.cluster, &launch.scenario().captures)?;
+        let keep = |files: Vec<KeptFile>| keep(launch, inside, &captures, files);
+        let Outcome { mut report, logs } = run::run(inside, launch.scenario(), bring_up)
+            .inspect_err(|_| drop(keep(Vec::new())))?;
+        if self.keep || !report.passed {
+            let text = ("report.txt".to_owned(), report.text().into_bytes());
+            report.artifacts = Some(keep([logs, vec![text]].concat())?);
+        }
+        show(self.output, &report.text(), &report)?;
+        Ok(u8::from(!report.passed))
+    }
+}
+
+/// Keeps all there is to know, and says where.
+fn keep(
+    launch: &Launch,
+    inside: &Inside<'_>,
+    captures: &[Capture],
+    files: Vec<KeptFile>,
+) -> Result<PathBuf, LabError> {
+    let files = [launch.files().to_vec(), files].concat();
+    let kept = artifacts::keep(launch.name(), inside.cluster, captures, &files)?;
+    eprintln!("kept in {}", kept.display());
+    Ok(kept)
+}

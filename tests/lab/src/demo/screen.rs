@@ -1,0 +1,160 @@
+//! What the demo shows a person.
+
+use std::env;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::units::Rate;
+
+use super::uplinks::{Loads, Uplink};
+use crate::report::JobReport;
+
+const BAR_CELLS: usize = 24;
+const CLEAR_LINE: &str = "\r\x1b[K";
+
+pub(crate) struct Screen {
+    /// Lines that are written over again, for a person who waits.
+    live: bool,
+    colour: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Ink {
+    Bold = 1,
+    Red = 31,
+    Green = 32,
+    Blue = 34,
+    Grey = 90,
+}
+
+impl Screen {
+    pub(crate) fn on_terminal() -> Self {
+        let terminal = io::stdout().is_terminal();
+        let plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            live: terminal,
+            colour: terminal && !plain,
+        }
+    }
+
+    pub(crate) fn opening(&self, fabric: &Fabric, bring_up: Duration) {
+        let count = |role| fabric.nodes().filter(|(_, node)| node.role == role).count();
+        let (hosts, switches) = (count(Role::Host), count(Role::Switch));
+        self.line(&self.ink(Ink::Bold, "Two flows, one uplink"));
+        self.line(&format!(
+            "A cluster of {hosts} hosts and {switches} switches came up on this machine in {:.1} s: real \
+             kernels,\nreal TCP. A training job sends h0 > h4 and h1 > h5. Each flow could have an uplink \
+             of its\nown, but the switch's hash sends both over the same one.",
+            bring_up.as_secs_f64()
+        ));
+    }
+
+    pub(crate) fn heading(&self, when: &str, iteration: Duration) {
+        let millis = iteration.as_secs_f64() * 1e3;
+        self.line(&format!(
+            "\n{}  an iteration takes {millis:.0} ms",
+            self.ink(Ink::Bold, when)
+        ));
+    }
+
+    pub(crate) fn bar(&self, name: &str, load: Rate, capacity: Rate, flows: &str) {
+        let flows = if flows.is_empty() { "idle" } else { flows };
+        let shared = flows.contains(',');
+        let ink = if shared { Ink::Red } else { Ink::Green };
+        let filled = cells(load, capacity);
+        let bar = self.ink(ink, &"█".repeat(filled));
+        let rest = self.ink(Ink::Grey, &"·".repeat(BAR_CELLS - filled));
+        self.line(&format!(
+            "  {name}  {bar}{rest} {:>10}   {flows}",
+            load.to_string()
+        ));
+    }
+
+    pub(crate) fn change(&self, commands: &[String], took: Duration) {
+        let millis = took.as_secs_f64() * 1e3;
+        self.line(&format!(
+            "\n{}  on leaf0, in {millis:.0} ms, while the job runs",
+            self.ink(Ink::Bold, "Change")
+        ));
+        for command in commands {
+            self.line(&format!(
+                "  {}",
+                self.ink(Ink::Blue, &format!("ip {command}"))
+            ));
+        }
+    }
+
+    pub(crate) fn closing(&self, gain: f64, report: &JobReport) {
+        let kept = report
+            .flows
+            .iter()
+            .filter(|flow| flow.connections == 1 && flow.resets == 0);
+        let flows = report.flows.len();
+        self.line(&format!(
+            "\n{}  iterations are {gain:.2} times as fast. {} of {flows} sessions kept: same sockets, {} \
+             resets,\n{} retransmits, longest stall {:.0} ms.",
+            self.ink(Ink::Bold, "Result"),
+            kept.count(),
+            report.total(|flow| Some(flow.resets)).unwrap_or(0),
+            report.total(|flow| flow.retransmits).map_or("unknown".into(), |n| n.to_string()),
+            report.longest_stall_ms()
+        ));
+    }
+
+    pub(crate) fn invitation(&self) {
+        self.line(&format!(
+            "\nThe job goes on. Look around from another terminal, and end it here with Ctrl-C:\n  {}\n  {}",
+            self.ink(Ink::Blue, "target/debug/reweave-lab exec leaf0 -- ip rule"),
+            self.ink(Ink::Blue, "target/debug/reweave-lab exec h1 -- ss -ti"),
+        ));
+    }
+
+    /// One line that goes on changing.
+    pub(crate) fn live(&self, uplinks: &[Uplink], loads: &Loads, iteration: Option<&Duration>) {
+        let each = uplinks.iter().zip(&loads.rates).map(|(uplink, rate)| {
+            let bar = "█".repeat(cells(*rate, uplink.capacity) / 2);
+            format!("{} {bar:<12} {:>10}", uplink.name, rate.to_string())
+        });
+        let millis = iteration.map_or(0.0, |iteration| iteration.as_secs_f64() * 1e3);
+        let text = each.collect::<Vec<_>>().join("  ");
+        self.over(&format!("{text}  iteration {millis:.0} ms"));
+    }
+
+    pub(crate) fn wait(&self, left: Duration) {
+        let seconds = left.as_secs_f64().ceil();
+        self.over(&self.ink(
+            Ink::Grey,
+            &format!("watching the job for {seconds:.0} s ..."),
+        ));
+    }
+
+    pub(crate) fn end_wait(&self) {
+        self.over("");
+    }
+
+    fn over(&self, text: &str) {
+        if self.live {
+            let mut stdout = io::stdout().lock();
+            let _ = write!(stdout, "{CLEAR_LINE}{text}").and_then(|()| stdout.flush());
+        }
+    }
+
+    /// A closed pipe ends the showing, not the demo: its exit code still tells.
+    fn line(&self, text: &str) {
+        let _ = writeln!(io::stdout().lock(), "{text}");
+    }
+
+    fn ink(&self, ink: Ink, text: &str) -> String {
+        if self.colour {
+            format!("\x1b[{}m{text}\x1b[0m", ink as u8)
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+fn cells(load: Rate, capacity: Rate) -> usize {
+    let share = load.bits_per_s() as f64 / capacity.bits_per_s() as f64;
+    ((share * BAR_CELLS as f64).round() as usize).min(BAR_CELLS)
+}

@@ -1,0 +1,183 @@
+//! What can go wrong with a lab: one variant per failed operation, each with what to do next.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+use nix::unistd::Pid;
+use reweave_common::input::InputError;
+use thiserror::Error;
+
+use crate::features::Feature;
+use crate::tools::Tool;
+use crate::worker::AssignmentError;
+
+#[derive(Debug, Error)]
+pub enum LabError {
+    /// The scenario or fabric file says something that makes no sense.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error("cannot read {}: {source}", .path.display())]
+    ReadScenario { path: PathBuf, source: io::Error },
+    #[error(
+        "{name:?} is no name for a lab: use --name with up to 64 letters, digits, '-', '_', '.'"
+    )]
+    BadLabName { name: String },
+    #[error("{count} {what} are more than the {most} a lab has addresses for")]
+    FabricTooLarge {
+        what: &'static str,
+        count: usize,
+        most: usize,
+    },
+    #[error(
+        "{tool} is missing: install the package {package} (Debian, Ubuntu: apt install {package})",
+        package = .tool.package()
+    )]
+    MissingTool { tool: Tool },
+    #[error("this kernel has no {feature}: {}", .feature.advice())]
+    MissingFeature { feature: Feature },
+    #[error("this kernel does not let an ordinary user make namespaces ({source}): {hint}")]
+    UserNamespaces { hint: String, source: Errno },
+    #[error("cannot make {what}: {source}")]
+    Namespaces { what: &'static str, source: Errno },
+    #[error(
+        "cannot mount {what} inside the lab: {source} (in a container, it must be allowed to mount: docker run --privileged)"
+    )]
+    Mount { what: &'static str, source: Errno },
+    #[error("cannot start the lab's first process: {source}")]
+    Fork { source: Errno },
+    #[error("cannot watch for signals: {source}")]
+    Signals { source: Errno },
+    #[error("the lab's first process did not start: {source}")]
+    Handshake { source: io::Error },
+    #[error("cannot make node {node}: {step}: {source}")]
+    CreateNode {
+        node: String,
+        step: &'static str,
+        source: io::Error,
+    },
+    #[error("cannot set {key} in {node}: {source}")]
+    Sysctl {
+        node: String,
+        key: String,
+        source: io::Error,
+    },
+    #[error("cannot enter {node}: {source}")]
+    EnterNode { node: String, source: Errno },
+    #[error("cannot run {tool}: {source}")]
+    StartTool { tool: Tool, source: io::Error },
+    /// A tool refused a line of its script.
+    #[error("{tool} refused `{line}` in {node}: {said}")]
+    ToolRefused {
+        tool: Tool,
+        node: String,
+        line: String,
+        said: String,
+    },
+    #[error("cannot list processes: {source}")]
+    ListProcesses { source: io::Error },
+    #[error("cannot start the user-space wire: {source} (it needs a kernel with CONFIG_PACKET)")]
+    Relay { source: io::Error },
+    #[error("cannot record the packets of {node}: {source} (it needs a kernel with CONFIG_PACKET)")]
+    Capture { node: String, source: io::Error },
+    #[error("cannot keep artifacts in {}: {source}", .path.display())]
+    Keep { path: PathBuf, source: io::Error },
+    #[error("cannot play the fault `{what}`: {source}")]
+    Fault { what: String, source: Box<Self> },
+    #[error("rank {rank} of {job} is not running")]
+    NoSuchProcess { job: String, rank: usize },
+    /// Its processes do not die, or start others faster than they are stopped.
+    #[error("the processes of {node} go on in spite of signals")]
+    Restless { node: String },
+    #[error("cannot signal process {pid}: {source}")]
+    Signal { pid: Pid, source: Errno },
+    /// The kernels do not agree on a way for a flow.
+    #[error("the routes do not lead {flow} to its receiver")]
+    NoPath { flow: String },
+    #[error("{host} has more flows than source ports: use fewer flows_per_pair")]
+    PortsUsedUp { host: String },
+    #[error("cannot start rank {rank} of {job}: {source}")]
+    StartRank {
+        job: String,
+        rank: usize,
+        source: io::Error,
+    },
+    #[error("cannot give rank {rank} of {job} its work: {source}")]
+    TellRank {
+        job: String,
+        rank: usize,
+        source: io::Error,
+    },
+    #[error("the ranks of {job} did not find each other: {why}")]
+    NotConnected { job: String, why: String },
+    #[error("cannot read a node's counters: {source}")]
+    Counters { source: io::Error },
+    /// A rank's process cannot do its work.
+    #[error("this rank cannot work: {source}")]
+    Worker { source: io::Error },
+    #[error("what stands on standard input is no work for a rank: {source}")]
+    BadAssignment { source: AssignmentError },
+    #[error("the lab gives an order that no rank knows: {source}")]
+    BadOrder { source: serde_json::Error },
+    #[error("cannot listen at {at}: {source}")]
+    Listen { at: SocketAddrV4, source: io::Error },
+    #[error("cannot open flow {flow}: {source}")]
+    OpenFlow { flow: String, source: io::Error },
+    #[error("cannot keep the lab's state in {}: {source}", .path.display())]
+    State { path: PathBuf, source: io::Error },
+    #[error("{} belongs to somebody else; remove it, or set XDG_RUNTIME_DIR to a folder of your own", .path.display())]
+    StateOwner { path: PathBuf },
+    #[error(
+        "lab {name:?} is running already: end it with `reweave-lab down {name}`, or choose another name with --name"
+    )]
+    AlreadyRunning { name: String },
+    #[error("no lab of this user is running: start one with `reweave-lab up SCENARIO`")]
+    NoLab,
+    #[error("there is no lab {name:?}; running: {}", .running.join(", "))]
+    NoSuchLab { name: String, running: Vec<String> },
+    #[error("several labs are running: say which with --lab ({})", .running.join(", "))]
+    WhichLab { running: Vec<String> },
+    #[error("lab {name:?} does not come up")]
+    StillStarting { name: String },
+    #[error("lab {lab:?} has no node {name:?}; it has {}", .nodes.join(" "))]
+    NoSuchNode {
+        name: String,
+        lab: String,
+        nodes: Vec<String>,
+    },
+    #[error("cannot enter lab {name:?}: {source}")]
+    EnterLab { name: String, source: Errno },
+    #[error("cannot run {program}: {source}")]
+    StartProgram { program: String, source: io::Error },
+    #[error("cannot end lab {name:?}: {source}")]
+    Stop { name: String, source: Errno },
+    #[error("lab {name:?} does not go away")]
+    StillThere { name: String },
+    #[error("lab {name:?} was killed")]
+    Killed { name: String },
+    #[error("cannot write the result: {source}")]
+    Say { source: io::Error },
+}
+
+impl LabError {
+    /// 2 when the user asked for something that does not exist or makes no sense, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Input(_)
+            | Self::ReadScenario { .. }
+            | Self::BadLabName { .. }
+            | Self::FabricTooLarge { .. }
+            | Self::AlreadyRunning { .. }
+            | Self::NoLab
+            | Self::NoSuchLab { .. }
+            | Self::WhichLab { .. }
+            | Self::NoSuchNode { .. }
+            | Self::BadAssignment { .. }
+            | Self::BadOrder { .. } => 2,
+            Self::StartProgram { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
+            Self::StartProgram { .. } => 126,
+            _ => 1,
+        }
+    }
+}

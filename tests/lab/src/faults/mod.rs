@@ -1,0 +1,85 @@
+//! Faults: plays those of a scenario on a running cluster, each at its time.
+//!
+//! What is to happen when is worked out beforehand and purely ([`timeline`]); the [`Stage`] does it
+//! and says what it did. A fault that could not be played is told as such, and the others go on.
+
+mod conditions;
+mod stage;
+mod timeline;
+mod wording;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(crate) use self::stage::Stage;
+
+use self::conditions::Change;
+use self::timeline::Timeline;
+use crate::error::LabError;
+use crate::parallel::joined;
+
+/// Something that was done to the cluster.
+#[derive(Debug)]
+pub(crate) struct Event {
+    /// When the doing began, from the beginning of the timeline. Tools take some milliseconds, nft
+    /// longest, but what they do has its effect before they are done.
+    pub(crate) at: Duration,
+    pub(crate) what: String,
+    pub(crate) outcome: Result<(), LabError>,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at_s = self.at.as_secs_f64();
+        match &self.outcome {
+            Ok(()) => write!(f, "{at_s:.3} s: {}", self.what),
+            Err(error) => write!(f, "{at_s:.3} s: FAILED: {error}"),
+        }
+    }
+}
+
+/// Plays the scenario's faults on a thread of its own while `work` is done; their times count from
+/// now. Those that hold when the work is done go on holding. Each event is told at once.
+pub(crate) fn play_during<T>(
+    stage: &Stage<'_>,
+    tell: impl FnMut(Event) + Send,
+    work: impl FnOnce() -> T,
+) -> T {
+    let beginning = Instant::now();
+    let (stop, stopped) = mpsc::channel();
+    thread::scope(|scope| {
+        let playing = scope.spawn(move || play(stage, beginning, &stopped, tell));
+        let result = work();
+        drop(stop);
+        joined(playing);
+        result
+    })
+}
+
+/// Plays until the last fault has ended or the sender of `stop` is dropped.
+fn play(stage: &Stage<'_>, beginning: Instant, stop: &Receiver<()>, mut tell: impl FnMut(Event)) {
+    for moment in Timeline::new(stage.scenario) {
+        let left = (beginning + moment.at).saturating_duration_since(Instant::now());
+        if stop.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        for change in &moment.changes {
+            tell(happen(stage, change, beginning));
+        }
+    }
+}
+
+fn happen(stage: &Stage<'_>, change: &Change, beginning: Instant) -> Event {
+    let at = beginning.elapsed();
+    let what = wording::words(change, stage.scenario);
+    let outcome = stage.apply(change).map_err(|source| LabError::Fault {
+        what: what.clone(),
+        source: Box::new(source),
+    });
+    Event { at, what, outcome }
+}

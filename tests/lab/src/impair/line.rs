@@ -1,0 +1,119 @@
+//! The delay line of one direction of a wire, and the lot that decides what it loses.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Frames on their way, in the order in which they came.
+#[derive(Debug)]
+pub(super) struct Line {
+    latency: Duration,
+    capacity_bytes: usize,
+    bytes: usize,
+    frames: VecDeque<(Instant, Box<[u8]>)>,
+}
+
+impl Line {
+    pub(super) fn new(latency: Duration, capacity_bytes: usize) -> Self {
+        Self {
+            latency,
+            capacity_bytes,
+            bytes: 0,
+            frames: VecDeque::new(),
+        }
+    }
+
+    /// Whether there was room for the frame.
+    pub(super) fn enter(&mut self, arrived: Instant, frame: &[u8]) -> bool {
+        let fits = self.bytes + frame.len() <= self.capacity_bytes;
+        if fits {
+            self.bytes += frame.len();
+            self.frames
+                .push_back((arrived + self.latency, frame.into()));
+        }
+        fits
+    }
+
+    /// The next frame whose time has come by `now`, and that time.
+    pub(super) fn leave(&mut self, now: Instant) -> Option<(Box<[u8]>, Instant)> {
+        let (due, frame) = self.frames.pop_front_if(|(due, _)| *due <= now)?;
+        self.bytes -= frame.len();
+        Some((frame, due))
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.frames.front().map(|(due, _)| *due)
+    }
+}
+
+/// Draws by lot, the same way for the same seed.
+#[derive(Debug)]
+pub(super) struct Lot(u64);
+
+impl Lot {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// True with the given probability.
+    pub(super) fn falls(&mut self, probability: f64) -> bool {
+        // The upper 53 bits, as a fraction below 1.
+        let drawn = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        drawn < probability
+    }
+
+    /// SplitMix64: every seed is good, neighbouring ones too.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn frames_leave_in_order_when_their_time_has_come() {
+        let start = Instant::now();
+        let mut line = Line::new(2 * MS, 100);
+        assert!(line.enter(start, b"first"));
+        assert!(line.enter(start + MS, b"second"));
+        assert_eq!(line.next_due(), Some(start + 2 * MS));
+        assert_eq!(line.leave(start + MS), None);
+        let (frame, due) = line.leave(start + 3 * MS).unwrap();
+        assert_eq!((&*frame, due), (&b"first"[..], start + 2 * MS));
+        let (frame, due) = line.leave(start + 3 * MS).unwrap();
+        assert_eq!((&*frame, due), (&b"second"[..], start + 3 * MS));
+        assert_eq!(line.leave(start + 9 * MS), None);
+    }
+
+    #[test]
+    fn a_full_line_takes_no_more_until_something_left() {
+        let start = Instant::now();
+        let mut line = Line::new(MS, 10);
+        assert!(line.enter(start, &[0; 6]));
+        assert!(!line.enter(start, &[0; 5]));
+        assert!(line.enter(start, &[0; 4]));
+        assert!(line.leave(start + MS).is_some());
+        assert!(line.enter(start + MS, &[0; 6]));
+    }
+
+    #[test]
+    fn the_lot_is_fair_and_repeats_itself() {
+        let count = |seed, probability| {
+            let mut lot = Lot::new(seed);
+            (0..100_000).filter(|_| lot.falls(probability)).count()
+        };
+        for seed in [0, 1, u64::MAX] {
+            assert_eq!(count(seed, 0.0), 0);
+            assert_eq!(count(seed, 1.0), 100_000);
+            // Four standard deviations.
+            assert!(count(seed, 0.1).abs_diff(10_000) < 380, "seed {seed}");
+        }
+        assert_eq!(count(7, 0.3), count(7, 0.3));
+    }
+}

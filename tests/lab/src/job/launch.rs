@@ -1,0 +1,214 @@
+//! Which flows a job has, which ports they use and which way they go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddrV4;
+
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::ids::{NodeId, Rank};
+use reweave_common::scenario::{Job, Transport};
+use reweave_common::workload::Step;
+
+use super::ports::{self, Candidate, Hop};
+use super::walk::{self, Routed};
+use crate::cluster::Cluster;
+use crate::error::LabError;
+use crate::worker::protocol::{Assignment, FlowSpec};
+
+/// RoCEv2's port.
+const ROCE_PORT: u16 = 4791;
+/// TCP jobs listen here, the second job one higher.
+const FIRST_TCP_PORT: u16 = 5001;
+/// Where the dynamic ports begin, from which RoCE too takes its source ports.
+const FIRST_SOURCE_PORT: u16 = 0xC000;
+
+/// A job ready to be started: what each rank is told, and where each flow goes.
+pub(crate) struct Plan {
+    pub(crate) assignments: Vec<Assignment>,
+    pub(crate) flows: Vec<PlannedFlow>,
+}
+
+pub(crate) struct PlannedFlow {
+    pub(crate) spec: FlowSpec,
+    pub(crate) routed: Routed,
+    pub(crate) path: Vec<Hop>,
+}
+
+/// Plans all jobs of a scenario, so that no two flows of a host share a port.
+pub(crate) fn plan_all(cluster: &Cluster, jobs: &[Job]) -> Result<Vec<Plan>, LabError> {
+    let mut next_port = BTreeMap::new();
+    let plan = |(index, job)| {
+        Planner {
+            cluster,
+            job,
+            index,
+        }
+        .plan(&mut next_port)
+    };
+    jobs.iter().enumerate().map(plan).collect()
+}
+
+/// The next free source port of each host.
+type NextPort = BTreeMap<NodeId, u16>;
+
+/// A flow before its source port is chosen.
+struct Wanted {
+    from: Rank,
+    to: Rank,
+    nth: u32,
+    first_port: u16,
+}
+
+struct Planner<'c> {
+    cluster: &'c Cluster,
+    job: &'c Job,
+    index: usize,
+}
+
+impl Planner<'_> {
+    fn plan(&self, next_port: &mut NextPort) -> Result<Plan, LabError> {
+        let wanted = self.wanted(next_port)?;
+        let chosen = ports::choose(self.job.paths, self.candidates(&wanted)?);
+        let flows: Vec<_> = wanted
+            .iter()
+            .zip(chosen)
+            .enumerate()
+            .map(|(id, (wanted, Candidate { port, path }))| {
+                let FlowKey {
+                    source,
+                    destination,
+                    ..
+                } = self.key(wanted, port);
+                let Wanted { from, to, nth, .. } = *wanted;
+                let spec = FlowSpec {
+                    id: id as u32,
+                    from,
+                    to,
+                    nth,
+                    source,
+                    destination,
+                };
+                PlannedFlow {
+                    spec,
+                    routed: self.routed(wanted, port),
+                    path,
+                }
+            })
+            .collect();
+        Ok(Plan {
+            assignments: self.assignments(&flows),
+            flows,
+        })
+    }
+
+    /// All pairs that exchange anything, `flows_per_pair` times each.
+    fn wanted(&self, next_port: &mut NextPort) -> Result<Vec<Wanted>, LabError> {
+        let tried = ports::candidates_per_flow(self.job.paths);
+        let mut wanted = Vec::new();
+        for (from, to) in self.pairs() {
+            let next = next_port
+                .entry(self.host(from))
+                .or_insert(FIRST_SOURCE_PORT);
+            for nth in 0..self.job.flows_per_pair {
+                wanted.push(Wanted {
+                    from,
+                    to,
+                    nth,
+                    first_port: *next,
+                });
+                *next = next
+                    .checked_add(tried)
+                    .ok_or_else(|| LabError::PortsUsedUp {
+                        host: self.cluster.fabric().name(self.host(from)).to_owned(),
+                    })?;
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn pairs(&self) -> BTreeSet<(Rank, Rank)> {
+        let programs = self.job.programs();
+        let sends = programs.iter().enumerate().flat_map(|(rank, program)| {
+            let steps = program.iter().filter_map(|step| match step {
+                Step::Compute(_) => None,
+                Step::Exchange { sends, .. } => Some(sends),
+            });
+            steps
+                .flatten()
+                .map(move |send| (Rank::from_index(rank), send.peer))
+        });
+        sends.collect()
+    }
+
+    fn candidates(&self, wanted: &[Wanted]) -> Result<Vec<Vec<Candidate>>, LabError> {
+        let tried = ports::candidates_per_flow(self.job.paths);
+        let of_flow = |wanted: &Wanted| {
+            let ports = wanted.first_port..wanted.first_port + tried;
+            let routed = |port| self.routed(wanted, port);
+            ports.map(routed).collect::<Vec<_>>()
+        };
+        let routed: Vec<_> = wanted.iter().flat_map(of_flow).collect();
+        let paths = walk::paths(self.cluster, &routed)?;
+        let candidates: Vec<_> = routed
+            .iter()
+            .zip(paths)
+            .map(|(routed, path)| Candidate {
+                port: routed.flow.source.port(),
+                path,
+            })
+            .collect();
+        Ok(candidates
+            .chunks(usize::from(tried))
+            .map(<[_]>::to_vec)
+            .collect())
+    }
+
+    fn routed(&self, wanted: &Wanted, port: u16) -> Routed {
+        let [from, to] = [wanted.from, wanted.to].map(|rank| self.host(rank));
+        Routed {
+            flow: self.key(wanted, port),
+            from,
+            to,
+        }
+    }
+
+    fn key(&self, wanted: &Wanted, port: u16) -> FlowKey {
+        let [from, to] = [wanted.from, wanted.to].map(|rank| self.cluster.address(self.host(rank)));
+        let (protocol, listens_at) = match self.job.transport {
+            Transport::Tcp => (Protocol::Tcp, FIRST_TCP_PORT + self.index as u16),
+            Transport::Udp4791 => (Protocol::Udp, ROCE_PORT),
+        };
+        FlowKey {
+            protocol,
+            source: SocketAddrV4::new(from, port),
+            destination: SocketAddrV4::new(to, listens_at),
+        }
+    }
+
+    /// Each rank is told of the flows it has an end of.
+    fn assignments(&self, flows: &[PlannedFlow]) -> Vec<Assignment> {
+        let of_rank = |(rank, program)| {
+            let rank = Rank::from_index(rank);
+            let own = flows.iter().map(|flow| &flow.spec);
+            let own = own
+                .filter(|spec| spec.from == rank || spec.to == rank)
+                .cloned();
+            Assignment {
+                rank,
+                program,
+                iterations: self.job.iterations,
+                transport: self.job.transport.into(),
+                flows: own.collect(),
+            }
+        };
+        self.job
+            .programs()
+            .into_iter()
+            .enumerate()
+            .map(of_rank)
+            .collect()
+    }
+
+    fn host(&self, rank: Rank) -> NodeId {
+        self.job.hosts[rank.index()]
+    }
+}

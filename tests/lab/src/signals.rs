@@ -1,0 +1,93 @@
+//! Signals as something to wait for, instead of something that interrupts.
+
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::os::fd::AsFd;
+
+use crate::error::LabError;
+
+/// What asks a program to end.
+pub(crate) const ENDINGS: [Signal; 4] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+];
+
+/// A signal that has arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrived {
+    pub(crate) signal: Signal,
+    /// Whether a process sent it. The terminal sends its own to the whole group.
+    pub(crate) by_process: bool,
+}
+
+/// Holds back some signals, for this thread and all that it starts from now on, and receives them.
+pub(crate) struct Signals(SignalFd);
+
+impl Signals {
+    pub(crate) fn hold(signals: impl IntoIterator<Item = Signal>) -> Result<Self, LabError> {
+        let mask: SigSet = signals.into_iter().collect();
+        let hold = || -> Result<SignalFd, Errno> {
+            mask.thread_block()?;
+            SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC)
+        };
+        hold()
+            .map(Self)
+            .map_err(|source| LabError::Signals { source })
+    }
+
+    /// Waits for the next signal.
+    pub(crate) fn next(&self) -> Result<Arrived, LabError> {
+        loop {
+            match self.0.read_signal() {
+                Ok(Some(info)) => {
+                    if let Ok(signal) = Signal::try_from(info.ssi_signo as i32) {
+                        let by_process = info.ssi_code <= libc::SI_USER;
+                        return Ok(Arrived { signal, by_process });
+                    }
+                }
+                Ok(None) | Err(Errno::EINTR) => {}
+                Err(source) => return Err(LabError::Signals { source }),
+            }
+        }
+    }
+}
+
+/// Holds back nothing any more: for a program that is about to be started. Allocates nothing.
+pub(crate) fn release_all() -> Result<(), Errno> {
+    SigSet::empty().thread_set_mask()
+}
+
+/// Whether the lab was asked to end. Once raised it stays so; any thread may look.
+pub(crate) struct Interrupt(Signals);
+
+impl Interrupt {
+    pub(crate) fn install() -> Result<Self, LabError> {
+        Signals::hold(ENDINGS).map(Self)
+    }
+
+    pub(crate) fn is_raised(&self) -> bool {
+        self.wait_for(Duration::ZERO)
+    }
+
+    pub(crate) fn wait(&self) {
+        while !self.poll(PollTimeout::NONE) {}
+    }
+
+    /// Waits for it no longer than `patience`, and says whether it was raised.
+    pub(crate) fn wait_for(&self, patience: Duration) -> bool {
+        self.poll(PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX))
+    }
+
+    /// The signal is never read, so it remains there for everyone to see.
+    fn poll(&self, timeout: PollTimeout) -> bool {
+        let mut watched = [PollFd::new(self.0.0.as_fd(), PollFlags::POLLIN)];
+        poll(&mut watched, timeout).is_ok_and(|ready| ready > 0)
+    }
+}

@@ -1,0 +1,276 @@
+//! What is known of running labs: a folder for each, with a file that is locked for as long as the
+//! lab lives. A folder whose lock is free was left behind and means nothing.
+//!
+//! Who looks whether a lock is free holds it for a moment. So that nobody takes that for a lab,
+//! everybody takes turns: names are taken and given up by one process at a time, while none looks.
+
+use std::env;
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Pid, geteuid};
+use serde::{Deserialize, Serialize};
+
+use crate::error::LabError;
+
+const LOCK: &str = "lock";
+const RECORD: &str = "lab.json";
+const READY: &str = "ready";
+/// No lab can have this name.
+const TURNS: &str = ".turns";
+const LONGEST_NAME: usize = 64;
+
+/// What other commands need to know of a lab.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) scenario: String,
+    /// The first process of the lab, as seen from outside.
+    pub(crate) pid: i32,
+    pub(crate) nodes: Vec<String>,
+}
+
+/// A name that is taken for as long as this lives. Only the supervisor may drop it.
+pub(crate) struct Claim {
+    folder: PathBuf,
+    /// Reaches the folder from inside the lab, where its path leads elsewhere.
+    handle: File,
+    _lock: File,
+}
+
+impl Claim {
+    /// Takes `name`, and removes whatever dead labs have left behind.
+    pub(crate) fn take(name: &str) -> Result<Self, LabError> {
+        check_name(name)?;
+        let base = base()?;
+        let _turn = Turn::to_change(&base)?;
+        sweep_in(&base);
+        let folder = base.join(name);
+        let lock = lock_new(&folder).map_err(|source| failed(&folder, source))?;
+        let lock = lock.ok_or_else(|| LabError::AlreadyRunning {
+            name: name.to_owned(),
+        })?;
+        Ok(Self {
+            handle: File::open(&folder).map_err(|source| failed(&folder, source))?,
+            folder,
+            _lock: lock,
+        })
+    }
+
+    pub(crate) fn record(&self, record: &Record) -> Result<(), LabError> {
+        let write = || -> io::Result<()> {
+            let draft = self.folder.join("lab.json.new");
+            fs::write(&draft, serde_json::to_vec_pretty(record)?)?;
+            fs::rename(draft, self.folder.join(RECORD))
+        };
+        write().map_err(|source| failed(&self.folder, source))
+    }
+
+    /// From inside the lab: from now on, others may enter.
+    pub(crate) fn mark_ready(&self) -> Result<(), LabError> {
+        let path = format!("/proc/self/fd/{}/{READY}", self.handle.as_raw_fd());
+        File::create(path)
+            .map(drop)
+            .map_err(|source| failed(&self.folder, source))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Without a turn, what is left is swept by the next who gets one.
+        if let Some(base) = self.folder.parent()
+            && let Ok(_turn) = Turn::to_change(base)
+        {
+            remove(&self.folder);
+        }
+    }
+}
+
+/// The right to look, which many may have, or to change, which only one has.
+struct Turn {
+    _lock: File,
+}
+
+impl Turn {
+    fn to_look(base: &Path) -> Result<Self, LabError> {
+        Self::take(base, File::lock_shared)
+    }
+
+    fn to_change(base: &Path) -> Result<Self, LabError> {
+        Self::take(base, File::lock)
+    }
+
+    fn take(base: &Path, lock: fn(&File) -> io::Result<()>) -> Result<Self, LabError> {
+        let path = base.join(TURNS);
+        let take = || -> io::Result<Self> {
+            let file = open_lock(&path)?;
+            lock(&file)?;
+            Ok(Self { _lock: file })
+        };
+        take().map_err(|source| failed(&path, source))
+    }
+}
+
+/// A lab that somebody runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) name: String,
+    folder: PathBuf,
+}
+
+impl Running {
+    /// The labs of this user, by name.
+    pub(crate) fn all() -> Result<Vec<Self>, LabError> {
+        let base = base()?;
+        let mut found: Vec<_> = folders(&base).filter(Running::is_alive).collect();
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// The lab of that name, or the only one there is.
+    pub(crate) fn find(name: Option<&str>) -> Result<Self, LabError> {
+        let mut all = Self::all()?;
+        let running = || all.iter().map(|lab| lab.name.clone()).collect();
+        let index = match name {
+            _ if all.is_empty() => return Err(LabError::NoLab),
+            None if all.len() == 1 => 0,
+            None => return Err(LabError::WhichLab { running: running() }),
+            Some(name) => {
+                let found = all.iter().position(|lab| lab.name == name);
+                found.ok_or_else(|| LabError::NoSuchLab {
+                    name: name.to_owned(),
+                    running: running(),
+                })?
+            }
+        };
+        Ok(all.swap_remove(index))
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        let base = self.folder.parent().unwrap_or(&self.folder);
+        Turn::to_look(base).is_ok_and(|_turn| self.is_locked())
+    }
+
+    /// To be asked by those only whose turn it is.
+    fn is_locked(&self) -> bool {
+        let lock = File::open(self.folder.join(LOCK));
+        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.folder.join(READY).exists()
+    }
+
+    /// Nothing is recorded in the first moments of a lab.
+    pub(crate) fn record(&self) -> Option<Record> {
+        let text = fs::read(self.folder.join(RECORD)).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+}
+
+impl Record {
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.pid)
+    }
+}
+
+/// Names become folders, so they are kept plain.
+fn check_name(name: &str) -> Result<(), LabError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let good = (1..=LONGEST_NAME).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(plain);
+    good.then_some(()).ok_or_else(|| LabError::BadLabName {
+        name: name.to_owned(),
+    })
+}
+
+/// The folder of all labs of this user, made if need be.
+fn base() -> Result<PathBuf, LabError> {
+    let base = base_path();
+    match DirBuilder::new().mode(0o700).create(&base) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(failed(&base, error));
+        }
+        _ => {}
+    }
+    // In a folder that all may write to, somebody else may have been there first.
+    let is_own_folder = fs::symlink_metadata(&base)
+        .map(|found| found.is_dir() && found.uid() == geteuid().as_raw())
+        .map_err(|source| failed(&base, source))?;
+    if !is_own_folder {
+        return Err(LabError::StateOwner { path: base });
+    }
+    Ok(base)
+}
+
+/// XDG_RUNTIME_DIR is believed only if it is this user's: su and sudo may leave another's.
+fn base_path() -> PathBuf {
+    let uid = geteuid().as_raw();
+    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let is_own = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.uid() == uid);
+    match runtime.filter(|path| path.is_absolute()).filter(is_own) {
+        Some(runtime) => runtime.join("reweave-lab"),
+        None => env::temp_dir().join(format!("reweave-lab-{uid}")),
+    }
+}
+
+fn folders(base: &Path) -> impl Iterator<Item = Running> {
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        check_name(&name).ok()?;
+        let folder = entry.path();
+        Some(Running { name, folder })
+    })
+}
+
+/// Removes what this user's dead labs have left behind.
+pub(crate) fn sweep() -> Result<(), LabError> {
+    let base = base()?;
+    let _turn = Turn::to_change(&base)?;
+    sweep_in(&base);
+    Ok(())
+}
+
+fn sweep_in(base: &Path) {
+    for dead in folders(base).filter(|lab| !lab.is_locked()) {
+        remove(&dead.folder);
+    }
+}
+
+/// Removes a lab's folder, and nothing in it that is not ours.
+fn remove(folder: &Path) {
+    for file in [READY, RECORD, "lab.json.new", LOCK] {
+        let _ = fs::remove_file(folder.join(file));
+    }
+    let _ = fs::remove_dir(folder);
+}
+
+/// Makes the folder and locks it; `None` when somebody else holds the lock.
+fn lock_new(folder: &Path) -> io::Result<Option<File>> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let lock = open_lock(&folder.join(LOCK))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true).open(path)
+}
+
+fn failed(path: &Path, source: io::Error) -> LabError {
+    LabError::State {
+        path: path.to_owned(),
+        source,
+    }
+}

@@ -1,0 +1,225 @@
+//! Judges a job by what its scenario expects of it.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use reweave_common::scenario::Expectation;
+use reweave_common::units::Rate;
+
+use crate::report::{JobReport, Verdict};
+
+pub(crate) fn judge(expected: &Expectation, job: &JobReport) -> Vec<Verdict> {
+    let judge = Judge(job);
+    let counts = [
+        (
+            "resets",
+            expected.max_resets,
+            job.total(|flow| Some(flow.resets)),
+        ),
+        (
+            "retransmits",
+            expected.max_retransmits,
+            job.total(|flow| flow.retransmits),
+        ),
+        (
+            "packets lost",
+            expected.max_lost,
+            job.total(|flow| flow.lost),
+        ),
+        (
+            "packets reordered",
+            expected.max_reordered,
+            job.total(|flow| flow.reordered),
+        ),
+    ];
+    let counts = counts
+        .into_iter()
+        .filter_map(|(what, limit, seen)| judge.at_most(what, limit, seen));
+    let iteration = job.iteration_ms;
+    let slowest_flow = expected.min_flow_rate.map(Rate::mbps);
+    let measures = [
+        judge.at_most(
+            "longest stall ms",
+            expected.max_stall.map(millis),
+            Some(job.longest_stall_ms()),
+        ),
+        judge.at_most(
+            "slowest iteration ms",
+            expected.max_iteration.map(millis),
+            iteration.map(|ms| ms.most),
+        ),
+        judge.at_least(
+            "fastest iteration ms",
+            expected.min_iteration.map(millis),
+            iteration.map(|ms| ms.least),
+        ),
+        judge.at_least("slowest flow Mb/s", slowest_flow, job.slowest_flow_mbps()),
+    ];
+    let limits = counts.chain(measures.into_iter().flatten());
+    std::iter::once(judge.completion(expected.completes))
+        .chain(limits)
+        .collect()
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+struct Judge<'r>(&'r JobReport);
+
+impl Judge<'_> {
+    fn completion(&self, wanted: bool) -> Verdict {
+        let job = self.0;
+        let expected = if wanted {
+            "completes"
+        } else {
+            "does not complete"
+        };
+        let seen = format!("{} of {} iterations", job.iterations, job.iterations_wanted);
+        self.verdict(expected.to_owned(), seen, job.completed() == wanted)
+    }
+
+    fn at_most<T: PartialOrd + Display>(
+        &self,
+        what: &str,
+        limit: Option<T>,
+        seen: Option<T>,
+    ) -> Option<Verdict> {
+        self.bound(what, "<=", limit, seen, |seen, limit| seen <= limit)
+    }
+
+    fn at_least<T: PartialOrd + Display>(
+        &self,
+        what: &str,
+        limit: Option<T>,
+        seen: Option<T>,
+    ) -> Option<Verdict> {
+        self.bound(what, ">=", limit, seen, |seen, limit| seen >= limit)
+    }
+
+    fn bound<T: Display>(
+        &self,
+        what: &str,
+        sign: &str,
+        limit: Option<T>,
+        seen: Option<T>,
+        holds: impl Fn(&T, &T) -> bool,
+    ) -> Option<Verdict> {
+        let limit = limit?;
+        let met = seen.as_ref().is_some_and(|seen| holds(seen, &limit));
+        Some(self.verdict(format!("{what} {sign} {limit}"), shown(seen), met))
+    }
+
+    fn verdict(&self, expected: String, seen: String, met: bool) -> Verdict {
+        Verdict {
+            job: self.0.name.clone(),
+            expected,
+            seen,
+            met,
+        }
+    }
+}
+
+/// What nobody could measure does not meet a limit, and is said to be unknown.
+fn shown<T: Display>(seen: Option<T>) -> String {
+    seen.map_or_else(|| "unknown".to_owned(), |seen| format!("{seen:.2}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{FlowOutcome, Spread};
+
+    fn flow(resets: u64, lost: Option<u64>, longest_stall_ms: f64) -> FlowOutcome {
+        FlowOutcome {
+            from: "h0".to_owned(),
+            to: "h1".to_owned(),
+            source: String::new(),
+            destination: String::new(),
+            path: Vec::new(),
+            bytes: 0,
+            rate_mbps: 90.0,
+            longest_stall_ms,
+            connections: 1,
+            resets,
+            retransmits: None,
+            lost,
+            reordered: None,
+            corrupted: 0,
+        }
+    }
+
+    fn job() -> JobReport {
+        JobReport {
+            name: "train".to_owned(),
+            iterations_wanted: 10,
+            iterations: 10,
+            iteration_ms: Spread::of(vec![10.0, 30.0, 20.0]),
+            exposed_ms: None,
+            flows: vec![flow(1, None, 5.0), flow(1, Some(3), 250.5)],
+            broken: Vec::new(),
+        }
+    }
+
+    const NO_LIMITS: Expectation = Expectation {
+        job: 0,
+        completes: true,
+        max_resets: None,
+        max_retransmits: None,
+        max_lost: None,
+        max_reordered: None,
+        max_stall: None,
+        max_iteration: None,
+        min_iteration: None,
+        min_flow_rate: None,
+    };
+
+    fn failed(expected: &Expectation) -> Vec<String> {
+        let verdicts = judge(expected, &job())
+            .into_iter()
+            .filter(|verdict| !verdict.met);
+        verdicts
+            .map(|verdict| format!("{}: {}", verdict.expected, verdict.seen))
+            .collect()
+    }
+
+    #[test]
+    fn limits_that_hold_are_met() {
+        let limits = Expectation {
+            max_resets: Some(2),
+            max_lost: Some(3),
+            max_stall: Some(Duration::from_millis(251)),
+            min_iteration: Some(Duration::from_millis(10)),
+            ..NO_LIMITS
+        };
+        assert_eq!(failed(&limits), [""; 0]);
+        assert_eq!(judge(&limits, &job()).len(), 5);
+    }
+
+    #[test]
+    fn limits_that_are_broken_say_what_was_seen() {
+        let limits = Expectation {
+            completes: false,
+            max_resets: Some(1),
+            max_stall: Some(Duration::from_millis(250)),
+            max_iteration: Some(Duration::from_millis(29)),
+            ..NO_LIMITS
+        };
+        let said = [
+            "does not complete: 10 of 10 iterations",
+            "resets <= 1: 2",
+            "longest stall ms <= 250: 250.50",
+            "slowest iteration ms <= 29: 30.00",
+        ];
+        assert_eq!(failed(&limits), said);
+    }
+
+    #[test]
+    fn what_nobody_measured_is_not_met() {
+        let limits = Expectation {
+            max_retransmits: Some(9),
+            ..NO_LIMITS
+        };
+        assert_eq!(failed(&limits), ["retransmits <= 9: unknown"]);
+    }
+}

@@ -1,0 +1,453 @@
+//! From the fabric to scripts: what the tools are told to make. Pure, so that it can be judged
+//! without a kernel.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use reweave_common::fabric::{Fabric, FabricBuilder, Link, Port, Role};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::routes::Routes;
+use reweave_common::units::Rate;
+
+use crate::addressing::{self, Addressing, end_of};
+use crate::sharing::Sharing;
+
+/// Jumbo frames, as training clusters use them.
+pub(crate) const MTU_BYTES: u64 = 9000;
+const FRAME_BYTES: u64 = MTU_BYTES + 14;
+
+/// Each end of a link is numbered from here; 1 is every node's loopback.
+const FIRST_INDEX: usize = 2;
+
+/// A setting of a node's kernel.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Sysctl {
+    pub(crate) key: &'static str,
+    pub(crate) value: String,
+    /// Whether a kernel that does not know it cannot serve.
+    pub(crate) required: bool,
+}
+
+/// A fabric with all that is derived from it.
+pub(crate) struct Wiring<'f> {
+    fabric: &'f Fabric,
+    addressing: &'f Addressing,
+    routes: Routes,
+    sharing: Sharing,
+}
+
+impl<'f> Wiring<'f> {
+    pub(crate) fn new(fabric: &'f Fabric, addressing: &'f Addressing) -> Self {
+        Self {
+            fabric,
+            addressing,
+            routes: Routes::shortest(&with_switches_as_endpoints(fabric)),
+            sharing: Sharing::of(fabric),
+        }
+    }
+
+    /// For ip, outside the nodes: all links, each made directly into its two nodes. `instead` may
+    /// make one out of its two ends in another way.
+    pub(crate) fn links_script(
+        &self,
+        instead: impl Fn(LinkId, [&str; 2]) -> Option<String>,
+    ) -> String {
+        let links = self.fabric.links().map(|(id, link)| {
+            let [a, b] = link.ports().map(|port| self.end(id, port));
+            let bare = || format!("link add {a} type veth peer {b}\n");
+            instead(id, [&a, &b]).unwrap_or_else(bare)
+        });
+        links.collect()
+    }
+
+    fn end(&self, link: LinkId, port: Port) -> String {
+        let (name, end) = (
+            interface(self.fabric, port),
+            end_of(self.fabric, link, port),
+        );
+        let mac = addressing::mac(link, end);
+        // The kernel is in no hurry to tell of the carrier of an interface whose number is, by
+        // chance, that of its other end: it takes it for one that has no other end.
+        let index = FIRST_INDEX + 2 * link.index() + usize::from(end);
+        let node = self.fabric.name(port.node);
+        format!("name {name} index {index} address {mac} mtu {MTU_BYTES} netns /run/netns/{node}")
+    }
+
+    /// For ip, inside `node`: its interfaces come up.
+    pub(crate) fn ports_script(&self, node: NodeId) -> String {
+        let mut script = String::from("link set lo up\n");
+        for (port, _) in ports(self.fabric, node) {
+            let _ = writeln!(script, "link set {} up", interface(self.fabric, port));
+        }
+        script
+    }
+
+    /// For ip, inside `node`: addresses, neighbours and routes.
+    pub(crate) fn node_script(&self, node: NodeId) -> String {
+        let mut script = String::new();
+        self.write_addresses(node, &mut script);
+        self.write_neighbours(node, &mut script);
+        self.write_routes(node, &mut script);
+        script
+    }
+
+    fn write_addresses(&self, node: NodeId, script: &mut String) {
+        let role = self.fabric.node(node).role;
+        let links = self.fabric.links_of(node);
+        if role == Role::Switch || links.is_empty() {
+            let own = self.addressing.of_node(self.fabric, node);
+            let _ = writeln!(script, "address add {own}/32 dev lo");
+        }
+        for (port, link) in ports(self.fabric, node) {
+            let interface = interface(self.fabric, port);
+            if role.is_endpoint() {
+                let nic = self.addressing.of_nic(port);
+                let _ = writeln!(script, "address add {nic}/32 dev {interface}");
+            }
+            if role.forwards() {
+                let own = addressing::on_link(link, end_of(self.fabric, link, port));
+                let _ = writeln!(script, "address add {own}/31 dev {interface}");
+            }
+        }
+    }
+
+    /// Known beforehand, so that nothing ever waits for ARP.
+    fn write_neighbours(&self, node: NodeId, script: &mut String) {
+        for (port, link) in ports(self.fabric, node) {
+            let interface = interface(self.fabric, port);
+            let far = self.fabric.link(link).far(node);
+            let gateway = self.addressing.gateway(self.fabric, link, far);
+            let mac = addressing::mac(link, end_of(self.fabric, link, far));
+            let _ = writeln!(
+                script,
+                "neighbour add {gateway} lladdr {mac} nud permanent dev {interface}"
+            );
+        }
+    }
+
+    fn write_routes(&self, node: NodeId, script: &mut String) {
+        let source = self.addressing.of_node(self.fabric, node);
+        if let Some(uplink) = self.only_way_out(node) {
+            self.write_route("default", &[uplink], node, source, script);
+            return;
+        }
+        for (to, _) in self.fabric.nodes().filter(|(to, _)| *to != node) {
+            let next_hops = self.routes.next_hops(node, to);
+            if next_hops.is_empty() {
+                continue;
+            }
+            for address in self.addressing.all_of(self.fabric, to) {
+                let destination = format!("{address}/32");
+                self.write_route(&destination, next_hops, node, source, script);
+            }
+        }
+    }
+
+    /// The link of a host that has one link only, to a node that passes on what it sends.
+    fn only_way_out(&self, node: NodeId) -> Option<LinkId> {
+        let &[link] = self.fabric.links_of(node) else {
+            return None;
+        };
+        let far = self.fabric.link(link).far(node).node;
+        let passes_on = self.fabric.node(far).role.forwards();
+        (self.fabric.node(node).role == Role::Host && passes_on).then_some(link)
+    }
+
+    fn write_route(
+        &self,
+        destination: &str,
+        next_hops: &[LinkId],
+        node: NodeId,
+        source: Ipv4Addr,
+        script: &mut String,
+    ) {
+        let window = self.sharing.route_attribute();
+        let _ = write!(script, "route add {destination} src {source} {window}");
+        let hops = next_hops.iter().map(|&link| self.next_hop(node, link));
+        match next_hops {
+            [_] => hops.for_each(|hop| script.push_str(&format!(" {hop} onlink"))),
+            _ => hops.for_each(|hop| {
+                script.push_str(&format!(" nexthop {hop} weight 1 onlink"));
+            }),
+        }
+        script.push('\n');
+    }
+
+    fn next_hop(&self, node: NodeId, link: LinkId) -> String {
+        let ends = self.fabric.link(link);
+        let gateway = self.addressing.gateway(self.fabric, link, ends.far(node));
+        let interface = interface(self.fabric, near(ends, node));
+        format!("via {gateway} dev {interface}")
+    }
+
+    /// For tc, inside `node`: every port sends at the rate of its link.
+    pub(crate) fn rates_script(&self, node: NodeId) -> String {
+        let lines = ports(self.fabric, node).map(|(port, link)| {
+            let interface = interface(self.fabric, port);
+            rate_line(&interface, self.fabric.link(link).rate, self.sharing)
+        });
+        lines.collect()
+    }
+
+    /// /etc/hosts of all nodes.
+    pub(crate) fn hosts_file(&self) -> String {
+        let mut text = String::from("127.0.0.1 localhost\n");
+        for (id, node) in self.fabric.nodes() {
+            let addresses = self.addressing.all_of(self.fabric, id);
+            for (nic, address) in addresses.iter().enumerate() {
+                // A multi-homed host's first NIC bears its name, the others name.1, name.2, ...
+                let suffix = if nic > 0 {
+                    format!(".{nic}")
+                } else {
+                    Default::default()
+                };
+                let _ = writeln!(text, "{address} {}{suffix}", node.name);
+            }
+        }
+        text
+    }
+}
+
+/// The name of a port's interface: `eth0` of a host, `swp3` of a switch.
+pub(crate) fn interface(fabric: &Fabric, port: Port) -> String {
+    let kind = if fabric.node(port.node).role.is_endpoint() {
+        "eth"
+    } else {
+        "swp"
+    };
+    format!("{kind}{}", port.index)
+}
+
+/// For tc: `interface` sends no faster than `rate`. The bucket holds what passes in a millisecond,
+/// so that a late timer loses nothing, and at least two frames, or none would ever pass.
+pub(crate) fn rate_line(interface: &str, rate: Rate, sharing: Sharing) -> String {
+    let burst = (rate.bits_per_s() / 8000).max(2 * FRAME_BYTES);
+    let limit = burst + sharing.queue_bytes();
+    let rate = rate.bits_per_s();
+    format!("qdisc replace dev {interface} root tbf rate {rate}bit burst {burst} limit {limit}\n")
+}
+
+/// What a node's kernel is told before it has any interface but its loopback.
+pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
+    let always = |key, value: &str| Sysctl {
+        key,
+        value: value.to_owned(),
+        required: true,
+    };
+    let if_known = |key, value: &str| Sysctl {
+        required: false,
+        ..always(key, value)
+    };
+    vec![
+        // First, because it sets others back.
+        always(
+            "net/ipv4/ip_forward",
+            if role.forwards() { "1" } else { "0" },
+        ),
+        always("net/ipv4/conf/all/rp_filter", "0"),
+        always("net/ipv4/conf/default/rp_filter", "0"),
+        always("net/ipv4/conf/all/send_redirects", "0"),
+        always("net/ipv4/conf/default/send_redirects", "0"),
+        always("net/ipv4/conf/all/accept_redirects", "0"),
+        always("net/ipv4/conf/default/accept_redirects", "0"),
+        // A switch sends nothing to a port without carrier; the kernel of a server is not so wise.
+        always(
+            "net/ipv4/conf/all/ignore_routes_with_linkdown",
+            if role.is_endpoint() { "0" } else { "1" },
+        ),
+        always(
+            "net/ipv4/conf/default/ignore_routes_with_linkdown",
+            if role.is_endpoint() { "0" } else { "1" },
+        ),
+        // Flows are told apart by addresses, protocol and ports. A kernel that cannot be told
+        // which fields to hash takes the same ones by policy 1.
+        always("net/ipv4/fib_multipath_hash_policy", "1"),
+        if_known("net/ipv4/fib_multipath_hash_policy", "3"),
+        if_known("net/ipv4/fib_multipath_hash_fields", "55"),
+        if_known("net/ipv4/fib_multipath_hash_seed", &hash_seed(seed, node)),
+        // Each hop of a trace answers, at once and with the address the probe came in by.
+        always("net/ipv4/icmp_errors_use_inbound_ifaddr", "1"),
+        always("net/ipv4/icmp_ratelimit", "0"),
+        if_known("net/ipv4/icmp_msgs_per_sec", "1000000"),
+        if_known("net/ipv4/icmp_msgs_burst", "1000000"),
+        if_known("net/ipv6/conf/all/disable_ipv6", "1"),
+        if_known("net/ipv6/conf/default/disable_ipv6", "1"),
+    ]
+}
+
+/// Repeatable, but other in every switch: with one seed in all, flows that collide in one switch
+/// would collide in the next again. Zero would ask the kernel to draw one itself.
+fn hash_seed(seed: u64, node: NodeId) -> String {
+    let mut mixed =
+        seed.wrapping_add((node.index() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed >> 32) as u32).max(1).to_string()
+}
+
+/// The ports of a node, and the link at each.
+pub(crate) fn ports(fabric: &Fabric, node: NodeId) -> impl Iterator<Item = (Port, LinkId)> {
+    let links = fabric.links_of(node).iter().copied();
+    links
+        .zip(0..)
+        .map(move |(link, index)| (Port { node, index }, link))
+}
+
+fn near(link: &Link, node: NodeId) -> Port {
+    if link.a.node == node { link.a } else { link.b }
+}
+
+/// The same graph in which switches can be reached too: routes lead to endpoints only.
+fn with_switches_as_endpoints(fabric: &Fabric) -> Fabric {
+    const SAME: &str = "a sound fabric stays sound";
+    let mut builder = FabricBuilder::new();
+    for (_, node) in fabric.nodes() {
+        let role = if node.role.forwards() {
+            Role::Relay
+        } else {
+            node.role
+        };
+        builder.add_node(&node.name, role).expect(SAME);
+    }
+    let links: Vec<&Link> = fabric.links().map(|(_, link)| link).collect();
+    let pair = |link: &Link| [link.a.node, link.b.node];
+    for parallel in links.chunk_by(|x, y| pair(x) == pair(y)) {
+        let [first, ..] = parallel else { continue };
+        let count = parallel.len() as u32;
+        builder
+            .connect(pair(first), count, first.rate, first.latency)
+            .expect(SAME);
+    }
+    builder.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAF_SPINE: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+                              host_gbps = 0.4\nuplink_gbps = 0.2";
+    const DIRECT: &str = "kind = \"direct\"\nhosts = 4\nlink_gbps = 0.1\nstrides = [1]";
+
+    /// The lines of all scripts of a node.
+    struct Scripts {
+        links: Vec<String>,
+        ports: Vec<String>,
+        node: Vec<String>,
+        rates: Vec<String>,
+        hosts: Vec<String>,
+    }
+
+    fn scripts(text: &str, node: &str) -> Scripts {
+        let fabric = Fabric::parse("fabric.toml", text).unwrap();
+        let addressing = Addressing::new(&fabric).unwrap();
+        let wiring = Wiring::new(&fabric, &addressing);
+        let id = fabric.find(node).unwrap();
+        let lines = |script: String| script.lines().map(str::to_owned).collect();
+        Scripts {
+            links: lines(wiring.links_script(|_, _| None)),
+            ports: lines(wiring.ports_script(id)),
+            node: lines(wiring.node_script(id)),
+            rates: lines(wiring.rates_script(id)),
+            hosts: lines(wiring.hosts_file()),
+        }
+    }
+
+    #[test]
+    fn a_host_has_its_address_and_one_way_out() {
+        assert_eq!(
+            scripts(LEAF_SPINE, "h2").ports,
+            ["link set lo up", "link set eth0 up"]
+        );
+        assert_eq!(
+            scripts(LEAF_SPINE, "h2").node,
+            [
+                "address add 10.0.0.2/32 dev eth0",
+                "neighbour add 10.192.0.5 lladdr 02:00:00:00:02:01 nud permanent dev eth0",
+                "route add default src 10.0.0.2 window 64000 via 10.192.0.5 dev eth0 onlink",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_leaf_spreads_over_the_spines() {
+        let lines = scripts(LEAF_SPINE, "leaf0").node;
+        let has = |line: &str| assert!(lines.iter().any(|l| l == line), "{line}\n{lines:#?}");
+        has("address add 10.128.0.0/32 dev lo");
+        has("address add 10.192.0.8/31 dev swp2");
+        has("neighbour add 10.0.0.1 lladdr 02:00:00:00:01:00 nud permanent dev swp1");
+        has("route add 10.0.0.1/32 src 10.128.0.0 window 64000 via 10.0.0.1 dev swp1 onlink");
+        has(
+            "route add 10.0.0.3/32 src 10.128.0.0 window 64000 nexthop via 10.192.0.9 dev swp2 weight 1 onlink \
+             nexthop via 10.192.0.11 dev swp3 weight 1 onlink",
+        );
+        has("route add 10.128.0.3/32 src 10.128.0.0 window 64000 via 10.192.0.11 dev swp3 onlink");
+    }
+
+    #[test]
+    fn relays_reach_every_nic_of_one_another() {
+        let lines = scripts(DIRECT, "h0").node;
+        let across: Vec<_> = lines
+            .iter()
+            .filter(|line| line.contains(".0.2/32 src"))
+            .collect();
+        assert_eq!(across.len(), 2, "{lines:#?}");
+        for line in across {
+            assert_eq!(line.matches("nexthop").count(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn links_are_made_into_both_nodes() {
+        let lines = scripts(DIRECT, "h0").links;
+        assert_eq!(lines.len(), 4);
+        assert_eq!(
+            lines[3],
+            "link add name eth1 index 8 address 02:00:00:00:03:00 mtu 9000 netns /run/netns/h3 \
+             type veth peer name eth1 index 9 address 02:00:00:00:03:01 mtu 9000 \
+             netns /run/netns/h0"
+        );
+    }
+
+    #[test]
+    fn every_port_has_the_rate_of_its_link() {
+        let lines = scripts(LEAF_SPINE, "leaf0").rates;
+        assert_eq!(lines.len(), 4);
+        let has = |line: &str, part: &str| assert!(line.contains(part), "{line}");
+        has(
+            &lines[0],
+            "dev swp0 root tbf rate 400000000bit burst 50000 limit 2098000",
+        );
+        has(
+            &lines[3],
+            "dev swp3 root tbf rate 200000000bit burst 25000 ",
+        );
+    }
+
+    #[test]
+    fn hosts_have_names_for_each_nic() {
+        let lines = scripts(DIRECT, "h0").hosts;
+        assert_eq!(
+            lines[..3],
+            ["127.0.0.1 localhost", "10.0.0.0 h0", "10.1.0.0 h0.1"]
+        );
+    }
+
+    #[test]
+    fn hosts_do_not_forward_and_seeds_differ_between_nodes() {
+        let value = |role, node, key: &str| {
+            let settings = sysctls(role, 7, NodeId::from_index(node));
+            let mut found = settings
+                .into_iter()
+                .filter(|setting| setting.key.ends_with(key));
+            found.next_back().unwrap().value
+        };
+        assert_eq!(value(Role::Host, 0, "ip_forward"), "0");
+        assert_eq!(value(Role::Relay, 0, "ip_forward"), "1");
+        assert_eq!(value(Role::Relay, 0, "with_linkdown"), "0");
+        assert_eq!(value(Role::Switch, 0, "with_linkdown"), "1");
+        let seed = |node| value(Role::Switch, node, "hash_seed");
+        assert_eq!(seed(3), seed(3));
+        assert_ne!(seed(3), seed(4));
+    }
+}

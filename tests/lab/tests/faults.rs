@@ -1,0 +1,52 @@
+//! Does each fault do what it says, when it says, and is all as before when it is over?
+
+#[path = "faults/delays.rs"]
+mod delays;
+#[path = "faults/hosts.rs"]
+mod hosts;
+#[path = "faults/kept.rs"]
+mod kept;
+#[path = "faults/links.rs"]
+mod links;
+#[path = "faults/losses.rs"]
+mod losses;
+#[path = "faults/partitions.rs"]
+mod partitions;
+#[path = "faults/play.rs"]
+mod play;
+#[path = "faults/processes.rs"]
+mod processes;
+#[path = "faults/rates.rs"]
+mod rates;
+
+mod support;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+use support::Need;
+
+/// What every lab with faults needs.
+const LAB: &[Need] = &[Need::Lab, Need::Program("ping")];
+const LAB_AND_IPERF: &[Need] = &[Need::Lab, Need::Program("iperf3")];
+const LAB_AND_TCPDUMP: &[Need] = &[Need::Lab, Need::Program("ping"), Need::Program("tcpdump")];
+
+fn main() -> ExitCode {
+    let tests = [
+        links::tests(),
+        losses::tests(),
+        rates::tests(),
+        delays::tests(),
+        hosts::tests(),
+        processes::tests(),
+        partitions::tests(),
+        kept::tests(),
+    ];
+    let tests = tests.into_iter().flatten().collect();
+    // What is measured here would be measured wrongly beside other tests.
+    let arguments = Arguments {
+        test_threads: Some(1),
+        ..Arguments::from_args()
+    };
+    libtest_mimic::run(&arguments, tests).exit_code()
+}

@@ -1,0 +1,90 @@
+//! Links that take time.
+
+use libtest_mimic::Trial;
+
+use crate::play::{Play, iperf, once_right};
+use crate::support::trial;
+use crate::{LAB, LAB_AND_IPERF};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "a_packet_takes_the_time_it_should",
+            LAB,
+            a_packet_takes_the_time_it_should,
+        ),
+        trial(
+            "a_delayed_link_carries_its_rate",
+            LAB_AND_IPERF,
+            a_delayed_link_carries_its_rate,
+        ),
+        trial(
+            "a_delay_too_short_to_keep_is_told",
+            LAB,
+            a_delay_too_short_to_keep_is_told,
+        ),
+    ]
+}
+
+fn two_hosts(latency_us: u32, gbps: f64) -> Play {
+    Play::begin(&format!(
+        "name = 'play'\n[fabric]\nkind = 'graph'\n\
+         node = [{{ name = 'a', role = 'host' }}, {{ name = 'b', role = 'host' }}]\n\
+         link = [{{ a = 'a', b = 'b', gbps = {gbps}, latency_us = {latency_us} }}]\n"
+    ))
+}
+
+/// The delay of each direction, as ping sees it.
+fn a_packet_takes_the_time_it_should() {
+    let without = median_round_trip_us(&two_hosts(0, 1.0));
+    for latency_us in [50, 200, 1000, 5000] {
+        let asked = f64::from(latency_us);
+        let allowed = f64::max(0.05 * asked, 50.0);
+        let play = two_hosts(latency_us, 1.0);
+        let measure = || {
+            let added = (median_round_trip_us(&play) - without) / 2.0;
+            println!("asked for {asked} us, got {added:.0} us");
+            added
+        };
+        let kept = once_right(measure, |added| (added - asked).abs() < allowed);
+        assert!(kept, "{asked} us were not kept");
+    }
+}
+
+/// Five hundred packets in a second.
+fn median_round_trip_us(play: &Play) -> f64 {
+    let said = play
+        .lab
+        .output("a", &["ping", "-i", "0.002", "-c", "500", "b"]);
+    let times = said.lines().filter_map(|line| {
+        let (_, time) = line.split_once("time=")?;
+        time.strip_suffix(" ms")?.parse::<f64>().ok()
+    });
+    let mut times: Vec<_> = times.collect();
+    assert_eq!(times.len(), 500, "{said}");
+    times.sort_by(f64::total_cmp);
+    times[250] * 1e3
+}
+
+fn a_delayed_link_carries_its_rate() {
+    let play = two_hosts(2000, 0.2);
+    let measure = || {
+        let measured = iperf(&play.lab, "a", "b", &["-t", "3", "-O", "1"]);
+        let received = measured["end"]["sum_received"]["bits_per_second"].as_f64();
+        let share = received.expect("iperf3 measured it") / 200e6;
+        println!("{:.1} % of 200 Mb/s", 100.0 * share);
+        share
+    };
+    assert!(once_right(measure, |share| (share - 1.0).abs() < 0.05));
+}
+
+fn a_delay_too_short_to_keep_is_told() {
+    let play = two_hosts(5, 1.0);
+    let means = play.means();
+    let told = if play.kernel_has("netem") {
+        "delay: netem on 1 link"
+    } else {
+        "delay: none on 1 link, whose 5µs is less than a user-space wire can keep"
+    };
+    assert!(means.contains(&told), "{means:?}");
+}

@@ -1,0 +1,143 @@
+//! Cables that are pulled and put back.
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+
+use crate::LAB;
+use crate::play::{Beside, Play, address, answer_times, assert_on_time, longest_gap};
+use crate::support::{Lab, trial, wait_until};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "a_pulled_cable_takes_the_carrier_and_leaves_the_routes",
+            LAB,
+            || a_pulled_cable_takes_the_carrier_and_leaves_the_routes(0),
+        ),
+        trial("a_pulled_cable_with_a_delay_does_the_same", LAB, || {
+            a_pulled_cable_takes_the_carrier_and_leaves_the_routes(200);
+        }),
+        trial("traffic_stops_for_as_long_as_the_cable_is_out", LAB, || {
+            traffic_stops_for_as_long_as_the_cable_is_out();
+        }),
+        trial("a_flapping_link_falls_once_a_period", LAB, || {
+            a_flapping_link_falls_once_a_period();
+        }),
+    ]
+}
+
+fn leaf_spine(latency_us: u32, faults: &str) -> String {
+    format!(
+        "name = 'play'\n[fabric]\nkind = 'leaf-spine'\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+         host_gbps = 0.4\nuplink_gbps = 0.2\nlatency_us = {latency_us}\n{faults}"
+    )
+}
+
+fn a_pulled_cable_takes_the_carrier_and_leaves_the_routes(latency_us: u32) {
+    let down = "[[fault]]\nkind = 'link-down'\nat_s = 1\nfor_s = 2\nlink = ['leaf0', 'spine0']";
+    let play = Play::begin(&leaf_spine(latency_us, down));
+    let lab = &play.lab;
+    let before = ["leaf0", "spine0"].map(|node| configuration(lab, node));
+    assert_eq!(spines_in_use(lab).len(), 2, "both ways are used");
+
+    assert_on_time(play.wait_for("leaf0-spine0 down"), 1.0);
+    for (node, port) in [("leaf0", "swp2"), ("spine0", "swp0")] {
+        wait_until("the carrier is lost", || !has_carrier(lab, node, port));
+        assert!(is_up(lab, node, port), "{node} {port} is still switched on");
+    }
+    let held = ["leaf0", "spine0"].map(|node| configuration(lab, node));
+    assert_eq!(held, before, "addresses and routes stay");
+    assert_eq!(
+        spines_in_use(lab),
+        ["spine1"],
+        "the leaf sends to no dead port"
+    );
+
+    assert_on_time(play.wait_for("leaf0-spine0 up"), 3.0);
+    wait_until("the carrier returns", || has_carrier(lab, "leaf0", "swp2"));
+    let after = ["leaf0", "spine0"].map(|node| configuration(lab, node));
+    assert_eq!(after, before);
+    assert_eq!(spines_in_use(lab).len(), 2, "both ways are used again");
+    all_answer(lab);
+}
+
+fn traffic_stops_for_as_long_as_the_cable_is_out() {
+    let down = "[[fault]]\nkind = 'link-down'\nat_s = 1\nfor_s = 0.5\nlink = ['h1', 'leaf0']";
+    let play = Play::begin(&leaf_spine(0, down));
+    let lab = &play.lab;
+    let to = address(lab, "h1");
+    let ping = Beside::start(lab.command("h0", &["ping", "-D", "-i", "0.005", &to]));
+    play.wait_for("h1-leaf0 up");
+    all_answer(lab);
+    let gap = longest_gap(&answer_times(&ping.interrupt()));
+    assert!((0.48..0.6).contains(&gap), "no answer for {gap} s");
+}
+
+fn a_flapping_link_falls_once_a_period() {
+    let flap = "[[fault]]\nkind = 'link-flap'\nat_s = 1\nfor_s = 1.5\nperiod_s = 0.3\n\
+                link = ['h1', 'leaf0']";
+    let play = Play::begin(&leaf_spine(0, flap));
+    let falls = || {
+        let count = play
+            .lab
+            .output("h1", &["cat", "/sys/class/net/eth0/carrier_down_count"]);
+        count.trim().parse::<u32>().expect("the kernel counts them")
+    };
+    let before = falls();
+    for fall in 0..5 {
+        let due = 1.0 + 0.3 * f64::from(fall);
+        for (event, due) in [("h1-leaf0 down", due), ("h1-leaf0 up", due + 0.15)] {
+            let at = play.wait_for(event);
+            assert_on_time(at, due);
+        }
+    }
+    wait_until("the carrier returns", || {
+        has_carrier(&play.lab, "h1", "eth0")
+    });
+    assert_eq!(falls() - before, 5);
+    all_answer(&play.lab);
+}
+
+/// Addresses and routes, without what says that a cable is out.
+fn configuration(lab: &Lab, node: &str) -> [String; 2] {
+    let routes = lab.output(node, &["ip", "route", "show", "table", "all"]);
+    let addresses = lab.json(node, &["ip", "-j", "address"]);
+    let addresses = addresses.as_array().expect("ip lists them").iter();
+    let of_one = |interface: &Value| interface["addr_info"].to_string();
+    [
+        routes.replace(" dead", "").replace(" linkdown", ""),
+        addresses.map(of_one).collect(),
+    ]
+}
+
+/// The spines over which leaf0 sends some of many flows from h0 to h2.
+fn spines_in_use(lab: &Lab) -> Vec<&'static str> {
+    let (from, to) = (address(lab, "h0"), address(lab, "h2"));
+    let script = format!(
+        "for port in $(seq 2000 2031); do ip route get {to} from {from} iif swp0 ipproto udp \
+         sport $port dport 4791; done"
+    );
+    let chosen = lab.output("leaf0", &["sh", "-c", &script]);
+    let spines = [("spine0", "dev swp2"), ("spine1", "dev swp3")];
+    let used = spines.into_iter().filter(|(_, port)| chosen.contains(port));
+    used.map(|(spine, _)| spine).collect()
+}
+
+fn has_carrier(lab: &Lab, node: &str, port: &str) -> bool {
+    flags(lab, node, port).contains(&"LOWER_UP".into())
+}
+
+fn is_up(lab: &Lab, node: &str, port: &str) -> bool {
+    flags(lab, node, port).contains(&"UP".into())
+}
+
+fn flags(lab: &Lab, node: &str, port: &str) -> Vec<Value> {
+    let shown = lab.json(node, &["ip", "-j", "link", "show", "dev", port]);
+    shown[0]["flags"].as_array().cloned().unwrap_or_default()
+}
+
+fn all_answer(lab: &Lab) {
+    for host in ["h1", "h2", "h3"] {
+        lab.output("h0", &["ping", "-q", "-c1", "-W5", &address(lab, host)]);
+    }
+}

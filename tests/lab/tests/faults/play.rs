@@ -1,0 +1,246 @@
+//! A lab whose faults are being played, and what it says of them.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::iter;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::support::{Home, Lab, Said, finish, wait_until};
+
+/// No fault of these tests comes later.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Play {
+    pub(crate) lab: Lab,
+    up: Option<Child>,
+    lines: Receiver<String>,
+}
+
+impl Play {
+    /// Brings up the scenario, whose timeline begins then.
+    pub(crate) fn begin(scenario: &str) -> Self {
+        Self::begin_with(scenario, |_, _| ())
+    }
+
+    /// The same with changes to the command; it runs in the folder of its home.
+    pub(crate) fn begin_with(scenario: &str, change: impl FnOnce(&mut Command, &Home)) -> Self {
+        let home = Home::new();
+        let file = home.file("play.toml", scenario);
+        let mut command = home.lab(&["up", "--output", "json"]);
+        command.arg(file).current_dir(&home.path);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        change(&mut command, &home);
+        let mut up = command.spawn().expect("reweave-lab can be run");
+        let stderr = up.stderr.take().expect("it was piped");
+        let came_up = first_line(up.stdout.take().expect("it was piped"));
+        let lines = lines_of(stderr);
+        let came_up: Value = serde_json::from_str(&came_up)
+            .unwrap_or_else(|_| panic!("not up: {:?}", lines.iter().collect::<Vec<_>>()));
+        let lab = Lab {
+            home,
+            name: "play".into(),
+            came_up,
+        };
+        Self {
+            lab,
+            up: Some(up),
+            lines,
+        }
+    }
+
+    /// Waits until the lab has told of this event, and returns the second in which it happened.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, event: &str) -> f64 {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left);
+            let line = line.unwrap_or_else(|_| panic!("no event says {event:?}"));
+            assert!(!line.contains("FAILED"), "{line}");
+            if let Some((second, said)) = line.split_once(" s: ")
+                && said == event
+            {
+                return second.parse().expect("an event begins with its time");
+            }
+        }
+    }
+
+    /// Whether the kernel has a feature that a lab may use.
+    pub(crate) fn kernel_has(&self, feature: &str) -> bool {
+        let features = self.lab.came_up["features"].as_array();
+        features.is_some_and(|features| features.iter().any(|known| known == feature))
+    }
+
+    /// By what means the lab does what was asked of it.
+    pub(crate) fn means(&self) -> Vec<&str> {
+        let means = self.lab.came_up["means"].as_array().expect("it tells them");
+        means.iter().filter_map(Value::as_str).collect()
+    }
+
+    /// Ends the lab as Ctrl-C does, and returns its exit code.
+    pub(crate) fn end(&mut self) -> i32 {
+        let mut up = self.up.take().expect("it ends once");
+        kill(Pid::from_raw(up.id() as i32), Signal::SIGINT).expect("it is there");
+        let mut ended = None;
+        wait_until("the lab ends", || {
+            ended = up.try_wait().expect("it is our child");
+            ended.is_some()
+        });
+        ended
+            .and_then(|status| status.code())
+            .expect("it ended by itself")
+    }
+}
+
+fn first_line(stdout: impl Read) -> String {
+    let mut line = String::new();
+    let _ = BufReader::new(stdout).read_line(&mut line);
+    line
+}
+
+fn lines_of(stderr: impl Read + Send + 'static) -> Receiver<String> {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            let _ = tell.send(line);
+        }
+    });
+    told
+}
+
+/// A program that runs beside the test, and is killed with it.
+pub(crate) struct Beside(Option<Child>);
+
+impl Beside {
+    pub(crate) fn start(mut command: Command) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(Some(command.spawn().expect("it can be run")))
+    }
+
+    /// Asks it to end, and returns what it said.
+    pub(crate) fn interrupt(mut self) -> Said {
+        let child = self.0.take().expect("it runs");
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("it is there");
+        finish(child, "a program beside the test")
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(mut self) -> Said {
+        finish(self.0.take().expect("it runs"), "a program beside the test")
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Measures again, a few times, while a result is not right: the machine may have been busy with
+/// other things. Returns whether one was.
+pub(crate) fn once_right(mut measure: impl FnMut() -> f64, is_right: impl Fn(f64) -> bool) -> bool {
+    (0..3).any(|_| is_right(measure()))
+}
+
+/// Faults come within milliseconds of their time, unless the machine is busy with other things.
+#[track_caller]
+pub(crate) fn assert_on_time(at: f64, due: f64) {
+    assert!(
+        (due - 0.001..due + 0.05).contains(&at),
+        "{at} s instead of {due} s"
+    );
+}
+
+/// When the answers came to a `ping -D`, in seconds.
+pub(crate) fn answer_times(said: &Said) -> Vec<f64> {
+    let lines = said
+        .stdout
+        .lines()
+        .filter(|line| line.contains("bytes from"));
+    let time = |line: &str| line.strip_prefix('[')?.split_once(']')?.0.parse().ok();
+    lines.filter_map(time).collect()
+}
+
+/// The longest time without an answer.
+pub(crate) fn longest_gap(times: &[f64]) -> f64 {
+    times
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .fold(0.0, f64::max)
+}
+
+/// What iperf3 measured from one node to another, with these arguments besides.
+pub(crate) fn iperf(lab: &Lab, from: &str, to: &str, arguments: &[&str]) -> Value {
+    let server = Beside::start(lab.command(to, &["iperf3", "-s", "-1"]));
+    let listens = "grep -q ':1451 .* 0A ' /proc/net/tcp /proc/net/tcp6";
+    wait_until("iperf3 listens", || {
+        lab.exec(to, &["sh", "-c", listens]).code == Some(0)
+    });
+    let address = address(lab, to);
+    let client = [&["iperf3", "-J", "-c", &address], arguments].concat();
+    let measured = lab.json(from, &client);
+    server.finish();
+    measured
+}
+
+pub(crate) fn address(lab: &Lab, node: &str) -> String {
+    let nodes = lab.came_up["nodes"].as_array().expect("a lab has nodes");
+    let node = nodes.iter().find(|known| known["name"] == node);
+    let address = &node.expect("the node is one of the lab")["address"];
+    address.as_str().expect("it has an address").to_owned()
+}
+
+/// Packets and bytes that an interface has sent and received.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counters {
+    pub(crate) sent: f64,
+    pub(crate) received: f64,
+    pub(crate) bytes_received: f64,
+}
+
+impl Counters {
+    pub(crate) fn of(lab: &Lab, node: &str, interface: &str) -> Self {
+        let shown = lab.json(node, &["ip", "-j", "-s", "link", "show", "dev", interface]);
+        let count = |way: &str, what: &str| {
+            let count = &shown[0]["stats64"][way][what];
+            count.as_f64().unwrap_or_else(|| panic!("{shown}"))
+        };
+        Self {
+            sent: count("tx", "packets"),
+            received: count("rx", "packets"),
+            bytes_received: count("rx", "bytes"),
+        }
+    }
+
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            sent: self.sent - before.sent,
+            received: self.received - before.received,
+            bytes_received: self.bytes_received - before.bytes_received,
+        }
+    }
+}
+
+/// Makes the command find a program that fails whatever it is asked.
+pub(crate) fn break_program(command: &mut Command, home: &Home, program: &str) {
+    let file = home.file(program, "#!/bin/sh\necho not today >&2\nexit 1\n");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = iter::once(home.path.clone()).chain(env::split_paths(&path));
+    command.env(
+        "PATH",
+        env::join_paths(folders).expect("they were joined before"),
+    );
+}

@@ -1,0 +1,38 @@
+//! Does the lab come up, is it what the scenario says, and is nothing of it left afterwards?
+//!
+//! Fast enough to run with every change; the long tests of the lab have files of their own.
+
+#[path = "smoke/commands.rs"]
+mod commands;
+#[path = "smoke/leftovers.rs"]
+mod leftovers;
+#[path = "smoke/refusals.rs"]
+mod refusals;
+#[path = "smoke/size.rs"]
+mod size;
+#[path = "smoke/wiring.rs"]
+mod wiring;
+
+mod support;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+use support::Need;
+
+/// What every lab needs.
+const LAB: &[Need] = &[Need::Lab];
+/// What a lab needs whose hosts talk to one another.
+const LAB_AND_PING: &[Need] = &[Need::Lab, Need::Program("ping")];
+
+fn main() -> ExitCode {
+    let tests = [
+        commands::tests(),
+        wiring::tests(),
+        leftovers::tests(),
+        refusals::tests(),
+        size::tests(),
+    ];
+    let tests = tests.into_iter().flatten().collect();
+    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
+}

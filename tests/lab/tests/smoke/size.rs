@@ -1,0 +1,41 @@
+//! Labs of the size that people want come up while they watch.
+
+use libtest_mimic::Trial;
+
+use crate::LAB;
+use crate::support::{Lab, trial};
+
+pub(crate) const LEAVES_AND_SPINES: &str = "kind = \"leaf-spine\"\nleaves = 8\nspines = 4\n\
+    hosts_per_leaf = 4\nhost_gbps = 0.4\nuplink_gbps = 0.2\n";
+pub(crate) const RINGS_OF_DEGREE_4: &str =
+    "kind = \"direct\"\nhosts = 64\nlink_gbps = 0.1\nstrides = [1, 7]\n";
+const RINGS_OF_DEGREE_8: &str =
+    "kind = \"direct\"\nhosts = 64\nlink_gbps = 0.1\nstrides = [1, 5, 12, 27]\n";
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial("leaves_and_spines_for_32_hosts", LAB, || {
+            comes_up(LEAVES_AND_SPINES, 44, 5);
+        }),
+        trial("rings_of_degree_4_for_64_hosts", LAB, || {
+            comes_up(RINGS_OF_DEGREE_4, 64, 10);
+        }),
+        trial("rings_of_degree_8_for_64_hosts", LAB, || {
+            comes_up(RINGS_OF_DEGREE_8, 64, 10);
+        }),
+    ]
+}
+
+fn comes_up(fabric: &str, nodes: usize, limit_s: u32) {
+    let lab = Lab::up_text(fabric);
+    assert_eq!(lab.nodes().len(), nodes);
+    let elapsed_ms = lab.came_up["elapsed_ms"].as_f64().expect("a time");
+    let links = &lab.came_up["links"];
+    eprintln!("{nodes} nodes, {links} links up in {elapsed_ms:.0} ms");
+    assert!(
+        elapsed_ms < f64::from(limit_s) * 1e3,
+        "{elapsed_ms} ms are too long"
+    );
+    let far = lab.output("h0", &["ip", "-j", "route", "get", "10.0.0.31"]);
+    assert!(far.contains("\"dev\":\"eth"), "{far}");
+}
