@@ -25,10 +25,16 @@ pub enum Reading {
     Flow(FlowReading),
     /// The flow has closed; nothing more will be heard of it.
     FlowEnded(FlowKey),
-    RoundTrip { peer: Ipv4Addr, rtt: Duration },
+    RoundTrip {
+        peer: Ipv4Addr,
+        rtt: Duration,
+    },
     Path(TracedPath),
     /// What the kernel holds under Reweave's protocol number, read back.
-    Pinned { generation: Generation, rules: Vec<PinRule> },
+    Pinned {
+        generation: Generation,
+        rules: Vec<PinRule>,
+    },
 }
 
 /// What is set up on an interface, and who is known to be at its other end.
