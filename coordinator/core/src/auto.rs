@@ -40,6 +40,10 @@ pub(crate) enum Waits {
     TooFewReadings {
         flow: FlowKey,
     },
+    /// The plan is there and cannot begin yet.
+    NotReady {
+        reasons: Vec<String>,
+    },
 }
 
 impl fmt::Display for Waits {
@@ -61,6 +65,7 @@ impl fmt::Display for Waits {
             }
             Self::TooLittleToGain => f.write_str("the best plan would gain too little"),
             Self::TooFewReadings { flow } => write!(f, "{flow} has not been measured long enough"),
+            Self::NotReady { reasons } => f.write_str(&reasons.join("; ")),
         }
     }
 }
@@ -111,23 +116,23 @@ impl Autopilot {
                 .for_each(|proposed| withdraw(turn, proposed));
             return Some(nothing_to_mend(turn.known));
         };
-        let waits = not_now(turn.known, &plan);
-        if waits.is_none() {
-            match proposed.filter(|proposed| planning::do_the_same(proposed, &plan)) {
-                Some(proposed) => approve(turn, proposed),
-                None => self.propose(turn, plan),
-            }
+        if let Some(waits) = not_now(turn.known, &plan) {
+            return Some(waits);
         }
-        waits
+        match proposed.filter(|proposed| planning::do_the_same(proposed, &plan)) {
+            Some(proposed) => approve(turn, proposed),
+            None => self.propose(turn, plan),
+        }
     }
 
     /// And looks again at once, to approve it.
-    fn propose(&mut self, turn: &mut Turn<'_>, plan: Plan) {
+    fn propose(&mut self, turn: &mut Turn<'_>, plan: Plan) -> Option<Waits> {
         turn.decide(Change::PlanProposed {
             plan: Box::new(plan),
             by: Author::Policy,
         });
         self.looked = None;
+        None
     }
 
     fn rest_of_cool_down(&self, known: Known<'_>, state: &State) -> Duration {
@@ -175,17 +180,21 @@ fn withdraw(turn: &mut Turn<'_>, proposed: &Plan) {
     });
 }
 
-fn approve(turn: &mut Turn<'_>, proposed: &Plan) {
+fn approve(turn: &mut Turn<'_>, proposed: &Plan) -> Option<Waits> {
     let generation = proposed.generation;
+    let by = Author::Policy;
     match first_step(turn, proposed) {
-        Ok(_) => turn.decide(Change::PlanApproved {
-            generation,
-            by: Author::Policy,
-        }),
-        Err(Hindrance::Unready(_)) => {}
+        Ok(_) => turn.decide(Change::PlanApproved { generation, by }),
         Err(Hindrance::Wrong(reasons)) => turn.decide(Change::PlanRefused {
             generation,
             reasons,
         }),
+        Err(Hindrance::Unready(reasons)) => {
+            let words = reasons.iter().map(|reason| reason.words(turn.known.fabric));
+            return Some(Waits::NotReady {
+                reasons: words.collect(),
+            });
+        }
     }
+    None
 }

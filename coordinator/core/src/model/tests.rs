@@ -200,6 +200,54 @@ fn ends_are_joined_by_gateway_and_by_a_shared_31_and_parallel_links_in_order() {
 }
 
 #[test]
+fn each_nic_of_a_host_has_a_link_of_its_own() {
+    let mut builder = FabricBuilder::new();
+    let [host, other] = ["h0", "h1"].map(|name| builder.add_node(name, Role::Host).unwrap());
+    let leaves = ["leaf0", "leaf1"].map(|name| builder.add_node(name, Role::Switch).unwrap());
+    for ends in [[host, leaves[0]], [host, leaves[1]], [other, leaves[1]]] {
+        builder.connect(ends, 1, GIG, Duration::ZERO).unwrap();
+    }
+    let (ingest, policy) = (Ingest::default(), Policy::default());
+    let now = Moment::from_micros(10_000_000);
+    let mut site = Site {
+        fabric: Arc::new(builder.build()),
+        ingest,
+        policy,
+        now,
+    };
+    ["h0", "h1", "leaf0", "leaf1"].into_iter().for_each(|name| {
+        site.ingest.handle_connected(site.node(name));
+    });
+    let second = interface("eth1", [10, 0, 0, 0], Some([10, 192, 0, 3]));
+    site.hear(
+        "h0",
+        vec![
+            interface("eth0", [10, 1, 0, 0], Some([10, 192, 0, 1])),
+            second,
+        ],
+    );
+    site.hear(
+        "h1",
+        vec![interface("eth0", [10, 0, 0, 1], Some([10, 192, 0, 5]))],
+    );
+    site.hear("leaf0", vec![interface("swp0", [10, 192, 0, 1], None)]);
+    let ports = [("swp0", [10, 192, 0, 3]), ("swp1", [10, 192, 0, 5])];
+    site.hear(
+        "leaf1",
+        ports
+            .map(|(name, address)| interface(name, address, None))
+            .into(),
+    );
+    site.hear("h0", vec![reading(100), path(&[Some([10, 192, 0, 3])])]);
+    assert_eq!(site.flow_path().unwrap(), ["h0-leaf1", "h1-leaf1"]);
+    let picture = site.known().picture();
+    assert_eq!(
+        picture.wiring.end(site.hop("h0", 0)).unwrap().interface,
+        "eth0"
+    );
+}
+
+#[test]
 fn parallel_links_of_which_one_is_not_known_are_not_told_apart() {
     let mut site = Site::new();
     site.ingest.handle_connected(site.node("leaf1"));

@@ -34,6 +34,16 @@ fn in_manual_mode_nothing_is_planned_unasked() {
 }
 
 #[test]
+fn a_flow_is_measured_as_often_as_for_a_verdict_before_anything_is_planned_for_it() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    cluster.run_for(A_WHILE);
+    collide(&mut cluster);
+    let took = cluster.run_until("planned", |c| c.core.state().rollout().is_some());
+    assert!(took >= Duration::from_millis(500), "{took:?}");
+    assert_eq!(waits_because(&mut cluster), "");
+}
+
+#[test]
 fn what_the_policy_wanted_is_told_from_what_an_operator_wanted() {
     let mut cluster = Cluster::new(Mode::Auto);
     collide(&mut cluster);

@@ -354,6 +354,21 @@ fn an_agent_that_vanishes_in_the_middle_is_waited_for_and_the_plan_is_taken_back
 }
 
 #[test]
+fn a_switch_that_loses_its_rules_while_they_are_judged_is_told_again() {
+    let (mut cluster, _, plan) = planned();
+    let leaf = cluster.network.node("leaf0");
+    cluster.apply(plan);
+    cluster.run_until("verifying", |c| phase(c) == Some(Phase::Verifying));
+    cluster.disconnect(leaf);
+    cluster.network.switch("leaf0").rules.clear();
+    cluster.network.switch("leaf0").forget();
+    cluster.connect(leaf);
+    cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+    cluster.assert_one_generation();
+}
+
+#[test]
 fn a_silent_switch_is_asked_three_times_two_seconds_apart() {
     let (mut cluster, _, plan) = planned();
     cluster.network.switch("leaf0").mood = Mood::Deaf;
