@@ -47,13 +47,14 @@ pub fn check(network: &Network<'_>, plan: &Plan) -> Result<(), Vec<Unsound>> {
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
-/// A plan knows only the network it was made for.
+/// A plan knows only the network it was made for. Numbers of plans that came to nothing are not
+/// given again, so its own may be any higher one.
 fn generations(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
     let (parent, generation, in_force) = (plan.parent, plan.generation, network.generation);
     let stale = (parent != in_force).then_some(Unsound::StaleParent { parent, in_force });
-    let skips = generation != parent.next();
-    let skips = skips.then_some(Unsound::WrongGeneration { parent, generation });
-    stale.into_iter().chain(skips).collect()
+    let old = generation <= parent;
+    let old = old.then_some(Unsound::WrongGeneration { parent, generation });
+    stale.into_iter().chain(old).collect()
 }
 
 /// First the pins by themselves; only where they mean something are they followed further.

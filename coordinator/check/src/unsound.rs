@@ -67,10 +67,9 @@ impl fmt::Display for Unsound {
                 "the plan builds on generation {parent}, but {in_force} is in force; plan anew"
             ),
             Self::WrongGeneration { parent, generation } => {
-                let next = parent.next();
                 write!(
                     f,
-                    "the plan is generation {generation}, but {next} follows on {parent}"
+                    "the plan is generation {generation}, which does not follow on {parent}"
                 )
             }
             Self::BadPin { pin, fault } => write!(f, "{pin}: {fault}"),

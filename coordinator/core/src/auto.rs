@@ -1,14 +1,12 @@
 //! Automatic mode: whether the coordinator may change something by itself just now, and what.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use reweave_common::ids::NodeId;
+use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::operator::Mode;
 use reweave_common::plan::Plan;
-use reweave_common::snapshot::Snapshot;
 
 use crate::command::{Author, Change};
 use crate::model::Known;
@@ -31,10 +29,21 @@ pub(crate) struct Autopilot {
 /// Why nothing is being changed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Waits {
-    CoolingDown { rest: Duration },
-    NothingToMend,
+    CoolingDown {
+        rest: Duration,
+    },
+    /// As far as can be seen without these nodes, which do not report.
+    NothingToMend {
+        unseen: Vec<String>,
+    },
     TooLittleToGain,
-    NotReporting { nodes: Vec<String> },
+    TooFewReadings {
+        flow: FlowKey,
+    },
+    /// The plan is there and cannot begin yet.
+    NotReady {
+        reasons: Vec<String>,
+    },
 }
 
 impl fmt::Display for Waits {
@@ -47,9 +56,16 @@ impl fmt::Display for Waits {
                     rest.as_secs() + 1
                 )
             }
-            Self::NothingToMend => f.write_str("nothing is wrong that a plan could mend"),
+            Self::NothingToMend { unseen } if unseen.is_empty() => {
+                f.write_str("nothing is wrong that a plan could mend")
+            }
+            Self::NothingToMend { unseen } => {
+                let unseen = unseen.join(", ");
+                write!(f, "nothing is seen to be wrong, but {unseen} do not report")
+            }
             Self::TooLittleToGain => f.write_str("the best plan would gain too little"),
-            Self::NotReporting { nodes } => write!(f, "{} do not report", nodes.join(", ")),
+            Self::TooFewReadings { flow } => write!(f, "{flow} has not been measured long enough"),
+            Self::NotReady { reasons } => f.write_str(&reasons.join("; ")),
         }
     }
 }
@@ -98,25 +114,25 @@ impl Autopilot {
             proposed
                 .into_iter()
                 .for_each(|proposed| withdraw(turn, proposed));
-            return Some(Waits::NothingToMend);
+            return Some(nothing_to_mend(turn.known));
         };
-        let waits = not_now(turn.known, &snapshot, &plan);
-        if waits.is_none() {
-            match proposed.filter(|proposed| planning::do_the_same(proposed, &plan)) {
-                Some(proposed) => approve(turn, proposed),
-                None => self.propose(turn, plan),
-            }
+        if let Some(waits) = not_now(turn.known, &plan) {
+            return Some(waits);
         }
-        waits
+        match proposed.filter(|proposed| planning::do_the_same(proposed, &plan)) {
+            Some(proposed) => approve(turn, proposed),
+            None => self.propose(turn, plan),
+        }
     }
 
     /// And looks again at once, to approve it.
-    fn propose(&mut self, turn: &mut Turn<'_>, plan: Plan) {
+    fn propose(&mut self, turn: &mut Turn<'_>, plan: Plan) -> Option<Waits> {
         turn.decide(Change::PlanProposed {
             plan: Box::new(plan),
             by: Author::Policy,
         });
         self.looked = None;
+        None
     }
 
     fn rest_of_cool_down(&self, known: Known<'_>, state: &State) -> Duration {
@@ -136,32 +152,24 @@ impl Autopilot {
 }
 
 /// What speaks against carrying it out unasked.
-fn not_now(known: Known<'_>, snapshot: &Snapshot, plan: &Plan) -> Option<Waits> {
-    let silent = touched(snapshot, plan)
-        .into_iter()
-        .filter(|&node| !known.is_fresh(node));
-    let nodes: Vec<_> = silent
-        .map(|node| known.fabric.name(node).to_owned())
-        .collect();
-    if !nodes.is_empty() {
-        return Some(Waits::NotReporting { nodes });
+fn not_now(known: Known<'_>, plan: &Plan) -> Option<Waits> {
+    if !known.policy.promises_enough(&plan.report) {
+        return Some(Waits::TooLittleToGain);
     }
-    (!known.policy.promises_enough(&plan.report)).then_some(Waits::TooLittleToGain)
+    let unsure = concerned(plan)
+        .into_iter()
+        .find(|flow| !known.is_well_measured(flow))?;
+    Some(Waits::TooFewReadings { flow: unsure })
 }
 
-/// All nodes that the flows of the plan pass, now and afterwards.
-fn touched(snapshot: &Snapshot, plan: &Plan) -> BTreeSet<NodeId> {
-    let concerned = concerned(plan);
-    let flows = snapshot
-        .flows
-        .iter()
-        .filter(|state| concerned.contains(&state.flow));
-    let paths = flows.flat_map(|state| state.path.iter().flatten());
-    let hops = paths
-        .copied()
-        .chain(plan.moves.iter().flat_map(|made| [made.from, made.to]));
-    let ends = |link| snapshot.fabric.link(link).ports().map(|port| port.node);
-    hops.flat_map(|hop| ends(hop.link)).collect()
+fn nothing_to_mend(known: Known<'_>) -> Waits {
+    let silent = known
+        .fabric
+        .nodes()
+        .filter(|(node, _)| !known.is_fresh(*node));
+    Waits::NothingToMend {
+        unseen: silent.map(|(_, node)| node.name.clone()).collect(),
+    }
 }
 
 fn withdraw(turn: &mut Turn<'_>, proposed: &Plan) {
@@ -172,17 +180,21 @@ fn withdraw(turn: &mut Turn<'_>, proposed: &Plan) {
     });
 }
 
-fn approve(turn: &mut Turn<'_>, proposed: &Plan) {
+fn approve(turn: &mut Turn<'_>, proposed: &Plan) -> Option<Waits> {
     let generation = proposed.generation;
+    let by = Author::Policy;
     match first_step(turn, proposed) {
-        Ok(_) => turn.decide(Change::PlanApproved {
-            generation,
-            by: Author::Policy,
-        }),
-        Err(Hindrance::Unready(_)) => {}
+        Ok(_) => turn.decide(Change::PlanApproved { generation, by }),
         Err(Hindrance::Wrong(reasons)) => turn.decide(Change::PlanRefused {
             generation,
             reasons,
         }),
+        Err(Hindrance::Unready(reasons)) => {
+            let words = reasons.iter().map(|reason| reason.words(turn.known.fabric));
+            return Some(Waits::NotReady {
+                reasons: words.collect(),
+            });
+        }
     }
+    None
 }

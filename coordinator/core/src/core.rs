@@ -112,7 +112,7 @@ impl Core {
                 });
                 self.stirred = true;
             }
-            Input::AgentUp { node } => self.handle_agent_up(node),
+            Input::AgentUp { node } => self.handle_agent_up(now, node),
             Input::AgentDown { node } => self.senses.ingest.handle_disconnected(node),
             Input::Sample { node, sample } => self.senses.ingest.handle_sample(node, now, sample),
             Input::Ack { node, ack } => self.handle_ack(now, node, ack),
@@ -132,28 +132,17 @@ impl Core {
     }
 
     /// A switch that comes back is told again what it was told last.
-    fn handle_agent_up(&mut self, node: NodeId) {
+    fn handle_agent_up(&mut self, now: Moment, node: NodeId) {
         if node.index() >= self.senses.fabric.nodes().len() {
             return;
         }
         self.senses.ingest.handle_connected(node);
         self.watching.handle_connected(node);
-        self.driver.handle_connected(node);
-        self.stirred = true;
-        let changing = self
-            .state
-            .rollout()
-            .and_then(|rollout| rollout.phase.step());
-        let is_changing = changing.is_some_and(|step| step.targets.contains_key(&node));
-        let last = self
-            .state
-            .in_force()
-            .installs
-            .get(&node)
-            .filter(|_| !is_changing);
-        if let Some(install) = last {
-            self.outbox.install(node, install.clone());
+        if let Some(install) = self.state.last_install(node) {
+            self.driver.handle_sent(now, node);
+            self.outbox.install(node, install);
         }
+        self.stirred = true;
     }
 
     /// Only the first answer of a switch to the step under way is worth an entry in the log.
@@ -161,11 +150,8 @@ impl Core {
         let Some(rollout) = self.state.rollout() else {
             return;
         };
-        if rollout
-            .phase
-            .step()
-            .is_some_and(|step| step.awaits(node, &ack))
-        {
+        let step = rollout.phase.step();
+        if step.is_some_and(|step| step.awaits(node, &ack)) {
             let flows = rerouted(&self.state.in_force().pins, &rollout.plan.pins);
             let settled = now + self.senses.policy.settle;
             self.senses.ingest.handle_rerouted(node, flows, settled);

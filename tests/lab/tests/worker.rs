@@ -11,8 +11,7 @@ use reweave_common::ids::Rank;
 use reweave_common::workload::Pattern;
 use serde_json::{Value, json};
 
-/// Transports that are there.
-const TRANSPORTS: [Transport; 1] = [Transport::Tcp];
+const TRANSPORTS: [Transport; 2] = [Transport::Tcp, Transport::Udp];
 
 fn patterns() -> [(Pattern, usize); 5] {
     let pairs = vec![[0, 2], [1, 2], [0, 1]].into_iter();

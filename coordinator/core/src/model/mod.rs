@@ -68,6 +68,12 @@ impl<'a> Known<'a> {
         Spread::of(&rates).filter(|_| rates.len() >= self.policy.readings())
     }
 
+    /// Whether there are as many readings of this flow as a rate is taken from.
+    pub(crate) fn is_well_measured(self, flow: &FlowKey) -> bool {
+        let recent = self.ingest.flow(flow);
+        recent.is_some_and(|recent| self.spread_since(recent, Moment::default()).is_some())
+    }
+
     /// Whether a flow of this rate is worth looking after, wherever it goes: mice come and go.
     pub(crate) fn is_elephant(self, rate: Rate) -> bool {
         rate >= self.least_elephant

@@ -143,7 +143,6 @@ impl Site {
 
     fn wait(&mut self, duration: Duration) {
         self.now = self.now + duration;
-        self.ingest.handle_time(self.now, &self.policy);
     }
 
     fn known(&self) -> Known<'_> {
@@ -201,6 +200,54 @@ fn ends_are_joined_by_gateway_and_by_a_shared_31_and_parallel_links_in_order() {
 }
 
 #[test]
+fn each_nic_of_a_host_has_a_link_of_its_own() {
+    let mut builder = FabricBuilder::new();
+    let [host, other] = ["h0", "h1"].map(|name| builder.add_node(name, Role::Host).unwrap());
+    let leaves = ["leaf0", "leaf1"].map(|name| builder.add_node(name, Role::Switch).unwrap());
+    for ends in [[host, leaves[0]], [host, leaves[1]], [other, leaves[1]]] {
+        builder.connect(ends, 1, GIG, Duration::ZERO).unwrap();
+    }
+    let (ingest, policy) = (Ingest::default(), Policy::default());
+    let now = Moment::from_micros(10_000_000);
+    let mut site = Site {
+        fabric: Arc::new(builder.build()),
+        ingest,
+        policy,
+        now,
+    };
+    ["h0", "h1", "leaf0", "leaf1"].into_iter().for_each(|name| {
+        site.ingest.handle_connected(site.node(name));
+    });
+    let second = interface("eth1", [10, 0, 0, 0], Some([10, 192, 0, 3]));
+    site.hear(
+        "h0",
+        vec![
+            interface("eth0", [10, 1, 0, 0], Some([10, 192, 0, 1])),
+            second,
+        ],
+    );
+    site.hear(
+        "h1",
+        vec![interface("eth0", [10, 0, 0, 1], Some([10, 192, 0, 5]))],
+    );
+    site.hear("leaf0", vec![interface("swp0", [10, 192, 0, 1], None)]);
+    let ports = [("swp0", [10, 192, 0, 3]), ("swp1", [10, 192, 0, 5])];
+    site.hear(
+        "leaf1",
+        ports
+            .map(|(name, address)| interface(name, address, None))
+            .into(),
+    );
+    site.hear("h0", vec![reading(100), path(&[Some([10, 192, 0, 3])])]);
+    assert_eq!(site.flow_path().unwrap(), ["h0-leaf1", "h1-leaf1"]);
+    let picture = site.known().picture();
+    assert_eq!(
+        picture.wiring.end(site.hop("h0", 0)).unwrap().interface,
+        "eth0"
+    );
+}
+
+#[test]
 fn parallel_links_of_which_one_is_not_known_are_not_told_apart() {
     let mut site = Site::new();
     site.ingest.handle_connected(site.node("leaf1"));
@@ -224,6 +271,35 @@ fn an_interface_that_faces_two_others_is_left_out() {
 }
 
 #[test]
+fn an_interface_that_faces_two_of_the_same_neighbour_is_left_out() {
+    let mut site = Site::new();
+    site.ingest.handle_connected(site.node("leaf0"));
+    let mut both = interface("swp1", [10, 192, 0, 4], Some([10, 192, 0, 7]));
+    if let Reading::Interface(interface) = &mut both {
+        interface.gateways.push([10, 192, 0, 5].into());
+    }
+    site.hear("leaf0", vec![introductions()[2].1[0].clone(), both]);
+    assert_eq!(
+        site.known().picture().wiring.end(site.hop("leaf0", 2)),
+        None
+    );
+    assert_eq!(
+        site.known().picture().wiring.end(site.hop("leaf0", 3)),
+        None
+    );
+}
+
+#[test]
+fn what_nobody_speaks_of_is_forgotten() {
+    let mut site = Site::new();
+    site.hear("h0", vec![reading(100)]);
+    assert!(site.ingest.flow(&flow()).is_some());
+    site.wait(site.policy.most_age() + Duration::from_micros(1));
+    site.ingest.handle_time(site.now, &site.policy);
+    assert!(site.ingest.flow(&flow()).is_none());
+}
+
+#[test]
 fn a_path_is_every_hop_by_the_very_links_the_routers_named() {
     let mut site = Site::new();
     site.hear("h0", vec![reading(100), path(ACROSS_1)]);
@@ -234,8 +310,10 @@ fn a_path_is_every_hop_by_the_very_links_the_routers_named() {
 #[test]
 fn a_path_with_a_gap_a_stranger_or_a_jump_is_no_path() {
     let leaf0 = Some([10, 192, 0, 1]);
-    let wrong: [&[Option<[u8; 4]>]; 5] = [
+    let wrong: [&[Option<[u8; 4]>]; 7] = [
         &[leaf0, None],
+        &[leaf0, None, Some([10, 192, 0, 7])],
+        &[leaf0, Some([10, 192, 0, 3])],
         &[leaf0, Some([9, 9, 9, 9])],
         &[Some([10, 192, 0, 7])],
         &[leaf0],
@@ -264,6 +342,27 @@ fn a_rate_is_the_mean_of_the_last_readings_between_their_extremes() {
         [state.from, state.to],
         ["h0", "h1"].map(|name| site.node(name))
     );
+}
+
+#[test]
+fn a_verdict_takes_as_many_readings_as_a_rate_none_of_before_and_none_of_a_silent_sender() {
+    let mut site = Site::new();
+    let begin = site.now;
+    for _ in 0..site.policy.readings() {
+        site.hear("h0", vec![reading(100)]);
+        site.wait(Duration::from_millis(100));
+    }
+    let spread = |site: &Site, from| {
+        let recent = site.ingest.flow(&flow()).unwrap();
+        site.known()
+            .spread_since(recent, from)
+            .map(|spread| spread.mean.mbps())
+    };
+    assert_eq!(spread(&site, begin), Some(100.0));
+    assert_eq!(spread(&site, begin + Duration::from_micros(1)), None);
+    assert!(site.known().is_well_measured(&flow()));
+    site.wait(site.policy.most_age());
+    assert_eq!(spread(&site, begin), None);
 }
 
 #[test]

@@ -50,9 +50,9 @@ pub(crate) struct Driver {
 type Stage = (Generation, Discriminant<Phase>, Option<Token>);
 
 impl Driver {
-    /// An agent that came back may have missed what it was sent.
-    pub(crate) fn handle_connected(&mut self, node: NodeId) {
-        self.sent.remove(&node);
+    /// A switch was told again what it is to hold.
+    pub(crate) fn handle_sent(&mut self, now: Moment, node: NodeId) {
+        self.sent.insert(node, now);
     }
 
     pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {

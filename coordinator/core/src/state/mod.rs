@@ -65,6 +65,16 @@ impl State {
         self.history.iter()
     }
 
+    /// What a switch was told last, by the step under way or before it.
+    pub(crate) fn last_install(&self, node: NodeId) -> Option<Install> {
+        let step = self
+            .rollout
+            .as_ref()
+            .and_then(|rollout| rollout.phase.step());
+        let now = step.and_then(|step| step.install(node));
+        now.or_else(|| self.in_force.installs.get(&node).cloned())
+    }
+
     /// How many plans have ever ended.
     pub fn ended(&self) -> u64 {
         self.ended

@@ -328,6 +328,20 @@ fn the_next_generation_is_beyond_what_any_agent_has_heard_of_unless_it_lies() {
 }
 
 #[test]
+fn a_plan_is_not_undone_under_a_number_that_agents_have_heard_of() {
+    let begun = [
+        propose(0, 1),
+        approve(1),
+        step(1, INSTALL, &[0]),
+        step(1, UNDO, &[0]),
+    ];
+    assert!(matches!(
+        applied(&begun).rollout().unwrap().phase,
+        Phase::Applying(_)
+    ));
+}
+
+#[test]
 fn only_so_many_plans_are_remembered() {
     let plans = (1..=300).map(|generation| propose(0, generation));
     let state = applied(&plans.collect::<Vec<_>>());

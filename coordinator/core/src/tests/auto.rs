@@ -34,6 +34,16 @@ fn in_manual_mode_nothing_is_planned_unasked() {
 }
 
 #[test]
+fn a_flow_is_measured_as_often_as_for_a_verdict_before_anything_is_planned_for_it() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    cluster.run_for(A_WHILE);
+    collide(&mut cluster);
+    let took = cluster.run_until("planned", |c| c.core.state().rollout().is_some());
+    assert!(took >= Duration::from_millis(500), "{took:?}");
+    assert_eq!(waits_because(&mut cluster), "");
+}
+
+#[test]
 fn what_the_policy_wanted_is_told_from_what_an_operator_wanted() {
     let mut cluster = Cluster::new(Mode::Auto);
     collide(&mut cluster);
@@ -47,10 +57,13 @@ fn what_the_policy_wanted_is_told_from_what_an_operator_wanted() {
 fn while_a_switch_on_the_way_does_not_report_nothing_is_changed() {
     let mut cluster = Cluster::new(Mode::Auto);
     let spine = cluster.network.node("spine1");
-    cluster.disconnect(spine);
+    cluster.run_for(A_WHILE);
+    cluster.connected.remove(&spine);
+    cluster.run_for(2 * A_WHILE);
     collide(&mut cluster);
     cluster.run_for(Duration::from_secs(10));
     assert!(cluster.log.is_empty(), "{:?}", cluster.log);
+    assert!(waits_because(&mut cluster).contains("spine1 do not report"));
     cluster.connect(spine);
     cluster.run_until_ended(1);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);

@@ -42,12 +42,16 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
+    /// On two spines, with three hosts at each leaf.
     pub(crate) fn new(mode: Mode) -> Self {
+        Self::on(Network::new(2, 3), mode)
+    }
+
+    pub(crate) fn on(network: Network, mode: Mode) -> Self {
         let policy = Policy {
             mode,
             ..Policy::default()
         };
-        let network = Network::new();
         let core = Core::new(policy.clone(), Arc::clone(&network.fabric));
         let mut cluster = Self {
             core,
@@ -249,6 +253,18 @@ impl Cluster {
             .next_back()
             .expect("a plan has ended")
             .outcome
+    }
+
+    /// The spine that no flow goes by.
+    pub(crate) fn idle_spine(&self) -> usize {
+        let used: Vec<_> = self
+            .network
+            .flows
+            .keys()
+            .map(|flow| self.network.uplink(flow))
+            .collect();
+        let is_idle = |spine: &usize| !used.contains(&format!("leaf0-spine{spine}"));
+        (0..3).find(is_idle).expect("more spines than flows")
     }
 
     pub(crate) fn installs_sent(&self) -> usize {

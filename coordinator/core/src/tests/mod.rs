@@ -4,6 +4,7 @@ mod auto;
 mod cluster;
 mod liars;
 mod network;
+mod operator;
 mod replay;
 mod restart;
 mod rollout;

@@ -1,5 +1,5 @@
-//! A tiny network to try the core on, with agents at its nodes: two leaves, two spines, three hosts
-//! at each leaf. Its hashing and its rate model are its own.
+//! A tiny network to try the core on, with agents at its nodes: two leaves, and a few spines and
+//! hosts. Its hashing and its rate model are its own.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -17,9 +17,6 @@ use reweave_common::units::{Bytes, Rate};
 
 use super::switch::Switch;
 
-const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 3\n\
-                      host_gbps = 0.2\nuplink_gbps = 0.1";
-
 pub(crate) struct Network {
     pub(crate) fabric: Arc<Fabric>,
     pub(crate) flows: BTreeMap<FlowKey, Flow>,
@@ -34,11 +31,17 @@ pub(crate) struct Flow {
     to: NodeId,
     /// The spine that the leaf's hash picks.
     spine: usize,
+    /// Its sender has nothing to send.
+    idle: bool,
 }
 
 impl Network {
-    pub(crate) fn new() -> Self {
-        let fabric = Arc::new(Fabric::parse("fabric.toml", FABRIC).unwrap());
+    pub(crate) fn new(spines: usize, hosts_per_leaf: usize) -> Self {
+        let text = format!(
+            "kind = \"leaf-spine\"\nleaves = 2\nspines = {spines}\n\
+             hosts_per_leaf = {hosts_per_leaf}\nhost_gbps = 0.2\nuplink_gbps = 0.1"
+        );
+        let fabric = Arc::new(Fabric::parse("fabric.toml", &text).unwrap());
         let switches = fabric.nodes().filter(|(_, node)| node.role == Role::Switch);
         let switches = switches.map(|(id, _)| (id, Switch::default())).collect();
         Self {
@@ -67,8 +70,20 @@ impl Network {
             source: SocketAddrV4::new(host_address(from), port),
             destination: SocketAddrV4::new(host_address(to), 5000),
         };
-        self.flows.insert(key, Flow { from, to, spine });
+        self.flows.insert(
+            key,
+            Flow {
+                from,
+                to,
+                spine,
+                idle: false,
+            },
+        );
         key
+    }
+
+    pub(crate) fn pause(&mut self, flow: FlowKey) {
+        self.flows.get_mut(&flow).unwrap().idle = true;
     }
 
     pub(crate) fn end(&mut self, flow: FlowKey) {
@@ -145,11 +160,13 @@ impl Network {
         let rates = self.rates();
         let own = self.flows.iter().filter(|(_, flow)| flow.from == node);
         let reading = |(&key, _): (&FlowKey, _)| {
-            let rate = rates[&key] * wander(key.source.port(), now);
+            let rate = rates
+                .get(&key)
+                .map(|rate| rate * wander(key.source.port(), now));
             Reading::Flow(FlowReading {
                 flow: key,
-                bytes: Bytes::new((rate * now.as_micros() as f64 / 8e6) as u64),
-                rate: Some(Rate::from_bits_per_s(rate as u64)),
+                bytes: Bytes::new(now.as_micros()),
+                rate: rate.map(|rate| Rate::from_bits_per_s(rate as u64)),
                 rtt: Duration::from_micros(300),
                 retransmits: 0,
             })
@@ -233,6 +250,7 @@ impl Network {
         let paths: BTreeMap<_, _> = self
             .flows
             .iter()
+            .filter(|(_, flow)| !flow.idle)
             .map(|(key, flow)| (*key, self.path(key, flow)))
             .collect();
         let mut room = BTreeMap::new();
@@ -268,7 +286,7 @@ impl Network {
         let mut loads = BTreeMap::new();
         for (key, flow) in &self.flows {
             for hop in self.path(key, flow) {
-                *loads.entry(hop).or_default() += rates[key];
+                *loads.entry(hop).or_default() += rates.get(key).unwrap_or(&0.0);
             }
         }
         loads

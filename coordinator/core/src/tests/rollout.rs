@@ -8,11 +8,13 @@ use reweave_common::operator::{
     FlowChange, Mode, Outcome as Shown, Phase, Refused, Request, Response, Status,
 };
 use reweave_common::plan::{Generation, Pin};
+use reweave_common::sample::Reading;
 use reweave_common::units::Rate;
 
 use super::cluster::Cluster;
+use super::network::Network;
 use super::switch::Mood;
-use crate::{Author, Change, Decision, Outcome, Reason};
+use crate::{Author, Change, Decision, Input, Outcome, Reason};
 
 const A_WHILE: Duration = Duration::from_secs(2);
 
@@ -127,36 +129,77 @@ fn when_the_job_changes_between_plan_and_apply_the_change_is_taken_back() {
 
 #[test]
 fn taking_back_restores_the_pins_of_the_plan_before_and_not_none() {
+    let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
+    cluster.network.start("h0", "h4", 1000, 0);
+    cluster.network.start("h1", "h5", 1001, 0);
+    cluster.run_for(A_WHILE);
+    let first = cluster.plan();
+    cluster.apply(first);
+    cluster.run_until_ended(1);
+    let pins = cluster.core.state().in_force().pins.clone();
+    let rules = cluster.network.switch("leaf0").rules.clone();
+    assert_eq!((pins.len(), rules.len()), (1, 1));
+
+    let idle = cluster.idle_spine();
+    cluster.network.start("h2", "h6", 1002, 0);
+    cluster.run_for(A_WHILE);
+    let second = cluster.plan();
+    cluster.network.start("h3", "h7", 1003, idle);
+    cluster.run_for(A_WHILE);
+    cluster.apply(second);
+    cluster.run_until("pinned twice", |c| {
+        c.network.switches.values().any(|s| s.rules.len() == 2)
+    });
+    cluster.run_until_ended(2);
+    let outcome = cluster.last_outcome();
+    assert!(matches!(outcome, Outcome::RolledBack { generation, .. } if *generation > second));
+    assert_eq!(cluster.core.state().in_force().pins, pins);
+    assert_eq!(cluster.network.switch("leaf0").rules, rules);
+    cluster.assert_one_generation();
+}
+
+#[test]
+fn readings_of_the_time_just_after_the_change_are_not_judged_and_one_is_not_enough() {
     let (mut cluster, _, plan) = planned();
     cluster.apply(plan);
     cluster.run_until_ended(1);
-    let pins = cluster.core.state().in_force().pins.clone();
-    let rules: Vec<_> = cluster
-        .network
-        .switches
-        .values()
-        .map(|s| s.rules.clone())
-        .collect();
-    cluster.network.start("h3", "h0", 1003, 0);
-    cluster.network.start("h4", "h1", 1004, 0);
+    let at = |what: fn(&Change) -> bool| cluster.log.iter().find(|c| what(&c.change)).unwrap().at;
+    let acked = at(|change| matches!(change, Change::Acked { .. }));
+    let judged = at(|change| matches!(change, Change::Verified { .. }));
+    let took = judged.since(acked);
+    let expected = Duration::from_millis(300 + 4 * 100);
+    assert!(took >= expected && took < expected + A_WHILE, "{took:?}");
+}
+
+#[test]
+fn a_flow_that_pauses_while_it_is_judged_is_waited_for_and_proves_nothing() {
+    let (mut cluster, flows, plan) = planned();
+    cluster.apply(plan);
+    cluster.run_until("verifying", |c| phase(c) == Some(Phase::Verifying));
+    cluster.network.pause(flows[0]);
+    let took = cluster.run_until_ended(1);
+    assert!((10..11).contains(&took.as_secs()), "{took:?}");
+    assert_rolled_back(&cluster);
+    assert!(reasons(&cluster).contains(&Reason::Vanished { flow: flows[0] }));
+}
+
+#[test]
+fn a_sender_that_has_just_come_back_has_not_lost_its_flows() {
+    let (mut cluster, _, plan) = planned();
+    let node = cluster.network.node("h0");
+    cluster.disconnect(node);
+    cluster.connect(node);
+    let mut sample = cluster.network.sample(node, cluster.now());
+    sample
+        .readings
+        .retain(|reading| matches!(reading, Reading::Interface(_)));
+    cluster.handle(Input::Sample { node, sample });
+    cluster.handle(Input::Tick);
+    assert_eq!(phase(&cluster), Some(Phase::Proposed));
     cluster.run_for(A_WHILE);
-    let second = cluster.plan();
-    cluster.network.start("h5", "h2", 1005, 1);
-    cluster.run_for(A_WHILE);
-    cluster.apply(second);
-    cluster.run_until_ended(2);
-    assert!(
-        matches!(cluster.last_outcome(), Outcome::RolledBack { generation, .. }
-        if *generation > second)
-    );
-    assert_eq!(cluster.core.state().in_force().pins, pins);
-    let now: Vec<_> = cluster
-        .network
-        .switches
-        .values()
-        .map(|s| s.rules.clone())
-        .collect();
-    assert_eq!(now, rules);
+    cluster.apply(plan);
+    cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
 }
 
 #[test]
@@ -311,6 +354,21 @@ fn an_agent_that_vanishes_in_the_middle_is_waited_for_and_the_plan_is_taken_back
 }
 
 #[test]
+fn a_switch_that_loses_its_rules_while_they_are_judged_is_told_again() {
+    let (mut cluster, _, plan) = planned();
+    let leaf = cluster.network.node("leaf0");
+    cluster.apply(plan);
+    cluster.run_until("verifying", |c| phase(c) == Some(Phase::Verifying));
+    cluster.disconnect(leaf);
+    cluster.network.switch("leaf0").rules.clear();
+    cluster.network.switch("leaf0").forget();
+    cluster.connect(leaf);
+    cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+    cluster.assert_one_generation();
+}
+
+#[test]
 fn a_silent_switch_is_asked_three_times_two_seconds_apart() {
     let (mut cluster, _, plan) = planned();
     cluster.network.switch("leaf0").mood = Mood::Deaf;
@@ -386,7 +444,7 @@ fn acks_of_other_intents_and_from_other_nodes_are_not_heard() {
     };
     let spine = cluster.network.node("spine0");
     for (node, ack) in [(leaf, older), (leaf, other), (spine, right)] {
-        cluster.handle(crate::Input::Ack { node, ack });
+        cluster.handle(Input::Ack { node, ack });
     }
     assert_eq!(cluster.log.len(), log);
     assert_eq!(phase(&cluster), Some(Phase::Applying));

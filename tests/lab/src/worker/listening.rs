@@ -8,13 +8,18 @@ use tokio::sync::Notify;
 use super::flow::{Flow, Wire};
 use super::protocol::{FlowSpec, Transport};
 use super::rank::RankFlows;
-use super::tcp;
+use super::{datagram, tcp};
 use crate::error::LabError;
 
 /// A rank that others can reach, and that has reached nobody yet.
 pub(crate) struct Listening {
     outgoing: Vec<FlowSpec>,
-    incoming: tcp::Listeners,
+    incoming: Incoming,
+}
+
+enum Incoming {
+    Tcp(tcp::Listeners),
+    Udp(datagram::Listeners),
 }
 
 impl Listening {
@@ -23,23 +28,23 @@ impl Listening {
         outgoing: impl Iterator<Item = &'f FlowSpec>,
         incoming: impl Iterator<Item = &'f FlowSpec>,
     ) -> Result<Self, LabError> {
-        if transport == Transport::Udp {
-            let source = io::ErrorKind::Unsupported.into();
-            return Err(LabError::Worker { source });
-        }
-        let outgoing = outgoing.cloned().collect();
+        let incoming = match transport {
+            Transport::Tcp => Incoming::Tcp(tcp::Listeners::open(incoming)?),
+            Transport::Udp => Incoming::Udp(datagram::Listeners::open(incoming)?),
+        };
         Ok(Self {
-            outgoing,
-            incoming: tcp::Listeners::open(incoming)?,
+            outgoing: outgoing.cloned().collect(),
+            incoming,
         })
     }
 
     pub(crate) async fn connect(self) -> Result<RankFlows, LabError> {
         let broken = Rc::<Notify>::default();
+        let transport = self.incoming.transport();
         let accepting = tokio::task::spawn_local(self.incoming.accept_all());
         let mut outgoing = Vec::new();
         for spec in self.outgoing {
-            let wire = tcp::connect(&spec)
+            let wire = connect(transport, &spec)
                 .await
                 .map_err(|source| LabError::OpenFlow {
                     flow: format!("{} > {}", spec.source, spec.destination),
@@ -58,5 +63,28 @@ impl Listening {
             incoming: incoming.collect(),
             broken,
         })
+    }
+}
+
+impl Incoming {
+    fn transport(&self) -> Transport {
+        match self {
+            Self::Tcp(_) => Transport::Tcp,
+            Self::Udp(_) => Transport::Udp,
+        }
+    }
+
+    async fn accept_all(self) -> io::Result<Vec<(FlowSpec, Wire)>> {
+        match self {
+            Self::Tcp(listeners) => listeners.accept_all().await,
+            Self::Udp(listeners) => Ok(listeners.into_wires()),
+        }
+    }
+}
+
+async fn connect(transport: Transport, flow: &FlowSpec) -> io::Result<Wire> {
+    match transport {
+        Transport::Tcp => tcp::connect(flow).await,
+        Transport::Udp => datagram::connect(flow).await,
     }
 }

@@ -3,6 +3,7 @@
 
 mod assignment;
 mod clock;
+mod datagram;
 mod flow;
 mod listening;
 mod meter;

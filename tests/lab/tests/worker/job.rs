@@ -22,18 +22,21 @@ pub(crate) const FLOWS_PER_PAIR: u32 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Tcp,
+    Udp,
 }
 
 impl Transport {
     fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
+            Self::Udp => "udp",
         }
     }
 
     fn port(self) -> u16 {
         match self {
             Self::Tcp => 5001,
+            Self::Udp => 4791,
         }
     }
 }

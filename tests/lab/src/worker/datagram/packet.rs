@@ -1,0 +1,161 @@
+//! What stands in a datagram.
+
+use std::ops::Range;
+
+/// Every datagram begins with these, so that a stranger's is told apart.
+const MAGIC: [u8; 3] = *b"rwv";
+const DATA: u8 = b'd';
+const PROBE: u8 = b'p';
+const ACK: u8 = b'a';
+
+/// No number and no position is ever so large, so that sums of two do not overflow.
+const NEVER_REACHED: u64 = 1 << 62;
+
+/// What stands before the bytes of a [`Packet::Data`].
+pub(super) const DATA_HEADER_BYTES: usize = MAGIC.len() + 1 + 8 + 8;
+/// More stretches than this are not acknowledged at once; there are more only while packets are
+/// lost by the dozen, and [`Ack::arrived_to`] grows all the same.
+pub(super) const MOST_RANGES: usize = 32;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Packet<'d> {
+    /// Bytes of the stream, and where in it they stand. Each packet has a number of its own, also
+    /// when it repeats what another has carried: so nobody confuses the two.
+    Data {
+        number: u64,
+        position: u64,
+        bytes: &'d [u8],
+    },
+    /// Only asks to be acknowledged. It may be padded.
+    Probe {
+        number: u64,
+    },
+    Ack(Ack),
+}
+
+/// How things stand at the receiver.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Ack {
+    /// All bytes of the stream before this position have arrived.
+    pub(super) arrived_to: u64,
+    /// No bytes are taken from this position on.
+    pub(super) limit: u64,
+    /// How many packets have not arrived though a later one has.
+    pub(super) missing: u64,
+    /// The numbers of the packets that have arrived, the latest first.
+    pub(super) numbers: Vec<Range<u64>>,
+}
+
+impl<'d> Packet<'d> {
+    /// What the datagram says; none if it is not one of ours.
+    pub(super) fn decode(datagram: &'d [u8]) -> Option<Self> {
+        let rest = datagram.strip_prefix(&MAGIC)?;
+        let (&kind, mut rest) = rest.split_first()?;
+        match kind {
+            DATA => Some(Self::Data {
+                number: word(&mut rest)?,
+                position: word(&mut rest)?,
+                bytes: rest,
+            }),
+            PROBE => Some(Self::Probe {
+                number: word(&mut rest)?,
+            }),
+            ACK => Ack::decode(rest).map(Self::Ack),
+            _ => None,
+        }
+    }
+}
+
+impl Ack {
+    fn decode(mut rest: &[u8]) -> Option<Self> {
+        let mut ack = Self {
+            arrived_to: word(&mut rest)?,
+            limit: word(&mut rest)?,
+            missing: word(&mut rest)?,
+            numbers: Vec::new(),
+        };
+        while !rest.is_empty() {
+            ack.numbers.push(word(&mut rest)?..word(&mut rest)?);
+        }
+        Some(ack)
+    }
+
+    pub(super) fn encode(&self, datagram: &mut Vec<u8>) {
+        begin(datagram, ACK, &[self.arrived_to, self.limit, self.missing]);
+        for range in &self.numbers {
+            datagram.extend(range.start.to_be_bytes());
+            datagram.extend(range.end.to_be_bytes());
+        }
+    }
+}
+
+/// Begins a data packet; its bytes are to be appended.
+pub(super) fn begin_data(datagram: &mut Vec<u8>, number: u64, position: u64) {
+    begin(datagram, DATA, &[number, position]);
+}
+
+/// A probe as long as `size`, if that is longer than what it has to say.
+pub(super) fn encode_probe(datagram: &mut Vec<u8>, number: u64, size: usize) {
+    begin(datagram, PROBE, &[number]);
+    datagram.resize(size.max(datagram.len()), 0);
+}
+
+fn begin(datagram: &mut Vec<u8>, kind: u8, words: &[u64]) {
+    datagram.clear();
+    datagram.extend(MAGIC);
+    datagram.push(kind);
+    for word in words {
+        datagram.extend(word.to_be_bytes());
+    }
+}
+
+fn word(rest: &mut &[u8]) -> Option<u64> {
+    let (word, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(u64::from_be_bytes(*word)).filter(|word| *word < NEVER_REACHED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let mut datagram = Vec::new();
+        begin_data(&mut datagram, 7, 1 << 40);
+        assert_eq!(datagram.len(), DATA_HEADER_BYTES);
+        datagram.extend(b"bytes");
+        let data = Packet::Data {
+            number: 7,
+            position: 1 << 40,
+            bytes: b"bytes",
+        };
+        assert_eq!(Packet::decode(&datagram), Some(data));
+
+        encode_probe(&mut datagram, 9, 1000);
+        assert_eq!(datagram.len(), 1000);
+        assert_eq!(Packet::decode(&datagram), Some(Packet::Probe { number: 9 }));
+
+        let ack = Ack {
+            arrived_to: 5,
+            limit: 6,
+            missing: 2,
+            numbers: vec![8..9, 0..3],
+        };
+        ack.encode(&mut datagram);
+        assert_eq!(Packet::decode(&datagram), Some(Packet::Ack(ack)));
+    }
+
+    #[test]
+    fn anything_else_is_nothing() {
+        let mut datagram = Vec::new();
+        encode_probe(&mut datagram, 9, 0);
+        for length in 0..datagram.len() {
+            assert_eq!(Packet::decode(&datagram[..length]), None);
+        }
+        Ack::default().encode(&mut datagram);
+        datagram.extend([0; 15]);
+        assert_eq!(Packet::decode(&datagram), None);
+        assert_eq!(Packet::decode(b"rwvx0123456789abcdef"), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! How long an answer takes.
+
+use std::time::Duration;
+
+/// Before the first answer, and the longest time to wait for one: after a black-out the flow goes
+/// on that soon.
+const LONGEST_WAIT: Duration = Duration::from_millis(200);
+/// Shorter waits would mistake a busy processor for a loss.
+const SHORTEST_WAIT: Duration = Duration::from_millis(5);
+/// What the clock of timers can tell apart.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Smoothed as in RFC 6298.
+#[derive(Debug, Default)]
+pub(super) struct Rtt {
+    /// Mean and mean deviation.
+    smoothed: Option<(Duration, Duration)>,
+    latest: Duration,
+}
+
+impl Rtt {
+    pub(super) fn note(&mut self, sample: Duration) {
+        self.latest = sample;
+        self.smoothed = Some(match self.smoothed {
+            None => (sample, sample / 2),
+            Some((mean, deviation)) => (
+                (mean * 7 + sample) / 8,
+                (deviation * 3 + mean.abs_diff(sample)) / 4,
+            ),
+        });
+    }
+
+    pub(super) fn mean(&self) -> Option<Duration> {
+        self.smoothed.map(|(mean, _)| mean)
+    }
+
+    /// How long to wait for an answer before asking anew, when that was done `times` already.
+    pub(super) fn wait(&self, times: u32) -> Duration {
+        let Some((mean, deviation)) = self.smoothed else {
+            return LONGEST_WAIT;
+        };
+        let wait = (mean + 4 * deviation).max(SHORTEST_WAIT);
+        wait.saturating_mul(1 << times.min(16))
+            .min(LONGEST_WAIT.max(mean * 2))
+    }
+
+    /// After what time a packet that others have overtaken is lost, not late.
+    pub(super) fn patience(&self) -> Duration {
+        let longest = self.latest.max(self.mean().unwrap_or_default());
+        longest + (longest / 4).max(TICK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn waits_follow_what_was_measured() {
+        let mut rtt = Rtt::default();
+        assert_eq!(rtt.wait(0), ms(200));
+        rtt.note(ms(20));
+        assert_eq!(rtt.wait(0), ms(60));
+        for _ in 0..100 {
+            rtt.note(ms(1));
+        }
+        assert_eq!(rtt.wait(0), ms(5));
+        assert_eq!(rtt.wait(3), ms(40));
+        assert_eq!(rtt.wait(9), ms(200));
+        for _ in 0..100 {
+            rtt.note(ms(300));
+        }
+        assert_eq!(rtt.mean().map(|mean| mean.as_millis()), Some(299));
+        assert!(rtt.wait(5) > ms(300), "an answer can come");
+    }
+}

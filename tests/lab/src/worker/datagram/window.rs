@@ -1,0 +1,213 @@
+//! How much may be in flight: enough that the narrowest link is never idle, so little that its
+//! queue stays at a few milliseconds, and the same for all who share it.
+//!
+//! Each flow aims at a rate that falls with the square of the time its packets take. All who share
+//! a queue see the same time, so they aim at the same rate, whoever came first; and the queue
+//! grows only with the root of their number. A loss says the same as a long queue, in case one is
+//! too short to tell by its length.
+
+use std::time::Duration;
+
+/// The rate times the square of a round trip: at 200 Mb/s a lone flow has one of 3.5 ms.
+const RATE_TIMES_TIME_SQUARED: f64 = 300_000.0; // bytes x ms
+/// So much of a round trip may be due to the way itself. Only on a longer way must the time on
+/// the way be told apart from the time in queues, which never succeeds exactly on a busy machine.
+/// No flow on such a way aims at more than 1 Gb/s.
+const SHORT_WAY: Duration = Duration::from_micros(1500);
+const LEAST_PACKETS: f64 = 1.0;
+const FIRST_PACKETS: f64 = 4.0;
+/// What is left of window and strength after a loss, and what a round trip gives back.
+const LOSS_FACTOR: f64 = 0.7;
+const RECOVERY: f64 = 0.02;
+/// How often the way is measured anew, because a route may have changed, and for how long the
+/// queues are left to run empty then. All flows do so together: they share one clock.
+const EPOCH: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What is known of a path before anything is sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Path {
+    /// The largest datagram that it takes.
+    pub(super) datagram_bytes: usize,
+    /// More must never be in flight: the receiver's socket holds no more while its process waits
+    /// for a processor.
+    pub(super) most_bytes: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Window {
+    /// Bytes.
+    size: f64,
+    packet: f64,
+    most: f64,
+    /// How much of the rate the flow dares to aim at: less while packets are lost.
+    strength: f64,
+    /// Until a queue shows, the window doubles with each round trip.
+    starting: bool,
+    way: Way,
+    round: Round,
+    /// Packets sent earlier tell nothing new about losses.
+    reduced: Option<Duration>,
+}
+
+/// What one round trip has shown.
+#[derive(Debug, Default)]
+struct Round {
+    /// It ends when this packet is acknowledged.
+    ends_with: u64,
+    /// Of all full packets that came back.
+    rtt_sum: Duration,
+    rtt_count: u32,
+    /// Whether more would have been sent if it had been allowed.
+    limited: bool,
+}
+
+/// The round trip without queues, as far as that is known.
+#[derive(Debug, Default)]
+struct Way {
+    rtt: Option<Duration>,
+    /// The epoch in which it was measured.
+    measured: u64,
+    /// The shortest since the pause began.
+    in_pause: Option<Duration>,
+    /// What the pause before said. A busy processor can lengthen what one says, so of two the
+    /// shorter counts.
+    in_last_pause: Option<Duration>,
+}
+
+impl Window {
+    pub(super) fn new(
+        Path {
+            datagram_bytes,
+            most_bytes,
+        }: Path,
+    ) -> Self {
+        let packet = datagram_bytes as f64;
+        Self {
+            size: FIRST_PACKETS * packet,
+            packet,
+            most: most_bytes as f64,
+            strength: 1.0,
+            starting: true,
+            way: Way::default(),
+            round: Round::default(),
+            reduced: None,
+        }
+    }
+
+    /// Whether a packet may be sent beside those in flight.
+    pub(super) fn admits(&mut self, now: Duration, in_flight: usize) -> bool {
+        let admitted = if self.way.pauses(now) {
+            in_flight == 0
+        } else {
+            in_flight as f64 + self.packet / 2.0 < self.size
+        };
+        self.round.limited |= !admitted;
+        admitted
+    }
+
+    /// A full packet came back after `rtt`. Short ones are faster, and would mislead.
+    pub(super) fn note_rtt(&mut self, now: Duration, rtt: Duration) {
+        self.way.note(now, rtt);
+        self.round.rtt_sum += rtt;
+        self.round.rtt_count += 1;
+    }
+
+    /// Packets of so many bytes have arrived, `latest` the last of them; `next` will be sent next.
+    pub(super) fn note_arrived(&mut self, now: Duration, bytes: usize, latest: u64, next: u64) {
+        self.starting &= !self.aim().is_some_and(|aim| aim < self.size);
+        if self.starting && self.round.limited {
+            self.size = (self.size + bytes as f64).min(self.most);
+        }
+        if latest >= self.round.ends_with {
+            if !self.starting && !self.way.pauses(now) {
+                self.end_round();
+            }
+            self.round = Round {
+                ends_with: next,
+                ..Round::default()
+            };
+        }
+    }
+
+    /// A packet sent at `sent` is lost.
+    pub(super) fn note_loss(&mut self, now: Duration, sent: Duration) {
+        if self.reduced.is_none_or(|reduced| sent > reduced) {
+            self.reduced = Some(now);
+            self.starting = false;
+            self.strength *= LOSS_FACTOR;
+            self.size = (self.size * LOSS_FACTOR).max(self.least());
+        }
+    }
+
+    /// Nothing has come back for long: what is known of the path is worthless.
+    pub(super) fn begin_again(&mut self) {
+        self.size = self.least();
+        self.starting = true;
+    }
+
+    pub(super) fn set_packet(&mut self, packet: usize) {
+        self.packet = packet as f64;
+    }
+
+    fn end_round(&mut self) {
+        self.strength = (self.strength + RECOVERY).min(1.0);
+        let Some(aim) = self.aim() else { return };
+        let most = (self.packet / 2.0).max(self.size / 8.0);
+        let step = ((aim - self.size) / 4.0).min(most);
+        if step < 0.0 || self.round.limited {
+            self.size = (self.size + step).min(self.most).max(self.least());
+        }
+    }
+
+    /// The window that the last round trip suggests, in bytes.
+    fn aim(&self) -> Option<f64> {
+        let [rtt, way] = [self.round.rtt()?, self.way.rtt?];
+        let on_long_way = way.saturating_sub(SHORT_WAY);
+        let millis = |time: Duration| time.as_secs_f64() * 1e3;
+        let queued = millis(rtt.saturating_sub(on_long_way)).max(0.01);
+        Some(self.strength * RATE_TIMES_TIME_SQUARED / (queued * queued) * millis(rtt))
+    }
+
+    fn least(&self) -> f64 {
+        LEAST_PACKETS * self.packet
+    }
+}
+
+impl Round {
+    fn rtt(&self) -> Option<Duration> {
+        self.rtt_sum.checked_div(self.rtt_count)
+    }
+}
+
+impl Way {
+    fn note(&mut self, now: Duration, rtt: Duration) {
+        if self.rtt.is_none_or(|known| rtt <= known.max(SHORT_WAY)) {
+            *self = Self {
+                rtt: Some(rtt),
+                measured: epoch(now),
+                ..Self::default()
+            };
+        } else if self.pauses(now) {
+            self.in_pause = Some(self.in_pause.map_or(rtt, |known| known.min(rtt)));
+        } else if let Some(shortest) = self.in_pause.take() {
+            self.rtt = self
+                .in_last_pause
+                .map(|last| last.min(shortest))
+                .or(self.rtt);
+            self.in_last_pause = Some(shortest);
+        }
+    }
+
+    fn pauses(&self, now: Duration) -> bool {
+        self.measured + 1 < epoch(now) && in_epoch(now) < PAUSE
+    }
+}
+
+fn epoch(now: Duration) -> u64 {
+    now.as_secs() / EPOCH.as_secs()
+}
+
+fn in_epoch(now: Duration) -> Duration {
+    now - EPOCH * epoch(now) as u32
+}
