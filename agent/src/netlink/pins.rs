@@ -41,11 +41,11 @@ pub enum PinError {
 /// All that a kernel holds under Reweave's protocol number.
 #[derive(Debug, Default)]
 pub struct Held {
-    /// Rules whose packets go where they say.
+    /// Rules whose table leads somewhere.
     pins: BTreeMap<PinRule, RuleMessage>,
     /// Rules that are no pins, or whose table leads nowhere.
     strays: Vec<RuleMessage>,
-    /// The table of each next hop that packets can go to.
+    /// The table of each next hop.
     tables: BTreeMap<NextHop, u32>,
     routes: Vec<RouteMessage>,
 }
