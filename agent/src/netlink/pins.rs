@@ -88,7 +88,8 @@ impl RouteSocket {
         self.remove_idle_routes()
     }
 
-    fn held(&mut self, links: &[Link]) -> Result<Held, NetlinkError> {
+    /// The pins, by one who has just listed the interfaces.
+    pub(crate) fn held(&mut self, links: &[Link]) -> Result<Held, NetlinkError> {
         let routes = self.our_routes()?;
         let private = routes.iter().filter_map(messages::private);
         let next_hops: BTreeMap<u32, NextHop> = private.collect();
