@@ -195,7 +195,7 @@ impl Agent {
 
     fn keep_pins(&mut self, links: &[Link]) -> Result<Vec<PinRule>, PinError> {
         let desired = self.usable_pins(links);
-        let held = self.route.pins()?;
+        let held = self.route.held(links)?;
         if held.is_tidy() && reconcile(&desired, &held.pins()).is_empty() {
             return Ok(held.pins());
         }

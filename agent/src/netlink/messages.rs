@@ -6,8 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::ops::RangeInclusive;
 
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteProtocol, RouteScope,
-    RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage, RulePortRange};
 use netlink_packet_route::{AddressFamily, IpProtocol};
@@ -134,18 +133,16 @@ pub(super) fn is_ours(route: &RouteMessage) -> bool {
     route.header.protocol == PROTOCOL
 }
 
-/// The private table a route makes up and where it leads, if packets can go there.
+/// The private table a route makes up, and where it leads.
 pub(super) fn private(route: &RouteMessage) -> Option<(u32, NextHop)> {
-    let dead = RouteFlags::Dead | RouteFlags::Linkdown;
-    let whole =
-        route.header.destination_prefix_length == 0 && route.header.kind == RouteType::Unicast;
-    let usable = is_ours(route) && whole && !route.header.flags.intersects(dead);
+    let header = &route.header;
+    let whole = header.destination_prefix_length == 0 && header.kind == RouteType::Unicast;
     let table = table(route)?;
     let next_hop = NextHop {
         interface: out_interface(&route.attributes)?,
         gateway: gateway(&route.attributes)?,
     };
-    (usable && TABLES.contains(&table)).then_some((table, next_hop))
+    (is_ours(route) && whole && TABLES.contains(&table)).then_some((table, next_hop))
 }
 
 pub(super) fn table(route: &RouteMessage) -> Option<u32> {

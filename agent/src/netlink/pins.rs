@@ -41,11 +41,11 @@ pub enum PinError {
 /// All that a kernel holds under Reweave's protocol number.
 #[derive(Debug, Default)]
 pub struct Held {
-    /// Rules whose packets go where they say.
+    /// Rules whose table leads somewhere.
     pins: BTreeMap<PinRule, RuleMessage>,
     /// Rules that are no pins, or whose table leads nowhere.
     strays: Vec<RuleMessage>,
-    /// The table of each next hop that packets can go to.
+    /// The table of each next hop.
     tables: BTreeMap<NextHop, u32>,
     routes: Vec<RouteMessage>,
 }
@@ -88,7 +88,8 @@ impl RouteSocket {
         self.remove_idle_routes()
     }
 
-    fn held(&mut self, links: &[Link]) -> Result<Held, NetlinkError> {
+    /// The pins, by one who has just listed the interfaces.
+    pub(crate) fn held(&mut self, links: &[Link]) -> Result<Held, NetlinkError> {
         let routes = self.our_routes()?;
         let private = routes.iter().filter_map(messages::private);
         let next_hops: BTreeMap<u32, NextHop> = private.collect();

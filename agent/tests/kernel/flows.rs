@@ -77,14 +77,13 @@ const LINK_MBPS: f64 = 100.0;
 /// A link carries frames; what is acknowledged is what is in them.
 const PAYLOAD: f64 = 1448.0 / 1514.0;
 
-fn shape() {
-    let limit = [
-        "qdisc", "add", "dev", "up0", "root", "tbf", "rate", "100mbit", "burst", "20kb", "limit",
-        "200kb",
-    ];
-    within("leaf0", || tool("tc", &limit));
-    let limit = limit.map(|word| if word == "up0" { "up1" } else { word });
-    within("leaf0", || tool("tc", &limit));
+/// Lets no more than `LINK_MBPS` through each uplink of leaf 0.
+pub(crate) fn shape() {
+    let bucket = ["tbf", "rate", "100mbit", "burst", "20kb", "limit", "200kb"];
+    for uplink in ["up0", "up1"] {
+        let queue = ["qdisc", "add", "dev", uplink, "root"];
+        within("leaf0", || tool("tc", &[&queue[..], &bucket].concat()));
+    }
 }
 
 /// The rates of the flow that a book reads every half second, in Mb/s.

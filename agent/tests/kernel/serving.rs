@@ -19,13 +19,17 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::commands::agent;
-use crate::fabric::{Fabric, PATIENCE, host, leaf_at, leaf_of, pin, spine_at, spine_of, within};
+use crate::fabric::{
+    Fabric, PATIENCE, host, kernel_counter, leaf_at, leaf_of, pin, spine_at, spine_of, wait_for,
+    within,
+};
 use crate::tests;
 use crate::traffic::{Session, Stream};
 
 tests! {
     a_host_and_a_leaf_serve_a_coordinator,
     without_a_coordinator_pins_stay_and_the_line_is_found_again,
+    nobody_is_probed_for_a_coordinator_that_is_gone,
     killed_and_started_again_it_knows_what_it_promised,
     an_agent_that_may_not_change_routes_says_so,
     sixteen_flows_cost_little,
@@ -79,6 +83,10 @@ impl Stage {
     }
 
     fn start(&self, node: &str) -> Running {
+        self.start_at(node, "200")
+    }
+
+    fn start_at(&self, node: &str, interval_ms: &str) -> Running {
         let identity = issue(&self.authority, &self.scratch, Role::Agent, node);
         let state = self.scratch.path().join(format!("{node}-state"));
         within(node, || {
@@ -92,7 +100,9 @@ impl Stage {
                 .arg(identity)
                 .arg("--state")
                 .arg(state);
-            command.args(["--interval-ms", "200"]).stdin(Stdio::null());
+            command
+                .args(["--interval-ms", interval_ms])
+                .stdin(Stdio::null());
             Running(command.spawn().expect("the program starts"))
         })
     }
@@ -270,6 +280,28 @@ fn without_a_coordinator_pins_stay_and_the_line_is_found_again() {
     stream.finish();
 }
 
+fn nobody_is_probed_for_a_coordinator_that_is_gone() {
+    let _fabric = Fabric::new();
+    let flow = Session::new(0, 2).flow;
+    at_the_coordinator(async |mut stage| {
+        let _host = stage.start("h0");
+        let link = stage.session("h0").await;
+        watch(&link, &[flow]).await;
+        reading(&link, |it| matches!(it, Reading::Path(_)).then_some(())).await;
+        drop(link);
+        stage.listener.close("going away").await;
+        // A second and a half without a probe: each flow is traced and each peer pinged every second.
+        let probed = || kernel_counter("leaf0", "Icmp", "OutTimeExcds");
+        let (mut last, mut since) = (probed(), Instant::now());
+        wait_for("the last probe", || {
+            if probed() != last {
+                (last, since) = (probed(), Instant::now());
+            }
+            (since.elapsed() > Duration::from_millis(1500)).then_some(())
+        });
+    });
+}
+
 fn killed_and_started_again_it_knows_what_it_promised() {
     let _fabric = Fabric::new();
     at_the_coordinator(async |mut stage| {
@@ -278,7 +310,8 @@ fn killed_and_started_again_it_knows_what_it_promised() {
         let link = stage.session("leaf0").await;
         assert!(told(&link, install(5, &rules)).await.outcome.is_ok());
         leaf.end(Signal::SIGKILL);
-        let _leaf = stage.start("leaf0");
+        // Its first sample comes with the session, not a minute later.
+        let _leaf = stage.start_at("leaf0", "60000");
         let link = stage.session("leaf0").await;
         assert_eq!(pinned(&link).await, (5, rules.to_vec()));
         let older = Err(Refusal::Older {

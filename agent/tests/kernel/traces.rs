@@ -1,6 +1,7 @@
 //! Traces of live flows: they name the routers the packets really pass, and harm nobody.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -33,6 +34,7 @@ tests! {
     a_flow_to_the_neighbour_passes_one_leaf,
     even_a_probe_that_arrives_disturbs_nothing,
     round_trips_are_measured,
+    routers_may_be_as_reluctant_as_linux_is_by_default,
 }
 
 type Routers = Vec<Option<Ipv4Addr>>;
@@ -257,4 +259,29 @@ fn round_trips_are_measured() {
             "{rtt:?}"
         );
     }
+}
+
+/// An answer a second after a burst of six, which is fewer than there are flows.
+fn routers_may_be_as_reluctant_as_linux_is_by_default() {
+    let _fabric = Fabric::new();
+    for switch in ["leaf0", "leaf1", "spine0", "spine1"] {
+        let reluctant = || fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "1000");
+        within(switch, reluctant).expect("the limit is set");
+    }
+    let sessions: Vec<_> = (0..8).map(|_| Session::new(0, 2)).collect();
+    let trace = sessions.iter().map(|session| session.flow).collect();
+    let watch = Watch {
+        trace,
+        ping: vec![],
+    };
+    let begun = Instant::now();
+    Tracing::new().heard(&watch, |heard| {
+        let known = |routers: &Routers| routers.iter().all(Option::is_some);
+        paths(heard)
+            .values()
+            .filter(|routers| known(routers))
+            .count()
+            == 8
+    });
+    eprintln!("8 flows traced in {:?}", begun.elapsed());
 }

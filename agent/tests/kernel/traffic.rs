@@ -1,5 +1,6 @@
 //! Real traffic between hosts: TCP sessions that go on until told to end, and numbered datagrams.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -134,8 +135,11 @@ pub(crate) struct Datagrams {
     pub(crate) flow: FlowKey,
     stop: Arc<AtomicBool>,
     sent: JoinHandle<u64>,
-    receiver: UdpSocket,
+    arrived: JoinHandle<BTreeSet<u64>>,
 }
+
+/// Says that no more will come.
+const LAST: u64 = u64::MAX;
 
 impl Datagrams {
     pub(crate) fn start(from: usize, to: usize) -> Self {
@@ -147,28 +151,13 @@ impl Datagrams {
         let (sender, receiver) = (bind(from), bind(to));
         let ends = [&sender, &receiver].map(|end| v4(end.local_addr().expect("bound")));
         sender.connect(ends[1]).expect("connect");
-        receiver
-            .set_read_timeout(Some(Duration::from_millis(500)))
-            .expect("a timeout");
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let sent = thread::spawn(move || {
-            let mut number = 0u64;
-            while !stopped.load(Ordering::Relaxed) {
-                sender
-                    .send(&number.to_be_bytes())
-                    .expect("the network takes it");
-                number += 1;
-                pause(Duration::from_millis(1));
-            }
-            number
-        });
-        let flow = flow(Protocol::Udp, ends[0], ends[1]);
         Self {
-            flow,
+            flow: flow(Protocol::Udp, ends[0], ends[1]),
             stop,
-            sent,
-            receiver,
+            sent: thread::spawn(move || send_until(&sender, &stopped)),
+            arrived: thread::spawn(move || receive_until_last(&receiver)),
         }
     }
 
@@ -176,11 +165,37 @@ impl Datagrams {
     pub(crate) fn finish(self) -> (u64, u64) {
         self.stop.store(true, Ordering::Relaxed);
         let sent = self.sent.join().expect("the sender ends well");
-        let mut arrived = std::collections::BTreeSet::new();
-        let mut number = [0; 8];
-        while arrived.len() < sent as usize && self.receiver.recv(&mut number).is_ok() {
-            arrived.insert(u64::from_be_bytes(number));
-        }
+        let arrived = self.arrived.join().expect("so does the receiver");
         (sent, arrived.len() as u64)
     }
+}
+
+fn send_until(sender: &UdpSocket, stopped: &AtomicBool) -> u64 {
+    let send = |number: u64| {
+        sender
+            .send(&number.to_be_bytes())
+            .expect("the network takes it")
+    };
+    let mut number = 0;
+    while !stopped.load(Ordering::Relaxed) {
+        send(number);
+        number += 1;
+        pause(Duration::from_millis(1));
+    }
+    // By then those sent before have overtaken one another, if they did.
+    pause(Duration::from_millis(100));
+    send(LAST);
+    number
+}
+
+fn receive_until_last(receiver: &UdpSocket) -> BTreeSet<u64> {
+    receiver
+        .set_read_timeout(Some(PATIENCE))
+        .expect("a timeout");
+    let mut number = [0; 8];
+    let numbers = std::iter::from_fn(|| {
+        receiver.recv(&mut number).expect("datagrams come");
+        Some(u64::from_be_bytes(number))
+    });
+    numbers.take_while(|number| *number != LAST).collect()
 }

@@ -282,9 +282,10 @@ impl Watched {
         Some(routers.collect())
     }
 
-    /// A way that differs from the last one is traced a second time before it is told.
+    /// A way that contradicts the last one is traced a second time before it is told.
     fn judge(&mut self, now: Moment, flow: FlowKey, routers: Routers) -> Option<Found> {
-        let news = self.known.as_ref().is_some_and(|known| *known != routers);
+        let known = self.known.as_ref();
+        let news = known.is_some_and(|known| contradicts(&routers, known));
         if news && !self.doubtful {
             self.doubtful = true;
             self.due = now;
@@ -294,6 +295,13 @@ impl Watched {
         self.known = Some(routers.clone());
         Some(Found::Path(TracedPath { flow, routers }))
     }
+}
+
+/// Whether a router that was known is another one now, or silent. One that was silent and speaks
+/// contradicts nothing.
+fn contradicts(routers: &Routers, known: &Routers) -> bool {
+    let pairs = || routers.iter().zip(known);
+    routers.len() != known.len() || pairs().any(|(now, before)| before.is_some() && now != before)
 }
 
 #[cfg(test)]
