@@ -42,6 +42,7 @@ struct Demo<'d> {
     job: RunningJob<'d>,
     uplinks: Uplinks<'d>,
     screen: Screen,
+    lab: &'d str,
 }
 
 /// What was seen over one look.
@@ -69,6 +70,7 @@ impl<'d> Demo<'d> {
             job,
             uplinks,
             screen: Screen::on_terminal(),
+            lab: launch.name(),
         })
     }
 
@@ -87,11 +89,12 @@ impl<'d> Demo<'d> {
 
         let after = self.look()?;
         self.show("After", &after);
+        let gain = before.iteration.as_secs_f64() / after.iteration.as_secs_f64();
+        self.screen.result(gain);
         self.stay_for_a_person()?;
         self.job.stop();
-        let gain = before.iteration.as_secs_f64() / after.iteration.as_secs_f64();
         let report = self.job.report();
-        self.screen.closing(gain, &report);
+        self.screen.sessions(&report);
         Ok(u8::from(gain < LEAST_GAIN || !sessions_kept(&report)))
     }
 
@@ -140,15 +143,15 @@ impl<'d> Demo<'d> {
         let flow = &self.job.tally().flows()[1];
         let idle = seen.loads.least().map(|index| &self.uplinks.links[index]);
         let idle = idle.expect("leaf0 has uplinks");
-        let (source, destination) = (flow.spec.source, flow.spec.destination);
-        let (to, gateway, interface) = (destination.ip(), idle.gateway, &idle.interface);
+        let source = flow.spec.source;
+        let to = flow.spec.destination.ip();
+        let (gateway, interface) = (idle.gateway, &idle.interface);
         [
             format!("route add {to} via {gateway} dev {interface} table 100"),
             format!(
-                "rule add from {} to {to} ipproto tcp sport {} dport {} lookup 100",
+                "rule add from {} to {to} ipproto tcp sport {} lookup 100",
                 source.ip(),
-                source.port(),
-                destination.port()
+                source.port()
             ),
         ]
     }
@@ -170,7 +173,7 @@ impl<'d> Demo<'d> {
         self.screen.heading(when, seen.iteration);
         for (index, uplink) in self.uplinks.links.iter().enumerate() {
             let here = seen.flows.iter().filter(|flow| flow.uplink == Some(index));
-            let flows = here.map(|flow| format!("{} {}", flow.name, flow.rate));
+            let flows = here.map(|flow| format!("{} {:.0}", flow.name, flow.rate.mbps()));
             let flows = flows.collect::<Vec<_>>().join(", ");
             self.screen.bar(
                 &uplink.name,
@@ -188,7 +191,7 @@ impl<'d> Demo<'d> {
         if nobody {
             return Ok(());
         }
-        self.screen.invitation();
+        self.screen.invitation(self.lab);
         while !self.inside.interrupt.is_raised() && !self.job.tally().has_come_to_an_end() {
             let before = self.uplinks.read()?;
             self.job.hear_until(

@@ -10,7 +10,7 @@ use reweave_common::units::Rate;
 use super::uplinks::{Loads, Uplink};
 use crate::report::JobReport;
 
-const BAR_CELLS: usize = 24;
+const BAR_CELLS: usize = 20;
 const CLEAR_LINE: &str = "\r\x1b[K";
 
 pub(crate) struct Screen {
@@ -43,9 +43,9 @@ impl Screen {
         let (hosts, switches) = (count(Role::Host), count(Role::Switch));
         self.line(&self.ink(Ink::Bold, "Two flows, one uplink"));
         self.line(&format!(
-            "A cluster of {hosts} hosts and {switches} switches came up on this machine in {:.1} s: real \
-             kernels,\nreal TCP. A training job sends h0 > h4 and h1 > h5. Each flow could have an uplink \
-             of its\nown, but the switch's hash sends both over the same one.",
+            "{hosts} hosts and {switches} switches came up on this machine in {:.1} s: real kernels, real TCP.\n\
+             A training job sends h0 > h4 and h1 > h5. Each flow could have an uplink of its\n\
+             own, but the switch's hash sends both over the same one.",
             bring_up.as_secs_f64()
         ));
     }
@@ -85,40 +85,53 @@ impl Screen {
         }
     }
 
-    pub(crate) fn closing(&self, gain: f64, report: &JobReport) {
-        let kept = report
-            .flows
-            .iter()
-            .filter(|flow| flow.connections == 1 && flow.resets == 0);
-        let flows = report.flows.len();
+    pub(crate) fn result(&self, gain: f64) {
+        let result = self.ink(Ink::Bold, "Result");
         self.line(&format!(
-            "\n{}  iterations are {gain:.2} times as fast. {} of {flows} sessions kept: same sockets, {} \
-             resets,\n{} retransmits, longest stall {:.0} ms.",
-            self.ink(Ink::Bold, "Result"),
-            kept.count(),
-            report.total(|flow| Some(flow.resets)).unwrap_or(0),
-            report.total(|flow| flow.retransmits).map_or("unknown".into(), |n| n.to_string()),
-            report.longest_stall_ms()
+            "\n{result}  iterations are {gain:.2} times as fast"
         ));
     }
 
-    pub(crate) fn invitation(&self) {
+    /// Only those who hold the sessions can tell, when the job is over.
+    pub(crate) fn sessions(&self, report: &JobReport) {
+        let kept = report.flows.iter().filter(|flow| flow.resets == 0).count();
+        let retransmits = report.total(|flow| flow.retransmits);
+        let retransmits = retransmits.map_or_else(|| "?".to_owned(), |count| count.to_string());
+        let stall = report.longest_stall_ms();
         self.line(&format!(
-            "\nThe job goes on. Look around from another terminal, and end it here with Ctrl-C:\n  {}\n  {}",
-            self.ink(Ink::Blue, "target/debug/reweave-lab exec leaf0 -- ip rule"),
-            self.ink(Ink::Blue, "target/debug/reweave-lab exec h1 -- ss -ti"),
+            "{}  {kept} of {} kept, {} reset, {retransmits} segments sent again, longest stall {stall:.0} ms",
+            self.ink(Ink::Bold, "Sessions"),
+            report.flows.len(),
+            report.flows.len() - kept,
         ));
     }
 
-    /// One line that goes on changing.
+    /// How to look around in a lab of that name. Whoever needed sudo for the lab needs it again.
+    pub(crate) fn invitation(&self, lab: &str) {
+        let program = env::current_exe().unwrap_or_else(|_| "reweave-lab".into());
+        let sudo = if env::var_os("SUDO_USER").is_some() {
+            "sudo "
+        } else {
+            ""
+        };
+        self.line(
+            "\nThe job goes on. Look around from another terminal, and end it here with Ctrl-C:",
+        );
+        for words in ["leaf0 -- ip rule", "h1 -- ss -ti"] {
+            let command = format!("{sudo}{} exec --lab {lab} {words}", program.display());
+            self.line(&format!("  {}", self.ink(Ink::Blue, &command)));
+        }
+    }
+
+    /// One line that goes on changing, narrow enough for any terminal.
     pub(crate) fn live(&self, uplinks: &[Uplink], loads: &Loads, iteration: Option<&Duration>) {
         let each = uplinks.iter().zip(&loads.rates).map(|(uplink, rate)| {
-            let bar = "█".repeat(cells(*rate, uplink.capacity) / 2);
-            format!("{} {bar:<12} {:>10}", uplink.name, rate.to_string())
+            let bar = "█".repeat(cells(*rate, uplink.capacity) / 3);
+            format!("{} {bar:<6} {:>3.0}", uplink.name, rate.mbps())
         });
         let millis = iteration.map_or(0.0, |iteration| iteration.as_secs_f64() * 1e3);
         let text = each.collect::<Vec<_>>().join("  ");
-        self.over(&format!("{text}  iteration {millis:.0} ms"));
+        self.over(&format!("{text} Mb/s, iteration {millis:.0} ms"));
     }
 
     pub(crate) fn wait(&self, left: Duration) {

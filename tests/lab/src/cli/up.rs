@@ -191,7 +191,7 @@ impl<'a> CameUp<'a> {
         };
         format!(
             "\n  enter a host:  {program} exec {which}{host} -- bash\n  \
-             end the lab:   Ctrl-C, or {program} down {lab}\n"
+             end the lab:   {program} down {lab}\n"
         )
     }
 }

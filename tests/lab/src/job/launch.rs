@@ -1,12 +1,11 @@
 //! Which flows a job has, which ports they use and which way they go.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::{NodeId, Rank};
 use reweave_common::scenario::{Job, Transport};
-use reweave_common::workload::Step;
 
 use super::ports::{self, Candidate, Hop};
 use super::walk::{self, Routed};
@@ -121,18 +120,14 @@ impl Planner<'_> {
         Ok(wanted)
     }
 
-    fn pairs(&self) -> BTreeSet<(Rank, Rank)> {
-        let programs = self.job.programs();
-        let sends = programs.iter().enumerate().flat_map(|(rank, program)| {
-            let steps = program.iter().filter_map(|step| match step {
-                Step::Compute(_) => None,
-                Step::Exchange { sends, .. } => Some(sends),
-            });
-            steps
-                .flatten()
-                .map(move |send| (Rank::from_index(rank), send.peer))
-        });
-        sends.collect()
+    fn pairs(&self) -> impl Iterator<Item = (Rank, Rank)> {
+        let hosts = &self.job.hosts;
+        let ranks: BTreeMap<_, _> = hosts.iter().zip((0..).map(Rank::from_index)).collect();
+        let traffic = self.job.traffic();
+        let pairs: Vec<_> = traffic.pairs().collect();
+        pairs
+            .into_iter()
+            .map(move |(from, to, _)| (ranks[&from], ranks[&to]))
     }
 
     fn candidates(&self, wanted: &[Wanted]) -> Result<Vec<Vec<Candidate>>, LabError> {
