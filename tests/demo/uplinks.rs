@@ -1,28 +1,22 @@
 //! The uplinks of one leaf and what they carry, by the counters of its kernel.
 
-use std::fs;
-use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::fabric::Fabric;
 use reweave_common::units::{Bytes, Rate};
-
-use crate::cluster::Cluster;
-use crate::error::LabError;
+use reweave_tests::{Stage, StageError};
 
 pub(crate) struct Uplink {
-    pub(crate) link: LinkId,
-    pub(crate) name: String,
-    pub(crate) interface: String,
-    /// The spine's address at the other end.
-    pub(crate) gateway: Ipv4Addr,
+    pub(crate) leaf: String,
+    pub(crate) spine: String,
     pub(crate) capacity: Rate,
+    interface: String,
 }
 
-pub(crate) struct Uplinks<'c> {
-    cluster: &'c Cluster,
-    pub(crate) leaf: NodeId,
-    pub(crate) links: Vec<Uplink>,
+impl Uplink {
+    pub(crate) fn name(&self) -> String {
+        format!("{} > {}", self.leaf, self.spine)
+    }
 }
 
 /// Bytes sent so far, uplink by uplink.
@@ -36,40 +30,33 @@ pub(crate) struct Loads {
     pub(crate) rates: Vec<Rate>,
 }
 
-impl<'c> Uplinks<'c> {
-    pub(crate) fn of(cluster: &'c Cluster, leaf: &str) -> Self {
-        let fabric = cluster.fabric();
-        let leaf = fabric.find(leaf).expect("the fabric has this leaf");
-        let uplink = |&link: &LinkId| {
-            let cable = fabric.link(link);
-            let far = cable.far(leaf);
-            let own = cable.ports().into_iter().find(|port| port.node == leaf)?;
-            fabric.node(far.node).role.forwards().then(|| Uplink {
-                link,
-                name: format!("{} > {}", fabric.name(leaf), fabric.name(far.node)),
-                interface: cluster.interface(own),
-                gateway: cluster.gateway(link, far),
-                capacity: cable.rate,
-            })
-        };
-        let links = fabric.links_of(leaf).iter().filter_map(uplink).collect();
-        Self {
-            cluster,
-            leaf,
-            links,
-        }
-    }
-
-    pub(crate) fn read(&self) -> Result<Counters, LabError> {
-        let read = || fs::read_to_string("/proc/thread-self/net/dev");
-        let table = self.cluster.inside(self.leaf, read)?;
-        let table = table.map_err(|source| LabError::Counters { source })?;
-        let sent = |uplink: &Uplink| sent_by(&table, &uplink.interface).unwrap_or(0);
-        Ok(Counters {
-            at: Instant::now(),
-            sent: self.links.iter().map(sent).collect(),
+/// The links of a leaf to other switches. The lab names the interfaces of a switch by its ports.
+pub(crate) fn uplinks(fabric: &Fabric, leaf: &str) -> Vec<Uplink> {
+    let Some(node) = fabric.find(leaf) else {
+        return Vec::new();
+    };
+    let links = fabric.links_of(node).iter().enumerate();
+    let uplink = |(port, &link)| {
+        let cable = fabric.link(link);
+        let far = fabric.node(cable.far(node).node);
+        far.role.forwards().then(|| Uplink {
+            leaf: leaf.to_owned(),
+            spine: far.name.clone(),
+            capacity: cable.rate,
+            interface: format!("swp{port}"),
         })
-    }
+    };
+    links.filter_map(uplink).collect()
+}
+
+pub(crate) fn read(stage: &Stage, uplinks: &[Uplink]) -> Result<Counters, StageError> {
+    let leaf = uplinks.first().map_or("leaf0", |uplink| &uplink.leaf);
+    let table = stage.output(leaf, &["cat", "/proc/net/dev"])?;
+    let sent = |uplink: &Uplink| sent_by(&table, &uplink.interface).unwrap_or(0);
+    Ok(Counters {
+        at: Instant::now(),
+        sent: uplinks.iter().map(sent).collect(),
+    })
 }
 
 /// The ninth figure of an interface's line in /proc/net/dev.
@@ -84,23 +71,11 @@ fn sent_by(table: &str, interface: &str) -> Option<u64> {
 impl Counters {
     pub(crate) fn since(&self, earlier: &Self) -> Loads {
         let elapsed: Duration = self.at - earlier.at;
-        let sent = self
-            .sent
-            .iter()
-            .zip(&earlier.sent)
-            .map(|(now, then)| now - then);
+        let pairs = self.sent.iter().zip(&earlier.sent);
+        let rate = |(now, then): (&u64, &u64)| Rate::mean(Bytes::new(now - then), elapsed);
         Loads {
-            rates: sent
-                .map(|sent| Rate::mean(Bytes::new(sent), elapsed))
-                .collect(),
+            rates: pairs.map(rate).collect(),
         }
-    }
-}
-
-impl Loads {
-    /// The uplink that carried least.
-    pub(crate) fn least(&self) -> Option<usize> {
-        (0..self.rates.len()).min_by_key(|&index| self.rates[index])
     }
 }
 
@@ -114,5 +89,18 @@ mod tests {
                      swp10: 1 2 3 4 5 6 7 8 1000 10 11\n swp1: 1 2 3 4 5 6 7 8 999 10 11\n";
         assert_eq!(sent_by(table, "swp1"), Some(999));
         assert_eq!(sent_by(table, "swp2"), None);
+    }
+
+    #[test]
+    fn the_uplinks_of_a_leaf_are_its_last_ports() {
+        let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+                    host_gbps = 0.4\nuplink_gbps = 0.2";
+        let fabric = Fabric::parse("f.toml", text).unwrap();
+        let found = uplinks(&fabric, "leaf0");
+        let found: Vec<_> = found
+            .iter()
+            .map(|uplink| (uplink.spine.as_str(), uplink.interface.as_str()))
+            .collect();
+        assert_eq!(found, [("spine0", "swp4"), ("spine1", "swp5")]);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use libtest_mimic::Trial;
 use reweave_common::operator::Outcome;
-use reweave_tests::Leadership;
+use reweave_tests::{JobReport, Leadership};
 
 use crate::needs::trial;
 use crate::play::{STAGE, collide, led, must, planned, slowest_over};
@@ -66,6 +66,6 @@ fn taken_back() {
         );
     }
     let reports = [train, late].map(|job| must(job.stop()));
-    assert!(reports.iter().all(|report| report.kept_all_sessions()));
+    assert!(reports.iter().all(JobReport::kept_all_sessions));
     eprintln!("taken back because {}", reasons.join("; "));
 }
