@@ -161,6 +161,3 @@ impl Drive {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

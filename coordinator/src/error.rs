@@ -22,11 +22,14 @@ pub(crate) enum CoordinatorError {
     #[error("{what} is not set: give --{what}, or write it into the file that --config names")]
     Unset { what: &'static str },
     #[error("cannot use the certificate in {}", folder.display())]
-    Identity { folder: PathBuf, source: PkiError },
+    Identity {
+        folder: PathBuf,
+        source: Box<PkiError>,
+    },
     #[error("{folder} holds the certificate of {member}, and this program needs a coordinator's")]
     NotACoordinator { folder: String, member: String },
     #[error("cannot listen")]
-    Listen { source: LinkError },
+    Listen { source: Box<LinkError> },
     #[error("cannot use the data folder")]
     Data(#[from] DataError),
     #[error("cannot keep the log; ending, so that nothing happens that is not in it")]

@@ -15,6 +15,8 @@ mod recorder;
 mod replay;
 mod run;
 mod sessions;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -54,13 +54,18 @@ impl ReplayError {
 }
 
 pub(crate) fn replay(path: &Path) -> Result<(), CoordinatorError> {
-    let file = File::open(path).map_err(|source| read_failed(path, source))?;
-    let replayed = Replay::new(path, io::stdout().lock()).run(BufReader::new(file))?;
+    let replayed = replay_to(path, io::stdout().lock())?;
     eprintln!(
         "{} inputs led to the same {} effects as in the run",
         replayed.inputs, replayed.effects
     );
     Ok(())
+}
+
+/// The same, with the effects written to `out`.
+pub(crate) fn replay_to(path: &Path, out: impl Write) -> Result<Replayed, ReplayError> {
+    let file = File::open(path).map_err(|source| read_failed(path, source))?;
+    Replay::new(path, out).run(BufReader::new(file))
 }
 
 fn read_failed(path: &Path, source: io::Error) -> ReplayError {
@@ -81,9 +86,9 @@ struct Replay<'p, W> {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Replayed {
-    inputs: usize,
-    effects: usize,
+pub(crate) struct Replayed {
+    pub(crate) inputs: usize,
+    pub(crate) effects: usize,
 }
 
 impl<'p, W: Write> Replay<'p, W> {
@@ -194,6 +199,3 @@ impl<'p, W: Write> Replay<'p, W> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -50,7 +50,7 @@ fn load_identity(config: &Config) -> Result<Identity, CoordinatorError> {
     let folder = &config.identity;
     let identity = Identity::load(folder).map_err(|source| CoordinatorError::Identity {
         folder: folder.clone(),
-        source,
+        source: Box::new(source),
     })?;
     if identity.member().role() != Role::Coordinator {
         return Err(CoordinatorError::NotACoordinator {
@@ -108,7 +108,9 @@ async fn lead(config: &Config, identity: &Identity, drive: Drive) -> Result<(), 
     ];
     let roles = [Role::Agent, Role::Operator];
     let listener = Listener::bind(config.listen, identity, &roles);
-    let mut listener = listener.map_err(|source| CoordinatorError::Listen { source })?;
+    let mut listener = listener.map_err(|source| CoordinatorError::Listen {
+        source: Box::new(source),
+    })?;
     let (intake, events) = queue();
     let (died, dead) = oneshot::channel::<()>();
     let driving = thread::Builder::new()

@@ -55,7 +55,10 @@ impl Reach {
         let usual = || usual_identity().filter(|folder| folder.is_dir());
         let folder = self.identity.clone().or_else(usual);
         let folder = folder.ok_or(CliError::NoIdentity)?;
-        Identity::load(&folder).map_err(|source| CliError::Identity { folder, source })
+        Identity::load(&folder).map_err(|source| CliError::Identity {
+            folder,
+            source: Box::new(source),
+        })
     }
 }
 
@@ -79,7 +82,7 @@ impl Coordinator {
         let session = runtime.block_on(connect(&addresses, &identity, Role::Coordinator));
         let session = session.map_err(|source| CliError::Reach {
             address: addresses[0],
-            source,
+            source: Box::new(source),
         })?;
         Ok(Self { runtime, session })
     }
@@ -95,7 +98,7 @@ impl Coordinator {
             .block_on(async { timeout(PATIENCE, exchange).await });
         answer
             .map_err(|_| CliError::NoAnswer)?
-            .map_err(CliError::Ask)
+            .map_err(|error| CliError::Ask(Box::new(error)))
     }
 
     pub(crate) fn status(&mut self) -> Result<Status, CliError> {

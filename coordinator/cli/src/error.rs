@@ -20,16 +20,19 @@ pub(crate) enum CliError {
     )]
     NoIdentity,
     #[error("cannot use the identity in {}", folder.display())]
-    Identity { folder: PathBuf, source: PkiError },
+    Identity {
+        folder: PathBuf,
+        source: Box<PkiError>,
+    },
     #[error("cannot find {name}: write --coordinator as ADDRESS, ADDRESS:PORT or NAME:PORT")]
     NoSuchAddress { name: String, source: io::Error },
     #[error("cannot reach the coordinator at {address}")]
     Reach {
         address: SocketAddr,
-        source: LinkError,
+        source: Box<LinkError>,
     },
     #[error("the coordinator did not answer")]
-    Ask(#[source] LinkError),
+    Ask(#[source] Box<LinkError>),
     #[error("the coordinator did not answer within {} s", ask::PATIENCE.as_secs())]
     NoAnswer,
     #[error("{0}")]
@@ -41,7 +44,7 @@ pub(crate) enum CliError {
     #[error("cannot start")]
     Start(#[source] io::Error),
     #[error("certificates")]
-    Pki(#[from] PkiError),
+    Pki(#[source] Box<PkiError>),
     #[error("cannot print as JSON")]
     Json(#[source] serde_json::Error),
     #[error("cannot print")]
@@ -68,5 +71,11 @@ impl CliError {
             | Self::Pki(_) => 2,
             _ => 1,
         }
+    }
+}
+
+impl From<PkiError> for CliError {
+    fn from(error: PkiError) -> Self {
+        Self::Pki(Box::new(error))
     }
 }

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use reweave_common::operator::{Request, Response};
+use reweave_common::operator::{Plan, Record, Request, Response};
 use serde::Serialize;
 
 use ask::{Coordinator, Reach};
@@ -90,6 +90,16 @@ fn show_status(reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
     })
 }
 
+#[derive(Serialize)]
+struct PlanAnswer<'a> {
+    plan: &'a Option<Box<Plan>>,
+}
+
+#[derive(Serialize)]
+struct HistoryAnswer<'a> {
+    history: &'a [Record],
+}
+
 /// Asks, and shows the answer with the names of the nodes that it speaks of.
 fn show(reach: &Reach, output: Output, request: Request) -> Result<ExitCode, CliError> {
     let mut coordinator = Coordinator::reach(reach)?;
@@ -98,14 +108,12 @@ fn show(reach: &Reach, output: Output, request: Request) -> Result<ExitCode, Cli
         Response::Findings(findings) => print(output, &findings, |page| {
             show::findings(page, &findings, &names);
         }),
-        Response::Plan(plan) => print(output, &serde_json::json!({ "plan": plan }), |page| {
+        Response::Plan(plan) => print(output, &PlanAnswer { plan: &plan }, |page| {
             show::plan(page, plan.as_deref(), &names);
         }),
-        Response::History(records) => {
-            print(output, &serde_json::json!({ "history": records }), |page| {
-                show::history(page, &records, &names);
-            })
-        }
+        Response::History(records) => print(output, &HistoryAnswer { history: &records }, |page| {
+            show::history(page, &records, &names);
+        }),
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),
     }

@@ -46,7 +46,7 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
     let default = Policy::default();
     Ok(Policy {
         mode: file.mode.unwrap_or(default.mode),
-        planner: reader.planner(&file, default.planner)?,
+        planner: reader.planner(&file, &default.planner)?,
         readings: reader.whole(&file.readings, Recent::MOST as i64, default.readings)?,
         tolerance: reader.share(&file.tolerance, default.tolerance)?,
         settle: reader.millis(&file.settle_ms, default.settle)?,
@@ -69,7 +69,7 @@ impl Reader<'_> {
     fn planner(
         &self,
         file: &PolicyFile,
-        default: PlannerPolicy,
+        default: &PlannerPolicy,
     ) -> Result<PlannerPolicy, InputError> {
         let most_evaluations = default.most_evaluations;
         Ok(PlannerPolicy {

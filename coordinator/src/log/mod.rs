@@ -96,6 +96,12 @@ impl Log {
         self.write(command)
     }
 
+    /// From now on nothing can be written.
+    #[cfg(test)]
+    pub(crate) fn break_down(&mut self) {
+        self.file = File::open(&self.path).unwrap();
+    }
+
     fn at(path: &Path) -> Result<Self, LogError> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false);

@@ -32,25 +32,4 @@ fn is_parallel(hop: &Hop) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    pub(crate) fn to(from: &str, to: &str) -> Hop {
-        Hop {
-            from: from.to_owned(),
-            to: to.to_owned(),
-            link: format!("{from}-{to}"),
-        }
-    }
-
-    #[test]
-    fn parallel_links_are_told_apart() {
-        assert_eq!(hop(&to("leaf0", "spine1")), "leaf0 > spine1");
-        assert_eq!(hop(&to("rack.1", "spine.2")), "rack.1 > spine.2");
-        let third = Hop {
-            link: "spine1-leaf0.2".to_owned(),
-            ..to("leaf0", "spine1")
-        };
-        assert_eq!(hop(&third), "leaf0 > spine1 .2");
-    }
-}
+mod tests;

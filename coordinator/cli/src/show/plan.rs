@@ -110,18 +110,18 @@ fn alternatives(page: &mut Page, plan: &Plan, flows: &FlowNames<'_>) {
 }
 
 fn why_not(lost: &Alternative, flows: &FlowNames<'_>) -> String {
-    let moves: Vec<_> = lost
-        .moves
-        .iter()
-        .map(|made| words_of(made, flows))
-        .collect();
-    let what = match moves.as_slice() {
-        [] => "everything stays as it is".to_owned(),
-        moves => moves.join(", "),
+    let moved: Vec<_> = moved(&lost.moves).map(|flow| flows.name(&flow)).collect();
+    let what = match moved.as_slice() {
+        [] => "leave everything as it is".to_owned(),
+        moved => format!("move {}", moved.join(" and ")),
     };
-    let because = match lost.lost_because {
-        LostBecause::Slower => "the slowest flow would get only",
-        LostBecause::MoreMoves => "it moves more flows for the same",
-    };
-    format!("{what}: {because} {}", lost.slowest_after_bits_per_s)
+    match lost.lost_because {
+        LostBecause::Slower => {
+            let slowest = lost.slowest_after_bits_per_s;
+            format!("{what}: the slowest flow would have {slowest}")
+        }
+        LostBecause::MoreMoves => {
+            format!("{what}: no flow would have more, and it moves more of them")
+        }
+    }
 }

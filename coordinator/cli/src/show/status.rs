@@ -111,7 +111,7 @@ fn links(page: &mut Page, links: &[LinkStatus]) {
         let rows: Vec<_> = busy.iter().map(|link| link_row(page, link)).collect();
         page.table(["link", "load", "rate", "of"], rows);
     }
-    page.line(&format!("  {idle} directions carry nothing"));
+    page.line(&format!("  idle directions: {idle}"));
 }
 
 fn load(link: &LinkStatus) -> f64 {
