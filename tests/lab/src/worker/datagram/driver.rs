@@ -15,8 +15,6 @@ use crate::worker::clock;
 
 /// So many datagrams are taken in before others get their turn.
 const BATCH: usize = 32;
-/// Longer than any datagram.
-const LONGEST_DATAGRAM_BYTES: usize = 65_536;
 
 pub(super) struct Driver {
     pub(super) socket: UdpSocket,
@@ -32,7 +30,7 @@ impl Driver {
         Self {
             socket,
             session,
-            incoming: vec![0; LONGEST_DATAGRAM_BYTES],
+            incoming: vec![0; socket::LARGEST_MTU],
             outgoing: Vec::new(),
             blocked: false,
         }

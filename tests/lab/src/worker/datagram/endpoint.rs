@@ -48,6 +48,7 @@ impl Endpoint {
     }
 
     /// Whether all that was written has arrived.
+    #[cfg(test)]
     pub(super) fn all_arrived(&self) -> bool {
         self.sender.all_arrived()
     }
@@ -89,7 +90,7 @@ impl Endpoint {
         let Some(packet) = Packet::decode(datagram) else {
             return;
         };
-        self.sender.handle_anything(now);
+        self.sender.handle_sign_of_life(now);
         match packet {
             Packet::Data {
                 number,

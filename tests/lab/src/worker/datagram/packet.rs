@@ -36,6 +36,9 @@ pub(super) enum Packet<'d> {
 /// How things stand at the receiver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ack {
+    /// The packet that has just come; none when it is said without one, so that nobody takes the
+    /// time since for the time it took.
+    pub(super) answers: Option<u64>,
     /// All bytes of the stream before this position have arrived.
     pub(super) arrived_to: u64,
     /// No bytes are taken from this position on.
@@ -69,6 +72,7 @@ impl<'d> Packet<'d> {
 impl Ack {
     fn decode(mut rest: &[u8]) -> Option<Self> {
         let mut ack = Self {
+            answers: word(&mut rest)?.checked_sub(1),
             arrived_to: word(&mut rest)?,
             limit: word(&mut rest)?,
             missing: word(&mut rest)?,
@@ -81,7 +85,9 @@ impl Ack {
     }
 
     pub(super) fn encode(&self, datagram: &mut Vec<u8>) {
-        begin(datagram, ACK, &[self.arrived_to, self.limit, self.missing]);
+        let answers = self.answers.map_or(0, |number| number + 1);
+        let words = [answers, self.arrived_to, self.limit, self.missing];
+        begin(datagram, ACK, &words);
         for range in &self.numbers {
             datagram.extend(range.start.to_be_bytes());
             datagram.extend(range.end.to_be_bytes());
@@ -136,14 +142,17 @@ mod tests {
         assert_eq!(datagram.len(), 1000);
         assert_eq!(Packet::decode(&datagram), Some(Packet::Probe { number: 9 }));
 
-        let ack = Ack {
-            arrived_to: 5,
-            limit: 6,
-            missing: 2,
-            numbers: vec![8..9, 0..3],
-        };
-        ack.encode(&mut datagram);
-        assert_eq!(Packet::decode(&datagram), Some(Packet::Ack(ack)));
+        for answers in [None, Some(0), Some(8)] {
+            let ack = Ack {
+                answers,
+                arrived_to: 5,
+                limit: 6,
+                missing: 2,
+                numbers: vec![8..9, 0..3],
+            };
+            ack.encode(&mut datagram);
+            assert_eq!(Packet::decode(&datagram), Some(Packet::Ack(ack)));
+        }
     }
 
     #[test]

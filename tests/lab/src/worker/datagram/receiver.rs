@@ -9,6 +9,8 @@ pub(super) struct Receiver {
     inbox: Inbox,
     arrivals: Arrivals,
     ack_due: bool,
+    /// The packet that came last, if nothing was said since.
+    unanswered: Option<u64>,
     /// What the sender was told last.
     limit_told: u64,
 }
@@ -25,6 +27,7 @@ impl Receiver {
 
     pub(super) fn handle_probe(&mut self, number: u64) {
         self.arrivals.note(number);
+        self.unanswered = Some(number);
         self.ack_due = true;
     }
 
@@ -50,6 +53,7 @@ impl Receiver {
         }
         self.limit_told = self.inbox.limit();
         let ack = Ack {
+            answers: self.unanswered.take(),
             arrived_to: self.inbox.arrived_to(),
             limit: self.limit_told,
             missing: self.arrivals.missing(),

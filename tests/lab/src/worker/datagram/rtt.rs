@@ -36,18 +36,22 @@ impl Rtt {
 
     /// How long to wait for an answer before asking anew, when that was done `times` already.
     pub(super) fn wait(&self, times: u32) -> Duration {
-        let Some((mean, deviation)) = self.smoothed else {
+        let Some(usual) = self.usual() else {
             return LONGEST_WAIT;
         };
-        let wait = (mean + 4 * deviation).max(SHORTEST_WAIT);
-        wait.saturating_mul(1 << times.min(16))
-            .min(LONGEST_WAIT.max(mean * 2))
+        let wait = usual.max(SHORTEST_WAIT).saturating_mul(1 << times.min(16));
+        wait.min(LONGEST_WAIT.max(usual * 2))
     }
 
     /// After what time a packet that others have overtaken is lost, not late.
     pub(super) fn patience(&self) -> Duration {
-        let longest = self.latest.max(self.mean().unwrap_or_default());
-        longest + (longest / 4).max(TICK)
+        self.latest.max(self.usual().unwrap_or_default()) + TICK
+    }
+
+    /// Hardly any answer takes longer.
+    fn usual(&self) -> Option<Duration> {
+        let (mean, deviation) = self.smoothed?;
+        Some(mean + 4 * deviation)
     }
 }
 

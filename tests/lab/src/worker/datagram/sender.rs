@@ -12,8 +12,6 @@ use super::window::{Path, Window};
 /// How long a peer may be silent while something is outstanding: what a NIC allows with NCCL's
 /// settings, 4.096 us x 2^20 for each of 7 retries.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Nothing has come back for so many timeouts: the path is not the one that was measured.
-const TIMEOUTS_TO_FORGET: u32 = 3;
 
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -67,6 +65,7 @@ impl Sender {
         self.greetings == 0
     }
 
+    #[cfg(test)]
     pub(super) fn all_arrived(&self) -> bool {
         self.outbox.all_arrived()
     }
@@ -97,7 +96,7 @@ impl Sender {
         self.window.set_packet(bytes);
     }
 
-    pub(super) fn handle_anything(&mut self, now: Duration) {
+    pub(super) fn handle_sign_of_life(&mut self, now: Duration) {
         self.silent_since = now;
     }
 
@@ -109,11 +108,14 @@ impl Sender {
         self.outbox.note_arrived(0..ack.arrived_to);
         let more_allowed = self.outbox.raise_limit(ack.limit);
         self.missing.note(ack);
-        if let Some((number, latest)) = landed.last() {
-            self.measure(now, latest);
+        let answered = |(number, _): &&(u64, Transmission)| Some(*number) == ack.answers;
+        if let Some((_, answered)) = landed.iter().find(answered) {
+            self.measure(now, answered);
+        }
+        if let Some((latest, _)) = landed.last() {
             let bytes = landed.iter().map(|(_, landed)| landed.bytes).sum();
             self.window
-                .note_arrived(now, bytes, *number, self.flight.next_number());
+                .note_arrived(now, bytes, *latest, self.flight.next_number());
             self.greet_on();
         }
         let brought = |(_, landed): &(u64, Transmission)| !landed.carries.is_empty();
@@ -123,10 +125,10 @@ impl Sender {
         self.give_up(now);
     }
 
-    fn measure(&mut self, now: Duration, latest: &Transmission) {
-        let rtt = now.saturating_sub(latest.sent);
+    fn measure(&mut self, now: Duration, answered: &Transmission) {
+        let rtt = now.saturating_sub(answered.sent);
         self.rtt.note(rtt);
-        if latest.bytes >= self.datagram_bytes {
+        if answered.bytes >= self.datagram_bytes {
             self.window.note_rtt(now, rtt);
         }
     }
@@ -144,9 +146,6 @@ impl Sender {
             let greeting = self.datagram_bytes * usize::from(self.greetings > 0);
             self.probe_bytes = Some(greeting);
             self.times_asked += 1;
-            if now >= self.silent_since + self.rtt.wait(0) * TIMEOUTS_TO_FORGET {
-                self.window.begin_again();
-            }
         }
     }
 
@@ -222,5 +221,33 @@ impl Missing {
         } else if before == self.before {
             self.count = self.count.min(ack.missing);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn informed(end: u64, missing: u64) -> Ack {
+        let latest = end - 1..end;
+        Ack {
+            missing,
+            numbers: [latest].into(),
+            ..Ack::default()
+        }
+    }
+
+    #[test]
+    fn of_acknowledgements_that_overtook_each_other_the_best_informed_counts() {
+        let mut missing = Missing::default();
+        let mut note = |end: u64, count: u64| {
+            missing.note(&informed(end, count));
+            missing.count
+        };
+        assert_eq!(note(5, 2), 2);
+        assert_eq!(note(4, 1), 2);
+        assert_eq!(note(5, 1), 1);
+        assert_eq!(note(5, 2), 1);
+        assert_eq!(note(9, 4), 4);
     }
 }

@@ -13,7 +13,7 @@ use super::window::Path;
 /// Headers of IPv4 and UDP.
 const HEADER_BYTES: usize = 20 + 8;
 /// A loopback would take more at once than any network does.
-const LARGEST_MTU: usize = 9000;
+pub(super) const LARGEST_MTU: usize = 9000;
 /// Enough for what comes while the process waits for a processor; the kernel may give less.
 const BUFFER_BYTES: usize = 4 * 1024 * 1024;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::inbox::WINDOW_BYTES;
 use super::simulation::{Conditions, Lots, Network, ms};
 use crate::worker::flow::Statistics;
 
@@ -94,21 +95,21 @@ fn everything_arrives_whatever_the_network_does_and_every_loss_is_counted() {
 }
 
 #[test]
-fn a_quiet_network_sees_each_byte_once() {
-    for jitter_us in [0, 300] {
-        let jitter = Duration::from_micros(jitter_us);
-        let mut network = Network::new(
-            3,
-            Conditions {
-                jitter,
-                ..mbps(100)
-            },
-        );
+fn what_is_a_little_late_is_not_repeated() {
+    for jitter in [ms(0), Duration::from_micros(1500)] {
+        let jittery = Conditions {
+            jitter,
+            ..mbps(100)
+        };
+        let mut network = Network::new(3, jittery);
         network.add_stream(ms(0), 10_000_000);
         network.run_until(ms(5000), Network::all_read);
+        network.run_until(network.now + ms(100), |_| false);
         assert!(network.all_read());
         assert_eq!((lost(&network, 0), network.overflowed), (0, 0));
         assert_eq!(statistics(&network, 0).retransmits, Some(0));
+        let reordered = network.streams[0].ends[1].statistics().reordered;
+        assert_eq!(reordered > Some(0), jitter > ms(0));
     }
 }
 
@@ -193,6 +194,17 @@ fn a_lossy_link_slows_a_flow_but_not_to_a_crawl() {
 }
 
 #[test]
+fn the_time_that_passes_after_a_lost_answer_is_no_round_trip() {
+    let lossy = Conditions {
+        lost_per_mille: 300,
+        ..mbps(100)
+    };
+    let mut network = streams(lossy, 1, ms(0));
+    network.run_until(ms(20_000), |_| false);
+    assert!(statistics(&network, 0).rtt_us < Some(20_000));
+}
+
+#[test]
 fn a_queue_too_short_to_be_felt_is_not_overrun_for_long() {
     let shallow = Conditions {
         queue: ms(3),
@@ -260,6 +272,9 @@ fn a_peer_that_does_not_read_is_waited_for_and_not_flooded() {
         "{}",
         network.carried - before
     );
+    let before = network.streams[0].read;
+    network.run_until(ms(50_010), |_| false);
+    assert!(network.streams[0].read > before + WINDOW_BYTES);
     network.run_until(ms(52_000), Network::all_read);
     assert!(network.all_read());
     assert_eq!(network.streams[0].corrupted, 0);

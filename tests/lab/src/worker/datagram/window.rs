@@ -140,12 +140,6 @@ impl Window {
         }
     }
 
-    /// Nothing has come back for long: what is known of the path is worthless.
-    pub(super) fn begin_again(&mut self) {
-        self.size = self.least();
-        self.starting = true;
-    }
-
     pub(super) fn set_packet(&mut self, packet: usize) {
         self.packet = packet as f64;
     }
