@@ -76,9 +76,11 @@ impl Listener {
         loop {
             let has_room = self.handshakes.len() < MOST_HANDSHAKES;
             tokio::select! {
-                Some(done) = self.handshakes.join_next() => {
-                    return Some(done.expect("handshakes neither panic nor are aborted"));
-                }
+                Some(done) = self.handshakes.join_next() => match done {
+                    Ok(outcome) => return Some(outcome),
+                    // A bug, but whoever found it must not stop the others from coming in.
+                    Err(panic) => tracing::error!(%panic, "a handshake broke off"),
+                },
                 incoming = self.endpoint.accept(), if has_room => self.begin(incoming?),
             }
         }

@@ -211,7 +211,9 @@ impl Session {
         self.connection.closed().await.into()
     }
 
-    /// Tells the other side why, and waits until it is likely to have heard.
+    /// Tells the other side why, and waits until it is likely to have heard. Messages that it has
+    /// not received by then are lost, as they are when a session is dropped: whoever has asked
+    /// something closes, not whoever answers.
     pub async fn close(self, why: &str) {
         self.connection.close(CLOSE_DONE, why.as_bytes());
         if let Some(endpoint) = &self.endpoint {

@@ -53,7 +53,7 @@ pub(super) fn make_private_dir(path: &Path) -> Result<(), PkiError> {
 }
 
 /// Fails when there is a file at `path`, even one that came a moment ago.
-pub(super) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
+pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
     let placed = written_beside(path, text, mode)?.persist_noclobber(path);
     match placed {
         Ok(_) => Ok(()),

@@ -13,8 +13,9 @@ const FULL: usize = 15;
 
 /// Sends telemetry as fast as it goes, for ever, and counts.
 async fn flood(agent: &Session, start: Instant, sent: &Cell<usize>) {
+    let padding = "x".repeat(PIECE_BYTES);
     loop {
-        let piece = (start.elapsed(), vec![0_u8; PIECE_BYTES]);
+        let piece = (start.elapsed(), &padding);
         agent.send(Channel::Telemetry, &piece).await.unwrap();
         sent.set(sent.get() + 1);
     }
@@ -45,7 +46,7 @@ async fn command(coordinator: &Session, number: u32) -> Duration {
 /// How long ago the next piece of telemetry was sent.
 async fn read_telemetry(coordinator: &Session, start: Instant) -> Duration {
     let read = coordinator.receive(Channel::Telemetry).await;
-    let (sent, _piece): (Duration, Vec<u8>) = read.unwrap();
+    let (sent, _piece): (Duration, String) = read.unwrap();
     start.elapsed() - sent
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use super::cluster::Cluster;
 use crate::pki::{
     AUTHORITY_CERTIFICATE, AUTHORITY_KEY, Authority, MEMBER_CERTIFICATE, MEMBER_KEY, PkiError,
-    Validity,
+    Validity, files,
 };
 use crate::{Identity, Refusal, Role, reason};
 
@@ -79,6 +79,17 @@ fn an_authority_is_never_overwritten() {
         assert_eq!(fs::read_dir(&alone).unwrap().count(), 1);
     }
     assert_eq!([read(AUTHORITY_CERTIFICATE), read(AUTHORITY_KEY)], before);
+}
+
+/// As when two make a cluster in one place at one time.
+#[test]
+fn a_new_file_does_not_take_the_place_of_one_that_came_a_moment_ago() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x");
+    files::write_new(&path, "first", files::PRIVATE).unwrap();
+    let second = files::write_new(&path, "second", files::PRIVATE);
+    assert!(matches!(second, Err(PkiError::Exists { .. })));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "first");
 }
 
 #[test]
