@@ -28,6 +28,8 @@ use crate::state::Store;
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_PERIOD: Duration = Duration::from_secs(5);
+/// Whoever floods the host with answers shall not keep the agent from its work.
+const MOST_ANSWERS: usize = 1024;
 
 pub struct Agent {
     role: Role,
@@ -119,14 +121,22 @@ impl Agent {
         self.carry_out()
     }
 
-    /// Takes in the answers that have come and sends the probes that are due.
-    pub fn probe(&mut self) -> Result<(), ProbeError> {
-        while let Some((at, answer)) = self.prober.receive()? {
+    /// Takes in answers to probes; says whether there are no more for now.
+    pub fn receive(&mut self) -> Result<bool, ProbeError> {
+        for _ in 0..MOST_ANSWERS {
+            let Some((at, answer)) = self.prober.receive()? else {
+                return Ok(true);
+            };
             match answer.aim {
                 Aim::RoundTrip(_) => self.pings.handle_answer(at, &answer),
                 Aim::Hop(_) | Aim::Distance(_) => self.tracer.handle_answer(at, &answer),
             }
         }
+        Ok(false)
+    }
+
+    /// Sends the probes that are due, and notes what was found out.
+    pub fn probe(&mut self) {
         let now = clock::now();
         while let Some(probe) = self.pings.poll_probe(now) {
             self.prober.send(&probe);
@@ -138,7 +148,6 @@ impl Agent {
         while let Some(found) = self.tracer.poll_found() {
             self.hear(found);
         }
-        Ok(())
     }
 
     /// When [`Self::probe`] has to be called at the latest, if no answer comes before.
@@ -147,7 +156,7 @@ impl Agent {
         due.into_iter().flatten().min()
     }
 
-    /// Readable when an answer has come, and [`Self::probe`] should be called.
+    /// Readable when [`Self::receive`] should be called.
     pub fn answers(&self) -> io::Result<OwnedFd> {
         self.prober.as_fd().try_clone_to_owned()
     }
@@ -199,8 +208,8 @@ impl Agent {
         if held.is_tidy() && reconcile(&desired, &held.pins()).is_empty() {
             return Ok(held.pins());
         }
-        tracing::warn!("the kernel does not hold the pins it shall: mending");
         self.route.hold(&desired)?;
+        tracing::warn!("the kernel did not hold the pins it shall; now it does");
         Ok(self.route.pins()?.pins())
     }
 
@@ -267,13 +276,13 @@ impl Complaints {
         match in_words(outcome) {
             Ok(value) => {
                 if self.last.remove(what).is_some() {
-                    tracing::info!("{what} can be read again");
+                    tracing::info!("{what}: all is well again");
                 }
                 Some(value)
             }
             Err(words) => {
                 if self.last.get(what) != Some(&words) {
-                    tracing::warn!("{what} cannot be read: {words}");
+                    tracing::warn!("{what}: {words}");
                     self.last.insert(what, words);
                 }
                 None

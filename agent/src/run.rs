@@ -36,14 +36,19 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
                 let event = event.ok_or(AgentError::LineGone)?;
                 handle(&mut agent, &uplink, &mut ticks, event);
             }
-            ready = answers.readable() => ready.map_err(failed)?.clear_ready(),
+            ready = answers.readable() => {
+                let mut ready = ready.map_err(failed)?;
+                if agent.receive()? {
+                    ready.clear_ready();
+                }
+            }
             () = sleep_until(next_due(&agent, news_due)) => {}
             () = ended(&mut ends) => {
                 uplink.close().await;
                 return Ok(());
             }
         }
-        agent.probe()?;
+        agent.probe();
         if Instant::now() >= news_due
             && let Some(news) = agent.poll_news()
         {

@@ -92,6 +92,16 @@ pub(super) fn pinned(message: &RuleMessage) -> Option<(FlowKey, u32)> {
     exact.then_some((flow, table?))
 }
 
+/// Where a rule leads, whatever it matches.
+pub(super) fn table_of(rule: &RuleMessage) -> Option<u32> {
+    rule.attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RuleAttribute::Table(table) => Some(*table),
+            _ => None,
+        })
+}
+
 /// Whether `held` says all that `made` does, and selects by nothing more.
 fn is_made_like(held: &RuleMessage, made: &RuleMessage) -> bool {
     let header = |message: &RuleMessage| {

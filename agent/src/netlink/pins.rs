@@ -34,7 +34,7 @@ pub enum PinError {
     },
     #[error("pin of {flow}")]
     AddRule { flow: FlowKey, source: NetlinkError },
-    #[error("leftovers")]
+    #[error("cannot clear away what is not wanted any more")]
     Remove { source: NetlinkError },
 }
 
@@ -61,6 +61,13 @@ impl Held {
         let hops: BTreeSet<_> = pins.map(|pin| (&pin.interface, pin.next_hop)).collect();
         self.strays.is_empty() && hops.len() == self.routes.len()
     }
+
+    /// A route in a table that a stray leads to would bring that to life.
+    fn taken_tables(&self) -> BTreeSet<u32> {
+        let by_routes = self.routes.iter().filter_map(messages::table);
+        let by_strays = self.strays.iter().filter_map(messages::table_of);
+        by_routes.chain(by_strays).collect()
+    }
 }
 
 impl RouteSocket {
@@ -75,15 +82,14 @@ impl RouteSocket {
         refuse_twice(desired)?;
         let links = self.links()?;
         let mut held = self.held(&links)?;
-        // They have no effect, but a new route in their table would give them one.
-        for stray in held.strays.drain(..) {
-            self.remove(RouteNetlinkMessage::DelRule(stray))?;
-        }
         for op in reconcile(desired, &held.pins()) {
             match op {
                 RuleOp::Add(pin) => self.add(&pin, &links, &mut held)?,
                 RuleOp::Remove(pin) => self.remove_pin(&pin, &held)?,
             }
+        }
+        for stray in held.strays {
+            self.remove(RouteNetlinkMessage::DelRule(stray))?;
         }
         self.remove_idle_routes()
     }
@@ -155,7 +161,7 @@ impl RouteSocket {
         if let Some(table) = held.tables.get(&next_hop) {
             return Ok(*table);
         }
-        let taken: BTreeSet<_> = held.routes.iter().filter_map(messages::table).collect();
+        let taken = held.taken_tables();
         for table in TABLES.filter(|table| !taken.contains(table)) {
             let route = messages::route(table, next_hop);
             let request = RouteNetlinkMessage::NewRoute(route.clone());
@@ -205,7 +211,7 @@ impl RouteSocket {
 
     /// What is gone already counts as removed.
     fn remove(&mut self, request: RouteNetlinkMessage) -> Result<(), PinError> {
-        let removed = self.socket.change("remove a leftover", request, 0);
+        let removed = self.socket.change("remove a rule or route", request, 0);
         let removed = unless(removed, Errno::ENOENT);
         unless(removed, Errno::ESRCH).map_err(|source| PinError::Remove { source })
     }

@@ -10,7 +10,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 use reweave_agent::netlink::RouteSocket;
 
-use crate::fabric::{Fabric, pin, spine_of, within};
+use crate::fabric::{Fabric, ip_in, pin, some_flow, spine_of, within};
 use crate::pins::hold;
 use crate::tests;
 use crate::traffic::{Datagrams, Session, Stream};
@@ -19,6 +19,7 @@ tests! {
     no_datagram_is_lost_over_200_changes,
     a_tcp_session_resends_nothing,
     there_is_a_rule_at_every_moment,
+    pins_of_another_make_go_when_ours_are_there,
 }
 
 fn no_datagram_is_lost_over_200_changes() {
@@ -54,10 +55,9 @@ fn a_tcp_session_resends_nothing() {
     assert!(stream.finish() > 0);
 }
 
-/// What the kernel announced of rules for one flow, in order.
 fn there_is_a_rule_at_every_moment() {
     let _fabric = Fabric::new();
-    let flow = crate::fabric::some_flow(40_000);
+    let flow = some_flow(40_000);
     hold(&[pin(flow, 0)]).expect("the kernel takes it");
     let listener = within("leaf0", listen);
     for turn in 1..50 {
@@ -75,6 +75,26 @@ fn there_is_a_rule_at_every_moment() {
         assert!(!tables.is_empty(), "no rule after {changes} changes");
     }
     assert_eq!(changes, 2 * 49);
+}
+
+/// As an agent of another version may have left them: with another priority, in any table.
+fn pins_of_another_make_go_when_ours_are_there() {
+    let _fabric = Fabric::new();
+    let flow = some_flow(40_000);
+    hold(&[pin(flow, 0)]).expect("the kernel takes it");
+    let leave = "rule add priority 90 from 10.0.0.1 to 10.1.0.1 ipproto tcp sport 40000 dport 5001 \
+                 lookup 21300 protocol 213";
+    ip_in("leaf0", &leave.split(' ').collect::<Vec<_>>());
+    ip_in("leaf0", &["rule", "del", "priority", "21300"]);
+    assert_eq!(spine_of(&flow), 0);
+    let listener = within("leaf0", listen);
+    hold(&[pin(flow, 1)]).expect("the kernel takes it");
+    assert_eq!(spine_of(&flow), 1);
+    let order: Vec<_> = announced(&listener)
+        .iter()
+        .map(|it| matches!(it, RouteNetlinkMessage::NewRule(_)))
+        .collect();
+    assert_eq!(order, [true, false], "first the new rule, then no old one");
 }
 
 fn table(attributes: &[RuleAttribute]) -> u32 {
@@ -96,6 +116,7 @@ fn listen() -> Socket {
     socket
 }
 
+/// What the kernel announced of rules, in order.
 fn announced(listener: &Socket) -> Vec<RouteNetlinkMessage> {
     let datagrams = std::iter::from_fn(|| listener.recv_from_full().ok());
     let messages = datagrams.map(|(bytes, _)| {

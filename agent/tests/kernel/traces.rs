@@ -62,7 +62,8 @@ impl Tracing {
         let deadline = Instant::now() + PATIENCE;
         let mut heard = vec![];
         loop {
-            self.agent.probe().expect("probing works");
+            self.agent.receive().expect("answers can be received");
+            self.agent.probe();
             let news = self.agent.sample().readings.into_iter();
             let found = |it: &Reading| matches!(it, Reading::Path(_) | Reading::RoundTrip { .. });
             heard.extend(news.filter(found));
