@@ -23,26 +23,29 @@ help: ## Lists the commands.
 
 # The dev profile: it builds several times faster than release, and the lab's rates are far below
 # what either can send.
-demo: ## Shows a collision of flows in a virtual cluster, and the gain of mending it.
+demo: ## Shows Reweave mend a collision of flows in a virtual cluster, and take a mistake back.
 	@deploy/setup.sh build lab
-	cargo run --locked $(IN_LAB) --bin reweave-lab -- demo
+	cargo build --locked --workspace --bins
+	cargo run --locked $(IN_LAB) --bin reweave-demo
 
 # All test stages build with --workspace, so that cargo builds each dependency once for all of them.
 test: ## Runs all checks that every change must pass, in minutes.
 	@deploy/setup.sh build checks lab
-	source deploy/stage.sh 6
+	source deploy/stage.sh 7
 	stage format cargo fmt --all --check
 	stage clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 	stage deny   deploy/deny.sh
 	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins
 	stage tidy   cargo test --locked --workspace --test tidy
-	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %)
+	stage build  cargo build --locked --workspace --bins
+	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test system
 	finish
 
-test-lab: ## Runs the lab's long tests: fabrics, faults, rates.
+test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
 	@deploy/setup.sh build lab peers
-	source deploy/stage.sh 1
-	stage lab cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %)
+	source deploy/stage.sh 2
+	stage build cargo build --locked --workspace --bins
+	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories
 	finish
 
 clean: ## Removes what the commands above made here.

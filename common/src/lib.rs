@@ -6,12 +6,20 @@
 //! the same words.
 
 pub mod fabric;
+pub mod finding;
 pub mod flow;
 pub mod ids;
 pub mod input;
+pub mod instruction;
+pub mod moment;
 pub mod names;
+pub mod observations;
+pub mod operator;
+pub mod plan;
 pub mod routes;
+pub mod sample;
 pub mod scenario;
+pub mod snapshot;
 pub mod traffic;
 pub mod units;
 pub mod workload;

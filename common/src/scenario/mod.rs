@@ -12,12 +12,17 @@ use crate::workload::{Pattern, Program, Step};
 
 mod file;
 
+/// The name of the place from which a managed cluster is run. No node may have it then.
+pub const STATION: &str = "station";
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     pub name: String,
     /// All that is drawn by lot in this scenario is drawn from this seed.
     pub seed: u64,
     pub fabric: Fabric,
+    /// Whether nodes are reached from a station too, by a network beside the fabric.
+    pub management: bool,
     pub jobs: Vec<Job>,
     /// In order of time.
     pub faults: Vec<Fault>,
@@ -60,6 +65,8 @@ pub enum PathChoice {
     Collide,
     /// As evenly as possible: the best case.
     Spread,
+    /// All of them past this node.
+    Via(NodeId),
 }
 
 impl Job {

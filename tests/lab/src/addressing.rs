@@ -5,6 +5,7 @@
 //! | NIC p of the h-th endpoint | 10.p.(h / 256).(h % 256)/32                |
 //! | the s-th switch            | 10.128.(s / 256).(s % 256)/32              |
 //! | end a, b of the l-th link  | 10.192.0.0 + 2 l, + 1, a /31               |
+//! | management                 | 10.255.0.0/16                              |
 //!
 //! Hosts that forward for nobody need no address on the link: their NIC's own is enough.
 
@@ -19,7 +20,8 @@ use crate::error::LabError;
 const MOST_ENDPOINTS: usize = 1 << 16;
 const MOST_SWITCHES: usize = 1 << 16;
 const MOST_NICS: usize = 128;
-const MOST_LINKS: usize = 1 << 21;
+/// Those of a management network lie behind them.
+const MOST_LINKS: usize = (1 << 21) - (1 << 15);
 const FIRST_SWITCH: u32 = u32::from_be_bytes([10, 128, 0, 0]);
 const FIRST_LINK: u32 = u32::from_be_bytes([10, 192, 0, 0]);
 

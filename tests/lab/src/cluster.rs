@@ -3,21 +3,23 @@
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::PathBuf;
 use std::process::Command;
 
 use nix::mount::{MsFlags, mount};
-use nix::unistd::Pid;
-use reweave_common::fabric::{Fabric, Port};
-use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
 use reweave_common::scenario::Scenario;
 
-use crate::addressing::{Addressing, end_of, on_link};
+use crate::addressing::Addressing;
 use crate::error::LabError;
 use crate::features::Features;
 use crate::impair::Wires;
+use crate::management::{self, STATION};
 use crate::node::{NET_FOLDER, NodeDoor, UTS_FOLDER};
-use crate::parallel::{apart, in_parallel};
+use crate::nodes::Nodes;
+use crate::parallel::in_parallel;
 use crate::progress::Progress;
 use crate::sharing::Sharing;
 use crate::tool_run::run_script;
@@ -26,13 +28,18 @@ use crate::wiring::{self, Wiring};
 
 /// A running cluster. Threads may share it.
 pub(crate) struct Cluster {
-    fabric: Fabric,
-    addressing: Addressing,
-    tools: Tools,
+    nodes: Nodes,
     features: Features,
-    /// In the order of the fabric's nodes.
-    doors: Vec<NodeDoor>,
     wires: Wires,
+    is_managed: bool,
+}
+
+impl Deref for Cluster {
+    type Target = Nodes;
+
+    fn deref(&self) -> &Nodes {
+        &self.nodes
+    }
 }
 
 impl Cluster {
@@ -47,7 +54,7 @@ impl Cluster {
         let wiring = Wiring::new(&fabric, &addressing);
         progress.say("kernel features");
         let features = Features::probe(&tools)?;
-        make_folders(&wiring)?;
+        make_folders(&hosts_file(scenario, &wiring))?;
         let doors = create_nodes(&fabric, scenario.seed, progress)?;
         let mut wires = Wires::prepare(scenario, &features, &tools)?;
         progress.say("links");
@@ -75,19 +82,44 @@ impl Cluster {
             wiring.node_script(node)
         })?;
         in_nodes("rates", Tool::Tc, &|node| wiring.rates_script(node))?;
-        progress.clear();
-        Ok(Self {
+        let nodes = Nodes {
             fabric,
             addressing,
             tools,
-            features,
             doors,
+        };
+        let cluster = Self {
+            nodes,
+            features,
             wires,
-        })
+            is_managed: scenario.management,
+        };
+        if cluster.is_managed {
+            progress.say("management network");
+            cluster.join_to_station(scenario.seed)?;
+        }
+        progress.clear();
+        Ok(cluster)
     }
 
-    pub(crate) fn fabric(&self) -> &Fabric {
-        &self.fabric
+    fn join_to_station(&self, seed: u64) -> Result<(), LabError> {
+        let ip = self.tools.path(Tool::Ip);
+        let station = management::create_station(&self.fabric, seed)?;
+        let links = management::links_script(&self.fabric);
+        run_script(Command::new(ip), Tool::Ip, "the lab", &links)?;
+        let script = management::station_script(&self.fabric);
+        run_script(station.net_command(ip), Tool::Ip, STATION, &script)?;
+        in_parallel(self.doors.len(), |index| {
+            let node = NodeId::from_index(index);
+            self.batch(node, Tool::Ip, &management::node_script(node))?;
+            self.inside(node, || self.doors[index].set(&management::sysctl()))?
+        })
+        .map(|_| ())
+    }
+
+    /// Where a node is reached from the station, if there is one.
+    pub(crate) fn management_address(&self, node: NodeId) -> Option<Ipv4Addr> {
+        self.is_managed.then(|| management::address(node))
     }
 
     pub(crate) fn features(&self) -> &Features {
@@ -98,89 +130,23 @@ impl Cluster {
     pub(crate) fn wires(&self) -> &Wires {
         &self.wires
     }
+}
 
-    /// The interface of a port: `eth0` of a host, `swp3` of a switch.
-    pub(crate) fn interface(&self, port: Port) -> String {
-        wiring::interface(&self.fabric, port)
+fn hosts_file(scenario: &Scenario, wiring: &Wiring<'_>) -> String {
+    let mut text = wiring.hosts_file();
+    if scenario.management {
+        text += &management::hosts_file(&scenario.fabric);
     }
-
-    /// The address of a node: that of its NIC 0, or a switch's loopback.
-    pub(crate) fn address(&self, node: NodeId) -> Ipv4Addr {
-        self.addressing.of_node(&self.fabric, node)
-    }
-
-    /// All addresses from which a node may send.
-    pub(crate) fn addresses(&self, node: NodeId) -> Vec<Ipv4Addr> {
-        let mut addresses = self.addressing.all_of(&self.fabric, node);
-        if self.fabric.node(node).role.forwards() {
-            let ports = wiring::ports(&self.fabric, node);
-            let on_link = |(port, link)| on_link(link, end_of(&self.fabric, link, port));
-            addresses.extend(ports.map(on_link));
-        }
-        addresses
-    }
-
-    /// The address by which the other end of `link` reaches `at`.
-    pub(crate) fn gateway(&self, link: LinkId, at: Port) -> Ipv4Addr {
-        self.addressing.gateway(&self.fabric, link, at)
-    }
-
-    /// A program that will run inside the node.
-    pub(crate) fn command(&self, node: NodeId, program: &str) -> Command {
-        self.door(node).command(program)
-    }
-
-    /// Runs a script of `tool` in the node and returns what the tool says.
-    pub(crate) fn batch(&self, node: NodeId, tool: Tool, script: &str) -> Result<String, LabError> {
-        let command = self.door(node).net_command(self.tools.path(tool));
-        run_script(command, tool, self.fabric.name(node), script)
-    }
-
-    /// Runs `work` on a thread inside the node's network, to open sockets there.
-    pub(crate) fn inside<T: Send>(
-        &self,
-        node: NodeId,
-        work: impl FnOnce() -> T + Send,
-    ) -> Result<T, LabError> {
-        let door = self.door(node);
-        let on_thread = || {
-            door.enter()?;
-            Ok(work())
-        };
-        apart(on_thread)
-    }
-
-    /// All processes that live in the node, also those a person started there.
-    pub(crate) fn processes(&self, node: NodeId) -> Result<Vec<Pid>, LabError> {
-        let net = self
-            .door(node)
-            .net_link()
-            .map_err(|source| LabError::EnterNode {
-                node: self.fabric.name(node).to_owned(),
-                source,
-            })?;
-        let entries = fs::read_dir("/proc").map_err(|source| LabError::ListProcesses { source })?;
-        let lives_there =
-            |folder: &Path| fs::read_link(folder.join("ns/net")).is_ok_and(|n| n == net);
-        let found = entries.flatten().filter_map(|entry| {
-            let pid = entry.file_name().to_str()?.parse().ok()?;
-            lives_there(&entry.path()).then_some(Pid::from_raw(pid))
-        });
-        Ok(found.collect())
-    }
-
-    fn door(&self, node: NodeId) -> &NodeDoor {
-        &self.doors[node.index()]
-    }
+    text
 }
 
 /// Where namespaces are pinned, and /etc/hosts with the names of all nodes.
-fn make_folders(wiring: &Wiring<'_>) -> Result<(), LabError> {
+fn make_folders(hosts: &str) -> Result<(), LabError> {
     const HOSTS: &str = "/run/hosts";
     let write = || -> io::Result<()> {
         fs::create_dir(NET_FOLDER)?;
         fs::create_dir(UTS_FOLDER)?;
-        fs::write(HOSTS, wiring.hosts_file())
+        fs::write(HOSTS, hosts)
     };
     write().map_err(|source| LabError::State {
         path: PathBuf::from("/run"),

@@ -1,11 +1,11 @@
-//! Running a program in a node of a lab that another process keeps.
+//! Running something in a lab that another process keeps.
 
 use std::env;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 
 use crate::error::LabError;
 use crate::node::NodeDoor;
-use crate::signals::Signals;
+use crate::signals::{Signals, release_all};
 use crate::state::{Record, Running};
 
 /// How long a lab may take to come up before a visitor gives up.
@@ -40,21 +40,82 @@ pub(crate) fn run_in_node(
     program: &str,
     arguments: &[String],
 ) -> Result<u8, LabError> {
-    let record = wait_until_ready(lab)?;
-    if !record.nodes.iter().any(|known| known == node) {
+    let (record, visit) = Visit::prepare(lab)?;
+    let places = record.places();
+    if !places.iter().any(|known| known == node) {
         return Err(LabError::NoSuchNode {
             name: node.to_owned(),
             lab: lab.name.clone(),
-            nodes: record.nodes,
+            nodes: places,
         });
     }
-    let signals = Signals::hold(PASSED_ON.into_iter().chain([Signal::SIGCHLD]))?;
-    join_lab(lab, record.pid()).map_err(|source| LabError::EnterLab {
-        name: lab.name.clone(),
-        source,
-    })?;
-    let child = start(&NodeDoor::open(node)?, program, arguments)?;
-    attend(child, &signals)
+    let visit = visit.enter()?;
+    let mut command = NodeDoor::open(node)?.command(program);
+    command.args(arguments);
+    visit.attend(visit.start(command, program)?)
+}
+
+/// A process that is about to join a lab, or has joined it. It must have one thread only.
+pub(crate) struct Visit<'l> {
+    lab: &'l Running,
+    first: Pid,
+    signals: Signals,
+}
+
+impl<'l> Visit<'l> {
+    /// Waits until the lab is ready, and returns what is known of it.
+    pub(crate) fn prepare(lab: &'l Running) -> Result<(Record, Self), LabError> {
+        let record = wait_until_ready(lab)?;
+        let visit = Self {
+            lab,
+            first: record.pid(),
+            signals: Signals::hold(PASSED_ON.into_iter().chain([Signal::SIGCHLD]))?,
+        };
+        Ok((record, visit))
+    }
+
+    /// From now on, children are seen in the lab and die with it.
+    pub(crate) fn enter(self) -> Result<Self, LabError> {
+        join_lab(self.lab, self.first).map_err(|source| LabError::EnterLab {
+            name: self.lab.name.clone(),
+            source,
+        })?;
+        Ok(self)
+    }
+
+    #[allow(
+        unsafe_code,
+        reason = "the code between fork and exec makes system calls only"
+    )]
+    pub(crate) fn start(&self, mut command: Command, program: &str) -> Result<Child, LabError> {
+        let begin = || -> io::Result<()> {
+            release_all()?;
+            Ok(set_pdeathsig(Signal::SIGKILL)?)
+        };
+        unsafe { command.pre_exec(begin) };
+        command.spawn().map_err(|source| LabError::StartProgram {
+            program: program.to_owned(),
+            source,
+        })
+    }
+
+    /// Waits for the program and passes on what processes send. What the terminal sends has reached
+    /// the program already, as it is in the same group.
+    pub(crate) fn attend(&self, mut child: Child) -> Result<u8, LabError> {
+        let pid = Pid::from_raw(child.id() as i32);
+        loop {
+            let arrived = self.signals.next()?;
+            if arrived.signal == Signal::SIGCHLD {
+                match child.try_wait() {
+                    Ok(Some(status)) => return Ok(exit_code(status)),
+                    Ok(None) => {}
+                    Err(error) => return Err(wait_failed(&error)),
+                }
+            } else if arrived.by_process {
+                let _ = kill(pid, arrived.signal);
+            }
+        }
+    }
 }
 
 fn wait_until_ready(lab: &Running) -> Result<Record, LabError> {
@@ -98,38 +159,6 @@ fn join_lab(lab: &Running, first: Pid) -> Result<(), Errno> {
 fn is_elsewhere(user: &File) -> Result<bool, Errno> {
     let own = nix::sys::stat::stat(Path::new("/proc/self/ns/user"))?;
     Ok(fstat(user)?.st_ino != own.st_ino)
-}
-
-#[allow(
-    unsafe_code,
-    reason = "the code between fork and exec makes one system call"
-)]
-fn start(door: &NodeDoor, program: &str, arguments: &[String]) -> Result<Child, LabError> {
-    let mut command = door.command(program);
-    command.args(arguments);
-    unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
-    command.spawn().map_err(|source| LabError::StartProgram {
-        program: program.to_owned(),
-        source,
-    })
-}
-
-/// Waits for the program and passes on what processes send. What the terminal sends has reached
-/// the program already, as it is in the same group.
-fn attend(mut child: Child, signals: &Signals) -> Result<u8, LabError> {
-    let pid = Pid::from_raw(child.id() as i32);
-    loop {
-        let arrived = signals.next()?;
-        if arrived.signal == Signal::SIGCHLD {
-            match child.try_wait() {
-                Ok(Some(status)) => return Ok(exit_code(status)),
-                Ok(None) => {}
-                Err(error) => return Err(wait_failed(&error)),
-            }
-        } else if arrived.by_process {
-            let _ = kill(pid, arrived.signal);
-        }
-    }
 }
 
 fn wait_failed(error: &io::Error) -> LabError {

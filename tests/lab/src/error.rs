@@ -139,6 +139,8 @@ pub enum LabError {
     Listen { at: SocketAddrV4, source: io::Error },
     #[error("cannot open flow {flow}: {source}")]
     OpenFlow { flow: String, source: io::Error },
+    #[error("no source port leads all flows of job {job:?} the way its `via` wants")]
+    NoSuchWay { job: String },
     #[error("cannot keep the lab's state in {}: {source}", .path.display())]
     State { path: PathBuf, source: io::Error },
     #[error("{} belongs to somebody else; remove it, or set XDG_RUNTIME_DIR to a folder of your own", .path.display())]
@@ -161,6 +163,14 @@ pub enum LabError {
         lab: String,
         nodes: Vec<String>,
     },
+    #[error("the scenario of lab {lab:?} has no job {name:?}; it has {}", .jobs.join(" "))]
+    NoSuchJob {
+        name: String,
+        lab: String,
+        jobs: Vec<String>,
+    },
+    #[error("a job is conducted by `reweave-lab job`: {source}")]
+    BadConduct { source: serde_json::Error },
     #[error("cannot enter lab {name:?}: {source}")]
     EnterLab { name: String, source: Errno },
     #[error("cannot run {program}: {source}")]
@@ -191,6 +201,8 @@ impl LabError {
             | Self::NoSuchLab { .. }
             | Self::WhichLab { .. }
             | Self::NoSuchNode { .. }
+            | Self::NoSuchJob { .. }
+            | Self::BadConduct { .. }
             | Self::BadAssignment { .. }
             | Self::BadOrder { .. } => 2,
             Self::StartProgram { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,

@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use reweave_common::input::Document;
 use reweave_common::scenario::Scenario;
-use serde::de::IgnoredAny;
 
 use crate::artifacts::KeptFile;
 use crate::cluster::Cluster;
@@ -14,6 +12,7 @@ use crate::limits;
 use crate::progress::Progress;
 use crate::sandbox::{Ending, FirstProcess};
 use crate::signals::Interrupt;
+use crate::source::Source;
 use crate::state::{Claim, Record};
 use crate::tools::Tools;
 
@@ -28,7 +27,7 @@ pub(crate) struct Launch {
     name: String,
     path: PathBuf,
     scenario: Scenario,
-    files: Vec<KeptFile>,
+    source: Source,
     tools: Tools,
     claim: Claim,
 }
@@ -36,28 +35,12 @@ pub(crate) struct Launch {
 impl Launch {
     /// Reads the scenario (or bare fabric) and takes the name, by default the scenario's own.
     pub(crate) fn prepare(path: &Path, name: Option<&str>) -> Result<Self, LabError> {
-        let text = fs::read_to_string(path).map_err(|source| LabError::ReadScenario {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::prepare_text(path, text, name)
-    }
-
-    /// The same for a scenario whose text is at hand; `path` is what to call it.
-    pub(crate) fn prepare_text(
-        path: &Path,
-        text: String,
-        name: Option<&str>,
-    ) -> Result<Self, LabError> {
-        let Read {
-            scenario,
-            own_name,
-            files,
-        } = read_scenario(path, text)?;
+        let (source, scenario) = Source::read(path)?;
         limits::check(&scenario).map_err(|source| LabError::BeyondLab {
             path: path.to_owned(),
             source: Box::new(source),
         })?;
+        let own_name = source.own_name(&scenario, path);
         let tools = Tools::find()?;
         let name = name.map_or(own_name, str::to_owned);
         Ok(Self {
@@ -65,7 +48,7 @@ impl Launch {
             path: fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
             name,
             scenario,
-            files,
+            source,
             tools,
         })
     }
@@ -79,8 +62,8 @@ impl Launch {
     }
 
     /// The files that were read.
-    pub(crate) fn files(&self) -> &[KeptFile] {
-        &self.files
+    pub(crate) fn files(&self) -> Vec<KeptFile> {
+        self.source.files()
     }
 
     /// Brings the lab up, does `work` inside it, and takes it down. `begun` is called outside, when
@@ -127,76 +110,8 @@ impl Launch {
             scenario: self.path.display().to_string(),
             pid: first.pid().as_raw(),
             nodes: nodes.map(|(_, node)| node.name.clone()).collect(),
+            station: self.scenario.management,
+            source: self.source.clone(),
         }
-    }
-}
-
-/// A scenario as it was read.
-struct Read {
-    scenario: Scenario,
-    /// What a lab of it is called unless somebody wants it otherwise.
-    own_name: String,
-    /// The files that say all this.
-    files: Vec<KeptFile>,
-}
-
-/// Reads a scenario, or a fabric as a scenario in which nothing happens.
-fn read_scenario(path: &Path, text: String) -> Result<Read, LabError> {
-    let file = path.display().to_string();
-    // Only a fabric says at once what kind it is.
-    let is_fabric = Document::new(&file, &text)
-        .table()?
-        .take::<IgnoredAny>("kind")?
-        .is_some();
-    if is_fabric {
-        let files = vec![("fabric.toml".to_owned(), text.clone().into_bytes())];
-        return Ok(Read {
-            scenario: Scenario::parse(&file, &around_fabric(&file), |_| Ok(text))?,
-            own_name: stem(path),
-            files,
-        });
-    }
-    let mut files = vec![("scenario.toml".to_owned(), text.clone().into_bytes())];
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let read = |named: &str| {
-        let text = fs::read_to_string(folder.join(named))
-            .map_err(|error| format!("cannot read {named}: {error}"))?;
-        files.push(("fabric.toml".to_owned(), text.clone().into_bytes()));
-        Ok(text)
-    };
-    let scenario = Scenario::parse(&file, &text, read)?;
-    Ok(Read {
-        own_name: scenario.name.clone(),
-        scenario,
-        files,
-    })
-}
-
-/// A scenario in which nothing happens on the fabric in `file`.
-fn around_fabric(file: &str) -> String {
-    // A JSON string is a TOML string too.
-    let quoted = serde_json::Value::from(file);
-    format!("name = \"fabric\"\nfabric = {quoted}\n")
-}
-
-fn stem(path: &Path) -> String {
-    let stem = path.file_stem().unwrap_or_default();
-    stem.to_string_lossy().into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lab_is_called_as_its_scenario_and_a_bare_fabric_as_its_file() {
-        let fabric = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
-        let own_name = |text| {
-            let read = read_scenario(Path::new("some/file.toml"), text);
-            read.unwrap().own_name
-        };
-        let scenario = own_name(format!("name = \"mine\"\n[fabric]\n{fabric}"));
-        assert_eq!(scenario, "mine");
-        assert_eq!(own_name(fabric.to_owned()), "file");
     }
 }

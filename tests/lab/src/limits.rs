@@ -6,10 +6,14 @@ use reweave_common::units::Rate;
 
 use crate::addressing::Addressing;
 use crate::error::LabError;
+use crate::management;
 use crate::wiring::FASTEST_LINK;
 
 pub(crate) fn check(scenario: &Scenario) -> Result<(), LabError> {
     Addressing::new(&scenario.fabric)?;
+    if scenario.management {
+        management::check_size(&scenario.fabric)?;
+    }
     let links = scenario.fabric.links().map(|(id, link)| (id, link.rate));
     let mut rates = links.chain(faulty_rates(scenario));
     match rates.find(|(_, rate)| *rate > FASTEST_LINK) {

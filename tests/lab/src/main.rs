@@ -20,11 +20,13 @@ enum Command {
     Down(cli::Down),
     List(cli::List),
     Run(cli::Run),
-    /// See two flows collide, and a change that helps without breaking a session
-    Demo,
+    Job(cli::Job),
     /// One rank of a job, started by the lab
     #[command(hide = true)]
     Worker,
+    /// A job in a lab that is up, started by `job`
+    #[command(hide = true)]
+    Conduct,
 }
 
 impl Command {
@@ -35,8 +37,9 @@ impl Command {
             Self::Down(down) => down.run(),
             Self::List(list) => list.run(),
             Self::Run(run) => run.run(),
-            Self::Demo => cli::demo(),
+            Self::Job(job) => job.run(),
             Self::Worker => cli::worker(),
+            Self::Conduct => cli::conduct(),
         }
     }
 }

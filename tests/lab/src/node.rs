@@ -50,16 +50,15 @@ impl NodeDoor {
         unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWUTS)
             .map_err(|errno| failed("unshare")(errno.into()))?;
         sethostname(name).map_err(|errno| failed("set the host name")(errno.into()))?;
-        for setting in settings {
-            apply(setting).map_err(|source| LabError::Sysctl {
-                node: name.to_owned(),
-                key: setting.key.replace('/', "."),
-                source,
-            })?;
-        }
+        settings.iter().try_for_each(|setting| set(name, setting))?;
         pin("net", &Path::new(NET_FOLDER).join(name)).map_err(failed("pin its network"))?;
         pin("uts", &Path::new(UTS_FOLDER).join(name)).map_err(failed("pin its name"))?;
         Self::open(name)
+    }
+
+    /// Tells the node's kernel. To be called inside it.
+    pub(crate) fn set(&self, setting: &Sysctl) -> Result<(), LabError> {
+        set(&self.name, setting)
     }
 
     /// Opens the door to a node of the lab this process is in.
@@ -130,6 +129,14 @@ impl NodeDoor {
     pub(crate) fn net_link(&self) -> Result<PathBuf, Errno> {
         Ok(format!("net:[{}]", fstat(&self.spaces.net)?.st_ino).into())
     }
+}
+
+fn set(node: &str, setting: &Sysctl) -> Result<(), LabError> {
+    apply(setting).map_err(|source| LabError::Sysctl {
+        node: node.to_owned(),
+        key: setting.key.replace('/', "."),
+        source,
+    })
 }
 
 fn apply(setting: &Sysctl) -> io::Result<()> {

@@ -153,7 +153,7 @@ impl RunReport {
 }
 
 impl JobReport {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut text = format!(
             "\n{}: {} of {} iterations",
             self.name, self.iterations, self.iterations_wanted

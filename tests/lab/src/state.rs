@@ -16,6 +16,8 @@ use reweave_common::names;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
+use crate::management::STATION;
+use crate::source::Source;
 
 const LOCK: &str = "lock";
 const RECORD: &str = "lab.json";
@@ -31,6 +33,9 @@ pub(crate) struct Record {
     /// The first process of the lab, as seen from outside.
     pub(crate) pid: i32,
     pub(crate) nodes: Vec<String>,
+    /// Whether there is a station beside them.
+    pub(crate) station: bool,
+    pub(crate) source: Source,
 }
 
 /// A name that is taken for as long as this lives. Only the supervisor may drop it.
@@ -174,6 +179,12 @@ impl Running {
 impl Record {
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_raw(self.pid)
+    }
+
+    /// All that can be entered.
+    pub(crate) fn places(&self) -> Vec<String> {
+        let station = self.station.then(|| STATION.to_owned());
+        self.nodes.iter().cloned().chain(station).collect()
     }
 }
 

@@ -10,6 +10,8 @@ mod leftovers;
 mod refusals;
 #[path = "smoke/size.rs"]
 mod size;
+#[path = "smoke/station.rs"]
+mod station;
 #[path = "smoke/wiring.rs"]
 mod wiring;
 
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         leftovers::tests(),
         refusals::tests(),
         size::tests(),
+        station::tests(),
     ];
     let tests = tests.into_iter().flatten().collect();
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()

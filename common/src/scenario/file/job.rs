@@ -28,8 +28,8 @@ struct JobFile {
     start_s: Option<Spanned<f64>>,
     #[serde(default)]
     transport: TransportName,
-    #[serde(default)]
-    paths: PathsName,
+    paths: Option<PathsName>,
+    via: Option<Spanned<String>>,
     group_size: Option<Spanned<i64>>,
     microbatches: Option<Spanned<i64>>,
     pairs: Option<Spanned<Vec<Spanned<Vec<i64>>>>>,
@@ -53,10 +53,9 @@ enum TransportName {
     Udp,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum PathsName {
-    #[default]
     Hash,
     Collide,
     Spread,
@@ -90,11 +89,7 @@ impl Reader<'_> {
                 TransportName::Tcp => Transport::Tcp,
                 TransportName::Udp => Transport::Udp4791,
             },
-            paths: match file.paths {
-                PathsName::Hash => PathChoice::Hash,
-                PathsName::Collide => PathChoice::Collide,
-                PathsName::Spread => PathChoice::Spread,
-            },
+            paths: self.paths(file.paths, &file.via)?,
             start: file
                 .start_s
                 .as_ref()
@@ -102,6 +97,23 @@ impl Reader<'_> {
             name: self.plain_name(file.name, "job")?,
             hosts,
         })
+    }
+
+    fn paths(
+        &self,
+        named: Option<PathsName>,
+        via: &Option<Spanned<String>>,
+    ) -> Result<PathChoice, InputError> {
+        match (named, via) {
+            (Some(_), Some(via)) => {
+                let problem = "`paths` says already which way flows go";
+                Err(self.document.error(via.span(), problem))
+            }
+            (None, Some(via)) => Ok(PathChoice::Via(self.node(via)?)),
+            (Some(PathsName::Collide), None) => Ok(PathChoice::Collide),
+            (Some(PathsName::Spread), None) => Ok(PathChoice::Spread),
+            (Some(PathsName::Hash) | None, None) => Ok(PathChoice::Hash),
+        }
     }
 
     fn pattern(&self, file: &JobFile, ranks: usize) -> Result<Pattern, InputError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Job, Scenario};
+use super::{Job, STATION, Scenario};
 use crate::fabric::Fabric;
 use crate::ids::NodeId;
 use crate::input::{Document, InputError, Table, UNKNOWN_KEY};
@@ -64,6 +64,7 @@ impl Scenario {
             .into_iter()
             .map(|table| reader.expectation(table));
         let expectations = expectations.collect::<Result<_, _>>()?;
+        let management = reader.management(&head.management)?;
         let captures = reader.distinct(&head.capture, Reader::node)?;
         let limit = head
             .limit_s
@@ -74,6 +75,7 @@ impl Scenario {
             name,
             seed: head.seed,
             fabric,
+            management,
             jobs,
             faults,
             expectations,
@@ -114,6 +116,7 @@ struct Head {
     limit_s: Option<Spanned<f64>>,
     #[serde(default)]
     seed: u64,
+    management: Option<Spanned<bool>>,
     #[serde(default)]
     capture: Vec<Spanned<String>>,
 }
@@ -133,6 +136,17 @@ impl Reader<'_> {
             return Err(self.document.error(name.span(), problem));
         }
         Ok(name.into_inner())
+    }
+
+    fn management(&self, wanted: &Option<Spanned<bool>>) -> Result<bool, InputError> {
+        let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted.get_ref()) else {
+            return Ok(false);
+        };
+        if self.fabric.find(STATION).is_some() {
+            let problem = format!("it makes a {STATION}, and the fabric has a node of that name");
+            return Err(self.document.error(wanted.span(), problem));
+        }
+        Ok(true)
     }
 
     fn job_named(&self, name: &Spanned<String>) -> Result<usize, InputError> {
@@ -346,6 +360,17 @@ max_stall_ms = 250
             "{late}"
         );
         assert!(late.ends_with("come before the first [table])"), "{late}");
+        let past = parse(&SCENARIO.replace("paths = \"collide\"", "via = \"spine1\"")).unwrap();
+        let spine = past.fabric.find("spine1").unwrap();
+        assert_eq!(past.jobs[0].paths, PathChoice::Via(spine));
+        let both = said("paths = \"collide\"", "paths = \"hash\"\nvia = \"spine1\"");
+        assert!(
+            both.starts_with("s.toml:23: via: `paths` says already"),
+            "{both}"
+        );
+        let station = SCENARIO.replace("seed = 7", "management = true");
+        assert!(parse(&station).unwrap().management);
+        assert!(!parse(SCENARIO).unwrap().management);
         assert!(said("at_s = 2", "at_s = -2").starts_with("s.toml:26: at_s: -2 is not a time"));
         assert!(
             said("\"leaf0\", \"h3\"", "\"leaf9\"").starts_with("s.toml:4: capture: there is no")

@@ -2,6 +2,7 @@
 
 mod down;
 mod exec;
+mod job;
 mod list;
 mod run;
 mod up;
@@ -9,24 +10,25 @@ mod up;
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use down::Down;
 pub use exec::Exec;
+pub use job::Job;
 pub use list::List;
 pub use run::Run;
 pub use up::Up;
 
 use crate::error::LabError;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Output {
     Text,
     Json,
 }
 
 /// Prints a result on standard output, for people or for programs.
-fn show(output: Output, text: &str, value: &impl Serialize) -> Result<(), LabError> {
+pub(crate) fn show(output: Output, text: &str, value: &impl Serialize) -> Result<(), LabError> {
     let mut stdout = io::stdout().lock();
     let mut write = || match output {
         Output::Text => stdout.write_all(text.as_bytes()),
@@ -40,12 +42,12 @@ fn show(output: Output, text: &str, value: &impl Serialize) -> Result<(), LabErr
         .map_err(|source| LabError::Say { source })
 }
 
-/// The story that `make demo` tells.
-pub fn demo() -> Result<u8, LabError> {
-    crate::demo::run()
-}
-
 /// One rank of a job, ordered about on standard input.
 pub fn worker() -> Result<u8, LabError> {
     crate::worker::run()
+}
+
+/// A job in a lab, ordered on standard input.
+pub fn conduct() -> Result<u8, LabError> {
+    crate::conduct::run()
 }

@@ -74,7 +74,7 @@ fn keep(
     captures: &[Capture],
     files: Vec<KeptFile>,
 ) -> Result<PathBuf, LabError> {
-    let files = [launch.files().to_vec(), files].concat();
+    let files = [launch.files(), files].concat();
     let kept = artifacts::keep(launch.name(), inside.cluster, captures, &files)?;
     eprintln!("kept in {}", kept.display());
     Ok(kept)

@@ -69,11 +69,8 @@ impl Up {
             let captures = capture::start_all(inside.cluster, &launch.scenario().captures)?;
             let events = self.wait(inside, launch.scenario());
             if self.keep {
-                let files = [
-                    launch.files(),
-                    &[("events.txt".into(), events.into_bytes())],
-                ]
-                .concat();
+                let events = vec![("events.txt".to_owned(), events.into_bytes())];
+                let files = [launch.files(), events].concat();
                 let kept = artifacts::keep(launch.name(), inside.cluster, &captures, &files)?;
                 eprintln!("kept in {}", kept.display());
             }
@@ -125,6 +122,9 @@ struct Node<'a> {
     name: &'a str,
     role: Role,
     address: Ipv4Addr,
+    /// Where the station reaches it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    management: Option<Ipv4Addr>,
 }
 
 impl<'a> CameUp<'a> {
@@ -133,6 +133,7 @@ impl<'a> CameUp<'a> {
             name: &node.name,
             role: node.role,
             address: cluster.address(id),
+            management: cluster.management_address(id),
         };
         Self {
             lab,
@@ -216,6 +217,7 @@ mod tests {
             name,
             role,
             address: Ipv4Addr::new(10, 0, 0, 7),
+            management: None,
         }
     }
 

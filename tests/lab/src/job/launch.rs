@@ -9,8 +9,8 @@ use reweave_common::scenario::{Job, Transport};
 
 use super::ports::{self, Candidate, Hop};
 use super::walk::{self, Routed};
-use crate::cluster::Cluster;
 use crate::error::LabError;
+use crate::nodes::Nodes;
 use crate::wiring;
 use crate::worker::protocol::{Assignment, FlowSpec};
 
@@ -34,16 +34,9 @@ pub(crate) struct PlannedFlow {
 }
 
 /// Plans all jobs of a scenario, so that no two flows of a host share a port.
-pub(crate) fn plan_all(cluster: &Cluster, jobs: &[Job]) -> Result<Vec<Plan>, LabError> {
+pub(crate) fn plan_all(nodes: &Nodes, jobs: &[Job]) -> Result<Vec<Plan>, LabError> {
     let mut next_port = BTreeMap::new();
-    let plan = |(index, job)| {
-        Planner {
-            cluster,
-            job,
-            index,
-        }
-        .plan(&mut next_port)
-    };
+    let plan = |(index, job)| Planner { nodes, job, index }.plan(&mut next_port);
     jobs.iter().enumerate().map(plan).collect()
 }
 
@@ -59,7 +52,7 @@ struct Wanted {
 }
 
 struct Planner<'c> {
-    cluster: &'c Cluster,
+    nodes: &'c Nodes,
     job: &'c Job,
     index: usize,
 }
@@ -68,6 +61,9 @@ impl Planner<'_> {
     fn plan(&self, next_port: &mut NextPort) -> Result<Plan, LabError> {
         let wanted = self.wanted(next_port)?;
         let chosen = ports::choose(self.job.paths, self.candidates(&wanted)?);
+        let chosen = chosen.ok_or_else(|| LabError::NoSuchWay {
+            job: self.job.name.clone(),
+        })?;
         let flows: Vec<_> = wanted
             .iter()
             .zip(chosen)
@@ -119,7 +115,7 @@ impl Planner<'_> {
                 *next = next
                     .checked_add(tried)
                     .ok_or_else(|| LabError::PortsUsedUp {
-                        host: self.cluster.fabric().name(self.host(from)).to_owned(),
+                        host: self.nodes.fabric().name(self.host(from)).to_owned(),
                     })?;
             }
         }
@@ -144,7 +140,7 @@ impl Planner<'_> {
             ports.map(routed).collect::<Vec<_>>()
         };
         let routed: Vec<_> = wanted.iter().flat_map(of_flow).collect();
-        let paths = walk::paths(self.cluster, &routed)?;
+        let paths = walk::paths(self.nodes, &routed)?;
         let candidates: Vec<_> = routed
             .iter()
             .zip(paths)
@@ -169,7 +165,7 @@ impl Planner<'_> {
     }
 
     fn key(&self, wanted: &Wanted, port: u16) -> FlowKey {
-        let [from, to] = [wanted.from, wanted.to].map(|rank| self.cluster.address(self.host(rank)));
+        let [from, to] = [wanted.from, wanted.to].map(|rank| self.nodes.address(self.host(rank)));
         let (protocol, listens_at) = match self.job.transport {
             Transport::Tcp => (Protocol::Tcp, FIRST_TCP_PORT + self.index as u16),
             Transport::Udp4791 => (Protocol::Udp, ROCE_PORT),
@@ -183,7 +179,7 @@ impl Planner<'_> {
 
     /// What the links on the way let pass at once.
     fn burst_bytes(&self, path: &[Hop]) -> u64 {
-        let fabric = self.cluster.fabric();
+        let fabric = self.nodes.fabric();
         let bursts = path
             .iter()
             .map(|&(_, link)| wiring::burst_bytes(fabric.link(link).rate));

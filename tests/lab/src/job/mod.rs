@@ -6,6 +6,6 @@ mod running;
 mod tally;
 pub(crate) mod walk;
 
-pub(crate) use launch::{PlannedFlow, plan_all};
+pub(crate) use launch::plan_all;
 pub(crate) use running::RunningJob;
 pub(crate) use tally::Tally;

@@ -15,16 +15,22 @@ pub(crate) struct Candidate {
     pub(crate) path: Vec<Hop>,
 }
 
+impl Candidate {
+    fn passes(&self, node: NodeId) -> bool {
+        self.path.iter().any(|(from, _)| *from == node)
+    }
+}
+
 /// How many ports are tried per flow: with four equal paths all are among 32 but once in 3 000.
 pub(crate) fn candidates_per_flow(choice: PathChoice) -> u16 {
     match choice {
         PathChoice::Hash => 1,
-        PathChoice::Collide | PathChoice::Spread => 32,
+        PathChoice::Collide | PathChoice::Spread | PathChoice::Via(_) => 32,
     }
 }
 
-/// One candidate per flow, chosen flow by flow.
-pub(crate) fn choose(choice: PathChoice, flows: Vec<Vec<Candidate>>) -> Vec<Candidate> {
+/// One candidate per flow, chosen flow by flow; none when there is a flow that cannot go that way.
+pub(crate) fn choose(choice: PathChoice, flows: Vec<Vec<Candidate>>) -> Option<Vec<Candidate>> {
     let mut loads = Loads::default();
     let mut chosen = Vec::with_capacity(flows.len());
     for candidates in flows {
@@ -35,12 +41,13 @@ pub(crate) fn choose(choice: PathChoice, flows: Vec<Vec<Candidate>>) -> Vec<Cand
             PathChoice::Spread => candidates
                 .into_iter()
                 .min_by_key(|one| loads.cost(&one.path)),
+            PathChoice::Via(node) => candidates.into_iter().find(|one| one.passes(node)),
         };
-        let best = best.expect("each flow has at least one candidate");
+        let best = best?;
         loads.add(&best.path);
         chosen.push(best);
     }
-    chosen
+    Some(chosen)
 }
 
 /// How many flows take each hop so far.
@@ -84,7 +91,7 @@ mod tests {
     }
 
     fn uplinks(choice: PathChoice) -> Vec<usize> {
-        let chosen = choose(choice, flows());
+        let chosen = choose(choice, flows()).unwrap();
         chosen.iter().map(|one| one.path[1].1.index()).collect()
     }
 
@@ -93,6 +100,10 @@ mod tests {
         assert_eq!(uplinks(PathChoice::Collide), [10, 10, 10, 10]);
         assert_eq!(uplinks(PathChoice::Spread), [10, 11, 10, 11]);
         assert_eq!(uplinks(PathChoice::Hash), [10, 11, 10, 11]);
-        assert_eq!(choose(PathChoice::Hash, flows())[2].port, 1016);
+        let by_hash = choose(PathChoice::Hash, flows()).unwrap();
+        assert_eq!(by_hash[2].port, 1016);
+        let [here, elsewhere] = [0, 1].map(NodeId::from_index);
+        assert_eq!(uplinks(PathChoice::Via(here)), [10, 11, 10, 11]);
+        assert_eq!(choose(PathChoice::Via(elsewhere), flows()), None);
     }
 }

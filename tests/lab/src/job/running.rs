@@ -1,6 +1,7 @@
 //! A job's processes while they run.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -12,8 +13,8 @@ use reweave_common::scenario::Job;
 use super::launch::Plan;
 use super::tally::{Silence, Tally};
 use crate::artifacts::KeptFile;
-use crate::cluster::Cluster;
 use crate::error::LabError;
+use crate::nodes::Nodes;
 use crate::report::JobReport;
 use crate::worker::protocol::{Event, Order};
 
@@ -41,11 +42,11 @@ pub(crate) struct RunningJob<'c> {
 
 impl<'c> RunningJob<'c> {
     /// Starts the processes and connects them; nothing is sent yet.
-    pub(crate) fn launch(cluster: &'c Cluster, job: &'c Job, plan: Plan) -> Result<Self, LabError> {
+    pub(crate) fn launch(nodes: &'c Nodes, job: &'c Job, plan: Plan) -> Result<Self, LabError> {
         let (tell, heard) = mpsc::channel();
         let mut processes = Vec::new();
         for (rank, assignment) in plan.assignments.iter().enumerate() {
-            let mut process = spawn(cluster, job, rank)?;
+            let mut process = spawn(nodes, job, rank)?;
             let told = serde_json::to_string(assignment).map_err(std::io::Error::from);
             told.and_then(|line| write_line(&mut process, &line))
                 .map_err(|source| LabError::TellRank {
@@ -56,7 +57,7 @@ impl<'c> RunningJob<'c> {
             listen(&mut process, rank, tell.clone());
             processes.push(process);
         }
-        let tally = Tally::new(cluster, job, plan.flows);
+        let tally = Tally::new(nodes, job, plan.flows);
         let mut running = Self {
             job,
             processes,
@@ -151,16 +152,18 @@ impl Drop for RunningJob<'_> {
     }
 }
 
-fn spawn(cluster: &Cluster, job: &Job, rank: usize) -> Result<Child, LabError> {
+fn spawn(nodes: &Nodes, job: &Job, rank: usize) -> Result<Child, LabError> {
     let failed = |source| LabError::StartRank {
         job: job.name.clone(),
         rank,
         source,
     };
     let program = std::env::current_exe().map_err(failed)?;
-    let mut command: Command = cluster.command(job.hosts[rank], &program.to_string_lossy());
+    let mut command: Command = nodes.command(job.hosts[rank], &program.to_string_lossy());
     command
         .arg("worker")
+        // Out of the terminal's reach: a rank that Ctrl-C kills could not report any more.
+        .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     command.spawn().map_err(failed)

@@ -8,12 +8,12 @@ use reweave_common::units::{Bytes, Rate};
 
 use super::launch::PlannedFlow;
 use super::ports::Hop;
-use crate::cluster::Cluster;
+use crate::nodes::Nodes;
 use crate::report::{Broken, FlowOutcome, JobReport, Spread};
 use crate::worker::protocol::{Event, FlowReport, RankReport};
 
 pub(crate) struct Tally<'c> {
-    cluster: &'c Cluster,
+    nodes: &'c Nodes,
     job: &'c Job,
     flows: Vec<PlannedFlow>,
     ranks: Vec<RankTally>,
@@ -78,11 +78,11 @@ impl RankTally {
 }
 
 impl<'c> Tally<'c> {
-    pub(super) fn new(cluster: &'c Cluster, job: &'c Job, flows: Vec<PlannedFlow>) -> Self {
+    pub(super) fn new(nodes: &'c Nodes, job: &'c Job, flows: Vec<PlannedFlow>) -> Self {
         let ranks = job.hosts.iter().map(|_| RankTally::default()).collect();
         let received = flows.iter().map(|_| Vec::new()).collect();
         Self {
-            cluster,
+            nodes,
             job,
             flows,
             ranks,
@@ -220,7 +220,7 @@ impl<'c> Tally<'c> {
     }
 
     fn broken(&self) -> Vec<Broken> {
-        let host = |rank: usize| self.cluster.fabric().name(self.job.hosts[rank]).to_owned();
+        let host = |rank: usize| self.nodes.fabric().name(self.job.hosts[rank]).to_owned();
         let broken = self.ranks.iter().enumerate().filter_map(|(rank, tally)| {
             Some(Broken {
                 rank,
@@ -239,7 +239,7 @@ impl<'c> Tally<'c> {
         let [from, to] = [spec.from, spec.to].map(Rank::index);
         let sender = self.end_report(from, spec.id, |report| &report.sent);
         let receiver = self.end_report(to, spec.id, |report| &report.received);
-        let name = |rank: usize| self.cluster.fabric().name(self.job.hosts[rank]).to_owned();
+        let name = |rank: usize| self.nodes.fabric().name(self.job.hosts[rank]).to_owned();
         FlowOutcome {
             from: name(from),
             to: name(to),
@@ -279,8 +279,8 @@ impl<'c> Tally<'c> {
     }
 
     /// The nodes a path passes, its ends included.
-    fn names(&self, path: &[Hop]) -> Vec<String> {
-        let fabric = self.cluster.fabric();
+    pub(crate) fn names(&self, path: &[Hop]) -> Vec<String> {
+        let fabric = self.nodes.fabric();
         let last = path
             .last()
             .map(|&(from, link)| fabric.link(link).far(from).node);

@@ -10,8 +10,8 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 
 use super::ports::Hop;
-use crate::cluster::Cluster;
 use crate::error::LabError;
+use crate::nodes::Nodes;
 use crate::tools::Tool;
 
 /// A flow between two nodes.
@@ -24,15 +24,15 @@ pub(crate) struct Routed {
 
 /// The hops of each flow, from sender to receiver. All flows that stand at one node are asked for
 /// at once, so the cost is that of a tool per node and hop, however many flows there are.
-pub(crate) fn paths(cluster: &Cluster, flows: &[Routed]) -> Result<Vec<Vec<Hop>>, LabError> {
+pub(crate) fn paths(nodes: &Nodes, flows: &[Routed]) -> Result<Vec<Vec<Hop>>, LabError> {
     let mut walkers: Vec<_> = flows.iter().map(|&routed| Walker::new(routed)).collect();
-    for _ in cluster.fabric().nodes() {
+    for _ in nodes.fabric().nodes() {
         let mut standing: BTreeMap<NodeId, Vec<&mut Walker>> = BTreeMap::new();
         for walker in walkers.iter_mut().filter(|walker| !walker.arrived()) {
             standing.entry(walker.at).or_default().push(walker);
         }
         for (node, walkers) in standing {
-            step_all(cluster, node, walkers)?;
+            step_all(nodes, node, walkers)?;
         }
     }
     walkers.into_iter().map(Walker::finish).collect()
@@ -61,7 +61,7 @@ impl Walker {
     }
 
     /// The question to ask at the node it stands at.
-    fn ask(&self, cluster: &Cluster, script: &mut String) {
+    fn ask(&self, nodes: &Nodes, script: &mut String) {
         let FlowKey {
             protocol,
             source,
@@ -76,20 +76,20 @@ impl Walker {
             destination.port()
         );
         if let Some(entered) = self.entered {
-            let _ = write!(script, " iif {}", cluster.interface(entered));
+            let _ = write!(script, " iif {}", nodes.interface(entered));
         }
         script.push('\n');
     }
 
-    fn leave_by(&mut self, cluster: &Cluster, interface: &str) -> Result<(), LabError> {
-        let fabric = cluster.fabric();
+    fn leave_by(&mut self, nodes: &Nodes, interface: &str) -> Result<(), LabError> {
+        let fabric = nodes.fabric();
         let is_it = |link: LinkId| {
             let own = fabric
                 .link(link)
                 .ports()
                 .into_iter()
                 .find(|port| port.node == self.at);
-            own.is_some_and(|port| cluster.interface(port) == interface)
+            own.is_some_and(|port| nodes.interface(port) == interface)
         };
         let link = fabric
             .links_of(self.at)
@@ -118,16 +118,16 @@ impl Walker {
     }
 }
 
-fn step_all(cluster: &Cluster, node: NodeId, walkers: Vec<&mut Walker>) -> Result<(), LabError> {
+fn step_all(nodes: &Nodes, node: NodeId, walkers: Vec<&mut Walker>) -> Result<(), LabError> {
     let mut script = String::new();
     for walker in &walkers {
-        walker.ask(cluster, &mut script);
+        walker.ask(nodes, &mut script);
     }
-    let said = cluster.batch(node, Tool::Ip, &script)?;
+    let said = nodes.batch(node, Tool::Ip, &script)?;
     let mut answers = said.lines().filter_map(interface_of);
     for walker in walkers {
         let interface = answers.next().ok_or_else(|| walker.lost())?;
-        walker.leave_by(cluster, interface)?;
+        walker.leave_by(nodes, interface)?;
     }
     Ok(())
 }

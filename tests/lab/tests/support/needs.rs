@@ -1,6 +1,8 @@
 //! What tests need of a machine. A test whose needs are not met is reported as ignored, with the
 //! reason; it never passes.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 

@@ -1,0 +1,299 @@
+//! The fence against a disk and a kernel that fail and crash where a test says.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use proptest::prelude::*;
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::instruction::Token;
+
+use super::*;
+
+fn rule(port: u16, spine: u8) -> PinRule {
+    let end = |host, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
+    PinRule {
+        flow: FlowKey {
+            protocol: Protocol::Tcp,
+            source: end(1, port),
+            destination: end(2, 5001),
+        },
+        interface: format!("swp{spine}"),
+        next_hop: Ipv4Addr::new(10, 1, 0, spine),
+    }
+}
+
+fn install(generation: u64, token: u64, rules: &[PinRule]) -> Install {
+    Install {
+        generation: Generation(generation),
+        token: Token(token),
+        rules: rules.to_vec(),
+    }
+}
+
+/// A switch: its disk and its kernel survive what its agent does not.
+#[derive(Default)]
+struct Switch {
+    disk: Record,
+    kernel: Vec<PinRule>,
+    disk_full: bool,
+    /// A rule the kernel does not take.
+    refused: Option<PinRule>,
+    acks: Vec<Ack>,
+}
+
+impl Switch {
+    /// Carries out effects until none is left, or until `most` were.
+    fn carry_out(&mut self, fence: &mut Fence, most: usize) {
+        for _ in 0..most {
+            let Some(effect) = fence.poll_effect() else {
+                return;
+            };
+            match effect {
+                Effect::Note(record) => fence.handle_noted(self.note(record)),
+                Effect::Apply(rules) => fence.handle_applied(self.apply(&rules)),
+                Effect::ReadBack => fence.handle_read_back(Ok(self.kernel.clone())),
+                Effect::Send(ack) => self.acks.push(ack),
+            }
+        }
+    }
+
+    fn note(&mut self, record: Record) -> Result<(), String> {
+        if self.disk_full {
+            return Err("no space".to_owned());
+        }
+        self.disk = record;
+        Ok(())
+    }
+
+    /// Rule by rule, so that a refusal leaves it in between.
+    fn apply(&mut self, rules: &[PinRule]) -> Result<(), String> {
+        let noted = self.disk.promised.as_ref();
+        let promised = noted.is_some_and(|install| install.rules == rules);
+        assert!(
+            promised || self.disk.in_force.rules == rules,
+            "the agent acts on what it has not noted down"
+        );
+        for rule in rules {
+            if self.refused.as_ref() == Some(rule) {
+                return Err("no such interface".to_owned());
+            }
+            if !self.kernel.contains(rule) {
+                self.kernel.push(rule.clone());
+            }
+        }
+        self.kernel.retain(|rule| rules.contains(rule));
+        Ok(())
+    }
+
+    fn told(&mut self, fence: &mut Fence, install: Install) -> Ack {
+        fence.handle_install(install);
+        self.carry_out(fence, usize::MAX);
+        self.acks.pop().expect("each instruction is answered")
+    }
+
+    /// A new agent on the same machine: it makes the kernel hold what is in force, then serves.
+    fn restart(&mut self) -> Fence {
+        let text = serde_json::to_string(&self.disk).expect("a record is JSON");
+        let record: Record = serde_json::from_str(&text).expect("and is read again");
+        let fence = Fence::new(record);
+        let in_force = fence.in_force().rules.clone();
+        self.apply(&in_force).expect("the kernel held these before");
+        fence
+    }
+}
+
+fn new_switch() -> (Switch, Fence) {
+    (Switch::default(), Fence::new(Record::default()))
+}
+
+#[test]
+fn an_instruction_is_noted_carried_out_read_back_noted_and_acknowledged() {
+    let mut fence = Fence::new(Record::default());
+    fence.handle_install(install(1, 1, &[rule(1, 0)]));
+    let mut switch = Switch::default();
+    let mut order = vec![];
+    while let Some(effect) = fence.effects.front() {
+        order.push(match effect {
+            Effect::Note(_) => "note",
+            Effect::Apply(_) => "apply",
+            Effect::ReadBack => "read back",
+            Effect::Send(_) => "send",
+        });
+        switch.carry_out(&mut fence, 1);
+    }
+    assert_eq!(order, ["note", "apply", "read back", "note", "send"]);
+    assert_eq!(switch.acks[0].outcome, Ok(vec![rule(1, 0)]));
+    assert_eq!(fence.in_force().generation, Generation(1));
+}
+
+#[test]
+fn an_older_generation_or_token_is_refused() {
+    let (mut switch, mut fence) = new_switch();
+    let newest = install(5, 50, &[rule(1, 0)]);
+    assert!(switch.told(&mut fence, newest).outcome.is_ok());
+    let older = Err(Refusal::Older {
+        held: Generation(5),
+    });
+    for stale in [
+        install(4, 51, &[]),
+        install(6, 49, &[]),
+        install(4, 49, &[]),
+    ] {
+        assert_eq!(switch.told(&mut fence, stale).outcome, older);
+    }
+    let mut restarted = switch.restart();
+    let stale = install(4, 51, &[]);
+    assert_eq!(switch.told(&mut restarted, stale).outcome, older);
+    assert_eq!(switch.kernel, [rule(1, 0)]);
+}
+
+#[test]
+fn a_generation_has_one_content() {
+    let (mut switch, mut fence) = new_switch();
+    switch.told(&mut fence, install(5, 50, &[rule(1, 0), rule(2, 0)]));
+    let other = Err(Refusal::DifferentContent {
+        held: Generation(5),
+    });
+    for token in [50, 51] {
+        let ack = switch.told(&mut fence, install(5, token, &[rule(1, 1)]));
+        assert_eq!(ack.outcome, other, "token {token}");
+    }
+    let next = switch.told(&mut fence, install(6, 50, &[rule(1, 0), rule(2, 0)]));
+    assert_eq!(next.outcome, other, "a token stands for one generation");
+    let same = switch.told(&mut fence, install(5, 51, &[rule(2, 0), rule(1, 0)]));
+    assert!(same.outcome.is_ok(), "order is no content: {same:?}");
+}
+
+#[test]
+fn a_repeated_token_gets_the_same_answer_and_changes_nothing() {
+    let (mut switch, mut fence) = new_switch();
+    let first = switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    fence.handle_install(install(1, 1, &[rule(1, 0)]));
+    assert_eq!(fence.poll_effect(), Some(Effect::Send(first)));
+    assert_eq!(fence.poll_effect(), None);
+
+    switch.refused = Some(rule(9, 0));
+    let refused = switch.told(&mut fence, install(2, 2, &[rule(9, 0)]));
+    assert!(matches!(refused.outcome, Err(Refusal::Kernel { .. })));
+    fence.handle_install(install(2, 2, &[rule(9, 0)]));
+    assert_eq!(fence.poll_effect(), Some(Effect::Send(refused)));
+}
+
+#[test]
+fn what_the_kernel_refuses_is_undone_and_can_be_followed_by_a_later_one() {
+    let (mut switch, mut fence) = new_switch();
+    switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    switch.refused = Some(rule(9, 0));
+    let ack = switch.told(&mut fence, install(2, 2, &[rule(1, 1), rule(9, 0)]));
+    let error = "no such interface".to_owned();
+    assert_eq!(ack.outcome, Err(Refusal::Kernel { error }));
+    assert_eq!(switch.kernel, [rule(1, 0)]);
+    assert_eq!(fence.in_force().generation, Generation(1));
+    let mut restarted = switch.restart();
+    assert_eq!(
+        switch.kernel,
+        [rule(1, 0)],
+        "nor does a restart bring it back"
+    );
+    let ack = switch.told(&mut restarted, install(3, 3, &[rule(2, 0)]));
+    assert_eq!(ack.outcome, Ok(vec![rule(2, 0)]));
+}
+
+#[test]
+fn a_kernel_that_holds_something_else_is_not_believed() {
+    let mut fence = Fence::new(Record::default());
+    fence.handle_install(install(1, 1, &[rule(1, 0)]));
+    fence.handle_noted(Ok(()));
+    fence.handle_applied(Ok(()));
+    fence.handle_read_back(Ok(vec![rule(1, 1)]));
+    fence.handle_applied(Ok(()));
+    let sent: Vec<_> = std::iter::from_fn(|| fence.poll_effect()).collect();
+    let Some(Effect::Send(ack)) = sent.last() else {
+        panic!("no answer among {sent:?}");
+    };
+    let error = "read back, 1 rules were missing and 1 too many".to_owned();
+    assert_eq!(ack.outcome, Err(Refusal::Kernel { error }));
+}
+
+#[test]
+fn what_cannot_be_noted_down_is_not_done() {
+    let (mut switch, mut fence) = new_switch();
+    switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    switch.disk_full = true;
+    let ack = switch.told(&mut fence, install(2, 2, &[rule(1, 1)]));
+    let error = "no space".to_owned();
+    assert_eq!(ack.outcome, Err(Refusal::NotDurable { error }));
+    assert_eq!(switch.kernel, [rule(1, 0)]);
+    switch.disk_full = false;
+    let again = switch.told(&mut fence, install(2, 2, &[rule(1, 1)]));
+    assert_eq!(again.outcome, Ok(vec![rule(1, 1)]), "it can be told again");
+}
+
+#[test]
+fn what_held_but_could_not_be_noted_is_undone() {
+    let (mut switch, mut fence) = new_switch();
+    switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    fence.handle_install(install(2, 2, &[rule(1, 1)]));
+    switch.carry_out(&mut fence, 3);
+    assert_eq!(switch.kernel, [rule(1, 1)]);
+    switch.disk_full = true;
+    switch.carry_out(&mut fence, usize::MAX);
+    let outcome = &switch.acks.last().expect("an answer").outcome;
+    assert!(matches!(outcome, Err(Refusal::NotDurable { .. })));
+    assert_eq!(switch.kernel, [rule(1, 0)]);
+}
+
+#[test]
+fn instructions_that_come_while_one_is_in_hand_wait_their_turn() {
+    let (mut switch, mut fence) = new_switch();
+    fence.handle_install(install(1, 1, &[rule(1, 0)]));
+    fence.handle_install(install(2, 2, &[rule(1, 1)]));
+    fence.handle_install(install(1, 1, &[rule(1, 0)]));
+    switch.carry_out(&mut fence, usize::MAX);
+    let answered = switch
+        .acks
+        .iter()
+        .map(|ack| (ack.generation.0, ack.outcome.is_ok()));
+    assert_eq!(
+        answered.collect::<Vec<_>>(),
+        [(1, true), (2, true), (1, false)]
+    );
+    assert_eq!(switch.kernel, [rule(1, 1)]);
+}
+
+fn some_rules() -> impl Strategy<Value = Vec<PinRule>> {
+    let choices = proptest::collection::btree_map(1u16..5, 0u8..2, 0..4);
+    choices.prop_map(|choice| {
+        choice
+            .into_iter()
+            .map(|(port, spine)| rule(port, spine))
+            .collect()
+    })
+}
+
+proptest! {
+    /// Generations come one after the other; before each the agent may crash anywhere in the one
+    /// before, and the coordinator repeats what was not acknowledged.
+    #[test]
+    fn a_crash_anywhere_leaves_one_generation_and_the_repeated_instruction_holds(
+        contents in proptest::collection::vec((some_rules(), 0usize..7), 1..6),
+    ) {
+        let (mut switch, mut fence) = new_switch();
+        for (number, (rules, crash_after)) in (1..).zip(contents) {
+            let told = install(number, number, &rules);
+            fence.handle_install(told.clone());
+            let before = fence.in_force().clone();
+            switch.carry_out(&mut fence, crash_after);
+
+            fence = switch.restart();
+            let in_force = fence.in_force().clone();
+            let mut held = switch.kernel.clone();
+            held.sort();
+            prop_assert_eq!(&held, &in_force.rules, "generations are mixed");
+            prop_assert!(in_force == before || in_force.generation == Generation(number));
+
+            let ack = switch.told(&mut fence, told);
+            prop_assert_eq!(ack.outcome, Ok(rules));
+            prop_assert_eq!(fence.in_force().generation, Generation(number));
+        }
+    }
+}

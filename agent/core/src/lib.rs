@@ -1,0 +1,15 @@
+//! What an agent decides, without a kernel, a clock or a network: which rules to change so that
+//! the kernel holds what it shall, which instructions to follow, what growing counters say of rates, which
+//! flows matter, and what to probe next and what the answers mean.
+//!
+//! All of it is driven by the agent's shell, which hands in readings, packets and moments, and
+//! carries out what it is told.
+
+pub mod fence;
+pub mod flows;
+pub mod links;
+pub mod pings;
+pub mod probe;
+pub mod rates;
+pub mod reconcile;
+pub mod trace;

@@ -1,0 +1,118 @@
+//! How many routers lie before a host: found out by echoes that carry a rising TTL, so that no
+//! probe for a flow has to go as far as the flow's receiver.
+
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
+
+use super::question::Question;
+use crate::probe::Event;
+
+/// Further than any fabric is wide.
+const MOST_HOPS: u8 = 16;
+/// A host behind so many hops that say nothing does not answer at all.
+const MOST_SILENT: u8 = 4;
+/// What was found is believed for so long.
+const BELIEF: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(super) struct Distance {
+    routers: Option<u8>,
+    search: Option<Search>,
+    next_search: Moment,
+}
+
+#[derive(Debug)]
+struct Search {
+    ttl: u8,
+    silent: u8,
+    question: Question<Event>,
+}
+
+/// How a search ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Found,
+    /// The host does not answer.
+    Deaf,
+}
+
+impl Distance {
+    pub(super) fn new(now: Moment) -> Self {
+        Self {
+            routers: None,
+            search: None,
+            next_search: now,
+        }
+    }
+
+    pub(super) fn routers(&self) -> Option<u8> {
+        self.routers
+    }
+
+    /// The question that is open now, with its TTL.
+    pub(super) fn question(&mut self) -> Option<(u8, &mut Question<Event>)> {
+        let search = self.search.as_mut()?;
+        Some((search.ttl, &mut search.question))
+    }
+
+    pub(super) fn peek(&self) -> Option<(u8, &Question<Event>)> {
+        let search = self.search.as_ref()?;
+        Some((search.ttl, &search.question))
+    }
+
+    /// When there is something to do that is no question.
+    pub(super) fn next_search(&self) -> Option<Moment> {
+        self.search.is_none().then_some(self.next_search)
+    }
+
+    /// What was found may be wrong.
+    pub(super) fn doubt(&mut self, now: Moment) {
+        self.next_search = self.next_search.min(now + BELIEF / 10);
+    }
+
+    /// Goes on with the search as far as the answers allow.
+    pub(super) fn handle_time(&mut self, now: Moment) -> Option<Ending> {
+        let Some(search) = &mut self.search else {
+            if now >= self.next_search {
+                self.search = Some(Search::new(now));
+            }
+            return None;
+        };
+        let (arrived, silent) = match search.question {
+            Question::Answered(event) => (event == Event::Echoed, 0),
+            Question::Silence => (false, search.silent + 1),
+            _ => return None,
+        };
+        if arrived {
+            let routers = search.ttl - 1;
+            return Some(self.end(now, Some(routers)));
+        }
+        if silent == MOST_SILENT || search.ttl == MOST_HOPS {
+            return Some(self.end(now, None));
+        }
+        *search = Search {
+            ttl: search.ttl + 1,
+            silent,
+            question: Question::new(now),
+        };
+        None
+    }
+
+    fn end(&mut self, now: Moment, routers: Option<u8>) -> Ending {
+        self.search = None;
+        self.next_search = now + BELIEF;
+        self.routers = routers;
+        routers.map_or(Ending::Deaf, |_| Ending::Found)
+    }
+}
+
+impl Search {
+    fn new(now: Moment) -> Self {
+        Self {
+            ttl: 1,
+            silent: 0,
+            question: Question::new(now),
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Which way flows go: TTL-limited probes that are routed like the flow, one to each router on its
+//! way, none as far as its receiver. Routers that say nothing stay unknown; nothing is guessed.
+//!
+//! The number of routers is learned by echoes to the receiver's host (see `distance`), so a flow
+//! to a host that answers no echo is not traced. A flow that was sent around a longer way than
+//! echoes take is traced to the length of theirs.
+
+mod distance;
+mod pace;
+mod question;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::moment::Moment;
+use reweave_common::sample::TracedPath;
+
+use crate::probe::{Aim, Answer, Event, Probe};
+use distance::{Distance, Ending};
+use pace::Pace;
+use question::Question;
+
+/// Each flow is traced so often.
+const PERIOD: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    Path(TracedPath),
+    /// This host answers no echo, so no flow to it can be traced.
+    Deaf(Ipv4Addr),
+}
+
+#[derive(Debug, Default)]
+pub struct Tracer {
+    flows: BTreeMap<FlowKey, Watched>,
+    distances: BTreeMap<Ipv4Addr, Distance>,
+    pace: Pace,
+    last_id: u16,
+    found: VecDeque<Found>,
+}
+
+type Routers = Vec<Option<Ipv4Addr>>;
+
+#[derive(Debug)]
+struct Watched {
+    due: Moment,
+    /// While the trace was under way.
+    asked_again: bool,
+    known: Option<Routers>,
+    /// The last trace showed another way than the one before, perhaps a mixture of both.
+    doubtful: bool,
+    trace: Option<Vec<Question<Ipv4Addr>>>,
+}
+
+/// A question that could be asked.
+struct Ask {
+    /// When it may be asked, and since when it waits: who waited longest goes first.
+    at: Moment,
+    since: Moment,
+    aim: Aim,
+    ttl: u8,
+}
+
+impl Tracer {
+    /// Traces these flows from now on, and no others; all of them at once and then every second. A
+    /// trace that is under way is finished first, so that asking often does not keep it from it.
+    pub fn watch(&mut self, now: Moment, flows: &[FlowKey]) {
+        let flows: BTreeSet<_> = flows.iter().copied().collect();
+        self.flows.retain(|flow, _| flows.contains(flow));
+        let hosts: BTreeSet<_> = flows.iter().map(|flow| *flow.destination.ip()).collect();
+        self.distances.retain(|host, _| hosts.contains(host));
+        for host in hosts {
+            let distance = self.distances.entry(host);
+            distance.or_insert_with(|| Distance::new(now));
+        }
+        for flow in flows {
+            let watched = self.flows.entry(flow).or_insert_with(Watched::new);
+            watched.due = now;
+            watched.asked_again = watched.trace.is_some();
+        }
+    }
+
+    /// A probe that shall be sent now.
+    pub fn poll_probe(&mut self, now: Moment) -> Option<Probe> {
+        self.advance(now);
+        let next = self.asks().min_by_key(|ask| (ask.at, ask.since))?;
+        (next.at <= now).then(|| self.ask(now, &next))
+    }
+
+    pub fn handle_answer(&mut self, now: Moment, answer: &Answer) {
+        let ttl = match answer.aim {
+            Aim::Hop(flow) => self.handle_hop(&flow, answer),
+            Aim::Distance(host) => self.handle_echo(host, answer),
+            Aim::RoundTrip(_) => None,
+        };
+        if let Some(ttl) = ttl {
+            self.pace.handle_answered(ttl);
+        }
+        self.advance(now);
+    }
+
+    pub fn poll_found(&mut self) -> Option<Found> {
+        self.found.pop_front()
+    }
+
+    /// When [`Self::poll_probe`] has to be called at the latest.
+    pub fn next_due(&self) -> Option<Moment> {
+        let asks = self.asks().map(|ask| ask.at);
+        let searches = self.distances.values().filter_map(Distance::next_search);
+        let begins = self.flows.iter().filter_map(|(flow, watched)| {
+            let reachable = self.routers_before(flow).is_some();
+            (reachable && watched.trace.is_none()).then_some(watched.due)
+        });
+        asks.chain(searches)
+            .chain(begins)
+            .chain(self.deadlines())
+            .min()
+    }
+
+    fn deadlines(&self) -> impl Iterator<Item = Moment> {
+        let hops = self.flows.values().flat_map(|watched| &watched.trace);
+        let hops = hops.flatten().filter_map(Question::deadline);
+        let echoes = self.distances.values().filter_map(Distance::peek);
+        hops.chain(echoes.filter_map(|(_, question)| question.deadline()))
+    }
+
+    fn routers_before(&self, flow: &FlowKey) -> Option<u8> {
+        self.distances.get(flow.destination.ip())?.routers()
+    }
+
+    /// Every question that wants to be asked, and when it may be.
+    fn asks(&self) -> impl Iterator<Item = Ask> {
+        let echoes = self.distances.iter().filter_map(|(&host, distance)| {
+            let (ttl, question) = distance.peek()?;
+            Some((Aim::Distance(host), ttl, question.due()?))
+        });
+        let hops = self.flows.iter().flat_map(|(&flow, watched)| {
+            let due = watched.open_hops();
+            due.map(move |(ttl, since)| (Aim::Hop(flow), ttl, since))
+        });
+        echoes.chain(hops).map(|(aim, ttl, since)| Ask {
+            at: since.max(self.pace.free_at(ttl)),
+            since,
+            aim,
+            ttl,
+        })
+    }
+
+    fn ask(&mut self, now: Moment, ask: &Ask) -> Probe {
+        let id = self.last_id % u16::MAX + 1;
+        self.last_id = id;
+        self.pace.handle_asked(now, ask.ttl);
+        match ask.aim {
+            Aim::Hop(flow) => {
+                if let Some(question) = self.hop(&flow, ask.ttl) {
+                    question.ask(now, id);
+                }
+            }
+            Aim::Distance(host) | Aim::RoundTrip(host) => {
+                let distance = self.distances.get_mut(&host);
+                if let Some((_, question)) = distance.and_then(Distance::question) {
+                    question.ask(now, id);
+                }
+            }
+        }
+        Probe {
+            aim: ask.aim,
+            ttl: ask.ttl,
+            id,
+        }
+    }
+
+    fn hop(&mut self, flow: &FlowKey, ttl: u8) -> Option<&mut Question<Ipv4Addr>> {
+        let trace = self.flows.get_mut(flow)?.trace.as_mut()?;
+        trace.get_mut(usize::from(ttl.checked_sub(1)?))
+    }
+
+    fn handle_hop(&mut self, flow: &FlowKey, answer: &Answer) -> Option<u8> {
+        let watched = self.flows.get_mut(flow)?;
+        let mut hops = watched.trace.iter_mut().flatten();
+        let index = hops.position(|hop| hop.answer(answer.id, answer.from))?;
+        Some(index as u8 + 1)
+    }
+
+    fn handle_echo(&mut self, host: Ipv4Addr, answer: &Answer) -> Option<u8> {
+        let (ttl, question) = self.distances.get_mut(&host)?.question()?;
+        let answered = question.answer(answer.id, answer.event);
+        (answered && answer.event == Event::Expired).then_some(ttl)
+    }
+
+    /// Does all that time and answers allow: gives up, ends, begins.
+    fn advance(&mut self, now: Moment) {
+        self.lose_patience(now);
+        for (&host, distance) in &mut self.distances {
+            if distance.handle_time(now) == Some(Ending::Deaf) {
+                self.found.push_back(Found::Deaf(host));
+            }
+        }
+        for (&flow, watched) in &mut self.flows {
+            let Some(distance) = self.distances.get_mut(flow.destination.ip()) else {
+                continue;
+            };
+            if let Some(routers) = watched.end(now) {
+                if routers.last() == Some(&None) {
+                    distance.doubt(now);
+                }
+                self.found.extend(watched.judge(now, flow, routers));
+            }
+            if let Some(routers) = distance.routers() {
+                watched.begin(now, routers);
+            }
+        }
+    }
+
+    fn lose_patience(&mut self, now: Moment) {
+        for watched in self.flows.values_mut() {
+            for ttl in watched.lose_patience(now) {
+                self.pace.handle_silence(now, ttl);
+            }
+        }
+        for distance in self.distances.values_mut() {
+            if let Some((_, question)) = distance.question() {
+                question.handle_time(now);
+            }
+        }
+    }
+}
+
+impl Watched {
+    fn new() -> Self {
+        Self {
+            due: Moment::default(),
+            asked_again: false,
+            known: None,
+            doubtful: false,
+            trace: None,
+        }
+    }
+
+    fn open_hops(&self) -> impl Iterator<Item = (u8, Moment)> {
+        let hops = (1..).zip(self.trace.iter().flatten());
+        hops.filter_map(|(ttl, question)| Some((ttl, question.due()?)))
+    }
+
+    fn begin(&mut self, now: Moment, routers: u8) {
+        if self.trace.is_none() && self.due <= now {
+            let question = |ttl| match self.last(ttl) {
+                Some(None) => Question::without_hope(now),
+                _ => Question::new(now),
+            };
+            self.trace = Some((1..=routers).map(question).collect());
+        }
+    }
+
+    /// Who answered at this hop in the last trace that was told.
+    fn last(&self, ttl: u8) -> Option<Option<Ipv4Addr>> {
+        let known = self.known.as_ref()?;
+        known.get(usize::from(ttl) - 1).copied()
+    }
+
+    /// The TTLs at which somebody who answered before was asked in vain.
+    fn lose_patience(&mut self, now: Moment) -> Vec<u8> {
+        let hops = (1..).zip(self.trace.iter_mut().flatten());
+        let lost = hops.filter_map(|(ttl, question)| question.handle_time(now).then_some(ttl));
+        let lost: Vec<u8> = lost.collect();
+        let answered_before = |ttl: &u8| self.last(*ttl).flatten().is_some();
+        lost.into_iter().filter(answered_before).collect()
+    }
+
+    /// What the trace has shown, if it is over.
+    fn end(&mut self, now: Moment) -> Option<Routers> {
+        let over = |trace: &mut Vec<_>| trace.iter().all(Question::is_settled);
+        let trace = self.trace.take_if(over)?;
+        let again = std::mem::take(&mut self.asked_again);
+        self.due = if again { now } else { now + PERIOD };
+        let routers = trace.into_iter().map(|question| match question {
+            Question::Answered(router) => Some(router),
+            _ => None,
+        });
+        Some(routers.collect())
+    }
+
+    /// A way that contradicts the last one is traced a second time before it is told.
+    fn judge(&mut self, now: Moment, flow: FlowKey, routers: Routers) -> Option<Found> {
+        let known = self.known.as_ref();
+        let news = known.is_some_and(|known| contradicts(&routers, known));
+        if news && !self.doubtful {
+            self.doubtful = true;
+            self.due = now;
+            return None;
+        }
+        self.doubtful = false;
+        self.known = Some(routers.clone());
+        Some(Found::Path(TracedPath { flow, routers }))
+    }
+}
+
+/// Whether a router that was known is another one now, or silent. One that was silent and speaks
+/// contradicts nothing.
+fn contradicts(routers: &Routers, known: &Routers) -> bool {
+    let pairs = || routers.iter().zip(known);
+    routers.len() != known.len() || pairs().any(|(now, before)| before.is_some() && now != before)
+}
+
+#[cfg(test)]
+mod tests;

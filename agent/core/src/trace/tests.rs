@@ -1,0 +1,402 @@
+//! The tracer on a small network under a virtual clock. Leaves and spines are simulated as far as
+//! a tracer sees them: they forward by a table, answer when a TTL runs out, or do not.
+
+use std::net::SocketAddrV4;
+
+use reweave_common::flow::Protocol;
+
+use super::*;
+
+const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
+const DELAY: Duration = Duration::from_millis(2);
+
+fn router(tier: u8, number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 1, tier, number)
+}
+
+fn flow(port: u16) -> FlowKey {
+    FlowKey {
+        protocol: Protocol::Tcp,
+        source: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), port),
+        destination: SocketAddrV4::new(RECEIVER, 5001),
+    }
+}
+
+fn at(ms: u64) -> Moment {
+    Moment::from_micros(ms * 1000)
+}
+
+/// Source leaf, one of the spines, destination leaf. Each answers with the address of the interface
+/// that the probe came in by, so the last one's tells the spine too.
+struct Network {
+    now: Moment,
+    spine_of: BTreeMap<FlowKey, u8>,
+    silent: BTreeSet<Ipv4Addr>,
+    /// The least time between two answers of one router, after a burst of six, as Linux has it.
+    answer_gap: Option<Duration>,
+    tokens: BTreeMap<Ipv4Addr, (Duration, Moment)>,
+    receiver_echoes: bool,
+    flying: Vec<(Moment, Answer)>,
+    sent: Vec<(Moment, Probe)>,
+}
+
+impl Network {
+    fn new() -> Self {
+        Self {
+            now: at(0),
+            spine_of: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            answer_gap: None,
+            tokens: BTreeMap::new(),
+            receiver_echoes: true,
+            flying: vec![],
+            sent: vec![],
+        }
+    }
+
+    fn way(&self, aim: Aim) -> [Ipv4Addr; 3] {
+        let spine = match aim {
+            Aim::Hop(flow) => self.spine_of.get(&flow).copied().unwrap_or_default(),
+            _ => 3,
+        };
+        [router(0, 0), router(1, spine), router(2, spine)]
+    }
+
+    fn carry(&mut self, probe: Probe) {
+        self.sent.push((self.now, probe));
+        let way = self.way(probe.aim);
+        let (from, event) = match way.get(usize::from(probe.ttl) - 1) {
+            Some(&router) if !self.answers(router) => return,
+            Some(&router) => (router, Event::Expired),
+            None => {
+                let echo = matches!(probe.aim, Aim::Distance(_));
+                assert!(echo, "{probe:?} reaches the receiver");
+                if !self.receiver_echoes {
+                    return;
+                }
+                (RECEIVER, Event::Echoed)
+            }
+        };
+        let Probe { aim, id, .. } = probe;
+        let answer = Answer {
+            aim,
+            id,
+            from,
+            event,
+        };
+        self.flying.push((self.now + DELAY, answer));
+    }
+
+    fn answers(&mut self, router: Ipv4Addr) -> bool {
+        if self.silent.contains(&router) {
+            return false;
+        }
+        let Some(gap) = self.answer_gap else {
+            return true;
+        };
+        let (tokens, since) = self.tokens.entry(router).or_insert((6 * gap, self.now));
+        *tokens = (*tokens + self.now.since(*since)).min(6 * gap);
+        *since = self.now;
+        let may = *tokens >= gap;
+        if may {
+            *tokens -= gap;
+        }
+        may
+    }
+
+    /// Lets the tracer and the network play until `end`; returns what was found, when.
+    fn play(&mut self, tracer: &mut Tracer, end: Moment) -> Vec<(Moment, Found)> {
+        let mut found = vec![];
+        while self.now < end {
+            while let Some(probe) = tracer.poll_probe(self.now) {
+                self.carry(probe);
+            }
+            let news = std::iter::from_fn(|| tracer.poll_found());
+            found.extend(news.map(|news| (self.now, news)));
+            self.step(tracer, end);
+        }
+        found
+    }
+
+    fn step(&mut self, tracer: &mut Tracer, end: Moment) {
+        let next_answer = self.flying.iter().map(|(at, _)| *at).min();
+        let due = tracer.next_due();
+        assert!(
+            due.is_none_or(|due| due > self.now),
+            "the tracer asks for the past"
+        );
+        self.now = [next_answer, due]
+            .into_iter()
+            .flatten()
+            .fold(end, Moment::min);
+        let arrived = self.flying.extract_if(.., |(at, _)| *at <= self.now);
+        for (_, answer) in arrived.collect::<Vec<_>>() {
+            tracer.handle_answer(self.now, &answer);
+        }
+    }
+}
+
+fn paths(found: &[(Moment, Found)]) -> Vec<&TracedPath> {
+    let paths = found.iter().filter_map(|(_, found)| match found {
+        Found::Path(path) => Some(path),
+        Found::Deaf(_) => None,
+    });
+    paths.collect()
+}
+
+fn through(spine: u8) -> Routers {
+    vec![
+        Some(router(0, 0)),
+        Some(router(1, spine)),
+        Some(router(2, spine)),
+    ]
+}
+
+#[test]
+fn sixteen_flows_are_told_their_spines_within_a_fifth_of_a_second() {
+    let mut network = Network::new();
+    let flows: Vec<_> = (0..16).map(|port| flow(40_000 + port)).collect();
+    for (number, flow) in (0..).zip(&flows) {
+        network.spine_of.insert(*flow, number % 4);
+    }
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &flows);
+    let found = network.play(&mut tracer, at(200));
+    let paths = paths(&found);
+    assert_eq!(paths.len(), 16);
+    for path in paths {
+        assert_eq!(path.routers, through(network.spine_of[&path.flow]));
+    }
+    let flow_probes = network
+        .sent
+        .iter()
+        .filter(|(_, probe)| matches!(probe.aim, Aim::Hop(_)));
+    assert_eq!(flow_probes.count(), 16 * 3, "one per router and flow");
+}
+
+#[test]
+fn one_router_is_not_asked_faster_than_the_least_gap() {
+    let mut network = Network::new();
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &[flow(1), flow(2), flow(3)]);
+    network.play(&mut tracer, at(900));
+    let to_leaf = network.sent.iter().filter(|(_, probe)| probe.ttl == 1);
+    let times: Vec<_> = to_leaf.map(|(at, _)| *at).collect();
+    assert_eq!(times.len(), 4);
+    let gaps = times.windows(2).map(|pair| pair[1].since(pair[0]));
+    assert!(gaps.min() >= Some(Duration::from_millis(5)), "{times:?}");
+}
+
+#[test]
+fn each_flow_is_traced_every_second_and_at_once_when_asked() {
+    let mut network = Network::new();
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &[flow(1)]);
+    let found = network.play(&mut tracer, at(3500));
+    assert_eq!(paths(&found).len(), 4);
+    tracer.watch(at(3500), &[flow(1)]);
+    let found = network.play(&mut tracer, at(3510));
+    assert_eq!(paths(&found).len(), 1);
+    tracer.watch(at(3510), &[]);
+    assert_eq!(network.play(&mut tracer, at(9000)), []);
+    assert_eq!(tracer.next_due(), None);
+}
+
+#[test]
+fn a_silent_router_stays_unknown_after_three_tries() {
+    let mut network = Network::new();
+    network.silent.insert(router(1, 0));
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &[flow(1)]);
+    let found = network.play(&mut tracer, at(1500));
+    let expected = vec![Some(router(0, 0)), None, Some(router(2, 0))];
+    assert_eq!(paths(&found)[0].routers, expected);
+    let to_spine = |(_, probe): &&(Moment, Probe)| probe.aim == Aim::Hop(flow(1)) && probe.ttl == 2;
+    assert_eq!(network.sent.iter().filter(to_spine).count(), 3);
+}
+
+#[test]
+fn a_lost_answer_costs_a_retry_and_no_hop() {
+    let mut network = Network::new();
+    network.silent.insert(router(1, 0));
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &[flow(1)]);
+    assert_eq!(network.play(&mut tracer, at(200)), []);
+    network.silent.clear();
+    let found = network.play(&mut tracer, at(400));
+    assert_eq!(paths(&found)[0].routers, through(0));
+}
+
+#[test]
+fn another_way_is_told_once_two_traces_agree() {
+    let mut network = Network::new();
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &[flow(1)]);
+    network.play(&mut tracer, at(500));
+    network.spine_of.insert(flow(1), 2);
+    let sent_before = network.sent.len();
+    tracer.watch(at(500), &[flow(1)]);
+    let found = network.play(&mut tracer, at(550));
+    let told: Vec<_> = paths(&found)
+        .iter()
+        .map(|path| path.routers.clone())
+        .collect();
+    assert_eq!(told, [through(2)]);
+    assert_eq!(
+        network.sent.len() - sent_before,
+        6,
+        "two traces of three routers"
+    );
+}
+
+#[test]
+fn a_change_in_the_middle_of_a_trace_is_not_told_as_a_way() {
+    let mut network = Network::new();
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &[flow(1)]);
+    network.play(&mut tracer, at(500));
+    // The old spine falls silent, so that the question to it is asked again when there is a new
+    // one; the leaf behind it has answered by then.
+    network.silent.insert(router(1, 0));
+    tracer.watch(at(500), &[flow(1)]);
+    network.play(&mut tracer, at(600));
+    network.silent.clear();
+    network.spine_of.insert(flow(1), 1);
+    let found = network.play(&mut tracer, at(1000));
+    let told: Vec<_> = paths(&found).iter().map(|path| &path.routers).collect();
+    assert_eq!(told, [&through(1)]);
+}
+
+#[test]
+fn routers_that_answer_once_a_second_are_asked_as_slowly() {
+    let mut network = Network::new();
+    network.answer_gap = Some(Duration::from_secs(1));
+    let flows: Vec<_> = (0..16).map(|port| flow(40_000 + port)).collect();
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &flows);
+    let found = network.play(&mut tracer, at(60_000));
+    let known: BTreeSet<_> = paths(&found)
+        .iter()
+        .filter(|path| path.routers == through(0))
+        .map(|path| path.flow)
+        .collect();
+    assert_eq!(known.len(), 16, "in a minute each flow was traced in full");
+    let late = network
+        .sent
+        .iter()
+        .filter(|(at, probe)| probe.ttl == 1 && at.as_micros() > 30_000_000);
+    let per_second = late.count() / 30;
+    assert!(
+        per_second <= 2,
+        "{per_second} probes a second to a router that answers one"
+    );
+}
+
+#[test]
+fn nothing_goes_to_a_host_that_does_not_echo() {
+    let mut network = Network::new();
+    network.receiver_echoes = false;
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &[flow(1)]);
+    let found = network.play(&mut tracer, at(10_000));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].1, Found::Deaf(RECEIVER));
+    network.receiver_echoes = true;
+    let found = network.play(&mut tracer, at(70_000));
+    assert_eq!(
+        paths(&found)[0].routers,
+        through(0),
+        "it is tried again later"
+    );
+}
+
+#[test]
+fn an_answer_that_comes_twice_or_too_late_changes_nothing() {
+    let mut network = Network::new();
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &[flow(1)]);
+    network.play(&mut tracer, at(500));
+    let (_, probe) = *network.sent.last().expect("a probe was sent");
+    let Probe { aim, id, .. } = probe;
+    let stray = Answer {
+        aim,
+        id,
+        from: router(7, 7),
+        event: Event::Expired,
+    };
+    tracer.handle_answer(at(500), &stray);
+    let found = network.play(&mut tracer, at(1500));
+    assert_eq!(paths(&found)[0].routers, through(0));
+}
+
+#[test]
+fn a_neighbour_has_no_router_before_it() {
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &[flow(1)]);
+    let probe = tracer.poll_probe(at(0)).expect("an echo");
+    let Probe { aim, id, .. } = probe;
+    let answer = Answer {
+        aim,
+        id,
+        from: RECEIVER,
+        event: Event::Echoed,
+    };
+    tracer.handle_answer(at(1), &answer);
+    tracer.poll_probe(at(1));
+    let path = TracedPath {
+        flow: flow(1),
+        routers: vec![],
+    };
+    assert_eq!(tracer.poll_found(), Some(Found::Path(path)));
+}
+
+#[test]
+fn a_silent_router_does_not_slow_the_others_down() {
+    let mut network = Network::new();
+    network.silent.insert(router(1, 1));
+    let flows: Vec<_> = (0..8).map(flow).collect();
+    for (number, flow) in (0..).zip(&flows) {
+        network.spine_of.insert(*flow, number % 2);
+    }
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &flows);
+    let found = network.play(&mut tracer, at(20_000));
+    for flow in flows.iter().step_by(2) {
+        let traced = paths(&found)
+            .iter()
+            .filter(|path| path.flow == *flow)
+            .count();
+        assert!(traced >= 15, "{flow} was traced {traced} times in 20 s");
+    }
+}
+
+#[test]
+fn asking_often_keeps_no_trace_from_its_end() {
+    let mut network = Network::new();
+    network.silent.insert(router(1, 0));
+    let mut tracer = Tracer::default();
+    let mut found = vec![];
+    for turn in 1..=200 {
+        tracer.watch(network.now, &[flow(1), flow(2)]);
+        found.extend(network.play(&mut tracer, at(10 * turn)));
+    }
+    let traced = paths(&found);
+    for flow in [flow(1), flow(2)] {
+        assert!(traced.iter().any(|path| path.flow == flow), "{flow}");
+    }
+}
+
+#[test]
+fn what_was_asked_for_in_the_middle_of_a_trace_is_traced_after_it() {
+    let mut network = Network::new();
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &[flow(1)]);
+    network.play(&mut tracer, at(500));
+    network.silent.insert(router(1, 0));
+    tracer.watch(at(500), &[flow(1)]);
+    network.play(&mut tracer, at(600));
+    tracer.watch(at(600), &[flow(1)]);
+    network.silent.clear();
+    let found = network.play(&mut tracer, at(900));
+    assert_eq!(paths(&found).len(), 2, "{found:?}");
+}

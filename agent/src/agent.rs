@@ -1,0 +1,292 @@
+//! One agent: its lines to the kernel, and what `agent/core` makes of what comes over them.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use reweave_agent_core::fence::{Effect, Fence};
+use reweave_agent_core::flows::FlowBook;
+use reweave_agent_core::links::LinkBook;
+use reweave_agent_core::pings::Pings;
+use reweave_agent_core::probe::{Aim, Mark};
+use reweave_agent_core::reconcile::reconcile;
+use reweave_agent_core::trace::{Found, Tracer};
+use reweave_common::instruction::{Ack, Install, Refusal, Watch};
+use reweave_common::moment::Moment;
+use reweave_common::sample::{PinRule, Reading, Sample};
+
+use crate::clock;
+use crate::error::{AgentError, told};
+use crate::flows::FlowSocket;
+use crate::netlink::{Link, PinError, RouteSocket};
+use crate::probes::{ProbeError, Prober};
+use crate::role::Role;
+use crate::state::Store;
+
+/// Addresses and routes change seldom, and a switch may have very many routes.
+const FACTS_PERIOD: Duration = Duration::from_secs(5);
+/// Whoever floods the host with answers shall not keep the agent from its work.
+const MOST_ANSWERS: usize = 1024;
+
+pub struct Agent {
+    role: Role,
+    route: RouteSocket,
+    flow_socket: FlowSocket,
+    prober: Prober,
+    store: Store,
+    fence: Fence,
+    links: LinkBook,
+    flows: FlowBook,
+    tracer: Tracer,
+    pings: Pings,
+    facts: Option<(Moment, Vec<Reading>)>,
+    /// What was found out since it was last told.
+    news: Vec<Reading>,
+    complaints: Complaints,
+}
+
+impl Agent {
+    /// Opens all it needs, and makes the kernel hold the pins that were in force when an agent last
+    /// ran here, and no others. `mark` is drawn at random.
+    pub fn start(role: Role, state: &Path, mark: Mark) -> Result<Self, AgentError> {
+        let store = Store::open(state)?;
+        let mut agent = Self {
+            role,
+            route: RouteSocket::open()?,
+            flow_socket: FlowSocket::open()?,
+            prober: Prober::open(mark)?,
+            fence: Fence::new(store.load()?),
+            store,
+            links: LinkBook::default(),
+            flows: FlowBook::default(),
+            tracer: Tracer::default(),
+            pings: Pings::default(),
+            facts: None,
+            news: vec![],
+            complaints: Complaints::default(),
+        };
+        agent.clear_leftovers()?;
+        Ok(agent)
+    }
+
+    /// All readings at this moment, with the news.
+    pub fn sample(&mut self) -> Sample {
+        let taken = clock::now();
+        let mut readings = vec![];
+        let links = self.route.links();
+        if let Some(links) = self.complaints.check("interfaces", links) {
+            readings.extend(self.read_pins(&links));
+            readings.extend(self.read_counters(taken, links));
+        }
+        readings.extend(self.read_facts(taken));
+        let sockets = self.flow_socket.sockets();
+        if let Some(sockets) = self.complaints.check("flows", sockets) {
+            readings.extend(self.flows.handle_sockets(taken, &sockets));
+        }
+        readings.append(&mut self.news);
+        Sample { taken, readings }
+    }
+
+    /// Whether something was found out that should not wait for the next sample.
+    pub fn has_news(&self) -> bool {
+        self.news.iter().any(|it| matches!(it, Reading::Path(_)))
+    }
+
+    /// What should not wait, in a sample of its own.
+    pub fn poll_news(&mut self) -> Option<Sample> {
+        self.has_news().then(|| Sample {
+            taken: clock::now(),
+            readings: std::mem::take(&mut self.news),
+        })
+    }
+
+    pub fn watch(&mut self, watch: &Watch) {
+        let now = clock::now();
+        self.tracer.watch(now, &watch.trace);
+        self.pings.watch(now, &watch.ping);
+    }
+
+    pub fn install(&mut self, install: Install) -> Vec<Ack> {
+        if self.role == Role::Host {
+            return vec![Ack {
+                generation: install.generation,
+                token: install.token,
+                outcome: Err(Refusal::NotASwitch),
+            }];
+        }
+        self.fence.handle_install(install);
+        self.carry_out()
+    }
+
+    /// Takes in answers to probes; says whether there are no more for now.
+    pub fn receive(&mut self) -> Result<bool, ProbeError> {
+        for _ in 0..MOST_ANSWERS {
+            let Some((at, answer)) = self.prober.receive()? else {
+                return Ok(true);
+            };
+            match answer.aim {
+                Aim::RoundTrip(_) => self.pings.handle_answer(at, &answer),
+                Aim::Hop(_) | Aim::Distance(_) => self.tracer.handle_answer(at, &answer),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sends the probes that are due, and notes what was found out.
+    pub fn probe(&mut self) {
+        let now = clock::now();
+        while let Some(probe) = self.pings.poll_probe(now) {
+            self.prober.send(&probe);
+        }
+        while let Some(probe) = self.tracer.poll_probe(now) {
+            self.prober.send(&probe);
+        }
+        self.news.extend(self.pings.poll_measured());
+        while let Some(found) = self.tracer.poll_found() {
+            self.hear(found);
+        }
+    }
+
+    /// When [`Self::probe`] has to be called at the latest, if no answer comes before.
+    pub fn next_probe(&self) -> Option<Moment> {
+        let due = [self.tracer.next_due(), self.pings.next_due()];
+        due.into_iter().flatten().min()
+    }
+
+    /// Readable when [`Self::receive`] should be called.
+    pub fn answers(&self) -> io::Result<OwnedFd> {
+        self.prober.as_fd().try_clone_to_owned()
+    }
+
+    fn hear(&mut self, found: Found) {
+        match found {
+            Found::Path(path) => self.news.push(Reading::Path(path)),
+            Found::Deaf(host) => {
+                tracing::warn!("{host} answers no echo, so flows to it cannot be traced");
+            }
+        }
+    }
+
+    fn read_counters(&mut self, now: Moment, links: Vec<Link>) -> Vec<Reading> {
+        let wires = links.into_iter().filter(|link| !link.loopback);
+        let counts = wires.map(|link| link.count).collect();
+        self.links.handle_links(now, counts)
+    }
+
+    fn read_facts(&mut self, now: Moment) -> Vec<Reading> {
+        let fresh = |(at, _): &&(Moment, _)| now.since(*at) < FACTS_PERIOD;
+        if self.facts.as_ref().filter(fresh).is_none() {
+            let interfaces = self.route.interfaces();
+            if let Some(interfaces) = self.complaints.check("addresses", interfaces) {
+                let facts = interfaces.into_iter().map(Reading::Interface);
+                self.facts = Some((now, facts.collect()));
+            }
+        }
+        self.facts
+            .iter()
+            .flat_map(|(_, facts)| facts.clone())
+            .collect()
+    }
+
+    /// What the kernel holds, after it was made to hold what it shall.
+    fn read_pins(&mut self, links: &[Link]) -> Option<Reading> {
+        if self.role == Role::Host {
+            return None;
+        }
+        let held = self.keep_pins(links);
+        let rules = self.complaints.check("pins", held)?;
+        let generation = self.fence.in_force().generation;
+        Some(Reading::Pinned { generation, rules })
+    }
+
+    fn keep_pins(&mut self, links: &[Link]) -> Result<Vec<PinRule>, PinError> {
+        let desired = self.usable_pins(links);
+        let held = self.route.held(links)?;
+        if held.is_tidy() && reconcile(&desired, &held.pins()).is_empty() {
+            return Ok(held.pins());
+        }
+        self.route.hold(&desired)?;
+        tracing::warn!("the kernel did not hold the pins it shall; now it does");
+        Ok(self.route.pins()?.pins())
+    }
+
+    /// The pins in force, less those that would lead packets into an interface that is down.
+    fn usable_pins(&self, links: &[Link]) -> Vec<PinRule> {
+        let is_up = |pin: &&PinRule| {
+            let mut up = links.iter().filter(|link| link.count.up);
+            up.any(|link| link.count.interface == pin.interface)
+        };
+        let rules = &self.fence.in_force().rules;
+        rules.iter().filter(is_up).cloned().collect()
+    }
+
+    /// What was in force may have become impossible; then nothing is pinned until it is mended.
+    fn clear_leftovers(&mut self) -> Result<(), AgentError> {
+        let links = self.route.links()?;
+        let desired = match self.role {
+            Role::Host => vec![],
+            Role::Switch => self.usable_pins(&links),
+        };
+        let cleared = self.route.hold(&desired).or_else(|error| {
+            tracing::warn!("the pins in force cannot be had: {}", told(&error));
+            self.route.hold(&[])
+        });
+        cleared.map_err(|source| AgentError::Leftovers { source })
+    }
+
+    /// Does what the fence says until it has nothing more to say.
+    fn carry_out(&mut self) -> Vec<Ack> {
+        let mut acks = vec![];
+        while let Some(effect) = self.fence.poll_effect() {
+            match effect {
+                Effect::Note(record) => {
+                    let noted = self.store.note(&record);
+                    self.fence.handle_noted(in_words(noted));
+                }
+                Effect::Apply(rules) => {
+                    let applied = self.route.hold(&rules);
+                    self.fence.handle_applied(in_words(applied));
+                }
+                Effect::ReadBack => {
+                    let held = self.route.pins().map(|held| held.pins());
+                    self.fence.handle_read_back(in_words(held));
+                }
+                Effect::Send(ack) => acks.push(ack),
+            }
+        }
+        acks
+    }
+}
+
+fn in_words<T, E: Error>(outcome: Result<T, E>) -> Result<T, String> {
+    outcome.map_err(|error| told(&error))
+}
+
+/// What was wrong when something was last tried: the same trouble twice a second is told once.
+#[derive(Default)]
+struct Complaints {
+    last: BTreeMap<&'static str, String>,
+}
+
+impl Complaints {
+    fn check<T, E: Error>(&mut self, what: &'static str, outcome: Result<T, E>) -> Option<T> {
+        match in_words(outcome) {
+            Ok(value) => {
+                if self.last.remove(what).is_some() {
+                    tracing::info!("{what}: all is well again");
+                }
+                Some(value)
+            }
+            Err(words) => {
+                if self.last.get(what) != Some(&words) {
+                    tracing::warn!("{what}: {words}");
+                    self.last.insert(what, words);
+                }
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What the program is asked on its command line.
+
+mod show;
+mod table;
+mod trace;
+
+use std::net::{SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use reweave_agent::role::Role;
+use reweave_common::flow::{FlowKey, Protocol};
+
+pub(crate) use show::show;
+
+/// Measures a host or switch, traces its flows, and holds the pins it is told to.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serves a coordinator until told to end; goes on without one, and looks for it again
+    Run(Run),
+    #[command(flatten)]
+    Show(Show),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// Where coordinators listen; tried in this order
+    #[arg(long, required = true, value_name = "ADDRESS:PORT")]
+    pub(crate) coordinator: Vec<SocketAddr>,
+    /// Folder with this agent's certificate and key, and the cluster's authority
+    #[arg(long, value_name = "DIR")]
+    pub(crate) identity: PathBuf,
+    /// Folder for what must not be forgotten
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/reweave/agent")]
+    pub(crate) state: PathBuf,
+    /// What this node is; by default a switch if its kernel forwards
+    #[arg(long)]
+    pub(crate) role: Option<Role>,
+    /// How often to read everything
+    #[arg(long, value_name = "MS", default_value = "500", value_parser = millis(50..=60_000))]
+    pub(crate) interval_ms: Duration,
+}
+
+/// What can be looked at, with or without an agent running.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Show {
+    /// Interfaces, their addresses and the gateways behind them
+    Facts(Output),
+    /// What interfaces carry
+    Counters(Watched),
+    /// The flows this host sends that matter, and how they are doing
+    Flows(Watched),
+    /// The routers a flow of this host passes
+    Trace(Trace),
+    /// The pins the kernel holds
+    Pins(Output),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Watched {
+    /// How long to watch before telling
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = millis(200..=60_000))]
+    pub(crate) over_ms: Duration,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    #[arg(value_enum)]
+    protocol: FlowProtocol,
+    #[arg(value_name = "SOURCE:PORT")]
+    source: SocketAddrV4,
+    #[arg(value_name = "DESTINATION:PORT")]
+    destination: SocketAddrV4,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Output {
+    #[arg(long = "output", value_enum, default_value = "table")]
+    pub(crate) form: Form,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    Table,
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum FlowProtocol {
+    Tcp,
+    Udp,
+}
+
+impl Trace {
+    pub(crate) fn flow(&self) -> FlowKey {
+        FlowKey {
+            protocol: match self.protocol {
+                FlowProtocol::Tcp => Protocol::Tcp,
+                FlowProtocol::Udp => Protocol::Udp,
+            },
+            source: self.source,
+            destination: self.destination,
+        }
+    }
+}
+
+fn millis(
+    range: std::ops::RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
+    move |text| match text.parse() {
+        Ok(ms) if range.contains(&ms) => Ok(Duration::from_millis(ms)),
+        _ => Err(format!("give {} to {} ms", range.start(), range.end())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, clap::Error> {
+        Cli::try_parse_from(line.split(' ')).map(|cli| cli.command)
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_flow_is_named_as_it_is_shown() {
+        let line = "reweave-agent trace tcp 10.0.0.1:40000 10.1.0.1:5001 --output json";
+        let Ok(Command::Show(Show::Trace(trace))) = parsed(line) else {
+            panic!("{line} is not understood");
+        };
+        assert_eq!(
+            trace.flow().to_string(),
+            "tcp 10.0.0.1:40000 > 10.1.0.1:5001"
+        );
+        assert_eq!(trace.output.form, Form::Json);
+    }
+
+    #[test]
+    fn times_have_limits_that_are_named() {
+        let line = "reweave-agent counters --over-ms";
+        assert!(parsed(&format!("{line} 200")).is_ok());
+        let error = parsed(&format!("{line} 100"))
+            .expect_err("too short")
+            .to_string();
+        assert!(error.contains("give 200 to 60000 ms"), "{error}");
+    }
+}

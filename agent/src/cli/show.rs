@@ -1,0 +1,175 @@
+//! What a person can look at without a coordinator.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reweave_agent::clock;
+use reweave_agent::error::AgentError;
+use reweave_agent::flows::FlowSocket;
+use reweave_agent::netlink::RouteSocket;
+use reweave_agent_core::flows::FlowBook;
+use reweave_agent_core::links::LinkBook;
+use reweave_common::moment::Moment;
+use reweave_common::sample::{Counters, FlowReading, Interface, PinRule, Reading};
+use reweave_common::units::Rate;
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Form, Output, Show, Watched, table, trace};
+
+/// How often flows are read while they are watched.
+const STEP: Duration = Duration::from_millis(200);
+
+pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
+    match what {
+        Show::Facts(output) => facts(*output),
+        Show::Counters(watched) => counters(watched),
+        Show::Flows(watched) => flows(watched),
+        Show::Trace(asked) => trace::trace(asked),
+        Show::Pins(output) => pins(*output),
+    }
+}
+
+/// Prints `value` under `name` as one JSON object.
+fn print_json(name: &str, value: &impl Serialize) {
+    println!("{}", json!({ name: value }));
+}
+
+fn facts(output: Output) -> Result<(), AgentError> {
+    let interfaces = RouteSocket::open()?.interfaces()?;
+    if output.form == Form::Json {
+        print_json("interfaces", &interfaces);
+        return Ok(());
+    }
+    let row = |it: &Interface| [it.name.clone(), joined(&it.addresses), joined(&it.gateways)];
+    let rows: Vec<_> = interfaces.iter().map(row).collect();
+    table::print(["interface", "addresses", "gateways"], &rows);
+    Ok(())
+}
+
+fn counters(watched: &Watched) -> Result<(), AgentError> {
+    let mut route = RouteSocket::open()?;
+    let mut book = LinkBook::default();
+    let mut read = || -> Result<Vec<Reading>, AgentError> {
+        let wires = route.links()?.into_iter().filter(|link| !link.loopback);
+        Ok(book.handle_links(clock::now(), wires.map(|link| link.count).collect()))
+    };
+    read()?;
+    thread::sleep(watched.over_ms);
+    let counters = read()?.into_iter().filter_map(|reading| match reading {
+        Reading::Counters(counters) => Some(counters),
+        _ => None,
+    });
+    let counters: Vec<_> = counters.collect();
+    if watched.output.form == Form::Json {
+        print_json("counters", &counters);
+        return Ok(());
+    }
+    let rows: Vec<_> = counters.iter().map(counters_row).collect();
+    let headings = ["interface", "state", "sends", "receives", "dropped"];
+    table::print(headings, &rows);
+    Ok(())
+}
+
+fn counters_row(it: &Counters) -> [String; 5] {
+    [
+        it.interface.clone(),
+        if it.up { "up" } else { "down" }.to_owned(),
+        or_dash(it.send_rate),
+        or_dash(it.receive_rate),
+        it.dropped_packets.to_string(),
+    ]
+}
+
+/// A flow with the least and most rate that was seen of it.
+#[derive(Serialize)]
+struct SeenFlow {
+    #[serde(flatten)]
+    reading: FlowReading,
+    rate_range: Option<[Rate; 2]>,
+}
+
+fn flows(watched: &Watched) -> Result<(), AgentError> {
+    let began = clock::now();
+    let mut book = FlowBook::default();
+    let flows = watch_flows(&mut book, watched.over_ms)?;
+    let flows: Vec<_> = flows
+        .into_iter()
+        .map(|reading| seen(&book, began, reading))
+        .collect();
+    if watched.output.form == Form::Json {
+        print_json("flows", &flows);
+        return Ok(());
+    }
+    let rows: Vec<_> = flows.iter().map(flow_row).collect();
+    table::print(["flow", "rate", "least", "most", "rtt", "resent"], &rows);
+    Ok(())
+}
+
+/// What was last heard of each flow that has not ended.
+fn watch_flows(book: &mut FlowBook, over: Duration) -> Result<Vec<FlowReading>, AgentError> {
+    let mut socket = FlowSocket::open()?;
+    let mut last = BTreeMap::new();
+    let end = Instant::now() + over;
+    loop {
+        for reading in book.handle_sockets(clock::now(), &socket.sockets()?) {
+            match reading {
+                Reading::Flow(reading) => drop(last.insert(reading.flow, reading)),
+                Reading::FlowEnded(flow) => drop(last.remove(&flow)),
+                _ => {}
+            }
+        }
+        match end.checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => thread::sleep(left.min(STEP)),
+            _ => return Ok(last.into_values().collect()),
+        }
+    }
+}
+
+fn seen(book: &FlowBook, began: Moment, reading: FlowReading) -> SeenFlow {
+    SeenFlow {
+        rate_range: book.range_since(&reading.flow, began),
+        reading,
+    }
+}
+
+fn flow_row(it: &SeenFlow) -> [String; 6] {
+    let [least, most] = it.rate_range.map_or([None; 2], |range| range.map(Some));
+    [
+        it.reading.flow.to_string(),
+        or_dash(it.reading.rate),
+        or_dash(least),
+        or_dash(most),
+        format!("{:.1} ms", it.reading.rtt.as_secs_f64() * 1e3),
+        it.reading.retransmits.to_string(),
+    ]
+}
+
+fn pins(output: Output) -> Result<(), AgentError> {
+    let pins = RouteSocket::open()?.pins()?.pins();
+    if output.form == Form::Json {
+        print_json("pins", &pins);
+        return Ok(());
+    }
+    let row = |it: &PinRule| {
+        [
+            it.flow.to_string(),
+            it.interface.clone(),
+            it.next_hop.to_string(),
+        ]
+    };
+    let rows: Vec<_> = pins.iter().map(row).collect();
+    table::print(["flow", "interface", "next hop"], &rows);
+    Ok(())
+}
+
+fn joined(items: &[impl Display]) -> String {
+    let items: Vec<_> = items.iter().map(ToString::to_string).collect();
+    items.join(" ")
+}
+
+pub(super) fn or_dash(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}

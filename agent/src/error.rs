@@ -1,0 +1,53 @@
+//! What keeps an agent from starting, and how errors are told.
+
+use std::error::Error;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use reweave_link::LinkError;
+use reweave_link::pki::PkiError;
+use thiserror::Error;
+
+use crate::netlink::{NetlinkError, PinError};
+use crate::probes::ProbeError;
+use crate::role::UnknownRole;
+use crate::state::StateError;
+
+#[derive(Debug, Error)]
+pub enum AgentError {
+    #[error("cannot speak to the kernel")]
+    Netlink(#[from] NetlinkError),
+    #[error("cannot probe the network")]
+    Probe(#[from] ProbeError),
+    #[error("cannot keep the agent's state")]
+    State(#[from] StateError),
+    #[error("cannot clear away what an earlier agent left in the kernel")]
+    Leftovers { source: PinError },
+    #[error("{host} answers no echo, so how far it is cannot be found out")]
+    Untraceable { host: Ipv4Addr },
+    #[error("the agent's loop cannot go on")]
+    Loop { source: io::Error },
+    #[error("nobody keeps up the line to the coordinator any more")]
+    LineGone,
+    #[error("cannot use the identity in {}", folder.display())]
+    Identity {
+        folder: PathBuf,
+        source: Box<PkiError>,
+    },
+    #[error("cannot look for a coordinator")]
+    Link { source: Box<LinkError> },
+    #[error("cannot tell what this node is")]
+    Role(#[from] UnknownRole),
+}
+
+/// An error with all that led to it, in one line.
+pub fn told(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words = format!("{words}: {cause}");
+        source = cause.source();
+    }
+    words
+}

@@ -1,0 +1,15 @@
+//! The agent: one module for each kernel interface it measures by or acts on, and the loop that
+//! binds them to what `agent/core` decides.
+//!
+//! It goes on without a coordinator: what it was last told to pin stays pinned.
+
+pub mod agent;
+pub mod clock;
+pub mod error;
+pub mod flows;
+pub mod netlink;
+pub mod probes;
+pub mod role;
+pub mod run;
+pub mod session;
+pub mod state;

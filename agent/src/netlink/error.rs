@@ -1,0 +1,83 @@
+//! What can go wrong between the agent and its kernel.
+
+use std::fmt;
+use std::io;
+
+use netlink_packet_core::{DecodeError, ErrorMessage, NlasIterator};
+use nix::errno::Errno;
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+pub enum NetlinkError {
+    #[error("cannot open a netlink socket")]
+    Open { source: io::Error },
+    #[error("cannot ask the kernel to {what}")]
+    Send {
+        what: &'static str,
+        source: io::Error,
+    },
+    #[error("no answer from the kernel, asked to {what}")]
+    Receive {
+        what: &'static str,
+        source: io::Error,
+    },
+    #[error("the kernel's answer is not understood, asked to {what}: {source}")]
+    Decode {
+        what: &'static str,
+        source: DecodeError,
+    },
+    #[error("the kernel refused to {what}")]
+    Refused { what: &'static str, source: Refused },
+    #[error("the kernel's tables changed each time it was asked to {what}")]
+    NeverSteady { what: &'static str },
+}
+
+/// The kernel's no, with its reason where it gives one.
+#[derive(Debug)]
+pub struct Refused {
+    pub errno: Errno,
+    pub reason: Option<String>,
+}
+
+impl NetlinkError {
+    /// What the kernel answered, if it did.
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Refused { source, .. } => Some(source.errno),
+            _ => None,
+        }
+    }
+}
+
+impl Refused {
+    pub(super) fn read(error: &ErrorMessage) -> Self {
+        Self {
+            errno: Errno::from_raw(error.raw_code().abs()),
+            reason: reason(&error.header),
+        }
+    }
+}
+
+/// Behind the header of the message it answers, the kernel may tell why, as text.
+fn reason(answer: &[u8]) -> Option<String> {
+    const HEADER: usize = 16;
+    const NLMSGERR_ATTR_MSG: u16 = 1;
+    let attributes = NlasIterator::new(answer.get(HEADER..)?);
+    let text = attributes
+        .filter_map(Result::ok)
+        .find(|it| it.kind() == NLMSGERR_ATTR_MSG)?;
+    let text = text.value().strip_suffix(&[0]).unwrap_or(text.value());
+    Some(String::from_utf8_lossy(text).into_owned())
+}
+
+impl std::error::Error for Refused {}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.errno.desc())?;
+        match &self.reason {
+            Some(reason) => write!(f, " ({reason})"),
+            None => Ok(()),
+        }
+    }
+}

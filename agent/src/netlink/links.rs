@@ -1,0 +1,54 @@
+//! Interfaces, whether they can carry anything, and what they have carried.
+
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Stats64};
+use reweave_agent_core::links::LinkCount;
+use reweave_common::units::Bytes;
+
+use super::{NetlinkError, RouteSocket};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    pub index: u32,
+    pub loopback: bool,
+    pub count: LinkCount,
+}
+
+impl RouteSocket {
+    pub fn links(&mut self) -> Result<Vec<Link>, NetlinkError> {
+        let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        let listed = self.socket.dump("list its interfaces", &request)?;
+        Ok(listed.iter().filter_map(link).collect())
+    }
+}
+
+fn link(message: &RouteNetlinkMessage) -> Option<Link> {
+    let RouteNetlinkMessage::NewLink(message) = message else {
+        return None;
+    };
+    let attributes = &message.attributes;
+    let name = attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::IfName(name) => Some(name),
+        _ => None,
+    });
+    let stats = attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::Stats64(stats) => Some(*stats),
+        _ => None,
+    });
+    let flags = message.header.flags;
+    Some(Link {
+        index: message.header.index,
+        loopback: flags.contains(LinkFlags::Loopback),
+        count: count(name?, flags, &stats.unwrap_or_default()),
+    })
+}
+
+fn count(name: &str, flags: LinkFlags, stats: &Stats64) -> LinkCount {
+    LinkCount {
+        interface: name.to_owned(),
+        up: flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
+        sent: Bytes::new(stats.tx_bytes),
+        received: Bytes::new(stats.rx_bytes),
+        dropped_packets: stats.tx_dropped + stats.rx_dropped + stats.rx_missed_errors,
+    }
+}

@@ -1,0 +1,188 @@
+//! How a pin looks in the kernel: a rule that matches one flow exactly and leads to a private table,
+//! and that table's only route. Both carry Reweave's protocol number, which tells them from all
+//! that others have set up.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::ops::RangeInclusive;
+
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage, RulePortRange};
+use netlink_packet_route::{AddressFamily, IpProtocol};
+use reweave_common::flow::{FlowKey, Protocol};
+
+/// Marks rules and routes as ours. Routing daemons clear away what bears their own numbers, FRR's
+/// being 186 to 198, and so do we.
+const PROTOCOL: RouteProtocol = RouteProtocol::Other(213);
+/// Before the main table (32766), after what administrators usually put first.
+const PRIORITY: u32 = 21_300;
+/// One table for each next hop in use.
+pub(super) const TABLES: RangeInclusive<u32> = 21_300..=22_299;
+
+/// Where a private table leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NextHop {
+    pub(super) interface: u32,
+    pub(super) gateway: Ipv4Addr,
+}
+
+pub(super) fn rule(flow: &FlowKey, table: u32) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = AddressFamily::Inet;
+    message.header.src_len = 32;
+    message.header.dst_len = 32;
+    // A rule without an action would make lookups fail.
+    message.header.action = RuleAction::ToTable;
+    message.attributes = vec![
+        RuleAttribute::Source(IpAddr::V4(*flow.source.ip())),
+        RuleAttribute::Destination(IpAddr::V4(*flow.destination.ip())),
+        RuleAttribute::IpProtocol(ip_protocol(flow.protocol)),
+        RuleAttribute::SourcePortRange(only(flow.source.port())),
+        RuleAttribute::DestinationPortRange(only(flow.destination.port())),
+        RuleAttribute::Priority(PRIORITY),
+        RuleAttribute::Table(table),
+        RuleAttribute::Protocol(PROTOCOL),
+    ];
+    message
+}
+
+fn only(port: u16) -> RulePortRange {
+    RulePortRange {
+        start: port,
+        end: port,
+    }
+}
+
+fn ip_protocol(protocol: Protocol) -> IpProtocol {
+    match protocol {
+        Protocol::Tcp => IpProtocol::Tcp,
+        Protocol::Udp => IpProtocol::Udp,
+    }
+}
+
+pub(super) fn is_our_rule(rule: &RuleMessage) -> bool {
+    rule.attributes.contains(&RuleAttribute::Protocol(PROTOCOL))
+}
+
+/// The flow and table of a rule that is exactly one that [`rule`] makes.
+pub(super) fn pinned(message: &RuleMessage) -> Option<(FlowKey, u32)> {
+    let mut protocol = None;
+    let (mut addresses, mut ports) = ([None; 2], [None; 2]);
+    let mut table = None;
+    for attribute in &message.attributes {
+        match attribute {
+            RuleAttribute::IpProtocol(IpProtocol::Tcp) => protocol = Some(Protocol::Tcp),
+            RuleAttribute::IpProtocol(IpProtocol::Udp) => protocol = Some(Protocol::Udp),
+            RuleAttribute::Source(IpAddr::V4(address)) => addresses[0] = Some(*address),
+            RuleAttribute::Destination(IpAddr::V4(address)) => addresses[1] = Some(*address),
+            RuleAttribute::SourcePortRange(range) => ports[0] = Some(range.start),
+            RuleAttribute::DestinationPortRange(range) => ports[1] = Some(range.start),
+            RuleAttribute::Table(number) => table = Some(*number),
+            _ => {}
+        }
+    }
+    let end = |at: usize| Some(SocketAddrV4::new(addresses[at]?, ports[at]?));
+    let flow = FlowKey {
+        protocol: protocol?,
+        source: end(0)?,
+        destination: end(1)?,
+    };
+    let exact = TABLES.contains(&table?) && is_made_like(message, &rule(&flow, table?));
+    exact.then_some((flow, table?))
+}
+
+/// Where a rule leads, whatever it matches.
+pub(super) fn table_of(rule: &RuleMessage) -> Option<u32> {
+    rule.attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RuleAttribute::Table(table) => Some(*table),
+            _ => None,
+        })
+}
+
+/// Whether `held` says all that `made` does, and selects by nothing more.
+fn is_made_like(held: &RuleMessage, made: &RuleMessage) -> bool {
+    let header = |message: &RuleMessage| {
+        let header = &message.header;
+        (header.src_len, header.dst_len, header.tos, header.action)
+    };
+    // What kernels add that selects nothing, or that is too new to be known here.
+    let neutral = |attribute: &RuleAttribute| match attribute {
+        RuleAttribute::SuppressPrefixLen(u32::MAX) | RuleAttribute::Other(_) => true,
+        other => made.attributes.contains(other),
+    };
+    header(held) == header(made)
+        && made
+            .attributes
+            .iter()
+            .all(|it| held.attributes.contains(it))
+        && held.attributes.iter().all(neutral)
+}
+
+/// The one route of a private table.
+pub(super) fn route(table: u32, next_hop: NextHop) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header = RouteHeader {
+        address_family: AddressFamily::Inet,
+        protocol: PROTOCOL,
+        scope: RouteScope::Universe,
+        kind: RouteType::Unicast,
+        ..RouteHeader::default()
+    };
+    message.attributes = vec![
+        RouteAttribute::Gateway(RouteAddress::Inet(next_hop.gateway)),
+        RouteAttribute::Oif(next_hop.interface),
+        RouteAttribute::Table(table),
+    ];
+    message
+}
+
+pub(super) fn is_ours(route: &RouteMessage) -> bool {
+    route.header.protocol == PROTOCOL
+}
+
+/// The private table a route makes up, and where it leads.
+pub(super) fn private(route: &RouteMessage) -> Option<(u32, NextHop)> {
+    let header = &route.header;
+    let whole = header.destination_prefix_length == 0 && header.kind == RouteType::Unicast;
+    let table = table(route)?;
+    let next_hop = NextHop {
+        interface: out_interface(&route.attributes)?,
+        gateway: gateway(&route.attributes)?,
+    };
+    (is_ours(route) && whole && TABLES.contains(&table)).then_some((table, next_hop))
+}
+
+pub(super) fn table(route: &RouteMessage) -> Option<u32> {
+    route
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Table(table) => Some(*table),
+            _ => None,
+        })
+}
+
+pub(super) fn gateway(attributes: &[RouteAttribute]) -> Option<Ipv4Addr> {
+    attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => Some(*gateway),
+        _ => None,
+    })
+}
+
+pub(super) fn out_interface(attributes: &[RouteAttribute]) -> Option<u32> {
+    attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Oif(index) => Some(*index),
+        _ => None,
+    })
+}
+
+/// Asks for the routes that [`is_ours`]; older kernels answer with all routes.
+pub(super) fn all_our_routes() -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.header.protocol = PROTOCOL;
+    message
+}

@@ -1,0 +1,259 @@
+//! The pins a kernel holds, and how they are changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::rule::RuleMessage;
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use nix::errno::Errno;
+use reweave_agent_core::reconcile::{RuleOp, reconcile};
+use reweave_common::flow::FlowKey;
+use reweave_common::sample::PinRule;
+use thiserror::Error;
+
+use super::messages::{self, NextHop, TABLES};
+use super::{Link, NetlinkError, RouteSocket};
+
+#[derive(Debug, Error)]
+pub enum PinError {
+    #[error("cannot read the pins")]
+    Read(#[from] NetlinkError),
+    #[error("{flow} is pinned twice")]
+    PinnedTwice { flow: FlowKey },
+    #[error("there is no interface {name}")]
+    NoSuchInterface { name: String },
+    #[error("interface {name} is down")]
+    InterfaceDown { name: String },
+    #[error("all private routing tables are taken")]
+    NoFreeTable,
+    #[error("next hop {} over {}", pin.next_hop, pin.interface)]
+    AddRoute {
+        pin: Box<PinRule>,
+        source: NetlinkError,
+    },
+    #[error("pin of {flow}")]
+    AddRule { flow: FlowKey, source: NetlinkError },
+    #[error("cannot clear away what is not wanted any more")]
+    Remove { source: NetlinkError },
+}
+
+/// All that a kernel holds under Reweave's protocol number.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// Rules whose table leads somewhere.
+    pins: BTreeMap<PinRule, RuleMessage>,
+    /// Rules that are no pins, or whose table leads nowhere.
+    strays: Vec<RuleMessage>,
+    /// The table of each next hop.
+    tables: BTreeMap<NextHop, u32>,
+    routes: Vec<RouteMessage>,
+}
+
+impl Held {
+    pub fn pins(&self) -> Vec<PinRule> {
+        self.pins.keys().cloned().collect()
+    }
+
+    /// Whether there is nothing but pins, and no table without one.
+    pub fn is_tidy(&self) -> bool {
+        let pins = self.pins.keys();
+        let hops: BTreeSet<_> = pins.map(|pin| (&pin.interface, pin.next_hop)).collect();
+        self.strays.is_empty() && hops.len() == self.routes.len()
+    }
+
+    /// A route in a table that a stray leads to would bring that to life.
+    fn taken_tables(&self) -> BTreeSet<u32> {
+        let by_routes = self.routes.iter().filter_map(messages::table);
+        let by_strays = self.strays.iter().filter_map(messages::table_of);
+        by_routes.chain(by_strays).collect()
+    }
+}
+
+impl RouteSocket {
+    pub fn pins(&mut self) -> Result<Held, NetlinkError> {
+        let links = self.links()?;
+        self.held(&links)
+    }
+
+    /// Makes the kernel hold these pins, and nothing else under our protocol number. Where one
+    /// cannot be had, those before it may have been changed already.
+    pub fn hold(&mut self, desired: &[PinRule]) -> Result<(), PinError> {
+        refuse_twice(desired)?;
+        let links = self.links()?;
+        let mut held = self.held(&links)?;
+        for op in reconcile(desired, &held.pins()) {
+            match op {
+                RuleOp::Add(pin) => self.add(&pin, &links, &mut held)?,
+                RuleOp::Remove(pin) => self.remove_pin(&pin, &held)?,
+            }
+        }
+        for stray in held.strays {
+            self.remove(RouteNetlinkMessage::DelRule(stray))?;
+        }
+        self.remove_idle_routes()
+    }
+
+    /// The pins, by one who has just listed the interfaces.
+    pub(crate) fn held(&mut self, links: &[Link]) -> Result<Held, NetlinkError> {
+        let routes = self.our_routes()?;
+        let private = routes.iter().filter_map(messages::private);
+        let next_hops: BTreeMap<u32, NextHop> = private.collect();
+        let mut held = Held {
+            tables: next_hops
+                .iter()
+                .map(|(table, hop)| (*hop, *table))
+                .collect(),
+            routes,
+            ..Held::default()
+        };
+        for rule in self.our_rules()? {
+            match pin(&rule, &next_hops, links) {
+                Some(pin) => drop(held.pins.insert(pin, rule)),
+                None => held.strays.push(rule),
+            }
+        }
+        Ok(held)
+    }
+
+    fn our_rules(&mut self) -> Result<Vec<RuleMessage>, NetlinkError> {
+        let mut request = RuleMessage::default();
+        request.header.family = AddressFamily::Inet;
+        let request = RouteNetlinkMessage::GetRule(request);
+        let listed = self.socket.dump("list its rules", &request)?;
+        let rules = listed.into_iter().filter_map(|message| match message {
+            RouteNetlinkMessage::NewRule(rule) => Some(rule),
+            _ => None,
+        });
+        Ok(rules.filter(messages::is_our_rule).collect())
+    }
+
+    fn our_routes(&mut self) -> Result<Vec<RouteMessage>, NetlinkError> {
+        let request = RouteNetlinkMessage::GetRoute(messages::all_our_routes());
+        let listed = self.socket.dump("list its private routes", &request)?;
+        let routes = listed.into_iter().filter_map(|message| match message {
+            RouteNetlinkMessage::NewRoute(route) => Some(route),
+            _ => None,
+        });
+        Ok(routes.filter(messages::is_ours).collect())
+    }
+
+    fn add(&mut self, pin: &PinRule, links: &[Link], held: &mut Held) -> Result<(), PinError> {
+        let table = self.table_to(pin, links, held)?;
+        let request = RouteNetlinkMessage::NewRule(messages::rule(&pin.flow, table));
+        let added = self
+            .socket
+            .change("add a rule", request, NLM_F_CREATE | NLM_F_EXCL);
+        unless(added, Errno::EEXIST).map_err(|source| PinError::AddRule {
+            flow: pin.flow,
+            source,
+        })
+    }
+
+    /// The table that leads where the pin says: the one there is, or a new one.
+    fn table_to(
+        &mut self,
+        pin: &PinRule,
+        links: &[Link],
+        held: &mut Held,
+    ) -> Result<u32, PinError> {
+        let next_hop = next_hop(pin, links)?;
+        if let Some(table) = held.tables.get(&next_hop) {
+            return Ok(*table);
+        }
+        let taken = held.taken_tables();
+        for table in TABLES.filter(|table| !taken.contains(table)) {
+            let route = messages::route(table, next_hop);
+            let request = RouteNetlinkMessage::NewRoute(route.clone());
+            match self
+                .socket
+                .change("add a route", request, NLM_F_CREATE | NLM_F_EXCL)
+            {
+                Ok(()) => {
+                    held.routes.push(route);
+                    held.tables.insert(next_hop, table);
+                    return Ok(table);
+                }
+                // Somebody else's.
+                Err(error) if error.errno() == Some(Errno::EEXIST) => {}
+                Err(source) => {
+                    let pin = Box::new(pin.clone());
+                    return Err(PinError::AddRoute { pin, source });
+                }
+            }
+        }
+        Err(PinError::NoFreeTable)
+    }
+
+    fn remove_pin(&mut self, pin: &PinRule, held: &Held) -> Result<(), PinError> {
+        let rule = held.pins.get(pin).cloned();
+        rule.map_or(Ok(()), |rule| {
+            self.remove(RouteNetlinkMessage::DelRule(rule))
+        })
+    }
+
+    /// Takes away the routes of tables that no rule leads to.
+    fn remove_idle_routes(&mut self) -> Result<(), PinError> {
+        let rules = self.our_rules()?;
+        let used: BTreeSet<_> = rules
+            .iter()
+            .filter_map(messages::pinned)
+            .map(|(_, table)| table)
+            .collect();
+        for route in self.our_routes()? {
+            let idle = messages::table(&route).is_none_or(|table| !used.contains(&table));
+            if idle {
+                self.remove(RouteNetlinkMessage::DelRoute(route))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is gone already counts as removed.
+    fn remove(&mut self, request: RouteNetlinkMessage) -> Result<(), PinError> {
+        let removed = self.socket.change("remove a rule or route", request, 0);
+        let removed = unless(removed, Errno::ENOENT);
+        unless(removed, Errno::ESRCH).map_err(|source| PinError::Remove { source })
+    }
+}
+
+/// A kernel would take both and follow one.
+fn refuse_twice(pins: &[PinRule]) -> Result<(), PinError> {
+    let mut seen = BTreeSet::new();
+    let twice = pins.iter().find(|pin| !seen.insert(pin.flow));
+    twice.map_or(Ok(()), |pin| Err(PinError::PinnedTwice { flow: pin.flow }))
+}
+
+/// The pin a rule makes with its table, if that leads somewhere.
+fn pin(rule: &RuleMessage, next_hops: &BTreeMap<u32, NextHop>, links: &[Link]) -> Option<PinRule> {
+    let (flow, table) = messages::pinned(rule)?;
+    let next_hop = next_hops.get(&table)?;
+    let link = links.iter().find(|link| link.index == next_hop.interface)?;
+    Some(PinRule {
+        flow,
+        interface: link.count.interface.clone(),
+        next_hop: next_hop.gateway,
+    })
+}
+
+fn next_hop(pin: &PinRule, links: &[Link]) -> Result<NextHop, PinError> {
+    let name = || pin.interface.clone();
+    let link = links
+        .iter()
+        .find(|link| link.count.interface == pin.interface);
+    let link = link.ok_or_else(|| PinError::NoSuchInterface { name: name() })?;
+    if !link.count.up {
+        return Err(PinError::InterfaceDown { name: name() });
+    }
+    Ok(NextHop {
+        interface: link.index,
+        gateway: pin.next_hop,
+    })
+}
+
+fn unless(outcome: Result<(), NetlinkError>, harmless: Errno) -> Result<(), NetlinkError> {
+    match outcome {
+        Err(error) if error.errno() == Some(harmless) => Ok(()),
+        other => other,
+    }
+}

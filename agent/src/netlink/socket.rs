@@ -1,0 +1,171 @@
+//! Questions to the kernel and its answers, one at a time.
+
+use std::io;
+use std::mem;
+
+use netlink_packet_core::{
+    ErrorMessage, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable,
+    NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+};
+use netlink_sys::{Socket, SocketAddr};
+use nix::sys::socket::{setsockopt, sockopt::ReceiveTimeout};
+use nix::sys::time::{TimeVal, TimeValLike};
+
+use super::error::{NetlinkError, Refused};
+
+/// More than the kernel ever puts in one datagram of a dump.
+const BUFFER: usize = 64 * 1024;
+/// The kernel answers at once; an answer that got lost must not hang the agent.
+const PATIENCE_S: i64 = 2;
+/// A dump during which something changed is asked for again.
+const DUMP_TRIES: usize = 5;
+
+pub(crate) struct NetlinkSocket {
+    socket: Socket,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl NetlinkSocket {
+    pub(crate) fn open(protocol: isize) -> Result<Self, NetlinkError> {
+        let open = || -> io::Result<Socket> {
+            let mut socket = Socket::new(protocol)?;
+            socket.bind_auto()?;
+            socket.connect(&SocketAddr::new(0, 0))?;
+            setsockopt(&socket, ReceiveTimeout, &TimeVal::seconds(PATIENCE_S))?;
+            // What older kernels lack of these we can do without: less to read, and reasons.
+            let _ = socket.set_netlink_get_strict_chk(true);
+            let _ = socket.set_ext_ack(true);
+            let _ = socket.set_cap_ack(true);
+            Ok(socket)
+        };
+        let socket = open().map_err(|source| NetlinkError::Open { source })?;
+        Ok(Self {
+            socket,
+            sequence: 0,
+            buffer: vec![0; BUFFER],
+        })
+    }
+
+    /// All that the kernel lists in answer to `request`.
+    pub(crate) fn dump<M>(
+        &mut self,
+        what: &'static str,
+        request: &M,
+    ) -> Result<Vec<M>, NetlinkError>
+    where
+        M: NetlinkSerializable + NetlinkDeserializable + Clone,
+    {
+        for _ in 0..DUMP_TRIES {
+            self.send(what, request.clone(), NLM_F_REQUEST | NLM_F_DUMP)?;
+            if let Some(listed) = self.receive(what)? {
+                return Ok(listed);
+            }
+        }
+        Err(NetlinkError::NeverSteady { what })
+    }
+
+    /// Asks for a change and waits until it is made.
+    pub(crate) fn change<M>(
+        &mut self,
+        what: &'static str,
+        request: M,
+        flags: u16,
+    ) -> Result<(), NetlinkError>
+    where
+        M: NetlinkSerializable + NetlinkDeserializable,
+    {
+        self.send(what, request, NLM_F_REQUEST | NLM_F_ACK | flags)?;
+        self.receive::<M>(what).map(drop)
+    }
+
+    fn send<M>(&mut self, what: &'static str, request: M, flags: u16) -> Result<(), NetlinkError>
+    where
+        M: NetlinkSerializable,
+    {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        let sent = self.socket.send(&bytes, 0);
+        sent.map(drop)
+            .map_err(|source| NetlinkError::Send { what, source })
+    }
+
+    /// The listed messages; none if something changed while they were listed.
+    fn receive<M: NetlinkDeserializable>(
+        &mut self,
+        what: &'static str,
+    ) -> Result<Option<Vec<M>>, NetlinkError> {
+        let mut answer = Answer {
+            what,
+            sequence: self.sequence,
+            listed: vec![],
+            torn: false,
+        };
+        let mut buffer = mem::take(&mut self.buffer);
+        let outcome = loop {
+            let received = self.socket.recv(&mut &mut buffer[..], 0);
+            let outcome = received
+                .map_err(|source| NetlinkError::Receive { what, source })
+                .and_then(|length| answer.take(&buffer[..length.min(BUFFER)]));
+            match outcome {
+                Ok(false) => {}
+                Ok(true) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        self.buffer = buffer;
+        outcome.map(|()| (!answer.torn).then_some(answer.listed))
+    }
+}
+
+/// What has arrived of an answer.
+struct Answer<M> {
+    what: &'static str,
+    sequence: u32,
+    listed: Vec<M>,
+    torn: bool,
+}
+
+impl<M: NetlinkDeserializable> Answer<M> {
+    /// Reads a datagram; says whether the answer is complete.
+    fn take(&mut self, mut datagram: &[u8]) -> Result<bool, NetlinkError> {
+        while !datagram.is_empty() {
+            let what = self.what;
+            let message = NetlinkMessage::deserialize(datagram)
+                .map_err(|source| NetlinkError::Decode { what, source })?;
+            let length = (message.header.length as usize).next_multiple_of(4);
+            datagram = datagram.get(length..).unwrap_or_default();
+            if message.header.sequence_number == self.sequence && self.take_message(message)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn take_message(&mut self, message: NetlinkMessage<M>) -> Result<bool, NetlinkError> {
+        self.torn |= message.header.flags & NLM_F_DUMP_INTR != 0;
+        match message.payload {
+            NetlinkPayload::InnerMessage(listed) => self.listed.push(listed),
+            NetlinkPayload::Error(error) => return self.ended(&error).map(|()| true),
+            NetlinkPayload::Done(_) => return Ok(true),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn ended(&self, error: &ErrorMessage) -> Result<(), NetlinkError> {
+        match error.code {
+            None => Ok(()),
+            Some(_) => Err(NetlinkError::Refused {
+                what: self.what,
+                source: Refused::read(error),
+            }),
+        }
+    }
+}

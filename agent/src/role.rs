@@ -1,0 +1,34 @@
+//! What this node is to the fabric.
+
+use std::fs;
+use std::io;
+
+use clap::ValueEnum;
+use thiserror::Error;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    /// Sends and receives; forwards nothing for others.
+    Host,
+    /// Forwards, and so can pin flows.
+    Switch,
+}
+
+#[derive(Debug, Error)]
+#[error("cannot read {FORWARDS} to tell whether this is a host or a switch; say so with --role")]
+pub struct UnknownRole {
+    source: io::Error,
+}
+
+const FORWARDS: &str = "/proc/sys/net/ipv4/ip_forward";
+
+impl Role {
+    /// A node whose kernel forwards is a switch.
+    pub fn detect() -> Result<Self, UnknownRole> {
+        let setting = fs::read_to_string(FORWARDS).map_err(|source| UnknownRole { source })?;
+        Ok(match setting.trim() {
+            "0" => Self::Host,
+            _ => Self::Switch,
+        })
+    }
+}

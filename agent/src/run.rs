@@ -1,0 +1,113 @@
+//! The agent's loop: readings at a fixed pace, probes and answers when they are due, instructions
+//! when they come.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use reweave_common::instruction::Watch;
+use reweave_proto::message::CoordinatorMessage;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
+
+use crate::agent::Agent;
+use crate::clock;
+use crate::error::AgentError;
+use crate::session::{Event, Uplink};
+
+/// News is told at once, but not one piece at a time.
+const NEWS_PAUSE: Duration = Duration::from_millis(20);
+/// Nothing is ever due later than that.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Serves until the process is told to end. The kernel keeps the pins it holds then.
+pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result<(), AgentError> {
+    let failed = |source| AgentError::Loop { source };
+    let mut ends = endings().map_err(failed)?;
+    let answers = agent.answers().and_then(watched).map_err(failed)?;
+    let mut ticks = ticks(pace);
+    let mut news_due = Instant::now();
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => uplink.send_sample(agent.sample()),
+            event = uplink.next() => {
+                let event = event.ok_or(AgentError::LineGone)?;
+                handle(&mut agent, &uplink, &mut ticks, event);
+            }
+            ready = answers.readable() => {
+                let mut ready = ready.map_err(failed)?;
+                if agent.receive()? {
+                    ready.clear_ready();
+                }
+            }
+            () = sleep_until(next_due(&agent, news_due)) => {}
+            () = ended(&mut ends) => {
+                uplink.close().await;
+                return Ok(());
+            }
+        }
+        agent.probe();
+        if Instant::now() >= news_due
+            && let Some(news) = agent.poll_news()
+        {
+            uplink.send_sample(news);
+            news_due = Instant::now() + NEWS_PAUSE;
+        }
+    }
+}
+
+#[allow(
+    unsafe_code,
+    reason = "the descriptor is owned by what watches it, and so stays open as long"
+)]
+fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
+    Ok(watched?)
+}
+
+fn ticks(pace: Duration) -> Interval {
+    let mut ticks = interval(pace);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+fn handle(agent: &mut Agent, uplink: &Uplink, ticks: &mut Interval, event: Event) {
+    match event {
+        // Whoever is new there knows nothing yet.
+        Event::Connected => ticks.reset_immediately(),
+        // Nobody is left to ask for probes, or to hear of them.
+        Event::Lost => agent.watch(&Watch::default()),
+        Event::Told(CoordinatorMessage::Watch(watch)) => agent.watch(&watch),
+        Event::Told(CoordinatorMessage::Install(install)) => {
+            for ack in agent.install(install) {
+                uplink.send_ack(ack);
+            }
+        }
+    }
+}
+
+fn next_due(agent: &Agent, news_due: Instant) -> Instant {
+    let now = clock::now();
+    let probe = agent
+        .next_probe()
+        .map(|due| Instant::now() + due.since(now));
+    let news = agent.has_news().then_some(news_due);
+    let due = [probe, news].into_iter().flatten().min();
+    due.unwrap_or_else(|| Instant::now() + IDLE)
+}
+
+fn endings() -> io::Result<[Signal; 2]> {
+    Ok([
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    ])
+}
+
+async fn ended([terminate, interrupt]: &mut [Signal; 2]) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

@@ -1,0 +1,84 @@
+//! The agent against real kernels: a small leaf-spine fabric of network namespaces, with packets.
+//!
+//! The whole program moves into namespaces of its own before it starts, so an ordinary user may run
+//! it and nothing is left behind. Where the machine allows no such thing, its tests are reported
+//! as ignored, with the reason.
+
+#[path = "kernel/commands.rs"]
+mod commands;
+#[path = "kernel/fabric.rs"]
+mod fabric;
+#[path = "kernel/flows.rs"]
+mod flows;
+#[path = "kernel/gap.rs"]
+mod gap;
+#[path = "kernel/pins.rs"]
+mod pins;
+#[path = "kernel/sandbox.rs"]
+mod sandbox;
+#[path = "kernel/serving.rs"]
+mod serving;
+#[path = "kernel/start.rs"]
+mod start;
+#[path = "kernel/traces.rs"]
+mod traces;
+#[path = "kernel/traffic.rs"]
+mod traffic;
+
+use libtest_mimic::{Arguments, Trial};
+
+/// A test, and the tools it takes besides `ip`.
+struct Test {
+    name: &'static str,
+    run: fn(),
+    needs: &'static [&'static str],
+}
+
+/// Names tests by their functions, which lie in this module.
+macro_rules! tests {
+    ($($run:ident $(needs $tool:literal)?),* $(,)?) => {
+        pub(crate) fn tests() -> Vec<crate::Test> {
+            vec![$(crate::Test {
+                name: concat!(module_path!(), "::", stringify!($run)),
+                run: $run,
+                needs: &[$($tool)?],
+            }),*]
+        }
+    };
+}
+pub(crate) use tests;
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    // Fabrics share names, and measurements disturb one another.
+    arguments.test_threads = Some(1);
+    let sandbox = sandbox::enter();
+    let tests = [
+        pins::tests(),
+        gap::tests(),
+        start::tests(),
+        flows::tests(),
+        traces::tests(),
+        commands::tests(),
+        serving::tests(),
+    ];
+    let trials = tests
+        .into_iter()
+        .flatten()
+        .map(|test| trial(&test, &sandbox));
+    libtest_mimic::run(&arguments, trials.collect()).exit();
+}
+
+fn trial(test: &Test, sandbox: &Result<(), String>) -> Trial {
+    let run = test.run;
+    let name = test.name.trim_start_matches("kernel::");
+    let trial = Trial::test(name, move || {
+        run();
+        Ok(())
+    });
+    let tools = || test.needs.iter().try_for_each(|tool| sandbox::has(tool));
+    match sandbox.clone().and_then(|()| tools()) {
+        Err(missing) => trial.with_kind(missing).with_ignored_flag(true),
+        Ok(()) => trial,
+    }
+}

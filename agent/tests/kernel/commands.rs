@@ -1,0 +1,132 @@
+//! What the program itself tells a person or a script.
+
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::fabric::{Fabric, pin, some_flow, spine_of, within};
+use crate::flows::shape;
+use crate::pins::hold;
+use crate::tests;
+use crate::traffic::{Session, Stream};
+
+tests! {
+    facts_join_interfaces_to_their_neighbours,
+    counters_and_flows_have_rates needs "tc",
+    a_trace_is_told_hop_by_hop,
+    pins_are_listed,
+    what_goes_wrong_is_said_on_standard_error,
+}
+
+pub(crate) fn agent(node: &str, arguments: &[&str]) -> Output {
+    within(node, || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
+        let run = command.args(arguments).stdin(Stdio::null()).output();
+        run.expect("the program starts")
+    })
+}
+
+fn json_of(node: &str, arguments: &[&str]) -> Value {
+    let run = agent(node, &[arguments, &["--output", "json"]].concat());
+    let words = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{arguments:?}: {words}");
+    serde_json::from_slice(&run.stdout).expect("one JSON object")
+}
+
+fn table_of(node: &str, arguments: &[&str]) -> String {
+    let run = agent(node, arguments);
+    assert!(run.status.success());
+    String::from_utf8(run.stdout).expect("UTF-8")
+}
+
+fn facts_join_interfaces_to_their_neighbours() {
+    let _fabric = Fabric::new();
+    let eth0 = json!({"name": "eth0", "addresses": ["10.0.0.1"], "gateways": ["10.0.0.0"]});
+    assert_eq!(json_of("h0", &["facts"]), json!({"interfaces": [eth0]}));
+    hold(&[pin(some_flow(1), 1)]).expect("the kernel takes it");
+    let leaf = json_of("leaf0", &["facts"]);
+    let interfaces = leaf["interfaces"].as_array().expect("a list");
+    assert_eq!(interfaces.len(), 5);
+    let up1 = json!({"name": "up1", "addresses": ["172.16.1.0"], "gateways": ["172.16.1.1"]});
+    assert!(interfaces.contains(&up1), "{leaf}");
+    assert_eq!(
+        table_of("h0", &["facts"]),
+        "interface  addresses  gateways\neth0       10.0.0.1   10.0.0.0\n"
+    );
+}
+
+fn counters_and_flows_have_rates() {
+    let _fabric = Fabric::new();
+    shape();
+    let stream = Stream::start(Session::new(0, 2), 1 << 20, Duration::ZERO);
+    let counters = json_of("h0", &["counters"]);
+    let eth0 = &counters["counters"][0];
+    assert_eq!(
+        (&eth0["interface"], &eth0["up"]),
+        (&json!("eth0"), &json!(true))
+    );
+    assert!(eth0["send_rate"].as_u64() > Some(50_000_000), "{eth0}");
+    let flows = json_of("h0", &["flows"]);
+    let flow = &flows["flows"][0];
+    assert_eq!(
+        flow["flow"]["source"],
+        json!(stream.flow.source.to_string())
+    );
+    let [least, most] = [0, 1].map(|end| flow["rate_range"][end].as_u64());
+    assert!(least.is_some() && least <= most, "{flow}");
+    let table = table_of("h0", &["flows"]);
+    assert!(table.contains(&stream.flow.to_string()), "{table}");
+    assert_eq!(
+        json_of("h3", &["flows", "--over-ms", "200"]),
+        json!({"flows": []})
+    );
+    stream.finish();
+}
+
+fn a_trace_is_told_hop_by_hop() {
+    let _fabric = Fabric::new();
+    let flow = Session::new(0, 2).flow;
+    let [source, destination] = [flow.source, flow.destination].map(|end| end.to_string());
+    let asked = ["trace", "tcp", &source, &destination];
+    let spine = spine_of(&flow);
+    let routers = json!([
+        "10.0.0.0",
+        format!("172.16.{spine}.1"),
+        format!("172.16.{}.0", 2 + spine)
+    ]);
+    assert_eq!(json_of("h0", &asked)["routers"], routers);
+    assert!(table_of("h0", &asked).starts_with("hop  router\n1    10.0.0.0\n2    172.16."));
+}
+
+fn pins_are_listed() {
+    let _fabric = Fabric::new();
+    let rules = [pin(some_flow(1), 0), pin(some_flow(2), 1)];
+    hold(&rules).expect("the kernel takes them");
+    assert_eq!(json_of("leaf0", &["pins"]), json!({"pins": rules}));
+    let expected = "flow                          interface  next hop\n\
+                    tcp 10.0.0.1:1 > 10.1.0.1:5001  up0        172.16.0.1\n\
+                    tcp 10.0.0.1:2 > 10.1.0.1:5001  up1        172.16.1.1\n";
+    let told = table_of("leaf0", &["pins"]);
+    let words = |table: &str| {
+        table
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(words(&told), words(expected));
+}
+
+fn what_goes_wrong_is_said_on_standard_error() {
+    let _fabric = Fabric::new();
+    let deaf = agent("h0", &["trace", "tcp", "10.0.0.1:1", "10.1.0.77:2"]);
+    assert_eq!(deaf.status.code(), Some(1));
+    assert!(deaf.stdout.is_empty());
+    let words = String::from_utf8_lossy(&deaf.stderr);
+    assert_eq!(
+        words,
+        "error: 10.1.0.77 answers no echo, so how far it is cannot be found out\n"
+    );
+    let bad = agent("h0", &["trace", "sctp", "10.0.0.1:1", "10.1.0.1:2"]);
+    assert_eq!(bad.status.code(), Some(2));
+}

@@ -1,0 +1,46 @@
+//! Namespaces of this program's own, in which it is root.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{getegid, geteuid};
+
+/// Must be called while the program has one thread. Says what is missing.
+pub(crate) fn enter() -> Result<(), String> {
+    let (uid, gid) = (geteuid(), getegid());
+    let mut spaces = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS;
+    if !uid.is_root() {
+        spaces |= CloneFlags::CLONE_NEWUSER;
+    }
+    unshare(spaces).map_err(|errno| format!("namespaces: {}", errno.desc()))?;
+    if !uid.is_root() {
+        become_root(uid.as_raw(), gid.as_raw())
+            .map_err(|error| format!("user namespace: {error}"))?;
+    }
+    furnish().map_err(|errno| format!("mounts: {}", errno.desc()))?;
+    has("ip")
+}
+
+fn become_root(uid: u32, gid: u32) -> std::io::Result<()> {
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("0 {uid} 1"))?;
+    fs::write("/proc/self/gid_map", format!("0 {gid} 1"))
+}
+
+/// A /run of our own, for the names of network namespaces.
+fn furnish() -> nix::Result<()> {
+    let none = None::<&str>;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+    mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), none)
+}
+
+pub(crate) fn has(tool: &str) -> Result<(), String> {
+    let mut asked = Command::new(tool);
+    asked.arg("-V").stdout(Stdio::null()).stderr(Stdio::null());
+    match asked.status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!("no {tool}")),
+    }
+}

@@ -1,0 +1,378 @@
+//! The whole program, with a coordinator that listens on host 3.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reweave_common::flow::FlowKey;
+use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
+use reweave_common::plan::Generation;
+use reweave_common::sample::{PinRule, Reading, Sample};
+use reweave_link::pki::{Authority, Validity};
+use reweave_link::{Channel, Identity, Listener, Role, Session as Link};
+use reweave_proto::message::{AgentMessage, CoordinatorMessage};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::commands::agent;
+use crate::fabric::{
+    Fabric, PATIENCE, host, kernel_counter, leaf_at, leaf_of, pin, spine_at, spine_of, wait_for,
+    within,
+};
+use crate::tests;
+use crate::traffic::{Session, Stream};
+
+tests! {
+    a_host_and_a_leaf_serve_a_coordinator,
+    without_a_coordinator_pins_stay_and_the_line_is_found_again,
+    nobody_is_probed_for_a_coordinator_that_is_gone,
+    killed_and_started_again_it_knows_what_it_promised,
+    an_agent_that_may_not_change_routes_says_so,
+    sixteen_flows_cost_little,
+}
+
+/// A running agent. It is killed when the test is done with it.
+struct Running(Child);
+
+impl Running {
+    fn end(mut self, signal: Signal) -> ExitStatus {
+        let pid = Pid::from_raw(self.0.id() as i32);
+        kill(pid, signal).expect("it runs");
+        self.0.wait().expect("it ends")
+    }
+
+    /// The processor time it has taken.
+    fn cpu(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).expect("it runs");
+        let after_name = stat.rsplit(") ").next().expect("a name in brackets");
+        let ticks = after_name.split(' ').skip(11).take(2);
+        let ticks: u64 = ticks.map(|it| it.parse::<u64>().expect("a number")).sum();
+        Duration::from_millis(ticks * 10)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Certificates, state folders and the coordinator's socket.
+struct Stage {
+    scratch: TempDir,
+    authority: Authority,
+    listener: Listener,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let authority = Authority::create(&scratch.path().join("ca"), "lab").expect("an authority");
+        issue(&authority, &scratch, Role::Coordinator, "c0");
+        let listener = listen(&scratch).await;
+        Self {
+            scratch,
+            authority,
+            listener,
+        }
+    }
+
+    fn start(&self, node: &str) -> Running {
+        self.start_at(node, "200")
+    }
+
+    fn start_at(&self, node: &str, interval_ms: &str) -> Running {
+        let identity = issue(&self.authority, &self.scratch, Role::Agent, node);
+        let state = self.scratch.path().join(format!("{node}-state"));
+        within(node, || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
+            command
+                .arg("run")
+                .arg("--coordinator")
+                .arg(address().to_string());
+            command
+                .arg("--identity")
+                .arg(identity)
+                .arg("--state")
+                .arg(state);
+            command
+                .args(["--interval-ms", interval_ms])
+                .stdin(Stdio::null());
+            Running(command.spawn().expect("the program starts"))
+        })
+    }
+
+    /// The session of the agent that comes next, which must be this one.
+    async fn session(&mut self, node: &str) -> Link {
+        loop {
+            let accepted = timeout(PATIENCE, self.listener.accept()).await;
+            match accepted.expect("an agent comes").expect("the socket lives") {
+                Ok(session) => {
+                    assert_eq!(session.peer().name, node);
+                    return session;
+                }
+                Err(error) => eprintln!("not let in: {error}"),
+            }
+        }
+    }
+}
+
+fn address() -> SocketAddr {
+    (host(3), 4700).into()
+}
+
+/// A socket that was just closed may take a moment to be gone.
+async fn listen(scratch: &TempDir) -> Listener {
+    let identity = Identity::load(&scratch.path().join("c0")).expect("an identity");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match Listener::bind(address(), &identity, &[Role::Agent]) {
+            Ok(listener) => return listener,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn issue(authority: &Authority, scratch: &TempDir, role: Role, name: &str) -> PathBuf {
+    let folder = scratch.path().join(name);
+    authority
+        .issue(role, name, Validity::day(), &folder)
+        .expect("a certificate");
+    folder
+}
+
+/// Runs a test in host 3, where the coordinator is.
+fn at_the_coordinator<F: Future<Output = ()>>(test: impl FnOnce(Stage) -> F + Send) {
+    within("h3", || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime
+            .expect("a runtime")
+            .block_on(async { test(Stage::new().await).await });
+    });
+}
+
+async fn sample(link: &Link) -> Sample {
+    match timeout(PATIENCE, link.receive(Channel::Telemetry)).await {
+        Ok(Ok(AgentMessage::Sample(sample))) => sample,
+        other => panic!("no sample: {other:?}"),
+    }
+}
+
+/// Waits for a reading that `pick` takes.
+async fn reading<T>(link: &Link, pick: impl Fn(Reading) -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let sample = sample(link).await;
+        if let Some(found) = sample.readings.iter().cloned().find_map(&pick) {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "not in {sample:?}");
+    }
+}
+
+async fn told(link: &Link, install: Install) -> Ack {
+    let message = CoordinatorMessage::Install(install);
+    link.send(Channel::Commands, &message)
+        .await
+        .expect("it is sent");
+    match timeout(PATIENCE, link.receive(Channel::Commands)).await {
+        Ok(Ok(AgentMessage::Ack(ack))) => ack,
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+async fn watch(link: &Link, flows: &[FlowKey]) {
+    let watch = Watch {
+        trace: flows.to_vec(),
+        ping: vec![host(2)],
+    };
+    let message = CoordinatorMessage::Watch(watch);
+    link.send(Channel::Commands, &message)
+        .await
+        .expect("it is sent");
+}
+
+async fn pinned(link: &Link) -> (u64, Vec<PinRule>) {
+    let pick = |reading| match reading {
+        Reading::Pinned { generation, rules } => Some((generation.0, rules)),
+        _ => None,
+    };
+    reading(link, pick).await
+}
+
+fn install(generation: u64, rules: &[PinRule]) -> Install {
+    Install {
+        generation: Generation(generation),
+        token: Token(generation),
+        rules: rules.to_vec(),
+    }
+}
+
+fn a_host_and_a_leaf_serve_a_coordinator() {
+    let _fabric = Fabric::new();
+    let stream = Stream::start(Session::new(0, 2), 64 << 10, Duration::from_millis(10));
+    let flow = stream.flow;
+    at_the_coordinator(async |mut stage| {
+        let _host = stage.start("h0");
+        let host_link = stage.session("h0").await;
+        let _leaf = stage.start("leaf0");
+        let leaf_link = stage.session("leaf0").await;
+        reading(&host_link, |it| {
+            (matches!(it, Reading::Flow(read) if read.flow == flow)).then_some(())
+        })
+        .await;
+        let spine = 1 - spine_of(&flow);
+        let asked = Instant::now();
+        let ack = told(&leaf_link, install(1, &[pin(flow, spine)])).await;
+        eprintln!("installed in {:?}", asked.elapsed());
+        assert_eq!(ack.outcome, Ok(vec![pin(flow, spine)]));
+        assert_eq!(spine_of(&flow), spine);
+        let asked = Instant::now();
+        watch(&host_link, &[flow]).await;
+        let routers = reading(&host_link, |it| match it {
+            Reading::Path(path) => Some(path.routers),
+            _ => None,
+        });
+        let expected = [leaf_of(0), spine_at(0, spine), leaf_at(1, spine)].map(Some);
+        assert_eq!(routers.await, expected);
+        eprintln!("asked for and traced in {:?}", asked.elapsed());
+        reading(&host_link, |it| {
+            matches!(it, Reading::RoundTrip { .. }).then_some(())
+        })
+        .await;
+    });
+    stream.finish();
+}
+
+fn without_a_coordinator_pins_stay_and_the_line_is_found_again() {
+    let _fabric = Fabric::new();
+    let stream = Stream::start(Session::new(0, 2), 8 << 10, Duration::from_millis(5));
+    let flow = stream.flow;
+    at_the_coordinator(async |mut stage| {
+        let leaf = stage.start("leaf0");
+        let link = stage.session("leaf0").await;
+        let rules = [pin(flow, 1 - spine_of(&flow))];
+        assert!(told(&link, install(3, &rules)).await.outcome.is_ok());
+        drop(link);
+        stage.listener.close("going away").await;
+        assert_eq!(within("leaf0", crate::pins::held), rules);
+        stage.listener = listen(&stage.scratch).await;
+        let link = stage.session("leaf0").await;
+        assert_eq!(
+            pinned(&link).await,
+            (3, rules.to_vec()),
+            "in the first that is said"
+        );
+        assert!(leaf.end(Signal::SIGTERM).success());
+        let goodbye = timeout(Duration::from_millis(500), link.closed()).await;
+        let words = goodbye.expect("it says so").to_string();
+        assert!(words.contains("closed the session"), "{words}");
+        assert_eq!(within("leaf0", crate::pins::held), rules);
+    });
+    stream.finish();
+}
+
+fn nobody_is_probed_for_a_coordinator_that_is_gone() {
+    let _fabric = Fabric::new();
+    let flow = Session::new(0, 2).flow;
+    at_the_coordinator(async |mut stage| {
+        let _host = stage.start("h0");
+        let link = stage.session("h0").await;
+        watch(&link, &[flow]).await;
+        reading(&link, |it| matches!(it, Reading::Path(_)).then_some(())).await;
+        drop(link);
+        stage.listener.close("going away").await;
+        // A second and a half without a probe: each flow is traced and each peer pinged every second.
+        let probed = || kernel_counter("leaf0", "Icmp", "OutTimeExcds");
+        let (mut last, mut since) = (probed(), Instant::now());
+        wait_for("the last probe", || {
+            if probed() != last {
+                (last, since) = (probed(), Instant::now());
+            }
+            (since.elapsed() > Duration::from_millis(1500)).then_some(())
+        });
+    });
+}
+
+fn killed_and_started_again_it_knows_what_it_promised() {
+    let _fabric = Fabric::new();
+    at_the_coordinator(async |mut stage| {
+        let rules = [pin(crate::fabric::some_flow(1), 1)];
+        let leaf = stage.start("leaf0");
+        let link = stage.session("leaf0").await;
+        assert!(told(&link, install(5, &rules)).await.outcome.is_ok());
+        leaf.end(Signal::SIGKILL);
+        // Its first sample comes with the session, not a minute later.
+        let _leaf = stage.start_at("leaf0", "60000");
+        let link = stage.session("leaf0").await;
+        assert_eq!(pinned(&link).await, (5, rules.to_vec()));
+        let older = Err(Refusal::Older {
+            held: Generation(5),
+        });
+        assert_eq!(told(&link, install(4, &[])).await.outcome, older);
+        assert_eq!(
+            told(&link, install(5, &rules)).await.outcome,
+            Ok(rules.to_vec())
+        );
+        assert_eq!(told(&link, install(6, &[])).await.outcome, Ok(vec![]));
+    });
+}
+
+fn an_agent_that_may_not_change_routes_says_so() {
+    let _fabric = Fabric::new();
+    let denied = within("leaf0", || {
+        let mut command = Command::new("unshare");
+        let run = command.args([
+            "--user",
+            env!("CARGO_BIN_EXE_reweave-agent"),
+            "trace",
+            "tcp",
+            "10.0.0.1:1",
+            "10.1.0.1:2",
+        ]);
+        run.output().expect("unshare runs")
+    });
+    assert_eq!(denied.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&denied.stderr);
+    assert!(
+        words.contains("CAP_NET_RAW") && words.contains("Operation not permitted"),
+        "{words}"
+    );
+    let pins = agent("leaf0", &["pins"]);
+    assert!(pins.status.success(), "looking takes no right");
+}
+
+fn sixteen_flows_cost_little() {
+    let _fabric = Fabric::new();
+    let stream = |_| Stream::start(Session::new(0, 2), 64 << 10, Duration::from_millis(50));
+    let streams: Vec<_> = (0..16).map(stream).collect();
+    let flows: Vec<_> = streams.iter().map(|stream| stream.flow).collect();
+    at_the_coordinator(async |mut stage| {
+        let host = stage.start("h0");
+        let link = stage.session("h0").await;
+        watch(&link, &flows).await;
+        let (begun, before) = (Instant::now(), host.cpu());
+        let (mut samples, mut paths) = (0, 0);
+        while begun.elapsed() < Duration::from_secs(4) {
+            let sample = sample(&link).await;
+            let is_path = |it: &&Reading| matches!(it, Reading::Path(_));
+            paths += sample.readings.iter().filter(is_path).count();
+            samples += 1;
+        }
+        let (wall, cpu) = (begun.elapsed(), host.cpu() - before);
+        eprintln!("{samples} samples, {paths} paths of 16 flows: {cpu:?} of {wall:?}");
+        assert!(paths >= 3 * 16, "each flow is traced every second");
+        assert!(cpu < wall / 10, "{cpu:?} of {wall:?}");
+    });
+    for stream in streams {
+        stream.finish();
+    }
+}

@@ -1,0 +1,288 @@
+//! Traces of live flows: they name the routers the packets really pass, and harm nobody.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use reweave_agent::agent::Agent;
+use reweave_agent::clock;
+use reweave_agent::probes::Prober;
+use reweave_agent::role::Role;
+use reweave_agent_core::probe::{Aim, Mark, Probe};
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::instruction::Watch;
+use reweave_common::sample::Reading;
+use tempfile::TempDir;
+
+use crate::fabric::{
+    Fabric, PATIENCE, host, kernel_counter, leaf_at, leaf_of, nft_in, pin, spine_at, spine_of,
+    within,
+};
+use crate::flows::retransmits;
+use crate::pins::hold;
+use crate::tests;
+use crate::traffic::{Datagrams, Session, Stream};
+
+tests! {
+    all_of_16_live_flows_are_traced_right,
+    a_udp_flow_is_traced_right,
+    a_moved_flow_is_seen_to_have_moved,
+    a_silent_router_is_left_out needs "nft",
+    a_flow_to_the_neighbour_passes_one_leaf,
+    even_a_probe_that_arrives_disturbs_nothing,
+    round_trips_are_measured,
+    routers_may_be_as_reluctant_as_linux_is_by_default,
+}
+
+type Routers = Vec<Option<Ipv4Addr>>;
+
+/// The agent of h0, asked to trace.
+struct Tracing {
+    agent: Agent,
+    _scratch: TempDir,
+}
+
+impl Tracing {
+    fn new() -> Self {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let start = || Agent::start(Role::Host, scratch.path(), Mark(0x00c0_ffee));
+        let agent = within("h0", start).expect("the agent starts");
+        Self {
+            agent,
+            _scratch: scratch,
+        }
+    }
+
+    /// Lets the agent probe until `enough` of its news have come.
+    fn heard(&mut self, watch: &Watch, enough: impl Fn(&[Reading]) -> bool) -> Vec<Reading> {
+        self.agent.watch(watch);
+        let deadline = Instant::now() + PATIENCE;
+        let mut heard = vec![];
+        loop {
+            self.agent.receive().expect("answers can be received");
+            self.agent.probe();
+            let news = self.agent.sample().readings.into_iter();
+            let found = |it: &Reading| matches!(it, Reading::Path(_) | Reading::RoundTrip { .. });
+            heard.extend(news.filter(found));
+            if enough(&heard) {
+                return heard;
+            }
+            assert!(Instant::now() < deadline, "only {heard:?}");
+            wait_for_answers(&self.agent);
+        }
+    }
+
+    fn trace(&mut self, flows: &[FlowKey]) -> BTreeMap<FlowKey, Routers> {
+        let watch = Watch {
+            trace: flows.to_vec(),
+            ping: vec![],
+        };
+        let heard = self.heard(&watch, |heard| paths(heard).len() == flows.len());
+        paths(&heard)
+    }
+}
+
+fn paths(heard: &[Reading]) -> BTreeMap<FlowKey, Routers> {
+    let paths = heard.iter().filter_map(|reading| match reading {
+        Reading::Path(path) => Some((path.flow, path.routers.clone())),
+        _ => None,
+    });
+    paths.collect()
+}
+
+fn wait_for_answers(agent: &Agent) {
+    let socket = agent.answers().expect("a descriptor");
+    let due = agent
+        .next_probe()
+        .map_or(Duration::ZERO, |due| due.since(clock::now()));
+    let timeout = PollTimeout::try_from(due.min(Duration::from_millis(100))).expect("a short time");
+    poll(
+        &mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)],
+        timeout,
+    )
+    .expect("poll");
+}
+
+fn through(spine: u8) -> Routers {
+    vec![
+        Some(leaf_of(0)),
+        Some(spine_at(0, spine)),
+        Some(leaf_at(1, spine)),
+    ]
+}
+
+fn all_of_16_live_flows_are_traced_right() {
+    let _fabric = Fabric::new();
+    let streams: Vec<_> = (0..16)
+        .map(|_| Stream::start(Session::new(0, 2), 8 << 10, Duration::from_millis(2)))
+        .collect();
+    let flows: Vec<_> = streams.iter().map(|stream| stream.flow).collect();
+    let resent = || flows.iter().map(|flow| retransmits(0, flow)).sum::<u64>();
+    let [resent_before, errors_before] = [resent(), checksum_errors(2)];
+    let mut tracing = Tracing::new();
+    let begun = Instant::now();
+    let traced = tracing.trace(&flows);
+    eprintln!("16 flows traced in {:?}", begun.elapsed());
+    for flow in &flows {
+        assert_eq!(traced[flow], through(spine_of(flow)), "{flow}");
+    }
+    let spines: Vec<_> = flows.iter().map(spine_of).collect();
+    assert!(spines.contains(&0) && spines.contains(&1), "{spines:?}");
+    assert_eq!(checksum_errors(2), errors_before, "no probe has arrived");
+    assert_eq!(resent(), resent_before);
+    for stream in streams {
+        stream.finish();
+    }
+    assert_eq!(
+        kernel_counter("h0", "Tcp", "OutRsts") + kernel_counter("h2", "Tcp", "OutRsts"),
+        0
+    );
+}
+
+/// Packets of any kind that host `number` threw away for their checksum.
+fn checksum_errors(number: usize) -> u64 {
+    let node = format!("h{number}");
+    kernel_counter(&node, "Tcp", "InCsumErrors") + kernel_counter(&node, "Udp", "InCsumErrors")
+}
+
+fn a_udp_flow_is_traced_right() {
+    let _fabric = Fabric::new();
+    let datagrams = Datagrams::start(0, 2);
+    let flow = datagrams.flow;
+    let mut tracing = Tracing::new();
+    for spine in [0, 1] {
+        hold(&[pin(flow, spine)]).expect("the kernel takes it");
+        assert_eq!(tracing.trace(&[flow])[&flow], through(spine));
+    }
+    let (sent, arrived) = datagrams.finish();
+    assert_eq!((arrived, checksum_errors(2)), (sent, 0));
+}
+
+fn a_moved_flow_is_seen_to_have_moved() {
+    let _fabric = Fabric::new();
+    let session = Session::new(0, 2);
+    let flow = session.flow;
+    let mut tracing = Tracing::new();
+    let watch = Watch {
+        trace: vec![flow],
+        ping: vec![],
+    };
+    for spine in [0, 1, 0, 1] {
+        hold(&[pin(flow, spine)]).expect("the kernel takes it");
+        let begun = Instant::now();
+        let heard = tracing.heard(&watch, |heard| !heard.is_empty());
+        eprintln!("seen after {:?}", begun.elapsed());
+        assert_eq!(paths(&heard)[&flow], through(spine));
+    }
+    // Unasked, within the next rounds.
+    hold(&[pin(flow, 0)]).expect("the kernel takes it");
+    tracing.heard(
+        &Watch {
+            trace: vec![flow],
+            ping: vec![],
+        },
+        |heard| paths(heard).get(&flow) == Some(&through(0)),
+    );
+}
+
+fn a_silent_router_is_left_out() {
+    let _fabric = Fabric::new();
+    nft_in(
+        "spine1",
+        "table ip silence { chain out { type filter hook output priority 0; icmp type time-exceeded drop; }; }",
+    );
+    let session = Session::new(0, 2);
+    let flow = session.flow;
+    let mut tracing = Tracing::new();
+    hold(&[pin(flow, 1)]).expect("the kernel takes it");
+    let expected = vec![Some(leaf_of(0)), None, Some(leaf_at(1, 1))];
+    assert_eq!(tracing.trace(&[flow])[&flow], expected);
+    hold(&[pin(flow, 0)]).expect("the kernel takes it");
+    assert_eq!(tracing.trace(&[flow])[&flow], through(0));
+}
+
+fn a_flow_to_the_neighbour_passes_one_leaf() {
+    let _fabric = Fabric::new();
+    let session = Session::new(0, 1);
+    let traced = Tracing::new().trace(&[session.flow]);
+    assert_eq!(traced[&session.flow], [Some(leaf_of(0))]);
+}
+
+fn even_a_probe_that_arrives_disturbs_nothing() {
+    let _fabric = Fabric::new();
+    let stream = Stream::start(Session::new(0, 2), 8 << 10, Duration::from_millis(1));
+    let datagrams = Datagrams::start(0, 2);
+    let flows = [stream.flow, datagrams.flow];
+    let prober = within("h0", || Prober::open(Mark(0xdead_0001))).expect("raw sockets");
+    let resent = retransmits(0, &flows[0]);
+    let duplicates = kernel_counter("h2", "TcpExt", "TCPDSACKRecv");
+    for id in 1..=200 {
+        for flow in flows {
+            prober.send(&Probe {
+                aim: Aim::Hop(flow),
+                ttl: 64,
+                id,
+            });
+        }
+    }
+    crate::fabric::wait_for("the probes to arrive", || {
+        (checksum_errors(2) == 400).then_some(())
+    });
+    assert_eq!(retransmits(0, &flows[0]), resent);
+    assert_eq!(kernel_counter("h2", "TcpExt", "TCPDSACKRecv"), duplicates);
+    assert!(stream.finish() > 0);
+    let (sent, arrived) = datagrams.finish();
+    assert_eq!(arrived, sent);
+    assert_eq!(
+        flows.map(|flow| flow.protocol),
+        [Protocol::Tcp, Protocol::Udp]
+    );
+}
+
+fn round_trips_are_measured() {
+    let _fabric = Fabric::new();
+    let peers = vec![host(1), host(2), host(3)];
+    let watch = Watch {
+        trace: vec![],
+        ping: peers.clone(),
+    };
+    let heard = Tracing::new().heard(&watch, |heard| heard.len() == 2 * peers.len());
+    for reading in heard {
+        let Reading::RoundTrip { peer, rtt } = reading else {
+            panic!("{reading:?}");
+        };
+        assert!(peers.contains(&peer));
+        assert!(
+            rtt > Duration::ZERO && rtt < Duration::from_millis(20),
+            "{rtt:?}"
+        );
+    }
+}
+
+/// An answer a second after a burst of six, which is fewer than there are flows.
+fn routers_may_be_as_reluctant_as_linux_is_by_default() {
+    let _fabric = Fabric::new();
+    for switch in ["leaf0", "leaf1", "spine0", "spine1"] {
+        let reluctant = || fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "1000");
+        within(switch, reluctant).expect("the limit is set");
+    }
+    let sessions: Vec<_> = (0..8).map(|_| Session::new(0, 2)).collect();
+    let trace = sessions.iter().map(|session| session.flow).collect();
+    let watch = Watch {
+        trace,
+        ping: vec![],
+    };
+    let begun = Instant::now();
+    Tracing::new().heard(&watch, |heard| {
+        let known = |routers: &Routers| routers.iter().all(Option::is_some);
+        paths(heard)
+            .values()
+            .filter(|routers| known(routers))
+            .count()
+            == 8
+    });
+    eprintln!("8 flows traced in {:?}", begun.elapsed());
+}

@@ -1,0 +1,46 @@
+//! What is wrong, with evidence: the value that goes from `diagnose` to `plan`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::flow::FlowKey;
+use crate::snapshot::Hop;
+use crate::units::Rate;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finding {
+    /// Flows share a full link while an equal path has room.
+    EcmpCollision(Collision),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Collision {
+    pub hop: Hop,
+    /// Measured load over capacity.
+    pub utilization: f64,
+    pub losers: Vec<Loser>,
+    /// Equal-cost hops that had room for at least one of them.
+    pub with_room: Vec<Hop>,
+    pub imbalance: Imbalance,
+}
+
+/// A flow in a collision: what it gets, and what it would get if the flows were spread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loser {
+    pub flow: FlowKey,
+    pub rate: Rate,
+    pub fair_rate: Rate,
+}
+
+/// How unevenly flows are spread over the equal links of one switch.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Imbalance {
+    /// The Flow Imbalance Metric: 0 is even, and it counts flows.
+    pub fim_percent: f64,
+    /// What even the best spread of so many flows over so many links has.
+    pub floor_percent: f64,
+    /// The same, with each flow weighed by its rate.
+    pub weighted_percent: f64,
+    /// The fullest link over the mean: what stalls a collective.
+    pub max_over_mean: f64,
+}

@@ -1,0 +1,79 @@
+//! What the coordinator asks of an agent, and what the agent answers.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::flow::FlowKey;
+use crate::plan::Generation;
+use crate::sample::PinRule;
+
+/// Proves that an instruction comes from a committed intent: later intents have higher tokens, and
+/// an agent that has seen one never follows a lower.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Token(pub u64);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Instruction {
+    Watch(Watch),
+    Install(Install),
+}
+
+/// What to look at. Each one replaces the one before.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watch {
+    /// Flows whose path matters.
+    pub trace: Vec<FlowKey>,
+    /// Hosts to measure the round-trip time to.
+    pub ping: Vec<Ipv4Addr>,
+}
+
+/// All pins that a switch shall hold, and none besides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Install {
+    pub generation: Generation,
+    pub token: Token,
+    pub rules: Vec<PinRule>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ack {
+    pub generation: Generation,
+    pub token: Token,
+    /// The rules as the kernel holds them, read back; or why it holds what it held before.
+    pub outcome: Result<Vec<PinRule>, Refusal>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// The agent has followed a later instruction already.
+    Older { held: Generation },
+    /// It knows this generation with other rules.
+    DifferentContent { held: Generation },
+    /// The kernel would not take it; what was there before is there again.
+    Kernel { error: String },
+    /// It could not note the instruction down before acting on it.
+    NotDurable { error: String },
+    /// This node forwards nothing.
+    NotASwitch,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Older { held } => write!(f, "it holds the later generation {held}"),
+            Self::DifferentContent { held } => {
+                write!(f, "it holds generation {held} with other rules")
+            }
+            Self::Kernel { error } => write!(f, "its kernel refused: {error}"),
+            Self::NotDurable { error } => write!(f, "it could not write its state: {error}"),
+            Self::NotASwitch => f.write_str("it forwards nothing"),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Points in time, as somebody who has a clock hands them in.
+
+use std::ops::Add;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Microseconds on one clock that never goes backwards. Moments of different clocks do not compare.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Moment(u64);
+
+impl Moment {
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// The time since `earlier`; none when that is not earlier at all.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, later: Duration) -> Self {
+        Self(self.0 + later.as_micros() as u64)
+    }
+}

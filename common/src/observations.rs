@@ -1,0 +1,305 @@
+//! What is known of the cluster, and since when: the value that goes from `ingest` to `model`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use crate::flow::FlowKey;
+use crate::ids::NodeId;
+use crate::moment::Moment;
+use crate::plan::Generation;
+use crate::sample::{Counters, FlowReading, Interface, PinRule, Reading, Sample, TracedPath};
+
+/// A reading and when it arrived, by the coordinator's clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aged<T> {
+    pub value: T,
+    pub at: Moment,
+}
+
+impl<T> Aged<T> {
+    pub fn age(&self, now: Moment) -> Duration {
+        now.since(self.at)
+    }
+
+    pub fn is_fresh(&self, now: Moment, most_age: Duration) -> bool {
+        self.age(now) <= most_age
+    }
+}
+
+/// What each node said last, node by node. Its memory is bounded: a node that says more than a
+/// node can have to say is not listened to any further.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Observations {
+    nodes: BTreeMap<NodeId, NodeObservations>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeObservations {
+    /// When the last sample came.
+    pub heard: Option<Moment>,
+    pub interfaces: BTreeMap<String, Aged<Interface>>,
+    pub counters: BTreeMap<String, Aged<Counters>>,
+    pub flows: BTreeMap<FlowKey, Recent>,
+    pub paths: BTreeMap<FlowKey, Aged<TracedPath>>,
+    pub round_trips: BTreeMap<Ipv4Addr, Aged<Duration>>,
+    pub pinned: Option<Aged<(Generation, Vec<PinRule>)>>,
+    /// Readings beyond the bounds.
+    pub discarded: u64,
+}
+
+/// The last readings of one flow, oldest first, at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recent(VecDeque<Aged<FlowReading>>);
+
+impl Recent {
+    pub const MOST: usize = 16;
+
+    fn new(first: Aged<FlowReading>) -> Self {
+        Self(VecDeque::from([first]))
+    }
+
+    fn push(&mut self, next: Aged<FlowReading>) {
+        if self.0.len() == Self::MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back(next);
+    }
+
+    pub fn newest(&self) -> &Aged<FlowReading> {
+        self.0.back().expect("there is at least one")
+    }
+
+    /// From the newest back.
+    pub fn backwards(&self) -> impl Iterator<Item = &Aged<FlowReading>> {
+        self.0.iter().rev()
+    }
+}
+
+impl Observations {
+    pub fn record(&mut self, node: NodeId, now: Moment, sample: Sample) {
+        let node = self.nodes.entry(node).or_default();
+        node.heard = Some(now);
+        for reading in sample.readings {
+            node.record(now, reading);
+        }
+    }
+
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeObservations)> {
+        self.nodes.iter().map(|(&id, node)| (id, node))
+    }
+
+    pub fn node(&self, node: NodeId) -> Option<&NodeObservations> {
+        self.nodes.get(&node)
+    }
+
+    /// All that a node said; it will say it again.
+    pub fn forget_node(&mut self, node: NodeId) {
+        self.nodes.remove(&node);
+    }
+
+    /// What a node read back: it has acted since.
+    pub fn forget_pinned(&mut self, node: NodeId) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.pinned = None;
+        }
+    }
+
+    /// The path of a flow, whoever traced it: it may not be the path any more.
+    pub fn forget_path(&mut self, flow: &FlowKey) {
+        for node in self.nodes.values_mut() {
+            node.paths.remove(flow);
+        }
+    }
+
+    /// Forgets what nobody has spoken of for longer than `most`, and paths of flows that are gone.
+    pub fn forget_older_than(&mut self, now: Moment, most: Duration) {
+        for node in self.nodes.values_mut() {
+            node.forget_older_than(now, most);
+        }
+    }
+}
+
+impl NodeObservations {
+    const MOST_INTERFACES: usize = 512;
+    const MOST_FLOWS: usize = 4096;
+    const MOST_ROUND_TRIPS: usize = 1024;
+    const MOST_RULES: usize = 4096;
+
+    fn record(&mut self, at: Moment, reading: Reading) {
+        let kept = match reading {
+            Reading::Interface(value) => {
+                let name = value.name.clone();
+                insert(
+                    &mut self.interfaces,
+                    Self::MOST_INTERFACES,
+                    name,
+                    Aged { value, at },
+                )
+            }
+            Reading::Counters(value) => {
+                let name = value.interface.clone();
+                insert(
+                    &mut self.counters,
+                    Self::MOST_INTERFACES,
+                    name,
+                    Aged { value, at },
+                )
+            }
+            Reading::Flow(value) => self.record_flow(Aged { value, at }),
+            Reading::FlowEnded(flow) => {
+                self.paths.remove(&flow);
+                self.flows.remove(&flow);
+                true
+            }
+            Reading::RoundTrip { peer, rtt: value } => insert(
+                &mut self.round_trips,
+                Self::MOST_ROUND_TRIPS,
+                peer,
+                Aged { value, at },
+            ),
+            Reading::Path(value) => insert(
+                &mut self.paths,
+                Self::MOST_FLOWS,
+                value.flow,
+                Aged { value, at },
+            ),
+            Reading::Pinned { generation, rules } => self.record_pins(at, generation, rules),
+        };
+        self.discarded += u64::from(!kept);
+    }
+
+    fn record_flow(&mut self, reading: Aged<FlowReading>) -> bool {
+        let flow = reading.value.flow;
+        if let Some(recent) = self.flows.get_mut(&flow) {
+            recent.push(reading);
+            return true;
+        }
+        insert(
+            &mut self.flows,
+            Self::MOST_FLOWS,
+            flow,
+            Recent::new(reading),
+        )
+    }
+
+    fn record_pins(&mut self, at: Moment, generation: Generation, rules: Vec<PinRule>) -> bool {
+        let few = rules.len() <= Self::MOST_RULES;
+        if few {
+            self.pinned = Some(Aged {
+                value: (generation, rules),
+                at,
+            });
+        }
+        few
+    }
+
+    fn forget_older_than(&mut self, now: Moment, most: Duration) {
+        self.flows
+            .retain(|_, flow| flow.newest().is_fresh(now, most));
+        let flows = &self.flows;
+        self.paths.retain(|key, _| flows.contains_key(key));
+        self.counters
+            .retain(|_, counters| counters.is_fresh(now, most));
+        self.round_trips.retain(|_, rtt| rtt.is_fresh(now, most));
+    }
+}
+
+/// Whether there was room, or the key was there already.
+fn insert<K: Ord, V>(map: &mut BTreeMap<K, V>, most: usize, key: K, value: V) -> bool {
+    let fits = map.len() < most || map.contains_key(&key);
+    if fits {
+        map.insert(key, value);
+    }
+    fits
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddrV4;
+
+    use super::*;
+    use crate::flow::Protocol;
+    use crate::units::{Bytes, Rate};
+
+    fn flow(port: u16) -> FlowKey {
+        let [source, destination] = [[10, 0, 0, 0], [10, 0, 0, 1]].map(Ipv4Addr::from);
+        FlowKey {
+            protocol: Protocol::Tcp,
+            source: SocketAddrV4::new(source, port),
+            destination: SocketAddrV4::new(destination, 1),
+        }
+    }
+
+    fn reading(port: u16, rate: u64) -> Reading {
+        Reading::Flow(FlowReading {
+            flow: flow(port),
+            bytes: Bytes::new(rate),
+            rate: Some(Rate::from_bits_per_s(rate)),
+            rtt: Duration::from_millis(1),
+            retransmits: 0,
+        })
+    }
+
+    fn hear(observations: &mut Observations, at_s: u64, readings: Vec<Reading>) {
+        let now = Moment::from_micros(at_s * 1_000_000);
+        let sample = Sample {
+            taken: now,
+            readings,
+        };
+        observations.record(NodeId::from_index(0), now, sample);
+    }
+
+    fn node(observations: &Observations) -> &NodeObservations {
+        observations.node(NodeId::from_index(0)).unwrap()
+    }
+
+    #[test]
+    fn only_the_last_readings_of_a_flow_are_kept() {
+        let mut observations = Observations::default();
+        for second in 0..40 {
+            hear(&mut observations, second, vec![reading(1, second)]);
+        }
+        let recent = &node(&observations).flows[&flow(1)];
+        let rates: Vec<_> = recent.backwards().map(|r| r.value.bytes.count()).collect();
+        assert_eq!(rates, (24..40).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_node_that_speaks_of_too_many_flows_is_not_believed_to_have_them_all() {
+        let mut observations = Observations::default();
+        let flood = (0..5000).map(|port| reading(port, 1)).collect();
+        hear(&mut observations, 0, flood);
+        assert_eq!(
+            node(&observations).flows.len(),
+            NodeObservations::MOST_FLOWS
+        );
+        assert_eq!(node(&observations).discarded, 5000 - 4096);
+        hear(&mut observations, 1, vec![reading(0, 7)]);
+        assert_eq!(
+            node(&observations).flows[&flow(0)].newest().value.bytes,
+            Bytes::new(7)
+        );
+    }
+
+    #[test]
+    fn a_flow_that_ended_or_that_nobody_speaks_of_goes_with_its_path() {
+        let mut observations = Observations::default();
+        let path = |port| {
+            Reading::Path(TracedPath {
+                flow: flow(port),
+                routers: vec![],
+            })
+        };
+        let both = vec![reading(1, 1), path(1), reading(2, 1), path(2)];
+        hear(&mut observations, 0, both);
+        hear(&mut observations, 2, vec![Reading::FlowEnded(flow(1))]);
+        assert_eq!(
+            node(&observations).paths.keys().collect::<Vec<_>>(),
+            [&flow(2)]
+        );
+        let now = Moment::from_micros(4_000_000);
+        observations.forget_older_than(now, Duration::from_secs(3));
+        assert!(node(&observations).flows.is_empty() && node(&observations).paths.is_empty());
+    }
+}

@@ -1,0 +1,93 @@
+//! What an operator asks, and what the coordinator answers. Answers name nodes and links, where
+//! the values of the pipeline hold ids.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Generation;
+
+mod finding;
+mod history;
+mod place;
+mod plan;
+mod status;
+
+pub use finding::{Collision, Finding, Findings, Loser};
+pub use history::{FlowChange, FlowOutcome, Outcome, Record};
+pub use place::{Hop, hops};
+pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report};
+pub use status::{
+    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, Phase, RunningChange, Status,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    Status,
+    Diagnose,
+    Plan,
+    /// Carry out the plan that makes this generation, and no other.
+    Apply {
+        generation: Generation,
+    },
+    History,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Response {
+    Status(Box<Status>),
+    Findings(Findings),
+    /// Nothing when there is nothing to mend, or no way to mend it.
+    Plan(Option<Box<Plan>>),
+    ApplyStarted {
+        generation: Generation,
+    },
+    /// The newest first.
+    History(Vec<Record>),
+    Refused(Refused),
+}
+
+/// Why a request led to nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refused {
+    /// Certificates of this role may not ask this.
+    NotAllowed { role: String },
+    /// Nobody has asked for a plan, or it has been carried out.
+    NoPlan,
+    /// The plan that would be carried out is another one.
+    OtherPlan { offered: Generation },
+    /// One change at a time.
+    Busy { running: Generation },
+    /// Things are not as the plan needs them, or the judge of plans says no.
+    Unfit { reasons: Vec<String> },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAllowed { role } => {
+                write!(
+                    f,
+                    "a certificate of role {role} may not ask this; use an operator's"
+                )
+            }
+            Self::NoPlan => f.write_str("there is no plan to apply; make one with `reweave plan`"),
+            Self::OtherPlan { offered } => write!(
+                f,
+                "the plan on offer makes generation {offered}; look at it with `reweave plan` \
+                 and apply that"
+            ),
+            Self::Busy { running } => write!(
+                f,
+                "the change to generation {running} is still running; follow it with `reweave \
+                 status`"
+            ),
+            Self::Unfit { reasons } => {
+                write!(f, "the plan cannot be applied: {}", reasons.join("; "))
+            }
+        }
+    }
+}

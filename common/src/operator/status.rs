@@ -1,0 +1,118 @@
+//! How the cluster is doing. Ages are counted back from the moment of the answer, since the
+//! coordinator's clock means nothing elsewhere.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use super::place::Hop;
+use super::plan::Pin;
+use crate::flow::FlowKey;
+use crate::plan::Generation;
+use crate::units::Rate;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Of the routes that are in force.
+    pub generation: Generation,
+    pub mode: Mode,
+    /// What needs a person; empty when nothing does.
+    pub alarms: Vec<String>,
+    /// In automatic mode: why nothing is being changed just now.
+    pub waits_because: Option<String>,
+    pub change: Option<RunningChange>,
+    /// One for each node of the fabric, in its order.
+    pub agents: Vec<AgentStatus>,
+    /// Each direction of a link that was measured lately.
+    pub links: Vec<LinkStatus>,
+    /// Each flow that was sending lately.
+    pub flows: Vec<FlowStatus>,
+    pub pins: Vec<Pin>,
+}
+
+/// Who decides that a plan is carried out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// An operator does.
+    #[default]
+    Manual,
+    /// The coordinator does, within its policy.
+    Auto,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentStatus {
+    pub node: String,
+    /// By which flows name it; empty until it has reported.
+    pub addresses: Vec<Ipv4Addr>,
+    pub state: AgentState,
+    /// Since it last reported; absent when it never did.
+    pub age_ms: Option<u64>,
+    /// What its kernel holds, as it last read it back; absent for one that holds none.
+    pub generation: Option<Generation>,
+    /// How many of its links are known by interface and address, of how many the fabric has.
+    pub known_links: usize,
+    pub links: usize,
+    /// Readings that were not kept, because they spoke for another node or were too many.
+    pub discarded_readings: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentState {
+    /// It reports.
+    Up,
+    /// Its session stands, but it has been silent for too long to be believed.
+    Silent,
+    /// It was here and is gone.
+    Down,
+    /// It has not been here since the coordinator started.
+    Unseen,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    pub hop: Hop,
+    pub up: bool,
+    pub rate_bits_per_s: Rate,
+    pub capacity_bits_per_s: Rate,
+    pub age_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowStatus {
+    pub flow: FlowKey,
+    pub from: String,
+    pub to: String,
+    pub rate_bits_per_s: Rate,
+    pub least_bits_per_s: Rate,
+    pub most_bits_per_s: Rate,
+    /// Absent when a hop of it is not known.
+    pub path: Option<Vec<Hop>>,
+    pub age_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunningChange {
+    pub generation: Generation,
+    pub parent: Generation,
+    pub phase: Phase,
+    /// Nodes that have not answered yet.
+    pub waiting_for: Vec<String>,
+    /// Since the plan was proposed.
+    pub age_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// It may be applied, and nothing has been done.
+    Proposed,
+    Approved,
+    Applying,
+    Verifying,
+    RollingBack,
+    /// It is not known whether the old routes are back everywhere: a person must look.
+    Held,
+}

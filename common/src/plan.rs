@@ -1,0 +1,94 @@
+//! What shall change, and why: the value that goes from `plan` through `check` to `apply`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::finding::Finding;
+use crate::flow::FlowKey;
+use crate::ids::{LinkId, NodeId};
+use crate::snapshot::Hop;
+use crate::units::Rate;
+
+/// Counts the states that routes have been in; each plan makes one and names the one before.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Generation(pub u64);
+
+impl Generation {
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// At this switch this flow leaves over this link, whatever the hash says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Pin {
+    pub flow: FlowKey,
+    pub at: NodeId,
+    pub link: LinkId,
+}
+
+/// Immutable and complete: `pins` is all that shall be pinned afterwards, not a difference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    pub generation: Generation,
+    pub parent: Generation,
+    pub pins: Vec<Pin>,
+    pub moves: Vec<Move>,
+    pub predictions: Vec<Prediction>,
+    pub report: Report,
+}
+
+/// One flow goes another way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Move {
+    pub flow: FlowKey,
+    pub from: Hop,
+    pub to: Hop,
+}
+
+/// What a flow's rate will be. `low..high` is where a measurement is expected to fall.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prediction {
+    pub flow: FlowKey,
+    pub before: Rate,
+    pub after: Rate,
+    pub low: Rate,
+    pub high: Rate,
+}
+
+/// Why this plan and not another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub findings: Vec<Finding>,
+    /// The slowest flow of those concerned, as it is and as it will be.
+    pub slowest_before: Rate,
+    pub slowest_after: Rate,
+    pub alternatives: Vec<Alternative>,
+}
+
+/// A plan that was weighed and lost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Alternative {
+    pub moves: Vec<Move>,
+    pub slowest_after: Rate,
+    pub lost_because: LostBecause,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LostBecause {
+    /// A flow that matters would be slower than under the plan.
+    Slower,
+    /// As good, but it would move more flows.
+    MoreMoves,
+}

@@ -1,0 +1,86 @@
+//! What an agent measured: the value that goes from `measure` to `ingest`.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::flow::FlowKey;
+use crate::moment::Moment;
+use crate::plan::Generation;
+use crate::units::{Bytes, Rate};
+
+/// All that one agent has to say at one moment of its own clock. Who it is, its certificate tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    pub taken: Moment,
+    pub readings: Vec<Reading>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading {
+    Interface(Interface),
+    Counters(Counters),
+    Flow(FlowReading),
+    /// The flow has closed; nothing more will be heard of it.
+    FlowEnded(FlowKey),
+    RoundTrip {
+        peer: Ipv4Addr,
+        rtt: Duration,
+    },
+    Path(TracedPath),
+    /// What the kernel holds under Reweave's protocol number, read back.
+    Pinned {
+        generation: Generation,
+        rules: Vec<PinRule>,
+    },
+}
+
+/// What is set up on an interface, and who is known to be at its other end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    pub name: String,
+    pub addresses: Vec<Ipv4Addr>,
+    /// Next hops that routes reach over this interface.
+    pub gateways: Vec<Ipv4Addr>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    pub interface: String,
+    pub up: bool,
+    pub sent: Bytes,
+    pub received: Bytes,
+    pub dropped_packets: u64,
+    /// Over the time since the reading before; absent in the first.
+    pub send_rate: Option<Rate>,
+    pub receive_rate: Option<Rate>,
+}
+
+/// How a flow that this host sends is doing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowReading {
+    pub flow: FlowKey,
+    /// Acknowledged since the flow began.
+    pub bytes: Bytes,
+    /// While it was sending, over the time since the reading before; absent when it was idle.
+    pub rate: Option<Rate>,
+    pub rtt: Duration,
+    pub retransmits: u64,
+}
+
+/// The routers that answered for a flow, in order; an absent one did not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedPath {
+    pub flow: FlowKey,
+    pub routers: Vec<Option<Ipv4Addr>>,
+}
+
+/// A pin as a switch carries it out: this flow leaves by that interface to that next hop.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PinRule {
+    pub flow: FlowKey,
+    pub interface: String,
+    pub next_hop: Ipv4Addr,
+}

@@ -1,0 +1,52 @@
+//! The cluster at one moment, immutable: the value that `diagnose` and `plan` read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fabric::Fabric;
+use crate::flow::FlowKey;
+use crate::ids::{LinkId, NodeId};
+use crate::plan::{Generation, Pin};
+use crate::units::Rate;
+
+/// One direction of a link: over `link`, away from `from`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Hop {
+    pub from: NodeId,
+    pub link: LinkId,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// The generation of routes that was in force.
+    pub generation: Generation,
+    pub fabric: Arc<Fabric>,
+    /// Only directions that were measured recently enough are here.
+    pub links: BTreeMap<Hop, LinkState>,
+    pub flows: Vec<FlowState>,
+    /// All pins in force.
+    pub pins: Vec<Pin>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkState {
+    pub up: bool,
+    pub rate: Rate,
+    pub age: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowState {
+    pub flow: FlowKey,
+    pub from: NodeId,
+    pub to: NodeId,
+    /// While sending; the mean of the recent readings, between the least and the most of them.
+    pub rate: Rate,
+    pub rate_range: [Rate; 2],
+    /// Every hop from sender to receiver, or nothing when one of them is not known.
+    pub path: Option<Vec<Hop>>,
+    pub age: Duration,
+}

@@ -1,0 +1,71 @@
+//! The independent judge of a plan: may it be carried out, in whatever order its switches do so?
+//!
+//! It shares no code with the planner, not even the routes, so that a mistake there does not
+//! approve itself here. It never searches, and never mends: it says what is wrong and where.
+//!
+//! For every flow that is pinned before or after, the ways of its packets before and after the plan
+//! are laid over each other. A switch that has followed the plan and one that has not may then meet
+//! in any mixture. If nothing circles in the union, nothing circles in any mixture; where each node
+//! has one next hop the reverse holds too. Flows without pins go as before, downhill.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::plan::{Generation, Pin, Plan};
+
+mod pins;
+#[cfg(test)]
+mod tests;
+mod unsound;
+mod ways;
+
+pub use unsound::{NamedPin, PinFault, Unsound};
+
+/// The network a plan is judged against, as it is now.
+#[derive(Debug, Clone, Copy)]
+pub struct Network<'a> {
+    pub fabric: &'a Fabric,
+    /// Which node has which address.
+    pub addresses: &'a BTreeMap<Ipv4Addr, NodeId>,
+    pub down: &'a BTreeSet<LinkId>,
+    /// The generation in force, and its pins.
+    pub generation: Generation,
+    pub pins: &'a [Pin],
+}
+
+/// Everything that speaks against the plan.
+pub fn check(network: &Network<'_>, plan: &Plan) -> Result<(), Vec<Unsound>> {
+    let mut found = generations(network, plan);
+    let pins = network.pins.iter().chain(&plan.pins);
+    let flows: BTreeSet<_> = pins.map(|pin| pin.flow).collect();
+    for flow in flows {
+        found.extend(judge_flow(network, &plan.pins, flow));
+    }
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+/// A plan knows only the network it was made for. Numbers of plans that came to nothing are not
+/// given again, so its own may be any higher one.
+fn generations(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
+    let (parent, generation, in_force) = (plan.parent, plan.generation, network.generation);
+    let stale = (parent != in_force).then_some(Unsound::StaleParent { parent, in_force });
+    let old = generation <= parent;
+    let old = old.then_some(Unsound::WrongGeneration { parent, generation });
+    stale.into_iter().chain(old).collect()
+}
+
+/// First the pins by themselves; only where they mean something are they followed further.
+fn judge_flow(network: &Network<'_>, planned: &[Pin], flow: FlowKey) -> Vec<Unsound> {
+    let of_flow = |pin: &&Pin| pin.flow == flow;
+    let planned: Vec<_> = planned.iter().filter(of_flow).copied().collect();
+    let faults = pins::faults(network, &planned);
+    match network.addresses.get(flow.destination.ip()) {
+        Some(&destination) if faults.is_empty() => {
+            ways::judge(network, flow, destination, &planned)
+        }
+        _ => faults,
+    }
+}

@@ -1,0 +1,240 @@
+//! Where the packets of one flow may go while a plan is carried out.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::plan::Pin;
+
+use crate::pins::named;
+use crate::{Network, Unsound};
+
+/// What may befall a flow with these pins planned, each of which a switch could carry out.
+///
+/// Where links are down, routers elsewhere may have heard of it and send around, or not yet, or
+/// they never will. The plan must be sound either way; where it is not, one way is told.
+pub(crate) fn judge(
+    network: &Network<'_>,
+    flow: FlowKey,
+    destination: NodeId,
+    planned: &[Pin],
+) -> Vec<Unsound> {
+    let unheard = BTreeSet::new();
+    let faults = |rerouted| {
+        let avoided = if rerouted { network.down } else { &unheard };
+        let ways = Ways {
+            network,
+            flow,
+            destination,
+            hops_left: hops_to(network.fabric, destination, avoided),
+            rerouted,
+            before: by_node(in_force(network, flow)),
+            after: by_node(planned.iter().copied()),
+        };
+        ways.faults()
+    };
+    let mut both = [false, true].into_iter().map(faults);
+    both.find(|faults| !faults.is_empty()).unwrap_or_default()
+}
+
+/// The pins of a flow that are carried out now. The plan is not to blame for what is wrong there.
+fn in_force(network: &Network<'_>, flow: FlowKey) -> impl Iterator<Item = Pin> {
+    let fabric = network.fabric;
+    let is_there = move |pin: &Pin| {
+        pin.at.index() < fabric.nodes().len() && fabric.links_of(pin.at).contains(&pin.link)
+    };
+    let pins = network.pins.iter().copied();
+    pins.filter(move |pin| pin.flow == flow && is_there(pin))
+}
+
+fn by_node(pins: impl Iterator<Item = Pin>) -> Pins {
+    pins.map(|pin| (pin.at, pin.link)).collect()
+}
+
+/// By node: the link to which the flow is pinned there.
+type Pins = BTreeMap<NodeId, LinkId>;
+
+/// How many hops each node is from the destination, where nodes that forward nothing end a way.
+fn hops_to(fabric: &Fabric, destination: NodeId, avoided: &BTreeSet<LinkId>) -> Vec<Option<usize>> {
+    let mut hops_left = vec![None; fabric.nodes().len()];
+    let (mut ring, mut hops) = (BTreeSet::from([destination]), 0);
+    while !ring.is_empty() {
+        for &node in &ring {
+            hops_left[node.index()] = Some(hops);
+        }
+        let passes = |node: &&NodeId| **node == destination || forwards(fabric, **node);
+        let open = ring.iter().filter(passes);
+        let around = open.flat_map(|&node| neighbours(fabric, node, avoided));
+        let unseen = around.filter(|node| hops_left[node.index()].is_none());
+        (ring, hops) = (unseen.collect(), hops + 1);
+    }
+    hops_left
+}
+
+fn neighbours(
+    fabric: &Fabric,
+    node: NodeId,
+    avoided: &BTreeSet<LinkId>,
+) -> impl Iterator<Item = NodeId> {
+    let links = fabric.links_of(node).iter();
+    let links = links.filter(|link| !avoided.contains(link));
+    links.map(move |&link| fabric.link(link).far(node).node)
+}
+
+fn forwards(fabric: &Fabric, node: NodeId) -> bool {
+    fabric.node(node).role.forwards()
+}
+
+/// The ways of one flow's packets, before and after.
+struct Ways<'a> {
+    network: &'a Network<'a>,
+    flow: FlowKey,
+    destination: NodeId,
+    hops_left: Vec<Option<usize>>,
+    /// Whether routers send around links that are down elsewhere.
+    rerouted: bool,
+    before: Pins,
+    after: Pins,
+}
+
+impl Ways<'_> {
+    /// Only what packets meet behind a switch that has followed the plan: a flow that circled or
+    /// was lost before is not held against a plan that may be its cure.
+    fn faults(&self) -> Vec<Unsound> {
+        let pinned = self.before.keys().chain(self.after.keys());
+        let touched: BTreeSet<_> = pinned.copied().collect();
+        let circle = touched
+            .iter()
+            .find_map(|&switch| self.circle_behind(switch));
+        let circle = circle.map(|nodes| self.told_loop(&nodes));
+        let lost = touched
+            .iter()
+            .flat_map(|&switch| self.black_holes_behind(switch));
+        circle.into_iter().chain(lost).collect()
+    }
+
+    /// Nodes that packets may pass one after another and then the first again. One of them is
+    /// pinned: all others send downhill.
+    fn circle_behind(&self, switch: NodeId) -> Option<Vec<NodeId>> {
+        let heads = self.heads(switch, &self.after);
+        let reached = heads.flat_map(|head| self.reached_from(head).into_keys());
+        let is_pinned =
+            |node: &NodeId| self.before.contains_key(node) || self.after.contains_key(node);
+        let mut pinned = reached.filter(is_pinned);
+        pinned.find_map(|node| self.way_back(node))
+    }
+
+    fn way_back(&self, start: NodeId) -> Option<Vec<NodeId>> {
+        let mut circle = vec![start];
+        let next = self.next_nodes(start).into_iter();
+        let mut reached = next.map(|next| self.reached_from(next));
+        let came_from = reached.find(|came_from| came_from.contains_key(&start))?;
+        let mut node = came_from[&start];
+        while let Some(before) = node {
+            circle.push(before);
+            node = came_from[&before];
+        }
+        circle[1..].reverse();
+        Some(circle)
+    }
+
+    /// Where packets may be lost that a switch sends as planned. A flow that loses its pin goes the
+    /// ordinary way again; if that has not been rerouted, it is not the plan's doing.
+    fn black_holes_behind(&self, switch: NodeId) -> Vec<Unsound> {
+        if !self.rerouted && !self.after.contains_key(&switch) {
+            return Vec::new();
+        }
+        let lost = |link: LinkId| {
+            let reached = self.reached_from(self.head(switch, link));
+            let stuck_at = reached.into_keys().find(|&node| self.is_stuck(node))?;
+            Some(self.told_black_hole(switch, link, stuck_at))
+        };
+        let links = self.links(switch, &self.after).into_iter();
+        links.filter_map(lost).collect()
+    }
+
+    /// All nodes packets may come to from here on, each with the one before it.
+    fn reached_from(&self, first: NodeId) -> BTreeMap<NodeId, Option<NodeId>> {
+        let mut came_from = BTreeMap::from([(first, None)]);
+        let mut queue = VecDeque::from([first]);
+        while let Some(node) = queue.pop_front() {
+            for next in self.next_nodes(node) {
+                came_from.entry(next).or_insert_with(|| {
+                    queue.push_back(next);
+                    Some(node)
+                });
+            }
+        }
+        came_from
+    }
+
+    /// Whether packets end here that should go on, before or after.
+    fn is_stuck(&self, node: NodeId) -> bool {
+        let leads_nowhere = |pins| self.links(node, pins).is_empty();
+        node != self.destination && [&self.before, &self.after].into_iter().any(leads_nowhere)
+    }
+
+    fn next_nodes(&self, node: NodeId) -> BTreeSet<NodeId> {
+        let mixture = [&self.before, &self.after].into_iter();
+        mixture.flat_map(|pins| self.heads(node, pins)).collect()
+    }
+
+    fn heads(&self, node: NodeId, pins: &Pins) -> impl Iterator<Item = NodeId> {
+        let links = self.links(node, pins).into_iter();
+        links.map(move |link| self.head(node, link))
+    }
+
+    fn head(&self, node: NodeId, link: LinkId) -> NodeId {
+        self.network.fabric.link(link).far(node).node
+    }
+
+    /// The links over which a node sends the flow on, given who is pinned.
+    fn links(&self, node: NodeId, pins: &Pins) -> Vec<LinkId> {
+        if !self.sends(node) {
+            return Vec::new();
+        }
+        let links = match pins.get(&node) {
+            Some(&link) => vec![link],
+            None => self.downhill(node),
+        };
+        let is_up = |link: &LinkId| !self.network.down.contains(link);
+        links.into_iter().filter(is_up).collect()
+    }
+
+    /// The links to neighbours that are nearer and pass packets on.
+    fn downhill(&self, node: NodeId) -> Vec<LinkId> {
+        let left = |node: NodeId| self.hops_left[node.index()];
+        let is_nearer = |link: &LinkId| {
+            let next = self.head(node, *link);
+            let ends_or_passes = next == self.destination || self.sends(next);
+            ends_or_passes && left(next).is_some_and(|next| left(node) == Some(next + 1))
+        };
+        let links = self.network.fabric.links_of(node).iter().copied();
+        links.filter(is_nearer).collect()
+    }
+
+    fn sends(&self, node: NodeId) -> bool {
+        node != self.destination && forwards(self.network.fabric, node)
+    }
+
+    fn told_loop(&self, nodes: &[NodeId]) -> Unsound {
+        Unsound::Loop {
+            flow: self.flow,
+            nodes: nodes.iter().map(|&node| self.name(node)).collect(),
+        }
+    }
+
+    fn told_black_hole(&self, at: NodeId, link: LinkId, stuck_at: NodeId) -> Unsound {
+        let flow = self.flow;
+        Unsound::BlackHole {
+            way: named(self.network, &Pin { flow, at, link }),
+            stuck_at: self.name(stuck_at),
+            destination: self.name(self.destination),
+        }
+    }
+
+    fn name(&self, node: NodeId) -> String {
+        self.network.fabric.name(node).to_owned()
+    }
+}

@@ -1,0 +1,117 @@
+//! A session with the coordinator, for a question or two.
+
+use std::env;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use reweave_common::operator::{Request, Response, Status};
+use reweave_link::{Channel, Identity, Role, Session, connect};
+use reweave_proto::DEFAULT_PORT;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use crate::error::CliError;
+
+/// A coordinator answers in milliseconds, unless its disk or its network is in trouble.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where the coordinator is, and who asks.
+#[derive(Debug, Args)]
+pub(crate) struct Reach {
+    /// Where the coordinator listens
+    #[arg(
+        long,
+        env = "REWEAVE_COORDINATOR",
+        value_name = "ADDRESS[:PORT]",
+        default_value = "127.0.0.1",
+        global = true
+    )]
+    coordinator: String,
+    /// Folder with an operator's certificate [default: ~/.config/reweave/operator]
+    #[arg(long, env = "REWEAVE_IDENTITY", value_name = "DIR", global = true)]
+    identity: Option<PathBuf>,
+}
+
+impl Reach {
+    fn addresses(&self) -> Result<Vec<SocketAddr>, CliError> {
+        let name = self.coordinator.as_str();
+        if let Ok(address) = name.parse::<IpAddr>() {
+            return Ok(vec![(address, DEFAULT_PORT).into()]);
+        }
+        let found = match name.rsplit_once(':') {
+            Some(_) => name.to_socket_addrs(),
+            None => (name, DEFAULT_PORT).to_socket_addrs(),
+        };
+        let found = found.map_err(|source| CliError::NoSuchAddress {
+            name: name.to_owned(),
+            source,
+        })?;
+        Ok(found.collect())
+    }
+
+    fn identity(&self) -> Result<Identity, CliError> {
+        let usual = || usual_identity().filter(|folder| folder.is_dir());
+        let folder = self.identity.clone().or_else(usual);
+        let folder = folder.ok_or(CliError::NoIdentity)?;
+        Identity::load(&folder).map_err(|source| CliError::Identity {
+            folder,
+            source: Box::new(source),
+        })
+    }
+}
+
+fn usual_identity() -> Option<PathBuf> {
+    let config = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+    let config = config.filter(|path| path.is_absolute());
+    let config = config.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".config")));
+    Some(config?.join("reweave/operator"))
+}
+
+pub(crate) struct Coordinator {
+    runtime: Runtime,
+    session: Session,
+}
+
+impl Coordinator {
+    pub(crate) fn reach(reach: &Reach) -> Result<Self, CliError> {
+        let (addresses, identity) = (reach.addresses()?, reach.identity()?);
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(CliError::Start)?;
+        let session = runtime.block_on(connect(&addresses, &identity, Role::Coordinator));
+        let session = session.map_err(|source| CliError::Reach {
+            address: addresses[0],
+            source: Box::new(source),
+        })?;
+        Ok(Self { runtime, session })
+    }
+
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<Response, CliError> {
+        let session = &self.session;
+        let exchange = async {
+            session.send(Channel::Commands, request).await?;
+            session.receive(Channel::Commands).await
+        };
+        let answer = self
+            .runtime
+            .block_on(async { timeout(PATIENCE, exchange).await });
+        answer
+            .map_err(|_| CliError::NoAnswer)?
+            .map_err(|error| CliError::Ask(Box::new(error)))
+    }
+
+    pub(crate) fn status(&mut self) -> Result<Status, CliError> {
+        match self.ask(&Request::Status)? {
+            Response::Status(status) => Ok(*status),
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
+        }
+    }
+
+    /// Lets some time pass, with the session alive.
+    pub(crate) fn wait(&self, duration: Duration) {
+        let slept = async { tokio::time::sleep(duration).await };
+        self.runtime.block_on(slept);
+    }
+}

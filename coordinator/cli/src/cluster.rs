@@ -1,0 +1,193 @@
+//! `reweave cluster`: the authority of a cluster, and certificates for its members.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Subcommand, ValueEnum};
+use reweave_link::Role;
+use reweave_link::pki::{Authority, Validity};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::{Output, print};
+
+const DEFAULT_DAYS: u64 = 365;
+const DAY: Duration = Duration::from_hours(24);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Cluster {
+    /// Make a cluster: its authority, and certificates for a coordinator and an operator
+    Init {
+        /// The folder to make; whoever reads its ca.key decides who belongs to the cluster
+        dir: PathBuf,
+        /// What the cluster is called
+        #[arg(long)]
+        name: String,
+    },
+    /// Issue certificates for members; a name that has one gets a new one in its place
+    Issue {
+        /// What they are
+        #[arg(long, value_enum)]
+        role: RoleName,
+        /// Their names; for agents, the nodes of the fabric they run on
+        #[arg(long = "name", required = true, num_args = 1.., value_name = "NAME")]
+        names: Vec<String>,
+        /// The folder that `cluster init` made
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        dir: PathBuf,
+        /// For how long they are good
+        #[arg(long, default_value_t = DEFAULT_DAYS)]
+        days: u64,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum RoleName {
+    Agent,
+    Coordinator,
+    Operator,
+}
+
+impl From<RoleName> for Role {
+    fn from(name: RoleName) -> Self {
+        match name {
+            RoleName::Agent => Self::Agent,
+            RoleName::Coordinator => Self::Coordinator,
+            RoleName::Operator => Self::Operator,
+        }
+    }
+}
+
+/// A certificate that was made, and where it lies.
+#[derive(Debug, Serialize)]
+struct Issued {
+    member: String,
+    folder: PathBuf,
+}
+
+impl Cluster {
+    pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        let issued = match self {
+            Self::Init { dir, name } => init(dir, name)?,
+            Self::Issue {
+                role,
+                names,
+                dir,
+                days,
+            } => {
+                let issuer = Issuer {
+                    authority: Authority::load(dir)?,
+                    dir,
+                    validity: Validity::lasting(DAY.saturating_mul(days_of(*days)))?,
+                };
+                let role = Role::from(*role);
+                let issued = names.iter().map(|name| issuer.issue(role, name));
+                issued.collect::<Result<_, _>>()?
+            }
+        };
+        print(output, &serde_json::json!({ "issued": issued }), |page| {
+            let rows = issued.iter();
+            let rows = rows.map(|one| [one.member.clone(), one.folder.display().to_string()]);
+            page.table(["member", "certificate in"], rows);
+        })
+    }
+}
+
+/// More than `u32` days are refused as too long all the same.
+fn days_of(days: u64) -> u32 {
+    u32::try_from(days).unwrap_or(u32::MAX)
+}
+
+fn init(dir: &Path, name: &str) -> Result<Vec<Issued>, CliError> {
+    let issuer = Issuer {
+        authority: Authority::create(dir, name)?,
+        dir,
+        validity: Validity::lasting(DAY.saturating_mul(days_of(DEFAULT_DAYS)))?,
+    };
+    let members = [
+        (Role::Coordinator, "coordinator"),
+        (Role::Operator, "operator"),
+    ];
+    let issued = members.map(|(role, name)| issuer.issue(role, name));
+    issued.into_iter().collect()
+}
+
+struct Issuer<'d> {
+    authority: Authority,
+    dir: &'d Path,
+    validity: Validity,
+}
+
+impl Issuer<'_> {
+    /// Into a folder of the member's own: `agents/h0`, or `operator` for the operator `operator`.
+    fn issue(&self, role: Role, name: &str) -> Result<Issued, CliError> {
+        let folder = match role {
+            _ if name == role.as_str() => self.dir.join(name),
+            _ => self.dir.join(format!("{role}s")).join(name),
+        };
+        let member = self.authority.issue(role, name, self.validity, &folder)?;
+        Ok(Issued {
+            member: member.to_string(),
+            folder,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_link::Identity;
+
+    use super::*;
+
+    #[test]
+    fn a_new_cluster_has_a_coordinator_and_an_operator_and_takes_agents() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = scratch.path().join("rack7");
+        let issued = init(&dir, "rack7").unwrap();
+        let members: Vec<_> = issued.iter().map(|one| one.member.as_str()).collect();
+        assert_eq!(
+            members,
+            [
+                "spiffe://rack7/coordinator/coordinator",
+                "spiffe://rack7/operator/operator"
+            ]
+        );
+        let issuer = Issuer {
+            authority: Authority::load(&dir).unwrap(),
+            dir: &dir,
+            validity: Validity::day(),
+        };
+        let agent = issuer.issue(Role::Agent, "h0").unwrap();
+        assert_eq!(agent.folder, dir.join("agents/h0"));
+        for folder in [dir.join("coordinator"), dir.join("operator"), agent.folder] {
+            assert_eq!(Identity::load(&folder).unwrap().cluster().as_str(), "rack7");
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_not_made_twice() {
+        let scratch = tempfile::tempdir().unwrap();
+        init(scratch.path(), "one").unwrap();
+        let error = init(scratch.path(), "two").unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(
+            error.told().contains("ca.pem exists already"),
+            "{}",
+            error.told()
+        );
+    }
+
+    #[test]
+    fn names_that_would_lead_elsewhere_are_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        init(scratch.path(), "one").unwrap();
+        let issuer = Issuer {
+            authority: Authority::load(scratch.path()).unwrap(),
+            dir: scratch.path(),
+            validity: Validity::day(),
+        };
+        let error = issuer.issue(Role::Agent, "../../h0").unwrap_err();
+        assert!(error.told().contains("is no name"), "{}", error.told());
+    }
+}

@@ -1,0 +1,145 @@
+//! `reweave`: what people and scripts ask of a cluster.
+//!
+//! It asks the coordinator and shows what it answers, and decides nothing by itself. Data goes to
+//! standard output, words to standard error; exit 0 is done, 1 failed, 2 bad usage or input.
+
+mod apply;
+mod ask;
+mod cluster;
+mod error;
+mod names;
+mod page;
+mod show;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use reweave_common::operator::{Plan, Record, Request, Response};
+use serde::Serialize;
+
+use ask::{Coordinator, Reach};
+use error::CliError;
+use names::Names;
+use page::Page;
+
+/// Measures a training cluster, finds what slows its jobs, and mends it while they run
+#[derive(Debug, Parser)]
+#[command(name = "reweave", version)]
+struct Arguments {
+    #[command(flatten)]
+    reach: Reach,
+    /// How to print what is answered
+    #[arg(long, value_enum, default_value_t = Output::Table, global = true)]
+    output: Output,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    Table,
+    /// One JSON object, for scripts
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Certificates: who belongs to the cluster
+    #[command(subcommand)]
+    Cluster(cluster::Cluster),
+    /// How the cluster is doing: agents, links, flows, pins, and what is being changed
+    Status,
+    /// What is wrong, with evidence
+    Diagnose,
+    /// What would mend it, what that promises, and why this and not something else
+    Plan,
+    /// Carry out the plan that makes this generation, and see what comes of it
+    Apply(apply::Apply),
+    /// What was changed, by whom, and what came of it
+    History,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = run(&arguments);
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {}", error.told());
+        ExitCode::from(error.exit_code())
+    })
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let Arguments { reach, output, .. } = arguments;
+    match &arguments.command {
+        Command::Cluster(command) => command.run(*output),
+        Command::Status => show_status(reach, *output),
+        Command::Diagnose => show(reach, *output, Request::Diagnose),
+        Command::Plan => show(reach, *output, Request::Plan),
+        Command::Apply(apply) => apply.run(reach, *output),
+        Command::History => show(reach, *output, Request::History),
+    }
+}
+
+fn show_status(reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+    let mut coordinator = Coordinator::reach(reach)?;
+    let status = coordinator.status()?;
+    print(output, &status, |page| {
+        show::status(page, &status, &Names::of(&status));
+    })
+}
+
+#[derive(Serialize)]
+struct PlanAnswer<'a> {
+    plan: &'a Option<Box<Plan>>,
+}
+
+#[derive(Serialize)]
+struct HistoryAnswer<'a> {
+    history: &'a [Record],
+}
+
+/// Asks, and shows the answer with the names of the nodes that it speaks of.
+fn show(reach: &Reach, output: Output, request: Request) -> Result<ExitCode, CliError> {
+    let mut coordinator = Coordinator::reach(reach)?;
+    let names = Names::of(&coordinator.status()?);
+    match coordinator.ask(&request)? {
+        Response::Findings(findings) => print(output, &findings, |page| {
+            show::findings(page, &findings, &names);
+        }),
+        Response::Plan(plan) => print(output, &PlanAnswer { plan: &plan }, |page| {
+            show::plan(page, plan.as_deref(), &names);
+        }),
+        Response::History(records) => print(output, &HistoryAnswer { history: &records }, |page| {
+            show::history(page, &records, &names);
+        }),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}
+
+/// Prints a result: as it is for scripts, laid out for people.
+fn print(
+    output: Output,
+    value: &impl Serialize,
+    lay_out: impl FnOnce(&mut Page),
+) -> Result<ExitCode, CliError> {
+    let text = match output {
+        Output::Json => serde_json::to_string(value).map_err(CliError::Json)? + "\n",
+        Output::Table => {
+            let mut page = Page::for_stdout();
+            lay_out(&mut page);
+            page.text
+        }
+    };
+    let mut stdout = io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    match written {
+        // Whoever closed the pipe has seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Say(error)),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}

@@ -1,0 +1,116 @@
+//! The names of nodes, for flows that come as addresses.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use reweave_common::flow::FlowKey;
+use reweave_common::operator::Status;
+
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    nodes: BTreeMap<Ipv4Addr, String>,
+}
+
+impl Names {
+    pub(crate) fn of(status: &Status) -> Self {
+        let agents = status.agents.iter();
+        let named = agents.flat_map(|agent| {
+            let addresses = agent.addresses.iter();
+            addresses.map(|&address| (address, agent.node.clone()))
+        });
+        Self {
+            nodes: named.collect(),
+        }
+    }
+
+    /// What to call these flows: by their ends, and with ports where that is not enough.
+    pub(crate) fn flows(&self, flows: impl IntoIterator<Item = FlowKey>) -> FlowNames<'_> {
+        let mut pairs: BTreeMap<_, Vec<FlowKey>> = BTreeMap::new();
+        for flow in flows {
+            let alike = pairs.entry(ends(&flow)).or_default();
+            if !alike.contains(&flow) {
+                alike.push(flow);
+            }
+        }
+        let several = pairs.into_iter().filter(|(_, alike)| alike.len() > 1);
+        FlowNames {
+            nodes: self,
+            with_ports: several.map(|(ends, _)| ends).collect(),
+        }
+    }
+
+    fn node(&self, address: Ipv4Addr) -> String {
+        let known = self.nodes.get(&address).cloned();
+        known.unwrap_or_else(|| address.to_string())
+    }
+}
+
+fn ends(flow: &FlowKey) -> [Ipv4Addr; 2] {
+    [flow.source, flow.destination].map(|end| *end.ip())
+}
+
+#[derive(Debug)]
+pub(crate) struct FlowNames<'n> {
+    nodes: &'n Names,
+    with_ports: Vec<[Ipv4Addr; 2]>,
+}
+
+impl FlowNames<'_> {
+    /// `h1 > h5`, or `h1:49152 > h5:5001` where there are several.
+    pub(crate) fn name(&self, flow: &FlowKey) -> String {
+        let with_ports = self.with_ports.contains(&ends(flow));
+        let end = |end: SocketAddrV4| {
+            let node = self.nodes.node(*end.ip());
+            if with_ports {
+                format!("{node}:{}", end.port())
+            } else {
+                node
+            }
+        };
+        format!("{} > {}", end(flow.source), end(flow.destination))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use reweave_common::flow::Protocol;
+
+    use super::*;
+
+    pub(crate) fn flow(from: u8, port: u16, to: u8) -> FlowKey {
+        let end = |host, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
+        FlowKey {
+            protocol: Protocol::Tcp,
+            source: end(from, port),
+            destination: end(to, 5001),
+        }
+    }
+
+    /// Hosts h0 to h7, at 10.0.0.0 to 10.0.0.7.
+    pub(crate) fn eight_hosts() -> Names {
+        let host = |n: u8| (Ipv4Addr::new(10, 0, 0, n), format!("h{n}"));
+        Names {
+            nodes: (0..8).map(host).collect(),
+        }
+    }
+
+    #[test]
+    fn ports_are_shown_where_ends_are_not_enough() {
+        let nodes = eight_hosts();
+        let flows = [flow(1, 49152, 5), flow(1, 49153, 5), flow(0, 49152, 4)];
+        let names = nodes.flows(flows);
+        let named: Vec<_> = flows.iter().map(|flow| names.name(flow)).collect();
+        assert_eq!(
+            named,
+            ["h1:49152 > h5:5001", "h1:49153 > h5:5001", "h0 > h4"]
+        );
+        assert_eq!(nodes.flows([flows[0], flows[0]]).name(&flows[0]), "h1 > h5");
+    }
+
+    #[test]
+    fn a_node_that_nobody_knows_is_called_by_its_address() {
+        let names = eight_hosts();
+        let stranger = flow(1, 1, 99);
+        assert_eq!(names.flows([stranger]).name(&stranger), "h1 > 10.0.0.99");
+    }
+}

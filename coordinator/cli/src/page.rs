@@ -1,0 +1,174 @@
+//! Laying out text for people: tables, headings, and a little colour where it means something.
+
+use std::env;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal};
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ink {
+    Bold = 1,
+    Red = 31,
+    Green = 32,
+    Yellow = 33,
+    Grey = 90,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) text: String,
+    colour: bool,
+}
+
+impl Page {
+    pub(crate) fn for_stdout() -> Self {
+        let plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            text: String::new(),
+            colour: io::stdout().is_terminal() && !plain,
+        }
+    }
+
+    pub(crate) fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    pub(crate) fn heading(&mut self, words: &str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        let words = self.ink(Ink::Bold, words);
+        self.line(&words);
+    }
+
+    pub(crate) fn ink(&self, ink: Ink, text: &str) -> String {
+        if self.colour {
+            format!("\x1b[{}m{text}\x1b[0m", ink as u8)
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// Rows under their headings, each column as wide as it must be. Cells that begin with a digit
+    /// in every row stand to the right, as figures do.
+    pub(crate) fn table<const N: usize>(
+        &mut self,
+        headings: [&str; N],
+        rows: impl IntoIterator<Item = [String; N]>,
+    ) {
+        let rows: Vec<_> = rows.into_iter().collect();
+        let columns: Vec<_> = (0..N).map(|n| Column::of(headings[n], &rows, n)).collect();
+        let head = line(&columns, &headings.map(str::to_owned));
+        let head = self.ink(Ink::Grey, head.trim_end());
+        self.line(&head);
+        for row in &rows {
+            self.line(&line(&columns, row));
+        }
+    }
+}
+
+struct Column {
+    width: usize,
+    figures: bool,
+}
+
+impl Column {
+    fn of<const N: usize>(heading: &str, rows: &[[String; N]], n: usize) -> Self {
+        let cells = || rows.iter().map(|row| row[n].as_str());
+        let is_figure = |cell: &str| cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit());
+        let width = cells().map(width).chain([width(heading)]).max();
+        Self {
+            width: width.unwrap_or(0),
+            figures: !rows.is_empty() && cells().all(is_figure),
+        }
+    }
+}
+
+fn line<const N: usize>(columns: &[Column], row: &[String; N]) -> String {
+    let mut text = String::from(" ");
+    for (column, cell) in columns.iter().zip(row) {
+        let gap = " ".repeat(column.width.saturating_sub(width(cell)));
+        let _ = match column.figures {
+            true => write!(text, " {gap}{cell} "),
+            false => write!(text, " {cell}{gap} "),
+        };
+    }
+    text
+}
+
+/// How wide a text is on a terminal: what only changes its colour takes no place.
+fn width(text: &str) -> usize {
+    let mut inside = false;
+    let visible = text.chars().filter(|&c| match (inside, c) {
+        (false, '\x1b') => {
+            inside = true;
+            false
+        }
+        (true, 'm') => {
+            inside = false;
+            false
+        }
+        (inside, _) => !inside,
+    });
+    visible.count()
+}
+
+/// `0.4 s`, `12 s`, `3 min`, `5 h`, `2 d`.
+pub(crate) fn age(millis: u64) -> String {
+    let seconds = millis / 1000;
+    match seconds {
+        0..10 => format!("{}.{} s", seconds, millis % 1000 / 100),
+        10..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_figures_stand_to_the_right() {
+        let mut page = Page::default();
+        let rows = [
+            ["leaf0 > spine0", "98.5 Mb/s"],
+            ["h0 > leaf0", "200.0 Mb/s"],
+        ];
+        page.table(["link", "rate"], rows.map(|row| row.map(str::to_owned)));
+        let expected = "  link                  rate\n  leaf0 > spine0   98.5 Mb/s\n  \
+                        h0 > leaf0      200.0 Mb/s\n";
+        assert_eq!(page.text, expected);
+    }
+
+    #[test]
+    fn colour_takes_no_place() {
+        let mut page = Page {
+            colour: true,
+            ..Page::default()
+        };
+        let red = page.ink(Ink::Red, "down");
+        page.table(
+            ["a", "b"],
+            [[red, "x".to_owned()], ["up".into(), "y".into()]],
+        );
+        let columns: Vec<_> = page.text.lines().skip(1).collect();
+        assert_eq!(columns[0], "  \x1b[31mdown\x1b[0m  x");
+        assert_eq!(columns[1], "  up    y");
+    }
+
+    #[test]
+    fn without_colour_there_are_no_escapes() {
+        assert_eq!(Page::default().ink(Ink::Red, "down"), "down");
+    }
+
+    #[test]
+    fn ages_are_as_exact_as_anybody_wants_them() {
+        let ages = [0, 450, 9_999, 59_000, 130_000, 7_200_000, 200_000_000].map(age);
+        assert_eq!(
+            ages,
+            ["0.0 s", "0.4 s", "9.9 s", "59 s", "2 min", "2 h", "2 d"]
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! What would be changed, what that promises, and why not something else.
+
+use reweave_common::flow::FlowKey;
+use reweave_common::operator::{Alternative, Finding, Move, Plan};
+use reweave_common::plan::LostBecause;
+use reweave_common::units::Rate;
+
+use super::finding::{flows_of, why};
+use super::hop;
+use crate::names::{FlowNames, Names};
+use crate::page::{Ink, Page};
+
+/// More of what lost tells nobody anything.
+const MOST_ALTERNATIVES: usize = 5;
+
+pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
+    let Some(plan) = plan else {
+        return page.line("there is nothing to mend, or no way to mend it");
+    };
+    let flows = names.flows(flows_in(plan));
+    page.heading(&format!(
+        "Plan {}, made for generation {} of the routes",
+        plan.generation, plan.parent
+    ));
+    for made in &plan.moves {
+        page.line(&format!("  {}", words_of(made, &flows)));
+    }
+    page.text.push('\n');
+    predictions(page, plan, &flows);
+    page.heading("Why");
+    for Finding::EcmpCollision(found) in &plan.report.findings {
+        page.line(&format!("  {}", why(found)));
+    }
+    page.line(&format!(
+        "  the slowest flow goes from {} to {}",
+        plan.report.slowest_before_bits_per_s, plan.report.slowest_after_bits_per_s
+    ));
+    alternatives(page, plan, &flows);
+    let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
+    page.line(&format!("\ncarry it out with  {apply}"));
+}
+
+pub(super) fn flows_in(plan: &Plan) -> impl Iterator<Item = FlowKey> {
+    let predicted = plan.predictions.iter().map(|prediction| prediction.flow);
+    let found = plan.report.findings.iter().flat_map(flows_of);
+    let moved = moved(&plan.moves).chain(
+        plan.report
+            .alternatives
+            .iter()
+            .flat_map(|lost| moved(&lost.moves)),
+    );
+    predicted.chain(found).chain(moved)
+}
+
+fn moved(moves: &[Move]) -> impl Iterator<Item = FlowKey> {
+    moves.iter().map(|made| made.flow)
+}
+
+pub(super) fn words_of(made: &Move, flows: &FlowNames<'_>) -> String {
+    format!(
+        "{} moves from {} to {}",
+        flows.name(&made.flow),
+        hop(&made.from),
+        hop(&made.to)
+    )
+}
+
+fn predictions(page: &mut Page, plan: &Plan, flows: &FlowNames<'_>) {
+    let rows = plan.predictions.iter().map(|prediction| {
+        let [before, after] = [prediction.before_bits_per_s, prediction.after_bits_per_s];
+        [
+            flows.name(&prediction.flow),
+            before.to_string(),
+            after.to_string(),
+            format!(
+                "{} .. {}",
+                prediction.low_bits_per_s, prediction.high_bits_per_s
+            ),
+            times(before, after),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    page.table(["flow", "now", "then", "expected within", "gain"], rows);
+}
+
+/// `1.93 times`
+pub(super) fn times(before: Rate, after: Rate) -> String {
+    match before.bits_per_s() {
+        0 => "-".to_owned(),
+        bits => format!("{:.2} times", after.bits_per_s() as f64 / bits as f64),
+    }
+}
+
+fn alternatives(page: &mut Page, plan: &Plan, flows: &FlowNames<'_>) {
+    let lost = &plan.report.alternatives;
+    if lost.is_empty() {
+        return;
+    }
+    page.heading("Why not");
+    for alternative in lost.iter().take(MOST_ALTERNATIVES) {
+        page.line(&format!("  {}", why_not(alternative, flows)));
+    }
+    if let Some(more) = lost
+        .len()
+        .checked_sub(MOST_ALTERNATIVES)
+        .filter(|more| *more > 0)
+    {
+        page.line(&format!("  and {more} others"));
+    }
+}
+
+fn why_not(lost: &Alternative, flows: &FlowNames<'_>) -> String {
+    let moved: Vec<_> = moved(&lost.moves).map(|flow| flows.name(&flow)).collect();
+    let what = match moved.as_slice() {
+        [] => "leave everything as it is".to_owned(),
+        moved => format!("move {}", moved.join(" and ")),
+    };
+    match lost.lost_because {
+        LostBecause::Slower => {
+            let slowest = lost.slowest_after_bits_per_s;
+            format!("{what}: the slowest flow would have {slowest}")
+        }
+        LostBecause::MoreMoves => {
+            format!("{what}: no flow would have more, and it moves more of them")
+        }
+    }
+}

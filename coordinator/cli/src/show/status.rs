@@ -1,0 +1,176 @@
+//! How the cluster is doing.
+
+use reweave_common::operator::{
+    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, Phase, RunningChange, Status,
+};
+
+use super::hop;
+use crate::names::Names;
+use crate::page::{Ink, Page, age};
+
+const BAR_CELLS: usize = 20;
+/// Full enough to hold its flows back.
+const FULL: f64 = 0.9;
+
+pub(crate) fn status(page: &mut Page, status: &Status, names: &Names) {
+    head(page, status);
+    agents(page, &status.agents);
+    links(page, &status.links);
+    flows(page, &status.flows, names);
+    pins(page, status, names);
+}
+
+fn head(page: &mut Page, status: &Status) {
+    let up = status.agents.iter();
+    let up = up.filter(|agent| agent.state == AgentState::Up).count();
+    let mode = match status.mode {
+        Mode::Manual => "changes are made when an operator says so",
+        Mode::Auto => "changes are made by policy",
+    };
+    let agents = status.agents.len();
+    page.line(&format!(
+        "generation {} of the routes is in force; {mode}; {up} of {agents} agents report",
+        status.generation
+    ));
+    for alarm in &status.alarms {
+        let alarm = page.ink(Ink::Red, &format!("alarm: {alarm}"));
+        page.line(&alarm);
+    }
+    if let Some(change) = &status.change {
+        let change = page.ink(Ink::Yellow, &phase(change));
+        page.line(&change);
+    }
+    if let Some(why) = &status.waits_because {
+        page.line(&format!("nothing is changed just now: {why}"));
+    }
+}
+
+/// What is happening to a plan just now.
+pub(crate) fn phase(change: &RunningChange) -> String {
+    let RunningChange {
+        generation,
+        waiting_for,
+        ..
+    } = change;
+    let waits = match waiting_for.as_slice() {
+        [] => String::new(),
+        nodes => format!(", waiting for {}", nodes.join(", ")),
+    };
+    let what = match change.phase {
+        Phase::Proposed => format!("is on offer; `reweave apply {generation}` carries it out"),
+        Phase::Approved => "is approved and about to begin".to_owned(),
+        Phase::Applying => format!("is being applied{waits}"),
+        Phase::Verifying => "is applied and being measured".to_owned(),
+        Phase::RollingBack => format!("is being taken back{waits}"),
+        Phase::Held => format!("could not be taken back for sure{waits}"),
+    };
+    format!("plan {generation} {what}")
+}
+
+fn agents(page: &mut Page, agents: &[AgentStatus]) {
+    page.heading("Agents");
+    let row = |agent: &AgentStatus| {
+        [
+            agent.node.clone(),
+            state(page, agent.state),
+            agent.age_ms.map_or_else(dash, age),
+            format!("{} of {}", agent.known_links, agent.links),
+            agent.generation.map_or_else(dash, |held| held.to_string()),
+        ]
+    };
+    let rows: Vec<_> = agents.iter().map(row).collect();
+    page.table(["node", "state", "heard", "links known", "holds"], rows);
+    for agent in agents.iter().filter(|agent| agent.discarded_readings > 0) {
+        page.line(&format!(
+            "  of what {} said, {} readings were not believed: not its own, or too many",
+            agent.node, agent.discarded_readings
+        ));
+    }
+}
+
+fn state(page: &Page, state: AgentState) -> String {
+    match state {
+        AgentState::Up => page.ink(Ink::Green, "up"),
+        AgentState::Silent => page.ink(Ink::Yellow, "silent"),
+        AgentState::Down => page.ink(Ink::Red, "down"),
+        AgentState::Unseen => page.ink(Ink::Grey, "unseen"),
+    }
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+/// Those that carry nothing are left out.
+fn links(page: &mut Page, links: &[LinkStatus]) {
+    let matters = |link: &&LinkStatus| !link.up || load(link) >= 0.01;
+    let busy: Vec<_> = links.iter().filter(matters).collect();
+    let idle = links.len() - busy.len();
+    page.heading("Links");
+    if !busy.is_empty() {
+        let rows: Vec<_> = busy.iter().map(|link| link_row(page, link)).collect();
+        page.table(["link", "load", "rate", "of"], rows);
+    }
+    page.line(&format!("  idle directions: {idle}"));
+}
+
+fn load(link: &LinkStatus) -> f64 {
+    let capacity = link.capacity_bits_per_s.bits_per_s().max(1);
+    link.rate_bits_per_s.bits_per_s() as f64 / capacity as f64
+}
+
+fn link_row(page: &Page, link: &LinkStatus) -> [String; 4] {
+    let rate = link.rate_bits_per_s.to_string();
+    let load = load(link);
+    let filled = ((load * BAR_CELLS as f64).round() as usize).min(BAR_CELLS);
+    let ink = if load >= FULL { Ink::Red } else { Ink::Green };
+    let bar = page.ink(ink, &"█".repeat(filled));
+    let rest = page.ink(Ink::Grey, &"·".repeat(BAR_CELLS - filled));
+    let bar = match link.up {
+        true => bar + &rest,
+        false => page.ink(Ink::Red, "down"),
+    };
+    [
+        hop(&link.hop),
+        bar,
+        rate,
+        link.capacity_bits_per_s.to_string(),
+    ]
+}
+
+fn flows(page: &mut Page, flows: &[FlowStatus], names: &Names) {
+    page.heading("Flows");
+    if flows.is_empty() {
+        return page.line("  nobody sends much");
+    }
+    let names = names.flows(flows.iter().map(|flow| flow.flow));
+    let row = |flow: &FlowStatus| {
+        [
+            names.name(&flow.flow),
+            flow.rate_bits_per_s.to_string(),
+            format!("{} .. {}", flow.least_bits_per_s, flow.most_bits_per_s),
+            flow.path
+                .as_deref()
+                .map_or_else(|| "not known".to_owned(), way),
+        ]
+    };
+    page.table(["flow", "rate", "lately", "over"], flows.iter().map(row));
+}
+
+/// The switches on the way.
+fn way(path: &[Hop]) -> String {
+    let inner = path.iter().skip(1);
+    let inner: Vec<_> = inner.map(|hop| hop.from.as_str()).collect();
+    inner.join(" ")
+}
+
+fn pins(page: &mut Page, status: &Status, names: &Names) {
+    if status.pins.is_empty() {
+        return;
+    }
+    page.heading("Pins");
+    let names = names.flows(status.pins.iter().map(|pin| pin.flow));
+    let rows = status.pins.iter();
+    let rows = rows.map(|pin| [names.name(&pin.flow), hop(&pin.hop)]);
+    page.table(["flow", "goes"], rows);
+}

@@ -1,0 +1,313 @@
+//! What people see, word for word.
+
+use reweave_common::finding::Imbalance;
+use reweave_common::flow::FlowKey;
+use reweave_common::operator::{
+    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowOutcome,
+    FlowStatus, Hop, LinkStatus, Loser, Mode, Move, Outcome, Phase, Pin, Plan, Prediction, Record,
+    Report, RunningChange, Status,
+};
+use reweave_common::plan::{Generation, LostBecause};
+use reweave_common::units::Rate;
+
+use crate::names::tests::{eight_hosts, flow};
+use crate::page::Page;
+
+fn to(from: &str, to: &str) -> Hop {
+    Hop {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        link: format!("{from}-{to}"),
+    }
+}
+
+fn mbps(mbps: u64) -> Rate {
+    Rate::from_bits_per_s(mbps * 1_000_000)
+}
+
+fn flows() -> [FlowKey; 2] {
+    [flow(0, 49152, 4), flow(1, 49152, 5)]
+}
+
+fn collision() -> Collision {
+    let loser = |flow| Loser {
+        flow,
+        rate_bits_per_s: mbps(99),
+        fair_rate_bits_per_s: mbps(198),
+    };
+    Collision {
+        hop: to("leaf0", "spine0"),
+        utilization: 0.993,
+        losers: flows().map(loser).to_vec(),
+        with_room: vec![to("leaf0", "spine1")],
+        imbalance: Imbalance {
+            fim_percent: 100.0,
+            floor_percent: 0.0,
+            weighted_percent: 99.6,
+            max_over_mean: 2.0,
+        },
+    }
+}
+
+fn moved(flow: FlowKey) -> Move {
+    Move {
+        flow,
+        from: to("leaf0", "spine0"),
+        to: to("leaf0", "spine1"),
+    }
+}
+
+fn plan() -> Plan {
+    let prediction = |flow| Prediction {
+        flow,
+        before_bits_per_s: mbps(99),
+        after_bits_per_s: mbps(198),
+        low_bits_per_s: mbps(190),
+        high_bits_per_s: mbps(200),
+    };
+    let [first, second] = flows();
+    let lost = |moves, slowest, lost_because| Alternative {
+        moves,
+        slowest_after_bits_per_s: mbps(slowest),
+        lost_because,
+    };
+    Plan {
+        generation: Generation(4),
+        parent: Generation(3),
+        pins: vec![Pin {
+            flow: first,
+            hop: to("leaf0", "spine1"),
+        }],
+        moves: vec![moved(first)],
+        predictions: flows().map(prediction).to_vec(),
+        report: Report {
+            findings: vec![Finding::EcmpCollision(collision())],
+            slowest_before_bits_per_s: mbps(99),
+            slowest_after_bits_per_s: mbps(198),
+            alternatives: vec![
+                lost(vec![], 99, LostBecause::Slower),
+                lost(
+                    vec![moved(first), moved(second)],
+                    198,
+                    LostBecause::MoreMoves,
+                ),
+            ],
+        },
+    }
+}
+
+#[track_caller]
+fn shows(lay_out: impl FnOnce(&mut Page), expected: &str) {
+    let mut page = Page::default();
+    lay_out(&mut page);
+    assert_eq!(page.text, expected, "\n{}", page.text);
+}
+
+#[test]
+fn parallel_links_are_told_apart() {
+    assert_eq!(super::hop(&to("leaf0", "spine1")), "leaf0 > spine1");
+    assert_eq!(super::hop(&to("rack.1", "spine.2")), "rack.1 > spine.2");
+    let third = Hop {
+        link: "spine1-leaf0.2".to_owned(),
+        ..to("leaf0", "spine1")
+    };
+    assert_eq!(super::hop(&third), "leaf0 > spine1 .2");
+}
+
+#[test]
+fn a_finding() {
+    let findings = Findings {
+        generation: Generation(3),
+        findings: vec![Finding::EcmpCollision(collision())],
+    };
+    let expected = "\
+Collision on leaf0 > spine0
+  leaf0 > spine0 is 99 % full and shared by 2 flows, while leaf0 > spine1 has room
+  flow          gets   could get
+  h0 > h4  99.0 Mb/s  198.0 Mb/s
+  h1 > h5  99.0 Mb/s  198.0 Mb/s
+  flow imbalance 100 % (the best possible is 0 %), by rate 100 %; the fullest link carries 2.00 \
+times the mean
+";
+    shows(
+        |page| super::findings(page, &findings, &eight_hosts()),
+        expected,
+    );
+}
+
+#[test]
+fn a_plan_says_what_why_and_why_not() {
+    let expected = "\
+Plan 4, made for generation 3 of the routes
+  h0 > h4 moves from leaf0 > spine0 to leaf0 > spine1
+
+  flow           now        then           expected within        gain
+  h0 > h4  99.0 Mb/s  198.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s  2.00 times
+  h1 > h5  99.0 Mb/s  198.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s  2.00 times
+
+Why
+  leaf0 > spine0 is 99 % full and shared by 2 flows, while leaf0 > spine1 has room
+  the slowest flow goes from 99.0 Mb/s to 198.0 Mb/s
+
+Why not
+  leave everything as it is: the slowest flow would have 99.0 Mb/s
+  move h0 > h4 and h1 > h5: no flow would have more, and it moves more of them
+
+carry it out with  reweave apply 4
+";
+    shows(
+        |page| super::plan(page, Some(&plan()), &eight_hosts()),
+        expected,
+    );
+    shows(
+        |page| super::plan(page, None, &eight_hosts()),
+        "there is nothing to mend, or no way to mend it\n",
+    );
+}
+
+#[test]
+fn history_says_who_what_and_what_came_of_it() {
+    let outcome = |flow, measured, change| FlowOutcome {
+        flow,
+        before_bits_per_s: Some(mbps(99)),
+        predicted_bits_per_s: Some([mbps(190), mbps(200)]),
+        measured_bits_per_s: measured,
+        change,
+    };
+    let [first, second] = flows();
+    let taken_back = Record {
+        plan: plan(),
+        proposed_by: "ada".to_owned(),
+        approved_by: Some("policy".to_owned()),
+        age_ms: 30_000,
+        ended_age_ms: Some(20_000),
+        outcome: Outcome::RolledBack {
+            reasons: vec!["h0 > h4 was not seen any more".to_owned()],
+            generation: Generation(5),
+        },
+        flows: vec![
+            outcome(first, None, FlowChange::Vanished),
+            outcome(second, Some(mbps(195)), FlowChange::Faster),
+        ],
+    };
+    let running = Record {
+        approved_by: None,
+        ended_age_ms: None,
+        outcome: Outcome::Running,
+        flows: vec![],
+        ..taken_back.clone()
+    };
+    let expected = "\
+Plan 4: under way
+  proposed by ada, 30 s ago
+  h0 > h4 moves from leaf0 > spine0 to leaf0 > spine1
+
+Plan 4: taken back; the old routes are generation 5 now
+  proposed by ada, approved by policy, ended 20 s ago
+  h0 > h4 moves from leaf0 > spine0 to leaf0 > spine1
+  because h0 > h4 was not seen any more
+  flow        before                  promised    measured        gain
+  h0 > h4  99.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s           -           -  gone
+  h1 > h5  99.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s  195.0 Mb/s  1.97 times  faster
+";
+    let records = [running, taken_back];
+    shows(
+        |page| super::history(page, &records, &eight_hosts()),
+        expected,
+    );
+}
+
+fn status() -> Status {
+    let agent = |node: &str, state, age_ms, generation| AgentStatus {
+        node: node.to_owned(),
+        addresses: vec![],
+        state,
+        age_ms,
+        generation,
+        known_links: 1,
+        links: 2,
+        discarded_readings: 0,
+    };
+    let link = |hop, up, rate| LinkStatus {
+        hop,
+        up,
+        rate_bits_per_s: rate,
+        capacity_bits_per_s: mbps(200),
+        age_ms: 100,
+    };
+    Status {
+        generation: Generation(3),
+        mode: Mode::Auto,
+        alarms: vec!["leaf1 holds other rules than it was told to; look at its agent".to_owned()],
+        waits_because: Some("h1 does not report".to_owned()),
+        change: Some(RunningChange {
+            generation: Generation(4),
+            parent: Generation(3),
+            phase: Phase::Applying,
+            waiting_for: vec!["leaf0".to_owned()],
+            age_ms: 900,
+        }),
+        agents: vec![
+            agent("h0", AgentState::Up, Some(400), None),
+            agent("h1", AgentState::Unseen, None, None),
+            agent("leaf0", AgentState::Silent, Some(4000), Some(Generation(3))),
+        ],
+        links: vec![
+            link(to("leaf0", "spine0"), true, mbps(198)),
+            link(to("leaf0", "spine1"), true, mbps(0)),
+            link(to("leaf1", "spine1"), false, mbps(0)),
+        ],
+        flows: vec![FlowStatus {
+            flow: flows()[0],
+            from: "h0".to_owned(),
+            to: "h4".to_owned(),
+            rate_bits_per_s: mbps(99),
+            least_bits_per_s: mbps(98),
+            most_bits_per_s: mbps(100),
+            path: Some(vec![
+                to("h0", "leaf0"),
+                to("leaf0", "spine0"),
+                to("spine0", "leaf1"),
+            ]),
+            age_ms: 100,
+        }],
+        pins: vec![Pin {
+            flow: flows()[0],
+            hop: to("leaf0", "spine1"),
+        }],
+    }
+}
+
+#[test]
+fn a_status_begins_with_what_matters_most() {
+    let expected = "\
+generation 3 of the routes is in force; changes are made by policy; 1 of 3 agents report
+alarm: leaf1 holds other rules than it was told to; look at its agent
+plan 4 is being applied, waiting for leaf0
+nothing is changed just now: h1 does not report
+
+Agents
+  node   state   heard  links known  holds
+  h0     up      0.4 s       1 of 2      -
+  h1     unseen      -       1 of 2      -
+  leaf0  silent  4.0 s       1 of 2      3
+
+Links
+  link            load                        rate          of
+  leaf0 > spine0  ████████████████████  198.0 Mb/s  200.0 Mb/s
+  leaf1 > spine1  down                      0 kb/s  200.0 Mb/s
+  idle directions: 1
+
+Flows
+  flow          rate                   lately  over
+  h0 > h4  99.0 Mb/s  98.0 Mb/s .. 100.0 Mb/s  leaf0 spine0
+
+Pins
+  flow     goes
+  h0 > h4  leaf0 > spine1
+";
+    shows(
+        |page| super::status(page, &status(), &eight_hosts()),
+        expected,
+    );
+}

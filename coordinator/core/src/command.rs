@@ -1,0 +1,112 @@
+//! What is replicated: each decision and each answer, as the one change of state that it is.
+//!
+//! A command says what was decided and never how: applying it makes no choice and plans nothing.
+//! Measurements are not replicated, except for the few that a decision rests on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::Ack;
+use reweave_common::moment::Moment;
+use reweave_common::plan::{Generation, Plan};
+use reweave_common::sample::PinRule;
+use serde::{Deserialize, Serialize};
+
+use crate::reason::Reason;
+use crate::spread::Spread;
+use crate::verify::Verdict;
+
+/// An entry of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// When it was decided, by the clock of whoever led.
+    pub at: Moment,
+    pub change: Change,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    PlanProposed {
+        plan: Box<Plan>,
+        by: Author,
+    },
+    /// Found wrong, or not fit for how things are, before anything was installed.
+    PlanRefused {
+        generation: Generation,
+        reasons: Vec<Reason>,
+    },
+    /// No longer wanted, before anything was installed.
+    PlanWithdrawn {
+        generation: Generation,
+        reasons: Vec<Reason>,
+    },
+    PlanApproved {
+        generation: Generation,
+        by: Author,
+    },
+    /// Comes before every instruction to a switch. Its index in the log is their token.
+    StepIntent(StepIntent),
+    /// A switch's answer to the last intent.
+    Acked {
+        node: NodeId,
+        ack: Ack,
+    },
+    Verified {
+        generation: Generation,
+        verdict: Verdict,
+    },
+    /// Taking the plan back could not be confirmed, and it goes on being tried.
+    Held {
+        generation: Generation,
+    },
+    /// Every switch concerned holds what it held before the plan.
+    RolledBack {
+        generation: Generation,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepIntent {
+    /// What the switches shall hold afterwards. A step that undoes a plan makes a generation of
+    /// its own, since agents refuse older ones.
+    pub generation: Generation,
+    pub aim: Aim,
+    /// All rules that each of these switches shall hold.
+    pub targets: BTreeMap<NodeId, Vec<PinRule>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Aim {
+    /// Carry the plan out; these were the flows' rates just before.
+    Install { before: Vec<Before> },
+    /// Put the parent's rules back.
+    Undo { reasons: Vec<Reason> },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    pub flow: FlowKey,
+    pub spread: Spread,
+}
+
+/// Who wanted it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Author {
+    /// The coordinator by itself, as its policy allows.
+    Policy,
+    Operator(String),
+}
+
+impl fmt::Display for Author {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy => f.write_str("policy"),
+            Self::Operator(principal) => f.write_str(principal),
+        }
+    }
+}

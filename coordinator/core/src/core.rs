@@ -1,0 +1,187 @@
+//! The coordinator's core: inputs in, effects out, and the replicated state between them.
+//!
+//! Whoever drives it hands in every input with its moment, and then carries out effects in order
+//! until there are none. An [`Effect::Append`] is made durable and handed to [`Core::apply`], and
+//! only then do further effects come out. A coordinator that starts anew first applies its log.
+//! Moments must not go backwards, across restarts neither.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::Ack;
+use reweave_common::moment::Moment;
+use reweave_common::units::Rate;
+
+use crate::auto::Autopilot;
+use crate::command::{Change, Command};
+use crate::effect::{Effect, Input, Outbox};
+use crate::ingest::Ingest;
+use crate::model::{Known, least_elephant};
+use crate::operator::{self, Asked};
+use crate::policy::Policy;
+use crate::rollout::{Driver, Turn};
+use crate::rules::rerouted;
+use crate::state::State;
+use crate::watch::Watching;
+
+#[derive(Debug)]
+pub struct Core {
+    state: State,
+    senses: Senses,
+    driver: Driver,
+    autopilot: Autopilot,
+    watching: Watching,
+    asked: VecDeque<Asked>,
+    outbox: Outbox,
+    /// Of the last input; none until this core leads.
+    now: Option<Moment>,
+    /// Something has happened since the last decision.
+    stirred: bool,
+}
+
+/// What the leader knows the cluster by.
+#[derive(Debug)]
+struct Senses {
+    fabric: Arc<Fabric>,
+    policy: Policy,
+    least_elephant: Rate,
+    ingest: Ingest,
+}
+
+impl Senses {
+    fn at(&self, now: Moment) -> Known<'_> {
+        Known {
+            fabric: &self.fabric,
+            policy: &self.policy,
+            least_elephant: self.least_elephant,
+            ingest: &self.ingest,
+            now,
+        }
+    }
+}
+
+impl Core {
+    pub fn new(policy: Policy, fabric: Arc<Fabric>) -> Self {
+        let least_elephant = least_elephant(&fabric, &policy);
+        Self {
+            state: State::default(),
+            senses: Senses {
+                fabric,
+                policy,
+                least_elephant,
+                ingest: Ingest::default(),
+            },
+            driver: Driver::default(),
+            autopilot: Autopilot::default(),
+            watching: Watching::default(),
+            asked: VecDeque::new(),
+            outbox: Outbox::default(),
+            now: None,
+            stirred: false,
+        }
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Takes an entry of the log, an old one or one just made durable.
+    pub fn apply(&mut self, command: Command) {
+        self.outbox.handle_applied();
+        self.state.apply(command);
+        self.stirred = true;
+    }
+
+    /// Whatever comes from a node that the fabric does not have is not heard.
+    pub fn handle(&mut self, at: Moment, input: Input) {
+        let now = self.now.map_or(at, |now| now.max(at));
+        self.now = Some(now);
+        match input {
+            Input::Tick => self.handle_tick(now),
+            Input::Operator {
+                id,
+                principal,
+                request,
+            } => {
+                self.asked.push_back(Asked {
+                    id,
+                    principal,
+                    request,
+                });
+                self.stirred = true;
+            }
+            Input::AgentUp { node } => self.handle_agent_up(now, node),
+            Input::AgentDown { node } => self.senses.ingest.handle_disconnected(node),
+            Input::Sample { node, sample } => self.senses.ingest.handle_sample(node, now, sample),
+            Input::Ack { node, ack } => self.handle_ack(now, node, ack),
+        }
+    }
+
+    /// The next effect. None until the last [`Effect::Append`] has been applied.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.advance();
+        self.outbox.poll()
+    }
+
+    fn handle_tick(&mut self, now: Moment) {
+        self.senses.ingest.handle_time(now, &self.senses.policy);
+        self.watching.advance(self.senses.at(now), &mut self.outbox);
+        self.stirred = true;
+    }
+
+    /// A switch that comes back is told again what it was told last.
+    fn handle_agent_up(&mut self, now: Moment, node: NodeId) {
+        if node.index() >= self.senses.fabric.nodes().len() {
+            return;
+        }
+        self.senses.ingest.handle_connected(node);
+        self.watching.handle_connected(node);
+        if let Some(install) = self.state.last_install(node) {
+            self.driver.handle_sent(now, node);
+            self.outbox.install(node, install);
+        }
+        self.stirred = true;
+    }
+
+    /// Only the first answer of a switch to the step under way is worth an entry in the log.
+    fn handle_ack(&mut self, now: Moment, node: NodeId, ack: Ack) {
+        let Some(rollout) = self.state.rollout() else {
+            return;
+        };
+        let step = rollout.phase.step();
+        if step.is_some_and(|step| step.awaits(node, &ack)) {
+            let flows = rerouted(&self.state.in_force().pins, &rollout.plan.pins);
+            let settled = now + self.senses.policy.settle;
+            self.senses.ingest.handle_rerouted(node, flows, settled);
+            self.outbox.append(now, Change::Acked { node, ack });
+        }
+    }
+
+    /// Decides what is next, once all that was decided before has been applied.
+    fn advance(&mut self) {
+        let Some(now) = self
+            .now
+            .filter(|_| self.stirred && self.outbox.is_settled())
+        else {
+            return;
+        };
+        self.stirred = false;
+        let known = self.senses.at(now);
+        let mut turn = Turn {
+            known,
+            state: &self.state,
+            out: &mut self.outbox,
+        };
+        self.driver.advance(&mut turn);
+        if turn.out.is_settled() {
+            self.autopilot.advance(&mut turn);
+        }
+        while turn.out.is_settled()
+            && let Some(asked) = self.asked.pop_front()
+        {
+            operator::answer(&mut turn, asked, self.autopilot.waits());
+        }
+    }
+}

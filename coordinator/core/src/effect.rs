@@ -1,0 +1,126 @@
+//! What goes in and what comes out: every input is one serializable value, and so is every effect,
+//! so that a recorded run can be lived through again.
+
+use std::collections::VecDeque;
+
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::{Ack, Install, Instruction, Watch};
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Request, Response};
+use reweave_common::sample::Sample;
+use serde::{Deserialize, Serialize};
+
+use crate::command::{Change, Command};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// An agent has a session now. A new session comes after the end of the one before.
+    AgentUp {
+        node: NodeId,
+    },
+    AgentDown {
+        node: NodeId,
+    },
+    /// The node is the one in the agent's certificate.
+    Sample {
+        node: NodeId,
+        sample: Sample,
+    },
+    Ack {
+        node: NodeId,
+        ack: Ack,
+    },
+    /// `id` comes back with the reply; `principal` is the name in the operator's certificate.
+    Operator {
+        id: u64,
+        principal: String,
+        request: Request,
+    },
+    /// Time has passed. To be handed in about every 100 ms.
+    Tick,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// To be made durable and then applied. No effect after it is handed out before that.
+    Append(Command),
+    Send {
+        node: NodeId,
+        instruction: Instruction,
+    },
+    Reply {
+        id: u64,
+        response: Response,
+    },
+}
+
+/// Effects that wait to be carried out, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    effects: VecDeque<Effect>,
+    /// An append was handed out, and not applied yet.
+    appending: bool,
+}
+
+impl Outbox {
+    pub(crate) fn append(&mut self, at: Moment, change: Change) {
+        self.effects
+            .push_back(Effect::Append(Command { at, change }));
+    }
+
+    pub(crate) fn install(&mut self, node: NodeId, install: Install) {
+        let instruction = Instruction::Install(install);
+        self.effects.push_back(Effect::Send { node, instruction });
+    }
+
+    pub(crate) fn watch(&mut self, node: NodeId, watch: Watch) {
+        let instruction = Instruction::Watch(watch);
+        self.effects.push_back(Effect::Send { node, instruction });
+    }
+
+    pub(crate) fn reply(&mut self, id: u64, response: Response) {
+        self.effects.push_back(Effect::Reply { id, response });
+    }
+
+    /// Whether all that was decided has been applied: nothing is decided before that.
+    pub(crate) fn is_settled(&self) -> bool {
+        let append = |effect: &Effect| matches!(effect, Effect::Append(_));
+        !self.appending && !self.effects.iter().any(append)
+    }
+
+    pub(crate) fn handle_applied(&mut self) {
+        self.appending = false;
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Effect> {
+        let effect = self.effects.pop_front_if(|_| !self.appending)?;
+        self.appending = matches!(effect, Effect::Append(_));
+        Some(effect)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::plan::Generation;
+
+    use super::*;
+
+    #[test]
+    fn nothing_that_follows_an_append_comes_out_before_it_is_applied() {
+        let mut outbox = Outbox::default();
+        let generation = Generation(1);
+        outbox.watch(NodeId::from_index(0), Watch::default());
+        assert!(outbox.is_settled());
+        outbox.append(Moment::default(), Change::Held { generation });
+        outbox.reply(7, Response::ApplyStarted { generation });
+        assert!(!outbox.is_settled());
+        assert!(matches!(outbox.poll(), Some(Effect::Send { .. })));
+        assert!(matches!(outbox.poll(), Some(Effect::Append(_))));
+        assert!(outbox.poll().is_none() && !outbox.is_settled());
+        outbox.handle_applied();
+        assert!(matches!(outbox.poll(), Some(Effect::Reply { id: 7, .. })));
+        assert!(outbox.is_settled());
+    }
+}

@@ -1,0 +1,254 @@
+//! From samples to observations: who is connected, who may say what, and what is too old to count.
+//!
+//! An agent speaks for its own node only. An address belongs to the connected node that reported it
+//! first, and a flow to the owner of its source address; what others say of them is discarded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::observations::{NodeObservations, Observations, Recent};
+use reweave_common::sample::{Interface, Reading, Sample};
+use reweave_common::units::Rate;
+
+use crate::policy::Policy;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ingest {
+    observations: Observations,
+    sessions: BTreeMap<NodeId, Session>,
+    owners: BTreeMap<Ipv4Addr, NodeId>,
+    in_doubt: Option<Doubt>,
+}
+
+/// Flows whose way is being changed: a path traced meanwhile may be neither the old nor the new.
+#[derive(Debug, Clone)]
+struct Doubt {
+    flows: BTreeSet<FlowKey>,
+    until: Moment,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Session {
+    connected: bool,
+    first_heard: Option<Moment>,
+    /// Readings about what is not the node's own.
+    foreign: u64,
+}
+
+impl Ingest {
+    /// No interface of a node has more.
+    const MOST_ADDRESSES: usize = 64;
+
+    pub(crate) fn observations(&self) -> &Observations {
+        &self.observations
+    }
+
+    /// Whether there is a session with the node's agent now.
+    pub(crate) fn is_connected(&self, node: NodeId) -> bool {
+        self.sessions
+            .get(&node)
+            .is_some_and(|session| session.connected)
+    }
+
+    /// Whether there ever was one.
+    pub(crate) fn is_known(&self, node: NodeId) -> bool {
+        self.sessions.contains_key(&node)
+    }
+
+    pub(crate) fn is_fresh(&self, node: NodeId, now: Moment, policy: &Policy) -> bool {
+        let heard = self.observations.node(node).and_then(|node| node.heard);
+        self.is_connected(node) && heard.is_some_and(|at| now.since(at) <= policy.most_age())
+    }
+
+    pub(crate) fn discarded(&self, node: NodeId) -> u64 {
+        let foreign = self
+            .sessions
+            .get(&node)
+            .map_or(0, |session| session.foreign);
+        foreign
+            + self
+                .observations
+                .node(node)
+                .map_or(0, |node| node.discarded)
+    }
+
+    /// A new session begins with a full picture, so the old one is forgotten.
+    pub(crate) fn handle_connected(&mut self, node: NodeId) {
+        self.observations.forget_node(node);
+        self.owners.retain(|_, owner| *owner != node);
+        self.sessions.insert(
+            node,
+            Session {
+                connected: true,
+                ..Session::default()
+            },
+        );
+    }
+
+    pub(crate) fn handle_disconnected(&mut self, node: NodeId) {
+        if let Some(session) = self.sessions.get_mut(&node) {
+            session.connected = false;
+        }
+    }
+
+    pub(crate) fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
+        if !self.is_connected(node) {
+            return;
+        }
+        let (interfaces, others): (Vec<_>, Vec<_>) = sample
+            .readings
+            .into_iter()
+            .partition(|r| matches!(r, Reading::Interface(_)));
+        let spoken = interfaces.len() + others.len();
+        let interfaces = interfaces
+            .into_iter()
+            .map(|reading| self.with_own_addresses(node, reading));
+        let mut readings: Vec<_> = interfaces.collect();
+        readings.extend(
+            others
+                .into_iter()
+                .filter(|reading| self.may_say(node, reading)),
+        );
+        self.note_session(node, now, spoken - readings.len());
+        readings.retain(|reading| !self.is_in_doubt(now, reading));
+        self.observations.record(
+            node,
+            now,
+            Sample {
+                taken: sample.taken,
+                readings,
+            },
+        );
+    }
+
+    /// Lets go of what is too old to be of use.
+    pub(crate) fn handle_time(&mut self, now: Moment, policy: &Policy) {
+        self.observations.forget_older_than(now, policy.most_age());
+    }
+
+    /// A switch has acted: what it read back before is outdated, and so are the paths of these
+    /// flows, and what is traced before `until`.
+    pub(crate) fn handle_rerouted(
+        &mut self,
+        switch: NodeId,
+        flows: BTreeSet<FlowKey>,
+        until: Moment,
+    ) {
+        self.observations.forget_pinned(switch);
+        flows
+            .iter()
+            .for_each(|flow| self.observations.forget_path(flow));
+        self.in_doubt = Some(Doubt { flows, until });
+    }
+
+    pub(crate) fn owner(&self, address: Ipv4Addr) -> Option<NodeId> {
+        self.owners.get(&address).copied()
+    }
+
+    pub(crate) fn flow(&self, flow: &FlowKey) -> Option<&Recent> {
+        self.sender(flow)?.flows.get(flow)
+    }
+
+    /// Whether its sender reports, and has had time to report everything, and not this flow.
+    pub(crate) fn has_ended(&self, flow: &FlowKey, now: Moment, policy: &Policy) -> bool {
+        let Some(sender) = self.owner(*flow.source.ip()) else {
+            return false;
+        };
+        let told_all = self
+            .sessions
+            .get(&sender)
+            .and_then(|session| session.first_heard);
+        let told_all = told_all.is_some_and(|first| now.since(first) >= policy.most_age());
+        told_all && self.is_fresh(sender, now, policy) && self.flow(flow).is_none()
+    }
+
+    fn sender(&self, flow: &FlowKey) -> Option<&NodeObservations> {
+        self.observations.node(self.owner(*flow.source.ip())?)
+    }
+
+    fn note_session(&mut self, node: NodeId, now: Moment, foreign: usize) {
+        if let Some(session) = self.sessions.get_mut(&node) {
+            session.first_heard.get_or_insert(now);
+            session.foreign += foreign as u64;
+        }
+    }
+
+    fn may_say(&self, node: NodeId, reading: &Reading) -> bool {
+        let about = match reading {
+            Reading::Flow(reading) => &reading.flow,
+            Reading::FlowEnded(flow) => flow,
+            Reading::Path(path) => &path.flow,
+            _ => return true,
+        };
+        self.owner(*about.source.ip()) == Some(node)
+    }
+
+    fn is_in_doubt(&self, now: Moment, reading: &Reading) -> bool {
+        let (Reading::Path(path), Some(doubt)) = (reading, &self.in_doubt) else {
+            return false;
+        };
+        now < doubt.until && doubt.flows.contains(&path.flow)
+    }
+
+    fn with_own_addresses(&mut self, node: NodeId, reading: Reading) -> Reading {
+        let Reading::Interface(mut interface) = reading else {
+            return reading;
+        };
+        interface.addresses.truncate(Self::MOST_ADDRESSES);
+        interface.gateways.truncate(Self::MOST_ADDRESSES);
+        if self.last_said(node, &interface.name) != Some(&interface) {
+            self.release(node, &interface.name);
+            interface
+                .addresses
+                .retain(|&address| self.claim(node, address));
+        }
+        Reading::Interface(interface)
+    }
+
+    fn last_said(&self, node: NodeId, interface: &str) -> Option<&Interface> {
+        Some(
+            &self
+                .observations
+                .node(node)?
+                .interfaces
+                .get(interface)?
+                .value,
+        )
+    }
+
+    fn release(&mut self, node: NodeId, interface: &str) {
+        let before = self
+            .last_said(node, interface)
+            .map(|interface| interface.addresses.clone());
+        for address in before.unwrap_or_default() {
+            self.owners.remove(&address);
+        }
+    }
+
+    /// Whether the address is the node's from now on, or was already.
+    fn claim(&mut self, node: NodeId, address: Ipv4Addr) -> bool {
+        let free = self
+            .owner(address)
+            .is_none_or(|owner| !self.is_connected(owner));
+        if free && !address.is_loopback() {
+            self.owners.insert(address, node);
+        }
+        self.owner(address) == Some(node)
+    }
+}
+
+/// The newest rates of a flow while it was sending, of readings that came at or after `from`; at
+/// most as many as a rate is taken from. None when the flow has been silent for too long.
+pub(crate) fn rates(recent: &Recent, from: Moment, now: Moment, policy: &Policy) -> Vec<Rate> {
+    if !recent.newest().is_fresh(now, policy.most_age()) {
+        return Vec::new();
+    }
+    let readings = recent.backwards().filter(|reading| reading.at >= from);
+    readings
+        .filter_map(|reading| reading.value.rate)
+        .take(policy.readings())
+        .collect()
+}

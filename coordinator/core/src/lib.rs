@@ -1,0 +1,41 @@
+//! What the coordinator decides, and nothing of how it is reached.
+//!
+//! All changes of state are [`Command`]s, applied in order; the same commands lead to the same
+//! [`State`]. The part that only a leader has turns [`Input`]s into commands and other [`Effect`]s:
+//! it keeps what agents report, makes a snapshot of it, asks the planner what would mend what is
+//! wrong and the checker whether that is sound, carries a plan out, and judges by measurement
+//! whether it is kept or taken back.
+
+mod auto;
+mod command;
+mod core;
+mod effect;
+mod ingest;
+mod model;
+mod operator;
+mod planning;
+mod policy;
+mod reason;
+mod recording;
+mod rollout;
+mod rules;
+mod soundness;
+mod spread;
+mod state;
+mod verify;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+pub use command::{Aim, Author, Before, Change, Command, StepIntent};
+pub use core::Core;
+pub use effect::{Effect, Input};
+pub use policy::Policy;
+pub use reason::Reason;
+pub use recording::{Recorded, Recording};
+pub use spread::Spread;
+pub use state::{
+    Answer, Ended, InForce, Outcome, Phase, Rollout, Signed, State, Step, Target, Undo,
+};
+pub use verify::{Decision, Judged, Verdict};

@@ -1,0 +1,184 @@
+//! From observations and the fabric to a snapshot: addresses become nodes, routers become hops, and
+//! what is too old or not known for sure is left out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::observations::{Aged, NodeObservations, Recent};
+use reweave_common::sample::Counters;
+use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
+use reweave_common::units::Rate;
+
+use crate::ingest::{Ingest, rates};
+use crate::policy::Policy;
+use crate::spread::{Spread, scaled};
+use crate::state::InForce;
+
+mod path;
+mod wiring;
+
+pub(crate) use wiring::Wiring;
+
+/// All there is to know by, at one moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub(crate) fabric: &'a Arc<Fabric>,
+    pub(crate) ingest: &'a Ingest,
+    pub(crate) policy: &'a Policy,
+    pub(crate) least_elephant: Rate,
+    pub(crate) now: Moment,
+}
+
+/// What follows from it.
+pub(crate) struct Picture<'a> {
+    known: Known<'a>,
+    nodes: wiring::Reporting<'a>,
+    pub(crate) wiring: Wiring,
+}
+
+impl<'a> Known<'a> {
+    pub(crate) fn picture(self) -> Picture<'a> {
+        let nodes = self.ingest.observations().nodes();
+        let nodes = nodes.filter(|(node, _)| self.is_fresh(*node)).collect();
+        let wiring = Wiring::new(self.fabric, &nodes);
+        Picture {
+            known: self,
+            nodes,
+            wiring,
+        }
+    }
+
+    /// Whether the node's agent is connected and has reported lately.
+    pub(crate) fn is_fresh(self, node: NodeId) -> bool {
+        self.ingest.is_fresh(node, self.now, self.policy)
+    }
+
+    pub(crate) fn has_ended(self, flow: &FlowKey) -> bool {
+        self.ingest.has_ended(flow, self.now, self.policy)
+    }
+
+    /// A rate of this flow from as many readings as a verdict needs, none before `from`.
+    pub(crate) fn spread_since(self, recent: &Recent, from: Moment) -> Option<Spread> {
+        let rates = rates(recent, from, self.now, self.policy);
+        Spread::of(&rates).filter(|_| rates.len() >= self.policy.readings())
+    }
+
+    /// Whether there are as many readings of this flow as a rate is taken from.
+    pub(crate) fn is_well_measured(self, flow: &FlowKey) -> bool {
+        let recent = self.ingest.flow(flow);
+        recent.is_some_and(|recent| self.spread_since(recent, Moment::default()).is_some())
+    }
+
+    /// Whether a flow of this rate is worth looking after, wherever it goes: mice come and go.
+    pub(crate) fn is_elephant(self, rate: Rate) -> bool {
+        rate >= self.least_elephant
+    }
+}
+
+/// The rate from which a flow is an elephant on the slowest link of the fabric.
+pub(crate) fn least_elephant(fabric: &Fabric, policy: &Policy) -> Rate {
+    let slowest = fabric.links().map(|(_, link)| link.rate).min();
+    scaled(
+        slowest.unwrap_or(Rate::from_bits_per_s(0)),
+        policy.planner.elephant_share,
+    )
+}
+
+impl Picture<'_> {
+    pub(crate) fn fabric(&self) -> &Fabric {
+        self.known.fabric
+    }
+
+    pub(crate) fn snapshot(&self, in_force: &InForce) -> Snapshot {
+        Snapshot {
+            generation: in_force.generation,
+            fabric: Arc::clone(self.known.fabric),
+            links: self.links(),
+            flows: self.flows(),
+            pins: in_force.pins.clone(),
+        }
+    }
+
+    pub(crate) fn links(&self) -> BTreeMap<Hop, LinkState> {
+        let links = self.known.fabric.links();
+        let hops = links.flat_map(|(link, between)| {
+            between.ports().map(|port| Hop {
+                from: port.node,
+                link,
+            })
+        });
+        hops.filter_map(|hop| Some((hop, self.link_state(hop)?)))
+            .collect()
+    }
+
+    /// What this end has sent; or, where nobody says, what the other end has received.
+    fn link_state(&self, hop: Hop) -> Option<LinkState> {
+        let far = Hop {
+            from: self.known.fabric.link(hop.link).far(hop.from).node,
+            ..hop
+        };
+        let sent = self.counters(hop).map(|near| (near, near.value.send_rate));
+        let received = self.counters(far).map(|far| (far, far.value.receive_rate));
+        let measured = [sent, received].into_iter().flatten();
+        let (counters, rate) = measured.filter_map(|(c, rate)| Some((c, rate?))).next()?;
+        Some(LinkState {
+            up: counters.value.up,
+            rate,
+            age: counters.age(self.known.now),
+        })
+    }
+
+    fn counters(&self, end: Hop) -> Option<&Aged<Counters>> {
+        let interface = &self.wiring.end(end)?.interface;
+        let counters = self.nodes.get(&end.from)?.counters.get(interface)?;
+        counters
+            .is_fresh(self.known.now, self.known.policy.most_age())
+            .then_some(counters)
+    }
+
+    /// Those that were sending lately, in the order of their keys.
+    pub(crate) fn flows(&self) -> Vec<FlowState> {
+        let of_node = |(&node, observed): (&NodeId, &&NodeObservations)| {
+            let state = |(flow, recent)| self.flow_state(node, observed, flow, recent);
+            observed.flows.iter().filter_map(state).collect::<Vec<_>>()
+        };
+        let mut flows: Vec<_> = self.nodes.iter().flat_map(of_node).collect();
+        flows.sort_by_key(|state| state.flow);
+        flows
+    }
+
+    fn flow_state(
+        &self,
+        from: NodeId,
+        observed: &NodeObservations,
+        flow: &FlowKey,
+        recent: &Recent,
+    ) -> Option<FlowState> {
+        let Known { now, policy, .. } = self.known;
+        let spread = Spread::of(&rates(recent, ago(now, policy.most_age()), now, policy))?;
+        let traced = observed.paths.get(flow);
+        let trusted = traced.filter(|path| path.is_fresh(now, policy.trust_path_for()));
+        Some(FlowState {
+            flow: *flow,
+            from,
+            to: self.wiring.node(*flow.destination.ip())?,
+            rate: spread.mean,
+            rate_range: [spread.least, spread.most],
+            path: trusted.and_then(|path| self.path(from, &path.value)),
+            age: recent.newest().age(now),
+        })
+    }
+}
+
+fn ago(now: Moment, age: Duration) -> Moment {
+    let age_us = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
+    Moment::from_micros(now.as_micros().saturating_sub(age_us))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Which interface is which end of which link.
+//!
+//! Two interfaces are joined when their addresses lie in one /31, or when the gateway of one is an
+//! address of the other, and the fabric has a link between their nodes. Whatever is ambiguous is
+//! left out.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::observations::NodeObservations;
+use reweave_common::sample::Interface;
+use reweave_common::snapshot::Hop;
+
+/// What is known of the ends of links.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Wiring {
+    /// By the node at this end.
+    ends: BTreeMap<Hop, End>,
+    seats: BTreeMap<Ipv4Addr, Seat>,
+    links: BTreeMap<Seat, LinkId>,
+}
+
+/// One end of a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) interface: String,
+    /// What the other end calls it by.
+    pub(crate) address: Ipv4Addr,
+}
+
+/// Nodes that can be believed, and what they said.
+pub(crate) type Reporting<'o> = BTreeMap<NodeId, &'o NodeObservations>;
+/// An interface of a node.
+type Seat = (NodeId, String);
+/// Two interfaces that face each other, with the addresses they face each other by.
+type Pairs = BTreeMap<[Seat; 2], [Ipv4Addr; 2]>;
+type Pair<'p> = (&'p [Seat; 2], &'p [Ipv4Addr; 2]);
+
+impl Wiring {
+    pub(crate) fn new(fabric: &Fabric, nodes: &Reporting<'_>) -> Self {
+        let seats = seats(nodes);
+        let mut pairs = pairs(nodes, &seats);
+        pairs.retain(|[(a, _), (b, _)], _| fabric.links_between(*a, *b).next().is_some());
+        let mut wiring = Self {
+            seats,
+            ..Self::default()
+        };
+        for (nodes, pairs) in by_nodes(unambiguous(&pairs)) {
+            wiring.join(fabric, nodes, pairs);
+        }
+        wiring
+    }
+
+    pub(crate) fn end(&self, hop: Hop) -> Option<&End> {
+        self.ends.get(&hop)
+    }
+
+    /// The node with this address.
+    pub(crate) fn node(&self, address: Ipv4Addr) -> Option<NodeId> {
+        self.seats.get(&address).map(|(node, _)| *node)
+    }
+
+    pub(crate) fn addresses(&self) -> BTreeMap<Ipv4Addr, NodeId> {
+        self.seats
+            .iter()
+            .map(|(&address, (node, _))| (address, *node))
+            .collect()
+    }
+
+    /// The link that ends at the interface with this address.
+    pub(crate) fn link(&self, address: Ipv4Addr) -> Option<LinkId> {
+        self.links.get(self.seats.get(&address)?).copied()
+    }
+
+    /// Parallel links are alike; they are told apart by their addresses, in ascending order, once
+    /// all of them are known.
+    fn join(&mut self, fabric: &Fabric, nodes: [NodeId; 2], mut pairs: Vec<Pair<'_>>) {
+        let links: Vec<_> = fabric.links_between(nodes[0], nodes[1]).collect();
+        if links.len() != pairs.len() {
+            return;
+        }
+        pairs.sort_by_key(|(_, addresses)| addresses.iter().min());
+        for (link, (seats, addresses)) in links.into_iter().zip(pairs) {
+            for (seat, &address) in seats.iter().zip(addresses) {
+                let (node, interface) = seat.clone();
+                self.ends
+                    .insert(Hop { from: node, link }, End { interface, address });
+                self.links.insert(seat.clone(), link);
+            }
+        }
+    }
+}
+
+fn seats(nodes: &Reporting<'_>) -> BTreeMap<Ipv4Addr, Seat> {
+    let all = interfaces(nodes);
+    all.flat_map(|(seat, i)| i.addresses.iter().map(move |&a| (a, seat.clone())))
+        .collect()
+}
+
+fn interfaces<'o>(nodes: &Reporting<'o>) -> impl Iterator<Item = (Seat, &'o Interface)> {
+    nodes.iter().flat_map(|(&node, observed)| {
+        let interfaces = observed.interfaces.values().map(|aged| &aged.value);
+        interfaces.map(move |interface| ((node, interface.name.clone()), interface))
+    })
+}
+
+/// All interfaces that face each other. Those in one /31 go by the addresses that put them there.
+fn pairs(nodes: &Reporting<'_>, seats: &BTreeMap<Ipv4Addr, Seat>) -> Pairs {
+    let mut pairs = Pairs::new();
+    let mut face = |[a, b]: [(&Seat, Ipv4Addr); 2]| {
+        if a.0.0 != b.0.0 {
+            let [a, b] = if a.0 < b.0 { [a, b] } else { [b, a] };
+            pairs
+                .entry([a.0.clone(), b.0.clone()])
+                .or_insert([a.1, b.1]);
+        }
+    };
+    for (&address, seat) in seats {
+        let peer = other_of_two(address);
+        seats
+            .get(&peer)
+            .into_iter()
+            .for_each(|other| face([(seat, address), (other, peer)]));
+    }
+    for (seat, interface) in interfaces(nodes) {
+        let Some(&own) = interface.addresses.first() else {
+            continue;
+        };
+        for &gateway in &interface.gateways {
+            seats
+                .get(&gateway)
+                .into_iter()
+                .for_each(|other| face([(&seat, own), (other, gateway)]));
+        }
+    }
+    pairs
+}
+
+/// The other address of a /31.
+fn other_of_two(address: Ipv4Addr) -> Ipv4Addr {
+    Ipv4Addr::from_bits(address.to_bits() ^ 1)
+}
+
+/// Those of which neither interface faces another one too.
+fn unambiguous(pairs: &Pairs) -> impl Iterator<Item = Pair<'_>> {
+    let mut facing: BTreeMap<&Seat, usize> = BTreeMap::new();
+    for seat in pairs.keys().flatten() {
+        *facing.entry(seat).or_default() += 1;
+    }
+    pairs
+        .iter()
+        .filter(move |(seats, _)| seats.iter().all(|seat| facing[seat] == 1))
+}
+
+fn by_nodes<'p>(pairs: impl Iterator<Item = Pair<'p>>) -> BTreeMap<[NodeId; 2], Vec<Pair<'p>>> {
+    let mut by_nodes: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (seats, addresses) in pairs {
+        let [(a, _), (b, _)] = seats;
+        by_nodes
+            .entry([*a, *b])
+            .or_default()
+            .push((seats, addresses));
+    }
+    by_nodes
+}

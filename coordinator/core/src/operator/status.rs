@@ -1,0 +1,192 @@
+//! How the cluster is doing.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::observations::NodeObservations;
+use reweave_common::operator::{
+    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, Phase, Pin, RunningChange, Status,
+    hops,
+};
+use reweave_common::snapshot::{self, FlowState, LinkState};
+
+use crate::auto::Waits;
+use crate::model::{Known, Picture};
+use crate::state::{self, Rollout, State, Step};
+
+pub(super) fn status(known: Known<'_>, state: &State, waits: Option<&Waits>) -> Status {
+    let picture = known.picture();
+    let in_force = state.in_force();
+    let pins = in_force
+        .pins
+        .iter()
+        .map(|pin| Pin::named(pin, known.fabric));
+    let nodes = known.fabric.nodes().map(|(node, _)| node);
+    Status {
+        generation: in_force.generation,
+        mode: known.policy.mode,
+        alarms: alarms(known, state),
+        waits_because: waits
+            .filter(|_| known.policy.mode == Mode::Auto)
+            .map(ToString::to_string),
+        change: state.rollout().map(|rollout| running(known, rollout)),
+        agents: nodes.map(|node| agent(known, &picture, node)).collect(),
+        links: picture
+            .links()
+            .iter()
+            .map(|(hop, link)| link_status(known.fabric, *hop, link))
+            .collect(),
+        flows: picture
+            .flows()
+            .iter()
+            .map(|flow| flow_status(known.fabric, flow))
+            .collect(),
+        pins: pins.collect(),
+    }
+}
+
+fn running(known: Known<'_>, rollout: &Rollout) -> RunningChange {
+    let step = rollout.phase.step();
+    let waiting = step.into_iter().flat_map(Step::unanswered);
+    RunningChange {
+        generation: rollout.plan.generation,
+        parent: rollout.plan.parent,
+        phase: phase(&rollout.phase),
+        waiting_for: waiting
+            .map(|node| known.fabric.name(node).to_owned())
+            .collect(),
+        age_ms: millis(known.now.since(rollout.proposed.at)),
+    }
+}
+
+fn phase(phase: &state::Phase) -> Phase {
+    match phase {
+        state::Phase::Proposed => Phase::Proposed,
+        state::Phase::Approved => Phase::Approved,
+        state::Phase::Applying(_) => Phase::Applying,
+        state::Phase::Verifying(_) => Phase::Verifying,
+        state::Phase::RollingBack(_) => Phase::RollingBack,
+        state::Phase::Held(_) => Phase::Held,
+    }
+}
+
+/// A change that could not be taken back, and switches that hold other rules than they should.
+fn alarms(known: Known<'_>, state: &State) -> Vec<String> {
+    let held = state
+        .rollout()
+        .and_then(|rollout| held(known.fabric, rollout));
+    let idle = state
+        .rollout()
+        .is_none_or(|rollout| rollout.phase.step().is_none());
+    let astray = known
+        .fabric
+        .nodes()
+        .filter(|(node, _)| idle && is_astray(known, state, *node));
+    let astray = astray.map(|(_, node)| {
+        format!(
+            "{} holds other rules than it was told to; look at its agent",
+            node.name
+        )
+    });
+    held.into_iter().chain(astray).collect()
+}
+
+fn held(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
+    let state::Phase::Held(undo) = &rollout.phase else {
+        return None;
+    };
+    let unsure: Vec<_> = undo.unconfirmed().map(|node| fabric.name(node)).collect();
+    Some(format!(
+        "plan {} could not be taken back for sure: {} may still hold its rules; it is being tried \
+         on, and nothing else is changed until then",
+        rollout.plan.generation,
+        unsure.join(", ")
+    ))
+}
+
+/// Whether a switch reads back something else than what it was told last.
+fn is_astray(known: Known<'_>, state: &State, node: NodeId) -> bool {
+    let observed = known
+        .ingest
+        .observations()
+        .node(node)
+        .filter(|_| known.is_fresh(node));
+    let Some(pinned) = observed.and_then(|observed| observed.pinned.as_ref()) else {
+        return false;
+    };
+    let told = state
+        .in_force()
+        .installs
+        .get(&node)
+        .map(|install| &install.rules[..]);
+    state::sorted(&pinned.value.1) != state::sorted(told.unwrap_or_default())
+}
+
+fn agent(known: Known<'_>, picture: &Picture<'_>, node: NodeId) -> AgentStatus {
+    let observed = known.ingest.observations().node(node);
+    let links = known.fabric.links_of(node);
+    let is_known = |link| {
+        picture
+            .wiring
+            .end(snapshot::Hop { from: node, link })
+            .is_some()
+    };
+    let pinned = observed.and_then(|observed| observed.pinned.as_ref());
+    AgentStatus {
+        node: known.fabric.name(node).to_owned(),
+        addresses: observed.map(addresses).unwrap_or_default(),
+        state: agent_state(known, node),
+        age_ms: observed
+            .and_then(|o| o.heard)
+            .map(|at| millis(known.now.since(at))),
+        generation: pinned.map(|pinned| pinned.value.0),
+        known_links: links.iter().filter(|&&link| is_known(link)).count(),
+        links: links.len(),
+        discarded_readings: known.ingest.discarded(node),
+    }
+}
+
+fn addresses(observed: &NodeObservations) -> Vec<Ipv4Addr> {
+    let interfaces = observed.interfaces.values();
+    let addresses = interfaces.flat_map(|interface| &interface.value.addresses);
+    addresses.copied().collect()
+}
+
+fn agent_state(known: Known<'_>, node: NodeId) -> AgentState {
+    match (known.ingest.is_connected(node), known.ingest.is_known(node)) {
+        (true, _) if known.is_fresh(node) => AgentState::Up,
+        (true, _) => AgentState::Silent,
+        (false, true) => AgentState::Down,
+        (false, false) => AgentState::Unseen,
+    }
+}
+
+fn link_status(fabric: &Fabric, hop: snapshot::Hop, link: &LinkState) -> LinkStatus {
+    LinkStatus {
+        hop: Hop::named(hop, fabric),
+        up: link.up,
+        rate_bits_per_s: link.rate,
+        capacity_bits_per_s: fabric.link(hop.link).rate,
+        age_ms: millis(link.age),
+    }
+}
+
+fn flow_status(fabric: &Fabric, state: &FlowState) -> FlowStatus {
+    let [least, most] = state.rate_range;
+    FlowStatus {
+        flow: state.flow,
+        from: fabric.name(state.from).to_owned(),
+        to: fabric.name(state.to).to_owned(),
+        rate_bits_per_s: state.rate,
+        least_bits_per_s: least,
+        most_bits_per_s: most,
+        path: state.path.as_deref().map(|path| hops(path, fabric)),
+        age_ms: millis(state.age),
+    }
+}
+
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,144 @@
+//! What the operator may tune: who decides, what is worth a change, and how long things may take.
+
+use std::time::Duration;
+
+use reweave_common::observations::Recent;
+use reweave_common::operator::Mode;
+use reweave_common::plan::Report;
+use serde::{Deserialize, Serialize};
+
+use crate::spread::scaled;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// Who decides that a plan is carried out. Default manual.
+    pub mode: Mode,
+    /// What the planner goes by. Its `least_gain` is also the gain that must be measured, and
+    /// readings older than its `most_age` count for nothing here either.
+    pub planner: reweave_planner::Policy,
+    /// A rate is taken from so many readings, before a change and after. Default 5: one odd
+    /// reading moves the mean of five by a fifth of its error.
+    pub readings: usize,
+    /// A flow is slower, or faster, when it leaves the range of its readings by this share.
+    /// Default 0.05: as much as a TCP flow alone on its link wanders.
+    pub tolerance: f64,
+    /// Readings this soon after a change are not judged. Default 300 ms: a TCP flow needs some
+    /// round trips to find its new rate, and a reading covers the time before it.
+    pub settle: Duration,
+    /// Readings to judge by must have come by then. Default 10 s: five at one a second, twice.
+    pub verify_within: Duration,
+    /// An instruction that was not answered is sent again after this. Default 2 s.
+    pub answer_within: Duration,
+    /// An instruction is sent so often before the plan is taken back. Default 3.
+    pub most_sends: u32,
+    /// An approved plan that cannot begin by then is refused. Default 10 s: agents need a few
+    /// seconds to come back to a coordinator that was started anew.
+    pub begin_within: Duration,
+    /// Switches that refuse to take a plan back are told again after this. Default 30 s.
+    pub retry_held_after: Duration,
+    /// In automatic mode, the least time from the end of one change to the next plan; doubled for
+    /// every failure in a row. Default 10 s.
+    pub cool_down: Duration,
+    /// In automatic mode, the cluster is looked at so often. Default 500 ms.
+    pub look_every: Duration,
+    /// The path of an elephant is traced anew when it is older than this. Default 5 s.
+    pub trace_every: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Manual,
+            planner: reweave_planner::Policy::default(),
+            readings: 5,
+            tolerance: 0.05,
+            settle: Duration::from_millis(300),
+            verify_within: Duration::from_secs(10),
+            answer_within: Duration::from_secs(2),
+            most_sends: 3,
+            begin_within: Duration::from_secs(10),
+            retry_held_after: Duration::from_secs(30),
+            cool_down: Duration::from_secs(10),
+            look_every: Duration::from_millis(500),
+            trace_every: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Policy {
+    const LONGEST_COOL_DOWN: Duration = Duration::from_secs(3600);
+
+    /// The least gain of the slowest flow, as a share of what it had.
+    pub(crate) fn margin(&self) -> f64 {
+        self.planner.least_gain
+    }
+
+    pub(crate) fn most_age(&self) -> Duration {
+        self.planner.most_age
+    }
+
+    /// A path is believed until it could have been traced anew three times.
+    pub(crate) fn trust_path_for(&self) -> Duration {
+        self.trace_every.saturating_mul(3)
+    }
+
+    /// No more than are kept, and at least one.
+    pub(crate) fn readings(&self) -> usize {
+        self.readings.clamp(1, Recent::MOST)
+    }
+
+    pub(crate) fn promises_enough(&self, report: &Report) -> bool {
+        report.slowest_after >= scaled(report.slowest_before, 1.0 + self.margin())
+    }
+
+    /// How long to let things be after so many failures in a row.
+    pub(crate) fn cool_down_after(&self, failures: u32) -> Duration {
+        let longer = self
+            .cool_down
+            .saturating_mul(2_u32.saturating_pow(failures));
+        longer.min(Self::LONGEST_COOL_DOWN.max(self.cool_down))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::units::Rate;
+
+    use super::*;
+
+    #[test]
+    fn failures_make_the_policy_wait_longer_and_longer_up_to_an_hour() {
+        let policy = Policy::default();
+        let seconds = |failures| policy.cool_down_after(failures).as_secs();
+        assert_eq!([seconds(0), seconds(1), seconds(4)], [10, 20, 160]);
+        assert_eq!([seconds(20), seconds(u32::MAX)], [3600, 3600]);
+    }
+
+    #[test]
+    fn a_rate_is_never_taken_from_more_readings_than_are_kept() {
+        let with = |readings| {
+            Policy {
+                readings,
+                ..Policy::default()
+            }
+            .readings()
+        };
+        assert_eq!([with(0), with(5), with(1000)], [1, 5, Recent::MOST]);
+    }
+
+    #[test]
+    fn a_plan_must_promise_the_slowest_flow_enough() {
+        let promise = |before, after| {
+            let report = Report {
+                findings: vec![],
+                slowest_before: Rate::from_bits_per_s(before),
+                slowest_after: Rate::from_bits_per_s(after),
+                alternatives: vec![],
+            };
+            Policy::default().promises_enough(&report)
+        };
+        assert!(promise(1000, 1100) && promise(50, 100));
+        assert!(!promise(1000, 1099) && !promise(1000, 900));
+    }
+}

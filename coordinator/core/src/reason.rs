@@ -1,0 +1,107 @@
+//! Why a plan is not carried out, or is taken back.
+
+use reweave_check::Unsound;
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::instruction::Refusal;
+use reweave_common::plan::Generation;
+use reweave_common::units::Rate;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// So the judge of plans finds.
+    Unsound(Unsound),
+    /// A later plan took its place.
+    Superseded {
+        by: Generation,
+    },
+    /// Its findings do not hold any more.
+    NothingToMend,
+    FlowEnded {
+        flow: FlowKey,
+    },
+    /// There are no recent readings of a flow that the plan moves.
+    NotMeasured {
+        flow: FlowKey,
+    },
+    /// Nobody has reported which interface this end of the link is.
+    UnknownPort {
+        at: NodeId,
+        link: LinkId,
+    },
+    /// There is no session with the agent of a switch that the plan concerns.
+    NotConnected {
+        node: NodeId,
+    },
+    /// A switch did not do it.
+    Refused {
+        node: NodeId,
+        refusal: Refusal,
+    },
+    /// A switch did something else.
+    HoldsOtherRules {
+        node: NodeId,
+    },
+    /// A switch did not answer in time.
+    Silent {
+        node: NodeId,
+    },
+    TooLittleGain {
+        before: Rate,
+        after: Rate,
+        needed: Rate,
+    },
+    GotSlower {
+        flow: FlowKey,
+        before: Rate,
+        after: Rate,
+    },
+    /// It was there before the plan, and there are no readings of it afterwards.
+    Vanished {
+        flow: FlowKey,
+    },
+}
+
+impl Reason {
+    /// For a person, with the names of nodes and links.
+    pub fn words(&self, fabric: &Fabric) -> String {
+        let name = |node: &NodeId| fabric.name(*node);
+        match self {
+            Self::Unsound(fault) => format!("it is unsound: {fault}"),
+            Self::Superseded { by } => format!("plan {by} took its place"),
+            Self::NothingToMend => "nothing is wrong any more that it would mend".to_owned(),
+            Self::FlowEnded { flow } => format!("{flow} has ended"),
+            Self::NotMeasured { flow } => format!("there are no recent readings of {flow}"),
+            Self::UnknownPort { at, link } => format!(
+                "{} has not reported its interface to {}",
+                name(at),
+                fabric.link_name(*link)
+            ),
+            Self::NotConnected { node } => format!("the agent of {} is not connected", name(node)),
+            Self::Refused { node, refusal } => format!("{} refused: {refusal}", name(node)),
+            Self::HoldsOtherRules { node } => {
+                format!("{} holds other rules than it was given", name(node))
+            }
+            Self::Silent { node } => format!("{} did not answer in time", name(node)),
+            Self::TooLittleGain {
+                before,
+                after,
+                needed,
+            } => format!(
+                "the slowest flow went from {before} to {after}, and {needed} was the least to \
+                 keep the change"
+            ),
+            Self::GotSlower {
+                flow,
+                before,
+                after,
+            } => {
+                format!("{flow} went from {before} to {after}")
+            }
+            Self::Vanished { flow } => format!("{flow} was not seen any more"),
+        }
+    }
+}

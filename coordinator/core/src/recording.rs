@@ -1,0 +1,49 @@
+//! A run as it was: what it began with and every input, so that it can be lived through again.
+
+use std::sync::Arc;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::moment::Moment;
+use serde::{Deserialize, Serialize};
+
+use crate::command::Command;
+use crate::core::Core;
+use crate::effect::{Effect, Input};
+use crate::policy::Policy;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Recording {
+    pub policy: Policy,
+    /// The log the run began with.
+    pub log: Vec<Command>,
+    pub inputs: Vec<Recorded>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    pub at: Moment,
+    pub input: Input,
+}
+
+impl Recording {
+    /// The effects of the run, in order: the same as when it was recorded, if every entry of the
+    /// log was applied before the next input, as it is with a single coordinator.
+    pub fn replay(&self, fabric: Arc<Fabric>) -> Vec<Effect> {
+        let mut core = Core::new(self.policy.clone(), fabric);
+        self.log
+            .iter()
+            .cloned()
+            .for_each(|command| core.apply(command));
+        let mut effects = Vec::new();
+        for Recorded { at, input } in &self.inputs {
+            core.handle(*at, input.clone());
+            while let Some(effect) = core.poll_effect() {
+                if let Effect::Append(command) = &effect {
+                    core.apply(command.clone());
+                }
+                effects.push(effect);
+            }
+        }
+        effects
+    }
+}

@@ -1,0 +1,94 @@
+//! May a plan begin? Asked when it is approved, and again just before its first instruction.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::plan::Plan;
+
+use super::{Turn, measure};
+use crate::command::{Aim, Change, StepIntent};
+use crate::model::{Known, Picture};
+use crate::reason::Reason;
+use crate::rules;
+use crate::soundness;
+use crate::verify::concerned;
+
+/// Why a plan may not be carried out.
+pub(crate) enum Hindrance {
+    /// Not now: something is not known yet, or not there.
+    Unready(Vec<Reason>),
+    /// Not at all.
+    Wrong(Vec<Reason>),
+}
+
+/// The first step of a plan, if it may be carried out.
+pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<StepIntent, Hindrance> {
+    let in_force = turn.state.in_force();
+    let picture = turn.known.picture();
+    let intent = prepare(turn, &picture, plan).map_err(Hindrance::Unready)?;
+    let objections = soundness::objections(&picture, in_force, plan);
+    if objections.is_empty() {
+        Ok(intent)
+    } else {
+        Err(Hindrance::Wrong(objections))
+    }
+}
+
+/// A plan for flows that are gone mends nothing. Whether it was dropped.
+pub(super) fn drop_if_pointless(turn: &mut Turn<'_>, plan: &Plan) -> bool {
+    let reasons: Vec<_> = ended(turn.known, plan).collect();
+    let pointless = !reasons.is_empty();
+    if pointless {
+        turn.decide(Change::PlanWithdrawn {
+            generation: plan.generation,
+            reasons,
+        });
+    }
+    pointless
+}
+
+pub(super) fn ended(known: Known<'_>, plan: &Plan) -> impl Iterator<Item = Reason> {
+    let ended = concerned(plan)
+        .into_iter()
+        .filter(move |flow| known.has_ended(flow));
+    ended.map(|flow| Reason::FlowEnded { flow })
+}
+
+/// Makes the first step of an approved plan durable, or drops the plan. What is only not known yet
+/// is waited for.
+pub(super) fn begin(turn: &mut Turn<'_>, plan: &Plan, waited: Duration) {
+    if drop_if_pointless(turn, plan) {
+        return;
+    }
+    let may_wait = waited < turn.known.policy.begin_within;
+    let generation = plan.generation;
+    match first_step(turn, plan) {
+        Ok(intent) => turn.decide(Change::StepIntent(intent)),
+        Err(Hindrance::Unready(_)) if may_wait => {}
+        Err(Hindrance::Unready(reasons) | Hindrance::Wrong(reasons)) => {
+            turn.decide(Change::PlanRefused {
+                generation,
+                reasons,
+            });
+        }
+    }
+}
+
+fn prepare(turn: &Turn<'_>, picture: &Picture<'_>, plan: &Plan) -> Result<StepIntent, Vec<Reason>> {
+    let parent = &turn.state.in_force().pins;
+    all_connected(turn.known, rules::switches(parent, &plan.pins))?;
+    let before = measure::before(turn.known, picture, plan)?;
+    let targets = rules::changed(parent, &plan.pins, turn.known.fabric, &picture.wiring)?;
+    Ok(StepIntent {
+        generation: plan.generation,
+        aim: Aim::Install { before },
+        targets,
+    })
+}
+
+fn all_connected(known: Known<'_>, switches: BTreeSet<NodeId>) -> Result<(), Vec<Reason>> {
+    let gone = switches.into_iter().filter(|&node| !known.is_fresh(node));
+    let gone: Vec<_> = gone.map(|node| Reason::NotConnected { node }).collect();
+    if gone.is_empty() { Ok(()) } else { Err(gone) }
+}

@@ -1,0 +1,220 @@
+//! What the leader does about the plan on its way: begins it, sends its instructions and waits for
+//! the answers, judges it, takes it back.
+//!
+//! All that matters is in the replicated state; kept here is only since when this leader has seen
+//! it so, and when it sent what. A leader that starts anew therefore goes on where the log ends: it
+//! sends instructions without an answer again, and judges by readings of its own time.
+
+use std::collections::BTreeMap;
+use std::mem::{Discriminant, discriminant};
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::Token;
+use reweave_common::moment::Moment;
+use reweave_common::plan::{Generation, Plan};
+
+use crate::command::{Aim, Change, StepIntent};
+use crate::effect::Outbox;
+use crate::model::Known;
+use crate::reason::Reason;
+use crate::state::{Answer, Phase, Rollout, State, Step, Undo, sorted};
+use crate::verify::judge;
+
+mod begin;
+mod measure;
+
+pub(crate) use begin::{Hindrance, first_step};
+
+/// What the leader may look at, and where it puts what it decides.
+pub(crate) struct Turn<'a> {
+    pub(crate) known: Known<'a>,
+    pub(crate) state: &'a State,
+    pub(crate) out: &'a mut Outbox,
+}
+
+impl Turn<'_> {
+    pub(crate) fn decide(&mut self, change: Change) {
+        self.out.append(self.known.now, change);
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Driver {
+    stage: Option<Stage>,
+    since: Moment,
+    sent: BTreeMap<NodeId, Moment>,
+}
+
+/// With another stage, all waiting begins anew.
+type Stage = (Generation, Discriminant<Phase>, Option<Token>);
+
+impl Driver {
+    /// A switch was told again what it is to hold.
+    pub(crate) fn handle_sent(&mut self, now: Moment, node: NodeId) {
+        self.sent.insert(node, now);
+    }
+
+    pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
+        let Some(rollout) = turn.state.rollout() else {
+            return;
+        };
+        self.note_stage(turn.known.now, rollout);
+        match &rollout.phase {
+            Phase::Proposed => {
+                begin::drop_if_pointless(turn, &rollout.plan);
+            }
+            Phase::Approved => begin::begin(turn, &rollout.plan, self.waited(turn)),
+            Phase::Applying(step) => self.install(turn, &rollout.plan, step),
+            Phase::Verifying(_) => self.verify(turn, rollout),
+            Phase::RollingBack(undo) | Phase::Held(undo) => self.take_back(turn, rollout, undo),
+        }
+    }
+
+    fn note_stage(&mut self, now: Moment, rollout: &Rollout) {
+        let token = rollout.phase.step().map(|step| step.token);
+        let stage = Some((rollout.plan.generation, discriminant(&rollout.phase), token));
+        if self.stage != stage {
+            *self = Self {
+                stage,
+                since: now,
+                sent: BTreeMap::new(),
+            };
+        }
+    }
+
+    fn install(&mut self, turn: &mut Turn<'_>, plan: &Plan, step: &Step) {
+        let mut reasons: Vec<_> = step.failures().map(failure).collect();
+        reasons.extend(begin::ended(turn.known, plan));
+        if self.is_exhausted(turn) {
+            reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
+        }
+        if reasons.is_empty() {
+            self.send_due(turn, step);
+        } else {
+            begin_undo(turn, step.targets.keys().copied(), reasons);
+        }
+    }
+
+    fn verify(&self, turn: &mut Turn<'_>, rollout: &Rollout) {
+        let Known { now, policy, .. } = turn.known;
+        let from = self.since + policy.settle;
+        if now < from {
+            return;
+        }
+        let after = measure::after(turn.known, rollout, from);
+        let decided = |flow| after.contains_key(flow) || turn.known.has_ended(flow);
+        let mut awaited = rollout.before.iter().map(|before| &before.flow);
+        if awaited.all(decided) || self.waited(turn) >= policy.verify_within {
+            let verdict = judge(&rollout.plan, &rollout.before, &after, policy);
+            turn.decide(Change::Verified {
+                generation: rollout.plan.generation,
+                verdict,
+            });
+        }
+    }
+
+    fn take_back(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, undo: &Undo) {
+        let generation = rollout.plan.generation;
+        let Some(step) = &undo.step else {
+            return put_back(turn, undo);
+        };
+        if undo.is_confirmed() && reads_back(turn, undo, step) {
+            turn.decide(Change::RolledBack { generation });
+        } else if matches!(rollout.phase, Phase::Held(_)) {
+            self.keep_trying(turn, undo, step);
+        } else if undo.has_failed() || self.is_exhausted(turn) {
+            turn.decide(Change::Held { generation });
+        } else {
+            self.send_due(turn, step);
+        }
+    }
+
+    /// Switches that are silent are asked on; when one refuses, all are told anew from time to
+    /// time, since an agent answers the same instruction always the same.
+    fn keep_trying(&mut self, turn: &mut Turn<'_>, undo: &Undo, step: &Step) {
+        let any_failed = step.failures().next().is_some();
+        if any_failed && self.waited(turn) >= turn.known.policy.retry_held_after {
+            put_back(turn, undo);
+        } else {
+            self.send_due(turn, step);
+        }
+    }
+
+    fn waited(&self, turn: &Turn<'_>) -> Duration {
+        turn.known.now.since(self.since)
+    }
+
+    fn is_exhausted(&self, turn: &Turn<'_>) -> bool {
+        let policy = turn.known.policy;
+        self.waited(turn)
+            >= policy
+                .answer_within
+                .saturating_mul(policy.most_sends.max(1))
+    }
+
+    /// To every connected switch that has not answered, and was not told just now.
+    fn send_due(&mut self, turn: &mut Turn<'_>, step: &Step) {
+        let Known {
+            now,
+            policy,
+            ingest,
+            ..
+        } = turn.known;
+        for node in step.unanswered().filter(|&node| ingest.is_connected(node)) {
+            let last = self.sent.get(&node);
+            let is_due = last.is_none_or(|&last| now.since(last) >= policy.answer_within);
+            if let Some(install) = step.install(node).filter(|_| is_due) {
+                self.sent.insert(node, now);
+                turn.out.install(node, install);
+            }
+        }
+    }
+}
+
+fn put_back(turn: &mut Turn<'_>, undo: &Undo) {
+    begin_undo(turn, undo.switches.iter().copied(), undo.reasons.clone());
+}
+
+/// All of these switches shall hold again what they hold by the routes in force.
+fn begin_undo(turn: &mut Turn<'_>, switches: impl Iterator<Item = NodeId>, reasons: Vec<Reason>) {
+    let installs = &turn.state.in_force().installs;
+    let rules = |node: NodeId| {
+        installs
+            .get(&node)
+            .map(|install| install.rules.clone())
+            .unwrap_or_default()
+    };
+    let targets = switches.map(|node| (node, rules(node))).collect();
+    let generation = turn.state.next_generation();
+    let aim = Aim::Undo { reasons };
+    turn.decide(Change::StepIntent(StepIntent {
+        generation,
+        aim,
+        targets,
+    }));
+}
+
+/// Whether those whose word is all there is for it are seen to hold the rules of the routes in
+/// force, after they said so.
+fn reads_back(turn: &Turn<'_>, undo: &Undo, step: &Step) -> bool {
+    undo.on_their_word(step).all(|node| {
+        let observed = turn.known.ingest.observations().node(node);
+        let pinned = observed.and_then(|observed| observed.pinned.as_ref());
+        let rules = step.targets.get(&node).map(|target| &target.rules);
+        let held =
+            pinned.filter(|pinned| pinned.is_fresh(turn.known.now, turn.known.policy.most_age()));
+        held.zip(rules)
+            .is_some_and(|(held, rules)| sorted(&held.value.1) == sorted(rules))
+    })
+}
+
+fn failure((node, answer): (NodeId, &Answer)) -> Reason {
+    match answer {
+        Answer::Refused(refusal) => Reason::Refused {
+            node,
+            refusal: refusal.clone(),
+        },
+        Answer::HoldsOtherRules | Answer::Done => Reason::HoldsOtherRules { node },
+    }
+}

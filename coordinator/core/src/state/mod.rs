@@ -1,0 +1,260 @@
+//! What the commands lead to: the routes in force, the plan on its way, and what became of others.
+//!
+//! [`State::apply`] is total: a command that does not fit changes nothing. The same commands lead
+//! to the same state, on every machine and after every restart.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::{Ack, Install, Refusal, Token};
+use reweave_common::moment::Moment;
+use reweave_common::plan::{Generation, Pin, Plan};
+
+use crate::command::{Aim, Change, Command, StepIntent};
+use crate::reason::Reason;
+use crate::verify::{Decision, Verdict};
+
+mod rollout;
+mod step;
+
+pub use rollout::{Ended, Outcome, Phase, Rollout, Signed, Undo};
+pub(crate) use step::sorted;
+pub use step::{Answer, Step, Target};
+
+/// So many plans that have ended are remembered; the log has them all.
+const MOST_HISTORY: usize = 256;
+/// No generation comes near it; a claim beyond it is a lie, and is not followed.
+const LAST_CREDIBLE: Generation = Generation(u64::MAX / 2);
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct State {
+    applied: u64,
+    newest: Generation,
+    in_force: InForce,
+    rollout: Option<Rollout>,
+    ended: u64,
+    history: VecDeque<Ended>,
+}
+
+/// The routes that were committed, or put back.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct InForce {
+    pub generation: Generation,
+    pub pins: Vec<Pin>,
+    /// What each switch that ever got an instruction was told last.
+    pub installs: BTreeMap<NodeId, Install>,
+}
+
+impl State {
+    /// How many commands led here: the index of the next.
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    pub fn in_force(&self) -> &InForce {
+        &self.in_force
+    }
+
+    /// The plan on its way.
+    pub fn rollout(&self) -> Option<&Rollout> {
+        self.rollout.as_ref()
+    }
+
+    /// Plans that have ended, the oldest first.
+    pub fn history(&self) -> impl DoubleEndedIterator<Item = &Ended> {
+        self.history.iter()
+    }
+
+    /// What a switch was told last, by the step under way or before it.
+    pub(crate) fn last_install(&self, node: NodeId) -> Option<Install> {
+        let step = self
+            .rollout
+            .as_ref()
+            .and_then(|rollout| rollout.phase.step());
+        let now = step.and_then(|step| step.install(node));
+        now.or_else(|| self.in_force.installs.get(&node).cloned())
+    }
+
+    /// How many plans have ever ended.
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// Higher than every generation that anybody ever heard of.
+    pub fn next_generation(&self) -> Generation {
+        Generation(self.newest.0.saturating_add(1))
+    }
+
+    pub fn apply(&mut self, command: Command) {
+        let token = Token(self.applied);
+        self.applied += 1;
+        let at = command.at;
+        match command.change {
+            Change::PlanProposed { plan, by } => self.propose(*plan, Signed { at, by }),
+            Change::PlanRefused {
+                generation,
+                reasons,
+            } => {
+                self.drop_plan(at, generation, Outcome::Refused { reasons });
+            }
+            Change::PlanWithdrawn {
+                generation,
+                reasons,
+            } => {
+                self.drop_plan(at, generation, Outcome::Withdrawn { reasons });
+            }
+            Change::PlanApproved { generation, by } => self.approve(generation, Signed { at, by }),
+            Change::StepIntent(intent) => self.intend(token, intent),
+            Change::Acked { node, ack } => self.acknowledge(node, ack),
+            Change::Verified {
+                generation,
+                verdict,
+            } => self.conclude(at, generation, verdict),
+            Change::Held { generation } => self.hold(generation),
+            Change::RolledBack { generation } => self.roll_back(at, generation),
+        }
+    }
+
+    fn propose(&mut self, plan: Plan, proposed: Signed) {
+        let waiting = self
+            .rollout
+            .as_ref()
+            .is_none_or(|now| now.phase == Phase::Proposed);
+        let fits = plan.generation > self.newest && plan.parent == self.in_force.generation;
+        if !waiting || !fits {
+            return;
+        }
+        let reasons = vec![Reason::Superseded {
+            by: plan.generation,
+        }];
+        self.end(proposed.at, Outcome::Withdrawn { reasons });
+        self.newest = plan.generation;
+        self.rollout = Some(Rollout::new(plan, proposed));
+    }
+
+    fn drop_plan(&mut self, at: Moment, generation: Generation, outcome: Outcome) {
+        let untouched = |phase: &Phase| matches!(phase, Phase::Proposed | Phase::Approved);
+        if self.plan_in(generation, untouched).is_some() {
+            self.end(at, outcome);
+        }
+    }
+
+    fn approve(&mut self, generation: Generation, approved: Signed) {
+        if let Some(rollout) = self.plan_in(generation, |phase| *phase == Phase::Proposed) {
+            rollout.approved = Some(approved);
+            rollout.phase = Phase::Approved;
+        }
+    }
+
+    fn intend(&mut self, token: Token, intent: StepIntent) {
+        let StepIntent {
+            generation,
+            aim,
+            targets,
+        } = intent;
+        let is_newer = generation > self.newest;
+        let Some(rollout) = &mut self.rollout else {
+            return;
+        };
+        let step = Step::new(generation, token, targets);
+        let accepted = match aim {
+            Aim::Install { before } => rollout.begin(step, before),
+            Aim::Undo { reasons } => is_newer && rollout.undo(step, reasons),
+        };
+        if accepted {
+            self.newest = self.newest.max(generation);
+        }
+    }
+
+    fn acknowledge(&mut self, node: NodeId, ack: Ack) {
+        let claimed = match &ack.outcome {
+            Err(Refusal::Older { held } | Refusal::DifferentContent { held }) => Some(*held),
+            _ => None,
+        };
+        let Some(rollout) = &mut self.rollout else {
+            return;
+        };
+        if rollout.acknowledge(node, ack) {
+            let credible = claimed.filter(|held| *held <= LAST_CREDIBLE);
+            self.newest = self.newest.max(credible.unwrap_or_default());
+        }
+    }
+
+    fn conclude(&mut self, at: Moment, generation: Generation, verdict: Verdict) {
+        let verifying = |phase: &Phase| matches!(phase, Phase::Verifying(_));
+        let Some(rollout) = self.plan_in(generation, verifying) else {
+            return;
+        };
+        let decision = verdict.decision.clone();
+        rollout.verdict = Some(verdict);
+        match decision {
+            Decision::Commit => self.commit(at),
+            Decision::RollBack { reasons } => rollout.turn_back(reasons),
+        }
+    }
+
+    fn commit(&mut self, at: Moment) {
+        let Some(rollout) = &self.rollout else { return };
+        let Phase::Verifying(step) = &rollout.phase else {
+            return;
+        };
+        self.in_force.generation = rollout.plan.generation;
+        self.in_force.pins.clone_from(&rollout.plan.pins);
+        self.in_force.installs.extend(step.installs());
+        self.end(at, Outcome::Committed);
+    }
+
+    fn hold(&mut self, generation: Generation) {
+        let tried =
+            |phase: &Phase| matches!(phase, Phase::RollingBack(undo) if undo.step.is_some());
+        if let Some(rollout) = self.plan_in(generation, tried) {
+            rollout.hold();
+        }
+    }
+
+    fn roll_back(&mut self, at: Moment, generation: Generation) {
+        let undone = |phase: &Phase| phase.undo().is_some_and(Undo::is_confirmed);
+        let Some(rollout) = self.plan_in(generation, undone) else {
+            return;
+        };
+        let Some(undo) = rollout.phase.undo() else {
+            return;
+        };
+        let Some(step) = &undo.step else { return };
+        let (generation, reasons) = (step.generation, undo.reasons.clone());
+        let installs: Vec<_> = step.confirmed_installs().collect();
+        self.in_force.generation = generation;
+        self.in_force.installs.extend(installs);
+        self.end(
+            at,
+            Outcome::RolledBack {
+                generation,
+                reasons,
+            },
+        );
+    }
+
+    /// The plan on its way, if it is this one and in such a phase.
+    fn plan_in(
+        &mut self,
+        generation: Generation,
+        phase: impl Fn(&Phase) -> bool,
+    ) -> Option<&mut Rollout> {
+        let rollout = self.rollout.as_mut()?;
+        (rollout.plan.generation == generation && phase(&rollout.phase)).then_some(rollout)
+    }
+
+    fn end(&mut self, at: Moment, outcome: Outcome) {
+        let Some(rollout) = self.rollout.take() else {
+            return;
+        };
+        if self.history.len() == MOST_HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back(rollout.ended(at, outcome));
+        self.ended += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! A plan on its way, from proposal to end.
+//!
+//! ```text
+//! Proposed -> Approved -> Applying -> Verifying -> committed
+//!     |           |           |           |
+//!     +-----------+           +-----------+-> RollingBack -> rolled back
+//!     refused or withdrawn                        |              |
+//!                                                 +--> Held -----+
+//! ```
+
+use std::collections::BTreeSet;
+use std::mem;
+
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::Ack;
+use reweave_common::moment::Moment;
+use reweave_common::plan::{Generation, Plan};
+
+use super::step::Step;
+use crate::command::{Author, Before};
+use crate::reason::Reason;
+use crate::verify::Verdict;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rollout {
+    pub plan: Plan,
+    pub proposed: Signed,
+    pub approved: Option<Signed>,
+    /// The rates of the flows just before anything was installed.
+    pub before: Vec<Before>,
+    pub verdict: Option<Verdict>,
+    pub phase: Phase,
+}
+
+/// Who did it, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signed {
+    pub at: Moment,
+    pub by: Author,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Phase {
+    Proposed,
+    Approved,
+    Applying(Step),
+    Verifying(Step),
+    RollingBack(Undo),
+    /// Taking it back could not be confirmed in time; it is tried on.
+    Held(Undo),
+}
+
+/// The way back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Undo {
+    pub reasons: Vec<Reason>,
+    /// All that may hold the plan's rules.
+    pub switches: BTreeSet<NodeId>,
+    /// Switches that are known to hold the parent's rules, whatever else they refuse.
+    clean: BTreeSet<NodeId>,
+    /// Absent until the intent is in the log.
+    pub step: Option<Step>,
+}
+
+/// A plan that is not on its way any more.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    pub plan: Plan,
+    pub proposed: Signed,
+    pub approved: Option<Signed>,
+    pub verdict: Option<Verdict>,
+    pub at: Moment,
+    pub outcome: Outcome,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// Found wrong before anything was installed.
+    Refused {
+        reasons: Vec<Reason>,
+    },
+    /// No longer wanted before anything was installed.
+    Withdrawn {
+        reasons: Vec<Reason>,
+    },
+    Committed,
+    /// The parent's pins are in force again, under this generation.
+    RolledBack {
+        generation: Generation,
+        reasons: Vec<Reason>,
+    },
+}
+
+impl Rollout {
+    pub(super) fn new(plan: Plan, proposed: Signed) -> Self {
+        let phase = Phase::Proposed;
+        Self {
+            plan,
+            proposed,
+            approved: None,
+            before: Vec::new(),
+            verdict: None,
+            phase,
+        }
+    }
+
+    /// Whether the step was due and is the plan's.
+    pub(super) fn begin(&mut self, step: Step, before: Vec<Before>) -> bool {
+        let due = self.phase == Phase::Approved && step.generation == self.plan.generation;
+        if due {
+            self.before = before;
+            self.phase = Phase::applying(step);
+        }
+        due
+    }
+
+    /// Whether there was anything to undo.
+    pub(super) fn undo(&mut self, next: Step, reasons: Vec<Reason>) -> bool {
+        match mem::replace(&mut self.phase, Phase::Proposed) {
+            Phase::Applying(step) => {
+                self.phase = Phase::RollingBack(Undo::of(&step, reasons).again(next));
+            }
+            Phase::RollingBack(undo) => self.phase = Phase::RollingBack(undo.again(next)),
+            Phase::Held(undo) => self.phase = Phase::Held(undo.again(next)),
+            other => {
+                self.phase = other;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether this was an answer that was waited for.
+    pub(super) fn acknowledge(&mut self, node: NodeId, ack: Ack) -> bool {
+        let Some(step) = self.phase.step_mut() else {
+            return false;
+        };
+        let heard = step.acknowledge(node, ack);
+        if let Phase::Applying(step) = &self.phase {
+            self.phase = Phase::applying(step.clone());
+        }
+        heard
+    }
+
+    pub(super) fn turn_back(&mut self, reasons: Vec<Reason>) {
+        if let Phase::Verifying(step) = &self.phase {
+            self.phase = Phase::RollingBack(Undo::of(step, reasons));
+        }
+    }
+
+    pub(super) fn hold(&mut self) {
+        if let Phase::RollingBack(undo) = &self.phase {
+            self.phase = Phase::Held(undo.clone());
+        }
+    }
+
+    pub(super) fn ended(self, at: Moment, outcome: Outcome) -> Ended {
+        let Self {
+            plan,
+            proposed,
+            approved,
+            verdict,
+            ..
+        } = self;
+        Ended {
+            plan,
+            proposed,
+            approved,
+            verdict,
+            at,
+            outcome,
+        }
+    }
+}
+
+impl Phase {
+    /// With every switch done there is nothing left to apply.
+    fn applying(step: Step) -> Self {
+        if step.all_done() {
+            Self::Verifying(step)
+        } else {
+            Self::Applying(step)
+        }
+    }
+
+    pub(crate) fn undo(&self) -> Option<&Undo> {
+        match self {
+            Self::RollingBack(undo) | Self::Held(undo) => Some(undo),
+            _ => None,
+        }
+    }
+
+    /// The instructions that switches are to follow in this phase.
+    pub fn step(&self) -> Option<&Step> {
+        match self {
+            Self::Proposed | Self::Approved => None,
+            Self::Applying(step) | Self::Verifying(step) => Some(step),
+            Self::RollingBack(undo) | Self::Held(undo) => undo.step.as_ref(),
+        }
+    }
+
+    fn step_mut(&mut self) -> Option<&mut Step> {
+        match self {
+            Self::Proposed | Self::Approved => None,
+            Self::Applying(step) | Self::Verifying(step) => Some(step),
+            Self::RollingBack(undo) | Self::Held(undo) => undo.step.as_mut(),
+        }
+    }
+}
+
+impl Undo {
+    /// Switches that could not do the plan's step hold the parent's rules still.
+    fn of(plan: &Step, reasons: Vec<Reason>) -> Self {
+        let switches: BTreeSet<_> = plan.targets.keys().copied().collect();
+        let clean = switches
+            .iter()
+            .copied()
+            .filter(|&node| plan.is_unchanged(node))
+            .collect();
+        Self {
+            reasons,
+            switches,
+            clean,
+            step: None,
+        }
+    }
+
+    /// Those that did it the last time hold the parent's rules too.
+    fn again(mut self, next: Step) -> Self {
+        if let Some(step) = &self.step {
+            let done = |node: &NodeId| step.is_done(*node);
+            self.clean.extend(step.targets.keys().copied().filter(done));
+        }
+        Self {
+            step: Some(next),
+            ..self
+        }
+    }
+
+    /// Whether every switch is known to hold the parent's rules.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.step.is_some() && self.unconfirmed().next().is_none()
+    }
+
+    /// The switches that may hold the plan's rules still.
+    pub(crate) fn unconfirmed(&self) -> impl Iterator<Item = NodeId> {
+        let unsure = |node: &NodeId| {
+            self.step
+                .as_ref()
+                .is_none_or(|step| !self.holds_parents_rules(step, *node))
+        };
+        self.switches.iter().copied().filter(unsure)
+    }
+
+    /// Whether a switch has answered, and not with what was hoped for.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.step.as_ref().is_some_and(|step| {
+            step.failures()
+                .any(|(node, _)| !self.holds_parents_rules(step, node))
+        })
+    }
+
+    /// Switches with rules that refused, and so are only believed to hold what they held before.
+    pub(crate) fn on_their_word<'a>(&'a self, step: &'a Step) -> impl Iterator<Item = NodeId> + 'a {
+        self.switches
+            .iter()
+            .copied()
+            .filter(|&node| !step.is_done(node) && step.may_hold_rules(node))
+    }
+
+    fn holds_parents_rules(&self, step: &Step, node: NodeId) -> bool {
+        step.is_done(node) || step.is_unchanged(node) && self.clean.contains(&node)
+    }
+}

@@ -1,0 +1,154 @@
+//! One round of instructions to switches, and what each answered.
+
+use std::collections::BTreeMap;
+
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::{Ack, Install, Refusal, Token};
+use reweave_common::plan::Generation;
+use reweave_common::sample::PinRule;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    pub generation: Generation,
+    pub token: Token,
+    pub targets: BTreeMap<NodeId, Target>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    pub rules: Vec<PinRule>,
+    /// The first one counts.
+    pub answer: Option<Answer>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// It read back exactly what it was told to hold.
+    Done,
+    Refused(Refusal),
+    /// It read back something else.
+    HoldsOtherRules,
+}
+
+impl Step {
+    pub(super) fn new(
+        generation: Generation,
+        token: Token,
+        targets: BTreeMap<NodeId, Vec<PinRule>>,
+    ) -> Self {
+        let target = |(node, rules)| {
+            (
+                node,
+                Target {
+                    rules,
+                    answer: None,
+                },
+            )
+        };
+        Self {
+            generation,
+            token,
+            targets: targets.into_iter().map(target).collect(),
+        }
+    }
+
+    pub(crate) fn install(&self, node: NodeId) -> Option<Install> {
+        let target = self.targets.get(&node)?;
+        let (generation, token) = (self.generation, self.token);
+        Some(Install {
+            generation,
+            token,
+            rules: target.rules.clone(),
+        })
+    }
+
+    /// What every switch of the step was told.
+    pub(super) fn installs(&self) -> impl Iterator<Item = (NodeId, Install)> {
+        self.targets
+            .keys()
+            .filter_map(|&node| Some((node, self.install(node)?)))
+    }
+
+    /// What those were told that did it.
+    pub(super) fn confirmed_installs(&self) -> impl Iterator<Item = (NodeId, Install)> {
+        self.installs().filter(|(node, _)| self.is_done(*node))
+    }
+
+    /// Whether this ack is the first answer of a switch to this step.
+    pub(crate) fn awaits(&self, node: NodeId, ack: &Ack) -> bool {
+        let is_ours = ack.token == self.token && ack.generation == self.generation;
+        is_ours
+            && self
+                .targets
+                .get(&node)
+                .is_some_and(|target| target.answer.is_none())
+    }
+
+    pub(super) fn acknowledge(&mut self, node: NodeId, ack: Ack) -> bool {
+        let awaited = self.awaits(node, &ack);
+        if let Some(target) = self.targets.get_mut(&node).filter(|_| awaited) {
+            target.answer = Some(answer(&target.rules, ack.outcome));
+        }
+        awaited
+    }
+
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = NodeId> {
+        self.targets
+            .iter()
+            .filter(|(_, target)| target.answer.is_none())
+            .map(|(&node, _)| node)
+    }
+
+    /// Those that did not do what they were told, with what they said.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (NodeId, &Answer)> {
+        let answered = self
+            .targets
+            .iter()
+            .filter_map(|(&node, t)| Some((node, t.answer.as_ref()?)));
+        answered.filter(|(_, answer)| **answer != Answer::Done)
+    }
+
+    pub(super) fn all_done(&self) -> bool {
+        self.targets.keys().all(|&node| self.is_done(node))
+    }
+
+    pub(super) fn is_done(&self, node: NodeId) -> bool {
+        self.answer(node) == Some(&Answer::Done)
+    }
+
+    /// Whether it refused in a way that proves it to hold what it held before.
+    pub(super) fn is_unchanged(&self, node: NodeId) -> bool {
+        use Refusal::{Kernel, NotASwitch, NotDurable};
+        let answer = self.answer(node);
+        matches!(
+            answer,
+            Some(Answer::Refused(
+                Kernel { .. } | NotDurable { .. } | NotASwitch
+            ))
+        )
+    }
+
+    /// Unless it says that it is no switch.
+    pub(super) fn may_hold_rules(&self, node: NodeId) -> bool {
+        self.answer(node) != Some(&Answer::Refused(Refusal::NotASwitch))
+    }
+
+    fn answer(&self, node: NodeId) -> Option<&Answer> {
+        self.targets.get(&node)?.answer.as_ref()
+    }
+}
+
+fn answer(told: &[PinRule], outcome: Result<Vec<PinRule>, Refusal>) -> Answer {
+    match outcome {
+        Ok(held) if sorted(&held) == sorted(told) => Answer::Done,
+        Ok(_) => Answer::HoldsOtherRules,
+        Err(refusal) => Answer::Refused(refusal),
+    }
+}
+
+/// The kernel lists rules in an order of its own.
+pub(crate) fn sorted(rules: &[PinRule]) -> Vec<&PinRule> {
+    let mut sorted: Vec<_> = rules.iter().collect();
+    sorted.sort_unstable();
+    sorted
+}

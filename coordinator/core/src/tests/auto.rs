@@ -1,0 +1,167 @@
+//! What the coordinator does by itself, and what it leaves alone.
+
+use std::time::Duration;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::instruction::Instruction;
+use reweave_common::operator::{Mode, Request, Response};
+
+use super::cluster::Cluster;
+use super::switch::Mood;
+use crate::{Author, Effect, Outcome};
+
+const A_WHILE: Duration = Duration::from_secs(2);
+
+fn collide(cluster: &mut Cluster) {
+    cluster.network.start("h0", "h3", 1000, 0);
+    cluster.network.start("h1", "h4", 1001, 0);
+}
+
+fn waits_because(cluster: &mut Cluster) -> String {
+    match cluster.ask(Request::Status) {
+        Response::Status(status) => status.waits_because.unwrap_or_default(),
+        other => panic!("no status: {other:?}"),
+    }
+}
+
+#[test]
+fn in_manual_mode_nothing_is_planned_unasked() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    collide(&mut cluster);
+    cluster.run_for(Duration::from_secs(10));
+    assert!(cluster.log.is_empty());
+    assert_eq!(waits_because(&mut cluster), "");
+}
+
+#[test]
+fn a_flow_is_measured_as_often_as_for_a_verdict_before_anything_is_planned_for_it() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    cluster.run_for(A_WHILE);
+    collide(&mut cluster);
+    let took = cluster.run_until("planned", |c| c.core.state().rollout().is_some());
+    assert!(took >= Duration::from_millis(500), "{took:?}");
+    assert_eq!(waits_because(&mut cluster), "");
+}
+
+#[test]
+fn what_the_policy_wanted_is_told_from_what_an_operator_wanted() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    collide(&mut cluster);
+    cluster.run_until_ended(1);
+    let ended = cluster.core.state().history().next().unwrap();
+    assert_eq!(ended.proposed.by, Author::Policy);
+    assert_eq!(ended.approved.as_ref().unwrap().by, Author::Policy);
+}
+
+#[test]
+fn while_a_switch_on_the_way_does_not_report_nothing_is_changed() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    let spine = cluster.network.node("spine1");
+    cluster.run_for(A_WHILE);
+    cluster.connected.remove(&spine);
+    cluster.run_for(2 * A_WHILE);
+    collide(&mut cluster);
+    cluster.run_for(Duration::from_secs(10));
+    assert!(cluster.log.is_empty(), "{:?}", cluster.log);
+    assert!(waits_because(&mut cluster).contains("spine1 do not report"));
+    cluster.connect(spine);
+    cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+}
+
+#[test]
+fn after_a_change_the_next_one_waits_for_the_cool_down() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    collide(&mut cluster);
+    cluster.run_until_ended(1);
+    cluster.network.start("h3", "h0", 1002, 0);
+    cluster.network.start("h4", "h1", 1003, 0);
+    cluster.run_for(Duration::from_secs(9));
+    assert!(cluster.core.state().rollout().is_none());
+    assert!(
+        waits_because(&mut cluster).contains("cools down"),
+        "{}",
+        waits_because(&mut cluster)
+    );
+    cluster.run_until_ended(2);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+}
+
+#[test]
+fn after_every_failure_in_a_row_it_waits_twice_as_long() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    cluster.network.switch("leaf0").mood = Mood::Refuses;
+    collide(&mut cluster);
+    let [_, first, second, third] = [1, 2, 3, 4].map(|plans| {
+        let took = cluster.run_until_ended(plans);
+        assert!(matches!(cluster.last_outcome(), Outcome::RolledBack { .. }));
+        took.as_secs()
+    });
+    assert!(
+        (20..22).contains(&first) && (40..42).contains(&second),
+        "{first} {second}"
+    );
+    assert!((80..82).contains(&third), "{third}");
+}
+
+#[test]
+fn one_change_is_made_at_a_time() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    collide(&mut cluster);
+    cluster.network.switch("leaf0").mood = Mood::Deaf;
+    cluster.run_until("applying", |c| c.core.state().rollout().is_some());
+    let plan = cluster.core.state().rollout().unwrap().plan.clone();
+    cluster.network.start("h3", "h0", 1002, 0);
+    cluster.network.start("h4", "h1", 1003, 0);
+    cluster.run_for(Duration::from_secs(5));
+    assert_eq!(cluster.core.state().rollout().unwrap().plan, plan);
+}
+
+fn traced(effects: &[Effect]) -> Vec<Vec<FlowKey>> {
+    let watch = |effect: &Effect| match effect {
+        Effect::Send {
+            instruction: Instruction::Watch(watch),
+            ..
+        } => Some(watch.trace.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(watch).collect()
+}
+
+#[test]
+fn agents_are_asked_for_the_paths_of_elephants_and_only_when_something_changes() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let flow = cluster.network.start("h0", "h3", 1000, 0);
+    cluster.run_for(Duration::from_secs(20));
+    assert_eq!(traced(&cluster.effects), [vec![flow]]);
+    cluster.network.end(flow);
+    cluster.run_for(A_WHILE);
+    assert_eq!(traced(&cluster.effects), [vec![flow], vec![]]);
+}
+
+#[test]
+fn an_agent_that_comes_back_is_asked_again() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let flow = cluster.network.start("h0", "h3", 1000, 0);
+    cluster.run_for(A_WHILE);
+    let host = cluster.network.node("h0");
+    cluster.disconnect(host);
+    cluster.connect(host);
+    cluster.run_for(A_WHILE);
+    assert_eq!(traced(&cluster.effects), [vec![flow], vec![flow]]);
+}
+
+#[test]
+fn a_switch_that_comes_back_is_told_again_what_it_was_told_last() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    collide(&mut cluster);
+    cluster.run_until_ended(1);
+    let (leaf, sent) = (cluster.network.node("leaf0"), cluster.installs_sent());
+    cluster.disconnect(leaf);
+    cluster.network.switch("leaf0").rules.clear();
+    cluster.network.switch("leaf0").forget();
+    cluster.connect(leaf);
+    cluster.run_for(A_WHILE);
+    assert_eq!(cluster.installs_sent(), sent + 1);
+    cluster.assert_one_generation();
+}

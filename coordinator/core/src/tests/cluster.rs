@@ -1,0 +1,313 @@
+//! A core, its log, and a network, with a clock of their own.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Mode, Request, Response};
+use reweave_common::plan::Generation;
+
+use super::network::Network;
+use crate::{Change, Command, Core, Effect, Input, Outcome, Policy, Recorded, Recording};
+
+/// Time goes on in steps of this.
+const STEP: Duration = Duration::from_millis(20);
+/// Agents report, and time passes for the core, every so many steps.
+const STEPS_PER_TICK: u64 = 5;
+
+/// On their way, with whom they come from.
+type Acks = Vec<(NodeId, Ack)>;
+
+pub(crate) struct Cluster {
+    pub(crate) network: Network,
+    pub(crate) core: Core,
+    pub(crate) log: Vec<Command>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) recording: Recording,
+    pub(crate) connected: BTreeSet<NodeId>,
+    policy: Policy,
+    now: Moment,
+    steps: u64,
+    /// Instructions and acks take one step to arrive.
+    to_agents: Vec<(NodeId, Instruction)>,
+    to_core: Acks,
+    /// The coordinator dies when its log has so many entries, and starts anew.
+    pub(crate) dies_at: Vec<usize>,
+    pub(crate) restarts: usize,
+    /// What happens to acks on their way.
+    pub(crate) on_the_way: fn(Acks) -> Acks,
+}
+
+impl Cluster {
+    /// On two spines, with three hosts at each leaf.
+    pub(crate) fn new(mode: Mode) -> Self {
+        Self::on(Network::new(2, 3), mode)
+    }
+
+    pub(crate) fn on(network: Network, mode: Mode) -> Self {
+        let policy = Policy {
+            mode,
+            ..Policy::default()
+        };
+        let core = Core::new(policy.clone(), Arc::clone(&network.fabric));
+        let mut cluster = Self {
+            core,
+            network,
+            log: Vec::new(),
+            effects: Vec::new(),
+            recording: Recording {
+                policy: policy.clone(),
+                ..Recording::default()
+            },
+            connected: BTreeSet::new(),
+            policy,
+            now: Moment::from_micros(1_000_000),
+            steps: 0,
+            to_agents: Vec::new(),
+            to_core: Vec::new(),
+            dies_at: Vec::new(),
+            restarts: 0,
+            on_the_way: |acks| acks,
+        };
+        cluster.connect_all();
+        cluster
+    }
+
+    fn connect_all(&mut self) {
+        let nodes: Vec<_> = self.network.fabric.nodes().map(|(node, _)| node).collect();
+        nodes.into_iter().for_each(|node| self.connect(node));
+    }
+
+    pub(crate) fn connect(&mut self, node: NodeId) {
+        self.connected.insert(node);
+        self.handle(Input::AgentUp { node });
+    }
+
+    /// The agent is gone; what it has installed stays.
+    pub(crate) fn disconnect(&mut self, node: NodeId) {
+        self.connected.remove(&node);
+        self.to_agents.retain(|(to, _)| *to != node);
+        self.handle(Input::AgentDown { node });
+    }
+
+    pub(crate) fn handle(&mut self, input: Input) {
+        self.recording.inputs.push(Recorded {
+            at: self.now,
+            input: input.clone(),
+        });
+        self.core.handle(self.now, input);
+        while let Some(effect) = self.core.poll_effect() {
+            self.effects.push(effect.clone());
+            let lives = self.carry_out(effect);
+            if !lives {
+                self.start_anew();
+                return self.reconnect();
+            }
+        }
+    }
+
+    /// Whether the coordinator lives on.
+    fn carry_out(&mut self, effect: Effect) -> bool {
+        match effect {
+            Effect::Append(command) => {
+                self.log.push(command.clone());
+                self.core.apply(command);
+                return !self.dies_at.contains(&self.log.len());
+            }
+            Effect::Send { node, instruction } => self.to_agents.push((node, instruction)),
+            Effect::Reply { .. } => {}
+        }
+        true
+    }
+
+    /// All that was not in the log is lost.
+    pub(crate) fn start_anew(&mut self) {
+        self.restarts += 1;
+        self.core = Core::new(self.policy.clone(), Arc::clone(&self.network.fabric));
+        self.log
+            .iter()
+            .cloned()
+            .for_each(|command| self.core.apply(command));
+    }
+
+    pub(crate) fn reconnect(&mut self) {
+        let back = self.connected.clone();
+        back.into_iter().for_each(|node| self.connect(node));
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// Writes into the log what the coordinator itself would not.
+    pub(crate) fn append(&mut self, change: Change) {
+        let at = self.now;
+        self.log.push(Command { at, change });
+        self.core.apply(self.log.last().unwrap().clone());
+    }
+
+    /// Asks, and does not wait for the answer.
+    pub(crate) fn tell(&mut self, request: Request) {
+        let id = self.effects.len() as u64;
+        self.handle(Input::Operator {
+            id,
+            principal: "ada".to_owned(),
+            request,
+        });
+    }
+
+    pub(crate) fn ask(&mut self, request: Request) -> Response {
+        let id = self.effects.len() as u64;
+        self.tell(request);
+        let mut replies = self.effects.iter().rev().filter_map(|effect| match effect {
+            Effect::Reply { id: to, response } if *to == id => Some(response.clone()),
+            _ => None,
+        });
+        replies.next().expect("each request is answered at once")
+    }
+
+    /// Asks for a plan, and gives its number.
+    pub(crate) fn plan(&mut self) -> Generation {
+        match self.ask(Request::Plan) {
+            Response::Plan(Some(plan)) => plan.generation,
+            other => panic!("no plan: {other:?}"),
+        }
+    }
+
+    pub(crate) fn apply(&mut self, generation: Generation) {
+        let answer = self.ask(Request::Apply { generation });
+        assert_eq!(answer, Response::ApplyStarted { generation });
+    }
+
+    pub(crate) fn step(&mut self) {
+        self.now = self.now + STEP;
+        self.steps += 1;
+        self.deliver();
+        if self.steps.is_multiple_of(STEPS_PER_TICK) {
+            self.report();
+            self.handle(Input::Tick);
+        }
+    }
+
+    fn deliver(&mut self) {
+        let acks = (self.on_the_way)(std::mem::take(&mut self.to_core));
+        for (node, instruction) in std::mem::take(&mut self.to_agents) {
+            match instruction {
+                Instruction::Watch(watch) => self.network.watch(node, watch),
+                Instruction::Install(install) => {
+                    let switch = self.network.switches.get_mut(&node).unwrap();
+                    self.to_core
+                        .extend(switch.follow(install).map(|ack| (node, ack)));
+                }
+            }
+        }
+        acks.into_iter()
+            .for_each(|(node, ack)| self.handle(Input::Ack { node, ack }));
+    }
+
+    fn report(&mut self) {
+        for node in self.connected.clone() {
+            let sample = self.network.sample(node, self.now);
+            self.handle(Input::Sample { node, sample });
+        }
+    }
+
+    pub(crate) fn run_for(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while self.now < end {
+            self.step();
+        }
+    }
+
+    /// How long it took.
+    pub(crate) fn run_until(
+        &mut self,
+        what: &str,
+        mut is_so: impl FnMut(&Self) -> bool,
+    ) -> Duration {
+        let begin = self.now;
+        while !is_so(self) {
+            let waited = self.now.since(begin);
+            assert!(
+                waited < Duration::from_secs(120),
+                "not {what} in two minutes: {:?}",
+                self.core.state()
+            );
+            self.step();
+        }
+        self.now.since(begin)
+    }
+
+    pub(crate) fn run_until_ended(&mut self, plans: u64) -> Duration {
+        self.run_until("ended", |cluster| cluster.core.state().ended() == plans)
+    }
+
+    pub(crate) fn last_outcome(&self) -> &Outcome {
+        &self
+            .core
+            .state()
+            .history()
+            .next_back()
+            .expect("a plan has ended")
+            .outcome
+    }
+
+    /// The spine that no flow goes by.
+    pub(crate) fn idle_spine(&self) -> usize {
+        let used: Vec<_> = self
+            .network
+            .flows
+            .keys()
+            .map(|flow| self.network.uplink(flow))
+            .collect();
+        let is_idle = |spine: &usize| !used.contains(&format!("leaf0-spine{spine}"));
+        (0..3).find(is_idle).expect("more spines than flows")
+    }
+
+    pub(crate) fn installs_sent(&self) -> usize {
+        let is_install = |effect: &&Effect| {
+            matches!(
+                effect,
+                Effect::Send {
+                    instruction: Instruction::Install(_),
+                    ..
+                }
+            )
+        };
+        self.effects.iter().filter(is_install).count()
+    }
+
+    /// Every switch holds what the routes in force say, and nothing else.
+    pub(crate) fn assert_one_generation(&self) {
+        let in_force = self.core.state().in_force();
+        for (node, switch) in &self.network.switches {
+            let mut held: Vec<_> = switch.rules.iter().map(|rule| rule.flow).collect();
+            let pins = in_force.pins.iter().filter(|pin| pin.at == *node);
+            let mut pinned: Vec<_> = pins.map(|pin| pin.flow).collect();
+            held.sort_unstable();
+            pinned.sort_unstable();
+            let name = self.network.fabric.name(*node);
+            assert_eq!(held, pinned, "{name} holds what is not in force");
+        }
+        for pin in &in_force.pins {
+            let flow = self.network.flows.get(&pin.flow);
+            let path = flow.map(|flow| self.network.path(&pin.flow, flow));
+            let heeded = path.is_none_or(|path| path.iter().any(|hop| hop.link == pin.link));
+            assert!(
+                heeded,
+                "{} does not go by {}",
+                pin.flow,
+                self.network.fabric.link_name(pin.link)
+            );
+        }
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.core.state().fmt(f)
+    }
+}

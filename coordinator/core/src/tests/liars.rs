@@ -1,0 +1,101 @@
+//! An agent that speaks of what is not its own.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::operator::{Mode, Request, Response};
+use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath};
+use reweave_common::units::{Bytes, Rate};
+
+use super::cluster::Cluster;
+use super::network::host_address;
+use crate::{Command, Input, Outcome};
+
+/// A run in which an agent says `lies` before every report of the others.
+fn run(liar: &str, lies: impl Fn(&Cluster, [FlowKey; 2]) -> Vec<Reading>) -> Cluster {
+    let mut cluster = Cluster::new(Mode::Auto);
+    let flows = [("h0", "h3", 1000), ("h1", "h4", 1001)]
+        .map(|(from, to, port)| cluster.network.start(from, to, port, 0));
+    let node = cluster.network.node(liar);
+    cluster.run_for(Duration::from_millis(200));
+    while cluster.core.state().ended() == 0 {
+        let readings = lies(&cluster, flows);
+        let taken = cluster.now();
+        cluster.handle(Input::Sample {
+            node,
+            sample: Sample { taken, readings },
+        });
+        cluster.step();
+    }
+    cluster
+}
+
+fn log(cluster: &Cluster) -> Vec<Command> {
+    cluster.log.clone()
+}
+
+fn slow(flow: FlowKey) -> Reading {
+    Reading::Flow(FlowReading {
+        flow,
+        bytes: Bytes::ZERO,
+        rate: Some(Rate::from_bits_per_s(1)),
+        rtt: Duration::from_secs(9),
+        retransmits: 99,
+    })
+}
+
+#[test]
+fn lies_about_the_flows_paths_and_addresses_of_others_have_no_effect() {
+    let honest = run("h5", |_, _| vec![]);
+    assert_eq!(honest.last_outcome(), &Outcome::Committed);
+    let lying = run("h5", |cluster, flows| {
+        let victim = host_address(cluster.network.node("h0"));
+        let routers = vec![Some(Ipv4Addr::new(10, 192, 0, 1))];
+        vec![
+            Reading::Interface(Interface {
+                name: "eth7".to_owned(),
+                addresses: vec![victim],
+                gateways: vec![],
+            }),
+            slow(flows[0]),
+            Reading::Path(TracedPath {
+                flow: flows[1],
+                routers,
+            }),
+            Reading::FlowEnded(flows[0]),
+        ]
+    });
+    assert_eq!(log(&lying), log(&honest));
+    assert!(discarded(lying, "h5") > 10);
+}
+
+fn discarded(mut cluster: Cluster, name: &str) -> u64 {
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    status
+        .agents
+        .iter()
+        .find(|agent| agent.node == name)
+        .unwrap()
+        .discarded_readings
+}
+
+#[test]
+fn an_agent_that_is_not_connected_and_a_node_that_is_not_there_are_not_heard() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    let before = format!("{:?}", cluster.core);
+    let node = reweave_common::ids::NodeId::from_index(1000);
+    let taken = cluster.now();
+    let sample = Sample {
+        taken,
+        readings: vec![],
+    };
+    cluster.handle(Input::AgentUp { node });
+    cluster.handle(Input::Sample { node, sample });
+    cluster.handle(Input::AgentDown { node });
+    assert!(cluster.effects.is_empty());
+    let after = format!("{:?}", cluster.core);
+    assert_eq!(after, before);
+}

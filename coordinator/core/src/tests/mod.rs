@@ -1,0 +1,11 @@
+//! The core on a network of a few nodes.
+
+mod auto;
+mod cluster;
+mod liars;
+mod network;
+mod operator;
+mod replay;
+mod restart;
+mod rollout;
+mod switch;

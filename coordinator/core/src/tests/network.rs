@@ -1,0 +1,318 @@
+//! A tiny network to try the core on, with agents at its nodes: two leaves, and a few spines and
+//! hosts. Its hashing and its rate model are its own.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::Duration;
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::instruction::Watch;
+use reweave_common::moment::Moment;
+use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
+use reweave_common::snapshot::Hop;
+use reweave_common::units::{Bytes, Rate};
+
+use super::switch::Switch;
+
+pub(crate) struct Network {
+    pub(crate) fabric: Arc<Fabric>,
+    pub(crate) flows: BTreeMap<FlowKey, Flow>,
+    pub(crate) switches: BTreeMap<NodeId, Switch>,
+    watches: BTreeMap<NodeId, Watch>,
+    ended: Vec<FlowKey>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flow {
+    from: NodeId,
+    to: NodeId,
+    /// The spine that the leaf's hash picks.
+    spine: usize,
+    /// Its sender has nothing to send.
+    idle: bool,
+}
+
+impl Network {
+    pub(crate) fn new(spines: usize, hosts_per_leaf: usize) -> Self {
+        let text = format!(
+            "kind = \"leaf-spine\"\nleaves = 2\nspines = {spines}\n\
+             hosts_per_leaf = {hosts_per_leaf}\nhost_gbps = 0.2\nuplink_gbps = 0.1"
+        );
+        let fabric = Arc::new(Fabric::parse("fabric.toml", &text).unwrap());
+        let switches = fabric.nodes().filter(|(_, node)| node.role == Role::Switch);
+        let switches = switches.map(|(id, _)| (id, Switch::default())).collect();
+        Self {
+            fabric,
+            flows: BTreeMap::new(),
+            switches,
+            watches: BTreeMap::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    pub(crate) fn node(&self, name: &str) -> NodeId {
+        self.fabric.find(name).unwrap()
+    }
+
+    pub(crate) fn switch(&mut self, name: &str) -> &mut Switch {
+        let node = self.node(name);
+        self.switches.get_mut(&node).unwrap()
+    }
+
+    /// A greedy flow, hashed to that spine.
+    pub(crate) fn start(&mut self, from: &str, to: &str, port: u16, spine: usize) -> FlowKey {
+        let (from, to) = (self.node(from), self.node(to));
+        let key = FlowKey {
+            protocol: Protocol::Tcp,
+            source: SocketAddrV4::new(host_address(from), port),
+            destination: SocketAddrV4::new(host_address(to), 5000),
+        };
+        self.flows.insert(
+            key,
+            Flow {
+                from,
+                to,
+                spine,
+                idle: false,
+            },
+        );
+        key
+    }
+
+    pub(crate) fn pause(&mut self, flow: FlowKey) {
+        self.flows.get_mut(&flow).unwrap().idle = true;
+    }
+
+    pub(crate) fn end(&mut self, flow: FlowKey) {
+        self.flows.remove(&flow).unwrap();
+        self.ended.push(flow);
+    }
+
+    pub(crate) fn watch(&mut self, node: NodeId, watch: Watch) {
+        self.watches.insert(node, watch);
+    }
+
+    /// What the agent of a node has to say at this moment.
+    pub(crate) fn sample(&mut self, node: NodeId, now: Moment) -> Sample {
+        let mut readings = self.interfaces(node);
+        readings.extend(self.counters(node));
+        readings.extend(self.flow_readings(node, now));
+        let own = |flow: &FlowKey| *flow.source.ip() == host_address(node);
+        let ended: Vec<_> = self.ended.extract_if(.., |flow| own(flow)).collect();
+        readings.extend(ended.into_iter().map(Reading::FlowEnded));
+        readings.extend(self.traces(node));
+        readings.extend(self.switches.get(&node).map(Switch::read_back));
+        Sample {
+            taken: now,
+            readings,
+        }
+    }
+
+    fn interfaces(&self, node: NodeId) -> Vec<Reading> {
+        let links = self.fabric.links_of(node).iter();
+        let interface = |(index, &link): (usize, &LinkId)| {
+            let far = self.fabric.link(link).far(node).node;
+            let is_host = self.fabric.node(node).role == Role::Host;
+            let (own, other) = (
+                link_address(&self.fabric, node, link),
+                link_address(&self.fabric, far, link),
+            );
+            Reading::Interface(Interface {
+                name: interface_name(&self.fabric, node, index),
+                addresses: vec![if is_host { host_address(node) } else { own }],
+                gateways: if is_host { vec![other] } else { vec![] },
+            })
+        };
+        links.enumerate().map(interface).collect()
+    }
+
+    fn counters(&self, node: NodeId) -> Vec<Reading> {
+        let loads = self.loads();
+        let rate = |hop| {
+            Some(Rate::from_bits_per_s(
+                loads.get(&hop).copied().unwrap_or(0.0) as u64,
+            ))
+        };
+        let of_link = |(index, &link): (usize, &LinkId)| {
+            let far = self.fabric.link(link).far(node).node;
+            Reading::Counters(Counters {
+                interface: interface_name(&self.fabric, node, index),
+                up: true,
+                sent: Bytes::ZERO,
+                received: Bytes::ZERO,
+                dropped_packets: 0,
+                send_rate: rate(Hop { from: node, link }),
+                receive_rate: rate(Hop { from: far, link }),
+            })
+        };
+        self.fabric
+            .links_of(node)
+            .iter()
+            .enumerate()
+            .map(of_link)
+            .collect()
+    }
+
+    fn flow_readings(&self, node: NodeId, now: Moment) -> Vec<Reading> {
+        let rates = self.rates();
+        let own = self.flows.iter().filter(|(_, flow)| flow.from == node);
+        let reading = |(&key, _): (&FlowKey, _)| {
+            let rate = rates
+                .get(&key)
+                .map(|rate| rate * wander(key.source.port(), now));
+            Reading::Flow(FlowReading {
+                flow: key,
+                bytes: Bytes::new(now.as_micros()),
+                rate: rate.map(|rate| Rate::from_bits_per_s(rate as u64)),
+                rtt: Duration::from_micros(300),
+                retransmits: 0,
+            })
+        };
+        own.map(reading).collect()
+    }
+
+    fn traces(&self, node: NodeId) -> Vec<Reading> {
+        let wanted = self
+            .watches
+            .get(&node)
+            .into_iter()
+            .flat_map(|watch| &watch.trace);
+        let known = wanted.filter_map(|&flow| Some((flow, self.flows.get(&flow)?)));
+        let trace = |(flow, at): (FlowKey, &Flow)| {
+            let path = self.path(&flow, at);
+            let inbound = |hop: &Hop| {
+                let far = self.fabric.link(hop.link).far(hop.from).node;
+                Some(link_address(&self.fabric, far, hop.link))
+            };
+            let routers = path[..path.len() - 1].iter().map(inbound).collect();
+            Reading::Path(TracedPath { flow, routers })
+        };
+        known.map(trace).collect()
+    }
+
+    /// Host, leaf, spine, leaf, host; the leaf heeds its rules.
+    pub(crate) fn path(&self, key: &FlowKey, flow: &Flow) -> Vec<Hop> {
+        let only = |node: NodeId| self.fabric.links_of(node)[0];
+        let leaf_of = |host: NodeId| self.fabric.link(only(host)).far(host).node;
+        let (leaf, last) = (leaf_of(flow.from), leaf_of(flow.to));
+        let first = Hop {
+            from: flow.from,
+            link: only(flow.from),
+        };
+        let down = Hop {
+            from: last,
+            link: only(flow.to),
+        };
+        if leaf == last {
+            return vec![first, down];
+        }
+        let up = self.pinned(leaf, key).unwrap_or_else(|| {
+            let spine = self.node(&format!("spine{}", flow.spine));
+            self.fabric.links_between(leaf, spine).next().unwrap()
+        });
+        let spine = self.fabric.link(up).far(leaf).node;
+        let across = self.fabric.links_between(spine, last).next().unwrap();
+        vec![
+            first,
+            Hop {
+                from: leaf,
+                link: up,
+            },
+            Hop {
+                from: spine,
+                link: across,
+            },
+            down,
+        ]
+    }
+
+    fn pinned(&self, switch: NodeId, key: &FlowKey) -> Option<LinkId> {
+        let rule = self.switches[&switch]
+            .rules
+            .iter()
+            .find(|rule| rule.flow == *key)?;
+        let mut links = self.fabric.links_of(switch).iter().enumerate();
+        let found = links.find(|(i, _)| interface_name(&self.fabric, switch, *i) == rule.interface);
+        found.map(|(_, &link)| link)
+    }
+
+    /// The link a flow leaves its first leaf by.
+    pub(crate) fn uplink(&self, key: &FlowKey) -> String {
+        let path = self.path(key, &self.flows[key]);
+        self.fabric.link_name(path[1].link)
+    }
+
+    /// What each flow gets: the fullest link is shared out first, then the rest.
+    pub(crate) fn rates(&self) -> BTreeMap<FlowKey, f64> {
+        let paths: BTreeMap<_, _> = self
+            .flows
+            .iter()
+            .filter(|(_, flow)| !flow.idle)
+            .map(|(key, flow)| (*key, self.path(key, flow)))
+            .collect();
+        let mut room = BTreeMap::new();
+        for &hop in paths.values().flatten() {
+            room.insert(hop, self.fabric.link(hop.link).rate.bits_per_s() as f64);
+        }
+        let mut rates = BTreeMap::new();
+        while rates.len() < paths.len() {
+            let open = |hop: &Hop| {
+                let waits = |(key, path): &(&FlowKey, &Vec<Hop>)| {
+                    !rates.contains_key(*key) && path.contains(hop)
+                };
+                paths.iter().filter(waits).count()
+            };
+            let shares = room.iter().filter(|(hop, _)| open(hop) > 0);
+            let shares = shares.map(|(&hop, room)| (room / open(&hop) as f64, hop));
+            let (share, tightest) = shares.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
+            let held: Vec<_> = paths
+                .iter()
+                .filter(|(key, path)| !rates.contains_key(*key) && path.contains(&tightest))
+                .collect();
+            for (key, path) in held {
+                rates.insert(*key, share);
+                path.iter()
+                    .for_each(|hop| *room.get_mut(hop).unwrap() -= share);
+            }
+        }
+        rates
+    }
+
+    fn loads(&self) -> BTreeMap<Hop, f64> {
+        let rates = self.rates();
+        let mut loads = BTreeMap::new();
+        for (key, flow) in &self.flows {
+            for hop in self.path(key, flow) {
+                *loads.entry(hop).or_default() += rates.get(key).unwrap_or(&0.0);
+            }
+        }
+        loads
+    }
+}
+
+/// Readings of a steady flow differ by up to two percent.
+fn wander(port: u16, now: Moment) -> f64 {
+    let mixed = (now.as_micros() / 1000 + u64::from(port) * 7).wrapping_mul(2_654_435_761) >> 16;
+    0.98 + (mixed % 1000) as f64 * 0.00002
+}
+
+pub(crate) fn host_address(node: NodeId) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, node.index() as u8)
+}
+
+fn link_address(fabric: &Fabric, node: NodeId, link: LinkId) -> Ipv4Addr {
+    let end = u8::from(fabric.link(link).a.node != node);
+    Ipv4Addr::new(10, 192, 0, link.index() as u8 * 2 + end)
+}
+
+fn interface_name(fabric: &Fabric, node: NodeId, index: usize) -> String {
+    let kind = if fabric.node(node).role == Role::Host {
+        "eth"
+    } else {
+        "swp"
+    };
+    format!("{kind}{index}")
+}

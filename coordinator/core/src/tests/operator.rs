@@ -1,0 +1,192 @@
+//! What an operator is shown: by name, and with keys that scripts may rely on.
+
+use std::time::Duration;
+
+use reweave_common::operator::{AgentState, Mode, Outcome, Phase, Request, Response};
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::switch::Mood;
+
+const A_WHILE: Duration = Duration::from_secs(2);
+
+fn collision() -> Cluster {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.network.start("h0", "h3", 1000, 0);
+    cluster.network.start("h1", "h4", 1001, 0);
+    cluster.run_for(A_WHILE);
+    cluster
+}
+
+fn ask(cluster: &mut Cluster, request: Request) -> Value {
+    serde_json::to_value(cluster.ask(request)).unwrap()
+}
+
+#[test]
+fn status_names_nodes_links_flows_and_their_paths() {
+    let mut cluster = collision();
+    let status = ask(&mut cluster, Request::Status)["status"].take();
+    assert_eq!(
+        (&status["generation"], &status["mode"]),
+        (&json!(0), &json!("manual"))
+    );
+    assert_eq!(
+        (&status["alarms"], &status["change"]),
+        (&json!([]), &Value::Null)
+    );
+    assert_eq!(status["agents"].as_array().unwrap().len(), 10);
+    let leaf = &status["agents"][6];
+    assert_eq!(
+        (&leaf["node"], &leaf["state"]),
+        (&json!("leaf0"), &json!("up"))
+    );
+    assert_eq!(
+        (&leaf["known_links"], &leaf["links"]),
+        (&json!(5), &json!(5))
+    );
+    let flow = &status["flows"][0];
+    assert_eq!((&flow["from"], &flow["to"]), (&json!("h0"), &json!("h3")));
+    let links: Vec<_> = flow["path"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|hop| &hop["link"])
+        .collect();
+    assert_eq!(
+        links,
+        ["h0-leaf0", "leaf0-spine0", "leaf1-spine0", "h3-leaf1"]
+    );
+    let full = |link: &&Value| {
+        link["hop"] == json!({"from": "leaf0", "to": "spine0", "link": "leaf0-spine0"})
+    };
+    let full = status["links"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(full)
+        .unwrap();
+    assert_eq!(full["rate_bits_per_s"], full["capacity_bits_per_s"]);
+}
+
+#[test]
+fn agents_are_up_silent_down_or_unseen() {
+    let mut cluster = collision();
+    let [silent, down] = ["h2", "h5"].map(|name| cluster.network.node(name));
+    cluster.connected.remove(&silent);
+    cluster.disconnect(down);
+    cluster.run_for(2 * A_WHILE);
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    let states = [0, 2, 5].map(|agent| status.agents[agent].state);
+    assert_eq!(
+        states,
+        [AgentState::Up, AgentState::Silent, AgentState::Down]
+    );
+    cluster.connected.remove(&down);
+    cluster.start_anew();
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    assert!(
+        status
+            .agents
+            .iter()
+            .all(|agent| agent.state == AgentState::Unseen)
+    );
+}
+
+#[test]
+fn a_diagnosis_names_the_full_link_its_losers_and_where_there_is_room() {
+    let mut cluster = collision();
+    let found = ask(&mut cluster, Request::Diagnose)["findings"].take();
+    let collision = &found["findings"][0]["ecmp-collision"];
+    assert_eq!(collision["hop"]["link"], json!("leaf0-spine0"));
+    assert_eq!(collision["losers"].as_array().unwrap().len(), 2);
+    assert_eq!(collision["with_room"][0]["link"], json!("leaf0-spine1"));
+    assert_eq!(collision["imbalance"]["fim_percent"], json!(100.0));
+}
+
+#[test]
+fn while_a_plan_is_carried_out_status_says_how_far_it_has_come() {
+    let mut cluster = collision();
+    let plan = cluster.plan();
+    cluster.network.switch("leaf0").mood = Mood::Deaf;
+    cluster.apply(plan);
+    cluster.run_for(Duration::from_millis(500));
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    let change = status.change.unwrap();
+    assert_eq!((change.generation, change.phase), (plan, Phase::Applying));
+    assert_eq!(change.waiting_for, ["leaf0"]);
+}
+
+#[test]
+fn a_switch_that_lost_its_rules_is_an_alarm() {
+    let mut cluster = collision();
+    let plan = cluster.plan();
+    cluster.apply(plan);
+    cluster.run_until_ended(1);
+    cluster.network.switch("leaf0").rules.clear();
+    cluster.run_for(Duration::from_millis(500));
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    assert!(
+        status.alarms[0].starts_with("leaf0 holds other rules"),
+        "{:?}",
+        status.alarms
+    );
+}
+
+#[test]
+fn history_has_the_newest_first_and_says_why_a_plan_did_not_stay() {
+    let mut cluster = collision();
+    let first = cluster.plan();
+    cluster.network.switch("leaf0").mood = Mood::Refuses;
+    cluster.apply(first);
+    cluster.run_until_ended(1);
+    cluster.network.switch("leaf0").mood = Mood::Obeys;
+    cluster.run_for(A_WHILE);
+    let second = cluster.plan();
+    let Response::History(history) = cluster.ask(Request::History) else {
+        panic!("no history")
+    };
+    let plans: Vec<_> = history
+        .iter()
+        .map(|record| record.plan.generation)
+        .collect();
+    assert_eq!(plans, [second, first]);
+    assert_eq!(
+        (&history[0].outcome, &history[0].approved_by),
+        (&Outcome::Running, &None)
+    );
+    let Outcome::RolledBack {
+        reasons,
+        generation,
+    } = &history[1].outcome
+    else {
+        panic!()
+    };
+    assert_eq!(reasons, &["leaf0 refused: its kernel refused: no space"]);
+    assert!(*generation > first && second > *generation);
+}
+
+#[test]
+fn every_answer_reads_back_from_the_wire_and_from_json() {
+    let mut cluster = collision();
+    let requests = [
+        Request::Status,
+        Request::Diagnose,
+        Request::Plan,
+        Request::History,
+    ];
+    for request in requests {
+        let answer = cluster.ask(request);
+        let wire = postcard::to_stdvec(&answer).unwrap();
+        assert_eq!(postcard::from_bytes::<Response>(&wire).unwrap(), answer);
+        let json = serde_json::to_string(&answer).unwrap();
+        assert_eq!(serde_json::from_str::<Response>(&json).unwrap(), answer);
+    }
+}

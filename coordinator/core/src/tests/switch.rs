@@ -1,0 +1,99 @@
+//! A switch with an agent that follows instructions as agents do, or as badly as a test wants it.
+
+use std::collections::BTreeMap;
+
+use reweave_common::instruction::{Ack, Install, Refusal, Token};
+use reweave_common::plan::Generation;
+use reweave_common::sample::{PinRule, Reading};
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Switch {
+    pub(crate) rules: Vec<PinRule>,
+    generation: Generation,
+    token: Token,
+    answers: BTreeMap<Token, Ack>,
+    pub(crate) mood: Mood,
+    /// How many instructions came in.
+    pub(crate) told: usize,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) enum Mood {
+    #[default]
+    Obeys,
+    /// Does nothing, and says so.
+    Refuses,
+    /// Refuses from its next instruction but one.
+    RefusesLater,
+    /// Does it and does not say so.
+    Mute,
+    /// Hears nothing.
+    Deaf,
+    /// Does something else.
+    Careless,
+    /// Does it, and then says that it could not.
+    Botches,
+}
+
+impl Switch {
+    pub(crate) fn follow(&mut self, install: Install) -> Option<Ack> {
+        if self.mood == Mood::Deaf {
+            return None;
+        }
+        self.told += 1;
+        let (generation, token) = (install.generation, install.token);
+        let ack = match self.answers.get(&token) {
+            Some(ack) => ack.clone(),
+            None => Ack {
+                generation,
+                token,
+                outcome: self.act(install),
+            },
+        };
+        self.answers.insert(token, ack.clone());
+        (self.mood != Mood::Mute).then_some(ack)
+    }
+
+    fn act(&mut self, install: Install) -> Result<Vec<PinRule>, Refusal> {
+        let held = self.generation;
+        if install.token < self.token || install.generation < held {
+            return Err(Refusal::Older { held });
+        }
+        if install.generation == held && install.rules != self.rules {
+            return Err(Refusal::DifferentContent { held });
+        }
+        self.token = install.token;
+        match self.mood {
+            Mood::Refuses => {
+                return Err(Refusal::Kernel {
+                    error: "no space".to_owned(),
+                });
+            }
+            Mood::RefusesLater => self.mood = Mood::Refuses,
+            _ => {}
+        }
+        self.generation = install.generation;
+        self.rules = install.rules;
+        if self.mood == Mood::Botches {
+            let error = "going back failed too".to_owned();
+            return Err(Refusal::Kernel { error });
+        }
+        if self.mood == Mood::Careless {
+            self.rules.clear();
+        }
+        Ok(self.rules.clone())
+    }
+
+    /// The agent starts anew and remembers no answer.
+    pub(crate) fn forget(&mut self) {
+        self.answers.clear();
+        (self.generation, self.token) = (Generation(0), Token(0));
+    }
+
+    pub(crate) fn read_back(&self) -> Reading {
+        Reading::Pinned {
+            generation: self.generation,
+            rules: self.rules.clone(),
+        }
+    }
+}

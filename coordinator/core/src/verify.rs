@@ -1,0 +1,180 @@
+//! Whether a plan that was carried out did what it was made for: judged by readings before and
+//! after, never by hope.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::flow::FlowKey;
+use reweave_common::operator::FlowChange;
+use reweave_common::plan::Plan;
+use reweave_common::units::Rate;
+use serde::{Deserialize, Serialize};
+
+use crate::command::Before;
+use crate::policy::Policy;
+use crate::reason::Reason;
+use crate::spread::{Spread, scaled};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub decision: Decision,
+    pub flows: Vec<Judged>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    Commit,
+    RollBack { reasons: Vec<Reason> },
+}
+
+/// A flow before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judged {
+    pub flow: FlowKey,
+    pub before: Option<Spread>,
+    /// Least and most of what was predicted.
+    pub predicted: Option<[Rate; 2]>,
+    pub after: Option<Spread>,
+    pub change: FlowChange,
+}
+
+/// The flows a plan speaks of: those that it moves, and those that it is to speed up or slow down.
+pub(crate) fn concerned(plan: &Plan) -> BTreeSet<FlowKey> {
+    let moved = plan.moves.iter().map(|made| made.flow);
+    moved
+        .chain(plan.predictions.iter().map(|prediction| prediction.flow))
+        .collect()
+}
+
+/// Commits only when the slowest of the flows concerned gained enough, all of them are still
+/// there, and no flow at all is slower than it ever was before or than was predicted.
+pub(crate) fn judge(
+    plan: &Plan,
+    before: &[Before],
+    after: &BTreeMap<FlowKey, Spread>,
+    policy: &Policy,
+) -> Verdict {
+    let concerned = concerned(plan);
+    let flows = judge_flows(plan, before, after, policy);
+    let reasons: Vec<_> = vanished(&flows, &concerned)
+        .chain(too_little_gain(&flows, &concerned, policy))
+        .chain(suffering(&flows, policy))
+        .collect();
+    let decision = match reasons.is_empty() {
+        true => Decision::Commit,
+        false => Decision::RollBack { reasons },
+    };
+    Verdict { decision, flows }
+}
+
+fn judge_flows(
+    plan: &Plan,
+    before: &[Before],
+    after: &BTreeMap<FlowKey, Spread>,
+    policy: &Policy,
+) -> Vec<Judged> {
+    let before: BTreeMap<_, _> = before
+        .iter()
+        .map(|before| (before.flow, before.spread))
+        .collect();
+    let predicted: BTreeMap<_, _> = plan
+        .predictions
+        .iter()
+        .map(|p| (p.flow, [p.low, p.high]))
+        .collect();
+    let flows: BTreeSet<_> = before
+        .keys()
+        .chain(predicted.keys())
+        .chain(after.keys())
+        .copied()
+        .collect();
+    let judged = flows.into_iter().map(|flow| {
+        let (before, after) = (before.get(&flow).copied(), after.get(&flow).copied());
+        let change = change(before, after, policy);
+        Judged {
+            flow,
+            before,
+            predicted: predicted.get(&flow).copied(),
+            after,
+            change,
+        }
+    });
+    judged.collect()
+}
+
+fn change(before: Option<Spread>, after: Option<Spread>, policy: &Policy) -> FlowChange {
+    match (before, after) {
+        (_, None) => FlowChange::Vanished,
+        (None, Some(_)) => FlowChange::New,
+        (Some(before), Some(after)) if is_below(after.mean, before.least, policy) => {
+            FlowChange::Slower
+        }
+        (Some(before), Some(after)) if after.mean > scaled(before.most, 1.0 + policy.tolerance) => {
+            FlowChange::Faster
+        }
+        _ => FlowChange::Same,
+    }
+}
+
+fn is_below(rate: Rate, least: Rate, policy: &Policy) -> bool {
+    rate < scaled(least, 1.0 - policy.tolerance)
+}
+
+fn vanished<'a>(
+    flows: &'a [Judged],
+    concerned: &'a BTreeSet<FlowKey>,
+) -> impl Iterator<Item = Reason> + 'a {
+    let seen = |judged: &Judged| judged.before.is_some() && judged.after.is_some();
+    let seen = move |flow: &FlowKey| flows.iter().any(|j| j.flow == *flow && seen(j));
+    concerned
+        .iter()
+        .copied()
+        .filter(move |flow| !seen(flow))
+        .map(|flow| Reason::Vanished { flow })
+}
+
+fn too_little_gain(
+    flows: &[Judged],
+    concerned: &BTreeSet<FlowKey>,
+    policy: &Policy,
+) -> Option<Reason> {
+    let of = |flow: &&Judged| concerned.contains(&flow.flow);
+    let mean = |spread: Option<Spread>| spread.map(|spread| spread.mean);
+    let before = flows
+        .iter()
+        .filter(of)
+        .filter_map(|flow| mean(flow.before))
+        .min()?;
+    let after = flows
+        .iter()
+        .filter(of)
+        .filter_map(|flow| mean(flow.after))
+        .min()?;
+    let needed = scaled(before, 1.0 + policy.margin());
+    (after < needed).then_some(Reason::TooLittleGain {
+        before,
+        after,
+        needed,
+    })
+}
+
+/// Flows that are slower than they were, and than they were predicted to be.
+fn suffering(flows: &[Judged], policy: &Policy) -> impl Iterator<Item = Reason> {
+    flows
+        .iter()
+        .filter(|flow| flow.change == FlowChange::Slower)
+        .filter_map(|flow| {
+            let (before, after) = (flow.before?.mean, flow.after?.mean);
+            let foreseen = flow
+                .predicted
+                .is_some_and(|[low, _]| !is_below(after, low, policy));
+            (!foreseen).then_some(Reason::GotSlower {
+                flow: flow.flow,
+                before,
+                after,
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests;

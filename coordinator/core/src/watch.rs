@@ -1,0 +1,97 @@
+//! What each agent shall look at: the paths of its elephants, and the way to the hosts they go to.
+//!
+//! A flow that was an elephant once is watched until it ends, since jobs pause between bursts and
+//! an agent that keeps watching notices a new path by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::Watch;
+use reweave_common::moment::Moment;
+
+use crate::effect::Outbox;
+use crate::model::Known;
+
+/// A host traces no more flows at once: routers answer few probes a second.
+const MOST_TRACES: usize = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct Watching {
+    elephants: BTreeSet<FlowKey>,
+    /// What each agent was asked for last.
+    asked: BTreeMap<NodeId, Watch>,
+    looked: Option<Moment>,
+}
+
+impl Watching {
+    /// A new session begins with nothing to look at.
+    pub(crate) fn handle_connected(&mut self, node: NodeId) {
+        self.asked.remove(&node);
+    }
+
+    /// Looks from time to time, and asks where something else is wanted than before.
+    pub(crate) fn advance(&mut self, known: Known<'_>, out: &mut Outbox) {
+        let every = known.policy.look_every;
+        if self
+            .looked
+            .is_some_and(|looked| known.now.since(looked) < every)
+        {
+            return;
+        }
+        self.looked = Some(known.now);
+        self.note_elephants(known);
+        let mut wanted = self.wanted(known);
+        for (node, _) in known
+            .fabric
+            .nodes()
+            .filter(|(node, _)| known.ingest.is_connected(*node))
+        {
+            let wanted = wanted.remove(&node).unwrap_or_default();
+            let asked = self.asked.entry(node).or_default();
+            if *asked != wanted {
+                asked.clone_from(&wanted);
+                out.watch(node, wanted);
+            }
+        }
+    }
+
+    fn note_elephants(&mut self, known: Known<'_>) {
+        let flows = known.picture().flows().into_iter();
+        let elephants = flows.filter(|state| known.is_elephant(state.rate));
+        self.elephants.extend(elephants.map(|state| state.flow));
+        self.elephants
+            .retain(|flow| known.ingest.flow(flow).is_some());
+    }
+
+    fn wanted(&self, known: Known<'_>) -> BTreeMap<NodeId, Watch> {
+        let mut of_node: BTreeMap<NodeId, Vec<FlowKey>> = BTreeMap::new();
+        for &flow in &self.elephants {
+            if let Some(sender) = known.ingest.owner(*flow.source.ip()) {
+                of_node.entry(sender).or_default().push(flow);
+            }
+        }
+        of_node
+            .into_iter()
+            .map(|(node, flows)| (node, watch(known, node, flows)))
+            .collect()
+    }
+}
+
+/// Where there are too many, those whose path is unknown or old come first.
+fn watch(known: Known<'_>, sender: NodeId, mut trace: Vec<FlowKey>) -> Watch {
+    trace.sort_by_key(|flow| has_recent_path(known, sender, flow));
+    trace.truncate(MOST_TRACES);
+    trace.sort_unstable();
+    let ping: BTreeSet<_> = trace.iter().map(|flow| *flow.destination.ip()).collect();
+    Watch {
+        trace,
+        ping: ping.into_iter().collect(),
+    }
+}
+
+fn has_recent_path(known: Known<'_>, sender: NodeId, flow: &FlowKey) -> bool {
+    let observed = known.ingest.observations().node(sender);
+    let path = observed.and_then(|observed| observed.paths.get(flow));
+    path.is_some_and(|path| path.is_fresh(known.now, known.policy.trace_every))
+}

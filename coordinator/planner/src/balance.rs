@@ -1,0 +1,161 @@
+//! What would mend it: the fewest moves that give the slowest of the flows concerned the most.
+
+use std::collections::BTreeSet;
+
+use reweave_common::finding::Finding;
+use reweave_common::plan::{Alternative, LostBecause, Move, Pin, Plan, Prediction, Report};
+use reweave_common::snapshot::Snapshot;
+use reweave_common::units::Rate;
+
+use crate::Policy;
+use crate::diagnose::diagnose;
+use crate::forecast::forecast;
+use crate::model::Model;
+use crate::predict::Oracle;
+use crate::search::{Answer, Weighed, search};
+use crate::ways::Way;
+
+/// How often a plan is extended to what its own moves bring about. Small networks hardly ever need
+/// it; in large ones the next plan may as well see to the rest.
+const MOST_EXTENSIONS: usize = 2;
+
+/// The plan that mends the findings; none when nothing would, or not beyond doubt.
+///
+/// The plan leaves no collision behind that another plan would mend at once: flows that could gain
+/// only after its moves are concerned too.
+pub fn plan(snapshot: &Snapshot, findings: &[Finding], policy: &Policy) -> Option<Plan> {
+    let model = Model::new(snapshot, policy);
+    let losers = indices_of_losers(&model, findings);
+    let mut concerned = losers.clone();
+    for extensions in 0.. {
+        let answer = search(&model, &concerned);
+        let draft = Draft::new(&model, &answer, &concerned);
+        if !draft.is_gain_for_any(&losers) {
+            break;
+        }
+        let later = indices_of_losers(&model, &diagnose(&draft.forecast(), policy));
+        if later.is_subset(&concerned) || extensions == MOST_EXTENSIONS {
+            return Some(draft.plan(findings));
+        }
+        concerned.extend(later);
+    }
+    None
+}
+
+fn indices_of_losers(model: &Model<'_>, findings: &[Finding]) -> BTreeSet<usize> {
+    let named = findings.iter().flat_map(|finding| match finding {
+        Finding::EcmpCollision(collision) => &collision.losers,
+    });
+    named.filter_map(|loser| model.find(loser.flow)).collect()
+}
+
+/// The best assignment on its way to becoming a plan.
+struct Draft<'m> {
+    model: &'m Model<'m>,
+    answer: &'m Answer,
+    oracle: Oracle<'m>,
+    concerned: BTreeSet<usize>,
+}
+
+impl<'m> Draft<'m> {
+    fn new(model: &'m Model<'m>, answer: &'m Answer, losers: &BTreeSet<usize>) -> Self {
+        let oracle = Oracle::new(model, &answer.present);
+        let concerned = oracle.concerned(losers, &answer.best);
+        Self {
+            model,
+            answer,
+            oracle,
+            concerned,
+        }
+    }
+
+    fn is_gain_for_any(&self, losers: &BTreeSet<usize>) -> bool {
+        let gains = |&flow: &usize| {
+            let foretold = self.oracle.predict(flow, &self.answer.best);
+            self.oracle.is_gain(flow, &foretold)
+        };
+        self.answer.is_a_change() && losers.iter().any(gains)
+    }
+
+    fn forecast(&self) -> Snapshot {
+        forecast(self.model, &self.oracle, &self.answer.best, self.pins())
+    }
+
+    fn plan(&self, findings: &[Finding]) -> Plan {
+        let parent = self.model.observed.snapshot.generation;
+        Plan {
+            generation: parent.next(),
+            parent,
+            pins: self.pins(),
+            moves: self.moves(&self.answer.best),
+            predictions: self.predictions(&self.answer.best),
+            report: self.report(findings),
+        }
+    }
+
+    fn report(&self, findings: &[Finding]) -> Report {
+        let alternative = |(other, lost_because): &(Weighed, LostBecause)| Alternative {
+            moves: self.moves(other),
+            slowest_after: self.slowest(other),
+            lost_because: *lost_because,
+        };
+        Report {
+            findings: findings.to_vec(),
+            slowest_before: self.slowest(&self.answer.present),
+            slowest_after: self.slowest(&self.answer.best),
+            alternatives: self.answer.lost.iter().map(alternative).collect(),
+        }
+    }
+
+    fn moves(&self, after: &Weighed) -> Vec<Move> {
+        let as_move = |index: usize| {
+            let flow = &self.model.flows[index];
+            flow.ways[after.choice[index]].as_move(flow.state, flow.present())
+        };
+        after.moved().filter_map(as_move).collect()
+    }
+
+    fn predictions(&self, after: &Weighed) -> Vec<Prediction> {
+        let concerned = self.oracle.concerned(&self.concerned, after).into_iter();
+        concerned
+            .map(|flow| self.oracle.predict(flow, after))
+            .collect()
+    }
+
+    /// The slowest of those the plan concerns, and of those that `after` would slow instead.
+    fn slowest(&self, after: &Weighed) -> Rate {
+        let predictions = self.predictions(after).into_iter();
+        let rates = predictions.map(|prediction| prediction.after);
+        rates.min().unwrap_or(Rate::from_bits_per_s(0))
+    }
+
+    /// All that shall be pinned afterwards: the pins of before, without those of flows that have
+    /// ended or now go another way, and those of the new ways.
+    fn pins(&self) -> Vec<Pin> {
+        let snapshot = self.model.observed.snapshot;
+        let is_live = |pin: &&Pin| snapshot.flows.iter().any(|flow| flow.flow == pin.flow);
+        let live = snapshot.pins.iter().filter(is_live);
+        let kept = live.filter(|pin| self.still_holds(pin));
+        let moved = self.answer.best.moved();
+        let new = moved.flat_map(|index| &self.new_way(index).pins);
+        let pins: BTreeSet<_> = kept.chain(new).copied().collect();
+        pins.into_iter().collect()
+    }
+
+    /// Whether the pin's flow stays, or passes here still before it takes another way.
+    fn still_holds(&self, pin: &Pin) -> bool {
+        let is_moved = |index: &usize| self.answer.best.choice[*index] != 0;
+        let moved = self.model.find(pin.flow).filter(is_moved);
+        moved.is_none_or(|index| {
+            let way = self.new_way(index);
+            way.hops[..way.shared].iter().any(|hop| hop.from == pin.at)
+        })
+    }
+
+    fn new_way(&self, index: usize) -> &Way {
+        &self.model.flows[index].ways[self.answer.best.choice[index]]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,26 @@
+//! The planner: a [`Snapshot`](reweave_common::snapshot::Snapshot) in, findings and a plan out.
+//!
+//! Everything here is a function of its arguments: [`diagnose`] says what is wrong, [`plan`] what
+//! would mend it. Both judge by one small model, in which flows share links max-min fairly. Work is
+//! bounded by counted evaluations, never by a clock. Whether a plan may be carried out is not
+//! decided here: the checker does that, with a model of its own.
+
+mod balance;
+mod diagnose;
+pub mod fim;
+mod forecast;
+pub mod maxmin;
+mod model;
+mod observed;
+mod policy;
+mod predict;
+mod search;
+#[cfg(test)]
+mod tests {
+    pub(crate) mod scene;
+}
+mod ways;
+
+pub use balance::plan;
+pub use diagnose::diagnose;
+pub use policy::Policy;

@@ -1,0 +1,42 @@
+//! What the operator may tune.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// A link that carries this share of its capacity is full: it, and not something else, holds
+    /// its flows back. Default 0.9: a TCP flow alone on a link keeps it busy to 0.95 and more, and
+    /// one reading may fall between two bursts.
+    pub full_at: f64,
+    /// A flow that takes this share of the narrowest link on its way is an elephant, worth a pin.
+    /// Default 0.1: ten smaller ones are as many as hashing spreads well by itself.
+    pub elephant_share: f64,
+    /// On a full link, a flow with less than this share of the largest one's rate is held back by
+    /// something else. Default 0.5: greedy TCP flows that share a queue stay within a factor of two.
+    pub greedy_share: f64,
+    /// A gain below this is not worth moving a flow. Default 0.1: a move may reorder packets, and
+    /// the rate of a TCP flow wanders by a few percent anyway.
+    pub least_gain: f64,
+    /// Readings older than this say nothing of now. Default 3 s: agents report about once a second,
+    /// so two reports may get lost.
+    pub most_age: Duration,
+    /// How many assignments of flows to paths one search may evaluate. Default 5000: enough for
+    /// all 4096 assignments of six flows to four paths.
+    pub most_evaluations: usize,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            full_at: 0.9,
+            elephant_share: 0.1,
+            greedy_share: 0.5,
+            least_gain: 0.1,
+            most_age: Duration::from_secs(3),
+            most_evaluations: 5000,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Moments that never go backwards, not over restarts either.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use reweave_common::moment::Moment;
+
+/// Begins at the time of day, so that the time between two runs counts too, and then goes by the
+/// machine's monotonic clock: nobody who sets the time of day has any influence afterwards.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    origin: Moment,
+    began: Instant,
+}
+
+impl Clock {
+    /// `last` is the latest moment that an earlier run wrote down.
+    pub(crate) fn after(last: Moment) -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        let micros = since_epoch.unwrap_or_default().as_micros();
+        let today = Moment::from_micros(u64::try_from(micros).unwrap_or(0));
+        Self {
+            origin: today.max(last),
+            began: Instant::now(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.origin + self.began.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_time_of_day_set_back_does_not_take_moments_back() {
+        let ahead = Clock::after(Moment::default()).now() + Duration::from_secs(86_400);
+        let clock = Clock::after(ahead);
+        let first = clock.now();
+        assert!(first >= ahead);
+        assert!(clock.now() >= first);
+    }
+
+    #[test]
+    fn the_time_between_two_runs_counts() {
+        let long_ago = Moment::from_micros(1);
+        let now = Clock::after(long_ago).now();
+        assert!(now.since(long_ago) > Duration::from_secs(86_400));
+    }
+}

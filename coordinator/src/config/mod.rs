@@ -1,0 +1,270 @@
+//! What the coordinator is told: by flags, and by one file whose every key is known.
+
+mod policy;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use reweave_common::fabric::Fabric;
+use reweave_common::input::{Document, InputError};
+use reweave_common::operator::Mode;
+use reweave_core::Policy;
+use reweave_proto::DEFAULT_PORT;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::error::CoordinatorError;
+
+/// Flags go before the file.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Settings {
+    /// A file with these settings and the policy; deploy/coordinator.toml explains each
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The fabric file: nodes, roles and links
+    #[arg(long, value_name = "FILE")]
+    fabric: Option<PathBuf>,
+    /// Where agents and operators connect to [default: 0.0.0.0:7332]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Folder with this coordinator's certificate and key, and the cluster's authority
+    #[arg(long, value_name = "DIR")]
+    identity: Option<PathBuf>,
+    /// Folder for what must not be forgotten [default: /var/lib/reweave/coordinator]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Who decides that a plan is carried out [default: manual]
+    #[arg(long)]
+    mode: Option<ModeName>,
+    /// Write everything that comes in and goes out to a new file, for `replay`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ModeName {
+    /// An operator does
+    Manual,
+    /// The coordinator does, within its policy
+    Auto,
+}
+
+impl From<ModeName> for Mode {
+    fn from(name: ModeName) -> Self {
+        match name {
+            ModeName::Manual => Self::Manual,
+            ModeName::Auto => Self::Auto,
+        }
+    }
+}
+
+/// Flags and file together, with everything looked up.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) fabric: Arc<Fabric>,
+    /// What the fabric was read from.
+    pub(crate) fabric_text: String,
+    pub(crate) listen: SocketAddr,
+    pub(crate) identity: PathBuf,
+    pub(crate) data: PathBuf,
+    pub(crate) policy: Policy,
+}
+
+/// What stands in the file.
+#[derive(Debug, Default, PartialEq)]
+struct FileSettings {
+    fabric: Option<PathBuf>,
+    listen: Option<SocketAddr>,
+    identity: Option<PathBuf>,
+    data: Option<PathBuf>,
+    policy: Policy,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    fabric: Option<PathBuf>,
+    listen: Option<Spanned<String>>,
+    identity: Option<PathBuf>,
+    data: Option<PathBuf>,
+}
+
+impl Settings {
+    pub(crate) fn read(&self) -> Result<Config, CoordinatorError> {
+        let file = match &self.config {
+            None => FileSettings::default(),
+            Some(path) => FileSettings::read(path)?,
+        };
+        let unset = |what| move || CoordinatorError::Unset { what };
+        let fabric_path = self.fabric.clone().or(file.fabric);
+        let fabric_path = fabric_path.ok_or_else(unset("fabric"))?;
+        let fabric_text = read(&fabric_path)?;
+        let fabric = Fabric::parse(&fabric_path.display().to_string(), &fabric_text)?;
+        let identity = self.identity.clone().or(file.identity);
+        let data = self.data.clone().or(file.data);
+        let mode = self.mode.map_or(file.policy.mode, Mode::from);
+        Ok(Config {
+            fabric: Arc::new(fabric),
+            fabric_text,
+            listen: self.listen.or(file.listen).unwrap_or_else(everywhere),
+            identity: identity.ok_or_else(unset("identity"))?,
+            data: data.unwrap_or_else(|| PathBuf::from("/var/lib/reweave/coordinator")),
+            policy: Policy {
+                mode,
+                ..file.policy
+            },
+        })
+    }
+}
+
+fn everywhere() -> SocketAddr {
+    (Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into()
+}
+
+fn read(path: &Path) -> Result<String, CoordinatorError> {
+    fs::read_to_string(path).map_err(|source| CoordinatorError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+impl FileSettings {
+    fn read(path: &Path) -> Result<Self, CoordinatorError> {
+        let text = read(path)?;
+        let mut settings = Self::parse(&path.display().to_string(), &text)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let paths = [
+            &mut settings.fabric,
+            &mut settings.identity,
+            &mut settings.data,
+        ];
+        for named in paths.into_iter().flatten() {
+            *named = folder.join(&*named);
+        }
+        Ok(settings)
+    }
+
+    fn parse(file: &str, text: &str) -> Result<Self, InputError> {
+        let mut table = Document::new(file, text).table()?;
+        let policy = table.take_table("policy")?;
+        let document = table.document();
+        let head: Head = table.finish()?;
+        let address = |text: &Spanned<String>| {
+            let problem = |_| format!("{:?} is not of the form ADDRESS:PORT", text.get_ref());
+            let parsed = text.get_ref().parse().map_err(problem);
+            parsed.map_err(|problem| document.error(text.span(), problem))
+        };
+        Ok(Self {
+            fabric: head.fabric,
+            listen: head.listen.as_ref().map(address).transpose()?,
+            identity: head.identity,
+            data: head.data,
+            policy: policy.map_or_else(|| Ok(Policy::default()), policy::read)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const SAMPLE: &str = include_str!("../../../deploy/coordinator.toml");
+
+    fn parse(text: &str) -> Result<FileSettings, InputError> {
+        FileSettings::parse("c.toml", text)
+    }
+
+    fn error_of(text: &str) -> String {
+        parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_sample_file_says_the_defaults() {
+        let sample = parse(SAMPLE).unwrap();
+        assert_eq!(sample.policy, Policy::default());
+        assert_eq!(sample.listen, Some(everywhere()));
+    }
+
+    /// A setting that is not in the sample would be one that nobody finds.
+    #[test]
+    fn the_sample_file_says_all_there_is_to_set() {
+        for line in SAMPLE.lines().filter(|line| line.contains(" = ")) {
+            let without = SAMPLE.replacen(line, "", 1);
+            parse(&without).unwrap();
+            let unknown = SAMPLE.replacen(line, &format!("x{line}"), 1);
+            assert!(error_of(&unknown).contains("unknown field"), "{line}");
+        }
+        let keys = SAMPLE.lines().filter(|line| line.contains(" = ")).count();
+        assert_eq!(keys, 4 + policy::SETTINGS);
+    }
+
+    #[test]
+    fn settings_are_read() {
+        let text = "listen = \"10.0.0.1:9\"\n[policy]\nmode = \"auto\"\nsettle_ms = 20\n";
+        let settings = parse(text).unwrap();
+        assert_eq!(settings.listen, Some("10.0.0.1:9".parse().unwrap()));
+        assert_eq!(settings.policy.mode, Mode::Auto);
+        assert_eq!(settings.policy.settle, Duration::from_millis(20));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        assert!(error_of("fabrik = \"f\"").starts_with("c.toml:1: fabrik: unknown field"));
+        assert_eq!(
+            error_of("data = \"d\"\nlisten = \"here\"\n"),
+            "c.toml:2: listen: \"here\" is not of the form ADDRESS:PORT"
+        );
+        let said = |line: &str| error_of(&format!("[policy]\n\n{line}\n"));
+        assert!(said("mod = \"auto\"").starts_with("c.toml:3: mod: unknown field"));
+        assert!(said("mode = \"car\"").starts_with("c.toml:3: mode: unknown variant"));
+        assert_eq!(
+            said("readings = 0"),
+            "c.toml:3: readings: 0 is not between 1 and 16"
+        );
+        assert_eq!(
+            said("least_gain = -0.5"),
+            "c.toml:3: least_gain: -0.5 is not a share between 0 and 1"
+        );
+        assert!(said("settle_ms = 1e12").starts_with("c.toml:3: settle_ms: 1000000000000 is not"));
+    }
+
+    #[test]
+    fn paths_in_the_file_start_where_it_lies() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.toml");
+        fs::write(&path, "fabric = \"f.toml\"\ndata = \"/d\"\n").unwrap();
+        let settings = FileSettings::read(&path).unwrap();
+        assert_eq!(settings.fabric, Some(folder.path().join("f.toml")));
+        assert_eq!(settings.data, Some(PathBuf::from("/d")));
+    }
+
+    #[test]
+    fn flags_go_before_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        file("f.toml", "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n");
+        let text = "fabric = \"f.toml\"\nlisten = \"10.0.0.1:9\"\nidentity = \"i\"\n";
+        let settings = Settings {
+            config: Some(file("c.toml", text)),
+            listen: Some("10.0.0.2:8".parse().unwrap()),
+            mode: Some(ModeName::Auto),
+            ..Settings::default()
+        };
+        let config = settings.read().unwrap();
+        assert_eq!(config.listen, "10.0.0.2:8".parse().unwrap());
+        assert_eq!(config.policy.mode, Mode::Auto);
+        assert_eq!(config.fabric.nodes().len(), 3);
+        let unset = Settings::default().read().unwrap_err();
+        assert!(unset.to_string().contains("give --fabric"), "{unset}");
+        assert_eq!(unset.exit_code(), 2);
+    }
+}

@@ -1,0 +1,124 @@
+//! The table `[policy]`.
+
+use std::time::Duration;
+
+use reweave_common::input::{Document, InputError, Table};
+use reweave_common::observations::Recent;
+use reweave_common::operator::Mode;
+use reweave_core::Policy;
+use serde::Deserialize;
+use toml::Spanned;
+
+const AN_HOUR: Duration = Duration::from_hours(1);
+const MOST_SENDS: i64 = 100;
+const MOST_EVALUATIONS: i64 = 1_000_000;
+
+/// How many keys there are.
+#[cfg(test)]
+pub(super) const SETTINGS: usize = 18;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyFile {
+    mode: Option<Mode>,
+    full_at: Option<Spanned<f64>>,
+    elephant_share: Option<Spanned<f64>>,
+    greedy_share: Option<Spanned<f64>>,
+    least_gain: Option<Spanned<f64>>,
+    most_age_ms: Option<Spanned<f64>>,
+    most_evaluations: Option<Spanned<i64>>,
+    readings: Option<Spanned<i64>>,
+    tolerance: Option<Spanned<f64>>,
+    settle_ms: Option<Spanned<f64>>,
+    verify_within_ms: Option<Spanned<f64>>,
+    answer_within_ms: Option<Spanned<f64>>,
+    most_sends: Option<Spanned<i64>>,
+    begin_within_ms: Option<Spanned<f64>>,
+    retry_held_after_ms: Option<Spanned<f64>>,
+    cool_down_ms: Option<Spanned<f64>>,
+    look_every_ms: Option<Spanned<f64>>,
+    trace_every_ms: Option<Spanned<f64>>,
+}
+
+pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
+    let reader = Reader(table.document());
+    let file: PolicyFile = table.finish()?;
+    let default = Policy::default();
+    Ok(Policy {
+        mode: file.mode.unwrap_or(default.mode),
+        planner: reader.planner(&file, &default.planner)?,
+        readings: reader.whole(&file.readings, Recent::MOST as i64, default.readings)?,
+        tolerance: reader.share(&file.tolerance, default.tolerance)?,
+        settle: reader.millis(&file.settle_ms, default.settle)?,
+        verify_within: reader.millis(&file.verify_within_ms, default.verify_within)?,
+        answer_within: reader.millis(&file.answer_within_ms, default.answer_within)?,
+        most_sends: reader.whole(&file.most_sends, MOST_SENDS, default.most_sends)?,
+        begin_within: reader.millis(&file.begin_within_ms, default.begin_within)?,
+        retry_held_after: reader.millis(&file.retry_held_after_ms, default.retry_held_after)?,
+        cool_down: reader.millis(&file.cool_down_ms, default.cool_down)?,
+        look_every: reader.millis(&file.look_every_ms, default.look_every)?,
+        trace_every: reader.millis(&file.trace_every_ms, default.trace_every)?,
+    })
+}
+
+type PlannerPolicy = reweave_planner::Policy;
+
+struct Reader<'t>(Document<'t>);
+
+impl Reader<'_> {
+    fn planner(
+        &self,
+        file: &PolicyFile,
+        default: &PlannerPolicy,
+    ) -> Result<PlannerPolicy, InputError> {
+        let most_evaluations = default.most_evaluations;
+        Ok(PlannerPolicy {
+            full_at: self.share(&file.full_at, default.full_at)?,
+            elephant_share: self.share(&file.elephant_share, default.elephant_share)?,
+            greedy_share: self.share(&file.greedy_share, default.greedy_share)?,
+            least_gain: self.share(&file.least_gain, default.least_gain)?,
+            most_age: self.millis(&file.most_age_ms, default.most_age)?,
+            most_evaluations: self.whole(
+                &file.most_evaluations,
+                MOST_EVALUATIONS,
+                most_evaluations,
+            )?,
+        })
+    }
+
+    fn share(&self, value: &Option<Spanned<f64>>, default: f64) -> Result<f64, InputError> {
+        let Some(value) = value else {
+            return Ok(default);
+        };
+        let share = *value.get_ref();
+        if (0.0..=1.0).contains(&share) {
+            return Ok(share);
+        }
+        let problem = format!("{share} is not a share between 0 and 1");
+        Err(self.0.error(value.span(), problem))
+    }
+
+    fn millis(
+        &self,
+        value: &Option<Spanned<f64>>,
+        default: Duration,
+    ) -> Result<Duration, InputError> {
+        let millis = |value| self.0.time(value, Duration::from_millis(1), AN_HOUR);
+        value.as_ref().map_or(Ok(default), millis)
+    }
+
+    /// From 1 to `most`.
+    fn whole<T: TryFrom<u64>>(
+        &self,
+        value: &Option<Spanned<i64>>,
+        most: i64,
+        default: T,
+    ) -> Result<T, InputError> {
+        let Some(value) = value else {
+            return Ok(default);
+        };
+        let whole = self.0.whole(value, 1..=most)?;
+        // `most` fits.
+        Ok(T::try_from(whole).unwrap_or(default))
+    }
+}

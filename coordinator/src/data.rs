@@ -1,0 +1,129 @@
+//! The data folder: held by one coordinator at a time, and made for one cluster and one fabric.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use reweave_common::fabric::Fabric;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::log::{Log, LogError, Opened};
+
+#[derive(Debug, Error)]
+pub(crate) enum DataError {
+    #[error("cannot use {} as the data folder", folder.display())]
+    Open { folder: PathBuf, source: io::Error },
+    #[error("another coordinator uses {}", folder.display())]
+    InUse { folder: PathBuf },
+    #[error("cannot go by the log")]
+    Log(#[from] LogError),
+    #[error("{} was made for cluster {theirs:?}, and this one is {ours:?}", folder.display())]
+    OtherCluster {
+        folder: PathBuf,
+        theirs: String,
+        ours: String,
+    },
+    #[error(
+        "{} was made for another fabric, whose nodes and links its log speaks of: give the fabric \
+         it was made for, or a new data folder", folder.display()
+    )]
+    OtherFabric { folder: PathBuf },
+}
+
+impl DataError {
+    pub(crate) fn is_bad_input(&self) -> bool {
+        matches!(self, Self::OtherCluster { .. } | Self::OtherFabric { .. })
+    }
+}
+
+/// What a log belongs to; the first thing in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Belonging {
+    pub(crate) cluster: String,
+    /// The text of the fabric file. What counts is what it means.
+    pub(crate) fabric: String,
+}
+
+/// An open data folder, locked for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Data {
+    pub(crate) opened: Opened,
+    /// Held by dropping it last.
+    pub(crate) lock: File,
+}
+
+impl Data {
+    pub(crate) fn open(folder: &Path, ours: &Belonging) -> Result<Self, DataError> {
+        let lock = lock(folder)?;
+        let opened = Log::open(&folder.join("log"), ours)?;
+        let theirs = &opened.belonging;
+        if theirs.cluster != ours.cluster {
+            return Err(DataError::OtherCluster {
+                folder: folder.to_owned(),
+                theirs: theirs.cluster.clone(),
+                ours: ours.cluster.clone(),
+            });
+        }
+        if !same_fabric(&theirs.fabric, &ours.fabric) {
+            let folder = folder.to_owned();
+            return Err(DataError::OtherFabric { folder });
+        }
+        Ok(Self { opened, lock })
+    }
+}
+
+fn same_fabric(one: &str, other: &str) -> bool {
+    let parse = |text| Fabric::parse("fabric", text).ok();
+    one == other || parse(one).is_some_and(|fabric| Some(fabric) == parse(other))
+}
+
+fn lock(folder: &Path) -> Result<File, DataError> {
+    let failed = |source| DataError::Open {
+        folder: folder.to_owned(),
+        source,
+    };
+    fs::create_dir_all(folder).map_err(failed)?;
+    let lock = File::create(folder.join("lock")).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(DataError::InUse {
+            folder: folder.to_owned(),
+        }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn belonging(cluster: &str, hosts: u32) -> Belonging {
+        Belonging {
+            cluster: cluster.to_owned(),
+            fabric: format!("kind = \"ideal\"\nhosts = {hosts}\nnic_gbps = 1\n"),
+        }
+    }
+
+    #[test]
+    fn two_coordinators_never_share_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let _first = Data::open(folder.path(), &belonging("a", 2)).unwrap();
+        let second = Data::open(folder.path(), &belonging("a", 2));
+        assert!(matches!(second, Err(DataError::InUse { .. })), "{second:?}");
+    }
+
+    #[test]
+    fn a_log_speaks_of_one_cluster_and_one_fabric() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Data::open(folder.path(), &belonging("a", 2)).unwrap());
+        let open = |ours: &Belonging| Data::open(folder.path(), ours).map(drop);
+        let other = open(&belonging("b", 2)).unwrap_err();
+        assert!(other.is_bad_input(), "{other}");
+        let other = open(&belonging("a", 3)).unwrap_err();
+        assert!(other.to_string().contains("another fabric"), "{other}");
+        let mut reworded = belonging("a", 2);
+        reworded.fabric.push_str("# the same in other words\n");
+        open(&reworded).unwrap();
+    }
+}

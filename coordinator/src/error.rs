@@ -1,0 +1,72 @@
+//! What can go wrong for the program as a whole.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use reweave_common::input::InputError;
+use reweave_link::LinkError;
+use reweave_link::pki::PkiError;
+use thiserror::Error;
+
+use crate::data::DataError;
+use crate::log::LogError;
+use crate::replay::ReplayError;
+
+#[derive(Debug, Error)]
+pub(crate) enum CoordinatorError {
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{what} is not set: give --{what}, or write it into the file that --config names")]
+    Unset { what: &'static str },
+    #[error("cannot use the certificate in {}", folder.display())]
+    Identity {
+        folder: PathBuf,
+        source: Box<PkiError>,
+    },
+    #[error("{folder} holds the certificate of {member}, and this program needs a coordinator's")]
+    NotACoordinator { folder: String, member: String },
+    #[error("cannot listen")]
+    Listen { source: Box<LinkError> },
+    #[error("cannot use the data folder")]
+    Data(#[from] DataError),
+    #[error("cannot keep the log; ending, so that nothing happens that is not in it")]
+    Log(#[from] LogError),
+    #[error("cannot write the recording {}", path.display())]
+    Record { path: PathBuf, source: io::Error },
+    #[error("cannot start {what}")]
+    Start {
+        what: &'static str,
+        source: io::Error,
+    },
+    #[error("the network socket is gone")]
+    SocketGone,
+    #[error("the thread that drives the core has died")]
+    DriveDied,
+    #[error("cannot replay")]
+    Replay(#[from] ReplayError),
+}
+
+impl CoordinatorError {
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Input(_)
+            | Self::Read { .. }
+            | Self::Unset { .. }
+            | Self::Identity { .. }
+            | Self::NotACoordinator { .. } => 2,
+            Self::Data(error) if error.is_bad_input() => 2,
+            Self::Replay(error) if error.is_bad_input() => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// An error with all that led to it, in one line.
+pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |&error| error.source());
+    let texts: Vec<_> = chain.map(ToString::to_string).collect();
+    texts.join(": ")
+}

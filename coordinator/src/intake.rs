@@ -1,0 +1,143 @@
+//! The one way in: what happens outside becomes an event, and events wait in a queue of bounded
+//! length. When it fills up, telemetry goes first: what an agent measured now, it will measure again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::operator::{Request, Response};
+use reweave_common::sample::Sample;
+use tokio::sync::{mpsc, oneshot};
+
+/// A thousand agents report twice a second, and the core takes microseconds for each report.
+const LENGTH: usize = 4096;
+/// So many places are never given to telemetry.
+const RESERVED: usize = 1024;
+
+/// Tells sessions of one agent apart: later ones have higher numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SessionId(pub(crate) u64);
+
+/// Which agent, over which session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) node: NodeId,
+    pub(crate) session: SessionId,
+}
+
+#[derive(Debug)]
+pub(crate) enum Event {
+    Arrived {
+        from: Origin,
+        outbox: mpsc::Sender<Instruction>,
+    },
+    Measured {
+        from: Origin,
+        sample: Sample,
+    },
+    Acknowledged {
+        from: Origin,
+        ack: Ack,
+    },
+    Left {
+        from: Origin,
+    },
+    Asked {
+        principal: String,
+        request: Request,
+        reply: oneshot::Sender<Response>,
+    },
+    Tick,
+    End,
+}
+
+/// The queue is gone, and with it the thread that drives the core.
+#[derive(Debug)]
+pub(crate) struct Closed;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Intake {
+    events: mpsc::Sender<Event>,
+    shed: Arc<AtomicU64>,
+}
+
+pub(crate) fn queue() -> (Intake, mpsc::Receiver<Event>) {
+    queue_of(LENGTH)
+}
+
+fn queue_of(length: usize) -> (Intake, mpsc::Receiver<Event>) {
+    let (events, queue) = mpsc::channel(length);
+    let shed = Arc::default();
+    (Intake { events, shed }, queue)
+}
+
+impl Intake {
+    /// Waits for a place.
+    pub(crate) async fn put(&self, event: Event) -> Result<(), Closed> {
+        self.events.send(event).await.map_err(|_| Closed)
+    }
+
+    /// Does not wait: what finds no place is gone.
+    pub(crate) fn put_telemetry(&self, event: Event) -> Result<(), Closed> {
+        if self.events.is_closed() {
+            return Err(Closed);
+        }
+        let crowded = self.events.capacity() <= RESERVED.min(self.events.max_capacity() / 4);
+        if crowded || self.events.try_send(event).is_err() {
+            self.shed.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// How much telemetry found no place since this was last asked.
+    pub(crate) fn take_shed(&self) -> u64 {
+        self.shed.swap(0, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::moment::Moment;
+
+    use super::*;
+
+    fn origin() -> Origin {
+        Origin {
+            node: NodeId::from_index(0),
+            session: SessionId(1),
+        }
+    }
+
+    fn sample() -> Event {
+        Event::Measured {
+            from: origin(),
+            sample: Sample {
+                taken: Moment::default(),
+                readings: vec![],
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn telemetry_leaves_room_for_what_matters_more() {
+        let (intake, mut queue) = queue_of(8);
+        for _ in 0..10 {
+            intake.put_telemetry(sample()).unwrap();
+        }
+        assert_eq!((queue.len(), intake.take_shed()), (6, 4));
+        intake.put(Event::Left { from: origin() }).await.unwrap();
+        intake.put(Event::Tick).await.unwrap();
+        queue.recv().await.unwrap();
+        intake.put_telemetry(sample()).unwrap();
+        assert_eq!(intake.take_shed(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_dead_drive_is_noticed() {
+        let (intake, queue) = queue_of(8);
+        drop(queue);
+        assert!(intake.put_telemetry(sample()).is_err());
+        assert!(intake.put(Event::Tick).await.is_err());
+    }
+}

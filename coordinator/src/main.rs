@@ -1,0 +1,65 @@
+//! The program that leads a cluster: it hears agents and operators, lets the core decide, and
+//! carries out what it decides.
+//!
+//! One thread owns the core and feeds it one input after the other; everything else here only
+//! brings inputs to it or takes effects from it. Nothing in this package decides about routes.
+
+mod clock;
+mod config;
+mod data;
+mod drive;
+mod error;
+mod intake;
+mod log;
+mod recorder;
+mod replay;
+mod run;
+mod sessions;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use config::Settings;
+use error::told;
+
+/// Leads a cluster: hears its agents, plans, checks, carries out and verifies
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Leads until told to end; goes on where it ended when it is started again
+    Run(Settings),
+    /// Lives through a recorded run again, prints its effects and compares them with those recorded
+    Replay {
+        /// What `run --record` wrote
+        recording: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .without_time()
+        .init();
+    let outcome = match Arguments::parse().command {
+        Command::Run(settings) => run::run(&settings),
+        Command::Replay { recording } => replay::replay(&recording),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", told(&error));
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

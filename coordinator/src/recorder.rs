@@ -1,0 +1,102 @@
+//! Writing a run down as it happens: one JSON value per line.
+//!
+//! First comes what the run began with, then every input with its moment, each followed by the
+//! effects that came of it.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use reweave_common::moment::Moment;
+use reweave_core::{Command, Effect, Input, Policy};
+use serde::{Deserialize, Serialize};
+
+use crate::error::CoordinatorError;
+
+/// What a run began with.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Beginning {
+    pub(crate) policy: Policy,
+    /// The text of the fabric file.
+    pub(crate) fabric: String,
+    pub(crate) log: Vec<Command>,
+}
+
+/// One line of a recording.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Line {
+    Beginning(Box<Beginning>),
+    Input { at: Moment, input: Box<Input> },
+    Effect(Box<Effect>),
+}
+
+/// The same lines, of what is not given away.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum BorrowedLine<'a> {
+    Beginning(&'a Beginning),
+    Input { at: Moment, input: &'a Input },
+    Effect(&'a Effect),
+}
+
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Recorder {
+    /// Recordings are evidence, so none is ever written over.
+    pub(crate) fn begin(path: &Path, beginning: &Beginning) -> Result<Self, CoordinatorError> {
+        let file = File::create_new(path).map_err(|source| CoordinatorError::Record {
+            path: path.to_owned(),
+            source,
+        })?;
+        let mut recorder = Self {
+            path: path.to_owned(),
+            file: BufWriter::new(file),
+        };
+        recorder.write(&BorrowedLine::Beginning(beginning))?;
+        Ok(recorder)
+    }
+
+    pub(crate) fn input(&mut self, at: Moment, input: &Input) -> Result<(), CoordinatorError> {
+        self.write(&BorrowedLine::Input { at, input })?;
+        match input {
+            Input::Tick => self.flush(),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn effect(&mut self, effect: &Effect) -> Result<(), CoordinatorError> {
+        self.write(&BorrowedLine::Effect(effect))
+    }
+
+    pub(crate) fn finish(mut self) -> Result<(), CoordinatorError> {
+        self.flush()
+    }
+
+    fn write(&mut self, line: &BorrowedLine<'_>) -> Result<(), CoordinatorError> {
+        let written = serde_json::to_writer(&mut self.file, line).map_err(Into::into);
+        let written = written.and_then(|()| self.file.write_all(b"\n"));
+        written.map_err(|source| CoordinatorError::Record {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    fn flush(&mut self) -> Result<(), CoordinatorError> {
+        self.file
+            .flush()
+            .map_err(|source| CoordinatorError::Record {
+                path: self.path.clone(),
+                source,
+            })
+    }
+}
+
+/// An effect as the recorder writes it.
+pub(crate) fn effect_line(effect: &Effect) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&BorrowedLine::Effect(effect))
+}

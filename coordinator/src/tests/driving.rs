@@ -1,0 +1,129 @@
+//! The rules that the drive keeps.
+
+use reweave_common::operator::{Request, Response};
+
+use super::scene::{Scene, lines_with};
+use crate::error::CoordinatorError;
+use crate::intake::{Event, Origin, SessionId};
+
+/// The kinds of the inputs that the core was given, apart from ticks.
+fn inputs(scene: &Scene) -> Vec<String> {
+    let lines = lines_with(&scene.recording(), "{\"input\"").into_iter();
+    let kinds = lines.map(|line| {
+        let (_, kind) = line.split_once("\"input\":{\"at\":").unwrap();
+        let (_, kind) = kind.split_once("\"input\":").unwrap();
+        let kind = kind.trim_start_matches(['{', '"']);
+        kind.split('"').next().unwrap().to_owned()
+    });
+    kinds.filter(|kind| kind != "tick").collect()
+}
+
+fn sample(from: Origin) -> Event {
+    let sample = reweave_common::sample::Sample {
+        taken: reweave_common::moment::Moment::default(),
+        readings: vec![],
+    };
+    Event::Measured { from, sample }
+}
+
+#[test]
+fn a_newer_session_takes_the_place_of_an_older_one() {
+    let mut scene = Scene::new();
+    let h0 = scene.node("h0");
+    let old = scene.arrive(h0, 1, 8);
+    scene.put(sample(old));
+    let new = scene.arrive(h0, 2, 8);
+    // What the old one had still to say, and that it is gone, nobody needs to hear.
+    scene.put(sample(old));
+    scene.put(Event::Left { from: old });
+    scene.put(sample(new));
+    // One that was made before, and comes late.
+    scene.arrive(h0, 1, 8);
+    scene.put(Event::Left { from: new });
+    let drive = scene.drive(scene.opened());
+    scene.run(drive).unwrap();
+    let expected = [
+        "agent_up",
+        "sample",
+        "agent_down",
+        "agent_up",
+        "sample",
+        "agent_down",
+    ];
+    assert_eq!(inputs(&scene), expected);
+}
+
+#[test]
+fn a_session_that_was_never_seated_is_not_heard() {
+    let mut scene = Scene::new();
+    let node = scene.node("h1");
+    let session = SessionId(7);
+    scene.put(sample(Origin { node, session }));
+    let drive = scene.drive(scene.opened());
+    scene.run(drive).unwrap();
+    assert_eq!(inputs(&scene), [""; 0]);
+}
+
+#[test]
+fn an_operator_is_answered_after_what_was_decided_is_in_the_log() {
+    let mut scene = Scene::new();
+    scene.collide();
+    let mut answer = scene.ask(Request::Plan);
+    let drive = scene.drive(scene.opened());
+    scene.run(drive).unwrap();
+    let Ok(Response::Plan(Some(plan))) = answer.try_recv() else {
+        panic!("a plan was to be had");
+    };
+    let effects = lines_with(&scene.recording(), "{\"effect\"");
+    let at = |words: &str| {
+        effects
+            .iter()
+            .position(|line| line.contains(words))
+            .unwrap()
+    };
+    assert!(at("plan_proposed") < at("\"reply\""), "{effects:#?}");
+    // A coordinator that starts on this log offers the same plan.
+    let opened = scene.opened();
+    assert_eq!(opened.commands.len(), 1);
+    let mut core = reweave_core::Core::new(reweave_core::Policy::default(), scene.fabric.clone());
+    core.apply(opened.commands[0].clone());
+    let offered = core.state().rollout().unwrap().plan.generation;
+    assert_eq!(offered, plan.generation);
+}
+
+/// What cannot be made durable does not happen.
+#[test]
+fn a_disk_that_fails_ends_the_drive_before_anybody_is_answered() {
+    let mut scene = Scene::new();
+    scene.collide();
+    let mut answer = scene.ask(Request::Plan);
+    let mut opened = scene.opened();
+    opened.log.break_down();
+    let drive = scene.drive(opened);
+    let ended = scene.run(drive);
+    assert!(matches!(ended, Err(CoordinatorError::Log(_))), "{ended:?}");
+    assert!(answer.try_recv().is_err());
+    assert_eq!(scene.opened().commands.len(), 0);
+}
+
+#[test]
+fn an_agent_that_takes_nothing_loses_its_session() {
+    let mut scene = Scene::new();
+    scene.collide();
+    let h0 = scene.node("h0");
+    scene.inboxes.clear();
+    let stuck = scene.arrive(h0, 2, 1);
+    let (wait, mut told) = (scene.inboxes.len() - 1, 0);
+    // Each time the watch changes, one instruction is sent; only one has room.
+    let drive = scene.drive(scene.opened());
+    for _ in 0..3 {
+        scene.put(Event::Tick);
+    }
+    scene.put(sample(stuck));
+    scene.run(drive).unwrap();
+    while scene.inboxes[wait].try_recv().is_ok() {
+        told += 1;
+    }
+    assert!(told <= 1, "{told}");
+    assert!(scene.inboxes[wait].is_closed());
+}

@@ -1,0 +1,5 @@
+//! The program's parts together, without a network.
+
+mod driving;
+mod replaying;
+mod scene;

@@ -1,0 +1,108 @@
+//! Recorded runs, lived through again: as they were, altered, and cut short.
+
+use std::fs;
+
+use reweave_common::operator::Request;
+
+use super::scene::{Scene, lines_with};
+use crate::intake::Event;
+use crate::replay::{ReplayError, Replayed, replay_to};
+
+/// A run in which a plan was made and approved; its recording.
+fn recorded() -> (Scene, String) {
+    let mut scene = Scene::new();
+    scene.collide();
+    let generation = reweave_common::plan::Generation(1);
+    let _answers = [
+        scene.ask(Request::Plan),
+        scene.ask(Request::Apply { generation }),
+        scene.ask(Request::History),
+    ];
+    scene.put(Event::Tick);
+    let drive = scene.drive(scene.opened());
+    scene.run(drive).unwrap();
+    let text = fs::read_to_string(scene.recording()).unwrap();
+    (scene, text)
+}
+
+fn replayed(scene: &Scene, text: &str) -> Result<(Replayed, String), ReplayError> {
+    let path = scene.folder.path().join("altered.jsonl");
+    fs::write(&path, text).unwrap();
+    let mut out = Vec::new();
+    let replayed = replay_to(&path, &mut out)?;
+    Ok((replayed, String::from_utf8(out).unwrap()))
+}
+
+#[test]
+fn a_run_has_the_same_effects_again() {
+    let (scene, text) = recorded();
+    let (replayed, effects) = replayed(&scene, &text).unwrap();
+    let recorded = lines_with(&scene.recording(), "{\"effect\"");
+    assert_eq!(effects.lines().collect::<Vec<_>>(), recorded);
+    assert_eq!(replayed.effects, recorded.len());
+    for decided in ["plan_proposed", "plan_approved", "step_intent", "install"] {
+        assert!(effects.contains(decided), "{decided}\n{effects}");
+    }
+}
+
+#[test]
+fn another_measurement_leads_elsewhere_and_the_line_is_named() {
+    let (scene, text) = recorded();
+    let altered = text.replacen("\"bits_per_s\":99000000", "\"bits_per_s\":1000000", 99);
+    let altered = altered.replacen("99000000", "1000000", 99);
+    assert_ne!(altered, text);
+    let error = replayed(&scene, &altered).unwrap_err();
+    let ReplayError::Differs { line, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(text.lines().nth(line - 1).is_some());
+    assert!(error.to_string().contains("altered.jsonl:"), "{error}");
+}
+
+#[test]
+fn an_effect_that_was_taken_out_or_put_in_is_noticed() {
+    let (scene, text) = recorded();
+    let lines: Vec<_> = text.lines().collect();
+    let at = lines
+        .iter()
+        .position(|line| line.contains("plan_approved"))
+        .unwrap();
+    let mut fewer = lines.clone();
+    fewer.remove(at);
+    let mut more = lines.clone();
+    more.insert(at, lines[at]);
+    for altered in [fewer, more] {
+        let error = replayed(&scene, &(altered.join("\n") + "\n")).unwrap_err();
+        assert!(matches!(error, ReplayError::Differs { .. }), "{error}");
+    }
+}
+
+/// The run was killed: the last line is not whole, or effects of the last input are missing.
+#[test]
+fn a_recording_may_end_anywhere_in_its_last_lines() {
+    let (scene, text) = recorded();
+    for cut in [1, 7, 50, 200] {
+        let (replayed, _) = replayed(&scene, &text[..text.len() - cut]).unwrap();
+        assert!(replayed.inputs > 0);
+    }
+}
+
+#[test]
+fn what_is_no_recording_is_named_with_its_line() {
+    let (scene, text) = recorded();
+    let broken = text.replacen("{\"input\"", "{\"inptu\"", 3);
+    let error = replayed(&scene, &broken).unwrap_err();
+    assert!(
+        matches!(error, ReplayError::NotALine { line: 2, .. }),
+        "{error}"
+    );
+    assert!(error.is_bad_input());
+    let (_, headless) = text.split_once('\n').unwrap();
+    let error = replayed(&scene, headless).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains(":1: an input before the run began"),
+        "{error}"
+    );
+}

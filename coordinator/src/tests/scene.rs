@@ -1,0 +1,221 @@
+//! A small cluster with a collision, told by hand: what its agents would report.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reweave_common::fabric::{Fabric, Port};
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Request, Response};
+use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
+use reweave_common::units::{Bytes, Rate};
+use reweave_core::{Core, Policy};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::Clock;
+use crate::data::Belonging;
+use crate::drive::Drive;
+use crate::intake::{Event, Origin, SessionId};
+use crate::log::{Log, Opened};
+use crate::recorder::{Beginning, Recorder};
+
+pub(super) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+                                 host_gbps = 0.4\nuplink_gbps = 0.2\n";
+
+pub(super) struct Scene {
+    pub(super) folder: tempfile::TempDir,
+    pub(super) fabric: Arc<Fabric>,
+    pub(super) events: mpsc::Sender<Event>,
+    queue: Option<mpsc::Receiver<Event>>,
+    /// What leads to the agents; kept, or their sessions would end.
+    pub(super) inboxes: Vec<mpsc::Receiver<reweave_common::instruction::Instruction>>,
+}
+
+impl Scene {
+    pub(super) fn new() -> Self {
+        let (events, queue) = mpsc::channel(4096);
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            fabric: Arc::new(Fabric::parse("f.toml", FABRIC).unwrap()),
+            events,
+            queue: Some(queue),
+            inboxes: Vec::new(),
+        }
+    }
+
+    pub(super) fn opened(&self) -> Opened {
+        let ours = Belonging {
+            cluster: "test".to_owned(),
+            fabric: FABRIC.to_owned(),
+        };
+        Log::open(&self.folder.path().join("log"), &ours).unwrap()
+    }
+
+    /// A drive on what the log holds, which records what it does.
+    pub(super) fn drive(&self, opened: Opened) -> Drive {
+        let beginning = Beginning {
+            policy: Policy::default(),
+            fabric: FABRIC.to_owned(),
+            log: opened.commands.clone(),
+        };
+        let recorder = Recorder::begin(&self.recording(), &beginning).unwrap();
+        let mut core = Core::new(Policy::default(), Arc::clone(&self.fabric));
+        opened
+            .commands
+            .into_iter()
+            .for_each(|command| core.apply(command));
+        let clock = Clock::after(Moment::default());
+        Drive::new(core, opened.log, clock, Some(recorder))
+    }
+
+    pub(super) fn recording(&self) -> std::path::PathBuf {
+        self.folder.path().join("run.jsonl")
+    }
+
+    /// Lets the drive live through all events so far, and end.
+    pub(super) fn run(&mut self, drive: Drive) -> Result<(), crate::error::CoordinatorError> {
+        self.put(Event::End);
+        drive.run(self.queue.take().unwrap())
+    }
+
+    pub(super) fn put(&self, event: Event) {
+        self.events.try_send(event).unwrap();
+    }
+
+    pub(super) fn ask(&self, request: Request) -> oneshot::Receiver<Response> {
+        let (reply, answer) = oneshot::channel();
+        let principal = "ops".to_owned();
+        self.put(Event::Asked {
+            principal,
+            request,
+            reply,
+        });
+        answer
+    }
+
+    pub(super) fn node(&self, name: &str) -> NodeId {
+        self.fabric.find(name).unwrap()
+    }
+
+    pub(super) fn arrive(&mut self, node: NodeId, session: u64, outbox: usize) -> Origin {
+        let session = SessionId(session);
+        let from = Origin { node, session };
+        let (outbox, inbox) = mpsc::channel(outbox);
+        self.inboxes.push(inbox);
+        self.put(Event::Arrived { from, outbox });
+        from
+    }
+
+    /// Every agent arrives and tells what it sees while h0 > h2 and h1 > h3 share an uplink.
+    pub(super) fn collide(&mut self) {
+        for (node, _) in self.fabric.clone().nodes() {
+            let from = self.arrive(node, 1, 64);
+            let readings = self.readings(node);
+            let taken = Moment::default();
+            self.put(Event::Measured {
+                from,
+                sample: Sample { taken, readings },
+            });
+        }
+    }
+
+    fn readings(&self, node: NodeId) -> Vec<Reading> {
+        let links = self.fabric.links_of(node).iter().enumerate();
+        let mut readings: Vec<_> = links
+            .flat_map(|(index, &link)| self.of_port(node, index, link))
+            .collect();
+        for (from, to) in [("h0", "h2"), ("h1", "h3")] {
+            if self.node(from) == node {
+                readings.extend(self.of_flow(from, to));
+            }
+        }
+        readings
+    }
+
+    fn of_port(&self, node: NodeId, index: usize, link: LinkId) -> [Reading; 2] {
+        let far = self.fabric.link(link).far(node);
+        let own = Port {
+            node,
+            index: index as u32,
+        };
+        let name = format!("port{index}");
+        [
+            Reading::Interface(Interface {
+                name: name.clone(),
+                addresses: vec![self.address(link, own)],
+                gateways: vec![self.address(link, far)],
+            }),
+            Reading::Counters(Counters {
+                interface: name,
+                up: true,
+                sent: Bytes::new(1 << 30),
+                received: Bytes::new(1 << 30),
+                dropped_packets: 0,
+                send_rate: Some(self.load(node, far.node)),
+                receive_rate: None,
+            }),
+        ]
+    }
+
+    /// Only the way over spine0 carries anything.
+    fn load(&self, from: NodeId, to: NodeId) -> Rate {
+        let name = |node| self.fabric.name(node);
+        let mbps = match (name(from), name(to)) {
+            ("leaf0", "spine0") | ("spine0", "leaf1") => 198,
+            ("h0" | "h1", _) | ("leaf1", "h2" | "h3") => 99,
+            _ => 0,
+        };
+        Rate::from_bits_per_s(mbps * 1_000_000)
+    }
+
+    fn of_flow(&self, from: &str, to: &str) -> [Reading; 2] {
+        let end = |name: &str, port| SocketAddrV4::new(self.host(self.node(name)), port);
+        let flow = FlowKey {
+            protocol: Protocol::Tcp,
+            source: end(from, 49152),
+            destination: end(to, 5001),
+        };
+        let way = [from, "leaf0", "spine0", "leaf1"];
+        let routers = way.windows(2).map(|pair| {
+            let [near, far] = [self.node(pair[0]), self.node(pair[1])];
+            let link = self.fabric.links_between(near, far).next().unwrap();
+            Some(self.address(link, self.fabric.link(link).far(near)))
+        });
+        [
+            Reading::Flow(FlowReading {
+                flow,
+                bytes: Bytes::new(1 << 30),
+                rate: Some(Rate::from_bits_per_s(99_000_000)),
+                rtt: Duration::from_millis(1),
+                retransmits: 0,
+            }),
+            Reading::Path(TracedPath {
+                flow,
+                routers: routers.collect(),
+            }),
+        ]
+    }
+
+    /// A host has one address; a switch has one on each link.
+    fn address(&self, link: LinkId, at: Port) -> Ipv4Addr {
+        if self.fabric.node(at.node).role.is_endpoint() {
+            return self.host(at.node);
+        }
+        let end = u8::from(self.fabric.link(link).b.node == at.node);
+        Ipv4Addr::new(10, 192, 0, 2 * link.index() as u8 + end)
+    }
+
+    fn host(&self, node: NodeId) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, 0, node.index() as u8)
+    }
+}
+
+/// The lines of a recording that hold these words.
+pub(super) fn lines_with(recording: &Path, words: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(recording).unwrap();
+    let lines = text.lines().filter(|line| line.contains(words));
+    lines.map(str::to_owned).collect()
+}

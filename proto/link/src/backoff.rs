@@ -1,0 +1,61 @@
+//! How long to wait before trying again. Pure: the dice are the caller's.
+
+use std::time::Duration;
+
+const FIRST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// Doubles from try to try, up to a limit. Each wait is cut by up to half at random, so that those
+/// who were thrown out together do not come back together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Backoff {
+    tries: u32,
+}
+
+impl Backoff {
+    /// The next wait; `dice` is even between 0 and 1.
+    pub fn next_delay(&mut self, dice: f64) -> Duration {
+        let doubled = FIRST.saturating_mul(2_u32.saturating_pow(self.tries));
+        self.tries = self.tries.saturating_add(1);
+        doubled
+            .min(LONGEST)
+            .mul_f64(0.5 + dice.clamp(0.0, 1.0) / 2.0)
+    }
+
+    /// All is well again.
+    pub fn reset(&mut self) {
+        self.tries = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delays(backoff: &mut Backoff, dice: f64, count: usize) -> Vec<u128> {
+        let delays = std::iter::repeat_with(|| backoff.next_delay(dice).as_millis());
+        delays.take(count).collect()
+    }
+
+    #[test]
+    fn waits_double_up_to_a_limit() {
+        let expected = [100, 200, 400, 800, 1600, 3200, 5000, 5000];
+        assert_eq!(delays(&mut Backoff::default(), 1.0, 8), expected);
+    }
+
+    #[test]
+    fn the_dice_cut_up_to_half() {
+        assert_eq!(delays(&mut Backoff::default(), 0.0, 3), [50, 100, 200]);
+        assert_eq!(delays(&mut Backoff::default(), 0.5, 3), [75, 150, 300]);
+        assert_eq!(delays(&mut Backoff::default(), 7.0, 3), [100, 200, 400]);
+    }
+
+    #[test]
+    fn it_begins_anew_when_all_is_well() {
+        let mut backoff = Backoff::default();
+        delays(&mut backoff, 1.0, 100);
+        assert_eq!(delays(&mut backoff, 1.0, 1), [5000]);
+        backoff.reset();
+        assert_eq!(delays(&mut backoff, 1.0, 1), [100]);
+    }
+}

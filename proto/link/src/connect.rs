@@ -1,0 +1,80 @@
+//! The side that connects.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use quinn::ClientConfig;
+use reweave_proto::hello::Hello;
+use reweave_proto::name::Role;
+use tokio::time::timeout;
+
+use crate::error::LinkError;
+use crate::handshake::Handshake;
+use crate::identity::Identity;
+use crate::session::Session;
+use crate::transport::HANDSHAKE_DEADLINE;
+use crate::{opening, tls, transport};
+
+/// Tries each address once, in order, until a peer of this role answers.
+pub async fn connect(
+    addresses: &[SocketAddr],
+    ours: &Identity,
+    role: Role,
+) -> Result<Session, LinkError> {
+    let hello = Hello::new(ours.cluster());
+    let mut failures = vec![];
+    for &address in addresses {
+        match reach(address, ours, role, &hello).await {
+            Ok(session) => return Ok(session),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    Err(summary(failures))
+}
+
+fn summary(mut failures: Vec<LinkError>) -> LinkError {
+    match failures.pop() {
+        None => LinkError::NoAddress,
+        Some(only) if failures.is_empty() => only,
+        Some(last) => {
+            failures.push(last);
+            LinkError::NoneReached(failures)
+        }
+    }
+}
+
+/// One attempt at one address, within the deadline.
+pub(crate) async fn reach(
+    address: SocketAddr,
+    ours: &Identity,
+    role: Role,
+    hello: &Hello,
+) -> Result<Session, LinkError> {
+    let handshake = Handshake::new(ours, hello, address);
+    match timeout(HANDSHAKE_DEADLINE, run(&handshake, role)).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(handshake.timed_out()),
+    }
+}
+
+async fn run(handshake: &Handshake, role: Role) -> Result<Session, LinkError> {
+    let address = handshake.address;
+    let config = client_config(handshake, role)?;
+    let endpoint = transport::client_endpoint(address)?;
+    let connection = endpoint
+        .connect_with(config, address, tls::SERVER_NAME)
+        .map_err(|source| LinkError::Connect { address, source })?
+        .await
+        .map_err(|error| handshake.connecting_failed(error))?;
+    let opened = opening::open(&connection, &handshake.hello)
+        .await
+        .map_err(|error| handshake.opening_failed(error))?;
+    handshake.session(connection, opened, Some(endpoint))
+}
+
+fn client_config(handshake: &Handshake, role: Role) -> Result<ClientConfig, LinkError> {
+    let crypto = tls::client(&handshake.ours, role, handshake.verdict.clone())?;
+    let mut config = ClientConfig::new(Arc::new(crypto));
+    config.transport_config(transport::opening_side());
+    Ok(config)
+}

@@ -1,0 +1,92 @@
+//! Comes back whenever a session is lost.
+
+use std::net::SocketAddr;
+
+use reweave_proto::hello::Hello;
+use reweave_proto::name::Role;
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::backoff::Backoff;
+use crate::connect::reach;
+use crate::error::{LinkError, reason};
+use crate::identity::Identity;
+use crate::session::Session;
+
+/// A session that lasted so long was a good one: the next loss is news, not the same trouble.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// Knows several addresses and stays with the one that answered last.
+pub struct Dialer {
+    ours: Identity,
+    hello: Hello,
+    role: Role,
+    addresses: Vec<SocketAddr>,
+    /// Index of the address to try next.
+    turn: usize,
+    backoff: Backoff,
+    /// When the last session began.
+    last_success: Option<Instant>,
+}
+
+impl Dialer {
+    /// `role` is what the peer must be.
+    pub fn new(ours: &Identity, addresses: Vec<SocketAddr>, role: Role) -> Result<Self, LinkError> {
+        if addresses.is_empty() {
+            return Err(LinkError::NoAddress);
+        }
+        Ok(Self {
+            ours: ours.clone(),
+            hello: Hello::new(ours.cluster()),
+            role,
+            addresses,
+            turn: 0,
+            backoff: Backoff::default(),
+            last_success: None,
+        })
+    }
+
+    /// A new certificate, for the sessions to come.
+    pub fn renew(&mut self, ours: &Identity) {
+        self.ours = ours.clone();
+    }
+
+    /// The next session, however long it takes. Each failure is logged. Call it again when the
+    /// session is lost; it waits a little first, and longer when sessions do not last.
+    pub async fn dial(&mut self) -> Session {
+        self.pause_after_loss().await;
+        loop {
+            if let Some(session) = self.round().await {
+                self.last_success = Some(Instant::now());
+                return session;
+            }
+            self.pause().await;
+        }
+    }
+
+    async fn pause_after_loss(&mut self) {
+        let Some(began) = self.last_success.take() else {
+            return;
+        };
+        if began.elapsed() >= STEADY {
+            self.backoff.reset();
+        }
+        self.pause().await;
+    }
+
+    async fn pause(&mut self) {
+        sleep(self.backoff.next_delay(rand::random())).await;
+    }
+
+    /// Tries every address once.
+    async fn round(&mut self) -> Option<Session> {
+        for _ in 0..self.addresses.len() {
+            let address = self.addresses[self.turn];
+            match reach(address, &self.ours, self.role, &self.hello).await {
+                Ok(session) => return Some(session),
+                Err(error) => tracing::warn!(%address, "not connected: {}", reason(&error)),
+            }
+            self.turn = (self.turn + 1) % self.addresses.len();
+        }
+        None
+    }
+}

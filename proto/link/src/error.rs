@@ -1,0 +1,153 @@
+//! What can go wrong with a session.
+
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+
+use quinn::{ConnectError, ConnectionError};
+use reweave_proto::frame::WireError;
+use reweave_proto::hello::HelloError;
+use thiserror::Error;
+
+use crate::transport::{HANDSHAKE_DEADLINE, IDLE_TIMEOUT};
+use crate::verify::Refusal;
+
+/// The text does not repeat the source: print the whole chain with [`reason`].
+#[derive(Debug, Error)]
+pub enum LinkError {
+    #[error("no address to connect to")]
+    NoAddress,
+    #[error("cannot open a UDP socket at {address}")]
+    Socket {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error("cannot set up TLS")]
+    Tls(#[source] rustls::Error),
+    #[error("cannot set up TLS for QUIC")]
+    NoQuicCipher(#[source] quinn::crypto::rustls::NoInitialCipherSuite),
+    #[error("cannot begin to connect to {address}")]
+    Connect {
+        address: SocketAddr,
+        source: ConnectError,
+    },
+    #[error(
+        "{address} did not complete the handshake within {} s: is it running there?",
+        HANDSHAKE_DEADLINE.as_secs()
+    )]
+    HandshakeTimedOut { address: SocketAddr },
+    /// This side's verdict.
+    #[error("refused {address}")]
+    Refused {
+        address: SocketAddr,
+        source: Refusal,
+    },
+    /// The other side's verdict. Why, it tells its own log; but it may be plain from here too.
+    #[error(
+        "{address} refuses this certificate; its log says why{}", hint(own_problem.as_ref())
+    )]
+    RefusedByPeer {
+        address: SocketAddr,
+        own_problem: Option<Refusal>,
+    },
+    #[error("the handshake with {address} failed")]
+    Handshake {
+        address: SocketAddr,
+        source: ConnectionError,
+    },
+    #[error("no session with {address}")]
+    Hello {
+        address: SocketAddr,
+        source: HelloError,
+    },
+    #[error("{address} did not open one channel of commands and one of telemetry")]
+    WrongChannels { address: SocketAddr },
+    #[error("no hello from {address}")]
+    NoHello {
+        address: SocketAddr,
+        source: Box<LinkError>,
+    },
+    #[error("no address led to a session: {}", joined(.0))]
+    NoneReached(Vec<LinkError>),
+    #[error("the message cannot be sent")]
+    Unsendable(#[source] WireError),
+    /// The session has been closed because of it.
+    #[error("the other side sent what is no message")]
+    Unreadable(#[source] WireError),
+    #[error("the other side closed the session{}", because(.reason))]
+    ClosedByPeer { reason: String },
+    #[error("this side has closed the session")]
+    ClosedHere,
+    #[error("the other side has ended the channel")]
+    ChannelEnded,
+    #[error("the other side has not been heard for {} s", IDLE_TIMEOUT.as_secs())]
+    Vanished,
+    #[error("the other side has restarted and knows nothing of this session")]
+    Restarted,
+    #[error("the session broke")]
+    Broken(#[source] ConnectionError),
+}
+
+fn hint(own_problem: Option<&Refusal>) -> String {
+    own_problem.map_or_else(String::new, |problem| {
+        format!(" (seen from here: {problem})")
+    })
+}
+
+fn because(reason: &str) -> String {
+    match reason {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    }
+}
+
+fn joined(errors: &[LinkError]) -> String {
+    let reasons: Vec<_> = errors.iter().map(|error| reason(error)).collect();
+    reasons.join("; ")
+}
+
+/// An error and all that led to it, in one line.
+pub fn reason(error: &(dyn Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |&error| error.source());
+    let texts: Vec<_> = chain.map(ToString::to_string).collect();
+    texts.join(": ")
+}
+
+/// What a peer says ends up in logs and on terminals.
+fn printable(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    text.chars().filter(|c| !c.is_control()).collect()
+}
+
+/// How a session that had begun came to its end.
+impl From<ConnectionError> for LinkError {
+    fn from(error: ConnectionError) -> Self {
+        match error {
+            ConnectionError::ApplicationClosed(close) => Self::ClosedByPeer {
+                reason: printable(&close.reason),
+            },
+            ConnectionError::LocallyClosed => Self::ClosedHere,
+            ConnectionError::TimedOut => Self::Vanished,
+            ConnectionError::Reset => Self::Restarted,
+            other => Self::Broken(other),
+        }
+    }
+}
+
+impl From<quinn::ReadError> for LinkError {
+    fn from(error: quinn::ReadError) -> Self {
+        match error {
+            quinn::ReadError::ConnectionLost(lost) => lost.into(),
+            _ => Self::ChannelEnded,
+        }
+    }
+}
+
+impl From<quinn::WriteError> for LinkError {
+    fn from(error: quinn::WriteError) -> Self {
+        match error {
+            quinn::WriteError::ConnectionLost(lost) => lost.into(),
+            _ => Self::ChannelEnded,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What a handshake came to, for the side that looks at it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use quinn::{Connection, ConnectionError, Endpoint};
+use reweave_proto::hello::Hello;
+use rustls::AlertDescription;
+
+use crate::error::LinkError;
+use crate::identity::Identity;
+use crate::opening::{Opened, OpeningError};
+use crate::session::{Peer, Session};
+use crate::verify::{Refusal, Verdict};
+
+/// TLS alerts are told as QUIC errors from here on.
+const CRYPTO_ERRORS: u64 = 0x100;
+
+pub(crate) struct Handshake {
+    pub(crate) ours: Identity,
+    pub(crate) hello: Hello,
+    pub(crate) address: SocketAddr,
+    pub(crate) verdict: Arc<Verdict>,
+}
+
+impl Handshake {
+    pub(crate) fn new(ours: &Identity, hello: &Hello, address: SocketAddr) -> Self {
+        Self {
+            ours: ours.clone(),
+            hello: hello.clone(),
+            address,
+            verdict: Arc::default(),
+        }
+    }
+
+    pub(crate) fn session(
+        &self,
+        connection: Connection,
+        opened: Opened,
+        endpoint: Option<Endpoint>,
+    ) -> Result<Session, LinkError> {
+        Ok(Session {
+            peer: self.peer()?,
+            version: opened.version,
+            connection,
+            commands: opened.commands,
+            telemetry: opened.telemetry,
+            endpoint,
+        })
+    }
+
+    /// TLS does not complete without a verdict; were that ever to fail, nobody gets in.
+    fn peer(&self) -> Result<Peer, LinkError> {
+        match self.verdict.get() {
+            Some(Ok(member)) => Ok(Peer::from(member)),
+            Some(Err(refusal)) => Err(self.refused(refusal.clone())),
+            None => Err(self.refused(Refusal::NoCertificate)),
+        }
+    }
+
+    pub(crate) fn timed_out(&self) -> LinkError {
+        let address = self.address;
+        LinkError::HandshakeTimedOut { address }
+    }
+
+    pub(crate) fn opening_failed(&self, error: OpeningError) -> LinkError {
+        let address = self.address;
+        match error {
+            OpeningError::Lost(lost) => self.connecting_failed(lost),
+            OpeningError::Disagreed(source) => LinkError::Hello { address, source },
+            OpeningError::WrongChannels => LinkError::WrongChannels { address },
+            OpeningError::NoHello(error) => LinkError::NoHello {
+                address,
+                source: Box::new(error),
+            },
+        }
+    }
+
+    pub(crate) fn connecting_failed(&self, error: ConnectionError) -> LinkError {
+        let address = self.address;
+        if let Some(Err(refusal)) = self.verdict.get() {
+            return self.refused(refusal.clone());
+        }
+        match error {
+            ConnectionError::TransportError(error) if is_no_certificate(error.code.into()) => {
+                self.refused(Refusal::NoCertificate)
+            }
+            ConnectionError::ConnectionClosed(close) if is_refusal(close.error_code.into()) => {
+                let own_problem = self.ours.problem(SystemTime::now());
+                LinkError::RefusedByPeer {
+                    address,
+                    own_problem,
+                }
+            }
+            ConnectionError::TimedOut => self.timed_out(),
+            source => LinkError::Handshake { address, source },
+        }
+    }
+
+    fn refused(&self, source: Refusal) -> LinkError {
+        let address = self.address;
+        LinkError::Refused { address, source }
+    }
+}
+
+fn is_no_certificate(code: u64) -> bool {
+    code == code_of(AlertDescription::CertificateRequired)
+}
+
+/// What our own verifier answers, whatever it found, and what TLS does when there is nothing to
+/// verify.
+fn is_refusal(code: u64) -> bool {
+    code == code_of(AlertDescription::AccessDenied) || is_no_certificate(code)
+}
+
+fn code_of(alert: AlertDescription) -> u64 {
+    CRYPTO_ERRORS + u64::from(u8::from(alert))
+}

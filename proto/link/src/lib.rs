@@ -1,0 +1,37 @@
+//! Sessions between the parts of Reweave.
+//!
+//! A session is a QUIC connection on which both sides have shown a certificate of their cluster and
+//! agreed on a version. It carries messages on two channels that do not wait for each other. What
+//! the messages mean is none of this crate's business.
+//!
+//! Deliberately absent: resumption and 0-RTT (each session proves its certificate anew), migration
+//! (a peer stays where it is), datagrams, and any stream besides the two.
+
+mod backoff;
+mod connect;
+mod dialer;
+mod error;
+mod handshake;
+mod identity;
+mod listener;
+mod opening;
+pub mod pki;
+mod return_key;
+mod session;
+mod tls;
+mod transport;
+mod verify;
+
+#[cfg(test)]
+mod tests;
+
+pub use backoff::Backoff;
+pub use connect::connect;
+pub use dialer::Dialer;
+pub use error::{LinkError, reason};
+pub use identity::Identity;
+pub use listener::Listener;
+pub use reweave_proto::name::Role;
+pub use session::{Channel, Peer, Session};
+pub use transport::{HANDSHAKE_DEADLINE, IDLE_TIMEOUT};
+pub use verify::Refusal;

@@ -1,0 +1,142 @@
+//! The side that is connected to.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use quinn::{Endpoint, Incoming, ServerConfig};
+use reweave_proto::hello::Hello;
+use reweave_proto::name::Role;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::error::LinkError;
+use crate::handshake::Handshake;
+use crate::identity::Identity;
+use crate::session::{CLOSE_DONE, Session};
+use crate::transport::HANDSHAKE_DEADLINE;
+use crate::{opening, tls, transport};
+
+/// Handshakes at once; the others wait.
+const MOST_HANDSHAKES: usize = 512;
+/// While there are so many, newcomers must first show that they are where they say they are.
+const MANY_HANDSHAKES: usize = 64;
+/// What waits beyond is turned away unseen.
+const MOST_WAITING: usize = 4096;
+const WAITING_BYTES: u64 = 16 << 20;
+
+/// Hands out sessions with peers whose certificate, role and version are good.
+///
+/// Handshakes run beside each other, so nobody who is slow holds up the others. Sessions that were
+/// handed out live on when the listener is dropped.
+pub struct Listener {
+    endpoint: Endpoint,
+    config: ServerConfig,
+    ours: Identity,
+    hello: Hello,
+    accepted: Arc<[Role]>,
+    handshakes: JoinSet<Result<Session, LinkError>>,
+}
+
+impl Listener {
+    /// Listens for peers of these roles. Needs the runtime of tokio around it.
+    pub fn bind(
+        address: SocketAddr,
+        ours: &Identity,
+        accepted: &[Role],
+    ) -> Result<Self, LinkError> {
+        Self::bind_as(address, ours, accepted, Hello::new(ours.cluster()))
+    }
+
+    pub(crate) fn bind_as(
+        address: SocketAddr,
+        ours: &Identity,
+        accepted: &[Role],
+        hello: Hello,
+    ) -> Result<Self, LinkError> {
+        let config = server_config(ours, accepted)?;
+        let endpoint = ours.return_key().endpoint_config();
+        Ok(Self {
+            endpoint: transport::endpoint(address, endpoint, Some(config.clone()))?,
+            config,
+            ours: ours.clone(),
+            hello,
+            accepted: accepted.into(),
+            handshakes: JoinSet::new(),
+        })
+    }
+
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.endpoint.local_addr()
+    }
+
+    /// The next session, or why the next peer was not let in: that is for the log, and no reason
+    /// to stop. Nothing is lost when the wait is given up. `None` when the socket is gone.
+    pub async fn accept(&mut self) -> Option<Result<Session, LinkError>> {
+        loop {
+            let has_room = self.handshakes.len() < MOST_HANDSHAKES;
+            tokio::select! {
+                Some(done) = self.handshakes.join_next() => match done {
+                    Ok(outcome) => return Some(outcome),
+                    // A bug, but whoever found it must not stop the others from coming in.
+                    Err(panic) => tracing::error!(%panic, "a handshake broke off"),
+                },
+                incoming = self.endpoint.accept(), if has_room => self.begin(incoming?),
+            }
+        }
+    }
+
+    /// Ends all sessions too, and waits until their peers are likely to have heard why.
+    pub async fn close(self, why: &str) {
+        self.endpoint.close(CLOSE_DONE, why.as_bytes());
+        self.endpoint.wait_idle().await;
+    }
+
+    fn begin(&mut self, incoming: Incoming) {
+        if self.handshakes.len() >= MANY_HANDSHAKES && !incoming.remote_address_validated() {
+            // Fails only for those whose address is validated.
+            let _ = incoming.retry();
+            return;
+        }
+        let handshake = Handshake::new(&self.ours, &self.hello, incoming.remote_address());
+        let (config, accepted) = (self.config.clone(), self.accepted.clone());
+        self.handshakes.spawn(async move {
+            let run = run(&handshake, incoming, config, &accepted);
+            match timeout(HANDSHAKE_DEADLINE, run).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(handshake.timed_out()),
+            }
+        });
+    }
+}
+
+async fn run(
+    handshake: &Handshake,
+    incoming: Incoming,
+    mut config: ServerConfig,
+    accepted: &[Role],
+) -> Result<Session, LinkError> {
+    let crypto = tls::server(&handshake.ours, accepted, handshake.verdict.clone())?;
+    config.crypto = Arc::new(crypto);
+    let connection = incoming
+        .accept_with(Arc::new(config))
+        .map_err(|error| handshake.connecting_failed(error))?
+        .await
+        .map_err(|error| handshake.connecting_failed(error))?;
+    let opened = opening::accept(&connection, &handshake.hello)
+        .await
+        .map_err(|error| handshake.opening_failed(error))?;
+    handshake.session(connection, opened, None)
+}
+
+/// What is the same for all handshakes. Its TLS is used for no connection.
+fn server_config(ours: &Identity, accepted: &[Role]) -> Result<ServerConfig, LinkError> {
+    let crypto = tls::server(ours, accepted, Arc::default())?;
+    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+    config
+        .transport_config(transport::accepting_side())
+        .migration(false)
+        .max_incoming(MOST_WAITING)
+        .incoming_buffer_size_total(WAITING_BYTES);
+    Ok(config)
+}

@@ -1,0 +1,154 @@
+//! The first words of a session: the side that connected opens both channels, and both sides say
+//! hello on the channel of commands. Each checks the other's hello, so both know why it fails.
+
+use std::time::Duration;
+
+use quinn::{Connection, ConnectionError, RecvStream, SendStream};
+use reweave_proto::frame::MAX_FRAME_BYTES;
+use reweave_proto::hello::{Hello, HelloError, MAX_HELLO_BYTES, Version};
+use thiserror::Error;
+
+use crate::error::LinkError;
+use crate::session::{CLOSE_HELLO, Channel, Lane, Reader, Writer};
+
+/// How long the accepting side waits for the other to see for itself that they do not agree.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Both channels, and what is spoken on them.
+pub(crate) struct Opened {
+    pub(crate) version: Version,
+    pub(crate) commands: Lane,
+    pub(crate) telemetry: Lane,
+}
+
+/// Why a connection did not become a session.
+#[derive(Debug, Error)]
+pub(crate) enum OpeningError {
+    #[error(transparent)]
+    Lost(ConnectionError),
+    #[error(transparent)]
+    Disagreed(HelloError),
+    #[error("the channels were not one of commands and one of telemetry")]
+    WrongChannels,
+    #[error(transparent)]
+    NoHello(LinkError),
+}
+
+struct Channels {
+    commands: Stream,
+    telemetry: Stream,
+}
+
+struct Stream {
+    send: SendStream,
+    receive: RecvStream,
+}
+
+pub(crate) async fn open(connection: &Connection, ours: &Hello) -> Result<Opened, OpeningError> {
+    let opened = match open_channels(connection).await {
+        Ok(channels) => greet(channels, ours).await,
+        Err(error) => Err(error),
+    };
+    opened.inspect_err(|error| farewell(connection, error))
+}
+
+pub(crate) async fn accept(connection: &Connection, ours: &Hello) -> Result<Opened, OpeningError> {
+    let opened = match accept_channels(connection).await {
+        Ok(channels) => greet(channels, ours).await,
+        Err(error) => Err(error),
+    };
+    if let Err(OpeningError::Disagreed(_)) = opened {
+        // It finds the same in our hello, and leaves.
+        let _ = tokio::time::timeout(FAREWELL, connection.closed()).await;
+    }
+    opened.inspect_err(|error| farewell(connection, error))
+}
+
+async fn open_channels(connection: &Connection) -> Result<Channels, OpeningError> {
+    Ok(Channels {
+        commands: open_channel(connection, Channel::Commands).await?,
+        telemetry: open_channel(connection, Channel::Telemetry).await?,
+    })
+}
+
+async fn open_channel(connection: &Connection, channel: Channel) -> Result<Stream, OpeningError> {
+    let (mut send, receive) = connection.open_bi().await.map_err(OpeningError::Lost)?;
+    prefer(&send, channel);
+    let marked = send.write_all(&[channel.mark()]).await;
+    marked.map_err(|error| OpeningError::from(LinkError::from(error)))?;
+    Ok(Stream { send, receive })
+}
+
+/// They may be opened in either order.
+async fn accept_channels(connection: &Connection) -> Result<Channels, OpeningError> {
+    let first = accept_channel(connection).await?;
+    let second = accept_channel(connection).await?;
+    match (first, second) {
+        ((Channel::Commands, commands), (Channel::Telemetry, telemetry))
+        | ((Channel::Telemetry, telemetry), (Channel::Commands, commands)) => Ok(Channels {
+            commands,
+            telemetry,
+        }),
+        _ => Err(OpeningError::WrongChannels),
+    }
+}
+
+async fn accept_channel(connection: &Connection) -> Result<(Channel, Stream), OpeningError> {
+    let (send, mut receive) = connection.accept_bi().await.map_err(OpeningError::Lost)?;
+    let mut mark = [0];
+    let marked = receive.read_exact(&mut mark).await;
+    marked.map_err(|error| match error {
+        quinn::ReadExactError::FinishedEarly(_) => OpeningError::WrongChannels,
+        quinn::ReadExactError::ReadError(error) => LinkError::from(error).into(),
+    })?;
+    let channel = Channel::marked(mark[0]).ok_or(OpeningError::WrongChannels)?;
+    prefer(&send, channel);
+    Ok((channel, Stream { send, receive }))
+}
+
+/// A stream that is closed already has nothing to prefer; whoever uses it will be told.
+fn prefer(stream: &SendStream, channel: Channel) {
+    let _ = stream.set_priority(channel.priority());
+}
+
+async fn greet(channels: Channels, ours: &Hello) -> Result<Opened, OpeningError> {
+    let Channels {
+        commands,
+        telemetry,
+    } = channels;
+    let mut writer = Writer::new(commands.send);
+    let mut reader = Reader::new(commands.receive, MAX_HELLO_BYTES);
+    let theirs = exchange(&mut writer, &mut reader, ours).await?;
+    let version = ours.agree(&theirs).map_err(OpeningError::Disagreed)?;
+    reader.raise_limit(MAX_FRAME_BYTES);
+    let telemetry_reader = Reader::new(telemetry.receive, MAX_FRAME_BYTES);
+    Ok(Opened {
+        version,
+        commands: Lane::new(writer, reader),
+        telemetry: Lane::new(Writer::new(telemetry.send), telemetry_reader),
+    })
+}
+
+async fn exchange(
+    writer: &mut Writer,
+    reader: &mut Reader,
+    ours: &Hello,
+) -> Result<Hello, LinkError> {
+    let frame = ours.encode().map_err(LinkError::Unsendable)?;
+    writer.send(frame).await?;
+    let frame = reader.receive().await?;
+    Hello::decode(&frame).map_err(LinkError::Unreadable)
+}
+
+fn farewell(connection: &Connection, error: &OpeningError) {
+    connection.close(CLOSE_HELLO, error.to_string().as_bytes());
+}
+
+impl From<LinkError> for OpeningError {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Broken(lost) => Self::Lost(lost),
+            other => Self::NoHello(other),
+        }
+    }
+}

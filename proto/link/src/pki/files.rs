@@ -1,0 +1,98 @@
+//! Certificates and keys on disk: whole or not at all, and keys for their owner alone.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+use super::PkiError;
+
+pub(crate) const PRIVATE: u32 = 0o600;
+pub(crate) const PUBLIC: u32 = 0o644;
+const OTHERS: u32 = 0o077;
+
+pub(crate) fn read(path: &Path) -> Result<String, PkiError> {
+    fs::read_to_string(path).map_err(|source| PkiError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Reads a key, unless others may read it too.
+pub(crate) fn read_private(path: &Path) -> Result<String, PkiError> {
+    let read_error = |source| PkiError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let mode = fs::metadata(path).map_err(read_error)?.permissions().mode() & 0o777;
+    if mode & OTHERS != 0 {
+        let path = path.to_owned();
+        return Err(PkiError::TooOpen { path, mode });
+    }
+    read(path)
+}
+
+pub(super) fn refuse_existing(path: &Path) -> Result<(), PkiError> {
+    match path.symlink_metadata() {
+        Ok(_) => Err(exists(path)),
+        Err(_) => Ok(()),
+    }
+}
+
+pub(super) fn make_private_dir(path: &Path) -> Result<(), PkiError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|source| PkiError::MakeDir {
+            path: path.to_owned(),
+            source,
+        })
+}
+
+/// Fails when there is a file at `path`, even one that came a moment ago.
+pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
+    let placed = written_beside(path, text, mode)?.persist_noclobber(path);
+    match placed {
+        Ok(_) => Ok(()),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(exists(path)),
+        Err(error) => Err(write_error(path, error.error)),
+    }
+}
+
+/// Whoever opens `path` meanwhile finds the old file or the new one, whole.
+pub(super) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
+    let placed = written_beside(path, text, mode)?.persist(path);
+    placed
+        .map(drop)
+        .map_err(|error| write_error(path, error.error))
+}
+
+fn written_beside(path: &Path, text: &str, mode: u32) -> Result<NamedTempFile, PkiError> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    // It is its owner's alone until it is told otherwise, whatever the process's umask.
+    let write = || {
+        let mut file = NamedTempFile::new_in(dir)?;
+        file.as_file()
+            .set_permissions(Permissions::from_mode(mode))?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        Ok(file)
+    };
+    write().map_err(|source| write_error(path, source))
+}
+
+fn exists(path: &Path) -> PkiError {
+    PkiError::Exists {
+        path: path.to_owned(),
+    }
+}
+
+fn write_error(path: &Path, source: io::Error) -> PkiError {
+    PkiError::Write {
+        path: path.to_owned(),
+        source,
+    }
+}

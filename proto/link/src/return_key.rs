@@ -1,0 +1,54 @@
+//! How peers learn at once that a listener has died and come back.
+//!
+//! A packet for a session that nobody knows is answered with a QUIC stateless reset, which only who
+//! holds the key could have made. With a key that changes with the process there could be none for
+//! the sessions of its predecessor, and peers would wait for their idle timeout. So the key follows
+//! from the private key, and lasts as long as that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn::{ConnectionId, ConnectionIdGenerator, EndpointConfig};
+use ring::hmac;
+
+const PURPOSE: &[u8] = b"reweave stateless reset";
+/// Many peers notice at once, so resets must not be as rare as is usual.
+const BETWEEN_RESETS: Duration = Duration::from_millis(2);
+
+#[derive(Clone, Copy)]
+pub(crate) struct ReturnKey([u8; 32]);
+
+impl ReturnKey {
+    pub(crate) fn derive(private_key: &[u8]) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, private_key);
+        let derived = hmac::sign(&key, PURPOSE);
+        Self(derived.as_ref().try_into().expect("SHA-256 has 32 bytes"))
+    }
+
+    pub(crate) fn endpoint_config(self) -> EndpointConfig {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0);
+        let mut config = EndpointConfig::new(Arc::new(key));
+        config
+            .min_reset_interval(BETWEEN_RESETS)
+            .cid_generator(|| Box::new(RandomIds));
+        config
+    }
+}
+
+/// The usual connection ids are marked by their process, which does not answer for other ids. These
+/// bear no mark.
+struct RandomIds;
+
+impl ConnectionIdGenerator for RandomIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        ConnectionId::new(&rand::random::<[u8; 8]>())
+    }
+
+    fn cid_len(&self) -> usize {
+        8
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}

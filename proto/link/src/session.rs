@@ -1,0 +1,248 @@
+//! A session: two channels of messages with a peer whose name is proven.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use bytes::{Buf, Bytes};
+use quinn::{Connection, Endpoint, RecvStream, SendStream, VarInt};
+use reweave_proto::frame::{self, FrameDecoder};
+use reweave_proto::hello::Version;
+use reweave_proto::name::{MemberName, Role};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Mutex;
+
+use crate::error::{LinkError, reason};
+
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Why a session is closed, for the other side.
+pub(crate) const CLOSE_DONE: VarInt = VarInt::from_u32(0);
+pub(crate) const CLOSE_HELLO: VarInt = VarInt::from_u32(1);
+pub(crate) const CLOSE_UNREADABLE: VarInt = VarInt::from_u32(2);
+
+/// Messages keep their order within a channel, and nothing on one channel waits for the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channel {
+    /// What must arrive soon. Goes first when both have something to send.
+    Commands,
+    /// What may be much.
+    Telemetry,
+}
+
+impl Channel {
+    /// The first byte on its stream.
+    pub(crate) const fn mark(self) -> u8 {
+        match self {
+            Self::Commands => 0,
+            Self::Telemetry => 1,
+        }
+    }
+
+    pub(crate) const fn marked(mark: u8) -> Option<Self> {
+        match mark {
+            0 => Some(Self::Commands),
+            1 => Some(Self::Telemetry),
+            _ => None,
+        }
+    }
+
+    pub(crate) const fn priority(self) -> i32 {
+        match self {
+            Self::Commands => 1,
+            Self::Telemetry => 0,
+        }
+    }
+}
+
+/// Who is at the other end, as its certificate says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    pub role: Role,
+    pub name: String,
+}
+
+impl From<&MemberName> for Peer {
+    fn from(member: &MemberName) -> Self {
+        Self {
+            role: member.role(),
+            name: member.name().to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.role, self.name)
+    }
+}
+
+/// One stream, both ways.
+pub(crate) struct Lane {
+    pub(crate) writer: Mutex<Writer>,
+    reader: Mutex<Reader>,
+}
+
+pub(crate) struct Writer {
+    stream: SendStream,
+    /// What is left of a frame whose sender was cancelled. It goes first, or the stream would be
+    /// cut inside a frame.
+    unsent: Bytes,
+}
+
+pub(crate) struct Reader {
+    stream: RecvStream,
+    decoder: FrameDecoder,
+}
+
+impl Lane {
+    pub(crate) fn new(writer: Writer, reader: Reader) -> Self {
+        Self {
+            writer: Mutex::new(writer),
+            reader: Mutex::new(reader),
+        }
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(stream: SendStream) -> Self {
+        Self {
+            stream,
+            unsent: Bytes::new(),
+        }
+    }
+
+    pub(crate) async fn send(&mut self, frame: Bytes) -> Result<(), quinn::WriteError> {
+        self.flush().await?;
+        self.unsent = frame;
+        self.flush().await
+    }
+
+    #[cfg(test)]
+    pub(crate) fn finish(&mut self) {
+        self.stream.finish().unwrap();
+    }
+
+    async fn flush(&mut self) -> Result<(), quinn::WriteError> {
+        while !self.unsent.is_empty() {
+            let sent = self.stream.write(&self.unsent).await?;
+            self.unsent.advance(sent);
+        }
+        Ok(())
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(stream: RecvStream, limit_bytes: usize) -> Self {
+        Self {
+            stream,
+            decoder: FrameDecoder::with_limit(limit_bytes),
+        }
+    }
+
+    pub(crate) fn raise_limit(&mut self, limit_bytes: usize) {
+        self.decoder.raise_limit(limit_bytes);
+    }
+
+    /// The next frame. Nothing is lost when the wait for it is given up.
+    pub(crate) async fn receive(&mut self) -> Result<Bytes, LinkError> {
+        loop {
+            if let Some(frame) = self.decoder.poll_frame().map_err(LinkError::Unreadable)? {
+                return Ok(frame);
+            }
+            match self.stream.read_chunk(PIECE_BYTES, true).await? {
+                Some(piece) => self.decoder.handle_bytes(&piece.bytes),
+                None => return Err(self.ended()),
+            }
+        }
+    }
+
+    fn ended(&self) -> LinkError {
+        match self.decoder.handle_end() {
+            Ok(()) => LinkError::ChannelEnded,
+            Err(error) => LinkError::Unreadable(error),
+        }
+    }
+}
+
+/// All methods take `&self`: one task may send while others receive.
+pub struct Session {
+    pub(crate) peer: Peer,
+    pub(crate) version: Version,
+    pub(crate) connection: Connection,
+    pub(crate) commands: Lane,
+    pub(crate) telemetry: Lane,
+    /// Of the side that connected, which has an endpoint for each session.
+    pub(crate) endpoint: Option<Endpoint>,
+}
+
+impl Session {
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.connection.remote_address()
+    }
+
+    /// What both sides speak.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Waits while the channel is full. When the wait is given up, the message is either not sent
+    /// at all, or is finished ahead of the next one on this channel.
+    pub async fn send<T: Serialize>(&self, channel: Channel, message: &T) -> Result<(), LinkError> {
+        let frame = frame::encode(message).map_err(LinkError::Unsendable)?;
+        let mut writer = self.lane(channel).writer.lock().await;
+        Ok(writer.send(frame).await?)
+    }
+
+    /// Waits for the next message. Nothing is lost when the wait is given up.
+    pub async fn receive<T: DeserializeOwned>(&self, channel: Channel) -> Result<T, LinkError> {
+        let mut reader = self.lane(channel).reader.lock().await;
+        let frame = reader.receive().await;
+        let message = frame.and_then(|frame| frame::decode(&frame).map_err(LinkError::Unreadable));
+        message.inspect_err(|error| self.end_if_unreadable(error))
+    }
+
+    /// Waits for the end of the session, and says how it came.
+    pub async fn closed(&self) -> LinkError {
+        self.connection.closed().await.into()
+    }
+
+    /// Tells the other side why, and waits until it is likely to have heard. Messages that it has
+    /// not received by then are lost, as they are when a session is dropped: whoever has asked
+    /// something closes, not whoever answers.
+    pub async fn close(self, why: &str) {
+        self.connection.close(CLOSE_DONE, why.as_bytes());
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.wait_idle().await;
+        }
+    }
+
+    /// There is no finding the next message after one that cannot be read.
+    fn end_if_unreadable(&self, error: &LinkError) {
+        if let LinkError::Unreadable(wire) = error {
+            self.connection
+                .close(CLOSE_UNREADABLE, reason(wire).as_bytes());
+        }
+    }
+
+    fn lane(&self, channel: Channel) -> &Lane {
+        match channel {
+            Channel::Commands => &self.commands,
+            Channel::Telemetry => &self.telemetry,
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("peer", &self.peer)
+            .field("version", &self.version)
+            .field("address", &self.address())
+            .finish_non_exhaustive()
+    }
+}

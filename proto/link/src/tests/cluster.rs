@@ -1,0 +1,102 @@
+//! A cluster to test with: an authority in a directory of its own, and members made as needed.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::pki::{AUTHORITY_CERTIFICATE, Authority, Validity};
+use crate::{Identity, LinkError, Listener, Role, Session, connect};
+
+pub(super) const EVERYBODY: &[Role] = &Role::ALL;
+const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Far more than anything here takes; only a test that hangs meets it.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// Awaits what must happen.
+pub(super) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    let done = timeout(PATIENCE, future).await;
+    done.expect("it happens within minutes")
+}
+
+pub(super) struct Cluster {
+    home: TempDir,
+    pub(super) authority: Authority,
+}
+
+impl Cluster {
+    pub(super) fn new(name: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let authority = Authority::create(&home.path().join("authority"), name).unwrap();
+        Self { home, authority }
+    }
+
+    pub(super) fn dir(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    pub(super) fn member(&self, role: Role, name: &str) -> Identity {
+        self.member_for(role, name, Validity::day())
+    }
+
+    pub(super) fn member_for(&self, role: Role, name: &str, validity: Validity) -> Identity {
+        let dir = self.dir(name);
+        self.authority.issue(role, name, validity, &dir).unwrap();
+        Identity::load(&dir).unwrap()
+    }
+
+    pub(super) fn coordinator(&self) -> Identity {
+        self.member(Role::Coordinator, "c0")
+    }
+
+    pub(super) fn agent(&self) -> Identity {
+        self.member(Role::Agent, "h0")
+    }
+
+    /// A member of `other` who believes in this cluster's authority.
+    pub(super) fn infiltrator(&self, other: &Self, role: Role, name: &str) -> Identity {
+        other.member(role, name);
+        let dir = other.dir(name);
+        let ours = self.dir("authority").join(AUTHORITY_CERTIFICATE);
+        fs::copy(ours, dir.join(AUTHORITY_CERTIFICATE)).unwrap();
+        Identity::load(&dir).unwrap()
+    }
+}
+
+pub(super) fn listen(ours: &Identity) -> (Listener, SocketAddr) {
+    let listener = Listener::bind(ANY_PORT, ours, EVERYBODY).unwrap();
+    let address = listener.address().unwrap();
+    (listener, address)
+}
+
+/// What both sides say of one attempt: first the one that accepts.
+pub(super) async fn meet(
+    listener: &mut Listener,
+    ours: &Identity,
+) -> (Result<Session, LinkError>, Result<Session, LinkError>) {
+    let address = [listener.address().unwrap()];
+    let connecting = connect(&address, ours, Role::Coordinator);
+    let (accepted, connected) = soon(async { tokio::join!(listener.accept(), connecting) }).await;
+    (accepted.unwrap(), connected)
+}
+
+/// The two ends of one session: first the coordinator's.
+pub(super) async fn session(listener: &mut Listener, ours: &Identity) -> (Session, Session) {
+    let (accepted, connected) = meet(listener, ours).await;
+    (accepted.unwrap(), connected.unwrap())
+}
+
+/// A coordinator and an agent, and their session. The files are gone before it begins: no disk that
+/// is slow just then makes it wait.
+pub(super) async fn pair() -> (Session, Session) {
+    let (coordinator, agent) = {
+        let cluster = Cluster::new("lab");
+        (cluster.coordinator(), cluster.agent())
+    };
+    let (mut listener, _) = listen(&coordinator);
+    session(&mut listener, &agent).await
+}

@@ -1,0 +1,98 @@
+//! Everybody at once, as after a power cut.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use reweave_common::instruction::Watch;
+use reweave_common::moment::Moment;
+use reweave_common::sample::Sample;
+use reweave_proto::message::{AgentMessage, CoordinatorMessage};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::cluster::{Cluster, listen, soon};
+use crate::{Channel, Dialer, Identity, LinkError, Listener, Role, Session};
+
+const AGENTS: usize = 20;
+const SESSIONS_OF_EACH: usize = 10;
+const SESSIONS: usize = AGENTS * SESSIONS_OF_EACH;
+
+/// How many sessions each agent has that have carried messages and are alive.
+type Crowd = BTreeMap<String, usize>;
+
+/// One agent's day: it reports, is answered, and stays. A machine that is too busy to let everybody
+/// in at the first knock, or to let everybody be heard in time, makes some come again, which is how
+/// it shall be.
+async fn work(identity: Identity, coordinator: SocketAddr) {
+    let mut dialer = Dialer::new(&identity, vec![coordinator], Role::Coordinator).unwrap();
+    loop {
+        let session = dialer.dial().await;
+        if report(&session).await.is_ok() {
+            session.closed().await;
+        }
+    }
+}
+
+async fn report(session: &Session) -> Result<(), LinkError> {
+    let sample = AgentMessage::Sample(Sample {
+        taken: Moment::from_micros(1),
+        readings: vec![],
+    });
+    session.send(Channel::Telemetry, &sample).await?;
+    let answer: CoordinatorMessage = session.receive(Channel::Commands).await?;
+    assert_eq!(answer, CoordinatorMessage::Watch(Watch::default()));
+    Ok(())
+}
+
+async fn answer(session: &Session) -> Result<(), LinkError> {
+    let _: AgentMessage = session.receive(Channel::Telemetry).await?;
+    let watch = CoordinatorMessage::Watch(Watch::default());
+    session.send(Channel::Commands, &watch).await
+}
+
+async fn host(session: Session, crowd: watch::Sender<Crowd>) {
+    if answer(&session).await.is_err() {
+        return;
+    }
+    let count = |change: fn(&mut usize)| {
+        let name = session.peer().name.clone();
+        crowd.send_modify(|crowd| change(crowd.entry(name).or_default()));
+    };
+    count(|sessions| *sessions += 1);
+    session.closed().await;
+    count(|sessions| *sessions -= 1);
+}
+
+async fn host_all(mut listener: Listener, crowd: watch::Sender<Crowd>) {
+    let mut hosting = JoinSet::new();
+    while let Some(arrival) = listener.accept().await {
+        if let Ok(session) = arrival {
+            hosting.spawn(host(session, crowd.clone()));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_sessions_at_once() {
+    let cluster = Cluster::new("lab");
+    let (listener, address) = listen(&cluster.coordinator());
+    let member = |index| cluster.member(Role::Agent, &format!("h{index}"));
+    let agents: Vec<_> = (0..AGENTS).map(member).collect();
+    let (crowd, mut seen) = watch::channel(Crowd::new());
+    let hosting = tokio::spawn(host_all(listener, crowd));
+    let start = Instant::now();
+    let mut working = JoinSet::new();
+    for agent in &agents {
+        for _ in 0..SESSIONS_OF_EACH {
+            working.spawn(work(agent.clone(), address));
+        }
+    }
+    let everybody = seen.wait_for(|crowd| {
+        let full = crowd.values().filter(|count| **count == SESSIONS_OF_EACH);
+        full.count() == AGENTS
+    });
+    soon(everybody).await.unwrap();
+    println!("{SESSIONS} sessions in {:?}", start.elapsed());
+    hosting.abort();
+}

@@ -1,0 +1,188 @@
+//! Versions and clusters that do not fit, told to both sides; and peers that never say hello.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use quinn::ClientConfig;
+use reweave_proto::hello::{Hello, Version};
+use tokio::time::Instant;
+
+use super::cluster::{Cluster, EVERYBODY, listen, pair, soon};
+use crate::connect::reach;
+use crate::session::Channel;
+use crate::{
+    HANDSHAKE_DEADLINE, LinkError, Listener, Role, Session, connect, reason, tls, transport,
+};
+
+fn hello(major: u16, minor: u16, cluster: &str) -> Hello {
+    Hello {
+        version: Version { major, minor },
+        cluster: cluster.into(),
+        build: "0.0.0".into(),
+    }
+}
+
+type Outcome = Result<Session, LinkError>;
+
+/// A coordinator that says `host` and an agent that says `visitor`.
+async fn greet(host: Hello, visitor: Hello) -> (Outcome, Outcome) {
+    let cluster = Cluster::new("lab");
+    let loopback = "127.0.0.1:0".parse().unwrap();
+    let host = Listener::bind_as(loopback, &cluster.coordinator(), EVERYBODY, host);
+    let mut listener = host.unwrap();
+    let address = listener.address().unwrap();
+    let agent = cluster.agent();
+    let reaching = reach(address, &agent, Role::Coordinator, &visitor);
+    let (accepted, connected) = soon(async { tokio::join!(listener.accept(), reaching) }).await;
+    (accepted.unwrap(), connected)
+}
+
+fn disagreement(outcome: Outcome) -> String {
+    match outcome {
+        Err(error @ LinkError::Hello { .. }) => {
+            let text = reason(&error);
+            let (_, why) = text.split_once(": ").unwrap();
+            why.to_owned()
+        }
+        other => panic!("not a disagreement: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn another_major_is_refused_by_both() {
+    let (accepted, connected) = greet(hello(2, 0, "lab"), hello(1, 4, "lab")).await;
+    assert_eq!(
+        disagreement(accepted),
+        "the other side speaks protocol 1.4 (build \"0.0.0\"), this one 2.0 (build \"0.0.0\"): \
+         upgrade the other side"
+    );
+    assert_eq!(
+        disagreement(connected),
+        "the other side speaks protocol 2.0 (build \"0.0.0\"), this one 1.4 (build \"0.0.0\"): \
+         upgrade this one"
+    );
+}
+
+#[tokio::test]
+async fn another_minor_is_met_at_the_lower() {
+    let (accepted, connected) = greet(hello(1, 9, "lab"), hello(1, 2, "lab")).await;
+    let lower = Version { major: 1, minor: 2 };
+    assert_eq!(accepted.unwrap().version(), lower);
+    assert_eq!(connected.unwrap().version(), lower);
+}
+
+#[tokio::test]
+async fn another_cluster_is_refused_by_both() {
+    let (accepted, connected) = greet(hello(1, 0, "lab"), hello(1, 0, "prod")).await;
+    assert_eq!(
+        disagreement(accepted),
+        "the other side belongs to cluster \"prod\", this one to \"lab\""
+    );
+    assert_eq!(
+        disagreement(connected),
+        "the other side belongs to cluster \"lab\", this one to \"prod\""
+    );
+}
+
+/// An agent with a good certificate that gets as far as TLS and then does as it likes.
+async fn stray(cluster: &Cluster, address: SocketAddr) -> quinn::Connection {
+    let agent = cluster.member(Role::Agent, "stray");
+    let crypto = tls::client(&agent, Role::Coordinator, Arc::default()).unwrap();
+    let config = ClientConfig::new(Arc::new(crypto));
+    let endpoint = transport::client_endpoint(address).unwrap();
+    let connecting = endpoint.connect_with(config, address, "x").unwrap();
+    connecting.await.unwrap()
+}
+
+/// What the listener says of a stray that does `act`.
+async fn judged<T>(act: impl AsyncFnOnce(quinn::Connection) -> T) -> LinkError {
+    let cluster = Cluster::new("lab");
+    let (mut listener, address) = listen(&cluster.coordinator());
+    let straying = async { act(stray(&cluster, address).await).await };
+    let (judged, _kept) = soon(async { tokio::join!(listener.accept(), straying) }).await;
+    judged.unwrap().unwrap_err()
+}
+
+type Stream = (quinn::SendStream, quinn::RecvStream);
+
+async fn open(connection: &quinn::Connection, first_bytes: &[u8]) -> Stream {
+    let (mut send, receive) = connection.open_bi().await.unwrap();
+    send.write_all(first_bytes).await.unwrap();
+    (send, receive)
+}
+
+#[tokio::test]
+async fn channels_must_be_one_of_each_kind() {
+    for marks in [[0, 0], [1, 1], [0, 7]] {
+        let error = judged(async |connection| {
+            let streams = [
+                open(&connection, &marks[..1]).await,
+                open(&connection, &marks[1..]).await,
+            ];
+            (connection, streams)
+        });
+        let error = error.await;
+        assert!(
+            matches!(error, LinkError::WrongChannels { .. }),
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_hello_is_short() {
+    let error = judged(async |connection| {
+        let commands = open(&connection, b"\0\0\0\x04\x01").await;
+        let telemetry = open(&connection, b"\x01").await;
+        (connection, commands, telemetry)
+    });
+    let error = reason(&error.await);
+    let (_, why) = error.split_once(": ").unwrap();
+    assert_eq!(
+        why,
+        "the other side sent what is no message: a frame of 1025 bytes, and the limit is 1024"
+    );
+}
+
+#[tokio::test]
+async fn nobody_gets_a_third_channel() {
+    let (_coordinator, agent) = pair().await;
+    let third = agent.connection.open_bi();
+    let answered = agent.receive::<u8>(Channel::Commands);
+    tokio::time::pause();
+    // Keep-alives have gone to and fro for a while, so it would have been granted by now.
+    let waited = tokio::time::timeout(4 * HANDSHAKE_DEADLINE, async {
+        tokio::select! {
+            _ = third => "granted",
+            _ = answered => "ended",
+        }
+    });
+    assert!(waited.await.is_err());
+}
+
+#[tokio::test]
+async fn who_says_nothing_is_turned_out_and_holds_up_nobody() {
+    let cluster = Cluster::new("lab");
+    let (mut listener, address) = listen(&cluster.coordinator());
+    let visits = async {
+        let silent = stray(&cluster, address).await;
+        let agent = cluster.agent();
+        (silent, connect(&[address], &agent, Role::Coordinator).await)
+    };
+    let (accepted, (_silent, connected)) =
+        soon(async { tokio::join!(listener.accept(), visits) }).await;
+    assert_eq!(accepted.unwrap().unwrap().peer().name, "h0");
+    connected.unwrap();
+    tokio::time::pause();
+    let start = Instant::now();
+    let error = soon(listener.accept()).await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, LinkError::HandshakeTimedOut { .. }),
+        "{error:?}"
+    );
+    assert!(
+        start.elapsed() <= HANDSHAKE_DEADLINE,
+        "{:?}",
+        start.elapsed()
+    );
+}

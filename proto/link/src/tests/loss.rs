@@ -1,0 +1,221 @@
+//! Peers that vanish, and peers that come back.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, pause};
+
+use super::cluster::{Cluster, EVERYBODY, listen, soon};
+use crate::transport::KEEP_ALIVE;
+use crate::{
+    Channel, Dialer, HANDSHAKE_DEADLINE, IDLE_TIMEOUT, Identity, LinkError, Listener, Role,
+    Session, connect,
+};
+
+/// A session whose end lives in a runtime that nobody drives any more: as in a process that was
+/// stopped, nothing is answered and nothing is said in farewell.
+struct Frozen {
+    runtime: Runtime,
+    session: Session,
+}
+
+impl Frozen {
+    /// The process is gone for good, and its socket with it.
+    fn kill(self) {
+        self.runtime.shutdown_background();
+        drop(self.session);
+    }
+}
+
+async fn freeze<F>(begin: impl FnOnce() -> F + Send + 'static) -> Frozen
+where
+    F: Future<Output = Session>,
+{
+    let run = move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let session = runtime.block_on(async { soon(begin()).await });
+        Frozen { runtime, session }
+    };
+    spawn_blocking(run).await.unwrap()
+}
+
+/// Waits for the end of the session in tokio's time, and says how long that took.
+async fn noticed(session: &Session) -> Duration {
+    pause();
+    let start = Instant::now();
+    let error = soon(session.receive::<u8>(Channel::Commands))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, LinkError::Vanished), "{error:?}");
+    start.elapsed()
+}
+
+/// Silence is counted from the first packet that was not answered, which is a keep-alive at the
+/// latest; and timers are a little coarse.
+fn assert_about_five_seconds(took: Duration) {
+    let earliest = IDLE_TIMEOUT - KEEP_ALIVE;
+    let latest = IDLE_TIMEOUT + KEEP_ALIVE + Duration::from_millis(250);
+    assert!((earliest..=latest).contains(&took), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_coordinator_notices_that_an_agent_has_vanished() {
+    let cluster = Cluster::new("lab");
+    let (mut listener, address) = listen(&cluster.coordinator());
+    let agent = cluster.agent();
+    let freezing = freeze(move || async move {
+        let connected = connect(&[address], &agent, Role::Coordinator).await;
+        connected.unwrap()
+    });
+    let (frozen, accepted) = tokio::join!(freezing, soon(listener.accept()));
+    let session = accepted.unwrap().unwrap();
+    assert_about_five_seconds(noticed(&session).await);
+    frozen.kill();
+}
+
+/// A session with a coordinator that is about to freeze.
+async fn with_frozen_coordinator(cluster: &Cluster) -> (Frozen, Session) {
+    let (tell, told) = oneshot::channel();
+    let coordinator = cluster.coordinator();
+    let freezing = freeze(move || async move {
+        let (mut listener, address) = listen(&coordinator);
+        tell.send(address).unwrap();
+        let session = listener.accept().await.unwrap().unwrap();
+        // When this has come, the other side has all that it waits for.
+        session.receive::<u8>(Channel::Commands).await.unwrap();
+        session
+    });
+    let agent = cluster.agent();
+    let connecting = async {
+        let address = told.await.unwrap();
+        let connected = connect(&[address], &agent, Role::Coordinator).await;
+        let session = connected.unwrap();
+        session.send(Channel::Commands, &1_u8).await.unwrap();
+        session
+    };
+    soon(async { tokio::join!(freezing, connecting) }).await
+}
+
+#[tokio::test]
+async fn an_agent_notices_that_the_coordinator_has_vanished() {
+    let cluster = Cluster::new("lab");
+    let (frozen, session) = with_frozen_coordinator(&cluster).await;
+    assert_about_five_seconds(noticed(&session).await);
+    frozen.kill();
+}
+
+/// The address may be taken for a moment after its last owner is gone.
+async fn bind_again(address: SocketAddr, ours: &Identity) -> Listener {
+    let binding = async {
+        loop {
+            match Listener::bind(address, ours, EVERYBODY) {
+                Ok(listener) => return listener,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    soon(binding).await
+}
+
+#[tokio::test]
+async fn an_agent_notices_at_once_that_the_coordinator_has_come_back() {
+    let cluster = Cluster::new("lab");
+    let (frozen, session) = with_frozen_coordinator(&cluster).await;
+    let address = session.address();
+    frozen.kill();
+    let coordinator = Identity::load(&cluster.dir("c0")).unwrap();
+    let _listener = bind_again(address, &coordinator).await;
+    pause();
+    let start = Instant::now();
+    let error = soon(session.receive::<u8>(Channel::Commands))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, LinkError::Restarted), "{error:?}");
+    assert!(
+        start.elapsed() <= Duration::from_secs(2),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+async fn dial(dialer: &mut Dialer, listener: &mut Listener) -> (Session, Session) {
+    let both = async { tokio::join!(listener.accept(), dialer.dial()) };
+    let (accepted, connected) = soon(both).await;
+    (accepted.unwrap().unwrap(), connected)
+}
+
+#[tokio::test]
+async fn an_agent_comes_back_after_the_coordinator_has_restarted() {
+    let cluster = Cluster::new("lab");
+    let coordinator = cluster.coordinator();
+    let (mut listener, address) = listen(&coordinator);
+    let agent = cluster.agent();
+    let mut dialer = Dialer::new(&agent, vec![address], Role::Coordinator).unwrap();
+    let (accepted, first) = dial(&mut dialer, &mut listener).await;
+    let (closed, ()) = tokio::join!(soon(first.closed()), soon(listener.close("upgrade")));
+    assert!(matches!(closed, LinkError::ClosedByPeer { reason } if reason == "upgrade"));
+    drop((accepted, first));
+
+    let mut listener = bind_again(address, &coordinator).await;
+    let (accepted, second) = dial(&mut dialer, &mut listener).await;
+    accepted.send(Channel::Commands, &5_u8).await.unwrap();
+    assert_eq!(
+        soon(second.receive::<u8>(Channel::Commands)).await.unwrap(),
+        5
+    );
+}
+
+#[tokio::test]
+async fn an_agent_tries_the_next_address() {
+    let cluster = Cluster::new("lab");
+    let (mut wrong, wrong_address) = listen(&cluster.member(Role::Agent, "h7"));
+    let (mut listener, address) = listen(&cluster.coordinator());
+    let addresses = vec![wrong_address, address];
+    let mut dialer = Dialer::new(&cluster.agent(), addresses, Role::Coordinator).unwrap();
+    let turning_away = async { wrong.accept().await.unwrap().unwrap_err() };
+    let (_, (_, connected)) = tokio::join!(turning_away, dial(&mut dialer, &mut listener));
+    assert_eq!(connected.address(), address);
+    // It stays with the one that answered.
+    let (_, again) = dial(&mut dialer, &mut listener).await;
+    assert_eq!(again.address(), address);
+}
+
+/// However fast the network is, the waits between these sessions add up.
+#[tokio::test]
+async fn sessions_that_do_not_last_are_sought_less_and_less_often() {
+    let cluster = Cluster::new("lab");
+    let (mut listener, address) = listen(&cluster.coordinator());
+    let agent = cluster.agent();
+    let mut dialer = Dialer::new(&agent, vec![address], Role::Coordinator).unwrap();
+    let start = Instant::now();
+    for _ in 0..5 {
+        let (accepted, connected) = dial(&mut dialer, &mut listener).await;
+        drop(accepted);
+        soon(connected.closed()).await;
+    }
+    let least: Duration = [50, 100, 200, 400].map(Duration::from_millis).iter().sum();
+    assert!(start.elapsed() >= least, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_in_time() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let agent = Cluster::new("lab").agent();
+    pause();
+    let start = Instant::now();
+    let error = soon(connect(&[address, address], &agent, Role::Coordinator))
+        .await
+        .unwrap_err();
+    assert_eq!(start.elapsed().as_secs(), 2 * HANDSHAKE_DEADLINE.as_secs());
+    let each = format!("{address} did not complete the handshake within 3 s: is it running there?");
+    assert_eq!(
+        error.to_string(),
+        format!("no address led to a session: {each}; {each}")
+    );
+    let error = connect(&[], &agent, Role::Coordinator).await.unwrap_err();
+    assert!(matches!(error, LinkError::NoAddress));
+}

@@ -1,0 +1,12 @@
+//! Sessions over real QUIC on loopback. Where time must pass, it is tokio's, and stands still
+//! otherwise.
+
+mod cluster;
+mod crowd;
+mod flood;
+mod hello;
+mod loss;
+mod pki;
+mod refusals;
+mod round_trip;
+mod unreadable;

@@ -1,0 +1,225 @@
+//! Certificates and keys on disk.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::cluster::Cluster;
+use crate::pki::{
+    AUTHORITY_CERTIFICATE, AUTHORITY_KEY, Authority, MEMBER_CERTIFICATE, MEMBER_KEY, PkiError,
+    Validity, files,
+};
+use crate::{Identity, Refusal, Role, reason};
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn load_error(dir: &Path) -> PkiError {
+    match Identity::load(dir) {
+        Ok(_) => panic!("{} was loaded", dir.display()),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn keys_are_for_their_owner_alone() {
+    let cluster = Cluster::new("lab");
+    cluster.agent();
+    let (authority, member) = (cluster.dir("authority"), cluster.dir("h0"));
+    assert_eq!(mode(&authority), 0o700);
+    assert_eq!(mode(&authority.join(AUTHORITY_KEY)), 0o600);
+    assert_eq!(mode(&authority.join(AUTHORITY_CERTIFICATE)), 0o644);
+    assert_eq!(mode(&member), 0o700);
+    assert_eq!(mode(&member.join(MEMBER_KEY)), 0o600);
+    assert_eq!(mode(&member.join(MEMBER_CERTIFICATE)), 0o644);
+    let files = fs::read_dir(&member).unwrap().count();
+    assert_eq!(
+        files, 3,
+        "nothing else is left behind, and not the authority's key"
+    );
+}
+
+#[test]
+fn a_key_that_others_may_read_is_not_used() {
+    let cluster = Cluster::new("lab");
+    cluster.agent();
+    let key = cluster.dir("h0").join(MEMBER_KEY);
+    fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
+    let error = load_error(&cluster.dir("h0"));
+    assert!(matches!(error, PkiError::TooOpen { mode: 0o640, .. }));
+    let text = error.to_string();
+    assert!(text.contains(&key.display().to_string()), "{text}");
+    assert!(
+        text.contains("(mode 0640)") && text.contains("chmod 600"),
+        "{text}"
+    );
+
+    let key = cluster.dir("authority").join(AUTHORITY_KEY);
+    fs::set_permissions(&key, Permissions::from_mode(0o604)).unwrap();
+    let loaded = Authority::load(&cluster.dir("authority"));
+    assert!(matches!(loaded, Err(PkiError::TooOpen { mode: 0o604, .. })));
+}
+
+#[test]
+fn an_authority_is_never_overwritten() {
+    let cluster = Cluster::new("lab");
+    let dir = cluster.dir("authority");
+    let read = |file| fs::read(dir.join(file)).unwrap();
+    let before = [read(AUTHORITY_CERTIFICATE), read(AUTHORITY_KEY)];
+    for present in [AUTHORITY_CERTIFICATE, AUTHORITY_KEY] {
+        let alone = cluster.dir(&format!("only-{present}"));
+        fs::create_dir(&alone).unwrap();
+        fs::copy(dir.join(present), alone.join(present)).unwrap();
+        for dir in [&dir, &alone] {
+            let again = Authority::create(dir, "lab");
+            assert!(matches!(again, Err(PkiError::Exists { .. })));
+        }
+        assert_eq!(fs::read_dir(&alone).unwrap().count(), 1);
+    }
+    assert_eq!([read(AUTHORITY_CERTIFICATE), read(AUTHORITY_KEY)], before);
+}
+
+/// As when two make a cluster in one place at one time.
+#[test]
+fn a_new_file_does_not_take_the_place_of_one_that_came_a_moment_ago() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x");
+    files::write_new(&path, "first", files::PRIVATE).unwrap();
+    let second = files::write_new(&path, "second", files::PRIVATE);
+    assert!(matches!(second, Err(PkiError::Exists { .. })));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+}
+
+#[test]
+fn an_authority_that_was_loaded_signs_as_before() {
+    let cluster = Cluster::new("lab");
+    let loaded = Authority::load(&cluster.dir("authority")).unwrap();
+    assert_eq!(loaded.cluster().as_str(), "lab");
+    let dir = cluster.dir("h1");
+    let member = loaded.issue(Role::Agent, "h1", Validity::day(), &dir);
+    assert_eq!(member.unwrap().to_string(), "spiffe://lab/agent/h1");
+    let identity = Identity::load(&dir).unwrap();
+    assert_eq!(identity.member().to_string(), "spiffe://lab/agent/h1");
+    assert_eq!(identity.problem(SystemTime::now()), None);
+}
+
+#[test]
+fn a_certificate_lasts_a_day_or_as_long_as_asked() {
+    let cluster = Cluster::new("lab");
+    let hours = |hours| SystemTime::now() + Duration::from_hours(hours);
+    let short = cluster.agent();
+    assert_eq!(short.problem(hours(23)), None);
+    assert!(matches!(
+        short.problem(hours(25)),
+        Some(Refusal::Expired { .. })
+    ));
+    let year = Validity::lasting(Duration::from_hours(24 * 365)).unwrap();
+    let long = cluster.member_for(Role::Agent, "h1", year);
+    assert_eq!(long.problem(hours(24 * 364)), None);
+    let error = Validity::lasting(Duration::from_hours(24 * 4000)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "4000 days are too long for a certificate; the longest is 3653"
+    );
+}
+
+#[test]
+fn a_member_is_issued_anew_in_place() {
+    let cluster = Cluster::new("lab");
+    let key = || fs::read(cluster.dir("h0").join(MEMBER_KEY)).unwrap();
+    cluster.agent();
+    let before = key();
+    cluster.agent();
+    assert_ne!(before, key());
+}
+
+#[test]
+fn what_is_missing_or_broken_is_named() {
+    let cluster = Cluster::new("lab");
+    let dir = cluster.dir("h0");
+    for file in [MEMBER_CERTIFICATE, MEMBER_KEY, AUTHORITY_CERTIFICATE] {
+        cluster.agent();
+        let path = dir.join(file);
+        fs::write(&path, "hello").unwrap();
+        let error = load_error(&dir);
+        assert!(
+            matches!(&error, PkiError::NotPem { path: at, .. } if *at == path),
+            "{error:?}"
+        );
+        fs::remove_file(&path).unwrap();
+        let error = load_error(&dir);
+        assert!(
+            matches!(&error, PkiError::Read { path: at, .. } if *at == path),
+            "{error:?}"
+        );
+        let text = reason(&error);
+        assert!(
+            text.starts_with(&format!("cannot read {}: No such", path.display())),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn the_key_of_another_certificate_does_not_fit() {
+    let cluster = Cluster::new("lab");
+    cluster.agent();
+    cluster.member(Role::Agent, "h1");
+    let dir = cluster.dir("h0");
+    fs::copy(cluster.dir("h1").join(MEMBER_KEY), dir.join(MEMBER_KEY)).unwrap();
+    assert!(matches!(load_error(&dir), PkiError::Mismatch { .. }));
+}
+
+#[test]
+fn the_key_of_another_authority_does_not_fit() {
+    let (cluster, other) = (Cluster::new("lab"), Cluster::new("lab"));
+    let dir = cluster.dir("authority");
+    fs::copy(
+        other.dir("authority").join(AUTHORITY_KEY),
+        dir.join(AUTHORITY_KEY),
+    )
+    .unwrap();
+    let loaded = Authority::load(&dir);
+    assert!(matches!(loaded, Err(PkiError::AuthorityMismatch { .. })));
+}
+
+#[test]
+fn an_authority_is_no_member_and_a_member_no_authority() {
+    let cluster = Cluster::new("lab");
+    cluster.agent();
+    let (authority, member) = (cluster.dir("authority"), cluster.dir("h0"));
+    let swap = |from: &Path, to: &Path| fs::copy(from, to).unwrap();
+    swap(
+        &authority.join(AUTHORITY_CERTIFICATE),
+        &member.join(MEMBER_CERTIFICATE),
+    );
+    assert!(matches!(
+        load_error(&member),
+        PkiError::CertificateName { .. }
+    ));
+
+    cluster.agent();
+    swap(
+        &member.join(MEMBER_CERTIFICATE),
+        &authority.join(AUTHORITY_CERTIFICATE),
+    );
+    let loaded = Authority::load(&authority);
+    assert!(matches!(loaded, Err(PkiError::CertificateName { .. })));
+}
+
+#[test]
+fn names_that_are_none_get_no_certificate() {
+    let cluster = Cluster::new("lab");
+    for name in ["", "../h0", "h0/../c0"] {
+        let dir = cluster.dir("none");
+        let issued = cluster
+            .authority
+            .issue(Role::Agent, name, Validity::day(), &dir);
+        assert!(matches!(issued, Err(PkiError::Name(_))), "{name:?}");
+        assert!(!dir.exists());
+    }
+    let created = Authority::create(&cluster.dir("other"), "a/b");
+    assert!(matches!(created, Err(PkiError::Name(_))));
+}

@@ -1,0 +1,266 @@
+//! Who is not let in. The side that refuses knows why; the side that is refused learns that it is.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use quinn::{ClientConfig, ConnectionError};
+use reweave_proto::hello::Hello;
+use rustls::version::TLS13;
+
+use super::cluster::{Cluster, listen, meet, soon};
+use crate::pki::Validity;
+use crate::verify::Judge;
+use crate::{Identity, LinkError, Listener, Refusal, Role, opening, tls, transport};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn past() -> Validity {
+    let now = SystemTime::now();
+    Validity {
+        not_before: now - 3 * HOUR,
+        not_after: now - HOUR,
+    }
+}
+
+fn future() -> Validity {
+    let now = SystemTime::now();
+    Validity {
+        not_before: now + HOUR,
+        not_after: now + 3 * HOUR,
+    }
+}
+
+/// The reason of the side that refused.
+fn refusal<T>(outcome: Result<T, LinkError>) -> Refusal {
+    match outcome.map(drop) {
+        Err(LinkError::Refused { source, .. }) => source,
+        other => panic!("not a refusal: {other:?}"),
+    }
+}
+
+/// What the side that was refused can see for itself.
+fn refused<T>(outcome: Result<T, LinkError>) -> Option<Refusal> {
+    match outcome.map(drop) {
+        Err(LinkError::RefusedByPeer { own_problem, .. }) => own_problem,
+        other => panic!("not refused by the peer: {other:?}"),
+    }
+}
+
+/// `visitor` is refused by a coordinator of `cluster`.
+async fn refused_visitor(cluster: &Cluster, visitor: &Identity) -> (Refusal, Option<Refusal>) {
+    let (mut listener, _) = listen(&cluster.coordinator());
+    let (accepted, connected) = meet(&mut listener, visitor).await;
+    (refusal(accepted), refused(connected))
+}
+
+/// An agent of `cluster` refuses `host`.
+async fn refused_host(cluster: &Cluster, host: &Identity) -> (Refusal, Option<Refusal>) {
+    let (mut listener, _) = listen(host);
+    let (accepted, connected) = meet(&mut listener, &cluster.agent()).await;
+    (refusal(connected), refused(accepted))
+}
+
+#[tokio::test]
+async fn an_agent_of_another_authority() {
+    let (ours, theirs) = (Cluster::new("lab"), Cluster::new("lab"));
+    let visitor = ours.infiltrator(&theirs, Role::Agent, "h0");
+    let (why, own_problem) = refused_visitor(&ours, &visitor).await;
+    assert_eq!(why, Refusal::OtherAuthority);
+    assert_eq!(own_problem, Some(Refusal::OtherAuthority));
+}
+
+#[tokio::test]
+async fn a_coordinator_of_another_authority() {
+    let (ours, theirs) = (Cluster::new("lab"), Cluster::new("lab"));
+    let (why, own_problem) = refused_host(&ours, &theirs.coordinator()).await;
+    assert_eq!((why, own_problem), (Refusal::OtherAuthority, None));
+}
+
+#[tokio::test]
+async fn an_expired_agent() {
+    let cluster = Cluster::new("lab");
+    let visitor = cluster.member_for(Role::Agent, "h0", past());
+    let (why, own_problem) = refused_visitor(&cluster, &visitor).await;
+    assert!(
+        matches!(why, Refusal::Expired { ago } if ago >= HOUR),
+        "{why:?}"
+    );
+    assert!(matches!(own_problem, Some(Refusal::Expired { .. })));
+}
+
+#[tokio::test]
+async fn an_expired_coordinator() {
+    let cluster = Cluster::new("lab");
+    let host = cluster.member_for(Role::Coordinator, "c0", past());
+    let (why, own_problem) = refused_host(&cluster, &host).await;
+    assert!(matches!(why, Refusal::Expired { .. }), "{why:?}");
+    assert!(matches!(own_problem, Some(Refusal::Expired { .. })));
+}
+
+#[tokio::test]
+async fn an_agent_that_is_not_valid_yet() {
+    let cluster = Cluster::new("lab");
+    let visitor = cluster.member_for(Role::Agent, "h0", future());
+    let (why, _) = refused_visitor(&cluster, &visitor).await;
+    assert!(matches!(why, Refusal::NotYetValid { .. }), "{why:?}");
+}
+
+#[tokio::test]
+async fn a_coordinator_that_is_not_valid_yet() {
+    let cluster = Cluster::new("lab");
+    let host = cluster.member_for(Role::Coordinator, "c0", future());
+    let (why, _) = refused_host(&cluster, &host).await;
+    assert!(matches!(why, Refusal::NotYetValid { .. }), "{why:?}");
+}
+
+#[tokio::test]
+async fn an_agent_that_plays_the_coordinator() {
+    let cluster = Cluster::new("lab");
+    for role in [Role::Agent, Role::Operator] {
+        let host = cluster.member(role, "h9");
+        let (why, own_problem) = refused_host(&cluster, &host).await;
+        let expected = Refusal::WrongRole {
+            theirs: host.member().clone(),
+            accepted: vec![Role::Coordinator],
+        };
+        assert_eq!((why, own_problem), (expected, None));
+    }
+}
+
+#[tokio::test]
+async fn a_role_that_has_no_business_here() {
+    let cluster = Cluster::new("lab");
+    let loopback = "127.0.0.1:0".parse().unwrap();
+    let roles = [Role::Agent, Role::Coordinator];
+    let mut listener = Listener::bind(loopback, &cluster.coordinator(), &roles).unwrap();
+    let operator = cluster.member(Role::Operator, "ann");
+    let (accepted, connected) = meet(&mut listener, &operator).await;
+    assert_eq!(
+        refusal(accepted).to_string(),
+        "it is spiffe://lab/operator/ann, and only agent or coordinator may stand at that end"
+    );
+    assert_eq!(refused(connected), None);
+}
+
+/// Someone who passes for a member on this side of the wire, and shows another certificate.
+fn impostor(cluster: &Cluster, uris: &[&str]) -> Identity {
+    let dir = cluster.dir("impostor");
+    let signed = cluster.authority.sign(uris, "x", Validity::day(), &dir);
+    signed.unwrap();
+    cluster.agent().showing(&dir)
+}
+
+#[tokio::test]
+async fn a_member_of_another_cluster_of_the_same_authority() {
+    let cluster = Cluster::new("lab");
+    let other = Refusal::OtherCluster {
+        theirs: "prod".parse().unwrap(),
+        ours: "lab".parse().unwrap(),
+    };
+    let visitor = impostor(&cluster, &["spiffe://prod/agent/h0"]);
+    assert_eq!(refused_visitor(&cluster, &visitor).await.0, other);
+    let host = impostor(&cluster, &["spiffe://prod/coordinator/c0"]);
+    assert_eq!(refused_host(&cluster, &host).await.0, other);
+}
+
+#[tokio::test]
+async fn certificates_that_do_not_name_one_member() {
+    let cluster = Cluster::new("lab");
+    let twice = ["spiffe://lab/agent/h0", "spiffe://lab/coordinator/c1"];
+    let unknown_role = ["spiffe://lab/root/h0"];
+    for uris in [&[][..], &twice, &unknown_role, &["https://lab/agent/h0"]] {
+        let (why, _) = refused_visitor(&cluster, &impostor(&cluster, uris)).await;
+        assert!(matches!(why, Refusal::Unnamed(_)), "{uris:?}: {why:?}");
+    }
+}
+
+/// A client that will take any coordinator of the cluster, with the certificate given or none.
+async fn visit(listener: &mut Listener, visitor: &Identity, shows: bool) -> Visit {
+    let roles = [Role::Coordinator];
+    let builder = rustls::ClientConfig::builder_with_provider(visitor.provider().clone())
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Judge::new(visitor, &roles, Arc::default()));
+    let mut config = match shows {
+        true => builder.with_client_cert_resolver(Arc::new(tls::certificate(visitor))),
+        false => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = vec![tls::ALPN.to_vec()];
+    let config: quinn::crypto::rustls::QuicClientConfig = config.try_into().unwrap();
+    let address = listener.address().unwrap();
+    let endpoint = transport::client_endpoint(address).unwrap();
+    let connecting = endpoint
+        .connect_with(ClientConfig::new(Arc::new(config)), address, "x")
+        .unwrap();
+    let visiting = async {
+        match connecting.await {
+            Ok(connection) => connection.closed().await,
+            Err(error) => error,
+        }
+    };
+    let (accepted, seen) = soon(async { tokio::join!(listener.accept(), visiting) }).await;
+    Visit {
+        why: refusal(accepted.unwrap()),
+        seen,
+    }
+}
+
+struct Visit {
+    why: Refusal,
+    seen: ConnectionError,
+}
+
+#[tokio::test]
+async fn somebody_without_a_certificate() {
+    let cluster = Cluster::new("lab");
+    let (mut listener, _) = listen(&cluster.coordinator());
+    let visit = visit(&mut listener, &cluster.agent(), false).await;
+    assert_eq!(visit.why, Refusal::NoCertificate);
+}
+
+#[tokio::test]
+async fn the_refused_see_the_same_whatever_the_reason() {
+    let (cluster, other) = (Cluster::new("lab"), Cluster::new("lab"));
+    let (mut listener, _) = listen(&cluster.coordinator());
+    let visitors = [
+        cluster.infiltrator(&other, Role::Agent, "h0"),
+        cluster.member_for(Role::Agent, "h1", past()),
+        cluster.member_for(Role::Agent, "h2", future()),
+        impostor(&cluster, &["spiffe://prod/agent/h0"]),
+        impostor(&cluster, &["spiffe://lab/root/h0"]),
+    ];
+    let mut seen = vec![];
+    for visitor in &visitors {
+        let visit = visit(&mut listener, visitor, true).await;
+        seen.push(format!("{:?}", visit.seen));
+    }
+    assert!(
+        seen[0].contains("ApplicationVerificationFailure"),
+        "{}",
+        seen[0]
+    );
+    seen.dedup();
+    assert_eq!(seen.len(), 1, "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_session_proves_its_certificate_anew_each_time() {
+    let cluster = Cluster::new("lab");
+    let (mut listener, address) = listen(&cluster.coordinator());
+    let agent = cluster.agent();
+    // One configuration for both, so that it could remember.
+    let crypto = tls::client(&agent, Role::Coordinator, Arc::default()).unwrap();
+    let config = ClientConfig::new(Arc::new(crypto));
+    let endpoint = transport::client_endpoint(address).unwrap();
+    let connecting = || endpoint.connect_with(config.clone(), address, "x").unwrap();
+    let hello = Hello::new(agent.cluster());
+    let greeting = async {
+        let first = connecting().await.unwrap();
+        opening::open(&first, &hello).await.unwrap()
+    };
+    // With the hello, whatever there might be to resume with has come too.
+    let (accepted, _opened) = soon(async { tokio::join!(listener.accept(), greeting) }).await;
+    accepted.unwrap().unwrap();
+    assert!(connecting().into_0rtt().is_err());
+}

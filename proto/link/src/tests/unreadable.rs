@@ -1,0 +1,80 @@
+//! What is no message ends the session, and both sides say why.
+
+use bytes::Bytes;
+use reweave_proto::frame::WireError;
+use reweave_proto::message::AgentMessage;
+
+use super::cluster::{pair, soon};
+use crate::{Channel, LinkError, Session, reason};
+
+/// Sends bytes that no encoder of ours makes.
+async fn send_raw(session: &Session, bytes: &'static [u8]) {
+    let mut writer = session.commands.writer.lock().await;
+    writer.send(Bytes::from_static(bytes)).await.unwrap();
+}
+
+/// What the coordinator, and then the agent, say when the agent sends these bytes.
+async fn after(bytes: &'static [u8]) -> (WireError, String) {
+    let (coordinator, agent) = pair().await;
+    send_raw(&agent, bytes).await;
+    let error = soon(coordinator.receive::<AgentMessage>(Channel::Commands)).await;
+    let Err(LinkError::Unreadable(wire)) = error else {
+        panic!("it was read: {error:?}");
+    };
+    let farewell = soon(agent.receive::<u8>(Channel::Commands)).await;
+    // The other channel is as dead as this one.
+    let telemetry = soon(coordinator.receive::<u8>(Channel::Telemetry)).await;
+    assert!(matches!(telemetry, Err(LinkError::ClosedHere)));
+    (wire, reason(&farewell.unwrap_err()))
+}
+
+#[tokio::test]
+async fn a_frame_that_is_too_long() {
+    let (wire, farewell) = after(&[0, 0x10, 0, 1]).await;
+    let expected = WireError::Oversized {
+        length_bytes: (1 << 20) + 1,
+        limit_bytes: 1 << 20,
+    };
+    assert_eq!(wire, expected);
+    assert_eq!(
+        farewell,
+        "the other side closed the session: a frame of 1048577 bytes, and the limit is 1048576"
+    );
+}
+
+#[tokio::test]
+async fn a_frame_that_holds_no_message() {
+    let (wire, farewell) = after(&[0, 0, 0, 2, 9, 9]).await;
+    assert!(matches!(wire, WireError::Garbage(_)), "{wire:?}");
+    assert!(
+        farewell.contains("no message that this version knows"),
+        "{farewell}"
+    );
+}
+
+#[tokio::test]
+async fn a_channel_that_ends_inside_a_frame() {
+    let (coordinator, agent) = pair().await;
+    send_raw(&agent, &[0, 0, 0, 9, 1]).await;
+    agent.commands.writer.lock().await.finish();
+    let error = soon(coordinator.receive::<AgentMessage>(Channel::Commands)).await;
+    let truncated = WireError::Truncated { held_bytes: 5 };
+    assert!(matches!(error, Err(LinkError::Unreadable(wire)) if wire == truncated));
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_long_is_not_sent_and_harms_nobody() {
+    let (coordinator, agent) = pair().await;
+    let sent = agent.send(Channel::Commands, &vec![0_u8; 1 << 20]).await;
+    assert!(matches!(
+        sent,
+        Err(LinkError::Unsendable(WireError::Oversized { .. }))
+    ));
+    agent.send(Channel::Commands, &7_u8).await.unwrap();
+    assert_eq!(
+        soon(coordinator.receive::<u8>(Channel::Commands))
+            .await
+            .unwrap(),
+        7
+    );
+}

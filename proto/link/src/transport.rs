@@ -1,0 +1,109 @@
+//! The limits of a session, and the socket it runs over.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn::{EndpointConfig, IdleTimeout, ServerConfig, TokioRuntime, TransportConfig, VarInt};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::error::LinkError;
+
+/// From the first packet to the end of the hello.
+pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(3);
+/// A peer that is silent for longer is gone.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// Clusters are near. Until measured, the general internet's third of a second would make each lost
+/// first packet cost a whole one.
+const INITIAL_RTT: Duration = Duration::from_millis(100);
+
+const CHANNELS: u32 = 2;
+/// What a peer may send ahead of its reader on one channel.
+const CHANNEL_WINDOW_BYTES: u32 = 256 << 10;
+/// Each channel can fill its own window and no more, so a full one takes nothing from the other.
+const SESSION_WINDOW_BYTES: u32 = CHANNELS * CHANNEL_WINDOW_BYTES;
+/// The same for what waits to be acknowledged, with room for acknowledgements that come late.
+const SEND_WINDOW_BYTES: u64 = 4 * CHANNEL_WINDOW_BYTES as u64;
+
+/// A storm of agents that all come back at once must fit: with the usual 208 KiB a third of four
+/// thousand were still outside after half a minute, with this none after three seconds.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+
+/// For the side that opens the channels.
+pub(crate) fn opening_side() -> Arc<TransportConfig> {
+    limits(0)
+}
+
+/// For the side on which they are opened.
+pub(crate) fn accepting_side() -> Arc<TransportConfig> {
+    limits(CHANNELS)
+}
+
+fn limits(streams_from_peer: u32) -> Arc<TransportConfig> {
+    let idle = VarInt::from_u32(IDLE_TIMEOUT.as_millis() as u32);
+    let mut config = TransportConfig::default();
+    config
+        .max_concurrent_bidi_streams(streams_from_peer.into())
+        .max_concurrent_uni_streams(0_u32.into())
+        .datagram_receive_buffer_size(None)
+        .stream_receive_window(CHANNEL_WINDOW_BYTES.into())
+        .receive_window(SESSION_WINDOW_BYTES.into())
+        .send_window(SEND_WINDOW_BYTES)
+        .max_idle_timeout(Some(IdleTimeout::from(idle)))
+        .keep_alive_interval(Some(KEEP_ALIVE))
+        .initial_rtt(INITIAL_RTT);
+    Arc::new(config)
+}
+
+/// Somewhere to send from to `peer`.
+pub(crate) fn client_endpoint(peer: SocketAddr) -> Result<quinn::Endpoint, LinkError> {
+    let any = match peer {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    endpoint(any, EndpointConfig::default(), None)
+}
+
+pub(crate) fn endpoint(
+    address: SocketAddr,
+    config: EndpointConfig,
+    server: Option<ServerConfig>,
+) -> Result<quinn::Endpoint, LinkError> {
+    let open = || {
+        let socket = udp_socket(address, server.is_some())?;
+        quinn::Endpoint::new(config, server, socket, Arc::new(TokioRuntime))
+    };
+    open().map_err(|source| LinkError::Socket { address, source })
+}
+
+/// Only a server is sent to by many.
+fn udp_socket(address: SocketAddr, is_server: bool) -> io::Result<UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
+    if is_server {
+        ask_for_a_large_buffer(&socket);
+    }
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+/// The kernel gives what `net.core.rmem_max` allows, and we live with what we get.
+fn ask_for_a_large_buffer(socket: &Socket) {
+    let asked = socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
+    let got_bytes = asked.and_then(|()| socket.recv_buffer_size());
+    if !got_bytes
+        .as_ref()
+        .is_ok_and(|got| *got >= RECEIVE_BUFFER_BYTES)
+    {
+        tracing::info!(
+            ?got_bytes,
+            asked_bytes = RECEIVE_BUFFER_BYTES,
+            "small UDP receive buffer; raise net.core.rmem_max where thousands connect at once"
+        );
+    }
+}

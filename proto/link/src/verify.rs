@@ -1,0 +1,259 @@
+//! Whether a certificate is good, and whose it is.
+//!
+//! Both ends of TLS ask the same: signed by our authority, valid now, one URI, our cluster, a role
+//! that may stand at the other end. The precise answer stays on this side; the peer hears only that
+//! it was refused.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reweave_proto::name::{ClusterName, MemberName, NameError, Role};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, SignatureScheme};
+use thiserror::Error;
+use webpki::KeyUsage;
+
+use crate::identity::Identity;
+use crate::pki;
+
+/// Why a peer is not let in.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refusal {
+    #[error("it showed no certificate")]
+    NoCertificate,
+    #[error("its certificate was not signed by the authority of this cluster")]
+    OtherAuthority,
+    #[error("its certificate expired {} ago, by this machine's clock", coarse(.ago))]
+    Expired { ago: Duration },
+    #[error("its certificate is not valid for another {}, by this machine's clock", coarse(.until))]
+    NotYetValid { until: Duration },
+    #[error("its certificate cannot be used")]
+    Unusable(#[source] webpki::Error),
+    #[error("its certificate does not name a member of a cluster")]
+    Unnamed(#[source] NameError),
+    #[error("its certificate is for cluster {theirs}, this is {ours}")]
+    OtherCluster {
+        theirs: ClusterName,
+        ours: ClusterName,
+    },
+    #[error("it is {theirs}, and only {} may stand at that end", listed(.accepted))]
+    WrongRole {
+        theirs: MemberName,
+        accepted: Vec<Role>,
+    },
+}
+
+fn coarse(time: &Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds @ 120..=7199 => format!("{} min", seconds / 60),
+        seconds @ 7200..=172_799 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+fn listed(roles: &[Role]) -> String {
+    let names: Vec<_> = roles.iter().map(|role| role.as_str()).collect();
+    names.join(" or ")
+}
+
+/// What was found out about the peer of one handshake.
+pub(crate) type Verdict = OnceLock<Result<MemberName, Refusal>>;
+
+/// Judges the one peer of one handshake.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    authority: Arc<TrustAnchor<'static>>,
+    cluster: ClusterName,
+    accepted: Vec<Role>,
+    provider: Arc<CryptoProvider>,
+    verdict: Arc<Verdict>,
+}
+
+impl Judge {
+    pub(crate) fn new(ours: &Identity, accepted: &[Role], verdict: Arc<Verdict>) -> Arc<Self> {
+        Arc::new(Self {
+            authority: ours.authority().clone(),
+            cluster: ours.cluster().clone(),
+            accepted: accepted.to_vec(),
+            provider: ours.provider().clone(),
+            verdict,
+        })
+    }
+
+    /// Notes down the verdict, and gives away no more than yes or no.
+    fn judge(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        let verdict = chain(&self.authority, certificate, intermediates, now)
+            .and_then(|()| self.member(certificate));
+        let opaque = CertificateError::ApplicationVerificationFailure;
+        let answer = verdict.as_ref().map(|_| ()).map_err(|_| opaque.into());
+        self.verdict.get_or_init(|| verdict.clone());
+        answer
+    }
+
+    fn member(&self, certificate: &CertificateDer<'_>) -> Result<MemberName, Refusal> {
+        let uri = pki::sole_uri(certificate).map_err(Refusal::Unusable)?;
+        let member: MemberName = uri.parse().map_err(Refusal::Unnamed)?;
+        if *member.cluster() != self.cluster {
+            return Err(Refusal::OtherCluster {
+                theirs: member.cluster().clone(),
+                ours: self.cluster.clone(),
+            });
+        }
+        if !self.accepted.contains(&member.role()) {
+            return Err(Refusal::WrongRole {
+                theirs: member,
+                accepted: self.accepted.clone(),
+            });
+        }
+        Ok(member)
+    }
+
+    fn signed_13(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn signed_12(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+/// Signed by the authority, and valid now.
+pub(crate) fn chain(
+    authority: &TrustAnchor<'static>,
+    certificate: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+    now: UnixTime,
+) -> Result<(), Refusal> {
+    let parsed = webpki::EndEntityCert::try_from(certificate).map_err(Refusal::Unusable)?;
+    let verified = parsed.verify_for_usage(
+        webpki::ALL_VERIFICATION_ALGS,
+        std::slice::from_ref(authority),
+        intermediates,
+        now,
+        KeyUsage::client_auth(),
+        None,
+        None,
+    );
+    verified.map(drop).map_err(refusal)
+}
+
+fn refusal(error: webpki::Error) -> Refusal {
+    let between = |early: UnixTime, late: UnixTime| {
+        Duration::from_secs(late.as_secs().saturating_sub(early.as_secs()))
+    };
+    match error {
+        webpki::Error::CertExpired { time, not_after } => Refusal::Expired {
+            ago: between(not_after, time),
+        },
+        webpki::Error::CertNotValidYet { time, not_before } => Refusal::NotYetValid {
+            until: between(time, not_before),
+        },
+        // An authority of the same name but with another key is another authority too.
+        webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
+            Refusal::OtherAuthority
+        }
+        other => Refusal::Unusable(other),
+    }
+}
+
+impl ServerCertVerifier for Judge {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.judge(end_entity, intermediates, now)
+            .map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed_12(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed_13(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+impl ClientCertVerifier for Judge {
+    /// Nobody is told which authority we trust.
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.judge(end_entity, intermediates, now)
+            .map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed_12(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed_13(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}

@@ -1,0 +1,130 @@
+//! Messages as frames: four bytes of length, big-endian, and a message in postcard.
+//!
+//! A peer is not believed: its length is checked before anything is kept for it, and what is kept
+//! grows with the bytes that came, not with the length that was claimed.
+
+use bytes::{Buf, Bytes, BytesMut};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+/// No message is longer.
+pub const MAX_FRAME_BYTES: usize = 1 << 20;
+
+const HEADER_BYTES: usize = 4;
+
+/// What can be wrong with bytes that should be messages.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum WireError {
+    #[error("a frame of {length_bytes} bytes, and the limit is {limit_bytes}")]
+    Oversized {
+        length_bytes: usize,
+        limit_bytes: usize,
+    },
+    #[error("the stream ended inside a frame, {held_bytes} bytes after its beginning")]
+    Truncated { held_bytes: usize },
+    #[error("the frame holds no message that this version knows")]
+    Garbage(#[source] postcard::Error),
+    #[error("the frame holds {extra_bytes} bytes after its message")]
+    Trailing { extra_bytes: usize },
+    #[error("the message cannot be written")]
+    Unwritable(#[source] postcard::Error),
+}
+
+/// One message as one frame, ready to be sent.
+pub fn encode<T: Serialize>(message: &T) -> Result<Bytes, WireError> {
+    let frame = vec![0; HEADER_BYTES];
+    let mut frame = postcard::to_extend(message, frame).map_err(WireError::Unwritable)?;
+    let length_bytes = frame.len() - HEADER_BYTES;
+    let header = checked_header(length_bytes, MAX_FRAME_BYTES)?;
+    frame[..HEADER_BYTES].copy_from_slice(&header);
+    Ok(frame.into())
+}
+
+fn checked_header(length_bytes: usize, limit_bytes: usize) -> Result<[u8; 4], WireError> {
+    let oversized = WireError::Oversized {
+        length_bytes,
+        limit_bytes,
+    };
+    let length = u32::try_from(length_bytes).map_err(|_| oversized.clone())?;
+    (length_bytes <= limit_bytes)
+        .then_some(length.to_be_bytes())
+        .ok_or(oversized)
+}
+
+/// The message in a frame, which must hold nothing besides.
+pub fn decode<T: DeserializeOwned>(frame: &[u8]) -> Result<T, WireError> {
+    match postcard::take_from_bytes(frame).map_err(WireError::Garbage)? {
+        (message, []) => Ok(message),
+        (_, rest) => Err(WireError::Trailing {
+            extra_bytes: rest.len(),
+        }),
+    }
+}
+
+/// Finds the frames in a stream of bytes that arrive in pieces of any size.
+///
+/// Take out all frames before handing in the next piece, and the decoder never holds more than one
+/// frame and one piece.
+#[derive(Debug)]
+pub struct FrameDecoder {
+    buffer: BytesMut,
+    limit_bytes: usize,
+}
+
+impl Default for FrameDecoder {
+    fn default() -> Self {
+        Self::with_limit(MAX_FRAME_BYTES)
+    }
+}
+
+impl FrameDecoder {
+    pub fn with_limit(limit_bytes: usize) -> Self {
+        Self {
+            buffer: BytesMut::new(),
+            limit_bytes,
+        }
+    }
+
+    /// Allows longer frames from the next one on: a stranger is given less room than a peer.
+    pub fn raise_limit(&mut self, limit_bytes: usize) {
+        self.limit_bytes = self.limit_bytes.max(limit_bytes);
+    }
+
+    /// After a frame that is too long there is no finding the next one, so nothing more is kept.
+    pub fn handle_bytes(&mut self, piece: &[u8]) {
+        if self.announced().is_ok() {
+            self.buffer.extend_from_slice(piece);
+        }
+    }
+
+    /// The stream has ended: was that between two frames?
+    pub fn handle_end(&self) -> Result<(), WireError> {
+        self.announced()?;
+        match self.buffer.len() {
+            0 => Ok(()),
+            held_bytes => Err(WireError::Truncated { held_bytes }),
+        }
+    }
+
+    /// The next whole frame without its header.
+    pub fn poll_frame(&mut self) -> Result<Option<Bytes>, WireError> {
+        let Some(length) = self.announced()? else {
+            return Ok(None);
+        };
+        if self.buffer.len() < HEADER_BYTES + length {
+            return Ok(None);
+        }
+        self.buffer.advance(HEADER_BYTES);
+        Ok(Some(self.buffer.split_to(length).freeze()))
+    }
+
+    /// The length of the frame at the front, once its header is here.
+    fn announced(&self) -> Result<Option<usize>, WireError> {
+        let Some(header) = self.buffer.first_chunk::<HEADER_BYTES>() else {
+            return Ok(None);
+        };
+        let length_bytes = u32::from_be_bytes(*header) as usize;
+        checked_header(length_bytes, self.limit_bytes).map(|_| Some(length_bytes))
+    }
+}

@@ -1,0 +1,100 @@
+//! The first words on every session: which protocol, which cluster, which build.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::frame::{self, WireError};
+use crate::name::ClusterName;
+
+/// A hello is short, whoever it is from.
+pub const MAX_HELLO_BYTES: usize = 1024;
+
+/// What this build speaks.
+pub const VERSION: Version = Version { major: 1, minor: 0 };
+
+/// Majors do not understand each other. Within one, a later minor only adds kinds of messages, and
+/// each side says only what the lower of both minors knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Version {
+    pub major: u16,
+    pub minor: u16,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// Its fields stay as they are in all versions, so that any two can tell why they disagree; a later
+/// version may add some at the end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    pub version: Version,
+    pub cluster: String,
+    /// For people; nothing depends on it.
+    pub build: String,
+}
+
+impl Hello {
+    pub fn new(cluster: &ClusterName) -> Self {
+        Self {
+            version: VERSION,
+            cluster: cluster.to_string(),
+            build: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    /// Unlike other messages, a hello may hold more than this version knows.
+    pub fn decode(frame: &[u8]) -> Result<Self, WireError> {
+        let (hello, _later) = postcard::take_from_bytes(frame).map_err(WireError::Garbage)?;
+        Ok(hello)
+    }
+
+    pub fn encode(&self) -> Result<bytes::Bytes, WireError> {
+        frame::encode(self)
+    }
+
+    /// The version both sides speak. Each side asks this of its own hello and the other's, and both
+    /// come to the same answer.
+    pub fn agree(&self, theirs: &Self) -> Result<Version, HelloError> {
+        if self.version.major != theirs.version.major {
+            return Err(self.other_major(theirs));
+        }
+        if self.cluster != theirs.cluster {
+            return Err(HelloError::OtherCluster {
+                ours: self.cluster.clone(),
+                theirs: theirs.cluster.clone(),
+            });
+        }
+        Ok(self.version.min(theirs.version))
+    }
+
+    fn other_major(&self, theirs: &Self) -> HelloError {
+        HelloError::OtherMajor {
+            ours: self.version,
+            our_build: self.build.clone(),
+            theirs: theirs.version,
+            their_build: theirs.build.clone(),
+        }
+    }
+}
+
+/// Why two sides will not talk.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum HelloError {
+    #[error(
+        "the other side speaks protocol {theirs} (build {their_build:?}), this one {ours} (build \
+         {our_build:?}): upgrade {}", if .ours < .theirs { "this one" } else { "the other side" }
+    )]
+    OtherMajor {
+        ours: Version,
+        our_build: String,
+        theirs: Version,
+        their_build: String,
+    },
+    #[error("the other side belongs to cluster {theirs:?}, this one to {ours:?}")]
+    OtherCluster { ours: String, theirs: String },
+}

@@ -1,0 +1,486 @@
+//! Any message at all.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use reweave_common::finding::Imbalance;
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
+use reweave_common::moment::Moment;
+use reweave_common::operator::{
+    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowOutcome,
+    FlowStatus, Hop, LinkStatus, Loser, Mode, Move, Outcome, Phase, Pin, Plan, Prediction, Record,
+    Refused, Report, Request, Response, RunningChange, Status,
+};
+use reweave_common::plan::{Generation, LostBecause};
+use reweave_common::sample::{
+    Counters, FlowReading, Interface, PinRule, Reading, Sample, TracedPath,
+};
+use reweave_common::units::{Bytes, Rate};
+
+use crate::hello::{Hello, Version};
+use crate::message::{AgentMessage, CoordinatorMessage};
+
+const MANY: usize = 6;
+
+/// The same messages in every run.
+pub(super) fn seeded() -> ProptestConfig {
+    ProptestConfig {
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "\\PC{0,20}"
+}
+
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    vec(text(), 0..MANY)
+}
+
+fn generation() -> impl Strategy<Value = Generation> {
+    any::<u64>().prop_map(Generation)
+}
+
+fn rate() -> impl Strategy<Value = Rate> {
+    any::<u64>().prop_map(Rate::from_bits_per_s)
+}
+
+fn bytes() -> impl Strategy<Value = Bytes> {
+    any::<u64>().prop_map(Bytes::new)
+}
+
+fn duration() -> impl Strategy<Value = Duration> {
+    any::<u64>().prop_map(Duration::from_nanos)
+}
+
+fn addresses() -> impl Strategy<Value = Vec<Ipv4Addr>> {
+    vec(any::<Ipv4Addr>(), 0..MANY)
+}
+
+fn finite() -> impl Strategy<Value = f64> {
+    -1e12..1e12
+}
+
+pub(super) fn flow() -> impl Strategy<Value = FlowKey> {
+    let protocol = prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp)];
+    let end = || any::<(Ipv4Addr, u16)>().prop_map(|(host, port)| SocketAddrV4::new(host, port));
+    (protocol, end(), end()).prop_map(|(protocol, source, destination)| FlowKey {
+        protocol,
+        source,
+        destination,
+    })
+}
+
+fn rules() -> impl Strategy<Value = Vec<PinRule>> {
+    let rule =
+        (flow(), text(), any::<Ipv4Addr>()).prop_map(|(flow, interface, next_hop)| PinRule {
+            flow,
+            interface,
+            next_hop,
+        });
+    vec(rule, 0..MANY)
+}
+
+fn interface() -> impl Strategy<Value = Interface> {
+    let parts = (text(), addresses(), addresses());
+    parts.prop_map(|(name, addresses, gateways)| Interface {
+        name,
+        addresses,
+        gateways,
+    })
+}
+
+fn counters() -> impl Strategy<Value = Counters> {
+    let rates = (option::of(rate()), option::of(rate()));
+    let counts = (bytes(), bytes(), any::<u64>());
+    (text(), any::<bool>(), counts, rates).prop_map(|(interface, up, counts, rates)| Counters {
+        interface,
+        up,
+        sent: counts.0,
+        received: counts.1,
+        dropped_packets: counts.2,
+        send_rate: rates.0,
+        receive_rate: rates.1,
+    })
+}
+
+fn flow_reading() -> impl Strategy<Value = FlowReading> {
+    let parts = (
+        flow(),
+        bytes(),
+        option::of(rate()),
+        duration(),
+        any::<u64>(),
+    );
+    parts.prop_map(|(flow, bytes, rate, rtt, retransmits)| FlowReading {
+        flow,
+        bytes,
+        rate,
+        rtt,
+        retransmits,
+    })
+}
+
+fn reading() -> impl Strategy<Value = Reading> {
+    let path = (flow(), vec(option::of(any::<Ipv4Addr>()), 0..MANY))
+        .prop_map(|(flow, routers)| Reading::Path(TracedPath { flow, routers }));
+    let pinned = (generation(), rules())
+        .prop_map(|(generation, rules)| Reading::Pinned { generation, rules });
+    let round_trip =
+        (any::<Ipv4Addr>(), duration()).prop_map(|(peer, rtt)| Reading::RoundTrip { peer, rtt });
+    prop_oneof![
+        interface().prop_map(Reading::Interface),
+        counters().prop_map(Reading::Counters),
+        flow_reading().prop_map(Reading::Flow),
+        flow().prop_map(Reading::FlowEnded),
+        round_trip,
+        path,
+        pinned,
+    ]
+}
+
+fn sample() -> impl Strategy<Value = Sample> {
+    let parts = (any::<u64>(), vec(reading(), 0..MANY));
+    parts.prop_map(|(micros, readings)| Sample {
+        taken: Moment::from_micros(micros),
+        readings,
+    })
+}
+
+fn refusal() -> impl Strategy<Value = Refusal> {
+    prop_oneof![
+        generation().prop_map(|held| Refusal::Older { held }),
+        generation().prop_map(|held| Refusal::DifferentContent { held }),
+        text().prop_map(|error| Refusal::Kernel { error }),
+        text().prop_map(|error| Refusal::NotDurable { error }),
+        Just(Refusal::NotASwitch),
+    ]
+}
+
+fn ack() -> impl Strategy<Value = Ack> {
+    let outcome = prop_oneof![rules().prop_map(Ok), refusal().prop_map(Err)];
+    (generation(), any::<u64>(), outcome).prop_map(|(generation, token, outcome)| Ack {
+        generation,
+        token: Token(token),
+        outcome,
+    })
+}
+
+pub(super) fn agent_message() -> impl Strategy<Value = AgentMessage> {
+    prop_oneof![
+        sample().prop_map(AgentMessage::Sample),
+        ack().prop_map(AgentMessage::Ack),
+    ]
+}
+
+pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage> {
+    let watch = (vec(flow(), 0..MANY), addresses())
+        .prop_map(|(trace, ping)| CoordinatorMessage::Watch(Watch { trace, ping }));
+    let install = (generation(), any::<u64>(), rules()).prop_map(|(generation, token, rules)| {
+        CoordinatorMessage::Install(Install {
+            generation,
+            token: Token(token),
+            rules,
+        })
+    });
+    prop_oneof![watch, install]
+}
+
+pub(super) fn hello() -> impl Strategy<Value = Hello> {
+    (any::<(u16, u16)>(), text(), text()).prop_map(|((major, minor), cluster, build)| Hello {
+        version: Version { major, minor },
+        cluster,
+        build,
+    })
+}
+
+pub(super) fn request() -> impl Strategy<Value = Request> {
+    prop_oneof![
+        Just(Request::Status),
+        Just(Request::Diagnose),
+        Just(Request::Plan),
+        generation().prop_map(|generation| Request::Apply { generation }),
+        Just(Request::History),
+    ]
+}
+
+fn agent_status() -> impl Strategy<Value = AgentStatus> {
+    let state = prop_oneof![
+        Just(AgentState::Up),
+        Just(AgentState::Silent),
+        Just(AgentState::Down),
+        Just(AgentState::Unseen),
+    ];
+    let links = any::<(usize, usize, u64)>();
+    let parts = (
+        (text(), addresses()),
+        state,
+        any::<Option<u64>>(),
+        option::of(generation()),
+        links,
+    );
+    parts.prop_map(|(who, state, age_ms, generation, links)| AgentStatus {
+        node: who.0,
+        addresses: who.1,
+        state,
+        age_ms,
+        generation,
+        known_links: links.0,
+        links: links.1,
+        discarded_readings: links.2,
+    })
+}
+
+fn running_change() -> impl Strategy<Value = RunningChange> {
+    let phase = prop_oneof![
+        Just(Phase::Proposed),
+        Just(Phase::Approved),
+        Just(Phase::Applying),
+        Just(Phase::Verifying),
+        Just(Phase::RollingBack),
+        Just(Phase::Held),
+    ];
+    let parts = (generation(), generation(), phase, texts(), any::<u64>());
+    parts.prop_map(
+        |(generation, parent, phase, waiting_for, age_ms)| RunningChange {
+            generation,
+            parent,
+            phase,
+            waiting_for,
+            age_ms,
+        },
+    )
+}
+
+fn link_status() -> impl Strategy<Value = LinkStatus> {
+    let parts = (hop(), any::<bool>(), rate(), rate(), any::<u64>());
+    parts.prop_map(|(hop, up, rate, capacity, age_ms)| LinkStatus {
+        hop,
+        up,
+        rate_bits_per_s: rate,
+        capacity_bits_per_s: capacity,
+        age_ms,
+    })
+}
+
+fn flow_status() -> impl Strategy<Value = FlowStatus> {
+    let path = option::of(vec(hop(), 0..MANY));
+    let rates = [rate(), rate(), rate()];
+    let parts = (flow(), text(), text(), rates, path, any::<u64>());
+    parts.prop_map(
+        |(flow, from, to, [rate, least, most], path, age_ms)| FlowStatus {
+            flow,
+            from,
+            to,
+            rate_bits_per_s: rate,
+            least_bits_per_s: least,
+            most_bits_per_s: most,
+            path,
+            age_ms,
+        },
+    )
+}
+
+fn status() -> impl Strategy<Value = Status> {
+    let mode = prop_oneof![Just(Mode::Manual), Just(Mode::Auto)];
+    let said = (mode, texts(), option::of(text()));
+    let seen = (
+        vec(agent_status(), 0..MANY),
+        vec(link_status(), 0..MANY),
+        vec(flow_status(), 0..MANY),
+        vec(pin(), 0..MANY),
+    );
+    let parts = (generation(), said, option::of(running_change()), seen);
+    parts.prop_map(|(generation, said, change, seen)| Status {
+        generation,
+        mode: said.0,
+        alarms: said.1,
+        waits_because: said.2,
+        change,
+        agents: seen.0,
+        links: seen.1,
+        flows: seen.2,
+        pins: seen.3,
+    })
+}
+
+fn pin() -> impl Strategy<Value = Pin> {
+    (flow(), hop()).prop_map(|(flow, hop)| Pin { flow, hop })
+}
+
+fn hop() -> impl Strategy<Value = Hop> {
+    (text(), text(), text()).prop_map(|(from, to, link)| Hop { from, to, link })
+}
+
+fn loser() -> impl Strategy<Value = Loser> {
+    (flow(), rate(), rate()).prop_map(|(flow, rate, fair_rate)| Loser {
+        flow,
+        rate_bits_per_s: rate,
+        fair_rate_bits_per_s: fair_rate,
+    })
+}
+
+fn imbalance() -> impl Strategy<Value = Imbalance> {
+    [finite(), finite(), finite(), finite()].prop_map(|[fim, floor, weighted, most]| Imbalance {
+        fim_percent: fim,
+        floor_percent: floor,
+        weighted_percent: weighted,
+        max_over_mean: most,
+    })
+}
+
+fn finding() -> impl Strategy<Value = Finding> {
+    let hops = vec(hop(), 0..MANY);
+    let parts = (hop(), finite(), vec(loser(), 0..MANY), hops, imbalance());
+    parts.prop_map(|(hop, utilization, losers, with_room, imbalance)| {
+        Finding::EcmpCollision(Collision {
+            hop,
+            utilization,
+            losers,
+            with_room,
+            imbalance,
+        })
+    })
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let one = (flow(), hop(), hop()).prop_map(|(flow, from, to)| Move { flow, from, to });
+    vec(one, 0..MANY)
+}
+
+fn alternative() -> impl Strategy<Value = Alternative> {
+    let because = prop_oneof![Just(LostBecause::Slower), Just(LostBecause::MoreMoves)];
+    (moves(), rate(), because).prop_map(|(moves, slowest_after, lost_because)| Alternative {
+        moves,
+        slowest_after_bits_per_s: slowest_after,
+        lost_because,
+    })
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    let lost = vec(alternative(), 0..MANY);
+    let parts = (vec(finding(), 0..MANY), rate(), rate(), lost);
+    parts.prop_map(|(findings, before, after, alternatives)| Report {
+        findings,
+        slowest_before_bits_per_s: before,
+        slowest_after_bits_per_s: after,
+        alternatives,
+    })
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let rates = [rate(), rate(), rate(), rate()];
+    let prediction = (flow(), rates).prop_map(|(flow, [before, after, low, high])| Prediction {
+        flow,
+        before_bits_per_s: before,
+        after_bits_per_s: after,
+        low_bits_per_s: low,
+        high_bits_per_s: high,
+    });
+    let parts = (
+        (generation(), generation()),
+        vec(pin(), 0..MANY),
+        moves(),
+        vec(prediction, 0..MANY),
+        report(),
+    );
+    parts.prop_map(
+        |((generation, parent), pins, moves, predictions, report)| Plan {
+            generation,
+            parent,
+            pins,
+            moves,
+            predictions,
+            report,
+        },
+    )
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let rolled_back =
+        (texts(), generation()).prop_map(|(reasons, generation)| Outcome::RolledBack {
+            reasons,
+            generation,
+        });
+    prop_oneof![
+        Just(Outcome::Running),
+        Just(Outcome::Committed),
+        rolled_back,
+        texts().prop_map(|reasons| Outcome::Abandoned { reasons }),
+        texts().prop_map(|reasons| Outcome::Held { reasons }),
+    ]
+}
+
+fn flow_outcome() -> impl Strategy<Value = FlowOutcome> {
+    let change = prop_oneof![
+        Just(FlowChange::Faster),
+        Just(FlowChange::Same),
+        Just(FlowChange::Slower),
+        Just(FlowChange::Vanished),
+        Just(FlowChange::New),
+    ];
+    let maybe = || option::of(rate());
+    let parts = (
+        flow(),
+        maybe(),
+        option::of([rate(), rate()]),
+        maybe(),
+        change,
+    );
+    parts.prop_map(|(flow, before, predicted, measured, change)| FlowOutcome {
+        flow,
+        before_bits_per_s: before,
+        predicted_bits_per_s: predicted,
+        measured_bits_per_s: measured,
+        change,
+    })
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    let by = (text(), option::of(text()));
+    let ages = any::<(u64, Option<u64>)>();
+    let parts = (plan(), by, ages, outcome(), vec(flow_outcome(), 0..MANY));
+    parts.prop_map(|(plan, by, ages, outcome, flows)| Record {
+        plan,
+        proposed_by: by.0,
+        approved_by: by.1,
+        age_ms: ages.0,
+        ended_age_ms: ages.1,
+        outcome,
+        flows,
+    })
+}
+
+fn refused() -> impl Strategy<Value = Refused> {
+    prop_oneof![
+        text().prop_map(|role| Refused::NotAllowed { role }),
+        Just(Refused::NoPlan),
+        generation().prop_map(|offered| Refused::OtherPlan { offered }),
+        generation().prop_map(|running| Refused::Busy { running }),
+        texts().prop_map(|reasons| Refused::Unfit { reasons }),
+    ]
+}
+
+pub(super) fn response() -> impl Strategy<Value = Response> {
+    let findings = (generation(), vec(finding(), 0..MANY)).prop_map(|(generation, findings)| {
+        Response::Findings(Findings {
+            generation,
+            findings,
+        })
+    });
+    prop_oneof![
+        status().prop_map(|status| Response::Status(Box::new(status))),
+        findings,
+        option::of(plan().prop_map(Box::new)).prop_map(Response::Plan),
+        generation().prop_map(|generation| Response::ApplyStarted { generation }),
+        vec(record(), 0..MANY).prop_map(Response::History),
+        refused().prop_map(Response::Refused),
+    ]
+}

@@ -1,0 +1,72 @@
+//! Who talks with whom.
+
+use crate::hello::{Hello, HelloError, VERSION, Version};
+
+fn hello(major: u16, minor: u16, cluster: &str) -> Hello {
+    Hello {
+        version: Version { major, minor },
+        cluster: cluster.into(),
+        build: format!("{major}.{minor}.9"),
+    }
+}
+
+#[test]
+fn this_build_says_what_it_is() {
+    let hello = Hello::new(&"lab".parse().unwrap());
+    assert_eq!(hello.version, VERSION);
+    assert_eq!(hello.cluster, "lab");
+    assert_eq!(hello.build, env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn within_a_major_both_speak_the_lower_minor() {
+    let (old, new) = (hello(1, 0, "lab"), hello(1, 7, "lab"));
+    assert_eq!(old.agree(&new), Ok(old.version));
+    assert_eq!(new.agree(&old), Ok(old.version));
+}
+
+#[test]
+fn other_majors_are_refused_by_both_and_told_who_shall_move() {
+    let (old, new) = (hello(1, 3, "lab"), hello(2, 0, "lab"));
+    assert_eq!(
+        old.agree(&new).unwrap_err().to_string(),
+        "the other side speaks protocol 2.0 (build \"2.0.9\"), this one 1.3 (build \"1.3.9\"): \
+         upgrade this one"
+    );
+    assert_eq!(
+        new.agree(&old).unwrap_err().to_string(),
+        "the other side speaks protocol 1.3 (build \"1.3.9\"), this one 2.0 (build \"2.0.9\"): \
+         upgrade the other side"
+    );
+}
+
+#[test]
+fn other_clusters_are_refused_by_both() {
+    let (ours, theirs) = (hello(1, 0, "lab"), hello(1, 0, "prod"));
+    let refused = HelloError::OtherCluster {
+        ours: "lab".into(),
+        theirs: "prod".into(),
+    };
+    assert_eq!(
+        refused.to_string(),
+        "the other side belongs to cluster \"prod\", this one to \"lab\""
+    );
+    assert_eq!(ours.agree(&theirs), Err(refused));
+    assert!(theirs.agree(&ours).is_err());
+}
+
+#[test]
+fn a_later_hello_with_more_to_say_is_understood() {
+    let later = hello(1, 9, "lab");
+    let mut frame = later.encode().unwrap()[4..].to_vec();
+    frame.extend([1, 2, 3]);
+    assert_eq!(Hello::decode(&frame), Ok(later));
+}
+
+/// Any two builds must be able to tell why they disagree, so these bytes never change.
+#[test]
+fn a_hello_looks_the_same_in_all_versions() {
+    let frame = hello(1, 300, "lab").encode().unwrap();
+    let expected = [b"\0\0\0\x0f\x01\xac\x02\x03lab".as_slice(), b"\x071.300.9"].concat();
+    assert_eq!(frame, expected);
+}

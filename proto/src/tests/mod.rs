@@ -1,0 +1,10 @@
+//! What the messages must withstand.
+
+mod arbitrary;
+mod frames;
+mod heap;
+mod hello;
+mod hostile;
+mod json;
+mod names;
+mod round_trips;

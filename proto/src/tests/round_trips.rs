@@ -1,0 +1,62 @@
+//! What goes in comes out, for every message, over the wire and in JSON.
+
+use std::fmt::Debug;
+
+use proptest::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::arbitrary;
+use crate::frame::{FrameDecoder, decode, encode};
+use crate::hello::Hello;
+
+fn over_the_wire<T: Serialize + DeserializeOwned + PartialEq + Debug>(
+    message: &T,
+) -> Result<(), TestCaseError> {
+    let mut decoder = FrameDecoder::default();
+    decoder.handle_bytes(&encode(message).unwrap());
+    let frame = decoder.poll_frame().unwrap().unwrap();
+    prop_assert_eq!(&decode::<T>(&frame).unwrap(), message);
+    prop_assert_eq!(decoder.handle_end(), Ok(()));
+    Ok(())
+}
+
+fn in_json<T: Serialize + DeserializeOwned + PartialEq + Debug>(
+    message: &T,
+) -> Result<(), TestCaseError> {
+    let text = serde_json::to_string(message).unwrap();
+    prop_assert_eq!(&serde_json::from_str::<T>(&text).unwrap(), message);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(arbitrary::seeded())]
+
+    #[test]
+    fn of_agents(message in arbitrary::agent_message()) {
+        over_the_wire(&message)?;
+    }
+
+    #[test]
+    fn of_the_coordinator(message in arbitrary::coordinator_message()) {
+        over_the_wire(&message)?;
+    }
+
+    #[test]
+    fn of_operators(request in arbitrary::request()) {
+        over_the_wire(&request)?;
+        in_json(&request)?;
+    }
+
+    #[test]
+    fn of_answers_to_operators(response in arbitrary::response()) {
+        over_the_wire(&response)?;
+        in_json(&response)?;
+    }
+
+    #[test]
+    fn of_hellos(hello in arbitrary::hello()) {
+        over_the_wire(&hello)?;
+        prop_assert_eq!(Hello::decode(&hello.encode().unwrap()[4..]), Ok(hello));
+    }
+}

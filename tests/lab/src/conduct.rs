@@ -1,0 +1,166 @@
+//! Conducting one job in a lab that somebody else keeps, and telling how it goes while it runs.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::time::{Duration, Instant};
+
+use reweave_common::scenario::Job;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::{Output, show};
+use crate::error::LabError;
+use crate::job::{self, RunningJob, Tally, walk};
+use crate::nodes::Nodes;
+use crate::progress::Progress;
+use crate::report::JobReport;
+use crate::signals::Interrupt;
+use crate::source::Source;
+use crate::tools::Tools;
+
+const A_GLANCE: Duration = Duration::from_millis(250);
+/// Asking every kernel on the way costs a few programs.
+const ASK_PATHS_EVERY: Duration = Duration::from_secs(1);
+/// Over what time the rates are that are told.
+const WINDOW: Duration = Duration::from_millis(500);
+
+/// What is to be conducted; comes on standard input.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) source: Source,
+    /// Which of the scenario's jobs.
+    pub(crate) job: usize,
+    pub(crate) output: Output,
+}
+
+impl Order {
+    pub(crate) fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("an order is plain data")
+    }
+}
+
+/// What is told, one line each.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Line<'a> {
+    Began { job: &'a str },
+    Progress(Moment),
+    Report(&'a JobReport),
+}
+
+/// How the job is doing.
+#[derive(Serialize)]
+struct Moment {
+    /// Since it began.
+    at_ms: f64,
+    iterations: usize,
+    /// How long the last one took.
+    iteration_ms: Option<f64>,
+    flows: Vec<Flow>,
+}
+
+#[derive(Serialize)]
+struct Flow {
+    from: String,
+    to: String,
+    source: SocketAddrV4,
+    destination: SocketAddrV4,
+    /// At which it arrived lately, pauses included.
+    rate_mbps: f64,
+    /// Nodes on the way, as the kernels route it now.
+    path: Vec<String>,
+}
+
+/// Only inside a lab.
+pub(crate) fn run() -> Result<u8, LabError> {
+    let interrupt = Interrupt::install()?;
+    let order: Order = serde_json::from_reader(io::stdin().lock())
+        .map_err(|source| LabError::BadConduct { source })?;
+    let scenario = order.source.scenario()?;
+    let nodes = Nodes::visit(&scenario.fabric, Tools::find()?)?;
+    let mut plans = job::plan_all(&nodes, &scenario.jobs)?;
+    let (job, plan) = (&scenario.jobs[order.job], plans.swap_remove(order.job));
+    let conductor = Conductor {
+        nodes: &nodes,
+        job: RunningJob::launch(&nodes, job, plan)?,
+        output: order.output,
+        paths: Vec::new(),
+    };
+    conductor.conduct(&interrupt, job)
+}
+
+struct Conductor<'n> {
+    nodes: &'n Nodes,
+    job: RunningJob<'n>,
+    output: Output,
+    /// Of each flow, as last asked for.
+    paths: Vec<Vec<String>>,
+}
+
+impl Conductor<'_> {
+    fn conduct(mut self, interrupt: &Interrupt, job: &Job) -> Result<u8, LabError> {
+        let (began, progress) = (Instant::now(), Progress::on_terminal());
+        let mut asked = None::<Instant>;
+        self.job.start();
+        self.tell(&Line::Began { job: &job.name })?;
+        while !self.job.tally().has_come_to_an_end() && !interrupt.is_raised() {
+            if asked.is_none_or(|asked| asked.elapsed() >= ASK_PATHS_EVERY) {
+                asked = Some(Instant::now());
+                self.ask_paths()?;
+            }
+            let end = Instant::now() + A_GLANCE;
+            self.job.hear_until(end, Tally::has_come_to_an_end);
+            let iterations = self.job.tally().iterations().len();
+            progress.count(&job.name, iterations, job.iterations as usize);
+            self.tell(&Line::Progress(self.moment(began.elapsed())))?;
+        }
+        if !self.job.tally().all_ended() {
+            self.job.stop();
+        }
+        progress.clear();
+        let report = self.job.report();
+        match self.output {
+            Output::Text => show(self.output, &report.text(), &report)?,
+            Output::Json => self.tell(&Line::Report(&report))?,
+        }
+        Ok(u8::from(!report.broken.is_empty()))
+    }
+
+    fn ask_paths(&mut self) -> Result<(), LabError> {
+        let tally = self.job.tally();
+        let routed: Vec<_> = tally.flows().iter().map(|flow| flow.routed).collect();
+        let paths = walk::paths(self.nodes, &routed)?;
+        self.paths = paths.iter().map(|path| tally.names(path)).collect();
+        Ok(())
+    }
+
+    fn moment(&self, at: Duration) -> Moment {
+        let tally = self.job.tally();
+        let iterations = tally.iterations();
+        let flow = |(index, path): (usize, &Vec<String>)| Flow {
+            from: path.first().cloned().unwrap_or_default(),
+            to: path.last().cloned().unwrap_or_default(),
+            source: tally.flows()[index].spec.source,
+            destination: tally.flows()[index].spec.destination,
+            rate_mbps: tally.rate(index, WINDOW).mbps(),
+            path: path.clone(),
+        };
+        Moment {
+            at_ms: millis(at),
+            iterations: iterations.len(),
+            iteration_ms: iterations.last().copied().map(millis),
+            flows: self.paths.iter().enumerate().map(flow).collect(),
+        }
+    }
+
+    /// People see the progress on the terminal, and the report.
+    fn tell(&self, line: &Line<'_>) -> Result<(), LabError> {
+        match self.output {
+            Output::Text => Ok(()),
+            Output::Json => show(self.output, "", line),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}

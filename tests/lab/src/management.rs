@@ -1,0 +1,144 @@
+//! The management network: how programs that run the cluster reach its nodes, apart from the fabric.
+//!
+//! Every node has an interface `mgmt0`, joined to the *station*: a place beside the fabric, with a
+//! name and a network of its own, where a coordinator runs. The station passes on what nodes send
+//! to each other over it; no node does, so nothing gets from one network into the other.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::ids::NodeId;
+pub(crate) use reweave_common::scenario::STATION;
+
+use crate::error::LabError;
+use crate::node::NodeDoor;
+use crate::parallel::apart;
+use crate::wiring::{self, Sysctl};
+
+const NETWORK: &str = "10.255.0.0/16";
+const FIRST: u32 = u32::from_be_bytes([10, 255, 0, 1]);
+const MOST_NODES: usize = (1 << 16) - 3;
+pub(crate) const INTERFACE: &str = "mgmt0";
+
+/// The station's address.
+pub(crate) fn station_address() -> Ipv4Addr {
+    FIRST.into()
+}
+
+pub(crate) fn address(node: NodeId) -> Ipv4Addr {
+    (FIRST + 1 + node.index() as u32).into()
+}
+
+pub(crate) fn check_size(fabric: &Fabric) -> Result<(), LabError> {
+    let count = fabric.nodes().len();
+    (count <= MOST_NODES)
+        .then_some(())
+        .ok_or(LabError::FabricTooLarge {
+            what: "nodes on a management network",
+            count,
+            most: MOST_NODES,
+        })
+}
+
+/// Makes the station: no node of the fabric, but entered like one.
+pub(crate) fn create_station(fabric: &Fabric, seed: u64) -> Result<NodeDoor, LabError> {
+    let beyond = NodeId::from_index(fabric.nodes().len());
+    let settings = wiring::sysctls(Role::Relay, seed, beyond);
+    apart(|| NodeDoor::create(STATION, &settings))
+}
+
+/// What each node is told once it has its interface: to pass nothing on that comes by it.
+pub(crate) fn sysctl() -> Sysctl {
+    Sysctl {
+        key: "net/ipv4/conf/mgmt0/forwarding",
+        value: "0".to_owned(),
+        required: true,
+    }
+}
+
+/// For ip, outside the nodes: an interface in each, and its other end in the station.
+pub(crate) fn links_script(fabric: &Fabric) -> String {
+    let link = |(id, node): (NodeId, &reweave_common::fabric::Node)| {
+        let [near, far] = [mac(id, 0), mac(id, 1)];
+        let port = port(id);
+        format!(
+            "link add name {INTERFACE} address {near} netns /run/netns/{} type veth peer name {port} \
+             address {far} netns /run/netns/{STATION}\n",
+            node.name
+        )
+    };
+    fabric.nodes().map(link).collect()
+}
+
+/// For ip, inside a node.
+pub(crate) fn node_script(node: NodeId) -> String {
+    let (own, station, far) = (address(node), station_address(), mac(node, 1));
+    format!(
+        "address add {own}/32 dev {INTERFACE}\n\
+         link set {INTERFACE} up\n\
+         neighbour add {station} lladdr {far} nud permanent dev {INTERFACE}\n\
+         route add {NETWORK} via {station} dev {INTERFACE} src {own} onlink\n"
+    )
+}
+
+/// For ip, inside the station.
+pub(crate) fn station_script(fabric: &Fabric) -> String {
+    let station = station_address();
+    let mut script = format!("link set lo up\naddress add {station}/32 dev lo\n");
+    for (node, _) in fabric.nodes() {
+        let (address, mac, port) = (address(node), mac(node, 0), port(node));
+        let _ = write!(
+            script,
+            "link set {port} up\n\
+             neighbour add {address} lladdr {mac} nud permanent dev {port}\n\
+             route add {address}/32 dev {port} src {station}\n"
+        );
+    }
+    script
+}
+
+/// Further lines of /etc/hosts.
+pub(crate) fn hosts_file(fabric: &Fabric) -> String {
+    let station = format!("{} {STATION}\n", station_address());
+    let nodes = fabric
+        .nodes()
+        .map(|(id, node)| format!("{} {}.mgmt\n", address(id), node.name));
+    std::iter::once(station).chain(nodes).collect()
+}
+
+/// The station's end; node names may be too long for an interface.
+fn port(node: NodeId) -> String {
+    format!("m{}", node.index())
+}
+
+/// 06 tells them from those of the fabric's links.
+fn mac(node: NodeId, end: u8) -> String {
+    let [a, b, c, d] = (node.index() as u32).to_be_bytes();
+    format!("06:{a:02x}:{b:02x}:{c:02x}:{d:02x}:{end:02x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_node_is_joined_to_the_station_and_reaches_all_over_it() {
+        let text = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1";
+        let fabric = Fabric::parse("f.toml", text).unwrap();
+        let h1 = fabric.find("h1").unwrap();
+        let links = links_script(&fabric);
+        assert_eq!(links.lines().count(), 3);
+        assert!(
+            links.contains("netns /run/netns/h1 type veth peer name m2 "),
+            "{links}"
+        );
+        assert!(node_script(h1).contains("route add 10.255.0.0/16 via 10.255.0.1 dev mgmt0"));
+        let station = station_script(&fabric);
+        assert!(station.contains("route add 10.255.0.3/32 dev m1 src 10.255.0.1\n"));
+        assert!(
+            hosts_file(&fabric)
+                .starts_with("10.255.0.1 station\n10.255.0.2 switch.mgmt\n10.255.0.3 h0.mgmt\n")
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! The station beside the fabric, and jobs in a lab that is up: what programs that run the cluster
+//! need.
+
+use std::process::{Child, Stdio};
+
+use libtest_mimic::Trial;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::commands::signal;
+use crate::support::{Lab, finish, trial, wait_until};
+use crate::{LAB, LAB_AND_PING};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "station_and_nodes_reach_each_other_beside_the_fabric",
+            LAB_AND_PING,
+            station_and_nodes_reach_each_other,
+        ),
+        trial(
+            "the_networks_of_fabric_and_station_do_not_meet",
+            LAB_AND_PING,
+            the_networks_do_not_meet,
+        ),
+        trial("a_lab_without_management_has_no_station", LAB, no_station),
+        trial(
+            "a_job_runs_in_a_lab_that_is_up_until_it_is_told_to_end",
+            LAB,
+            a_job_runs_until_told,
+        ),
+        trial("a_job_that_is_done_ends_alone", LAB, a_job_ends_alone),
+        trial("a_job_nobody_knows_is_refused", LAB, an_unknown_job),
+    ]
+}
+
+const MANAGED: &str = r#"
+name = "managed"
+management = true
+[fabric]
+kind = "leaf-spine"
+leaves = 2
+spines = 1
+hosts_per_leaf = 2
+host_gbps = 0.2
+uplink_gbps = 0.2
+[[job]]
+name = "endless"
+pattern = "streams"
+hosts = ["h0", "h2"]
+pairs = [[0, 1]]
+bytes = 500_000
+iterations = 1_000_000
+[[job]]
+name = "short"
+pattern = "streams"
+hosts = ["h1", "h3"]
+pairs = [[0, 1]]
+bytes = 500_000
+iterations = 3
+"#;
+
+fn reaches(lab: &Lab, from: &str, to: &str) -> bool {
+    lab.exec(from, &["ping", "-c1", "-W1", to]).code == Some(0)
+}
+
+fn station_and_nodes_reach_each_other() {
+    let lab = Lab::up_text(MANAGED);
+    for node in lab.nodes() {
+        let managed = format!("{node}.mgmt");
+        assert!(reaches(&lab, "station", &managed), "{node}");
+        assert!(reaches(&lab, &node, "station"), "{node}");
+        assert!(reaches(&lab, "h0", &managed), "h0 to {node}");
+    }
+    let of_h1 = &lab.came_up["nodes"][1];
+    let addresses = lab.json("h1", &["ip", "-j", "address", "show", "dev", "mgmt0"]);
+    assert_eq!(of_h1["management"], addresses[0]["addr_info"][0]["local"]);
+}
+
+/// Even with a route to a leaf as if it were a way, nothing comes through; nor from a host to the
+/// management address of another over the fabric.
+fn the_networks_do_not_meet() {
+    let lab = Lab::up_text(MANAGED);
+    assert!(!reaches(&lab, "station", "10.0.0.0"), "no route");
+    let through = [
+        "ip",
+        "route",
+        "add",
+        "10.0.0.0/8",
+        "via",
+        "leaf0.mgmt",
+        "onlink",
+    ];
+    let leaf = lab.output("leaf0", &["ip", "-4", "-o", "addr", "show", "mgmt0"]);
+    let leaf = leaf
+        .split_whitespace()
+        .nth(3)
+        .and_then(|text| text.split('/').next());
+    let leaf = leaf.expect("leaf0 has a management address").to_owned();
+    let index = lab
+        .nodes()
+        .iter()
+        .position(|node| node == "leaf0")
+        .expect("it is there");
+    let port = format!("m{index}");
+    let words = through.map(|word| {
+        if word == "leaf0.mgmt" {
+            leaf.as_str()
+        } else {
+            word
+        }
+    });
+    lab.output("station", &[&words[..], &["dev", &port]].concat());
+    assert!(
+        !reaches(&lab, "station", "10.0.0.0"),
+        "leaf0 passes nothing on"
+    );
+    let seen = lab.output("leaf0", &["cat", "/proc/sys/net/ipv4/conf/swp0/forwarding"]);
+    assert_eq!(seen.trim(), "1", "though it does for the fabric");
+}
+
+fn no_station() {
+    let lab = Lab::up("ideal");
+    let said = lab.exec("station", &["true"]).expect_code(2);
+    assert!(said.stderr.contains("has no node \"station\""), "{said:?}");
+}
+
+fn job(lab: &Lab, name: &str) -> Child {
+    let arguments = ["job", "--lab", &lab.name, name, "--output", "json"];
+    let mut command = lab.home.lab(&arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program starts")
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    let parse = |line| serde_json::from_str(line).expect("each line is JSON");
+    text.lines().map(parse).collect()
+}
+
+fn a_job_runs_until_told() {
+    let lab = Lab::up_text(MANAGED);
+    let running = job(&lab, "endless");
+    let is_sent = || {
+        let counters = lab.json("h0", &["ip", "-s", "-j", "link", "show", "dev", "eth0"]);
+        counters[0]["stats64"]["tx"]["bytes"].as_u64() > Some(5_000_000)
+    };
+    wait_until("the job sends", is_sent);
+    signal(&running, Signal::SIGINT);
+    let told = lines(&finish(running, "job").expect_code(0).stdout);
+    assert_eq!(told[0]["began"]["job"], "endless");
+    let progress: Vec<_> = told.iter().map(|line| &line["progress"]).collect();
+    let last = progress.iter().rfind(|progress| progress.is_object());
+    let last = last.expect("it told how it did");
+    let way: Value = ["h0", "leaf0", "spine0", "leaf1", "h2"].into();
+    assert_eq!(last["flows"][0]["path"], way);
+    assert!(last["iterations"].as_u64() > Some(5), "{last}");
+    let report = &told.last().expect("there are lines")["report"];
+    let flow = &report["flows"][0];
+    let sound = (&flow["connections"], &flow["resets"], &flow["corrupted"]);
+    assert_eq!(sound, (&1.into(), &0.into(), &0.into()), "{flow}");
+}
+
+fn a_job_ends_alone() {
+    let lab = Lab::up_text(MANAGED);
+    let told = lines(&finish(job(&lab, "short"), "job").expect_code(0).stdout);
+    let report = &told.last().expect("there are lines")["report"];
+    assert_eq!(
+        (&report["name"], &report["iterations"]),
+        (&"short".into(), &3.into())
+    );
+    // The lab is still there for the next.
+    finish(job(&lab, "short"), "job").expect_code(0);
+}
+
+fn an_unknown_job() {
+    let lab = Lab::up_text(MANAGED);
+    let said = finish(job(&lab, "shrot"), "job").expect_code(2);
+    assert!(
+        said.stderr
+            .contains("has no job \"shrot\"; it has endless short"),
+        "{said:?}"
+    );
+}

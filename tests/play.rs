@@ -1,0 +1,82 @@
+//! What the tests on the stage have in common.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::time::Duration;
+
+use reweave_common::operator::{Outcome, Plan, Record, Status};
+use reweave_tests::{Job, Labs, Leadership, PATIENCE, Setting, Stage, StageError, wait_for};
+
+use crate::needs::Need;
+
+/// What every stage needs of a machine.
+pub(crate) const STAGE: &[Need] = &[Need::Lab];
+
+/// What was to be had, or the end of the test with the reason.
+#[track_caller]
+pub(crate) fn must<T>(outcome: Result<T, StageError>) -> T {
+    outcome.unwrap_or_else(|error| panic!("{}", told(&error)))
+}
+
+fn told(error: &StageError) -> String {
+    let chain = std::iter::successors(Some(error as &dyn std::error::Error), |error| {
+        error.source()
+    });
+    let texts: Vec<_> = chain.map(ToString::to_string).collect();
+    texts.join(": ")
+}
+
+/// A stage on which everything runs and is known, with nothing on the links yet.
+pub(crate) fn led(leadership: &Leadership) -> Stage {
+    let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    must(stage.lead(leadership));
+    must(stage.start_agents());
+    must(stage.wait_until_known());
+    stage
+}
+
+/// The colliding job, once it sends at the rate that its flows are left with.
+pub(crate) fn collide(stage: &Stage) -> Job {
+    let mut job = must(stage.job("train"));
+    must(job.wait_until("it sends", |progress| {
+        progress.iterations >= 2 && progress.slowest_mbps() > 60.0
+    }));
+    job
+}
+
+/// The plan against the collision, once the agents have seen enough of it.
+pub(crate) fn planned(stage: &Stage) -> Plan {
+    let operator = stage.operator();
+    must(wait_for("there is a plan", PATIENCE, || operator.plan()))
+}
+
+/// The newest entry of the history, once it has ended.
+pub(crate) fn ended(stage: &Stage) -> Record {
+    let operator = stage.operator();
+    must(wait_for("the change ends", PATIENCE, || {
+        let newest = operator.history()?.into_iter().next();
+        Ok(newest.filter(|record| record.outcome != Outcome::Running))
+    }))
+}
+
+pub(crate) fn status_when(
+    stage: &Stage,
+    what: &str,
+    condition: impl Fn(&Status) -> bool,
+) -> Status {
+    let operator = stage.operator();
+    must(wait_for(what, PATIENCE, || {
+        Ok(Some(operator.status()?).filter(&condition))
+    }))
+}
+
+/// The mean rate of the slowest flow over some time from now.
+pub(crate) fn slowest_over(job: &mut Job, duration: Duration) -> f64 {
+    let seen = must(job.watch(duration));
+    let flows = seen.first().map_or(0, |progress| progress.flows.len());
+    let mean = |flow: usize| {
+        let rates = seen.iter().map(|progress| progress.flows[flow].rate_mbps);
+        rates.sum::<f64>() / seen.len() as f64
+    };
+    (0..flows).map(mean).fold(f64::INFINITY, f64::min)
+}

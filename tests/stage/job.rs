@@ -1,0 +1,201 @@
+//! A job that runs on the stage, and how the lab's own ranks say it is doing.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddrV4;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::Deserialize;
+
+use crate::error::StageError;
+use crate::wait::{PATIENCE, wait_for};
+
+/// How a job is doing at one moment.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Progress {
+    /// Since it began.
+    pub at_ms: f64,
+    pub iterations: usize,
+    /// How long the last one took.
+    pub iteration_ms: Option<f64>,
+    pub flows: Vec<FlowProgress>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct FlowProgress {
+    pub from: String,
+    pub to: String,
+    pub source: SocketAddrV4,
+    pub destination: SocketAddrV4,
+    /// At which it arrived lately, pauses included.
+    pub rate_mbps: f64,
+    /// Nodes on the way, as the kernels route it.
+    pub path: Vec<String>,
+}
+
+/// What is known of a job when it has ended.
+#[derive(Debug, Clone, Deserialize)]
+pub struct JobReport {
+    pub iterations: u32,
+    pub flows: Vec<FlowReport>,
+    /// Ranks that lost a session.
+    pub broken: Vec<serde_json::Value>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct FlowReport {
+    pub from: String,
+    pub to: String,
+    pub rate_mbps: f64,
+    pub longest_stall_ms: f64,
+    pub connections: u32,
+    pub resets: u64,
+    pub retransmits: Option<u64>,
+    pub corrupted: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Began {},
+    Progress(Progress),
+    Report(JobReport),
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    progress: Vec<Progress>,
+    report: Option<JobReport>,
+}
+
+/// A job that runs. It is ended when this is dropped.
+#[derive(Debug)]
+pub struct Job {
+    name: String,
+    process: Child,
+    heard: Arc<Mutex<Heard>>,
+}
+
+impl Progress {
+    /// The slowest flow's rate.
+    pub fn slowest_mbps(&self) -> f64 {
+        let rates = self.flows.iter().map(|flow| flow.rate_mbps);
+        rates.reduce(f64::min).unwrap_or(0.0)
+    }
+}
+
+impl JobReport {
+    /// Whether every session is the one it began with, and nothing was cut off or spoilt.
+    pub fn kept_all_sessions(&self) -> bool {
+        let sound =
+            |flow: &FlowReport| flow.resets == 0 && flow.connections == 1 && flow.corrupted == 0;
+        self.broken.is_empty() && self.flows.iter().all(sound)
+    }
+
+    pub fn longest_stall_ms(&self) -> f64 {
+        let stalls = self.flows.iter().map(|flow| flow.longest_stall_ms);
+        stalls.fold(0.0, f64::max)
+    }
+}
+
+impl Job {
+    pub(crate) fn start(name: &str, mut command: Command) -> Result<Self, StageError> {
+        command.stdout(Stdio::piped());
+        let mut process = command.spawn().map_err(|source| StageError::Start {
+            command: format!("job {name}"),
+            source,
+        })?;
+        let heard = Arc::default();
+        if let Some(stdout) = process.stdout.take() {
+            listen(stdout, Arc::clone(&heard));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            process,
+            heard,
+        })
+    }
+
+    /// All that was told so far.
+    pub fn progress(&self) -> Vec<Progress> {
+        self.hear(|heard| heard.progress.clone())
+    }
+
+    pub fn latest(&self) -> Option<Progress> {
+        self.hear(|heard| heard.progress.last().cloned())
+    }
+
+    /// Waits until it is doing so.
+    pub fn wait_until(
+        &mut self,
+        what: &str,
+        condition: impl Fn(&Progress) -> bool,
+    ) -> Result<Progress, StageError> {
+        let what = format!("job {}: {what}", self.name);
+        wait_for(&what, PATIENCE, || {
+            self.expect_running()?;
+            Ok(self.latest().filter(&condition))
+        })
+    }
+
+    /// Lets it run for some time, and returns what it told meanwhile.
+    pub fn watch(&mut self, duration: Duration) -> Result<Vec<Progress>, StageError> {
+        let (began, told) = (Instant::now(), self.progress().len());
+        wait_for("the job goes on", duration + PATIENCE, || {
+            self.expect_running()?;
+            Ok((began.elapsed() >= duration).then_some(()))
+        })?;
+        Ok(self.progress().split_off(told))
+    }
+
+    /// Ends it, and returns its report.
+    pub fn stop(mut self) -> Result<JobReport, StageError> {
+        let pid = Pid::from_raw(self.process.id().cast_signed());
+        // It may have come to an end by itself.
+        let _ = kill(pid, Signal::SIGINT);
+        let what = format!("job {} reports", self.name);
+        let report = wait_for(&what, PATIENCE, || {
+            Ok(self.hear(|heard| heard.report.clone()))
+        })?;
+        let _ = self.process.wait();
+        Ok(report)
+    }
+
+    fn expect_running(&mut self) -> Result<(), StageError> {
+        match self.process.try_wait() {
+            Ok(None) => Ok(()),
+            ended => Err(StageError::Gone {
+                name: format!("job {}", self.name),
+                how: format!("{ended:?}"),
+            }),
+        }
+    }
+
+    fn hear<T>(&self, what: impl FnOnce(&Heard) -> T) -> T {
+        what(&self.heard.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn listen(stdout: ChildStdout, heard: Arc<Mutex<Heard>>) {
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+            match serde_json::from_str(&line) {
+                Ok(Line::Progress(progress)) => heard.progress.push(progress),
+                Ok(Line::Report(report)) => heard.report = Some(report),
+                Ok(Line::Began {}) | Err(_) => {}
+            }
+        }
+    });
+}

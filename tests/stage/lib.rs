@@ -1,0 +1,380 @@
+//! A stage for the whole product: a virtual cluster with a coordinator and an agent on every node,
+//! and jobs that run on it. The system's tests and the demo play on it.
+//!
+//! Everything is driven from outside, by the commands that people use. What the product claims is
+//! held against what the lab's own ranks and kernels say.
+
+mod error;
+mod job;
+mod operator;
+mod program;
+mod programs;
+mod wait;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use reweave_common::fabric::Fabric;
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub use error::StageError;
+pub use job::{FlowProgress, FlowReport, Job, JobReport, Progress};
+pub use operator::{Applied, Operator};
+pub use program::Program;
+pub use programs::Programs;
+pub use wait::{PATIENCE, wait_for};
+
+/// Where the coordinator listens.
+const COORDINATOR: &str = "10.255.0.1:7332";
+const STATION: &str = "station";
+
+/// What a stage is built from.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting<'t> {
+    /// A scenario with `management = true` that names the fabric file `two-leaves.toml`.
+    pub scenario: &'t str,
+    pub fabric: &'t str,
+}
+
+impl Setting<'static> {
+    /// Two flows that collide, and a job that may come later.
+    pub const DEMO: Self = Self {
+        scenario: include_str!("../lab/scenarios/demo.toml"),
+        fabric: include_str!("../lab/scenarios/two-leaves.toml"),
+    };
+}
+
+/// Whose labs these are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Labs {
+    /// Known to nobody else: tests run side by side.
+    Hidden,
+    /// The user's, who may look around in them.
+    Users,
+}
+
+/// How the coordinator is started.
+#[derive(Debug, Clone, Default)]
+pub struct Leadership {
+    /// Whether it carries plans out by itself.
+    pub auto: bool,
+    /// The file name of a recording to make.
+    pub record: Option<String>,
+    /// Lines for the `[policy]` table.
+    pub policy: String,
+}
+
+/// A cluster that is up. It goes when this is dropped, and so does everything on it.
+#[derive(Debug)]
+pub struct Stage {
+    programs: Programs,
+    home: TempDir,
+    labs: Labs,
+    name: String,
+    fabric: Fabric,
+    bring_up: Duration,
+    coordinator: Option<Program>,
+    agents: BTreeMap<String, Program>,
+}
+
+impl Stage {
+    /// Brings up the cluster and makes certificates for all of its nodes; nothing runs on it yet.
+    pub fn up(setting: Setting<'_>, labs: Labs) -> Result<Self, StageError> {
+        let home = tempfile::Builder::new().prefix("reweave-stage-").tempdir();
+        let home = home.map_err(|source| StageError::Files {
+            path: std::env::temp_dir(),
+            source,
+        })?;
+        let fabric = Fabric::parse("two-leaves.toml", setting.fabric)?;
+        let mut stage = Self {
+            programs: Programs::beside_this()?,
+            name: String::new(),
+            home,
+            labs,
+            fabric,
+            bring_up: Duration::ZERO,
+            coordinator: None,
+            agents: BTreeMap::new(),
+        };
+        stage.write("two-leaves.toml", setting.fabric)?;
+        let scenario = stage.write("demo.toml", setting.scenario)?;
+        stage.bring_up(&scenario)?;
+        stage.make_certificates()?;
+        Ok(stage)
+    }
+
+    /// How long the cluster took to come up.
+    pub fn took(&self) -> Duration {
+        self.bring_up
+    }
+
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// A place in the folder that goes with the stage.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    pub fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.fabric.nodes().map(|(_, node)| node.name.as_str())
+    }
+
+    /// Starts the coordinator, or starts it again, and waits until it answers.
+    pub fn lead(&mut self, leadership: &Leadership) -> Result<(), StageError> {
+        let config = format!(
+            "fabric = \"two-leaves.toml\"\nlisten = \"{COORDINATOR}\"\nidentity = \
+             \"certificates/coordinator\"\ndata = \"data\"\n\n[policy]\n{}\n",
+            leadership.policy
+        );
+        let config = self.write("coordinator.toml", &config)?;
+        let mut command = self.inside(STATION, self.programs.coordinator());
+        command.arg("run").arg("--config").arg(config);
+        if leadership.auto {
+            command.args(["--mode", "auto"]);
+        }
+        if let Some(name) = &leadership.record {
+            command.arg("--record").arg(self.path(name));
+        }
+        // The old one first lets go of its address.
+        drop(self.coordinator.take());
+        let mut coordinator = self.start("coordinator", command)?;
+        wait_for("the coordinator answers", PATIENCE, || {
+            coordinator.expect_running()?;
+            Ok(self.operator().status().ok())
+        })?;
+        self.coordinator = Some(coordinator);
+        Ok(())
+    }
+
+    pub fn coordinator(&mut self) -> Result<&mut Program, StageError> {
+        let name = "the coordinator";
+        self.coordinator
+            .as_mut()
+            .ok_or(StageError::NotStarted { name })
+    }
+
+    /// Starts an agent on every node.
+    pub fn start_agents(&mut self) -> Result<(), StageError> {
+        let nodes: Vec<_> = self.nodes().map(str::to_owned).collect();
+        nodes.iter().try_for_each(|node| self.start_agent(node))
+    }
+
+    pub fn start_agent(&mut self, node: &str) -> Result<(), StageError> {
+        let command = self.agent_command(node, &[]);
+        let agent = self.start(&format!("agent-{node}"), command)?;
+        self.agents.insert(node.to_owned(), agent);
+        Ok(())
+    }
+
+    /// The same with a program in front that takes something from it.
+    pub fn start_agent_under(&mut self, node: &str, wrapper: &[&str]) -> Result<(), StageError> {
+        let command = self.agent_command(node, wrapper);
+        let agent = self.start(&format!("agent-{node}"), command)?;
+        self.agents.insert(node.to_owned(), agent);
+        Ok(())
+    }
+
+    /// The agent of a node, with a certificate from elsewhere.
+    pub fn start_agent_as(&mut self, node: &str, identity: &Path) -> Result<(), StageError> {
+        let mut command = self.inside(node, self.programs.agent());
+        self.agent_arguments(&mut command, node, identity);
+        let agent = self.start(&format!("agent-{node}"), command)?;
+        self.agents.insert(node.to_owned(), agent);
+        Ok(())
+    }
+
+    pub fn agent(&mut self, node: &str) -> Result<&mut Program, StageError> {
+        let name = "the agent";
+        self.agents
+            .get_mut(node)
+            .ok_or(StageError::NotStarted { name })
+    }
+
+    /// Ends the agent of a node, and waits until it is gone.
+    pub fn end_agent(&mut self, node: &str) {
+        drop(self.agents.remove(node));
+    }
+
+    /// Waits until every agent reports and every link is known.
+    pub fn wait_until_known(&self) -> Result<(), StageError> {
+        wait_for(
+            "all agents report and all links are known",
+            PATIENCE,
+            || {
+                let status = self.operator().status()?;
+                let known = status.agents.iter().all(|agent| {
+                    agent.state == reweave_common::operator::AgentState::Up
+                        && agent.known_links == agent.links
+                });
+                Ok(known.then_some(()))
+            },
+        )
+    }
+
+    /// Asks the coordinator, with an operator's certificate.
+    pub fn operator(&self) -> Operator<'_> {
+        Operator::new(self)
+    }
+
+    /// Starts a job of the scenario; it runs until it is stopped.
+    pub fn job(&self, name: &str) -> Result<Job, StageError> {
+        let mut command = self.lab(&["job", "--lab", &self.name, name, "--output", "json"]);
+        command.stderr(self.log(&format!("job-{name}"))?);
+        Job::start(name, command)
+    }
+
+    /// What a command prints in a node; it must succeed.
+    pub fn output(&self, node: &str, words: &[&str]) -> Result<String, StageError> {
+        let mut command = self.inside(node, words.first().map_or("true", |word| word));
+        command.args(words.iter().skip(1));
+        program::output(&mut command)
+    }
+
+    /// All rules and routes of all nodes, as the kernels have them.
+    pub fn routing(&self) -> Result<BTreeMap<String, String>, StageError> {
+        let ask = ["sh", "-c", "ip rule && ip -d route show table all"];
+        let of_node = |node: &str| Ok((node.to_owned(), self.output(node, &ask)?));
+        self.nodes().map(of_node).collect()
+    }
+
+    /// A program that will run in a node.
+    pub fn inside(&self, node: &str, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.lab(&["exec", "--lab", &self.name, node, "--"]);
+        command.arg(program);
+        command
+    }
+
+    /// Makes certificates that the cluster's own authority did not sign.
+    pub fn strangers_certificate(&self, node: &str) -> Result<PathBuf, StageError> {
+        let dir = self.path("strangers");
+        let mut init = Command::new(self.programs.reweave());
+        program::output(init.args(["cluster", "init", "--name", "lab"]).arg(&dir))?;
+        self.issue(&dir, "agent", &[node])?;
+        Ok(dir.join("agents").join(node))
+    }
+
+    /// A further certificate of this cluster.
+    pub fn certificate(&self, role: &str, name: &str) -> Result<PathBuf, StageError> {
+        let dir = self.path("certificates");
+        self.issue(&dir, role, &[name])?;
+        Ok(dir.join(format!("{role}s")).join(name))
+    }
+
+    /// What a program that was started here has said on standard error.
+    pub fn said(&self, name: &str) -> String {
+        fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
+    }
+
+    fn agent_command(&self, node: &str, wrapper: &[&str]) -> Command {
+        let agent = self.programs.agent();
+        let mut command = match wrapper.split_first() {
+            None => self.inside(node, agent),
+            Some((program, arguments)) => {
+                let mut command = self.inside(node, program);
+                command.args(arguments).arg(agent);
+                command
+            }
+        };
+        let identity = self.path("certificates/agents").join(node);
+        self.agent_arguments(&mut command, node, &identity);
+        command
+    }
+
+    fn agent_arguments(&self, command: &mut Command, node: &str, identity: &Path) {
+        let state = self.path("state").join(node);
+        command.args(["run", "--coordinator", COORDINATOR]);
+        command.arg("--identity").arg(identity);
+        command.arg("--state").arg(state);
+    }
+
+    fn bring_up(&mut self, scenario: &Path) -> Result<(), StageError> {
+        let mut up = self.lab(&["up", "--detach", "--output", "json"]);
+        let came_up = program::output(up.arg(scenario))?;
+        let came_up: Value = serde_json::from_str(&came_up).map_err(StageError::Json)?;
+        self.name = came_up["lab"].as_str().unwrap_or("demo").to_owned();
+        let millis = came_up["elapsed_ms"].as_f64().unwrap_or(0.0);
+        self.bring_up = Duration::from_secs_f64(millis / 1e3);
+        Ok(())
+    }
+
+    fn make_certificates(&self) -> Result<(), StageError> {
+        let dir = self.path("certificates");
+        let mut init = Command::new(self.programs.reweave());
+        program::output(init.args(["cluster", "init", "--name", "lab"]).arg(&dir))?;
+        let nodes: Vec<_> = self.nodes().collect();
+        self.issue(&dir, "agent", &nodes)
+    }
+
+    fn issue(&self, dir: &Path, role: &str, names: &[&str]) -> Result<(), StageError> {
+        let mut issue = Command::new(self.programs.reweave());
+        issue.args(["cluster", "issue", "--role", role, "--dir"]);
+        issue.arg(dir).arg("--name").args(names);
+        program::output(&mut issue).map(drop)
+    }
+
+    /// `reweave-lab` with these arguments.
+    fn lab(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.programs.lab());
+        command.args(arguments).stdin(Stdio::null());
+        if self.labs == Labs::Hidden {
+            command.env("XDG_RUNTIME_DIR", self.home.path());
+        }
+        command
+    }
+
+    fn start(&self, name: &str, mut command: Command) -> Result<Program, StageError> {
+        command.stdout(Stdio::null()).stderr(self.log(name)?);
+        Program::start(name, command)
+    }
+
+    /// All that was ever said under this name, one run after the other.
+    fn log(&self, name: &str) -> Result<File, StageError> {
+        let path = self.path(&format!("{name}.log"));
+        let file = File::options().create(true).append(true).open(&path);
+        file.map_err(|source| StageError::Files { path, source })
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, StageError> {
+        let path = self.path(name);
+        match fs::write(&path, text) {
+            Ok(()) => Ok(path),
+            Err(source) => Err(StageError::Files { path, source }),
+        }
+    }
+
+    /// What everybody said, for whoever wants to know why something went wrong.
+    fn tell_all(&self) {
+        let names = ["coordinator".to_owned()].into_iter();
+        let agents = self.nodes().map(|node| format!("agent-{node}"));
+        for name in names.chain(agents) {
+            let said = self.said(&name);
+            let lines: Vec<_> = said.lines().collect();
+            let last = &lines[lines.len().saturating_sub(12)..];
+            eprintln!("--- {name}\n{}", last.join("\n"));
+        }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.tell_all();
+        }
+        self.agents.clear();
+        self.coordinator = None;
+        if !self.name.is_empty() {
+            let _ = program::output(&mut self.lab(&["down", &self.name]));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What an operator does: the commands of `reweave`, with answers as scripts get them.
+
+use std::process::Command;
+
+use reweave_common::operator::{Findings, Plan, Record, Status};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::StageError;
+use crate::{COORDINATOR, STATION, Stage, program};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Operator<'s> {
+    stage: &'s Stage,
+}
+
+/// What came of `reweave apply`.
+#[derive(Debug)]
+pub struct Applied {
+    pub code: Option<i32>,
+    /// Absent when it was refused.
+    pub record: Option<Record>,
+    /// What it said on standard error.
+    pub words: String,
+}
+
+#[derive(Deserialize)]
+struct PlanAnswer {
+    plan: Option<Plan>,
+}
+
+#[derive(Deserialize)]
+struct HistoryAnswer {
+    history: Vec<Record>,
+}
+
+impl<'s> Operator<'s> {
+    pub(crate) fn new(stage: &'s Stage) -> Self {
+        Self { stage }
+    }
+
+    pub fn status(self) -> Result<Status, StageError> {
+        self.ask("status")
+    }
+
+    pub fn diagnose(self) -> Result<Findings, StageError> {
+        self.ask("diagnose")
+    }
+
+    pub fn plan(self) -> Result<Option<Plan>, StageError> {
+        self.ask("plan").map(|answer: PlanAnswer| answer.plan)
+    }
+
+    /// The newest first.
+    pub fn history(self) -> Result<Vec<Record>, StageError> {
+        self.ask("history")
+            .map(|answer: HistoryAnswer| answer.history)
+    }
+
+    /// Carries a plan out and waits until it has ended.
+    pub fn apply(self, plan: &Plan) -> Result<Applied, StageError> {
+        self.apply_with(plan, &[])
+    }
+
+    /// Returns as soon as the coordinator has taken it over.
+    pub fn begin(self, plan: &Plan) -> Result<Applied, StageError> {
+        self.apply_with(plan, &["--no-wait"])
+    }
+
+    fn apply_with(self, plan: &Plan, options: &[&str]) -> Result<Applied, StageError> {
+        let mut command = self.command(&["--output", "json", "apply"]);
+        command.args(options).arg(plan.generation.to_string());
+        let output = program::finish(&mut command)?;
+        Ok(Applied {
+            code: output.status.code(),
+            record: serde_json::from_slice(&output.stdout).ok(),
+            words: program::text(&output.stderr),
+        })
+    }
+
+    /// `reweave` with these arguments.
+    pub fn command(self, words: &[&str]) -> Command {
+        let mut command = self.stage.inside(STATION, self.stage.programs.reweave());
+        command.args(["--coordinator", COORDINATOR, "--identity"]);
+        command
+            .arg(self.stage.path("certificates/operator"))
+            .args(words);
+        command
+    }
+
+    /// What a person sees.
+    pub fn shown(self, words: &[&str]) -> Result<String, StageError> {
+        program::output(&mut self.command(words))
+    }
+
+    fn ask<T: DeserializeOwned>(self, what: &str) -> Result<T, StageError> {
+        let answer = program::output(&mut self.command(&["--output", "json", what]))?;
+        serde_json::from_str(&answer).map_err(StageError::Json)
+    }
+}

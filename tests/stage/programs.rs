@@ -1,0 +1,54 @@
+//! The programs of the product and of the lab, as they were built together with this one.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::error::StageError;
+
+#[derive(Debug, Clone)]
+pub struct Programs {
+    folder: PathBuf,
+}
+
+impl Programs {
+    const ALL: [&str; 4] = [
+        "reweave",
+        "reweave-agent",
+        "reweave-coordinator",
+        "reweave-lab",
+    ];
+
+    /// Those in the folder of this program; for a test, in the folder above.
+    pub fn beside_this() -> Result<Self, StageError> {
+        let this = env::current_exe().map_err(StageError::Nowhere)?;
+        let folder = this.parent().unwrap_or(Path::new("."));
+        let folder = match folder.file_name() {
+            Some(name) if name == "deps" => folder.parent().unwrap_or(folder),
+            _ => folder,
+        };
+        let found = Self {
+            folder: folder.to_owned(),
+        };
+        let paths = Self::ALL.map(|name| found.folder.join(name));
+        match paths.into_iter().find(|path| !path.is_file()) {
+            Some(path) => Err(StageError::NoProgram { path }),
+            None => Ok(found),
+        }
+    }
+
+    pub fn reweave(&self) -> PathBuf {
+        self.folder.join("reweave")
+    }
+
+    pub fn agent(&self) -> PathBuf {
+        self.folder.join("reweave-agent")
+    }
+
+    pub fn coordinator(&self) -> PathBuf {
+        self.folder.join("reweave-coordinator")
+    }
+
+    pub fn lab(&self) -> PathBuf {
+        self.folder.join("reweave-lab")
+    }
+}

@@ -1,0 +1,41 @@
+//! Stories of the whole product with something going wrong in each: predictions that do not hold,
+//! switches that refuse, flows that end, coordinators that die. In each the network must end no
+//! worse than it was.
+
+#[path = "stories/alone.rs"]
+mod alone;
+#[path = "stories/deaths.rs"]
+mod deaths;
+#[path = "stories/loops.rs"]
+mod loops;
+#[path = "stories/mistaken.rs"]
+mod mistaken;
+#[path = "lab/tests/support/needs.rs"]
+mod needs;
+mod play;
+#[path = "stories/replays.rs"]
+mod replays;
+#[path = "stories/thwarted.rs"]
+mod thwarted;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+fn main() -> ExitCode {
+    let tests = [
+        alone::tests(),
+        mistaken::tests(),
+        thwarted::tests(),
+        deaths::tests(),
+        replays::tests(),
+        loops::tests(),
+    ];
+    // Each measures rates, so none may have another beside it.
+    let arguments = Arguments {
+        test_threads: Some(1),
+        ..Arguments::from_args()
+    };
+    let tests = tests.into_iter().flatten().collect();
+    libtest_mimic::run(&arguments, tests).exit_code()
+}

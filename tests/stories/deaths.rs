@@ -1,0 +1,145 @@
+//! The coordinator is killed in the middle of a change, and started again on what it left behind.
+
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use reweave_common::operator::{Outcome, Phase, Record};
+use reweave_tests::{Leadership, Stage};
+
+use crate::needs::trial;
+use crate::play::{STAGE, collide, ended, led, must, planned, slowest_over, status_when};
+
+const LOOK: Duration = Duration::from_secs(3);
+const WANDER: f64 = 0.1;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "killed_with_a_plan_on_offer_it_still_offers_it",
+            STAGE,
+            killed_while_proposed,
+        ),
+        trial(
+            "killed_while_a_switch_is_told_it_tells_it_again",
+            STAGE,
+            killed_while_applying,
+        ),
+        trial(
+            "killed_while_it_measures_it_measures_again",
+            STAGE,
+            killed_while_verifying,
+        ),
+        trial(
+            "killed_while_it_takes_a_plan_back_it_goes_on_with_that",
+            STAGE,
+            killed_while_rolling_back,
+        ),
+    ]
+}
+
+fn is_in(phase: Phase) -> impl Fn(&reweave_common::operator::Status) -> bool {
+    move |status| {
+        status
+            .change
+            .as_ref()
+            .is_some_and(|change| change.phase == phase)
+    }
+}
+
+fn kill_and_start_again(stage: &mut Stage) {
+    must(stage.coordinator()).kill();
+    must(stage.lead(&Leadership::default()));
+}
+
+fn killed_while_proposed() {
+    let mut stage = led(&Leadership::default());
+    let mut job = collide(&stage);
+    let plan = planned(&stage);
+    kill_and_start_again(&mut stage);
+    must(stage.wait_until_known());
+    // The readings it judges by come anew.
+    let again = planned(&stage);
+    assert_eq!(
+        (again.generation, &again.moves),
+        (plan.generation, &plan.moves)
+    );
+    let applied = must(stage.operator().apply(&plan));
+    assert_eq!(applied.code, Some(0), "{applied:#?}");
+    let after = slowest_over(&mut job, LOOK);
+    assert!(after > 150.0, "{after} Mb/s");
+    assert!(must(job.stop()).kept_all_sessions());
+}
+
+fn killed_while_applying() {
+    let mut stage = led(&Leadership::default());
+    let mut job = collide(&stage);
+    let before = slowest_over(&mut job, LOOK);
+    let plan = planned(&stage);
+    must(must(stage.agent("leaf0")).freeze());
+    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
+    status_when(&stage, "the plan is being applied", is_in(Phase::Applying));
+    kill_and_start_again(&mut stage);
+    status_when(&stage, "it goes on with it", is_in(Phase::Applying));
+    must(must(stage.agent("leaf0")).thaw());
+    settled(&stage, &ended(&stage), &plan);
+    let after = slowest_over(&mut job, LOOK);
+    assert!(
+        after >= before * (1.0 - WANDER),
+        "{before} Mb/s, then {after}"
+    );
+    assert!(must(job.stop()).kept_all_sessions());
+}
+
+fn killed_while_verifying() {
+    let mut stage = led(&Leadership::default());
+    let mut job = collide(&stage);
+    let plan = planned(&stage);
+    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
+    status_when(
+        &stage,
+        "the plan is being measured",
+        is_in(Phase::Verifying),
+    );
+    kill_and_start_again(&mut stage);
+    let record = ended(&stage);
+    assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+    settled(&stage, &record, &plan);
+    let after = slowest_over(&mut job, LOOK);
+    assert!(after > 150.0, "{after} Mb/s");
+    assert!(must(job.stop()).kept_all_sessions());
+}
+
+/// A switch that stands still holds the way back up, so that there is a moment to kill in.
+fn killed_while_rolling_back() {
+    let mut stage = led(&Leadership::default());
+    let job = collide(&stage);
+    let plan = planned(&stage);
+    let routing = must(stage.routing());
+    must(must(stage.agent("leaf0")).freeze());
+    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
+    status_when(&stage, "the plan is being applied", is_in(Phase::Applying));
+    must(job.stop());
+    status_when(&stage, "it is being taken back", is_in(Phase::RollingBack));
+    kill_and_start_again(&mut stage);
+    status_when(&stage, "it goes on with that", is_in(Phase::RollingBack));
+    must(must(stage.agent("leaf0")).thaw());
+    let record = ended(&stage);
+    assert!(
+        matches!(record.outcome, Outcome::RolledBack { .. }),
+        "{record:#?}"
+    );
+    assert_eq!(must(stage.routing()), routing);
+}
+
+/// One way or the other, what the switches hold is what the coordinator thinks they hold.
+fn settled(stage: &Stage, record: &Record, plan: &reweave_common::operator::Plan) {
+    let pins = match record.outcome {
+        Outcome::Committed => plan.pins.len(),
+        Outcome::RolledBack { .. } => 0,
+        _ => panic!("{record:#?}"),
+    };
+    let rules = must(stage.output("leaf0", &["ip", "rule"]));
+    assert_eq!(rules.matches("proto 213").count(), pins, "{rules}");
+    let status = must(stage.operator().status());
+    assert!(status.alarms.is_empty(), "{:?}", status.alarms);
+}

@@ -1,0 +1,71 @@
+//! A plan is made, then the world changes, then the plan is carried out: what it promised does not
+//! come true, and it is taken back.
+
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use reweave_common::operator::Outcome;
+use reweave_tests::{JobReport, Leadership};
+
+use crate::needs::trial;
+use crate::play::{STAGE, collide, led, must, planned, slowest_over};
+
+const LOOK: Duration = Duration::from_secs(3);
+/// How far a rate may be from what it was: TCP flows on one link wander by so much.
+const WANDER: f64 = 0.1;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial(
+        "a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_routes",
+        STAGE,
+        taken_back,
+    )]
+}
+
+fn taken_back() {
+    let stage = led(&Leadership::default());
+    let mut train = collide(&stage);
+    let plan = planned(&stage);
+    let routing = must(stage.routing());
+    // It fills the uplink that the plan counts on.
+    let mut late = must(stage.job("late"));
+    must(late.wait_until("it sends", |progress| {
+        progress.iterations >= 2 && progress.slowest_mbps() > 60.0
+    }));
+    let before = [&mut train, &mut late].map(|job| slowest_over(job, LOOK));
+
+    let applied = must(stage.operator().apply(&plan));
+    assert_eq!(applied.code, Some(1), "{applied:#?}");
+    let record = applied.record.expect("what was applied is on record");
+    let Outcome::RolledBack {
+        reasons,
+        generation,
+    } = &record.outcome
+    else {
+        panic!("{record:#?}");
+    };
+    assert!(!reasons.is_empty());
+    assert_eq!(
+        generation.0,
+        plan.generation.0 + 1,
+        "agents refuse old ones"
+    );
+
+    assert_eq!(
+        must(stage.routing()),
+        routing,
+        "rules and routes are as before"
+    );
+    let status = must(stage.operator().status());
+    assert_eq!((status.generation, status.pins.len()), (*generation, 0));
+    let after = [&mut train, &mut late].map(|job| slowest_over(job, LOOK));
+    for (before, after) in before.into_iter().zip(after) {
+        assert!(
+            after >= before * (1.0 - WANDER),
+            "{before} Mb/s, then {after}"
+        );
+    }
+    let reports = [train, late].map(|job| must(job.stop()));
+    assert!(reports.iter().all(JobReport::kept_all_sessions));
+    eprintln!("taken back because {}", reasons.join("; "));
+}

@@ -1,0 +1,83 @@
+//! A run that was written down leads to the same decisions when it is lived through again.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use libtest_mimic::Trial;
+use reweave_tests::{Leadership, Stage};
+
+use crate::needs::trial;
+use crate::play::{STAGE, collide, ended, led, must};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial(
+        "a_recorded_run_replays_to_the_same_decisions_byte_for_byte",
+        STAGE,
+        replayed,
+    )]
+}
+
+fn replayed() {
+    let mut stage = led(&Leadership {
+        auto: true,
+        record: Some("run.jsonl".to_owned()),
+        ..Leadership::default()
+    });
+    let job = collide(&stage);
+    ended(&stage);
+    must(job.stop());
+    assert_eq!(must(must(stage.coordinator()).end()), 0);
+
+    let recording = fs::read_to_string(stage.path("run.jsonl")).expect("it was made");
+    let effects: Vec<_> = recording
+        .lines()
+        .filter(|line| line.starts_with("{\"effect\""))
+        .collect();
+    let replay = replay(&stage, "run.jsonl");
+    let said = String::from_utf8_lossy(&replay.stderr);
+    assert_eq!(replay.status.code(), Some(0), "{said}");
+    let replayed = String::from_utf8_lossy(&replay.stdout).into_owned();
+    assert_eq!(replayed.lines().collect::<Vec<_>>(), effects);
+    for decided in [
+        "plan_proposed",
+        "plan_approved",
+        "step_intent",
+        "acked",
+        "verified",
+    ] {
+        assert!(replayed.contains(decided), "nothing was {decided}");
+    }
+    eprint!("{said}");
+    an_altered_recording_is_noticed(&stage, &recording);
+}
+
+/// One measurement is another, and so the decision is.
+fn an_altered_recording_is_noticed(stage: &Stage, recording: &str) {
+    let is_verified = |line: &str| line.contains("\"verified\"");
+    let altered: Vec<_> = recording
+        .lines()
+        .map(|line| match is_verified(line) {
+            true => line.replacen("faster", "slower", 1),
+            false => line.to_owned(),
+        })
+        .collect();
+    fs::write(stage.path("altered.jsonl"), altered.join("\n") + "\n").expect("a file can be made");
+    let replay = replay(stage, "altered.jsonl");
+    assert_eq!(replay.status.code(), Some(1), "{replay:?}");
+    let line = recording
+        .lines()
+        .position(is_verified)
+        .expect("there is one")
+        + 1;
+    let said = String::from_utf8_lossy(&replay.stderr);
+    assert!(
+        said.contains(&format!("altered.jsonl:{line}: the run had")),
+        "{said}"
+    );
+}
+
+fn replay(stage: &Stage, name: &str) -> Output {
+    let mut command = Command::new(stage.programs().coordinator());
+    let output = command.arg("replay").arg(stage.path(name)).output();
+    output.expect("the coordinator can be run")
+}

@@ -1,0 +1,127 @@
+//! Plans that cannot be carried out: a switch refuses, or the flow is gone.
+
+use libtest_mimic::Trial;
+use reweave_common::operator::{Outcome, Phase, Record};
+use reweave_tests::{Labs, Leadership, Setting, Stage};
+
+use crate::needs::{Need, trial};
+use crate::play::{STAGE, collide, ended, led, must, planned, status_when};
+
+/// Takes from a program that runs as root what routes are changed with.
+const WITHOUT_NET_ADMIN: &[&str] = &[
+    "setpriv",
+    "--bounding-set=-net_admin",
+    "--inh-caps=-net_admin",
+    "--",
+];
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let unprivileged = &[Need::Lab, Need::Program("setpriv")];
+    vec![
+        trial(
+            "a_switch_that_refuses_the_rule_has_the_plan_taken_back",
+            unprivileged,
+            a_switch_refuses,
+        ),
+        trial(
+            "a_flow_that_ends_before_the_plan_is_applied_has_it_withdrawn",
+            STAGE,
+            the_flow_ends_before,
+        ),
+        trial(
+            "a_flow_that_ends_before_its_pin_lands_has_the_plan_taken_back",
+            STAGE,
+            the_flow_ends_meanwhile,
+        ),
+    ]
+}
+
+fn a_switch_refuses() {
+    let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    must(stage.lead(&Leadership::default()));
+    let nodes: Vec<_> = stage.nodes().map(str::to_owned).collect();
+    for node in &nodes {
+        match node.as_str() {
+            "leaf0" => must(stage.start_agent_under(node, WITHOUT_NET_ADMIN)),
+            _ => must(stage.start_agent(node)),
+        }
+    }
+    must(stage.wait_until_known());
+    let job = collide(&stage);
+    let plan = planned(&stage);
+    assert_eq!(plan.pins[0].hop.from, "leaf0", "{plan:#?}");
+    let routing = must(stage.routing());
+    let applied = must(stage.operator().apply(&plan));
+    assert_eq!(applied.code, Some(1), "{applied:#?}");
+    let reasons = rolled_back(&applied.record.expect("it is on record"));
+    assert!(
+        reasons
+            .iter()
+            .any(|reason| reason.starts_with("leaf0 refused: its kernel")),
+        "{reasons:?}"
+    );
+    assert_eq!(must(stage.routing()), routing);
+    assert!(must(job.stop()).kept_all_sessions());
+}
+
+fn rolled_back(record: &Record) -> Vec<String> {
+    match &record.outcome {
+        Outcome::RolledBack { reasons, .. } => reasons.clone(),
+        other => panic!("{other:#?}"),
+    }
+}
+
+fn the_flow_ends_before() {
+    let stage = led(&Leadership::default());
+    let job = collide(&stage);
+    let plan = planned(&stage);
+    let routing = must(stage.routing());
+    must(job.stop());
+    let record = ended(&stage);
+    assert_eq!(record.plan.generation, plan.generation);
+    let Outcome::Abandoned { reasons } = &record.outcome else {
+        panic!("{record:#?}");
+    };
+    assert!(
+        reasons.iter().any(|reason| reason.ends_with("has ended")),
+        "{reasons:?}"
+    );
+    let applied = must(stage.operator().apply(&plan));
+    assert_eq!(applied.code, Some(1));
+    assert!(
+        applied.words.contains("there is no plan to apply"),
+        "{}",
+        applied.words
+    );
+    assert_eq!(must(stage.routing()), routing);
+}
+
+/// The switch is slow, and the job is over before it acts.
+fn the_flow_ends_meanwhile() {
+    let mut stage = led(&Leadership::default());
+    let job = collide(&stage);
+    let plan = planned(&stage);
+    let routing = must(stage.routing());
+    must(must(stage.agent("leaf0")).freeze());
+    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
+    status_when(&stage, "the plan is being applied", |status| {
+        status
+            .change
+            .as_ref()
+            .is_some_and(|change| change.phase == Phase::Applying)
+    });
+    must(job.stop());
+    status_when(&stage, "the plan is being taken back", |status| {
+        status
+            .change
+            .as_ref()
+            .is_some_and(|change| change.phase == Phase::RollingBack)
+    });
+    must(must(stage.agent("leaf0")).thaw());
+    let reasons = rolled_back(&ended(&stage));
+    assert!(
+        reasons.iter().any(|reason| reason.ends_with("has ended")),
+        "{reasons:?}"
+    );
+    assert_eq!(must(stage.routing()), routing);
+}

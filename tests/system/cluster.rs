@@ -1,0 +1,99 @@
+//! Does the cluster come together, and is nobody heard who does not belong?
+
+use std::path::Path;
+
+use libtest_mimic::Trial;
+use reweave_common::operator::AgentState;
+use reweave_tests::{Labs, Leadership, PATIENCE, Setting, Stage, wait_for};
+
+use crate::needs::trial;
+use crate::play::{STAGE, led, must, status_when};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "an_agent_with_a_wrong_certificate_is_refused_and_nothing_changes",
+            STAGE,
+            wrong_certificates_are_refused,
+        ),
+        trial(
+            "agents_come_back_to_a_coordinator_that_ended",
+            STAGE,
+            agents_come_back,
+        ),
+    ]
+}
+
+/// One of another authority of the same name, one for a node that the fabric does not have, and one
+/// for somebody who is no agent.
+fn wrong_certificates_are_refused() {
+    let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    must(stage.lead(&Leadership::default()));
+    let nodes: Vec<_> = stage.nodes().map(str::to_owned).collect();
+    for node in nodes.iter().filter(|node| *node != "h3") {
+        must(stage.start_agent(node));
+    }
+    let is_up = |node: &str, status: &reweave_common::operator::Status| {
+        let agent = status.agents.iter().find(|agent| agent.node == node);
+        agent.is_some_and(|agent| agent.state == AgentState::Up)
+    };
+    status_when(&stage, "all others are up", |status| {
+        nodes.iter().all(|node| node == "h3" || is_up(node, status))
+    });
+    let before = must(stage.routing());
+    let strangers = must(stage.strangers_certificate("h3"));
+    refused(&mut stage, &strangers, "not let in");
+    let nobodys = must(stage.certificate("agent", "h99"));
+    refused(
+        &mut stage,
+        &nobodys,
+        "the fabric has no node called \"h99\"",
+    );
+
+    let operators = stage.path("certificates/operator");
+    must(stage.start_agent_as("h3", &operators));
+    must(wait_for("h3 is in, as an operator", PATIENCE, || {
+        Ok(stage
+            .said("agent-h3")
+            .contains(" INFO coordinator ")
+            .then_some(()))
+    }));
+
+    let status = must(stage.operator().status());
+    assert_eq!(state_of("h3", &status), AgentState::Unseen);
+    assert!(must(stage.operator().history()).is_empty());
+    assert_eq!(must(stage.routing()), before);
+    must(stage.start_agent("h3"));
+    status_when(&stage, "h3 is up with its own", |status| {
+        is_up("h3", status)
+    });
+}
+
+/// Until both sides have said so, h3's agent runs with this certificate.
+fn refused(stage: &mut Stage, identity: &Path, words: &str) {
+    let told = stage.said("coordinator").matches(words).count();
+    must(stage.start_agent_as("h3", identity));
+    let what = format!("the coordinator says {words:?} of {}", identity.display());
+    must(wait_for(&what, PATIENCE, || {
+        let said = stage.said("coordinator");
+        Ok((said.matches(words).count() > told).then_some(()))
+    }));
+    assert_eq!(
+        state_of("h3", &must(stage.operator().status())),
+        AgentState::Unseen
+    );
+    stage.end_agent("h3");
+}
+
+fn state_of(node: &str, status: &reweave_common::operator::Status) -> AgentState {
+    let agent = status.agents.iter().find(|agent| agent.node == node);
+    agent.expect("the status tells of every node").state
+}
+
+fn agents_come_back() {
+    let mut stage = led(&Leadership::default());
+    let code = must(must(stage.coordinator()).end());
+    assert_eq!(code, 0, "asked to end, it ends well");
+    must(stage.lead(&Leadership::default()));
+    must(stage.wait_until_known());
+}
