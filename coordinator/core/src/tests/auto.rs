@@ -7,8 +7,9 @@ use reweave_common::instruction::Instruction;
 use reweave_common::operator::{Mode, Request, Response};
 
 use super::cluster::Cluster;
+use super::network::Network;
 use super::switch::Mood;
-use crate::{Author, Effect, Outcome};
+use crate::{Author, Effect, Outcome, Policy};
 
 const A_WHILE: Duration = Duration::from_secs(2);
 
@@ -35,7 +36,12 @@ fn in_manual_mode_nothing_is_planned_unasked() {
 
 #[test]
 fn a_flow_is_measured_as_often_as_for_a_verdict_before_anything_is_planned_for_it() {
-    let mut cluster = Cluster::new(Mode::Auto);
+    let policy = Policy {
+        mode: Mode::Auto,
+        look_every: Duration::ZERO,
+        ..Policy::default()
+    };
+    let mut cluster = Cluster::with(Network::new(2, 3), policy);
     cluster.run_for(A_WHILE);
     collide(&mut cluster);
     let took = cluster.run_until("planned", |c| c.core.state().rollout().is_some());

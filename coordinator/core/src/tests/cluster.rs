@@ -52,6 +52,10 @@ impl Cluster {
             mode,
             ..Policy::default()
         };
+        Self::with(network, policy)
+    }
+
+    pub(crate) fn with(network: Network, policy: Policy) -> Self {
         let core = Core::new(policy.clone(), Arc::clone(&network.fabric));
         let mut cluster = Self {
             core,

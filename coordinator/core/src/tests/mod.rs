@@ -8,4 +8,6 @@ mod operator;
 mod replay;
 mod restart;
 mod rollout;
+mod scene;
 mod switch;
+mod switches;

@@ -1,0 +1,80 @@
+//! A collision and a plan to mend it, and what tests ask of a cluster.
+
+use std::time::Duration;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::operator::{Mode, Phase, Request, Response, Status};
+use reweave_common::plan::Generation;
+
+use super::cluster::Cluster;
+use crate::{Outcome, Reason};
+
+pub(super) const A_WHILE: Duration = Duration::from_secs(2);
+
+/// Two flows that meet on the way to the first spine, while the other one is idle.
+pub(super) fn collision(mode: Mode) -> (Cluster, [FlowKey; 2]) {
+    let mut cluster = Cluster::new(mode);
+    let flows = [("h0", "h3", 1000), ("h1", "h4", 1001)]
+        .map(|(from, to, port)| cluster.network.start(from, to, port, 0));
+    (cluster, flows)
+}
+
+/// The same, with a plan to mend it.
+pub(super) fn planned() -> (Cluster, [FlowKey; 2], Generation) {
+    let (mut cluster, flows) = collision(Mode::Manual);
+    cluster.run_for(A_WHILE);
+    let plan = cluster.plan();
+    (cluster, flows, plan)
+}
+
+pub(super) fn status(cluster: &mut Cluster) -> Status {
+    match cluster.ask(Request::Status) {
+        Response::Status(status) => *status,
+        other => panic!("no status: {other:?}"),
+    }
+}
+
+pub(super) fn reasons(cluster: &Cluster) -> Vec<Reason> {
+    match cluster.last_outcome() {
+        Outcome::Committed => vec![],
+        Outcome::Refused { reasons }
+        | Outcome::Withdrawn { reasons }
+        | Outcome::RolledBack { reasons, .. } => reasons.clone(),
+    }
+}
+
+pub(super) fn moved(cluster: &Cluster) -> FlowKey {
+    cluster.core.state().rollout().unwrap().plan.moves[0].flow
+}
+
+pub(super) fn assert_rolled_back(cluster: &Cluster) {
+    assert!(
+        matches!(cluster.last_outcome(), Outcome::RolledBack { .. }),
+        "{cluster:?}"
+    );
+    assert!(cluster.core.state().in_force().pins.is_empty());
+    cluster.assert_one_generation();
+}
+
+pub(super) fn assert_nothing_installed(cluster: &Cluster) {
+    assert!(
+        cluster
+            .network
+            .switches
+            .values()
+            .all(|switch| switch.told == 0)
+    );
+    cluster.assert_one_generation();
+}
+
+pub(super) fn phase(cluster: &Cluster) -> Option<Phase> {
+    let mut seen = cluster.core.state().rollout().map(|rollout| &rollout.phase);
+    seen.take().map(|phase| match phase {
+        crate::Phase::Proposed => Phase::Proposed,
+        crate::Phase::Approved => Phase::Approved,
+        crate::Phase::Applying(_) => Phase::Applying,
+        crate::Phase::Verifying(_) => Phase::Verifying,
+        crate::Phase::RollingBack(_) => Phase::RollingBack,
+        crate::Phase::Held(_) => Phase::Held,
+    })
+}
