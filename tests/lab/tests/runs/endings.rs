@@ -62,7 +62,7 @@ fn complaints(job: &Value) -> Vec<(u64, &str)> {
 fn a_killed_process() {
     let report = report_text(
         &format!(
-            "{FABRIC}[[job]]\nname = 'other'\npattern = 'all-to-all'\nhosts = ['h2', 'h1', 'h0']\n\
+            "limit_s = 10\n{FABRIC}[[job]]\nname = 'other'\npattern = 'all-to-all'\nhosts = ['h2', 'h1', 'h0']\n\
              bytes = 100_000\ncompute_ms = 50\niterations = 30\n{ENDLESS}\
              [[fault]]\nkind = 'process-kill'\nat_s = 0.5\njob = 'train'\nrank = 1\n\
              [[expect]]\njob = 'train'\ncompletes = false\nmax_resets = 0\n\

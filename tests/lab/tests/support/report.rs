@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use super::{Home, Said, finish};
+use super::{Home, finish};
 
 /// Runs a scenario to its end and returns its report.
 #[track_caller]
@@ -59,10 +59,4 @@ pub(crate) fn not_met(report: &Value) -> Vec<String> {
     failed
         .map(|verdict| format!("{}: {}", word(&verdict["expected"]), word(&verdict["seen"])))
         .collect()
-}
-
-/// Whether a run's words hold a line that begins so.
-pub(crate) fn has_line(said: &Said, beginning: &str) -> bool {
-    let mut lines = said.stdout.lines().chain(said.stderr.lines());
-    lines.any(|line| line.trim_start().starts_with(beginning))
 }
