@@ -198,13 +198,14 @@ impl Screen {
     /// Only those who hold the sessions can tell, when the job is over.
     pub(crate) fn sessions(&self, reports: &[JobReport]) {
         let flows = || reports.iter().flat_map(|report| &report.flows);
-        let kept = flows().filter(|flow| flow.resets == 0 && flow.connections == 1);
-        let resets: u64 = flows().map(|flow| flow.resets).sum();
-        let again = flows().filter_map(|flow| flow.retransmits).sum::<u64>();
-        let stall = reports.iter().map(JobReport::longest_stall_ms);
-        let stall = stall.fold(0.0, f64::max);
+        let kept = flows().filter(|flow| flow.is_sound());
+        let resets = known(flows().map(|flow| flow.resets).sum::<Option<u64>>());
+        let again = known(flows().map(|flow| flow.retransmits).sum::<Option<u64>>());
+        let stalls = reports.iter().map(JobReport::longest_stall_ms);
+        let stall = stalls.reduce(|a, b| Some(a?.max(b?))).flatten();
+        let stall = known(stall.map(|stall_ms| format!("{stall_ms:.0}")));
         self.line(&format!(
-            "{}  {} of {} kept, {resets} resets, {again} segments sent again, longest stall {stall:.0} ms",
+            "{}  {} of {} kept, {resets} resets, {again} segments sent again, longest stall {stall} ms",
             self.ink(Ink::Bold, "Sessions"),
             kept.count(),
             flows().count(),
@@ -290,4 +291,8 @@ fn near(path: impl AsRef<Path>) -> String {
 fn cells(load: Rate, capacity: Rate) -> usize {
     let share = load.bits_per_s() as f64 / capacity.bits_per_s() as f64;
     ((share * BAR_CELLS as f64).round() as usize).min(BAR_CELLS)
+}
+
+fn known(figure: Option<impl ToString>) -> String {
+    figure.map_or_else(|| "unknown".to_owned(), |figure| figure.to_string())
 }

@@ -46,16 +46,23 @@ pub struct JobReport {
     pub broken: Vec<serde_json::Value>,
 }
 
+/// What neither end of the flow could tell is absent.
 #[derive(Debug, Clone, Deserialize)]
 pub struct FlowReport {
     pub from: String,
     pub to: String,
-    pub rate_mbps: f64,
-    pub longest_stall_ms: f64,
-    pub connections: u32,
-    pub resets: u64,
+    pub rate_mbps: Option<f64>,
+    pub longest_stall_ms: Option<f64>,
+    pub resets: Option<u64>,
     pub retransmits: Option<u64>,
-    pub corrupted: u64,
+    pub corrupted: Option<u64>,
+}
+
+impl FlowReport {
+    /// Whether its session is known never to have been cut off, and its bytes not to be spoilt.
+    pub fn is_sound(&self) -> bool {
+        (self.resets, self.corrupted) == (Some(0), Some(0))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -91,14 +98,13 @@ impl Progress {
 impl JobReport {
     /// Whether every session is the one it began with, and nothing was cut off or spoilt.
     pub fn kept_all_sessions(&self) -> bool {
-        let sound =
-            |flow: &FlowReport| flow.resets == 0 && flow.connections == 1 && flow.corrupted == 0;
-        self.broken.is_empty() && self.flows.iter().all(sound)
+        self.broken.is_empty() && self.flows.iter().all(FlowReport::is_sound)
     }
 
-    pub fn longest_stall_ms(&self) -> f64 {
+    /// Unknown when one flow's is.
+    pub fn longest_stall_ms(&self) -> Option<f64> {
         let stalls = self.flows.iter().map(|flow| flow.longest_stall_ms);
-        stalls.fold(0.0, f64::max)
+        stalls.reduce(|a, b| Some(a?.max(b?))).flatten()
     }
 }
 

@@ -21,7 +21,15 @@ mod job;
 const A_DAY: Duration = Duration::from_secs(86_400);
 /// What may stand at the top of a scenario file.
 const KEYS: &[&str] = &[
-    "name", "seed", "limit_s", "capture", "fabric", "job", "fault", "expect",
+    "name",
+    "seed",
+    "limit_s",
+    "management",
+    "capture",
+    "fabric",
+    "job",
+    "fault",
+    "expect",
 ];
 const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 
@@ -351,8 +359,8 @@ max_stall_ms = 250
         );
         assert_eq!(
             said("seed = 7", "sede = 7"),
-            "s.toml:3: sede: this key is unknown; known are name, seed, limit_s, capture, fabric, \
-             job, fault, expect"
+            "s.toml:3: sede: this key is unknown; known are name, seed, limit_s, management, \
+             capture, fabric, job, fault, expect"
         );
         let late = said("leaves = 2\n", "leaves = 2\nlimit_s = 3\n");
         assert!(
