@@ -9,6 +9,16 @@ use reweave_tests::{Job, Labs, Leadership, PATIENCE, Setting, Stage, StageError,
 
 use crate::needs::Need;
 
+/// Long enough for several iterations.
+pub(crate) const LOOK: Duration = Duration::from_secs(3);
+/// How far a rate may be from what it was: TCP flows on one link wander by so much.
+const WANDER: f64 = 0.1;
+/// The slowest flow's gain when two that shared a link have one each. Perfect would be a little
+/// under 2.
+pub(crate) const LEAST_GAIN: f64 = 1.8;
+/// A session that stands still for longer counts as broken.
+pub(crate) const LONGEST_STALL_MS: f64 = 250.0;
+
 /// What every stage needs of a machine.
 pub(crate) const STAGE: &[Need] = &[Need::Lab];
 
@@ -68,6 +78,41 @@ pub(crate) fn status_when(
     must(wait_for(what, PATIENCE, || {
         Ok(Some(operator.status()?).filter(&condition))
     }))
+}
+
+/// Plays a story again, a few times, while its figures are not right: the machine may have been busy
+/// with other things. What must always hold, the story asserts itself.
+#[track_caller]
+pub(crate) fn once_right<T: std::fmt::Debug>(story: impl Fn() -> T, is_right: impl Fn(&T) -> bool) {
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let figures = story();
+        eprintln!("{figures:?}");
+        if is_right(&figures) {
+            return;
+        }
+        seen.push(figures);
+    }
+    panic!("never right: {seen:#?}");
+}
+
+/// Looks at the job until it is as well off as it was, which must be soon.
+#[track_caller]
+pub(crate) fn is_as_before(job: &mut Job, before_mbps: f64) {
+    reaches(job, before_mbps * (1.0 - WANDER));
+}
+
+/// Looks at the job until its slowest flow has this rate, which must be soon.
+#[track_caller]
+pub(crate) fn reaches(job: &mut Job, least_mbps: f64) {
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        seen.push(slowest_over(job, LOOK));
+        if seen.last() >= Some(&least_mbps) {
+            return;
+        }
+    }
+    panic!("{seen:?} Mb/s, and never {least_mbps}");
 }
 
 /// The mean rate of the slowest flow over some time from now.

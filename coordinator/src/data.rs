@@ -16,7 +16,7 @@ pub(crate) enum DataError {
     Open { folder: PathBuf, source: io::Error },
     #[error("another coordinator uses {}", folder.display())]
     InUse { folder: PathBuf },
-    #[error("cannot go by the log")]
+    #[error(transparent)]
     Log(#[from] LogError),
     #[error("{} was made for cluster {theirs:?}, and this one is {ours:?}", folder.display())]
     OtherCluster {

@@ -13,10 +13,10 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Clock;
-use crate::error::CoordinatorError;
+use crate::error::{CoordinatorError, told};
 use crate::intake::{Event, Origin, SessionId};
 use crate::log::Log;
-use crate::recorder::Recorder;
+use crate::recorder::{RecordError, Recorder};
 
 pub(crate) struct Drive {
     core: Core,
@@ -56,7 +56,8 @@ impl Drive {
             }
             self.live(event)?;
         }
-        self.recorder.map_or(Ok(()), Recorder::finish)
+        self.record(Recorder::flush);
+        Ok(())
     }
 
     fn live(&mut self, event: Event) -> Result<(), CoordinatorError> {
@@ -121,17 +122,23 @@ impl Drive {
 
     fn feed(&mut self, input: Input) -> Result<(), CoordinatorError> {
         let now = self.clock.now();
-        if let Some(recorder) = &mut self.recorder {
-            recorder.input(now, &input)?;
-        }
+        self.record(|recorder| recorder.input(now, &input));
         self.core.handle(now, input);
         while let Some(effect) = self.core.poll_effect() {
-            if let Some(recorder) = &mut self.recorder {
-                recorder.effect(&effect)?;
-            }
+            self.record(|recorder| recorder.effect(&effect));
             self.carry_out(effect)?;
         }
         Ok(())
+    }
+
+    /// A recording that cannot be gone on with is no reason to stop leading.
+    fn record(&mut self, write: impl FnOnce(&mut Recorder) -> Result<(), RecordError>) {
+        if let Some(recorder) = &mut self.recorder
+            && let Err(error) = write(recorder)
+        {
+            tracing::error!("the recording ends here: {}", told(&error));
+            self.recorder = None;
+        }
     }
 
     fn carry_out(&mut self, effect: Effect) -> Result<(), CoordinatorError> {

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::data::DataError;
 use crate::log::LogError;
+use crate::recorder::RecordError;
 use crate::replay::ReplayError;
 
 #[derive(Debug, Error)]
@@ -30,12 +31,12 @@ pub(crate) enum CoordinatorError {
     NotACoordinator { folder: String, member: String },
     #[error("cannot listen")]
     Listen { source: Box<LinkError> },
-    #[error("cannot use the data folder")]
+    #[error(transparent)]
     Data(#[from] DataError),
     #[error("cannot keep the log; ending, so that nothing happens that is not in it")]
     Log(#[from] LogError),
-    #[error("cannot write the recording {}", path.display())]
-    Record { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Record(#[from] RecordError),
     #[error("cannot start {what}")]
     Start {
         what: &'static str,
@@ -45,7 +46,7 @@ pub(crate) enum CoordinatorError {
     SocketGone,
     #[error("the thread that drives the core has died")]
     DriveDied,
-    #[error("cannot replay")]
+    #[error(transparent)]
     Replay(#[from] ReplayError),
 }
 

@@ -4,14 +4,20 @@
 //! effects that came of it.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use reweave_common::moment::Moment;
 use reweave_core::{Command, Effect, Input, Policy};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
-use crate::error::CoordinatorError;
+#[derive(Debug, Error)]
+#[error("cannot write the recording {}", path.display())]
+pub(crate) struct RecordError {
+    path: PathBuf,
+    source: io::Error,
+}
 
 /// What a run began with.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,8 +54,8 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Recordings are evidence, so none is ever written over.
-    pub(crate) fn begin(path: &Path, beginning: &Beginning) -> Result<Self, CoordinatorError> {
-        let file = File::create_new(path).map_err(|source| CoordinatorError::Record {
+    pub(crate) fn begin(path: &Path, beginning: &Beginning) -> Result<Self, RecordError> {
+        let file = File::create_new(path).map_err(|source| RecordError {
             path: path.to_owned(),
             source,
         })?;
@@ -61,7 +67,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    pub(crate) fn input(&mut self, at: Moment, input: &Input) -> Result<(), CoordinatorError> {
+    pub(crate) fn input(&mut self, at: Moment, input: &Input) -> Result<(), RecordError> {
         self.write(&BorrowedLine::Input { at, input })?;
         match input {
             Input::Tick => self.flush(),
@@ -69,30 +75,24 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn effect(&mut self, effect: &Effect) -> Result<(), CoordinatorError> {
+    pub(crate) fn effect(&mut self, effect: &Effect) -> Result<(), RecordError> {
         self.write(&BorrowedLine::Effect(effect))
     }
 
-    pub(crate) fn finish(mut self) -> Result<(), CoordinatorError> {
-        self.flush()
-    }
-
-    fn write(&mut self, line: &BorrowedLine<'_>) -> Result<(), CoordinatorError> {
+    fn write(&mut self, line: &BorrowedLine<'_>) -> Result<(), RecordError> {
         let written = serde_json::to_writer(&mut self.file, line).map_err(Into::into);
         let written = written.and_then(|()| self.file.write_all(b"\n"));
-        written.map_err(|source| CoordinatorError::Record {
+        written.map_err(|source| RecordError {
             path: self.path.clone(),
             source,
         })
     }
 
-    fn flush(&mut self) -> Result<(), CoordinatorError> {
-        self.file
-            .flush()
-            .map_err(|source| CoordinatorError::Record {
-                path: self.path.clone(),
-                source,
-            })
+    pub(crate) fn flush(&mut self) -> Result<(), RecordError> {
+        self.file.flush().map_err(|source| RecordError {
+            path: self.path.clone(),
+            source,
+        })
     }
 }
 

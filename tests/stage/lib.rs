@@ -170,28 +170,22 @@ impl Stage {
         nodes.iter().try_for_each(|node| self.start_agent(node))
     }
 
+    /// In place of the one that may be running there.
     pub fn start_agent(&mut self, node: &str) -> Result<(), StageError> {
-        let command = self.agent_command(node, &[]);
-        let agent = self.start(&format!("agent-{node}"), command)?;
-        self.agents.insert(node.to_owned(), agent);
-        Ok(())
+        self.start_agent_under(node, &[])
     }
 
     /// The same with a program in front that takes something from it.
     pub fn start_agent_under(&mut self, node: &str, wrapper: &[&str]) -> Result<(), StageError> {
-        let command = self.agent_command(node, wrapper);
-        let agent = self.start(&format!("agent-{node}"), command)?;
-        self.agents.insert(node.to_owned(), agent);
-        Ok(())
+        let identity = self.path("certificates/agents").join(node);
+        let command = self.agent_command(node, wrapper, &identity);
+        self.replace_agent(node, command)
     }
 
     /// The agent of a node, with a certificate from elsewhere.
     pub fn start_agent_as(&mut self, node: &str, identity: &Path) -> Result<(), StageError> {
-        let mut command = self.inside(node, self.programs.agent());
-        self.agent_arguments(&mut command, node, identity);
-        let agent = self.start(&format!("agent-{node}"), command)?;
-        self.agents.insert(node.to_owned(), agent);
-        Ok(())
+        let command = self.agent_command(node, &[], identity);
+        self.replace_agent(node, command)
     }
 
     pub fn agent(&mut self, node: &str) -> Result<&mut Program, StageError> {
@@ -276,7 +270,14 @@ impl Stage {
         fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
     }
 
-    fn agent_command(&self, node: &str, wrapper: &[&str]) -> Command {
+    fn replace_agent(&mut self, node: &str, command: Command) -> Result<(), StageError> {
+        self.end_agent(node);
+        let agent = self.start(&format!("agent-{node}"), command)?;
+        self.agents.insert(node.to_owned(), agent);
+        Ok(())
+    }
+
+    fn agent_command(&self, node: &str, wrapper: &[&str], identity: &Path) -> Command {
         let agent = self.programs.agent();
         let mut command = match wrapper.split_first() {
             None => self.inside(node, agent),
@@ -286,16 +287,10 @@ impl Stage {
                 command
             }
         };
-        let identity = self.path("certificates/agents").join(node);
-        self.agent_arguments(&mut command, node, &identity);
-        command
-    }
-
-    fn agent_arguments(&self, command: &mut Command, node: &str, identity: &Path) {
-        let state = self.path("state").join(node);
         command.args(["run", "--coordinator", COORDINATOR]);
         command.arg("--identity").arg(identity);
-        command.arg("--state").arg(state);
+        command.arg("--state").arg(self.path("state").join(node));
+        command
     }
 
     fn bring_up(&mut self, scenario: &Path) -> Result<(), StageError> {

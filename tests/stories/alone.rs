@@ -7,32 +7,47 @@ use reweave_common::operator::{Mode, Outcome};
 use reweave_tests::{Job, Leadership, Progress};
 
 use crate::needs::trial;
-use crate::play::{STAGE, ended, led, must, slowest_over};
+use crate::play::{
+    LEAST_GAIN, LONGEST_STALL_MS, LOOK, STAGE, ended, led, must, once_right, slowest_over,
+};
 
 /// From the first byte of the colliding flows to the victim's new rate.
 const REPAIRED_WITHIN: Duration = Duration::from_secs(5);
-const LEAST_GAIN: f64 = 1.8;
+/// What two flows cannot both have on one uplink of 200 Mb/s.
+const ALONE_MBPS: f64 = 150.0;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "the_coordinator_mends_a_collision_alone_within_five_seconds",
         STAGE,
-        mended_alone,
+        || {
+            once_right(mended_alone, |figures| {
+                figures.repaired <= REPAIRED_WITHIN
+                    && figures.gain >= LEAST_GAIN
+                    && figures.longest_stall_ms <= LONGEST_STALL_MS
+            });
+        },
     )]
 }
 
-fn mended_alone() {
+#[derive(Debug)]
+struct Figures {
+    repaired: Duration,
+    gain: f64,
+    longest_stall_ms: f64,
+}
+
+fn mended_alone() -> Figures {
     let auto = Leadership {
         auto: true,
         ..Leadership::default()
     };
     let stage = led(&auto);
     let mut job = must(stage.job("train"));
-    // Both flows could not have this rate on one uplink of 200 Mb/s.
-    must(job.wait_until("it is mended", |progress| progress.slowest_mbps() > 150.0));
+    must(job.wait_until("it is mended", is_mended));
     let repaired = repaired_at(&job);
     let record = ended(&stage);
-    let after = slowest_over(&mut job, Duration::from_secs(3));
+    let after = slowest_over(&mut job, LOOK);
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
     assert_eq!(
         (record.proposed_by.as_str(), record.approved_by.as_deref()),
@@ -42,25 +57,21 @@ fn mended_alone() {
     let collided = slowest_before(&job, repaired);
     let report = must(job.stop());
     assert!(report.kept_all_sessions(), "{report:#?}");
-    let stall_ms = report.longest_stall_ms().expect("both ends have reported");
-    assert!(stall_ms <= 250.0, "{report:#?}");
-    eprintln!(
-        "repaired {:.2} s after the job began; {collided:.1} -> {after:.1} Mb/s ({:.2} times), \
-         longest stall {:.0} ms",
-        repaired.as_secs_f64(),
-        after / collided,
-        stall_ms
-    );
-    assert!(after / collided >= LEAST_GAIN);
-    assert!(repaired <= REPAIRED_WITHIN, "{repaired:?}");
+    Figures {
+        repaired,
+        gain: after / collided,
+        longest_stall_ms: report.longest_stall_ms().expect("both ends have reported"),
+    }
+}
+
+fn is_mended(progress: &Progress) -> bool {
+    progress.slowest_mbps() > ALONE_MBPS
 }
 
 /// When the slowest flow first had its new rate.
 fn repaired_at(job: &Job) -> Duration {
     let progress = job.progress();
-    let first = progress
-        .iter()
-        .find(|progress| progress.slowest_mbps() > 150.0);
+    let first = progress.iter().find(|progress| is_mended(progress));
     let first = first.expect("that was waited for");
     Duration::from_secs_f64(first.at_ms / 1e3)
 }

@@ -1,28 +1,34 @@
 //! One value walks through all eight stages, on a job that runs.
 
-use std::time::Duration;
-
 use libtest_mimic::Trial;
 use reweave_common::operator::{FlowChange, Mode, Outcome};
 use reweave_tests::Leadership;
 
 use crate::needs::trial;
-use crate::play::{STAGE, collide, led, must, planned, slowest_over};
-
-/// Long enough for several iterations.
-const LOOK: Duration = Duration::from_secs(3);
-/// Perfect would be a little under 2.
-const LEAST_GAIN: f64 = 1.8;
+use crate::play::{
+    LEAST_GAIN, LONGEST_STALL_MS, LOOK, STAGE, collide, led, must, once_right, planned,
+    slowest_over,
+};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "an_operator_mends_a_collision_and_no_session_breaks",
         STAGE,
-        an_operator_mends_a_collision,
+        || {
+            once_right(mended_by_an_operator, |figures| {
+                figures.gain >= LEAST_GAIN && figures.longest_stall_ms <= LONGEST_STALL_MS
+            });
+        },
     )]
 }
 
-fn an_operator_mends_a_collision() {
+#[derive(Debug)]
+struct Figures {
+    gain: f64,
+    longest_stall_ms: f64,
+}
+
+fn mended_by_an_operator() -> Figures {
     let stage = led(&Leadership::default());
     let mut job = collide(&stage);
     let before = slowest_over(&mut job, LOOK);
@@ -46,12 +52,8 @@ fn an_operator_mends_a_collision() {
     assert_eq!(status.pins.len(), 1);
     let report = must(job.stop());
     assert!(report.kept_all_sessions(), "{report:#?}");
-    let stall_ms = report.longest_stall_ms().expect("both ends have reported");
-    assert!(stall_ms <= 250.0, "{report:#?}");
-    assert!(after / before >= LEAST_GAIN, "{before} Mb/s, then {after}");
-    eprintln!(
-        "slowest flow {before:.1} -> {after:.1} Mb/s ({:.2} times), longest stall {:.0} ms",
-        after / before,
-        stall_ms
-    );
+    Figures {
+        gain: after / before,
+        longest_stall_ms: report.longest_stall_ms().expect("both ends have reported"),
+    }
 }

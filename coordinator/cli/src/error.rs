@@ -43,8 +43,8 @@ pub(crate) enum CliError {
     Lost { generation: Generation },
     #[error("cannot start")]
     Start(#[source] io::Error),
-    #[error("certificates")]
-    Pki(#[source] Box<PkiError>),
+    #[error(transparent)]
+    Pki(Box<PkiError>),
     #[error("cannot print as JSON")]
     Json(#[source] serde_json::Error),
     #[error("cannot print")]

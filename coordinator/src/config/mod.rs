@@ -221,7 +221,7 @@ mod tests {
         );
         let said = |line: &str| error_of(&format!("[policy]\n\n{line}\n"));
         assert!(said("mod = \"auto\"").starts_with("c.toml:3: mod: this key is unknown"));
-        assert!(said("mode = \"car\"").starts_with("c.toml:3: mode: \"car\" is not"));
+        assert!(said("mode = \"car\"").starts_with("c.toml:3: mode: \"car\" is not known here"));
         assert_eq!(
             said("readings = 0"),
             "c.toml:3: readings: 0 is not between 1 and 16"

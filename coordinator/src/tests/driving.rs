@@ -1,6 +1,11 @@
 //! The rules that the drive keeps.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reweave_common::instruction::{Instruction, Watch};
 use reweave_common::operator::{Request, Response};
+use tokio::sync::mpsc;
 
 use super::scene::{Scene, lines_with};
 use crate::error::CoordinatorError;
@@ -106,24 +111,34 @@ fn a_disk_that_fails_ends_the_drive_before_anybody_is_answered() {
     assert_eq!(scene.opened().commands.len(), 0);
 }
 
+/// While everything else goes on.
 #[test]
 fn an_agent_that_takes_nothing_loses_its_session() {
     let mut scene = Scene::new();
     scene.collide();
-    let h0 = scene.node("h0");
-    scene.inboxes.clear();
-    let stuck = scene.arrive(h0, 2, 1);
-    let (wait, mut told) = (scene.inboxes.len() - 1, 0);
-    // Each time the watch changes, one instruction is sent; only one has room.
+    let (outbox, stuck) = mpsc::channel(1);
+    outbox
+        .try_send(Instruction::Watch(Watch::default()))
+        .unwrap();
+    let node = scene.node("h0");
+    let session = SessionId(2);
+    scene.put(Event::Arrived {
+        from: Origin { node, session },
+        outbox,
+    });
+    scene.tell(Origin { node, session });
+    scene.put(Event::Tick);
     let drive = scene.drive(scene.opened());
-    for _ in 0..3 {
-        scene.put(Event::Tick);
+    let driving = scene.run_aside(drive);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !stuck.is_closed() {
+        assert!(
+            Instant::now() < deadline,
+            "nothing else had room, and still it leads there"
+        );
+        thread::park_timeout(Duration::from_millis(1));
     }
-    scene.put(sample(stuck));
-    scene.run(drive).unwrap();
-    while scene.inboxes[wait].try_recv().is_ok() {
-        told += 1;
-    }
-    assert!(told <= 1, "{told}");
-    assert!(scene.inboxes[wait].is_closed());
+    assert_eq!(stuck.len(), 1, "what was there before");
+    scene.put(Event::End);
+    driving.join().unwrap().unwrap();
 }

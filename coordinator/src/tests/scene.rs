@@ -3,11 +3,13 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use reweave_common::fabric::{Fabric, Port};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::instruction::Instruction;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
@@ -18,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::clock::Clock;
 use crate::data::Belonging;
 use crate::drive::Drive;
+use crate::error::CoordinatorError;
 use crate::intake::{Event, Origin, SessionId};
 use crate::log::{Log, Opened};
 use crate::recorder::{Beginning, Recorder};
@@ -31,7 +34,7 @@ pub(super) struct Scene {
     pub(super) events: mpsc::Sender<Event>,
     queue: Option<mpsc::Receiver<Event>>,
     /// What leads to the agents; kept, or their sessions would end.
-    pub(super) inboxes: Vec<mpsc::Receiver<reweave_common::instruction::Instruction>>,
+    inboxes: Vec<mpsc::Receiver<Instruction>>,
 }
 
 impl Scene {
@@ -76,9 +79,15 @@ impl Scene {
     }
 
     /// Lets the drive live through all events so far, and end.
-    pub(super) fn run(&mut self, drive: Drive) -> Result<(), crate::error::CoordinatorError> {
+    pub(super) fn run(&mut self, drive: Drive) -> Result<(), CoordinatorError> {
         self.put(Event::End);
         drive.run(self.queue.take().unwrap())
+    }
+
+    /// The same on a thread of its own, until somebody puts the end.
+    pub(super) fn run_aside(&mut self, drive: Drive) -> JoinHandle<Result<(), CoordinatorError>> {
+        let queue = self.queue.take().unwrap();
+        thread::spawn(|| drive.run(queue))
     }
 
     pub(super) fn put(&self, event: Event) {
@@ -113,13 +122,16 @@ impl Scene {
     pub(super) fn collide(&mut self) {
         for (node, _) in self.fabric.clone().nodes() {
             let from = self.arrive(node, 1, 64);
-            let readings = self.readings(node);
-            let taken = Moment::default();
-            self.put(Event::Measured {
-                from,
-                sample: Sample { taken, readings },
-            });
+            self.tell(from);
         }
+    }
+
+    /// What the agent sees.
+    pub(super) fn tell(&self, from: Origin) {
+        let readings = self.readings(from.node);
+        let taken = Moment::default();
+        let sample = Sample { taken, readings };
+        self.put(Event::Measured { from, sample });
     }
 
     fn readings(&self, node: NodeId) -> Vec<Reading> {

@@ -117,6 +117,11 @@ impl Cluster {
         .map(|_| ())
     }
 
+    /// Where the station is, if there is one.
+    pub(crate) fn station_address(&self) -> Option<Ipv4Addr> {
+        self.is_managed.then(management::station_address)
+    }
+
     /// Where a node is reached from the station, if there is one.
     pub(crate) fn management_address(&self, node: NodeId) -> Option<Ipv4Addr> {
         self.is_managed.then(|| management::address(node))

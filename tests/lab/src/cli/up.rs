@@ -111,6 +111,8 @@ struct CameUp<'a> {
     lab: &'a str,
     elapsed_ms: f64,
     nodes: Vec<Node<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    station: Option<Ipv4Addr>,
     links: usize,
     features: &'a [Feature],
     missing: Vec<Feature>,
@@ -139,6 +141,7 @@ impl<'a> CameUp<'a> {
             lab,
             elapsed_ms: elapsed.as_secs_f64() * 1e3,
             nodes: cluster.fabric().nodes().map(node).collect(),
+            station: cluster.station_address(),
             links: cluster.fabric().links().len(),
             features: cluster.features().found(),
             missing: cluster.features().missing(),
@@ -161,6 +164,13 @@ impl<'a> CameUp<'a> {
             if let Some(range) = range(nodes) {
                 let _ = writeln!(text, "  {title:<9} {range}");
             }
+        }
+        if let Some(station) = self.station {
+            let _ = writeln!(
+                text,
+                "  {:<9} {station}, from which all are reached as NODE.mgmt",
+                "station"
+            );
         }
         text.push_str(&self.kernel());
         text.push_str(&self.hints(hosts.first().map_or("h0", |host| host.name), alone));
@@ -228,6 +238,7 @@ mod tests {
             elapsed_ms: 123.4,
             nodes: vec![node("alpha", Role::Relay), node("leaf0", Role::Switch)],
             links: 1,
+            station: Some(Ipv4Addr::new(10, 255, 0, 1)),
             features: &[Feature::Tbf],
             missing: vec![Feature::Netem],
             means: vec!["rate: tbf".into(), "loss: nft numgen on 1 link".into()],
@@ -236,6 +247,7 @@ mod tests {
         for part in [
             "lab small is up in 0.12 s: 1 hosts, 1 switches, 1 links",
             "hosts     alpha 10.0.0.7\n",
+            "station   10.255.0.1, from",
             "has tbf\n",
             "lacks netem: a program",
             "means     rate: tbf, loss: nft numgen on 1 link\n",
