@@ -12,6 +12,7 @@ pub mod ids;
 pub mod input;
 pub mod instruction;
 pub mod moment;
+pub mod names;
 pub mod observations;
 pub mod operator;
 pub mod plan;

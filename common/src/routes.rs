@@ -63,8 +63,9 @@ impl Tree {
     }
 }
 
-/// Breadth-first from the destination; a node that does not forward is reached but not passed.
-fn hops_to(fabric: &Fabric, to: NodeId) -> Vec<Option<u32>> {
+/// How many links it is from each node to one endpoint; nothing where there is no way. Breadth-first
+/// from the destination; a node that does not forward is reached but not passed.
+pub fn hops_to(fabric: &Fabric, to: NodeId) -> Vec<Option<u32>> {
     let mut hops = vec![None; fabric.nodes().len()];
     hops[to.index()] = Some(0);
     let mut queue = VecDeque::from([(to, 0)]);

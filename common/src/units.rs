@@ -16,7 +16,7 @@ pub struct Rate {
 
 impl Rate {
     /// Slower than this is no link, and faster is no link of this decade.
-    const GBPS_RANGE: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+    pub(crate) const GBPS_RANGE: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
     pub const fn from_bits_per_s(bits_per_s: u64) -> Self {
         Self { bits_per_s }

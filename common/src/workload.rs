@@ -63,6 +63,37 @@ impl Pattern {
     }
 }
 
+impl Pattern {
+    /// Each pair of ranks of which one sends to the other, without the labour of all programs.
+    pub fn peers(&self, ranks: usize) -> Vec<[Rank; 2]> {
+        let pairs: Vec<[usize; 2]> = match self {
+            Self::RingAllReduce => around((0..ranks).collect()).collect(),
+            Self::HierarchicalAllReduce { group_size } => {
+                let size = *group_size;
+                let inside = (0..ranks)
+                    .step_by(size)
+                    .map(|first| (first..first + size).collect());
+                let across = (0..size).map(|member| (member..ranks).step_by(size).collect());
+                inside.chain(across).flat_map(around).collect()
+            }
+            Self::AllToAll => (0..ranks)
+                .flat_map(|a| (a + 1..ranks).map(move |b| [a, b]))
+                .collect(),
+            Self::Pipeline { .. } => (1..ranks).map(|rank| [rank - 1, rank]).collect(),
+            Self::Streams { pairs } => return pairs.clone(),
+        };
+        let rank = |pair: [usize; 2]| pair.map(Rank::from_index);
+        pairs.into_iter().map(rank).collect()
+    }
+}
+
+/// The neighbours on a ring; a ring of one has none.
+fn around(ring: Vec<usize>) -> impl Iterator<Item = [usize; 2]> {
+    let len = ring.len();
+    let next = move |at: usize| [ring[at], ring[(at + 1) % len]];
+    (0..len).map(next).filter(|[a, b]| a != b)
+}
+
 /// Programs under construction, one per rank.
 struct Programs(Vec<Program>);
 
@@ -169,7 +200,7 @@ fn streams(ranks: usize, pairs: &[[Rank; 2]], bytes: Bytes) -> Vec<Program> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
 
@@ -273,6 +304,19 @@ mod tests {
                 "{pattern:?}"
             );
             assert!(runs_to_its_end(&programs), "{pattern:?}");
+        }
+    }
+
+    #[test]
+    fn peers_are_those_that_programs_send_to() {
+        let unordered = |[a, b]: [usize; 2]| [a.min(b), a.max(b)];
+        for (pattern, ranks) in patterns() {
+            let programs = pattern.programs(ranks, Bytes::new(1003));
+            let sent = messages(&programs, true).into_keys();
+            let sent: BTreeSet<_> = sent.map(|(from, to)| unordered([from, to])).collect();
+            let peers = pattern.peers(ranks).into_iter();
+            let peers: BTreeSet<_> = peers.map(|pair| unordered(pair.map(Rank::index))).collect();
+            assert_eq!(peers, sent, "{pattern:?}");
         }
     }
 

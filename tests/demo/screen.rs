@@ -14,7 +14,9 @@ use reweave_tests::{JobReport, Stage, StageError};
 use crate::scene::Scene;
 use crate::uplinks::{Loads, Uplink};
 
-const BAR_CELLS: usize = 24;
+const BAR_CELLS: usize = 20;
+/// Of the narrowest terminal that is in use.
+const COLUMNS: usize = 80;
 const CLEAR_LINE: &str = "\r\x1b[K";
 
 pub(crate) struct Screen {
@@ -158,7 +160,9 @@ impl Screen {
             self.line(&format!("  {name}  had {had}, and was measured with {has}"));
         }
         if let Some(reason) = reasons.first() {
-            self.line(&format!("  {}", self.ink(Ink::Red, reason)));
+            for line in wrapped(reason, COLUMNS - 2) {
+                self.line(&format!("  {}", self.ink(Ink::Red, &line)));
+            }
         }
         self.rules(scene);
     }
@@ -173,8 +177,15 @@ impl Screen {
             .filter(|line| line.contains("sport"))
             .collect();
         for rule in &ours {
-            let rule = rule.split_whitespace().collect::<Vec<_>>().join(" ");
-            self.line(&format!("  leaf0 holds  {}", self.ink(Ink::Blue, &rule)));
+            // Without its priority.
+            let words = rule.split_whitespace().skip(1);
+            let rule = words.collect::<Vec<_>>().join(" ");
+            for (line, lead) in wrapped(&rule, COLUMNS - 15)
+                .iter()
+                .zip(["leaf0 holds  ", "             "])
+            {
+                self.line(&format!("  {lead}{}", self.ink(Ink::Blue, line)));
+            }
         }
         if ours.is_empty() {
             self.line("  leaf0 holds no rule of Reweave");
@@ -198,15 +209,14 @@ impl Screen {
     /// Only those who hold the sessions can tell, when the job is over.
     pub(crate) fn sessions(&self, reports: &[JobReport]) {
         let flows = || reports.iter().flat_map(|report| &report.flows);
-        let kept = flows().filter(|flow| flow.resets == 0 && flow.connections == 1);
-        let resets: u64 = flows().map(|flow| flow.resets).sum();
+        let kept = flows().filter(|flow| flow.is_whole()).count();
+        let lost = flows().count() - kept;
         let again = flows().filter_map(|flow| flow.retransmits).sum::<u64>();
         let stall = reports.iter().map(JobReport::longest_stall_ms);
         let stall = stall.fold(0.0, f64::max);
         self.line(&format!(
-            "{}  {} of {} kept, {resets} resets, {again} segments sent again, longest stall {stall:.0} ms",
+            "{}  {kept} of {} kept, {lost} lost, {again} segments sent again, longest stall {stall:.0} ms",
             self.ink(Ink::Bold, "Sessions"),
-            kept.count(),
             flows().count(),
         ));
     }
@@ -271,6 +281,21 @@ impl Screen {
             text.to_owned()
         }
     }
+}
+
+/// The words of a text, in lines no wider than that.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn hop(hop: &Hop) -> String {

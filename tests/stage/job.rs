@@ -37,7 +37,7 @@ pub struct FlowProgress {
     pub path: Vec<String>,
 }
 
-/// What is known of a job when it has ended.
+/// What is known of a job when it has ended. What nobody could tell is absent.
 #[derive(Debug, Clone, Deserialize)]
 pub struct JobReport {
     pub iterations: u32,
@@ -50,12 +50,11 @@ pub struct JobReport {
 pub struct FlowReport {
     pub from: String,
     pub to: String,
-    pub rate_mbps: f64,
-    pub longest_stall_ms: f64,
-    pub connections: u32,
-    pub resets: u64,
+    pub longest_stall_ms: Option<f64>,
+    /// Whether its one session broke.
+    pub resets: Option<u64>,
     pub retransmits: Option<u64>,
-    pub corrupted: u64,
+    pub corrupted: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -91,14 +90,21 @@ impl Progress {
 impl JobReport {
     /// Whether every session is the one it began with, and nothing was cut off or spoilt.
     pub fn kept_all_sessions(&self) -> bool {
-        let sound =
-            |flow: &FlowReport| flow.resets == 0 && flow.connections == 1 && flow.corrupted == 0;
-        self.broken.is_empty() && self.flows.iter().all(sound)
+        self.broken.is_empty() && self.flows.iter().all(FlowReport::is_whole)
     }
 
+    /// Endless where nobody could tell.
     pub fn longest_stall_ms(&self) -> f64 {
         let stalls = self.flows.iter().map(|flow| flow.longest_stall_ms);
-        stalls.fold(0.0, f64::max)
+        stalls
+            .map(|stall| stall.unwrap_or(f64::INFINITY))
+            .fold(0.0, f64::max)
+    }
+}
+
+impl FlowReport {
+    pub fn is_whole(&self) -> bool {
+        (self.resets, self.corrupted) == (Some(0), Some(0))
     }
 }
 

@@ -12,6 +12,8 @@ use crate::input::{Document, InputError, Table};
 
 /// More nodes than this is a slip of the keyboard, not a cluster.
 const MOST_NODES: i64 = 1 << 20;
+/// The same for links.
+const MOST_LINKS: u64 = 1 << 22;
 /// Once around the Earth takes a tenth of this.
 const LONGEST_LATENCY: Duration = Duration::from_secs(2);
 
@@ -65,7 +67,7 @@ struct Direct {
     hosts: Spanned<i64>,
     link_gbps: Spanned<f64>,
     strides: Option<Spanned<Vec<Spanned<i64>>>>,
-    links: Option<Vec<Spanned<[i64; 2]>>>,
+    links: Option<Vec<Spanned<Vec<i64>>>>,
     latency_us: Option<Spanned<f64>>,
 }
 
@@ -118,6 +120,7 @@ impl Reader<'_> {
             self.0.rate(&file.uplink_gbps)?,
         ];
         let latency = self.latency(file.latency_us.as_ref())?;
+        self.affordable([leaves * spines, MOST_LINKS], "links", &file.spines)?;
 
         let (mut builder, at) = (FabricBuilder::new(), &file.hosts_per_leaf);
         let hosts = self.numbered(&mut builder, "h", Role::Host, leaves * per_leaf, at)?;
@@ -143,9 +146,16 @@ impl Reader<'_> {
         let rate = self.0.rate(&file.link_gbps)?;
         let latency = self.latency(file.latency_us.as_ref())?;
         let hosts = self.count(&file.hosts)?;
+        if hosts < 2 {
+            let problem = "a direct fabric needs at least two hosts";
+            return Err(self.0.error(file.hosts.span(), problem));
+        }
         let pairs = match (file.strides, file.links) {
             (Some(strides), None) => self.circulant(hosts, &strides)?,
-            (None, Some(links)) => links,
+            (None, Some(links)) => {
+                let links = links.into_iter().map(|link| self.0.pair(link));
+                links.collect::<Result<_, _>>()?
+            }
             _ => {
                 let problem = "a direct fabric has either `strides` or `links`";
                 return Err(self.0.error(file.hosts.span(), problem));
@@ -166,6 +176,8 @@ impl Reader<'_> {
         hosts: u64,
         strides: &Spanned<Vec<Spanned<i64>>>,
     ) -> Result<Vec<Spanned<[i64; 2]>>, InputError> {
+        let links = hosts * strides.get_ref().len() as u64;
+        self.affordable([links, MOST_LINKS], "links", strides)?;
         let (hosts, mut seen, mut pairs) = (hosts as i64, BTreeSet::new(), Vec::new());
         if strides.get_ref().is_empty() {
             return Err(self.0.error(strides.span(), "name at least one stride"));
@@ -182,7 +194,8 @@ impl Reader<'_> {
             }
             // Half-way round, i and i+step name the same link twice.
             let starts = if step * 2 == hosts { step } else { hosts };
-            pairs.extend((0..starts).map(|i| Spanned::new(stride.span(), [i, (i + step) % hosts])));
+            let link = |i| Spanned::new(stride.span(), [i, (i + step) % hosts]);
+            pairs.extend((0..starts).map(link));
         }
         Ok(pairs)
     }
@@ -211,6 +224,7 @@ impl Reader<'_> {
         for node in &file.node {
             self.fit(&node.name, builder.add_node(node.name.get_ref(), node.role))?;
         }
+        let mut links = 0;
         for link in &file.link {
             let find = |name: &Spanned<String>| {
                 let problem = || format!("there is no node named {:?}", name.get_ref());
@@ -224,6 +238,8 @@ impl Reader<'_> {
                 .count
                 .as_ref()
                 .map_or(Ok(1), |count| self.count(count))?;
+            links += count;
+            self.affordable([links, MOST_LINKS], "links", &link.a)?;
             let rate = self.0.rate(&link.gbps)?;
             self.fit(&link.a, builder.connect(ends, count as u32, rate, latency))?;
         }
@@ -239,14 +255,21 @@ impl Reader<'_> {
         count: u64,
         at: &Spanned<V>,
     ) -> Result<Vec<NodeId>, InputError> {
-        if count > MOST_NODES.unsigned_abs() {
-            return Err(self.0.error(
-                at.span(),
-                format!("{count} nodes are more than {MOST_NODES}"),
-            ));
-        }
+        self.affordable([count, MOST_NODES.unsigned_abs()], "nodes", at)?;
         let add = |index| self.fit(at, builder.add_node(&format!("{prefix}{index}"), role));
         (0..count).map(add).collect()
+    }
+
+    /// Refuses what nobody meant to write before it is made; `at` is the value that asked for it.
+    fn affordable<V>(
+        &self,
+        [count, most]: [u64; 2],
+        what: &str,
+        at: &Spanned<V>,
+    ) -> Result<(), InputError> {
+        let problem = || format!("{count} {what} are more than {most}");
+        let fits = (count <= most).then_some(());
+        fits.ok_or_else(|| self.0.error(at.span(), problem()))
     }
 
     fn count(&self, value: &Spanned<i64>) -> Result<u64, InputError> {
@@ -343,11 +366,11 @@ mod tests {
         let said = replaced("0.2", "-0.2");
         assert_eq!(
             said,
-            "fabric.toml:7: uplink_gbps: -0.2 Gb/s is not a rate a link can have"
+            "fabric.toml:7: uplink_gbps: -0.2 Gb/s is not a rate a link can have: 0.000001 to 1000000"
         );
         let said = replaced("leaves", "leafs");
         assert!(
-            said.starts_with("fabric.toml:3: leafs: unknown field"),
+            said.starts_with("fabric.toml:3: leafs: this key is unknown"),
             "{said}"
         );
         let said = replaced("leaf-spine", "torus");
@@ -362,7 +385,7 @@ mod tests {
         );
         let said = replaced("2.5", "-1.0");
         assert!(said.contains(":8: latency_us: -1 is not a time"), "{said}");
-        assert!(error("hosts = 3").starts_with("fabric.toml:1: kind: missing field"));
+        assert!(error("hosts = 3").starts_with("fabric.toml:1: kind: this key is missing"));
     }
 
     #[test]
@@ -384,6 +407,31 @@ mod tests {
         assert!(direct("links = [[0, 12]]").contains("there is no host h12"));
         assert!(direct("links = [[3, 3]]").contains("\"h3\" is linked to itself"));
         assert!(direct("").contains("either `strides` or `links`"));
+        let surplus = direct("links = [[0, 1],\n [0, 1, 2]]");
+        assert_eq!(
+            surplus,
+            "fabric.toml:5: links: a pair has two elements, this has 3"
+        );
+        let alone = error("kind = \"direct\"\nhosts = 1\nlink_gbps = 25\nstrides = [1]");
+        assert_eq!(
+            alone,
+            "fabric.toml:2: hosts: a direct fabric needs at least two hosts"
+        );
+    }
+
+    #[test]
+    fn links_beyond_counting_are_refused_before_they_are_made() {
+        let spines = LEAF_SPINE.replace("spines = 3", "spines = 1000000");
+        let leaves = spines.replace("leaves = 2", "leaves = 100000");
+        let said = error(&leaves);
+        let expected = "fabric.toml:4: spines: 100000000000 links are more than 4194304";
+        assert_eq!(said, expected);
+        let said =
+            error("kind = \"direct\"\nhosts = 1000000\nlink_gbps = 1\nstrides = [1, 2, 3, 4, 5]");
+        assert!(
+            said.starts_with("fabric.toml:4: strides: 5000000 links"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -396,7 +444,8 @@ mod tests {
             ))
         };
         assert!(graph("a", "a").contains(":6: name: there are two nodes named \"a\""));
-        assert!(graph("../b", "a").contains(":6: name: \"../b\" is no node name"));
+        assert!(graph("../b", "a").contains(":6: name: \"../b\" is no name for a node"));
+        assert!(graph("localhost", "a").contains(":6: name: \"localhost\" is what every host"));
         assert!(graph("b", "c").contains(":10: b: there is no node named \"c\""));
     }
 }

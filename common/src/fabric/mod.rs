@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{LinkId, NodeId};
+use crate::names::{self, LONGEST_NAME};
 use crate::units::Rate;
 
 mod file;
@@ -141,11 +142,15 @@ impl Fabric {
     }
 }
 
+/// No other node can be reached by this name.
+const LOCAL_NAME: &str = "localhost";
+
 /// Why two ends cannot be joined or a node not be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WiringError {
     DuplicateNode { name: String },
     BadName { name: String },
+    LocalName { name: String },
     SelfLink { name: String },
     DuplicateLink { a: String, b: String },
 }
@@ -154,10 +159,11 @@ impl fmt::Display for WiringError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DuplicateNode { name } => write!(f, "there are two nodes named {name:?}"),
-            Self::BadName { name } => {
+            Self::BadName { name } => f.write_str(&names::refusal(name, "node")),
+            Self::LocalName { name } => {
                 write!(
                     f,
-                    "{name:?} is no node name: use up to 32 letters, digits, '-', '_', '.'"
+                    "{name:?} is what every host calls itself: name it otherwise"
                 )
             }
             Self::SelfLink { name } => write!(f, "{name:?} is linked to itself"),
@@ -186,8 +192,13 @@ impl FabricBuilder {
     }
 
     pub fn add_node(&mut self, name: &str, role: Role) -> Result<NodeId, WiringError> {
-        if !is_node_name(name) {
+        if !names::is_plain(name, LONGEST_NAME) {
             return Err(WiringError::BadName {
+                name: name.to_owned(),
+            });
+        }
+        if name.eq_ignore_ascii_case(LOCAL_NAME) {
+            return Err(WiringError::LocalName {
                 name: name.to_owned(),
             });
         }
@@ -256,12 +267,4 @@ impl FabricBuilder {
             index: ports.len() as u32 - 1,
         }
     }
-}
-
-/// Names become host names, file names and command arguments, so they are kept plain.
-fn is_node_name(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    (1..=32).contains(&name.len())
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(plain)
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use reweave_common::input::InputError;
+use reweave_common::units::Rate;
 use thiserror::Error;
 
 use crate::features::Feature;
@@ -21,6 +22,11 @@ pub enum LabError {
     #[error("cannot read {}: {source}", .path.display())]
     ReadScenario { path: PathBuf, source: io::Error },
     #[error(
+        "{path} has no [[job]] to run: add one, or bring up what it has with `reweave-lab up {path}`",
+        path = .path.display()
+    )]
+    NothingToRun { path: PathBuf },
+    #[error(
         "{name:?} is no name for a lab: use --name with up to 64 letters, digits, '-', '_', '.'"
     )]
     BadLabName { name: String },
@@ -30,6 +36,15 @@ pub enum LabError {
         count: usize,
         most: usize,
     },
+    #[error("{link} at {rate}: a lab shapes links up to {most}")]
+    RateTooHigh {
+        link: String,
+        rate: Rate,
+        most: Rate,
+    },
+    /// The file makes sense, but no lab of this kind can be made of it.
+    #[error("{}: {source}", .path.display())]
+    BeyondLab { path: PathBuf, source: Box<Self> },
     #[error(
         "{tool} is missing: install the package {package} (Debian, Ubuntu: apt install {package})",
         package = .tool.package()
@@ -176,8 +191,11 @@ impl LabError {
         match self {
             Self::Input(_)
             | Self::ReadScenario { .. }
+            | Self::NothingToRun { .. }
             | Self::BadLabName { .. }
             | Self::FabricTooLarge { .. }
+            | Self::RateTooHigh { .. }
+            | Self::BeyondLab { .. }
             | Self::AlreadyRunning { .. }
             | Self::NoLab
             | Self::NoSuchLab { .. }

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use reweave_common::scenario::Scenario;
 
-use crate::addressing::Addressing;
 use crate::artifacts::KeptFile;
 use crate::cluster::Cluster;
 use crate::error::LabError;
-use crate::management;
+use crate::limits;
 use crate::progress::Progress;
 use crate::sandbox::{Ending, FirstProcess};
 use crate::signals::Interrupt;
@@ -34,15 +33,15 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// Reads the scenario (or bare fabric) and takes the name, by default that of the file.
+    /// Reads the scenario (or bare fabric) and takes the name, by default the scenario's own.
     pub(crate) fn prepare(path: &Path, name: Option<&str>) -> Result<Self, LabError> {
         let (source, scenario) = Source::read(path)?;
-        Addressing::new(&scenario.fabric)?;
-        if scenario.management {
-            management::check_size(&scenario.fabric)?;
-        }
+        limits::check(&scenario).map_err(|source| LabError::BeyondLab {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })?;
         let tools = Tools::find()?;
-        let name = name.map_or_else(|| stem(path), str::to_owned);
+        let name = name.map_or_else(|| source.own_name(&scenario), str::to_owned);
         Ok(Self {
             claim: Claim::take(&name)?,
             path: fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
@@ -114,9 +113,4 @@ impl Launch {
             source: self.source.clone(),
         }
     }
-}
-
-fn stem(path: &Path) -> String {
-    let stem = path.file_stem().unwrap_or_default();
-    stem.to_string_lossy().into_owned()
 }

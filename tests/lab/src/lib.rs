@@ -21,6 +21,7 @@ mod features;
 mod impair;
 mod job;
 mod launch;
+mod limits;
 mod management;
 mod node;
 mod nodes;

@@ -13,11 +13,26 @@ pub(crate) struct RunReport {
     /// By what means the kernel shapes, loses and delays packets here.
     pub(crate) means: Vec<String>,
     pub(crate) jobs: Vec<JobReport>,
+    pub(crate) ended: Ended,
     pub(crate) faults: Vec<FaultReport>,
+    /// The run was over before their time, so it shows nothing of them.
+    pub(crate) faults_not_played: Vec<FaultReport>,
     pub(crate) expectations: Vec<Verdict>,
     pub(crate) passed: bool,
     /// Where logs and captures were kept, if they were.
     pub(crate) artifacts: Option<PathBuf>,
+}
+
+/// Why a run was over; the worst of its jobs' reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Ended {
+    /// Every job came to an end by itself.
+    Done,
+    /// The scenario's time was up.
+    Limit,
+    /// Somebody asked for it.
+    Interrupted,
 }
 
 #[derive(Debug, Serialize)]
@@ -56,15 +71,15 @@ pub(crate) struct FlowOutcome {
     pub(crate) destination: String,
     /// Nodes on the way, as the kernel routed it when the job began.
     pub(crate) path: Vec<String>,
-    pub(crate) bytes: u64,
-    pub(crate) rate_mbps: f64,
-    pub(crate) longest_stall_ms: f64,
-    pub(crate) connections: u32,
-    pub(crate) resets: u64,
+    pub(crate) bytes: Option<u64>,
+    pub(crate) rate_mbps: Option<f64>,
+    pub(crate) longest_stall_ms: Option<f64>,
+    /// Whether its one session broke: nobody opens another.
+    pub(crate) resets: Option<u64>,
     pub(crate) retransmits: Option<u64>,
     pub(crate) lost: Option<u64>,
     pub(crate) reordered: Option<u64>,
-    pub(crate) corrupted: u64,
+    pub(crate) corrupted: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -96,6 +111,13 @@ pub(crate) struct Verdict {
 }
 
 impl RunReport {
+    /// Whether all was seen that the scenario asks for, and was as expected.
+    pub(crate) fn is_as_expected(&self) -> bool {
+        self.ended != Ended::Interrupted
+            && self.faults_not_played.is_empty()
+            && self.expectations.iter().all(|verdict| verdict.met)
+    }
+
     /// For people.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
@@ -104,6 +126,17 @@ impl RunReport {
         }
         for job in &self.jobs {
             text += &job.text();
+        }
+        match self.ended {
+            Ended::Done => {}
+            Ended::Limit => text += "stopped when the scenario's time was up\n",
+            Ended::Interrupted => text += "NOT RUN TO ITS END: interrupted\n",
+        }
+        for FaultReport { at_s, what } in &self.faults_not_played {
+            let _ = writeln!(
+                text,
+                "NOT PLAYED  {at_s:.3} s  {what}: the run was over before"
+            );
         }
         for verdict in &self.expectations {
             let Verdict {
@@ -147,23 +180,25 @@ impl JobReport {
         self.iterations == self.iterations_wanted
     }
 
-    /// The sum of a counter over all flows; absent when no flow could tell.
+    /// The sum of a counter over all flows; absent when one of them could not tell.
     pub(crate) fn total(&self, count: impl Fn(&FlowOutcome) -> Option<u64>) -> Option<u64> {
-        self.flows.iter().filter_map(count).reduce(|a, b| a + b)
+        self.flows.iter().map(count).sum()
     }
 
-    pub(crate) fn longest_stall_ms(&self) -> f64 {
-        self.flows
-            .iter()
-            .map(|flow| flow.longest_stall_ms)
-            .fold(0.0, f64::max)
+    /// Absent when a flow could not tell: it may be the one.
+    pub(crate) fn longest_stall_ms(&self) -> Option<f64> {
+        let stalls = self.all(|flow| flow.longest_stall_ms)?;
+        Some(stalls.into_iter().fold(0.0, f64::max))
     }
 
+    /// Absent when a flow could not tell.
     pub(crate) fn slowest_flow_mbps(&self) -> Option<f64> {
-        self.flows
-            .iter()
-            .map(|flow| flow.rate_mbps)
-            .reduce(f64::min)
+        let rates = self.all(|flow| flow.rate_mbps)?;
+        rates.into_iter().reduce(f64::min)
+    }
+
+    fn all(&self, figure: impl Fn(&FlowOutcome) -> Option<f64>) -> Option<Vec<f64>> {
+        self.flows.iter().map(figure).collect()
     }
 }
 
@@ -171,13 +206,35 @@ impl FlowOutcome {
     fn row(&self) -> String {
         let flow = format!("{} > {}", self.from, self.to);
         let path = self.path.join(" ");
-        let unknown = || "-".to_owned();
-        let retransmits = self
-            .retransmits
-            .map_or_else(unknown, |count| count.to_string());
-        format!(
-            "  {flow:<20}  {path:<28}  {:>6.1}  {:>8.1}  {:>6}  {retransmits:>11}\n",
-            self.rate_mbps, self.longest_stall_ms, self.resets
-        )
+        let [rate, stall] = [self.rate_mbps, self.longest_stall_ms]
+            .map(|figure| figure.map_or_else(unknown, |figure| format!("{figure:.1}")));
+        let [resets, retransmits] = [self.resets, self.retransmits]
+            .map(|count| count.map_or_else(unknown, |count| count.to_string()));
+        format!("  {flow:<20}  {path:<28}  {rate:>6}  {stall:>8}  {resets:>6}  {retransmits:>11}\n")
+    }
+}
+
+/// What stands where nobody could tell.
+fn unknown() -> String {
+    "-".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_all_are_no_more_than_the_median() {
+        let spread = Spread::of(vec![5.0, 1.0, 9.0, 2.0, 7.0]);
+        let [least, median, most] = [1.0, 5.0, 9.0];
+        assert_eq!(
+            spread,
+            Some(Spread {
+                least,
+                median,
+                most
+            })
+        );
+        assert_eq!(Spread::of(Vec::new()), None);
     }
 }

@@ -10,12 +10,12 @@ use reweave_common::scenario::{Expectation, Scenario};
 use crate::artifacts::KeptFile;
 use crate::cluster::Cluster;
 use crate::error::LabError;
-use crate::faults::{self, Stage};
+use crate::faults::{self, Planned, Played, Stage};
 use crate::job::{self, RunningJob, Tally};
 use crate::launch::Inside;
 use crate::parallel::joined;
 use crate::progress::Progress;
-use crate::report::{FaultReport, JobReport, RunReport};
+use crate::report::{Ended, FaultReport, JobReport, RunReport};
 use crate::signals::Interrupt;
 use crate::verdict;
 
@@ -44,8 +44,19 @@ pub(crate) fn run(
     };
     let mut events = Vec::new();
     let conduct = || conduct_all(jobs, scenario.limit, inside.interrupt);
-    let conducted = faults::play_during(&stage, |event| events.push(event), conduct);
-    let (jobs, logs): (Vec<JobReport>, Vec<_>) = conducted.into_iter().unzip();
+    let Played { result, not_played } =
+        faults::play_during(&stage, |event| events.push(event), conduct);
+    let ended = result.iter().map(|conducted| conducted.ended).max();
+    let (jobs, logs): (Vec<JobReport>, Vec<_>) = result
+        .into_iter()
+        .map(|conducted| (conducted.report, conducted.logs))
+        .unzip();
+    let not_played = not_played
+        .into_iter()
+        .map(|Planned { at, what }| FaultReport {
+            at_s: at.as_secs_f64(),
+            what,
+        });
     let faults = events.into_iter().map(|event| {
         let at_s = event.at.as_secs_f64();
         event.outcome.map(|()| FaultReport {
@@ -55,7 +66,7 @@ pub(crate) fn run(
     });
     let judge = |expected: &Expectation| verdict::judge(expected, &jobs[expected.job]);
     let expectations: Vec<_> = scenario.expectations.iter().flat_map(judge).collect();
-    let report = RunReport {
+    let mut report = RunReport {
         scenario: scenario.name.clone(),
         seed: scenario.seed,
         bring_up_ms: bring_up.as_secs_f64() * 1e3,
@@ -64,12 +75,15 @@ pub(crate) fn run(
             cluster.wires().account(cluster.fabric()),
         ]
         .concat(),
+        ended: ended.unwrap_or(Ended::Done),
         faults: faults.collect::<Result<_, _>>()?,
-        passed: expectations.iter().all(|verdict| verdict.met),
+        faults_not_played: not_played.collect(),
         expectations,
         jobs,
+        passed: false,
         artifacts: None,
     };
+    report.passed = report.is_as_expected();
     Ok(Outcome {
         report,
         logs: logs.concat(),
@@ -85,12 +99,19 @@ fn launch_all<'c>(
     scenario.jobs.iter().zip(plans).map(launch).collect()
 }
 
+/// What came of one job.
+struct Conducted {
+    ended: Ended,
+    report: JobReport,
+    logs: Vec<KeptFile>,
+}
+
 /// Starts each job at its time and listens to it until it ends or the scenario does.
 fn conduct_all(
     jobs: Vec<RunningJob<'_>>,
     limit: Duration,
     interrupt: &Interrupt,
-) -> Vec<(JobReport, Vec<KeptFile>)> {
+) -> Vec<Conducted> {
     let beginning = Instant::now();
     let progress = Progress::on_terminal();
     let conductor = Conductor {
@@ -117,10 +138,34 @@ struct Conductor<'a> {
 }
 
 impl Conductor<'_> {
-    fn conduct(self, mut job: RunningJob<'_>) -> (JobReport, Vec<KeptFile>) {
-        job.hear_until(self.beginning + job.job.start, |_| false);
-        job.start();
-        while !job.tally().has_come_to_an_end() && !self.must_end() {
+    fn conduct(self, mut job: RunningJob<'_>) -> Conducted {
+        let start = self.beginning + job.job.start;
+        while Instant::now() < start
+            && self.must_end().is_none()
+            && !job.tally().has_come_to_an_end()
+        {
+            let glance = start.min(Instant::now() + A_GLANCE);
+            job.hear_until(glance, Tally::has_come_to_an_end);
+        }
+        if self.must_end().is_none() {
+            job.start();
+        }
+        let ended = self.listen(&mut job);
+        if !job.tally().all_ended() {
+            job.stop();
+        }
+        Conducted {
+            ended,
+            report: job.report(),
+            logs: job.logs(),
+        }
+    }
+
+    fn listen(self, job: &mut RunningJob<'_>) -> Ended {
+        while !job.tally().has_come_to_an_end() {
+            if let Some(ended) = self.must_end() {
+                return ended;
+            }
             self.progress.count(
                 &job.job.name,
                 job.tally().iterations().len(),
@@ -128,13 +173,14 @@ impl Conductor<'_> {
             );
             job.hear_until(Instant::now() + A_GLANCE, Tally::has_come_to_an_end);
         }
-        if !job.tally().all_ended() {
-            job.stop();
-        }
-        (job.report(), job.logs())
+        Ended::Done
     }
 
-    fn must_end(&self) -> bool {
-        self.beginning.elapsed() >= self.limit || self.interrupt.is_raised()
+    /// Why the job must be over though it has not come to its end.
+    fn must_end(self) -> Option<Ended> {
+        if self.interrupt.is_raised() {
+            return Some(Ended::Interrupted);
+        }
+        (self.beginning.elapsed() >= self.limit).then_some(Ended::Limit)
     }
 }

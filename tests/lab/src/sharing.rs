@@ -17,6 +17,8 @@ use crate::wiring::Sysctl;
 const SMALL_WINDOW_BYTES: u64 = 64_000;
 /// Just above, scaling makes the first connections differ from the others.
 const LEAST_SCALED_WINDOW_BYTES: u64 = 262_000;
+/// What TCP can grant, a little less than a GiB: twice as much still fits the kernel's buffers.
+const MOST_WINDOW_BYTES: u64 = 1_000_000_000;
 /// So many flows may meet on a link before it drops anything.
 const FLOWS_PER_QUEUE: u64 = 32;
 /// What a packet takes through a machine that is busy, there and back.
@@ -42,7 +44,7 @@ impl Sharing {
         let needed = (u128::from(rate) * round_trip.as_nanos() / 8_000_000_000) as u64;
         let window_bytes = match needed {
             0..=SMALL_WINDOW_BYTES => SMALL_WINDOW_BYTES,
-            _ => needed.max(LEAST_SCALED_WINDOW_BYTES),
+            _ => needed.clamp(LEAST_SCALED_WINDOW_BYTES, MOST_WINDOW_BYTES),
         };
         Self { window_bytes }
     }
@@ -100,5 +102,6 @@ mod tests {
         assert_eq!(window(1.0, 0.0), LEAST_SCALED_WINDOW_BYTES);
         // 1 Gb/s over 1 ms + 8 x 5 ms.
         assert_eq!(window(1.0, 5000.0), 5_125_000);
+        assert_eq!(window(30_000.0, 1e6), MOST_WINDOW_BYTES);
     }
 }

@@ -45,6 +45,17 @@ impl Source {
         Ok((source, scenario))
     }
 
+    /// What a lab of it is called unless somebody wants it otherwise.
+    pub(crate) fn own_name(&self, scenario: &Scenario) -> String {
+        match self.scenario {
+            Some(_) => scenario.name.clone(),
+            None => {
+                let stem = Path::new(&self.file).file_stem().unwrap_or_default();
+                stem.to_string_lossy().into_owned()
+            }
+        }
+    }
+
     /// The same scenario again.
     pub(crate) fn scenario(&self) -> Result<Scenario, LabError> {
         let fabric = self.fabric.clone().unwrap_or_default();
@@ -92,5 +103,5 @@ fn is_fabric(file: &str, text: &str) -> Result<bool, InputError> {
 fn around_fabric(file: &str) -> String {
     // A JSON string is a TOML string too.
     let quoted = serde_json::Value::from(file);
-    format!("name = {quoted}\nfabric = {quoted}\n")
+    format!("name = \"fabric\"\nfabric = {quoted}\n")
 }

@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Pid, geteuid};
+use reweave_common::names;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
@@ -189,10 +190,7 @@ impl Record {
 
 /// Names become folders, so they are kept plain.
 fn check_name(name: &str) -> Result<(), LabError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let good = (1..=LONGEST_NAME).contains(&name.len())
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(plain);
+    let good = names::is_plain(name, LONGEST_NAME);
     good.then_some(()).ok_or_else(|| LabError::BadLabName {
         name: name.to_owned(),
     })

@@ -11,11 +11,7 @@ use crate::report::{JobReport, Verdict};
 pub(crate) fn judge(expected: &Expectation, job: &JobReport) -> Vec<Verdict> {
     let judge = Judge(job);
     let counts = [
-        (
-            "resets",
-            expected.max_resets,
-            job.total(|flow| Some(flow.resets)),
-        ),
+        ("resets", expected.max_resets, job.total(|flow| flow.resets)),
         (
             "retransmits",
             expected.max_retransmits,
@@ -41,7 +37,7 @@ pub(crate) fn judge(expected: &Expectation, job: &JobReport) -> Vec<Verdict> {
         judge.at_most(
             "longest stall ms",
             expected.max_stall.map(millis),
-            Some(job.longest_stall_ms()),
+            job.longest_stall_ms(),
         ),
         judge.at_most(
             "slowest iteration ms",
@@ -130,22 +126,21 @@ mod tests {
     use super::*;
     use crate::report::{FlowOutcome, Spread};
 
-    fn flow(resets: u64, lost: Option<u64>, longest_stall_ms: f64) -> FlowOutcome {
+    fn flow(resets: Option<u64>, lost: Option<u64>, longest_stall_ms: Option<f64>) -> FlowOutcome {
         FlowOutcome {
             from: "h0".to_owned(),
             to: "h1".to_owned(),
             source: String::new(),
             destination: String::new(),
             path: Vec::new(),
-            bytes: 0,
-            rate_mbps: 90.0,
+            bytes: None,
+            rate_mbps: Some(90.0),
             longest_stall_ms,
-            connections: 1,
             resets,
             retransmits: None,
             lost,
             reordered: None,
-            corrupted: 0,
+            corrupted: None,
         }
     }
 
@@ -156,7 +151,10 @@ mod tests {
             iterations: 10,
             iteration_ms: Spread::of(vec![10.0, 30.0, 20.0]),
             exposed_ms: None,
-            flows: vec![flow(1, None, 5.0), flow(1, Some(3), 250.5)],
+            flows: vec![
+                flow(Some(1), Some(0), Some(5.0)),
+                flow(Some(1), Some(3), Some(250.5)),
+            ],
             broken: Vec::new(),
         }
     }
@@ -175,7 +173,11 @@ mod tests {
     };
 
     fn failed(expected: &Expectation) -> Vec<String> {
-        let verdicts = judge(expected, &job())
+        failed_of(expected, &job())
+    }
+
+    fn failed_of(expected: &Expectation, job: &JobReport) -> Vec<String> {
+        let verdicts = judge(expected, job)
             .into_iter()
             .filter(|verdict| !verdict.met);
         verdicts
@@ -221,5 +223,41 @@ mod tests {
             ..NO_LIMITS
         };
         assert_eq!(failed(&limits), ["retransmits <= 9: unknown"]);
+    }
+
+    #[test]
+    fn what_one_flow_could_not_tell_nobody_knows() {
+        let mut job = job();
+        let silent = FlowOutcome {
+            rate_mbps: None,
+            ..flow(None, None, None)
+        };
+        job.flows.push(silent);
+        let limits = Expectation {
+            max_resets: Some(9),
+            max_lost: Some(9),
+            max_stall: Some(Duration::from_secs(9)),
+            min_flow_rate: Rate::from_gbps(0.001),
+            ..NO_LIMITS
+        };
+        let said = [
+            "resets <= 9: unknown",
+            "packets lost <= 9: unknown",
+            "longest stall ms <= 9000: unknown",
+            "slowest flow Mb/s >= 1: unknown",
+        ];
+        assert_eq!(failed_of(&limits, &job), said);
+    }
+
+    #[test]
+    fn the_slowest_flow_decides() {
+        let mut job = job();
+        job.flows[1].rate_mbps = Some(200.0);
+        let limits = Expectation {
+            min_flow_rate: Rate::from_gbps(0.1),
+            ..NO_LIMITS
+        };
+        let said = ["slowest flow Mb/s >= 100: 90.00"];
+        assert_eq!(failed_of(&limits, &job), said);
     }
 }

@@ -19,6 +19,9 @@ const FRAME_BYTES: u64 = MTU_BYTES + 14;
 /// Each end of a link is numbered from here; 1 is every node's loopback.
 const FIRST_INDEX: usize = 2;
 
+/// tc counts a bucket in 32 bits, and it holds what passes in a millisecond.
+pub(crate) const FASTEST_LINK: Rate = Rate::from_bits_per_s(8000 * u32::MAX as u64);
+
 /// A setting of a node's kernel.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Sysctl {
@@ -218,11 +221,16 @@ pub(crate) fn interface(fabric: &Fabric, port: Port) -> String {
     format!("{kind}{}", port.index)
 }
 
-/// For tc: `interface` sends no faster than `rate`. The bucket holds what passes in a millisecond,
-/// so that a late timer loses nothing, and at least two frames, or none would ever pass.
+/// What a link of that rate lets pass at once after a pause: what passes in a millisecond, so that a
+/// late timer loses nothing, and at least two frames, or none would ever pass.
+pub(crate) fn burst_bytes(rate: Rate) -> u64 {
+    (rate.bits_per_s() / 8000).max(2 * FRAME_BYTES)
+}
+
+/// For tc: `interface` sends no faster than `rate`.
 pub(crate) fn rate_line(interface: &str, rate: Rate, sharing: Sharing) -> String {
-    let burst = (rate.bits_per_s() / 8000).max(2 * FRAME_BYTES);
-    let limit = burst + sharing.queue_bytes();
+    let burst = burst_bytes(rate);
+    let limit = (burst + sharing.queue_bytes()).min(u32::MAX.into());
     let rate = rate.bits_per_s();
     format!("qdisc replace dev {interface} root tbf rate {rate}bit burst {burst} limit {limit}\n")
 }
@@ -421,6 +429,17 @@ mod tests {
         has(
             &lines[3],
             "dev swp3 root tbf rate 200000000bit burst 25000 ",
+        );
+    }
+
+    #[test]
+    fn the_fastest_link_is_told_in_figures_that_tc_can_read() {
+        let text = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 34359";
+        let sharing = Sharing::of(&Fabric::parse("fabric.toml", text).unwrap());
+        let line = rate_line("eth0", FASTEST_LINK, sharing);
+        assert!(
+            line.ends_with("burst 4294967295 limit 4294967295\n"),
+            "{line}"
         );
     }
 

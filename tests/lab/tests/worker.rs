@@ -78,15 +78,13 @@ fn delivers(order: &Order) {
     for flow in &job.flows {
         for end in ends(flow, &reports) {
             assert_eq!(end["bytes"], job.bytes_of(flow), "{what} {end}");
-            assert_eq!(end["connections"], 1, "{what} {end}");
             assert_eq!(end["resets"], 0, "{what} {end}");
             assert_eq!(end["corrupted"], 0, "{what} {end}");
         }
         let [sender, receiver] = ends(flow, &reports);
-        assert!(
-            receiver["rate_bits_per_s"].as_u64() > Some(0),
-            "{what} {receiver}"
-        );
+        // A loopback may be faster than the receiver, who then cannot tell how fast it is.
+        assert_ne!(receiver["rate_bits_per_s"], 0, "{what} {receiver}");
+        assert_eq!(sender["rate_bits_per_s"], Value::Null, "{what} {sender}");
         assert!(sender["retransmits"].is_u64(), "{what} {sender}");
         assert!(sender["rtt_us"].as_u64() > Some(0), "{what} {sender}");
     }

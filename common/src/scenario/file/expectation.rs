@@ -31,6 +31,17 @@ impl Reader<'_> {
     pub(super) fn expectation(&self, table: Table<'_>) -> Result<Expectation, InputError> {
         let file: ExpectationFile = table.finish()?;
         let millis = |value: &Option<_>| value.as_ref().map(|ms| self.millis(ms)).transpose();
+        let [max_iteration, min_iteration] = [
+            millis(&file.max_iteration_ms)?,
+            millis(&file.min_iteration_ms)?,
+        ];
+        if let (Some(most), Some(least), Some(value)) =
+            (max_iteration, min_iteration, &file.min_iteration_ms)
+            && least > most
+        {
+            let problem = format!("{} is more than max_iteration_ms", value.get_ref());
+            return Err(self.document.error(value.span(), problem));
+        }
         Ok(Expectation {
             job: self.job_named(&file.job)?,
             completes: file.completes,
@@ -39,8 +50,8 @@ impl Reader<'_> {
             max_lost: file.max_lost,
             max_reordered: file.max_reordered,
             max_stall: millis(&file.max_stall_ms)?,
-            max_iteration: millis(&file.max_iteration_ms)?,
-            min_iteration: millis(&file.min_iteration_ms)?,
+            max_iteration,
+            min_iteration,
             min_flow_rate: file
                 .min_flow_gbps
                 .map(|rate| self.document.rate(&rate))

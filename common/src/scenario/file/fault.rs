@@ -85,7 +85,9 @@ impl Reader<'_> {
 
     /// The link that `link = ["a", "b"]` names; `nth` tells parallel ones apart.
     fn cut(&self, table: &mut Table<'_>) -> Result<LinkId, InputError> {
-        let ends: Spanned<[Spanned<String>; 2]> = table.require("link")?;
+        let ends = self
+            .document
+            .pair(table.require::<Spanned<Vec<Spanned<String>>>>("link")?)?;
         let nth: usize = table.take("nth")?.unwrap_or(0);
         let span = ends.span();
         let [a, b] = ends.into_inner();
@@ -112,13 +114,21 @@ impl Reader<'_> {
     }
 
     fn partition(&self, table: &mut Table<'_>) -> Result<FaultKind, InputError> {
-        let a = self.side(&table.require::<Vec<_>>("a")?, &[])?;
-        let b = self.side(&table.require::<Vec<_>>("b")?, &a)?;
+        let a = self.side(&table.require("a")?, &[])?;
+        let b = self.side(&table.require("b")?, &a)?;
         let one_way = table.take("one_way")?.unwrap_or(false);
         Ok(FaultKind::Partition { a, b, one_way })
     }
 
-    fn side(&self, names: &[Spanned<String>], other: &[NodeId]) -> Result<Vec<NodeId>, InputError> {
+    fn side(
+        &self,
+        names: &Spanned<Vec<Spanned<String>>>,
+        other: &[NodeId],
+    ) -> Result<Vec<NodeId>, InputError> {
+        if names.get_ref().is_empty() {
+            let problem = "name at least one host on each side";
+            return Err(self.document.error(names.span(), problem));
+        }
         let one = |name: &Spanned<String>| {
             let host = self.host(name)?;
             let problem = || format!("{:?} is on both sides", name.get_ref());
@@ -127,7 +137,7 @@ impl Reader<'_> {
                 .then_some(host)
                 .ok_or_else(|| self.document.error(name.span(), problem()))
         };
-        names.iter().map(one).collect()
+        names.get_ref().iter().map(one).collect()
     }
 
     fn period(&self, table: &mut Table<'_>) -> Result<Duration, InputError> {
@@ -243,7 +253,7 @@ at_s = 1
             "s.toml:18: percent: 101 is not a percentage"
         );
         let unknown = said(&format!("{loss}1\nhost = 'h1'"));
-        assert_eq!(unknown, "s.toml:19: host: unknown field `host`");
+        assert_eq!(unknown, "s.toml:19: host: this key is unknown here");
         let apart = said("kind = 'link-down'\nlink = ['h0', 'h2']");
         assert_eq!(
             apart,
@@ -251,6 +261,13 @@ at_s = 1
         );
         let both = said("kind = 'partition'\na = ['h0']\nb = ['h1', 'h0']");
         assert_eq!(both, "s.toml:18: b: \"h0\" is on both sides");
+        let empty = said("kind = 'partition'\na = ['h0']\nb = []");
+        assert_eq!(empty, "s.toml:18: b: name at least one host on each side");
+        let surplus = said("kind = 'link-down'\nlink = ['h0', 'h2', 'h1']");
+        assert_eq!(
+            surplus,
+            "s.toml:17: link: a pair has two elements, this has 3"
+        );
         let back = said("kind = 'process-kill'\njob = 'train'\nrank = 1\nfor_s = 1");
         assert_eq!(
             back,

@@ -8,6 +8,7 @@ use toml::Spanned;
 use super::Reader;
 use crate::ids::{NodeId, Rank};
 use crate::input::{InputError, Table};
+use crate::routes::hops_to;
 use crate::scenario::{Job, PathChoice, Transport};
 use crate::units::Bytes;
 use crate::workload::Pattern;
@@ -31,7 +32,7 @@ struct JobFile {
     via: Option<Spanned<String>>,
     group_size: Option<Spanned<i64>>,
     microbatches: Option<Spanned<i64>>,
-    pairs: Option<Spanned<Vec<Spanned<[i64; 2]>>>>,
+    pairs: Option<Spanned<Vec<Spanned<Vec<i64>>>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Deserialize)]
@@ -73,8 +74,10 @@ impl Reader<'_> {
             .flows_per_pair
             .as_ref()
             .map_or(Ok(1), |n| whole(n, MOST_FLOWS_PER_PAIR))?;
+        let pattern = self.pattern(&file, hosts.len())?;
+        self.all_reach(&pattern, &hosts, file.hosts.get_ref())?;
         Ok(Job {
-            pattern: self.pattern(&file, hosts.len())?,
+            pattern,
             bytes: Bytes::new(whole(&file.bytes, 1 << 40)?),
             flows_per_pair: flows as u32,
             compute: file
@@ -91,7 +94,7 @@ impl Reader<'_> {
                 .start_s
                 .as_ref()
                 .map_or(Ok(Duration::ZERO), |s| self.seconds(s))?,
-            name: file.name.into_inner(),
+            name: self.plain_name(file.name, "job")?,
             hosts,
         })
     }
@@ -157,14 +160,9 @@ impl Reader<'_> {
                 })
             }
             PatternName::Streams => {
-                let pairs = file
-                    .pairs
-                    .as_ref()
-                    .ok_or_else(|| missing("pairs"))?
-                    .get_ref();
-                let pairs = pairs.iter().map(|pair| self.rank_pair(pair, ranks));
+                let pairs = file.pairs.as_ref().ok_or_else(|| missing("pairs"))?;
                 Ok(Pattern::Streams {
-                    pairs: pairs.collect::<Result<_, _>>()?,
+                    pairs: self.rank_pairs(pairs, ranks)?,
                 })
             }
         }
@@ -187,7 +185,28 @@ impl Reader<'_> {
         }
     }
 
-    fn rank_pair(&self, pair: &Spanned<[i64; 2]>, ranks: usize) -> Result<[Rank; 2], InputError> {
+    fn rank_pairs(
+        &self,
+        pairs: &Spanned<Vec<Spanned<Vec<i64>>>>,
+        ranks: usize,
+    ) -> Result<Vec<[Rank; 2]>, InputError> {
+        let mut known = Vec::new();
+        for pair in pairs.get_ref() {
+            let ranks = self.rank_pair(pair.clone(), ranks)?;
+            if known.contains(&ranks) {
+                let problem = format!("[{}, {}] stands there twice", ranks[0], ranks[1]);
+                return Err(self.document.error(pair.span(), problem));
+            }
+            known.push(ranks);
+        }
+        if known.is_empty() {
+            return Err(self.document.error(pairs.span(), "name at least one pair"));
+        }
+        Ok(known)
+    }
+
+    fn rank_pair(&self, pair: Spanned<Vec<i64>>, ranks: usize) -> Result<[Rank; 2], InputError> {
+        let pair = self.document.pair(pair)?;
         let [from, to] = *pair.get_ref();
         let known = |rank: i64| (0..ranks as i64).contains(&rank);
         if !known(from) || !known(to) || from == to {
@@ -195,6 +214,31 @@ impl Reader<'_> {
             return Err(self.document.error(pair.span(), problem));
         }
         Ok([from, to].map(|rank| Rank::from_index(rank as usize)))
+    }
+
+    /// Whoever sends to another needs a way there, and `names` are those of `hosts`.
+    fn all_reach(
+        &self,
+        pattern: &Pattern,
+        hosts: &[NodeId],
+        names: &[Spanned<String>],
+    ) -> Result<(), InputError> {
+        let mut pairs = pattern.peers(hosts.len());
+        pairs.sort();
+        for to_all in pairs.chunk_by(|a, b| a[0] == b[0]) {
+            let hops = hops_to(&self.fabric, hosts[to_all[0][0].index()]);
+            let lost = |pair: &&[Rank; 2]| hops[hosts[pair[1].index()].index()].is_none();
+            if let Some(pair) = to_all.iter().find(lost) {
+                let [from, to] = pair.map(|rank| &names[rank.index()]);
+                let problem = format!(
+                    "no links lead from {:?} to {:?}",
+                    from.get_ref(),
+                    to.get_ref()
+                );
+                return Err(self.document.error(to.span(), problem));
+            }
+        }
+        Ok(())
     }
 
     fn distinct_hosts(

@@ -8,14 +8,29 @@ use toml::Spanned;
 use super::{Job, STATION, Scenario};
 use crate::fabric::Fabric;
 use crate::ids::NodeId;
-use crate::input::{Document, InputError, Table};
+use crate::input::{Document, InputError, Table, UNKNOWN_KEY};
+use crate::names::{self, LONGEST_NAME};
 
+#[cfg(test)]
+mod broken;
 mod expectation;
 mod fault;
 mod job;
 
 /// No scenario runs for longer.
 const A_DAY: Duration = Duration::from_secs(86_400);
+/// What may stand at the top of a scenario file.
+const KEYS: &[&str] = &[
+    "name",
+    "seed",
+    "limit_s",
+    "capture",
+    "management",
+    "fabric",
+    "job",
+    "fault",
+    "expect",
+];
 const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 
 impl Scenario {
@@ -26,7 +41,16 @@ impl Scenario {
         text: &str,
         fabric_text: impl FnOnce(&str) -> Result<String, String>,
     ) -> Result<Self, InputError> {
+        Self::read(file, text, fabric_text).map_err(|error| point_to_top(file, error))
+    }
+
+    fn read(
+        file: &str,
+        text: &str,
+        fabric_text: impl FnOnce(&str) -> Result<String, String>,
+    ) -> Result<Self, InputError> {
         let mut table = Document::new(file, text).table()?;
+        table.only(KEYS)?;
         let fabric = read_fabric(&mut table, fabric_text)?;
         let [jobs, faults, expectations] =
             ["job", "fault", "expect"].map(|key| table.take_tables(key));
@@ -52,10 +76,11 @@ impl Scenario {
         let captures = reader.distinct(&head.capture, Reader::node)?;
         let limit = head
             .limit_s
-            .map_or(Ok(DEFAULT_LIMIT), |limit| reader.seconds(&limit))?;
+            .map_or(Ok(DEFAULT_LIMIT), |limit| reader.limit(&limit))?;
+        let name = reader.plain_name(head.name, "scenario")?;
         let Reader { fabric, jobs, .. } = reader;
         Ok(Self {
-            name: head.name,
+            name,
             seed: head.seed,
             fabric,
             management,
@@ -68,16 +93,23 @@ impl Scenario {
     }
 }
 
+/// A key of the scenario that stands below a table's header belongs to that table.
+fn point_to_top(file: &str, mut error: InputError) -> InputError {
+    let known_at_top = error.file == file && KEYS.contains(&error.key.as_str());
+    if known_at_top && error.problem.starts_with(UNKNOWN_KEY) {
+        let hint = " (keys of the scenario itself come before the first [table])";
+        error.problem.push_str(hint);
+    }
+    error
+}
+
 fn read_fabric(
     table: &mut Table<'_>,
     fabric_text: impl FnOnce(&str) -> Result<String, String>,
 ) -> Result<Fabric, InputError> {
     if table.holds_table("fabric") {
         let fabric = table.take_table("fabric")?;
-        return fabric.map_or_else(
-            || Err(table.error("missing field `fabric`")),
-            Fabric::from_table,
-        );
+        return fabric.map_or_else(|| Err(table.lacks("fabric")), Fabric::from_table);
     }
     let path: Spanned<String> = table.require("fabric")?;
     let text = fabric_text(path.get_ref())
@@ -88,7 +120,7 @@ fn read_fabric(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
-    name: String,
+    name: Spanned<String>,
     limit_s: Option<Spanned<f64>>,
     #[serde(default)]
     seed: u64,
@@ -114,6 +146,15 @@ impl Reader<'_> {
             return Err(self.document.error(wanted.span(), problem));
         }
         Ok(true)
+    }
+
+    /// A name that may become the name of a file.
+    fn plain_name(&self, name: Spanned<String>, what: &str) -> Result<String, InputError> {
+        if !names::is_plain(name.get_ref(), LONGEST_NAME) {
+            let problem = names::refusal(name.get_ref(), what);
+            return Err(self.document.error(name.span(), problem));
+        }
+        Ok(name.into_inner())
     }
 
     fn job_named(&self, name: &Spanned<String>) -> Result<usize, InputError> {
@@ -155,6 +196,15 @@ impl Reader<'_> {
         Ok(nodes)
     }
 
+    fn limit(&self, value: &Spanned<f64>) -> Result<Duration, InputError> {
+        let limit = self.seconds(value)?;
+        if limit.is_zero() {
+            let problem = "nothing can end within no time: more than 0";
+            return Err(self.document.error(value.span(), problem));
+        }
+        Ok(limit)
+    }
+
     fn seconds(&self, value: &Spanned<f64>) -> Result<Duration, InputError> {
         self.document.time(value, Duration::from_secs(1), A_DAY)
     }
@@ -172,7 +222,7 @@ mod tests {
     use crate::units::Bytes;
 
     const SCENARIO: &str = r#"
-name = "two leaves"
+name = "two-leaves"
 seed = 7
 capture = ["leaf0", "h3"]
 
@@ -290,10 +340,16 @@ max_stall_ms = 250
             "s.toml:17: hosts: \"h0\" is named twice"
         );
         assert!(said("\"h2\"", "\"leaf0\"").contains("\"leaf0\" is a switch, not a host"));
-        assert!(said("iterations", "iteration").starts_with("s.toml:21: iteration: unknown field"));
+        assert!(
+            said("iterations", "iteration")
+                .starts_with("s.toml:21: iteration: this key is unknown")
+        );
         assert!(said("0.2", "-0.2").starts_with("s.toml:12: uplink_gbps: -0.2 Gb/s"));
         assert!(said("8_000_000", "-1").starts_with("s.toml:18: bytes: -1 is not between"));
-        assert!(said("\"collide\"", "\"best\"").starts_with("s.toml:22: paths: unknown variant"));
+        assert!(
+            said("\"collide\"", "\"best\"")
+                .starts_with("s.toml:22: paths: \"best\" is not known here")
+        );
         assert!(said("\"link-down\"", "\"flood\"").starts_with("s.toml:25: kind: \"flood\" is no"));
         assert!(said("\"spine1\"", "\"h2\"").contains(":28: link: there is no link 0 between"));
         assert!(said("rank = 3", "rank = 4").starts_with("s.toml:34: rank: 4 is not between 0"));
@@ -312,14 +368,47 @@ max_stall_ms = 250
         let station = SCENARIO.replace("seed = 7", "management = true");
         assert!(parse(&station).unwrap().management);
         assert!(!parse(SCENARIO).unwrap().management);
-        assert!(said("seed = 7", "sede = 7").starts_with("s.toml:3: sede: unknown field"));
+        assert_eq!(
+            said("seed = 7", "sede = 7"),
+            "s.toml:3: sede: this key is unknown; known are name, seed, limit_s, capture, \
+             management, fabric, job, fault, expect"
+        );
+        let late = said("leaves = 2\n", "leaves = 2\nlimit_s = 3\n");
+        assert!(
+            late.starts_with("s.toml:9: limit_s: this key is unknown"),
+            "{late}"
+        );
+        assert!(late.ends_with("come before the first [table])"), "{late}");
         assert!(said("at_s = 2", "at_s = -2").starts_with("s.toml:26: at_s: -2 is not a time"));
         assert!(
             said("\"leaf0\", \"h3\"", "\"leaf9\"").starts_with("s.toml:4: capture: there is no")
         );
         assert!(said("\"leaf0\", \"h3\"", "\"h3\", \"h3\"").contains("\"h3\" is named twice"));
-        assert!(said("at_s = 2\n", "").contains("at_s: missing field"));
+        assert!(said("seed = 7", "limit_s = 0").starts_with("s.toml:3: limit_s: nothing can end"));
+        let never = said(
+            "max_resets = 0",
+            "min_iteration_ms = 2\nmax_iteration_ms = 1",
+        );
+        assert_eq!(
+            never,
+            "s.toml:38: min_iteration_ms: 2 is more than max_iteration_ms"
+        );
+        assert!(said("at_s = 2\n", "").contains("at_s: this key is missing"));
         assert!(said("compute_ms = 5", "group_size = 2").contains("means nothing to this pattern"));
+    }
+
+    #[test]
+    fn names_that_could_not_name_a_file_are_refused() {
+        let (long, said) = ("x".repeat(300), error_after);
+        for bad in ["../x", "", "a/b", "a\\nb", ".", "-x", &long] {
+            let quoted = format!("\"{bad}\"");
+            let job = said("\"train\"", &quoted);
+            let expected = format!("s.toml:15: name: {quoted} is no name for a job: use up to 32");
+            assert!(job.starts_with(&expected), "{job}");
+            let scenario = said("\"two-leaves\"", &quoted);
+            let expected = format!("s.toml:2: name: {quoted} is no name for a scenario");
+            assert!(scenario.starts_with(&expected), "{scenario}");
+        }
     }
 
     #[test]
@@ -335,6 +424,30 @@ max_stall_ms = 250
         assert!(
             same.starts_with("s.toml:17: pairs: [2, 2] is no pair"),
             "{same}"
+        );
+        for (pairs, problem) in [
+            ("[]", "name at least one pair"),
+            ("[[0, 1], [0, 1]]", "[0, 1] stands there twice"),
+            ("[[0, 1, 2]]", "a pair has two elements, this has 3"),
+        ] {
+            let said = with(&format!("\"streams\"\npairs = {pairs}"));
+            assert_eq!(said, format!("s.toml:17: pairs: {problem}"));
+        }
+    }
+
+    #[test]
+    fn hosts_that_send_to_each_other_need_a_way() {
+        let islands = |pairs: &str| {
+            format!(
+                "name = 'n'\n[fabric]\nkind = 'direct'\nhosts = 4\nlink_gbps = 1\n\
+                 links = [[0, 1], [2, 3]]\n[[job]]\nname = 'j'\npattern = 'streams'\n\
+                 hosts = ['h0', 'h1', 'h2',\n 'h3']\npairs = {pairs}\nbytes = 1\niterations = 1\n"
+            )
+        };
+        assert!(parse(&islands("[[0, 1], [3, 2]]")).is_ok());
+        assert_eq!(
+            parse(&islands("[[1, 0], [0, 3]]")).unwrap_err().to_string(),
+            "s.toml:11: hosts: no links lead from \"h0\" to \"h3\""
         );
     }
 }

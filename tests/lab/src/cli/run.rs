@@ -18,7 +18,7 @@ use crate::run::{self, Outcome};
 pub struct Run {
     /// A scenario file
     scenario: PathBuf,
-    /// What to call the lab; by default, the name of the file
+    /// What to call the lab; by default, the name of the scenario
     #[arg(long)]
     name: Option<String>,
     /// Keep what happened even when all is well
@@ -31,6 +31,11 @@ pub struct Run {
 impl Run {
     pub fn run(self) -> Result<u8, LabError> {
         let launch = Launch::prepare(&self.scenario, self.name.as_deref())?;
+        if launch.scenario().jobs.is_empty() {
+            return Err(LabError::NothingToRun {
+                path: self.scenario,
+            });
+        }
         let started = Instant::now();
         launch.run(
             || {},
@@ -46,14 +51,19 @@ impl Run {
     ) -> Result<u8, LabError> {
         let captures = capture::start_all(inside.cluster, &launch.scenario().captures)?;
         let keep = |files: Vec<KeptFile>| keep(launch, inside, &captures, files);
-        let Outcome { mut report, logs } = run::run(inside, launch.scenario(), bring_up)
-            .inspect_err(|_| drop(keep(Vec::new())))?;
+        let ran = run::run(inside, launch.scenario(), bring_up);
+        let Outcome { mut report, logs } = ran.inspect_err(|_| {
+            let _ = keep(Vec::new()).inspect_err(warn);
+        })?;
+        let mut kept = Ok(());
         if self.keep || !report.passed {
             let text = ("report.txt".to_owned(), report.text().into_bytes());
-            report.artifacts = Some(keep([logs, vec![text]].concat())?);
+            kept = keep([logs, vec![text]].concat()).map(|path| report.artifacts = Some(path));
         }
+        // What was found out must not be lost with its folder.
         show(self.output, &report.text(), &report)?;
-        Ok(u8::from(!report.passed))
+        let _ = kept.as_ref().inspect_err(|error| warn(error));
+        Ok(u8::from(!report.passed || kept.is_err()))
     }
 }
 
@@ -68,4 +78,8 @@ fn keep(
     let kept = artifacts::keep(launch.name(), inside.cluster, captures, &files)?;
     eprintln!("kept in {}", kept.display());
     Ok(kept)
+}
+
+fn warn(error: &LabError) {
+    eprintln!("warning: {error}");
 }

@@ -27,7 +27,7 @@ use crate::state::Running;
 pub struct Up {
     /// A scenario file, or a fabric file alone
     scenario: PathBuf,
-    /// What to call the lab; by default, the name of the file
+    /// What to call the lab; by default, the name of the scenario (of a bare fabric: of its file)
     #[arg(long)]
     name: Option<String>,
     /// Return when the lab is ready, and leave it running
@@ -97,7 +97,8 @@ impl Up {
             events.push('\n');
         };
         let happened = |event: Event| tell(&event.to_string());
-        play_during(&stage, happened, || inside.interrupt.wait());
+        // When a lab is told to end, nobody waits for the faults that were still to come.
+        let _ = play_during(&stage, happened, || inside.interrupt.wait());
         let account = inside.cluster.wires().account(inside.cluster.fabric());
         account.iter().for_each(|line| tell(line));
         events

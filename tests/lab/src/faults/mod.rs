@@ -16,10 +16,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use reweave_common::scenario::{Fault, Scenario};
+
 pub(crate) use self::stage::Stage;
 
 use self::conditions::Change;
-use self::timeline::Timeline;
+use self::timeline::{Moment, Timeline};
 use crate::error::LabError;
 use crate::parallel::joined;
 
@@ -43,35 +45,74 @@ impl fmt::Display for Event {
     }
 }
 
+/// What came of a work under faults.
+pub(crate) struct Played<T> {
+    pub(crate) result: T,
+    /// What had not begun when the work was done.
+    pub(crate) not_played: Vec<Planned>,
+}
+
+/// What a fault does when it begins.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Planned {
+    pub(crate) at: Duration,
+    pub(crate) what: String,
+}
+
 /// Plays the scenario's faults on a thread of its own while `work` is done; their times count from
 /// now. Those that hold when the work is done go on holding. Each event is told at once.
 pub(crate) fn play_during<T>(
     stage: &Stage<'_>,
     tell: impl FnMut(Event) + Send,
     work: impl FnOnce() -> T,
-) -> T {
+) -> Played<T> {
     let beginning = Instant::now();
     let (stop, stopped) = mpsc::channel();
     thread::scope(|scope| {
         let playing = scope.spawn(move || play(stage, beginning, &stopped, tell));
         let result = work();
         drop(stop);
-        joined(playing);
-        result
+        let not_played = joined(playing).map_or_else(Vec::new, |end| planned(stage.scenario, end));
+        Played { result, not_played }
     })
 }
 
-/// Plays until the last fault has ended or the sender of `stop` is dropped.
-fn play(stage: &Stage<'_>, beginning: Instant, stop: &Receiver<()>, mut tell: impl FnMut(Event)) {
+/// What the faults do that begin at `from` or later.
+fn planned(scenario: &Scenario, from: Duration) -> Vec<Planned> {
+    let late = |(index, fault): (usize, &Fault)| (fault.at >= from).then_some(index);
+    let late = scenario.faults.iter().enumerate().filter_map(late);
+    let words = |index| {
+        let Moment { at, changes } = Timeline::of(scenario, [index]).next()?;
+        let words: Vec<_> = changes
+            .iter()
+            .map(|change| wording::words(change, scenario))
+            .collect();
+        Some(Planned {
+            at,
+            what: words.join(", "),
+        })
+    };
+    late.filter_map(words).collect()
+}
+
+/// Plays until the last fault has ended or the sender of `stop` is dropped; then the time is
+/// returned of what would have come next.
+fn play(
+    stage: &Stage<'_>,
+    beginning: Instant,
+    stop: &Receiver<()>,
+    mut tell: impl FnMut(Event),
+) -> Option<Duration> {
     for moment in Timeline::new(stage.scenario) {
         let left = (beginning + moment.at).saturating_duration_since(Instant::now());
         if stop.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
-            return;
+            return Some(moment.at);
         }
         for change in &moment.changes {
             tell(happen(stage, change, beginning));
         }
     }
+    None
 }
 
 fn happen(stage: &Stage<'_>, change: &Change, beginning: Instant) -> Event {

@@ -33,12 +33,15 @@ enum Edge {
 
 impl<'s> Timeline<'s> {
     pub(super) fn new(scenario: &'s Scenario) -> Self {
-        let begins = scenario.faults.iter().enumerate();
+        Self::of(scenario, 0..scenario.faults.len())
+    }
+
+    /// As if only those faults were the scenario's.
+    pub(super) fn of(scenario: &'s Scenario, faults: impl IntoIterator<Item = usize>) -> Self {
+        let begin = |index: usize| Reverse((scenario.faults[index].at, index, Edge::Begin));
         Self {
             scenario,
-            edges: begins
-                .map(|(index, fault)| Reverse((fault.at, index, Edge::Begin)))
-                .collect(),
+            edges: faults.into_iter().map(begin).collect(),
             active: BTreeSet::new(),
             conditions: Conditions::default(),
         }

@@ -11,6 +11,7 @@ use super::ports::{self, Candidate, Hop};
 use super::walk::{self, Routed};
 use crate::error::LabError;
 use crate::nodes::Nodes;
+use crate::wiring;
 use crate::worker::protocol::{Assignment, FlowSpec};
 
 /// RoCEv2's port.
@@ -81,6 +82,7 @@ impl Planner<'_> {
                     nth,
                     source,
                     destination,
+                    burst_bytes: self.burst_bytes(&path),
                 };
                 PlannedFlow {
                     spec,
@@ -173,6 +175,15 @@ impl Planner<'_> {
             source: SocketAddrV4::new(from, port),
             destination: SocketAddrV4::new(to, listens_at),
         }
+    }
+
+    /// What the links on the way let pass at once.
+    fn burst_bytes(&self, path: &[Hop]) -> u64 {
+        let fabric = self.nodes.fabric();
+        let bursts = path
+            .iter()
+            .map(|&(_, link)| wiring::burst_bytes(fabric.link(link).rate));
+        bursts.max().unwrap_or(0)
     }
 
     /// Each rank is told of the flows it has an end of.

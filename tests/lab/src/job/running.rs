@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use reweave_common::scenario::Job;
 
 use super::launch::Plan;
-use super::tally::Tally;
+use super::tally::{Silence, Tally};
 use crate::artifacts::KeptFile;
 use crate::error::LabError;
 use crate::nodes::Nodes;
@@ -29,8 +29,8 @@ enum Heard {
         event: Event,
         line: String,
     },
-    /// It wrote something that is no event, or its output ended.
-    Silent,
+    /// Nothing more will be heard.
+    Silent(Silence),
 }
 
 pub(crate) struct RunningJob<'c> {
@@ -105,7 +105,7 @@ impl<'c> RunningJob<'c> {
                     self.tally.write_down(rank, &line);
                     self.tally.note(rank, event);
                 }
-                Ok((rank, Heard::Silent)) => self.tally.fell_silent(rank),
+                Ok((rank, Heard::Silent(silence))) => self.tally.fell_silent(rank, silence),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -184,14 +184,16 @@ fn listen(process: &mut Child, rank: usize, tell: mpsc::Sender<(usize, Heard)>) 
         return;
     };
     thread::spawn(move || {
+        let mut silence = Silence::Gone;
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             let Ok(event) = serde_json::from_str(&line) else {
+                silence = Silence::Unintelligible;
                 break;
             };
             if tell.send((rank, Heard::Said { event, line })).is_err() {
                 return;
             }
         }
-        let _ = tell.send((rank, Heard::Silent));
+        let _ = tell.send((rank, Heard::Silent(silence)));
     });
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reweave_common::ids::Rank;
 use reweave_common::scenario::Job;
 use reweave_common::units::{Bytes, Rate};
 
@@ -24,12 +25,30 @@ pub(crate) struct Tally<'c> {
 struct RankTally {
     listens: bool,
     connected: bool,
-    silent: bool,
+    silence: Option<Silence>,
     /// All it said, as it said it.
     log: String,
     /// Duration, and the part of it that was communication.
     iterations: Vec<[Duration; 2]>,
     report: Option<RankReport>,
+}
+
+/// Why a rank will say nothing more.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Silence {
+    /// Its output has ended, which only its process' end does.
+    Gone,
+    /// What it says is no event.
+    Unintelligible,
+}
+
+impl Silence {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Gone => "its process is gone",
+            Self::Unintelligible => "what it says makes no sense",
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -40,7 +59,21 @@ struct Received {
 
 impl RankTally {
     fn ended(&self) -> bool {
-        self.silent || self.report.is_some()
+        self.silence.is_some() || self.report.is_some()
+    }
+
+    /// Whether it went before it could report, and all its sessions with it.
+    fn is_gone(&self) -> bool {
+        self.report.is_none() && matches!(self.silence, Some(Silence::Gone))
+    }
+
+    /// What became of it, when that is nothing good.
+    fn complaint(&self) -> Option<String> {
+        match (&self.report, self.silence) {
+            (Some(report), _) => report.broken.clone(),
+            (None, Some(silence)) => Some(silence.words().to_owned()),
+            (None, None) => Some("it did not answer".to_owned()),
+        }
     }
 }
 
@@ -96,8 +129,8 @@ impl<'c> Tally<'c> {
         self.ranks.iter().map(|rank| rank.log.as_str())
     }
 
-    pub(super) fn fell_silent(&mut self, rank: usize) {
-        self.ranks[rank].silent = true;
+    pub(super) fn fell_silent(&mut self, rank: usize, silence: Silence) {
+        self.ranks[rank].silence = Some(silence);
     }
 
     /// A rank that has ended already will not do what is waited for.
@@ -187,50 +220,51 @@ impl<'c> Tally<'c> {
     }
 
     fn broken(&self) -> Vec<Broken> {
-        let why = |rank: &RankTally| match &rank.report {
-            Some(report) => report.broken.clone(),
-            None => Some("its process is gone without a word".to_owned()),
-        };
         let host = |rank: usize| self.nodes.fabric().name(self.job.hosts[rank]).to_owned();
         let broken = self.ranks.iter().enumerate().filter_map(|(rank, tally)| {
             Some(Broken {
                 rank,
                 host: host(rank),
-                why: why(tally)?,
+                why: tally.complaint()?,
             })
         });
         broken.collect()
     }
 
+    /// Each end tells what it alone can know. What it did not tell is not known, and never taken
+    /// from the other end's like: a sender counts what it gave its kernel, a receiver what it sent
+    /// again of its receipts.
     fn flow_outcome(&self, flow: usize) -> FlowOutcome {
         let PlannedFlow { spec, path, .. } = &self.flows[flow];
-        let sender = self.end_report(spec.from.index(), spec.id, |report| &report.sent);
-        let receiver = self.end_report(spec.to.index(), spec.id, |report| &report.received);
+        let [from, to] = [spec.from, spec.to].map(Rank::index);
+        let sender = self.end_report(from, spec.id, |report| &report.sent);
+        let receiver = self.end_report(to, spec.id, |report| &report.received);
         let name = |rank: usize| self.nodes.fabric().name(self.job.hosts[rank]).to_owned();
-        let ends = [sender, receiver];
-        let resets = ends.iter().flatten().map(|end| end.resets).sum();
-        let of_receiver = |count: fn(&FlowReport) -> u64| receiver.map_or(0, count);
         FlowOutcome {
-            from: name(spec.from.index()),
-            to: name(spec.to.index()),
+            from: name(from),
+            to: name(to),
             source: spec.source.to_string(),
             destination: spec.destination.to_string(),
             path: self.names(path),
-            bytes: of_receiver(|end| end.bytes),
-            rate_mbps: receiver.map_or(0.0, |end| end.rate_bits_per_s as f64 / 1e6),
-            longest_stall_ms: of_receiver(|end| end.longest_stall_us) as f64 / 1e3,
-            connections: ends
-                .iter()
-                .flatten()
-                .map(|end| end.connections)
-                .max()
-                .unwrap_or(0),
-            resets,
+            bytes: receiver.map(|end| end.bytes).or(self.last_sample(flow)),
+            rate_mbps: receiver
+                .and_then(|end| end.rate_bits_per_s)
+                .map(|rate| rate as f64 / 1e6),
+            longest_stall_ms: receiver.map(|end| end.longest_stall_us as f64 / 1e3),
+            resets: resets(
+                [sender, receiver],
+                [from, to].iter().any(|&rank| self.ranks[rank].is_gone()),
+            ),
             retransmits: sender.and_then(|end| end.retransmits),
-            lost: ends.iter().flatten().find_map(|end| end.lost),
+            lost: sender.and_then(|end| end.lost),
             reordered: receiver.and_then(|end| end.reordered),
-            corrupted: of_receiver(|end| end.corrupted),
+            corrupted: receiver.map(|end| end.corrupted),
         }
+    }
+
+    /// So much at least has arrived.
+    fn last_sample(&self, flow: usize) -> Option<u64> {
+        self.received[flow].last().map(|last| last.bytes.count())
     }
 
     fn end_report(
@@ -253,6 +287,13 @@ impl<'c> Tally<'c> {
         let nodes = path.iter().map(|&(from, _)| from).chain(last);
         nodes.map(|node| fabric.name(node).to_owned()).collect()
     }
+}
+
+/// Both ends have one session between them: it broke once when either says so, or when an end is
+/// gone that cannot.
+fn resets(ends: [Option<&FlowReport>; 2], an_end_is_gone: bool) -> Option<u64> {
+    let told = ends.into_iter().flatten().map(|end| end.resets).max();
+    if an_end_is_gone { Some(1) } else { told }
 }
 
 fn spread(durations: &[Duration]) -> Option<Spread> {

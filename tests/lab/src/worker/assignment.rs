@@ -98,7 +98,7 @@ mod tests {
             let source = format!("10.0.0.{from}:{}", 5000 + id);
             let destination = format!("10.0.0.{to}:4791");
             json!({ "id": id, "from": from, "to": to, "nth": nth,
-                    "source": source, "destination": destination })
+                    "source": source, "destination": destination, "burst_bytes": 0 })
         };
         json!({
             "rank": 0,

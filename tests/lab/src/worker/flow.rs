@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::clock;
@@ -55,7 +56,6 @@ pub(crate) struct Flow {
     statistics: Box<dyn Fn() -> Statistics>,
 }
 
-#[derive(Default)]
 struct State {
     meter: Meter,
     corrupted: u64,
@@ -83,7 +83,11 @@ impl Flow {
     /// `broken` is told when the flow breaks.
     fn start(spec: FlowSpec, wire: Wire, side: Side, broken: &Rc<Notify>) -> Self {
         let (orders, work) = mpsc::unbounded_channel();
-        let state = Rc::default();
+        let state = Rc::new(RefCell::new(State {
+            meter: Meter::new(spec.burst_bytes),
+            corrupted: 0,
+            broken: None,
+        }));
         let Wire {
             read,
             write,
@@ -151,7 +155,6 @@ impl Flow {
             busy_us: clock::micros(state.meter.busy()),
             rate_bits_per_s: state.meter.rate_bits_per_s(),
             longest_stall_us: clock::micros(state.meter.longest_stall()),
-            connections: 1,
             resets: u64::from(state.broken.is_some()),
             retransmits,
             lost,
@@ -238,7 +241,7 @@ impl Mover {
         }
         while self.position < end {
             let wanted = (end - self.position).min(buffer.len() as u64) as usize;
-            let length = self.read.read(&mut buffer[..wanted]).await?;
+            let length = self.read_some(&mut buffer[..wanted]).await?;
             if length == 0 {
                 return Err(closed());
             }
@@ -250,6 +253,20 @@ impl Mover {
         self.state.borrow_mut().meter.message_ended(clock::now());
         self.write.write_all(RECEIPT).await?;
         self.write.flush().await
+    }
+
+    /// What has come, at once if there is any.
+    async fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut buffer = ReadBuf::new(buffer);
+        poll_fn(|context| {
+            let polled = Pin::new(&mut self.read).poll_read(context, &mut buffer);
+            if polled.is_pending() {
+                self.state.borrow_mut().meter.waits();
+            }
+            polled
+        })
+        .await?;
+        Ok(buffer.filled().len())
     }
 
     async fn receive_stamp(&mut self) -> io::Result<()> {
@@ -267,4 +284,78 @@ impl Mover {
 /// The other end is gone although it has more to do.
 pub(crate) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the other end")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    use reweave_common::ids::Rank;
+    use tokio::io::DuplexStream;
+    use tokio::task::LocalSet;
+
+    use super::*;
+
+    impl Incoming for DuplexStream {
+        fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<io::Error> {
+            Poll::Pending
+        }
+    }
+
+    fn spec() -> FlowSpec {
+        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
+        FlowSpec {
+            id: 0,
+            from: Rank::from_index(0),
+            to: Rank::from_index(1),
+            nth: 0,
+            source: at,
+            destination: at,
+            burst_bytes: 0,
+        }
+    }
+
+    /// What is read and written by other hands, so that they can change it on the way.
+    fn wire() -> (Wire, DuplexStream, DuplexStream) {
+        let (read, far_write) = tokio::io::duplex(1 << 20);
+        let (write, far_read) = tokio::io::duplex(1 << 20);
+        let wire = Wire {
+            read: Box::new(read),
+            write: Box::new(write),
+            statistics: Box::new(Statistics::default),
+        };
+        (wire, far_read, far_write)
+    }
+
+    /// What the receiver of a message says that was changed on its way.
+    async fn received(change: fn(&mut [u8])) -> FlowReport {
+        let broken = Rc::default();
+        let (wire_out, mut sent, _receipts) = wire();
+        let (wire_in, _given, mut way_in) = wire();
+        let sender = Flow::sender(spec(), wire_out, &broken);
+        let receiver = Flow::receiver(spec(), wire_in, &broken);
+        let mut message = vec![0; 100_000];
+        let _moved = sender.order(message.len() as u64);
+        let arrived = receiver.order(message.len() as u64);
+        sent.read_exact(&mut message).await.unwrap();
+        change(&mut message);
+        way_in.write_all(&message).await.unwrap();
+        arrived.await.unwrap();
+        receiver.report()
+    }
+
+    #[test]
+    fn bytes_that_change_on_the_way_are_counted() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let report = |change| LocalSet::new().block_on(&runtime, received(change));
+        let sound = report(|_| ());
+        assert_eq!((sound.bytes, sound.corrupted), (100_000, 0));
+        let changed = report(|message| {
+            message[50_000] ^= 1;
+            message[99_999] ^= 128;
+        });
+        assert_eq!((changed.bytes, changed.corrupted), (100_000, 2));
+    }
 }

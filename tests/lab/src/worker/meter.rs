@@ -9,23 +9,68 @@ pub(crate) struct Meter {
     busy: Duration,
     longest_stall: Duration,
     message: Message,
+    /// What the links let pass at once.
+    burst_bytes: u64,
+    /// What came at the pace of the network, and how long that took.
+    paced_bytes: u64,
+    paced: Duration,
 }
+
+/// A rate needs so many bursts: a timer of the kernel that is late lets another part of one pass.
+const LEAST_BURSTS: u64 = 20;
 
 #[derive(Debug, Clone, Copy, Default)]
 enum Message {
     #[default]
     None,
     /// This end is ready for it, and nothing has arrived.
-    Awaited {
-        since: Duration,
-    },
+    Awaited { since: Duration },
     UnderWay {
         began: Duration,
         progress: Duration,
+        pace: Pace,
     },
 }
 
+/// Whether the bytes of a message come as fast as the network brings them.
+#[derive(Debug, Clone, Copy)]
+enum Pace {
+    /// They may have lain here before this end was ready.
+    Unknown,
+    /// This end waits for each of them; so many more may have been let pass at once.
+    Burst {
+        left: u64,
+    },
+    Network {
+        since: Duration,
+        bytes: u64,
+    },
+}
+
+impl Pace {
+    fn advance(&mut self, now: Duration, new: u64) {
+        match self {
+            Self::Unknown => {}
+            Self::Burst { left } if new < *left => *left -= new,
+            Self::Burst { .. } => {
+                *self = Self::Network {
+                    since: now,
+                    bytes: 0,
+                }
+            }
+            Self::Network { bytes, .. } => *bytes += new,
+        }
+    }
+}
+
 impl Meter {
+    pub(crate) fn new(burst_bytes: u64) -> Self {
+        Self {
+            burst_bytes,
+            ..Self::default()
+        }
+    }
+
     /// This end is ready for a message.
     pub(crate) fn message_awaited(&mut self, now: Duration) {
         self.message = Message::Awaited { since: now };
@@ -41,21 +86,38 @@ impl Meter {
         self.message = Message::UnderWay {
             began,
             progress: began,
+            pace: Pace::Unknown,
         };
+    }
+
+    /// All that has come of the message has been taken, and this end waits for more.
+    pub(crate) fn waits(&mut self) {
+        if let Message::UnderWay { pace, .. } = &mut self.message
+            && matches!(pace, Pace::Unknown)
+        {
+            *pace = Pace::Burst {
+                left: self.burst_bytes,
+            };
+        }
     }
 
     pub(crate) fn progress(&mut self, now: Duration, bytes: u64) {
         self.bytes += bytes;
-        if let Message::UnderWay { progress, .. } = &mut self.message {
+        if let Message::UnderWay { progress, pace, .. } = &mut self.message {
             let stall = now.saturating_sub(*progress);
             self.longest_stall = self.longest_stall.max(stall);
             *progress = now;
+            pace.advance(now, bytes);
         }
     }
 
     pub(crate) fn message_ended(&mut self, now: Duration) {
-        if let Message::UnderWay { began, .. } = self.message {
+        if let Message::UnderWay { began, pace, .. } = self.message {
             self.busy += now.saturating_sub(began);
+            if let Pace::Network { since, bytes } = pace {
+                self.paced += now.saturating_sub(since);
+                self.paced_bytes += bytes;
+            }
         }
         self.message = Message::None;
     }
@@ -82,10 +144,14 @@ impl Meter {
         self.longest_stall
     }
 
-    /// The mean rate while messages were under way.
-    pub(crate) fn rate_bits_per_s(&self) -> u64 {
-        let bits = u128::from(self.bytes) * 8 * 1_000_000_000;
-        bits.checked_div(self.busy.as_nanos()).unwrap_or(0) as u64
+    /// The mean rate of the network while messages were under way, beyond the burst that each
+    /// begins with. Absent when that was too little to tell.
+    pub(crate) fn rate_bits_per_s(&self) -> Option<u64> {
+        if self.paced_bytes < (LEAST_BURSTS * self.burst_bytes).max(1) {
+            return None;
+        }
+        let bits = u128::from(self.paced_bytes) * 8 * 1_000_000_000;
+        Some(bits.checked_div(self.paced.as_nanos())? as u64)
     }
 }
 
@@ -110,7 +176,51 @@ mod tests {
         meter.message_ended(ms(1150));
         assert_eq!(meter.busy(), ms(50));
         assert_eq!(meter.longest_stall(), ms(30));
-        assert_eq!(meter.rate_bits_per_s(), 2000 * 8 * 20);
+    }
+
+    fn paced(packets: u64) -> Duration {
+        Duration::from_micros(100 * packets.saturating_sub(10))
+    }
+
+    /// Brings a message over a link of 8 Mb/s with a bucket of 1000 bytes, in packets of 100.
+    fn bring(meter: &mut Meter, sent: u64, packets: u64) {
+        meter.message_began(ms(sent));
+        for packet in 0..packets {
+            meter.waits();
+            meter.progress(ms(sent) + paced(packet + 1), 100);
+        }
+        meter.message_ended(ms(sent) + paced(packets));
+    }
+
+    #[test]
+    fn what_a_bucket_lets_pass_at_once_is_no_rate() {
+        let mut meter = Meter::new(1000);
+        for message in 0..20 {
+            bring(&mut meter, 1000 * message, 120);
+        }
+        assert_eq!(meter.rate_bits_per_s(), Some(8_000_000));
+    }
+
+    #[test]
+    fn short_messages_tell_no_rate() {
+        let mut meter = Meter::new(1000);
+        for message in 0..1000 {
+            bring(&mut meter, 1000 * message, 9);
+        }
+        assert_eq!(meter.rate_bits_per_s(), None);
+    }
+
+    #[test]
+    fn what_lay_there_before_anybody_waited_is_no_rate() {
+        let mut meter = Meter::new(0);
+        meter.message_began(ms(0));
+        meter.progress(ms(1), 1_000_000);
+        meter.progress(ms(2), 1_000_000);
+        meter.waits();
+        meter.progress(ms(3), 1000);
+        meter.progress(ms(4), 1000);
+        meter.message_ended(ms(4));
+        assert_eq!(meter.rate_bits_per_s(), Some(8_000_000));
     }
 
     #[test]

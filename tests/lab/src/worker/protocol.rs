@@ -48,6 +48,8 @@ pub(crate) struct FlowSpec {
     pub(crate) nth: u32,
     pub(crate) source: SocketAddrV4,
     pub(crate) destination: SocketAddrV4,
+    /// The network lets so much pass at once after a pause, faster than its links are.
+    pub(crate) burst_bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,10 +105,10 @@ pub(crate) struct FlowReport {
     pub(crate) bytes: u64,
     /// While a message was under way.
     pub(crate) busy_us: u64,
-    pub(crate) rate_bits_per_s: u64,
+    /// Of the network, as the receiving end saw it.
+    pub(crate) rate_bits_per_s: Option<u64>,
     /// The longest time without progress while a message was under way.
     pub(crate) longest_stall_us: u64,
-    pub(crate) connections: u32,
     pub(crate) resets: u64,
     pub(crate) retransmits: Option<u64>,
     pub(crate) lost: Option<u64>,

@@ -23,6 +23,12 @@ pub(crate) fn tests() -> Vec<Trial> {
             &[],
             a_bad_fabric_makes_nothing,
         ),
+        trial("a_bad_name_makes_nothing", &[], a_bad_name_makes_nothing),
+        trial(
+            "what_no_lab_can_be_makes_nothing",
+            &[],
+            what_no_lab_can_be_makes_nothing,
+        ),
         trial(
             "a_missing_tool_is_named_with_its_package",
             &[],
@@ -99,7 +105,11 @@ fn a_bad_scenario_makes_nothing() {
             "uplink_gbps = -0.2",
             "bad.toml:15: uplink_gbps: -0.2 Gb/s is",
         ),
-        ("seed = 1", "sede = 1", "bad.toml:7: sede: unknown field"),
+        (
+            "seed = 1",
+            "sede = 1",
+            "bad.toml:7: sede: this key is unknown; known are name",
+        ),
         ("[fabric]", "[fabric", "bad.toml:9: "),
     ] {
         assert!(good.contains(from), "{from}");
@@ -139,6 +149,39 @@ fn a_bad_fabric_makes_nothing() {
         2,
         &["fabric.toml:2: hosts: -1 is not"],
     );
+}
+
+/// What makes sense for the product, but not for a lab.
+fn what_no_lab_can_be_makes_nothing() {
+    let home = Home::new();
+    let ideal = |hosts: &str, gbps: &str| {
+        let text = format!("kind = \"ideal\"\nhosts = {hosts}\nnic_gbps = {gbps}\n");
+        up_text(&home, &text)
+    };
+    let words = ["bad.toml: h0-switch at 100000.0 Gb/s: ", "up to 34359"];
+    assert_refused(&home, ideal("2", "1e5"), 2, &words);
+    let words = ["bad.toml: 100000 hosts are more than the 65536"];
+    assert_refused(&home, ideal("100_000", "1"), 2, &words);
+}
+
+/// Names become folders and files.
+fn a_bad_name_makes_nothing() {
+    let home = Home::new();
+    let good = fs::read_to_string(scenario("collision")).expect("it is in the tree");
+    for (from, to, words) in [
+        (
+            "\"train\"",
+            "\"../x\"",
+            "bad.toml:15: name: \"../x\" is no name for a job",
+        ),
+        (
+            "\"collision\"",
+            "\"a/b\"",
+            "bad.toml:3: name: \"a/b\" is no name for a scenario",
+        ),
+    ] {
+        assert_refused(&home, up_text(&home, &good.replace(from, to)), 2, &[words]);
+    }
 }
 
 fn a_missing_tool_is_named() {

@@ -12,30 +12,42 @@ pub(crate) const RINGS_OF_DEGREE_4: &str =
 const RINGS_OF_DEGREE_8: &str =
     "kind = \"direct\"\nhosts = 64\nlink_gbps = 0.1\nstrides = [1, 5, 12, 27]\n";
 
+/// A person who waits longer looks away.
+const MOST_MS: f64 = 10_000.0;
+
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("leaves_and_spines_for_32_hosts", LAB, || {
-            comes_up(LEAVES_AND_SPINES, 44, 5);
+            comes_up(LEAVES_AND_SPINES, 44);
         }),
         trial("rings_of_degree_4_for_64_hosts", LAB, || {
-            comes_up(RINGS_OF_DEGREE_4, 64, 10);
+            comes_up(RINGS_OF_DEGREE_4, 64);
         }),
         trial("rings_of_degree_8_for_64_hosts", LAB, || {
-            comes_up(RINGS_OF_DEGREE_8, 64, 10);
+            comes_up(RINGS_OF_DEGREE_8, 64);
         }),
     ]
 }
 
-fn comes_up(fabric: &str, nodes: usize, limit_s: u32) {
+/// Within ten seconds; a second attempt is for a machine that is busy with other things.
+fn comes_up(fabric: &str, nodes: usize) {
     let lab = Lab::up_text(fabric);
+    let lab = if is_soon_enough(&lab) {
+        lab
+    } else {
+        drop(lab);
+        let again = Lab::up_text(fabric);
+        assert!(is_soon_enough(&again), "too slow, twice");
+        again
+    };
     assert_eq!(lab.nodes().len(), nodes);
-    let elapsed_ms = lab.came_up["elapsed_ms"].as_f64().expect("a time");
-    let links = &lab.came_up["links"];
-    eprintln!("{nodes} nodes, {links} links up in {elapsed_ms:.0} ms");
-    assert!(
-        elapsed_ms < f64::from(limit_s) * 1e3,
-        "{elapsed_ms} ms are too long"
-    );
     let far = lab.output("h0", &["ip", "-j", "route", "get", "10.0.0.31"]);
     assert!(far.contains("\"dev\":\"eth"), "{far}");
+}
+
+fn is_soon_enough(lab: &Lab) -> bool {
+    let elapsed_ms = lab.came_up["elapsed_ms"].as_f64().expect("a time");
+    let (nodes, links) = (lab.nodes().len(), &lab.came_up["links"]);
+    eprintln!("{nodes} nodes, {links} links up in {elapsed_ms:.0} ms");
+    elapsed_ms < MOST_MS
 }

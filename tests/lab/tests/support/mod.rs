@@ -7,6 +7,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 
 mod needs;
+pub(crate) mod report;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -15,7 +15,8 @@ const PACKAGES: &str = include_str!("../../../../deploy/packages.txt");
 pub(crate) enum Need {
     /// All that any lab needs.
     Lab,
-    /// Namespaces, by being root or by a kernel that lets everyone make them.
+    /// Namespaces, by being root or by a kernel that lets everyone make them. Tests find out with
+    /// a program that must be there.
     Namespaces,
     Root,
     Program(&'static str),
@@ -32,9 +33,9 @@ impl Need {
                     .chain(tools)
                     .find_map(Self::unmet)
             }
-            Self::Namespaces => {
+            Self::Namespaces => Self::Program("unshare").unmet().or_else(|| {
                 (!may_make_namespaces()).then(|| "namespaces (here, only root has them)".into())
-            }
+            }),
             Self::Root => (!is_root()).then(|| "root".into()),
             Self::Program(name) => find(name).is_none().then(|| match package_of(name) {
                 Some(package) => format!("{name} (package {package})"),

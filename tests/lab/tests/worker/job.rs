@@ -82,6 +82,7 @@ impl Flow {
             "nth": self.nth,
             "source": self.source.to_string(),
             "destination": self.destination.to_string(),
+            "burst_bytes": 0,
         })
     }
 

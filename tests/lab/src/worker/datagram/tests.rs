@@ -328,3 +328,19 @@ fn a_smaller_datagram_is_used_as_soon_as_it_is_known() {
     assert!(network.all_read());
     assert_eq!(network.streams[0].corrupted, 0);
 }
+
+#[test]
+fn what_overtakes_is_counted_and_nothing_else() {
+    let reordered = |jitter_us| {
+        let conditions = Conditions {
+            jitter: Duration::from_micros(jitter_us),
+            ..mbps(100)
+        };
+        let mut network = Network::new(7, conditions);
+        network.add_stream(ms(0), 1_000_000);
+        network.run_until(ms(30_000), Network::all_read);
+        network.streams[0].ends[1].statistics().reordered
+    };
+    assert_eq!(reordered(0), Some(0));
+    assert!(reordered(20_000) > Some(0));
+}

@@ -10,6 +10,10 @@ use toml::de::{DeTable, DeValue, Deserializer, ValueDeserializer};
 
 use crate::units::Rate;
 
+mod wording;
+
+pub(crate) use wording::UNKNOWN_KEY;
+
 /// What is wrong with a file somebody wrote, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputError {
@@ -47,7 +51,7 @@ impl<'t> Document<'t> {
 
     /// The whole document as a table.
     pub fn table(self) -> Result<Table<'t>, InputError> {
-        let content = DeTable::parse(self.text).map_err(|error| self.toml_error(&error))?;
+        let content = DeTable::parse(self.text).map_err(|error| self.syntax_error(&error))?;
         Ok(Table {
             document: self,
             content,
@@ -56,15 +60,20 @@ impl<'t> Document<'t> {
 
     /// An error about the value at `span`.
     pub fn error(&self, span: Range<usize>, problem: impl Into<String>) -> InputError {
-        let problem = problem.into();
+        let key = key_at(self.text, self.text.floor_char_boundary(span.start));
+        self.error_about(key, span, problem)
+    }
+
+    /// An error about `key`, which is to be looked for at `span`.
+    fn error_about(&self, key: &str, span: Range<usize>, problem: impl Into<String>) -> InputError {
         // The parser points into the middle of a character where that is what it stumbles over.
         let start = self.text.floor_char_boundary(span.start);
-        let key = field_in_message(&problem).unwrap_or_else(|| key_at(self.text, start));
         InputError {
             file: self.file.to_owned(),
             line: self.text[..start].matches('\n').count() + 1,
-            key: key.to_owned(),
-            problem,
+            // Between quotes, a key may hold anything.
+            key: key.escape_debug().to_string(),
+            problem: problem.into(),
         }
     }
 
@@ -84,9 +93,24 @@ impl<'t> Document<'t> {
         })
     }
 
+    /// A list of exactly two. As an array it would be read without what stands behind its end.
+    pub fn pair<T>(&self, list: Spanned<Vec<T>>) -> Result<Spanned<[T; 2]>, InputError> {
+        let span = list.span();
+        let refusal = |items: Vec<T>| {
+            let problem = format!("a pair has two elements, this has {}", items.len());
+            self.error(span.clone(), problem)
+        };
+        let pair = list.into_inner().try_into().map_err(refusal)?;
+        Ok(Spanned::new(span, pair))
+    }
+
     pub fn rate(&self, gbps: &Spanned<f64>) -> Result<Rate, InputError> {
         Rate::from_gbps(*gbps.get_ref()).ok_or_else(|| {
-            let problem = format!("{} Gb/s is not a rate a link can have", gbps.get_ref());
+            let (least, most) = (Rate::GBPS_RANGE.start(), Rate::GBPS_RANGE.end());
+            let problem = format!(
+                "{} Gb/s is not a rate a link can have: {least} to {most}",
+                gbps.get_ref()
+            );
             self.error(gbps.span(), problem)
         })
     }
@@ -106,15 +130,26 @@ impl<'t> Document<'t> {
         Err(self.error(value.span(), problem))
     }
 
-    fn toml_error(&self, error: &toml::de::Error) -> InputError {
-        let start = error
-            .span()
-            .map_or(0, |span| span.start)
-            .min(self.text.len());
-        self.error(
-            start..start,
-            error.message().lines().collect::<Vec<_>>().join(", "),
-        )
+    /// `around` is where to look when the error does not tell its own place.
+    fn toml_error(&self, error: &toml::de::Error, around: Range<usize>) -> InputError {
+        let span = error.span().unwrap_or(around);
+        let said = wording::in_plain_words(error.message());
+        match said.key {
+            Some(key) => self.error_about(key, span, said.problem),
+            None => self.error(span, said.problem),
+        }
+    }
+
+    /// Of text that is no TOML, only the line is sure; it is about the key that it begins with.
+    fn syntax_error(&self, error: &toml::de::Error) -> InputError {
+        let start = error.span().map_or(0, |span| span.start);
+        let start = self.text.floor_char_boundary(start);
+        let line = &self.text[self.text[..start].rfind('\n').map_or(0, |end| end + 1)..];
+        let problem = error.message().lines().collect::<Vec<_>>().join(", ");
+        match keys(line.trim_start()).next().unwrap_or_default() {
+            "" => self.error(start..start, problem),
+            key => self.error_about(key, start..start, problem),
+        }
     }
 }
 
@@ -139,16 +174,35 @@ impl<'t> Table<'t> {
         let Some(value) = self.content.get_mut().remove(key) else {
             return Ok(None);
         };
-        let deserializer = ValueDeserializer::from(value);
-        T::deserialize(deserializer)
+        let span = value.span();
+        T::deserialize(ValueDeserializer::from(value))
             .map(Some)
-            .map_err(|error| self.document.toml_error(&error))
+            .map_err(|error| self.document.toml_error(&error, span))
     }
 
     /// Removes `key`, which must be there.
     pub fn require<T: DeserializeOwned>(&mut self, key: &str) -> Result<T, InputError> {
-        self.take(key)?
-            .ok_or_else(|| self.error(format!("missing field `{key}`")))
+        self.take(key)?.ok_or_else(|| self.lacks(key))
+    }
+
+    /// The error that there is no `key`.
+    pub fn lacks(&self, key: &str) -> InputError {
+        let span = self.content.span();
+        self.document.error_about(key, span, wording::MISSING_KEY)
+    }
+
+    /// Refuses every key that is not among these.
+    pub fn only(&self, known: &[&str]) -> Result<(), InputError> {
+        let mut keys = self.content.get_ref().keys();
+        match keys.find(|key| !known.contains(&key.get_ref().as_ref())) {
+            None => Ok(()),
+            Some(key) => {
+                let problem = wording::unknown_key(known.iter().copied());
+                Err(self
+                    .document
+                    .error_about(key.get_ref(), key.span(), problem))
+            }
+        }
     }
 
     /// Whether `key` holds a table of its own.
@@ -182,9 +236,9 @@ impl<'t> Table<'t> {
 
     /// Reads all that is left; a key that `T` does not know is an error if `T` says so.
     pub fn finish<T: DeserializeOwned>(self) -> Result<T, InputError> {
-        let document = self.document;
+        let (document, span) = (self.document, self.content.span());
         T::deserialize(Deserializer::from(self.content))
-            .map_err(|error| document.toml_error(&error))
+            .map_err(|error| document.toml_error(&error, span))
     }
 
     /// Refuses every key that nobody has taken.
@@ -192,8 +246,10 @@ impl<'t> Table<'t> {
         match self.content.get_ref().keys().next() {
             None => Ok(()),
             Some(key) => {
-                let problem = format!("unknown field `{}`", key.get_ref());
-                Err(self.document.error(key.span(), problem))
+                let problem = format!("{UNKNOWN_KEY} here");
+                Err(self
+                    .document
+                    .error_about(key.get_ref(), key.span(), problem))
             }
         }
     }
@@ -206,7 +262,10 @@ impl<'t> Table<'t> {
                 content: Spanned::new(span, table),
             }),
             other => {
-                let problem = format!("expected a table, found {}", other.type_str());
+                let problem = format!(
+                    "expected a table, found {}",
+                    wording::kind(other.type_str())
+                );
                 Err(self.document.error(span, problem))
             }
         }
@@ -219,8 +278,12 @@ fn key_at(text: &str, start: usize) -> &str {
     let (before, rest) = text.split_at(start);
     let inside = rest.trim_start_matches('[');
     let here = keys(inside).next().unwrap_or_default();
-    let end = if inside.len() == rest.len() { '=' } else { ']' };
-    if !here.is_empty() && inside[here.len()..].trim_start().starts_with(end) {
+    let is_list = inside.len() < rest.len();
+    let end = if is_list { ']' } else { '=' };
+    // A list of lists looks like a header, but for what is before it.
+    let line = &before[before.rfind('\n').map_or(0, |end| end + 1)..];
+    let could_be_key = !is_list || (line.trim().is_empty() && here.parse::<f64>().is_err());
+    if !here.is_empty() && could_be_key && inside[here.len()..].trim_start().starts_with(end) {
         return here;
     }
     let assigned = before
@@ -232,14 +295,6 @@ fn key_at(text: &str, start: usize) -> &str {
 /// The stretches of `text` that could be keys.
 fn keys(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-.".contains(c)))
-}
-
-/// serde names the field it misses or does not know in backticks.
-fn field_in_message(message: &str) -> Option<&str> {
-    let (problem, rest) = message.split_once(" field `")?;
-    ["missing", "unknown", "duplicate"]
-        .contains(&problem)
-        .then(|| rest.split('`').next())?
 }
 
 #[cfg(test)]
@@ -268,22 +323,22 @@ mod tests {
     fn errors_name_file_line_and_key() {
         let unknown = error_of("gbps = 1\nends = []\n\ncolour = 3\n");
         assert!(
-            unknown.starts_with("f.toml:4: colour: unknown field"),
+            unknown.starts_with("f.toml:4: colour: this key is unknown; known are gbps, ends"),
             "{unknown}"
         );
         let mistyped = error_of("ends = []\ngbps = \"fast\"\n");
         assert!(
-            mistyped.starts_with("f.toml:2: gbps: invalid type"),
+            mistyped.starts_with("f.toml:2: gbps: expected a number, found the text"),
             "{mistyped}"
         );
         let missing = error_of("gbps = 1\n");
         assert!(
-            missing.starts_with("f.toml:1: ends: missing field"),
+            missing.starts_with("f.toml:1: ends: this key is missing"),
             "{missing}"
         );
         let nested = error_of("gbps = 1\nends = [\n  \"a\",\n  7,\n]\n");
         assert!(
-            nested.starts_with("f.toml:4: ends: invalid type"),
+            nested.starts_with("f.toml:4: ends: expected text, found 7"),
             "{nested}"
         );
     }
@@ -292,6 +347,8 @@ mod tests {
     fn text_that_is_not_toml_names_its_line() {
         let broken = error_of("gbps = 1\nends = [\n");
         assert!(broken.starts_with("f.toml:2: ends: "), "{broken}");
+        let broken = error_of("gbps = 1\nends 3\n");
+        assert!(broken.starts_with("f.toml:2: ends: "), "{broken}");
     }
 
     #[test]
@@ -299,6 +356,9 @@ mod tests {
         let text = "fault = { at_s = 1, link = 7 }";
         assert_eq!(key_at(text, text.find('7').unwrap()), "link");
         assert_eq!(key_at(text, text.find("link").unwrap()), "link");
+        let text = "capture = [[1],\n[2]]";
+        assert_eq!(key_at(text, text.find("[1").unwrap()), "capture");
+        assert_eq!(key_at(text, text.find("[2").unwrap()), "capture");
     }
 
     #[test]

@@ -1,0 +1,22 @@
+//! Names that people choose. They become host names, file names and command arguments, so they are
+//! kept plain.
+
+/// The longest name of a node, a job or a scenario.
+pub const LONGEST_NAME: usize = 32;
+
+/// Whether `name` has 1 to `longest` plain characters and could not be taken for an option, a path
+/// or a hidden file.
+pub fn is_plain(name: &str, longest: usize) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=longest).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(plain)
+}
+
+/// What to say of a `what` whose name is not plain.
+pub fn refusal(name: &str, what: &str) -> String {
+    format!(
+        "{name:?} is no name for a {what}: use up to {LONGEST_NAME} letters, digits, '-', '_', '.', \
+         of which the first is a letter or digit"
+    )
+}

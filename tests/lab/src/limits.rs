@@ -1,0 +1,57 @@
+//! What a scenario may ask for and no lab can give: refused before anything is made.
+
+use reweave_common::ids::LinkId;
+use reweave_common::scenario::{FaultKind, Scenario};
+use reweave_common::units::Rate;
+
+use crate::addressing::Addressing;
+use crate::error::LabError;
+use crate::management;
+use crate::wiring::FASTEST_LINK;
+
+pub(crate) fn check(scenario: &Scenario) -> Result<(), LabError> {
+    Addressing::new(&scenario.fabric)?;
+    if scenario.management {
+        management::check_size(&scenario.fabric)?;
+    }
+    let links = scenario.fabric.links().map(|(id, link)| (id, link.rate));
+    let mut rates = links.chain(faulty_rates(scenario));
+    match rates.find(|(_, rate)| *rate > FASTEST_LINK) {
+        None => Ok(()),
+        Some((link, rate)) => Err(LabError::RateTooHigh {
+            link: scenario.fabric.link_name(link),
+            rate,
+            most: FASTEST_LINK,
+        }),
+    }
+}
+
+/// The rates that links come to have.
+fn faulty_rates(scenario: &Scenario) -> impl Iterator<Item = (LinkId, Rate)> {
+    let faults = scenario.faults.iter();
+    faults.filter_map(|fault| match fault.kind {
+        FaultKind::LinkRate { link, rate } => Some((link, rate)),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(gbps: &str, rest: &str) -> Result<(), String> {
+        let text =
+            format!("name = 'n'\n[fabric]\nkind = 'ideal'\nhosts = 2\nnic_gbps = {gbps}\n{rest}");
+        let scenario = Scenario::parse("s.toml", &text, |_| Err(String::new())).unwrap();
+        check(&scenario).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn links_too_fast_to_be_shaped_are_named() {
+        assert_eq!(said("30000", ""), Ok(()));
+        let words = "h0-switch at 100000.0 Gb/s: a lab shapes links up to 34359.7 Gb/s";
+        assert_eq!(said("1e5", ""), Err(words.to_owned()));
+        let fault = "[[fault]]\nkind = 'link-rate'\nat_s = 0\nlink = ['h0', 'switch']\ngbps = 1e5";
+        assert_eq!(said("1", fault), Err(words.to_owned()));
+    }
+}

@@ -1,0 +1,164 @@
+//! Each figure of a report is measured: it moves when what it measures does.
+
+use std::collections::BTreeSet;
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+
+use crate::support::report::{figure, flows, jobs, not_met, report_text, word};
+use crate::support::{Home, finish, trial};
+use crate::{FABRIC, LAB};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "jobs_compute_begin_and_connect_as_they_are_told",
+            LAB,
+            jobs_do_as_they_are_told,
+        ),
+        trial(
+            "what_a_lossy_link_does_to_tcp_is_counted",
+            LAB,
+            losses_over_tcp,
+        ),
+        trial(
+            "what_a_lossy_link_does_to_datagrams_is_counted",
+            LAB,
+            losses_over_udp,
+        ),
+        trial(
+            "no_rate_exceeds_the_slowest_link",
+            LAB,
+            no_rate_exceeds_the_slowest_link,
+        ),
+    ]
+}
+
+/// Two jobs of the same hosts at different times; the second has several flows for each pair.
+const TWO_JOBS: &str = "[[job]]\nname = 'first'\npattern = 'all-to-all'\nhosts = ['h0', 'h1', 'h2']\n\
+    bytes = 300_000\ncompute_ms = 50\niterations = 10\n\
+    [[job]]\nname = 'second'\npattern = 'all-to-all'\nhosts = ['h0', 'h1', 'h2']\n\
+    bytes = 300_000\ncompute_ms = 50\niterations = 10\nflows_per_pair = 3\nstart_s = 1.5\n";
+
+fn jobs_do_as_they_are_told() {
+    let home = Home::new();
+    let mut command = home.lab(&["run", "--keep", "--output", "json"]);
+    command
+        .arg(home.file("run.toml", &format!("{FABRIC}{TWO_JOBS}")))
+        .current_dir(&home.path)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("the lab's program starts");
+    let report = finish(child, "reweave-lab run").expect_code(0).json();
+    for (job, pairs) in jobs(&report).iter().zip([6, 18]) {
+        assert_eq!(job["iterations"], 10);
+        let least = figure(&job["iteration_ms"]["least"]);
+        assert!((50.0..150.0).contains(&least), "{least} ms");
+        let exposed = figure(&job["exposed_ms"]["least"]);
+        assert!(exposed < least - 49.9, "{exposed} of {least} ms");
+        let ends: BTreeSet<_> = flows(job)
+            .iter()
+            .map(|flow| (word(&flow["source"]), word(&flow["destination"])))
+            .collect();
+        assert_eq!((flows(job).len(), ends.len()), (pairs, pairs), "{job}");
+    }
+    let ports = |job: &Value| -> BTreeSet<String> {
+        let port = |flow: &Value| {
+            word(&flow["destination"])
+                .rsplit(':')
+                .next()
+                .map(str::to_owned)
+        };
+        flows(job).iter().filter_map(port).collect()
+    };
+    let [first, second] = [0, 1].map(|job| ports(&jobs(&report)[job]));
+    assert!(first.is_disjoint(&second), "{first:?} {second:?}");
+    let kept = home.path.join(word(&report["artifacts"]));
+    let began = |job: &str| first_sample_s(&kept.join(format!("{job}-rank0.jsonl")));
+    let apart = began("second") - began("first");
+    assert!((1.4..3.0).contains(&apart), "{apart} s");
+}
+
+/// When a rank first told how it was doing.
+fn first_sample_s(log: &std::path::Path) -> f64 {
+    let log = std::fs::read_to_string(log).expect("it was kept");
+    let mut events = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let sample = events.find_map(|event| event["sample"]["at_us"].as_f64());
+    sample.expect("it told") / 1e6
+}
+
+/// One link loses 2 % of the packets, both ways.
+fn lossy(transport: &str) -> Value {
+    report_text(
+        &format!(
+            "name = 'run'\nseed = 3\n[fabric]\nkind = 'direct'\nhosts = 2\nlink_gbps = 0.1\nlinks = [[0, 1]]\n\
+             [[job]]\nname = 'stream'\npattern = 'streams'\nhosts = ['h0', 'h1']\npairs = [[0, 1]]\n\
+             bytes = 10_000_000\niterations = 1\ntransport = '{transport}'\n\
+             [[fault]]\nkind = 'link-loss'\nat_s = 0\nlink = ['h0', 'h1']\npercent = 2\n\
+             [[expect]]\njob = 'stream'\nmax_retransmits = 0\nmax_lost = 0\n"
+        ),
+        1,
+    )
+}
+
+/// Lost packets and those sent again, of about 1100.
+fn assert_counted(report: &Value) -> &Value {
+    let flow = &flows(&jobs(report)[0])[0];
+    for what in ["lost", "retransmits"] {
+        let count = figure(&flow[what]);
+        assert!((5.0..60.0).contains(&count), "{what}: {flow}");
+    }
+    let failed = not_met(report);
+    for (failed, what) in failed
+        .iter()
+        .zip(["retransmits <= 0: ", "packets lost <= 0: "])
+    {
+        assert!(failed.starts_with(what), "{failed}");
+    }
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    flow
+}
+
+fn losses_over_tcp() {
+    let report = lossy("tcp");
+    let flow = assert_counted(&report);
+    // What comes behind a gap is out of order for TCP.
+    assert!(flow["reordered"].as_u64() > Some(0), "{flow}");
+}
+
+fn losses_over_udp() {
+    assert_counted(&lossy("udp"));
+}
+
+/// Messages of all sizes over slow NICs: the buckets of the links must not pass for their rate.
+fn no_rate_exceeds_the_slowest_link() {
+    let job = |transport: &str, bytes: u64, start: f64| {
+        let iterations = (4_000_000 / bytes).clamp(4, 60);
+        format!(
+            "[[job]]\nname = '{transport}-{bytes}'\npattern = 'streams'\nhosts = ['h0', 'h1']\n\
+             pairs = [[0, 1]]\nbytes = {bytes}\ncompute_ms = 5\niterations = {iterations}\n\
+             transport = '{transport}'\nstart_s = {start}\n"
+        )
+    };
+    let sizes = [2_000, 20_000, 50_000, 100_000, 300_000, 1_000_000];
+    let mut text = FABRIC.replace("0.1", "0.05");
+    let all = ["tcp", "udp"]
+        .into_iter()
+        .flat_map(|transport| sizes.map(|size| (transport, size)));
+    for (nth, (transport, size)) in all.enumerate() {
+        text += &job(transport, size, nth as f64 * 1.2);
+    }
+    let report = report_text(&text, 0);
+    let mut told = 0;
+    for job in jobs(&report) {
+        let rate = &flows(job)[0]["rate_mbps"];
+        println!("{} {rate} Mb/s", job["name"]);
+        if let Some(rate) = rate.as_f64() {
+            assert!(rate <= 50.0 * 1.02, "{job}");
+            told += 1;
+        }
+    }
+    assert!(told >= 4, "long messages tell a rate");
+}
