@@ -197,7 +197,7 @@ mod tests {
             let without = SAMPLE.replacen(line, "", 1);
             parse(&without).unwrap();
             let unknown = SAMPLE.replacen(line, &format!("x{line}"), 1);
-            assert!(error_of(&unknown).contains("unknown field"), "{line}");
+            assert!(error_of(&unknown).contains("this key is unknown"), "{line}");
         }
         let keys = SAMPLE.lines().filter(|line| line.contains(" = ")).count();
         assert_eq!(keys, 4 + policy::SETTINGS);
@@ -214,14 +214,14 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_their_place() {
-        assert!(error_of("fabrik = \"f\"").starts_with("c.toml:1: fabrik: unknown field"));
+        assert!(error_of("fabrik = \"f\"").starts_with("c.toml:1: fabrik: this key is unknown"));
         assert_eq!(
             error_of("data = \"d\"\nlisten = \"here\"\n"),
             "c.toml:2: listen: \"here\" is not of the form ADDRESS:PORT"
         );
         let said = |line: &str| error_of(&format!("[policy]\n\n{line}\n"));
-        assert!(said("mod = \"auto\"").starts_with("c.toml:3: mod: unknown field"));
-        assert!(said("mode = \"car\"").starts_with("c.toml:3: mode: unknown variant"));
+        assert!(said("mod = \"auto\"").starts_with("c.toml:3: mod: this key is unknown"));
+        assert!(said("mode = \"car\"").starts_with("c.toml:3: mode: \"car\" is not known here"));
         assert_eq!(
             said("readings = 0"),
             "c.toml:3: readings: 0 is not between 1 and 16"

@@ -82,12 +82,12 @@ async fn a_receiver_that_gives_up_loses_nothing() {
         let mut given_up = 0;
         while give_up(coordinator.receive::<String>(Channel::Telemetry)).await {
             given_up += 1;
-            if given_up == 20 {
+            if given_up == 3 {
                 return receive(&coordinator).await;
             }
             tokio::task::yield_now().await;
         }
-        panic!("all of it came through in fewer than 20 looks");
+        panic!("it is several times as long as what the channel holds");
     };
     let ((), received) = soon(async { tokio::join!(sending, receiving) }).await;
     assert_eq!(received, long());
