@@ -126,7 +126,7 @@ impl<'s> Scene<'s> {
         for (index, uplink) in self.uplinks.iter().enumerate() {
             let here = seen.flows.iter().filter(|flow| flow.uplink == Some(index));
             let flows: Vec<_> = here
-                .map(|flow| format!("{} {}", flow.name, flow.rate))
+                .map(|flow| format!("{} {:.0}", flow.name, flow.rate.mbps()))
                 .collect();
             self.screen.bar(
                 &uplink.name(),

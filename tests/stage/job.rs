@@ -162,7 +162,7 @@ impl Job {
     pub fn stop(mut self) -> Result<JobReport, StageError> {
         let pid = Pid::from_raw(self.process.id().cast_signed());
         // It may have come to an end by itself.
-        let _ = kill(pid, Signal::SIGINT);
+        let _ = kill(pid, Signal::SIGTERM);
         let what = format!("job {} reports", self.name);
         let report = wait_for(&what, PATIENCE, || {
             Ok(self.hear(|heard| heard.report.clone()))

@@ -1,6 +1,6 @@
 //! The names of nodes, for flows that come as addresses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use reweave_common::flow::FlowKey;
@@ -25,16 +25,15 @@ impl Names {
 
     /// What to call these flows: by their ends, and with ports where that is not enough.
     pub(crate) fn flows(&self, flows: impl IntoIterator<Item = FlowKey>) -> FlowNames<'_> {
+        let flows: BTreeSet<_> = flows.into_iter().collect();
         let mut pairs: BTreeMap<_, Vec<FlowKey>> = BTreeMap::new();
-        for flow in flows {
-            let alike = pairs.entry(ends(&flow)).or_default();
-            if !alike.contains(&flow) {
-                alike.push(flow);
-            }
+        for &flow in &flows {
+            pairs.entry(ends(&flow)).or_default().push(flow);
         }
         let several = pairs.into_iter().filter(|(_, alike)| alike.len() > 1);
         FlowNames {
             nodes: self,
+            flows,
             with_ports: several.map(|(ends, _)| ends).collect(),
         }
     }
@@ -52,10 +51,18 @@ fn ends(flow: &FlowKey) -> [Ipv4Addr; 2] {
 #[derive(Debug)]
 pub(crate) struct FlowNames<'n> {
     nodes: &'n Names,
+    flows: BTreeSet<FlowKey>,
     with_ports: Vec<[Ipv4Addr; 2]>,
 }
 
 impl FlowNames<'_> {
+    /// A text of the coordinator's, with the names of these flows in place of their addresses.
+    pub(crate) fn named(&self, text: &str) -> String {
+        let named =
+            |text: String, flow: &FlowKey| text.replace(&flow.to_string(), &self.name(flow));
+        self.flows.iter().fold(text.to_owned(), named)
+    }
+
     /// `h1 > h5`, or `h1:49152 > h5:5001` where there are several.
     pub(crate) fn name(&self, flow: &FlowKey) -> String {
         let with_ports = self.with_ports.contains(&ends(flow));
@@ -105,6 +112,17 @@ pub(crate) mod tests {
             ["h1:49152 > h5:5001", "h1:49153 > h5:5001", "h0 > h4"]
         );
         assert_eq!(nodes.flows([flows[0], flows[0]]).name(&flows[0]), "h1 > h5");
+    }
+
+    #[test]
+    fn texts_of_the_coordinator_speak_of_names_too() {
+        let nodes = eight_hosts();
+        let names = nodes.flows([flow(1, 49152, 5)]);
+        let said = format!("{} has ended; {}", flow(1, 49152, 5), flow(0, 1, 4));
+        assert_eq!(
+            names.named(&said),
+            "h1 > h5 has ended; tcp 10.0.0.0:1 > 10.0.0.4:5001"
+        );
     }
 
     #[test]

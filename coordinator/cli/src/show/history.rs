@@ -29,6 +29,7 @@ pub(crate) fn record(page: &mut Page, record: &Record, names: &Names) {
         page.line(&format!("  {}", words_of(made, &flows)));
     }
     for reason in reasons(&record.outcome) {
+        let reason = flows.named(reason);
         let reason = page.ink(Ink::Yellow, &format!("  because {reason}"));
         page.line(&reason);
     }

@@ -145,7 +145,7 @@ fn a_job_runs_until_told() {
         counters[0]["stats64"]["tx"]["bytes"].as_u64() > Some(5_000_000)
     };
     wait_until("the job sends", is_sent);
-    signal(&running, Signal::SIGINT);
+    signal(&running, Signal::SIGTERM);
     let told = lines(&finish(running, "job").expect_code(0).stdout);
     assert_eq!(told[0]["began"]["job"], "endless");
     let progress: Vec<_> = told.iter().map(|line| &line["progress"]).collect();
