@@ -97,6 +97,8 @@ fn settle_kernel(forwards: bool) {
     };
     set("conf/all/rp_filter", "0");
     set("conf/default/rp_filter", "0");
+    // No probing for lost tails, which a busy machine provokes: to send again means a loss.
+    set("tcp_early_retrans", "0");
     if forwards {
         set("ip_forward", "1");
         set("fib_multipath_hash_policy", "3");
