@@ -72,7 +72,7 @@ impl Jobs {
             let awaited_bytes = 0;
             pipes.insert([from, to], Pipe { flows, awaited_bytes });
         }
-        let rank = |program| RankState {
+        let rank = |program: Program| RankState {
             program,
             step: 0,
             doing: Doing::Ready,
@@ -109,7 +109,8 @@ impl Jobs {
     /// How often all ranks of a job have done all they have to do.
     pub fn iterations(&self, name: &str) -> u32 {
         let ranks = self.running[name].ranks.iter();
-        ranks.map(|rank| rank.iterations).min().unwrap_or(0)
+        let busy = ranks.filter(|rank| !rank.program.is_empty());
+        busy.map(|rank| rank.iterations).min().unwrap_or(0)
     }
 
     /// Everybody goes on as far as what has arrived allows.
@@ -136,7 +137,7 @@ impl Running {
     fn advance(&mut self, rank: usize, now: Moment, network: &mut Network) -> bool {
         let state = &self.ranks[rank];
         let is_over = match state.doing {
-            Doing::Ready if state.iterations == self.iterations => return false,
+            Doing::Ready if state.has_done(self.iterations) => return false,
             Doing::Ready => {
                 self.ranks[rank].doing = self.begin(rank, now, network);
                 return true;
@@ -188,6 +189,11 @@ impl Running {
 }
 
 impl RankState {
+    /// A rank without a program has nothing to do at all.
+    fn has_done(&self, iterations: u32) -> bool {
+        self.program.is_empty() || self.iterations == iterations
+    }
+
     fn step_on(&mut self) {
         self.doing = Doing::Ready;
         self.step += 1;

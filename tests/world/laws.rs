@@ -30,7 +30,8 @@ pub enum Breach {
     Mixed { switch: NodeId, generation: Generation },
     /// A change was taken back, and a switch does not hold what it held before.
     NotRestored { switch: NodeId },
-    /// A change was kept, and a flow has less than it would have without.
+    /// A change was kept, and a flow has less than it would have without; where trades are allowed,
+    /// less than the slowest of all whom the change concerns would have.
     Worse { flow: FlowKey, before: f64, after: f64 },
 }
 
@@ -43,6 +44,9 @@ pub struct Laws {
     read: usize,
     newest: Generation,
     begun: Option<Begun>,
+    /// Whether a change may slow a flow down if a slower one gains by it. Where flows that are wider
+    /// than their links meet, the fairest change is one like this.
+    pub may_trade: bool,
     /// How often each law was looked at, so that nobody believes in laws that nobody looks at.
     pub looks: Looks,
 }
@@ -148,9 +152,13 @@ impl Laws {
         }
         let before = network.rates_under(&begun.kernels);
         let after = network.rates_under(&network.kernels);
-        for (flow, before) in before {
-            let after = after[&flow];
-            if after < before * (1.0 - TOLERANCE) {
+        let pairs = before.into_iter().map(|(flow, before)| (flow, before, after[&flow]));
+        let concerned = pairs.filter(|(_, before, after)| differ(*before, *after));
+        let concerned: Vec<_> = concerned.collect();
+        let slowest = concerned.iter().map(|(_, before, _)| *before).fold(f64::INFINITY, f64::min);
+        for (flow, before, after) in concerned {
+            let least = if self.may_trade { slowest } else { before };
+            if after < least * (1.0 - TOLERANCE) {
                 self.breaches.push(Breach::Worse { flow, before, after });
             }
         }
@@ -184,6 +192,10 @@ impl Witness for Laws {
         }
         self.acted.insert(switch, told.max(acted));
     }
+}
+
+fn differ(before: f64, after: f64) -> bool {
+    (after - before).abs() > before * TOLERANCE
 }
 
 /// The rule that carries a pin out, by the world's own knowledge of its wiring.
