@@ -39,7 +39,8 @@ fn tell(story: Story, prepare: impl FnOnce(&mut World)) -> (World, Ended) {
     world.run_for(LOOK);
     prepare(&mut world);
     if story == Story::Refused {
-        world.network.kernels.values_mut().for_each(|kernel| kernel.refuses = true);
+        let switches: Vec<_> = world.network.kernels.keys().copied().collect();
+        switches.into_iter().for_each(|switch| world.network.refuse(switch, true));
     }
     planned(&mut world);
     match story {

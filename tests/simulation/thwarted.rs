@@ -42,7 +42,7 @@ fn taken_back(world: &mut World) -> Vec<Reason> {
 #[test]
 fn a_switch_that_refuses_the_rule_has_the_plan_taken_back() {
     let (mut world, plan, switch) = offered();
-    world.network.kernel(switch).refuses = true;
+    world.network.refuse(switch, true);
     apply(&mut world, plan);
     let reasons = taken_back(&mut world);
     let refused = |reason: &Reason| {

@@ -318,7 +318,7 @@ impl Agent {
     ) -> Result<(), Stop> {
         for op in network.kernels[&self.node].ops_to_hold(rules) {
             self.take_step()?;
-            network.kernel(self.node).change(&op).map_err(Stop::Refused)?;
+            network.change(self.node, &op).map_err(Stop::Refused)?;
             watcher.changed(network, self.node);
         }
         Ok(())

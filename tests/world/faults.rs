@@ -51,11 +51,11 @@ impl World {
                     self.lose(node, session);
                 }
             }
-            Fault::Refuses { switch, refuses } => self.network.kernel(switch).refuses = refuses,
+            Fault::Refuses { switch, refuses } => self.network.refuse(switch, refuses),
             Fault::DiskIsFull { node, is_full } => self.agent(node).disk_is_full = is_full,
             Fault::RulesFlushed { switch } => {
                 self.network.advance(now);
-                self.network.kernel(switch).flush();
+                self.network.flush(switch);
                 self.traffic_changed();
             }
             Fault::JobStarts(job) => self.start(&job),
@@ -73,7 +73,8 @@ impl World {
     pub fn heal(&mut self) {
         self.note("all is well again".to_owned());
         self.wire.weather = Weather::FAIR;
-        self.network.kernels.values_mut().for_each(|kernel| kernel.refuses = false);
+        let switches: Vec<_> = self.network.kernels.keys().copied().collect();
+        switches.into_iter().for_each(|switch| self.network.refuse(switch, false));
         for agent in self.agents.values_mut() {
             agent.disk_is_full = false;
             agent.steps_to_live = None;

@@ -78,7 +78,7 @@ impl Laws {
         for flow in network.flows() {
             self.looks.ways += 1;
             let flow = *flow;
-            self.breaches.extend(match network.path(&flow) {
+            self.breaches.extend(match network.way(&flow) {
                 Ok(_) => None,
                 Err(Lost::InALoop) => Some(Breach::Loop { flow }),
                 Err(Lost::At(at)) => Some(Breach::BlackHole { flow, at }),

@@ -378,7 +378,7 @@ impl World {
         agent.start(&mut self.chance, &mut self.network, &mut self.laws);
         let life = agent.life();
         let is_running = agent.is_running();
-        self.traffic_changed();
+        self.reroute();
         if !is_running {
             return self.mourn_agent(node);
         }
@@ -453,7 +453,7 @@ impl World {
         let agent = self.agents.get_mut(&node).expect("every node has an agent");
         let session = agent.session();
         let sample = agent.sample(now, &mut self.network, &mut self.laws);
-        self.traffic_changed();
+        self.reroute();
         match sample {
             Ok(sample) => self.send_sample(node, session, sample),
             Err(Died) => {
@@ -546,7 +546,7 @@ impl World {
         let agent = self.agents.get_mut(&node).expect("every node has an agent");
         let session = agent.session();
         let acks = agent.install(install, &mut self.network, &mut self.laws);
-        self.traffic_changed();
+        self.reroute();
         let name = self.name(node);
         let outcomes = acks.as_ref().map(|acks| acks.iter().map(|ack| ack.outcome.is_ok()));
         let outcomes: Vec<_> = outcomes.into_iter().flatten().collect();
@@ -574,6 +574,13 @@ impl World {
     fn flow_on(&mut self) {
         self.network.advance(self.schedule.now());
         self.traffic_changed();
+    }
+
+    /// After a switch may have changed its pins.
+    fn reroute(&mut self) {
+        if self.network.take_rerouted() {
+            self.traffic_changed();
+        }
     }
 
     /// Ranks go on, rates settle, and the next thing to happen is put on the schedule.

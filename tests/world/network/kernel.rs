@@ -10,7 +10,7 @@ pub struct Kernel {
     /// The oldest first: of two for one flow, it is followed.
     rules: Vec<PinRule>,
     /// It takes no rule while this is set.
-    pub refuses: bool,
+    pub(super) refuses: bool,
 }
 
 impl Kernel {
@@ -18,7 +18,7 @@ impl Kernel {
         &self.rules
     }
 
-    pub fn followed(&self, flow: &FlowKey) -> Option<&PinRule> {
+    pub(super) fn followed(&self, flow: &FlowKey) -> Option<&PinRule> {
         self.rules.iter().find(|rule| rule.flow == *flow)
     }
 
@@ -28,7 +28,7 @@ impl Kernel {
     }
 
     /// One change at a time, as a kernel takes them.
-    pub fn change(&mut self, op: &RuleOp) -> Result<(), String> {
+    pub(super) fn change(&mut self, op: &RuleOp) -> Result<(), String> {
         match op {
             RuleOp::Add(_) if self.refuses => Err("no space left for rules".to_owned()),
             RuleOp::Add(rule) if self.rules.contains(rule) => Ok(()),
@@ -43,8 +43,7 @@ impl Kernel {
         }
     }
 
-    /// Somebody else, who should not, takes all rules away.
-    pub fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         self.rules.clear();
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use reweave_agent_core::flows::Socket;
 use reweave_agent_core::links::LinkCount;
+use reweave_agent_core::reconcile::RuleOp;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::NodeId;
@@ -47,12 +48,15 @@ pub struct Network {
     now: Moment,
     /// How often flows came or went.
     turnovers: u64,
+    /// Pins have changed since somebody asked.
+    rerouted: bool,
 }
 
 #[derive(Debug, Clone)]
 struct Flow {
     ends: [NodeId; 2],
-    hops: Vec<usize>,
+    /// As the switches have it now.
+    way: Result<Vec<Hop>, Lost>,
     queued_bytes: f64,
     acked_bytes: f64,
     busy: Duration,
@@ -73,6 +77,7 @@ impl Network {
             carried: vec![0.0; hops],
             now,
             turnovers: 0,
+            rerouted: false,
             fabric: Arc::new(fabric),
         }
     }
@@ -82,15 +87,45 @@ impl Network {
         found.unwrap_or_else(|| panic!("the fabric has no node {name}"))
     }
 
-    pub fn kernel(&mut self, switch: NodeId) -> &mut Kernel {
+    /// One change to the pins of a switch, as its kernel takes it.
+    pub fn change(&mut self, switch: NodeId, op: &RuleOp) -> Result<(), String> {
+        self.kernel(switch).change(op)?;
+        self.reroute();
+        Ok(())
+    }
+
+    /// Somebody else, who should not, takes all pins of a switch away.
+    pub fn flush(&mut self, switch: NodeId) {
+        self.kernel(switch).flush();
+        self.reroute();
+    }
+
+    /// Whether the kernel of a switch refuses all rules from now on.
+    pub fn refuse(&mut self, switch: NodeId, refuses: bool) {
+        self.kernel(switch).refuses = refuses;
+    }
+
+    fn kernel(&mut self, switch: NodeId) -> &mut Kernel {
         self.kernels.get_mut(&switch).expect("it is a switch")
+    }
+
+    /// Whether pins have changed since this was last asked.
+    pub fn take_rerouted(&mut self) -> bool {
+        std::mem::take(&mut self.rerouted)
+    }
+
+    fn reroute(&mut self) {
+        self.rerouted = true;
+        for (key, flow) in &mut self.flows {
+            flow.way = self.ways.path(&self.fabric, &self.kernels, key, flow.ends);
+        }
     }
 
     pub fn open(&mut self, flow: FlowKey, ends: [NodeId; 2]) {
         self.turnovers += 1;
         let new = Flow {
             ends,
-            hops: Vec::new(),
+            way: self.ways.path(&self.fabric, &self.kernels, &flow, ends),
             queued_bytes: 0.0,
             acked_bytes: 0.0,
             busy: Duration::ZERO,
@@ -128,9 +163,9 @@ impl Network {
     }
 
     /// The way of a flow's packets now.
-    pub fn path(&self, flow: &FlowKey) -> Result<Vec<Hop>, Lost> {
-        let ends = self.flows[flow].ends;
-        self.ways.path(&self.fabric, &self.kernels, flow, ends)
+    pub fn way(&self, flow: &FlowKey) -> Result<&[Hop], Lost> {
+        let way = self.flows[flow].way.as_ref();
+        way.map(Vec::as_slice).map_err(|lost| *lost)
     }
 
     /// The way that hashing alone would send such a flow.
@@ -153,22 +188,20 @@ impl Network {
                 flow.acked_bytes = (flow.acked_bytes + flow.queued_bytes).round();
                 flow.queued_bytes = 0.0;
             }
-            flow.hops.iter().for_each(|&hop| self.carried[hop] += moved);
+            for hop in flow.way.iter().flatten() {
+                self.carried[index(&self.fabric, *hop)] += moved;
+            }
         }
     }
 
     /// Finds the rates anew: flows have begun or ended, or go other ways.
     pub fn settle(&mut self) {
-        let sending: Vec<_> = self.flows.iter().filter(|(_, flow)| flow.queued_bytes > 0.0).collect();
-        let streams: Vec<_> = sending
-            .iter()
-            .map(|(key, flow)| self.stream(key, flow.ends, &self.kernels, flow.weight))
-            .collect();
-        let keys: Vec<_> = sending.into_iter().map(|(key, _)| *key).collect();
-        let rates = levels(&self.capacities(), &streams);
-        for ((key, stream), rate) in keys.iter().zip(streams).zip(rates) {
-            let flow = self.flows.get_mut(key).expect("it was just listed");
-            flow.hops = stream.links;
+        let capacities = self.capacities();
+        let sending = self.flows.values_mut().filter(|flow| flow.queued_bytes > 0.0);
+        let sending: Vec<_> = sending.collect();
+        let streams = sending.iter().map(|flow| stream(&self.fabric, &flow.way, flow.weight));
+        let rates = levels(&capacities, &streams.collect::<Vec<_>>());
+        for (flow, rate) in sending.into_iter().zip(rates) {
             flow.bits_per_s = rate;
         }
     }
@@ -191,34 +224,19 @@ impl Network {
 
     /// What each flow would get if all were sending and the switches held these pins.
     pub fn rates_under(&self, kernels: &Kernels) -> BTreeMap<FlowKey, f64> {
-        let streams: Vec<_> = self
-            .flows
-            .iter()
-            .map(|(key, flow)| self.stream(key, flow.ends, kernels, 1.0))
-            .collect();
-        let rates = levels(&self.capacities(), &streams);
+        let flows = self.flows.iter();
+        let streams = flows.map(|(key, flow)| {
+            let way = self.ways.path(&self.fabric, kernels, key, flow.ends);
+            stream(&self.fabric, &way, 1.0)
+        });
+        let rates = levels(&self.capacities(), &streams.collect::<Vec<_>>());
         self.flows.keys().copied().zip(rates).collect()
-    }
-
-    /// Packets that are lost on the way load nothing here.
-    fn stream(&self, key: &FlowKey, ends: [NodeId; 2], kernels: &Kernels, weight: f64) -> Stream {
-        let path = self.ways.path(&self.fabric, kernels, key, ends);
-        let hops = path.unwrap_or_default();
-        Stream {
-            links: hops.into_iter().map(|hop| self.index(hop)).collect(),
-            weight,
-        }
     }
 
     fn capacities(&self) -> Vec<f64> {
         let links = self.fabric.links();
         let both = links.flat_map(|(_, link)| [link.rate.bits_per_s() as f64; 2]);
         both.collect()
-    }
-
-    fn index(&self, hop: Hop) -> usize {
-        let is_second = self.fabric.link(hop.link).a.node != hop.from;
-        2 * hop.link.index() + usize::from(is_second)
     }
 
     /// The TCP sockets that send at this host, as its kernel tells of them.
@@ -239,7 +257,7 @@ impl Network {
 
     /// The counters of a node's interfaces, as its kernel tells them.
     pub fn link_counts(&self, node: NodeId) -> Vec<LinkCount> {
-        let bytes = |hop| Bytes::new(self.carried[self.index(hop)] as u64);
+        let bytes = |hop| Bytes::new(self.carried[index(&self.fabric, hop)] as u64);
         let ends = self.ends(node);
         let count = ends.map(|end| LinkCount {
             interface: addresses::interface_name(&self.fabric, end),
@@ -265,4 +283,19 @@ impl Network {
         let from = self.fabric.link(hop.link).far(hop.from).node;
         Hop { from, ..hop }
     }
+}
+
+/// Packets that are lost on the way load nothing here.
+fn stream(fabric: &Fabric, way: &Result<Vec<Hop>, Lost>, weight: f64) -> Stream {
+    let hops = way.iter().flatten();
+    Stream {
+        links: hops.map(|&hop| index(fabric, hop)).collect(),
+        weight,
+    }
+}
+
+/// The place of a hop among all.
+fn index(fabric: &Fabric, hop: Hop) -> usize {
+    let is_second = fabric.link(hop.link).a.node != hop.from;
+    2 * hop.link.index() + usize::from(is_second)
 }

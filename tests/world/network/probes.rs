@@ -16,7 +16,10 @@ impl Network {
     pub fn answer(&self, sender: NodeId, probe: &Probe) -> Option<(Duration, Answer)> {
         let to = self.addresses.owner(probe.destination())?;
         let flow = self.treated_like(sender, probe);
-        let path = self.ways.path(&self.fabric, &self.kernels, &flow, [sender, to]).ok()?;
+        let known = self.flows.get(&flow).map(|flow| flow.way.clone());
+        let ends = [sender, to];
+        let find = || self.ways.path(&self.fabric, &self.kernels, &flow, ends);
+        let path = known.unwrap_or_else(find).ok()?;
         let passed = path.get(..usize::from(probe.ttl).min(path.len()))?;
         let last = *passed.last()?;
         let (from, event) = if passed.len() < path.len() {
