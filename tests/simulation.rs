@@ -3,6 +3,8 @@
 
 #[path = "simulation/deaths.rs"]
 mod deaths;
+#[path = "simulation/judged.rs"]
+mod judged;
 #[path = "simulation/mending.rs"]
 mod mending;
 #[path = "simulation/mistaken.rs"]

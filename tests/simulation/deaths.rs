@@ -30,7 +30,12 @@ enum Story {
     Pointless,
 }
 
-const STORIES: [Story; 4] = [Story::Mended, Story::Mistaken, Story::Refused, Story::Pointless];
+const STORIES: [Story; 4] = [
+    Story::Mended,
+    Story::Mistaken,
+    Story::Refused,
+    Story::Pointless,
+];
 
 /// A collision, and an operator who wants it mended as often as it takes.
 fn tell(story: Story, prepare: impl FnOnce(&mut World)) -> (World, Ended) {
@@ -40,7 +45,9 @@ fn tell(story: Story, prepare: impl FnOnce(&mut World)) -> (World, Ended) {
     prepare(&mut world);
     if story == Story::Refused {
         let switches: Vec<_> = world.network.kernels.keys().copied().collect();
-        switches.into_iter().for_each(|switch| world.network.refuse(switch, true));
+        switches
+            .into_iter()
+            .for_each(|switch| world.network.refuse(switch, true));
     }
     planned(&mut world);
     match story {
@@ -81,7 +88,10 @@ fn ends_as_it_should(story: Story, outcome: &Outcome) -> bool {
         Story::Mended => *outcome == Outcome::Committed,
         Story::Mistaken | Story::Refused => matches!(outcome, Outcome::RolledBack { .. }),
         Story::Pointless => {
-            matches!(outcome, Outcome::Withdrawn { .. } | Outcome::RolledBack { .. })
+            matches!(
+                outcome,
+                Outcome::Withdrawn { .. } | Outcome::RolledBack { .. }
+            )
         }
     }
 }
@@ -90,7 +100,10 @@ fn ends_as_it_should(story: Story, outcome: &Outcome) -> bool {
 fn the_coordinator_may_die_over_every_entry_of_its_log() {
     for story in STORIES {
         let (undisturbed, ended) = tell(story, |_| {});
-        assert!(ends_as_it_should(story, &ended.outcome), "{story:?}: {ended:?}");
+        assert!(
+            ends_as_it_should(story, &ended.outcome),
+            "{story:?}: {ended:?}"
+        );
         for entry in 0..undisturbed.coordinator.log().len() {
             for is_durable in [false, true] {
                 let death = Death { entry, is_durable };
@@ -111,15 +124,24 @@ fn the_agent_of_the_switch_may_die_at_every_step() {
         let (undisturbed, _) = tell(story, |_| {});
         let switch = busiest(&undisturbed);
         for steps in 0..undisturbed.agents[&switch].steps {
-            let death = Fault::AgentDiesAfter { node: switch, steps };
+            let death = Fault::AgentDiesAfter {
+                node: switch,
+                steps,
+            };
             let (mut world, ended) = tell(story, |world| {
                 world.afflict(Duration::ZERO, death);
                 world.run_for(Duration::from_millis(1));
             });
-            let is_over = matches!(ended.outcome, Outcome::Committed | Outcome::RolledBack { .. });
+            let is_over = matches!(
+                ended.outcome,
+                Outcome::Committed | Outcome::RolledBack { .. }
+            );
             assert!(is_over, "{story:?} {steps}: {ended:?}");
             world.rest();
-            assert!(world.journal().contains("dies"), "{story:?} {steps}: nobody died");
+            assert!(
+                world.journal().contains("dies"),
+                "{story:?} {steps}: nobody died"
+            );
         }
     }
 }

@@ -48,7 +48,10 @@ fn the_coordinator_mends_a_collision_alone_within_five_seconds() {
             mended_in_time(&world, world.now().since(began));
         }
         let ended = ended(&mut world, 1);
-        assert_eq!((ended.outcome, ended.proposed.by), (Outcome::Committed, Author::Policy));
+        assert_eq!(
+            (ended.outcome, ended.proposed.by),
+            (Outcome::Committed, Author::Policy)
+        );
         let after = slowest(&rates_mbps(&mut world, &flows, LOOK));
         assert!(after / collided >= LEAST_GAIN, "{collided} -> {after}");
     }

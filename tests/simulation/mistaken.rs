@@ -15,7 +15,10 @@ fn a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_rules() {
     let mut world = collided(Mode::Manual, 1, Weather::FAIR);
     let plan = planned(&mut world);
     let rules = |kernels: &Kernels| -> Vec<_> {
-        kernels.values().map(|kernel| kernel.rules().to_vec()).collect()
+        kernels
+            .values()
+            .map(|kernel| kernel.rules().to_vec())
+            .collect()
     };
     let held = rules(&world.network.kernels);
     world.start_job("late");
@@ -25,7 +28,11 @@ fn a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_rules() {
     apply(&mut world, plan);
     world.run_until("pinned", |world| rules(&world.network.kernels) != held);
     let ended = ended(&mut world, 1);
-    let Outcome::RolledBack { generation, reasons } = ended.outcome else {
+    let Outcome::RolledBack {
+        generation,
+        reasons,
+    } = ended.outcome
+    else {
         world.fail("not taken back")
     };
     assert!(!reasons.is_empty());

@@ -27,7 +27,12 @@ fn what_went_in_and_out_of_the_coordinator_is_the_same_too_and_replays() {
         world.run_for(Duration::from_secs(15));
         let (recording, effects) = world.coordinator.recorded().expect("it was recorded");
         let bytes = serde_json::to_vec(&(recording, effects)).expect("plain data");
-        (recording.clone(), effects.to_vec(), bytes, Arc::clone(&world.network.fabric))
+        (
+            recording.clone(),
+            effects.to_vec(),
+            bytes,
+            Arc::clone(&world.network.fabric),
+        )
     };
     let (recording, effects, bytes, fabric) = lived();
     assert!(effects.len() > 5, "{} effects", effects.len());

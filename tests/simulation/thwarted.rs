@@ -18,7 +18,12 @@ use crate::scene::{apply, collided, ended, planned};
 fn offered() -> (World, Generation, NodeId) {
     let mut world = collided(Mode::Manual, 1, Weather::FAIR);
     let plan = planned(&mut world);
-    let pins = &world.state().and_then(|state| state.rollout()).expect("it is offered").plan.pins;
+    let pins = &world
+        .state()
+        .and_then(|state| state.rollout())
+        .expect("it is offered")
+        .plan
+        .pins;
     let switch = pins[0].at;
     (world, plan, switch)
 }
@@ -35,7 +40,13 @@ fn taken_back(world: &mut World) -> Vec<Reason> {
         world.fail(&format!("not taken back but {:?}", ended.outcome))
     };
     world.look_at_rest();
-    assert!(world.network.kernels.values().all(|kernel| kernel.rules().is_empty()));
+    assert!(
+        world
+            .network
+            .kernels
+            .values()
+            .all(|kernel| kernel.rules().is_empty())
+    );
     reasons
 }
 
@@ -46,7 +57,13 @@ fn a_switch_that_refuses_the_rule_has_the_plan_taken_back() {
     apply(&mut world, plan);
     let reasons = taken_back(&mut world);
     let refused = |reason: &Reason| {
-        matches!(reason, Reason::Refused { refusal: Refusal::Kernel { .. }, .. })
+        matches!(
+            reason,
+            Reason::Refused {
+                refusal: Refusal::Kernel { .. },
+                ..
+            }
+        )
     };
     assert!(reasons.iter().all(refused), "{reasons:?}");
 }
@@ -54,12 +71,24 @@ fn a_switch_that_refuses_the_rule_has_the_plan_taken_back() {
 #[test]
 fn a_switch_that_cannot_write_its_state_down_has_the_plan_taken_back() {
     let (mut world, plan, switch) = offered();
-    world.afflict(Duration::ZERO, Fault::DiskIsFull { node: switch, is_full: true });
+    world.afflict(
+        Duration::ZERO,
+        Fault::DiskIsFull {
+            node: switch,
+            is_full: true,
+        },
+    );
     world.run_for(Duration::from_millis(1));
     apply(&mut world, plan);
     let reasons = taken_back(&mut world);
     let refused = |reason: &Reason| {
-        matches!(reason, Reason::Refused { refusal: Refusal::NotDurable { .. }, .. })
+        matches!(
+            reason,
+            Reason::Refused {
+                refusal: Refusal::NotDurable { .. },
+                ..
+            }
+        )
     };
     assert!(reasons.iter().all(refused), "{reasons:?}");
 }
@@ -69,7 +98,11 @@ fn a_flow_that_ends_before_the_plan_is_applied_has_it_withdrawn() {
     let (mut world, ..) = offered();
     world.stop_job("train");
     let ended = ended(&mut world, 1);
-    assert!(matches!(ended.outcome, Outcome::Withdrawn { .. }), "{:?}", ended.outcome);
+    assert!(
+        matches!(ended.outcome, Outcome::Withdrawn { .. }),
+        "{:?}",
+        ended.outcome
+    );
     assert_eq!(world.laws.looks.acts, 0, "no switch was told anything");
 }
 
@@ -78,7 +111,11 @@ fn a_flow_that_ends_before_the_plan_is_applied_has_it_withdrawn() {
 fn a_flow_that_ends_before_its_pin_lands_has_the_plan_taken_back() {
     let (mut world, plan, _) = offered();
     let slow = Duration::from_secs(3);
-    world.wire.weather = Weather { least_delay: slow, most_delay: slow, ..Weather::FAIR };
+    world.wire.weather = Weather {
+        least_delay: slow,
+        most_delay: slow,
+        ..Weather::FAIR
+    };
     apply(&mut world, plan);
     assert!(is_applying(&mut world));
     world.wire.weather = Weather::FAIR;
@@ -91,7 +128,10 @@ fn a_flow_that_ends_before_its_pin_lands_has_the_plan_taken_back() {
 #[test]
 fn when_every_answer_is_lost_the_plan_is_taken_back_once_answers_come_again() {
     let (mut world, plan, _) = offered();
-    world.wire.weather = Weather { loss: 1.0, ..Weather::FAIR };
+    world.wire.weather = Weather {
+        loss: 1.0,
+        ..Weather::FAIR
+    };
     apply(&mut world, plan);
     world.run_for(Duration::from_secs(30));
     let state = world.state().expect("the coordinator runs");
@@ -120,14 +160,23 @@ fn answers_that_come_late_twice_and_out_of_order_change_nothing() {
 #[test]
 fn instructions_of_a_former_leader_are_not_followed() {
     let (mut world, plan, _) = offered();
-    world.wire.weather = Weather { ghosts: 1.0, ..Weather::FAIR };
+    world.wire.weather = Weather {
+        ghosts: 1.0,
+        ..Weather::FAIR
+    };
     world.start_job("late");
     world.run_for(Duration::from_secs(3));
     apply(&mut world, plan);
     taken_back(&mut world);
     world.rest();
     assert!(world.journal().matches("hears an old instruction").count() >= 2);
-    assert!(world.network.kernels.values().all(|kernel| kernel.rules().is_empty()));
+    assert!(
+        world
+            .network
+            .kernels
+            .values()
+            .all(|kernel| kernel.rules().is_empty())
+    );
 }
 
 #[test]

@@ -188,7 +188,7 @@ impl Agent {
     /// The answers to what was asked, unless it dies over it.
     pub fn install(
         &mut self,
-        install: Install,
+        install: &Install,
         network: &mut Network,
         watcher: &mut dyn Witness,
     ) -> Result<Vec<Ack>, Died> {
@@ -203,7 +203,7 @@ impl Agent {
             }]);
         }
         process.fence.handle_install(install.clone());
-        self.carry_out(&install, network, watcher)
+        self.carry_out(install, network, watcher)
     }
 
     /// The probes that are due.

@@ -78,7 +78,10 @@ impl Coordinator {
     /// From the log that was left behind.
     pub fn start(&mut self) {
         let mut core = Core::new(self.policy.clone(), Arc::clone(&self.fabric));
-        self.log.iter().cloned().for_each(|command| core.apply(command));
+        self.log
+            .iter()
+            .cloned()
+            .for_each(|command| core.apply(command));
         let seats = BTreeMap::new();
         self.process = Some(Process { core, seats });
     }
@@ -184,7 +187,14 @@ impl Coordinator {
         self.last_request += 1;
         let id = self.last_request;
         let principal = "ada".to_owned();
-        let outputs = self.feed(now, Input::Operator { id, principal, request });
+        let outputs = self.feed(
+            now,
+            Input::Operator {
+                id,
+                principal,
+                request,
+            },
+        );
         (id, outputs)
     }
 
@@ -218,7 +228,11 @@ impl Coordinator {
             Effect::Send { node, instruction } => {
                 let seats = &self.process.as_ref()?.seats;
                 let to = *seats.get(&node)?;
-                Some(Output::Send { to, node, instruction })
+                Some(Output::Send {
+                    to,
+                    node,
+                    instruction,
+                })
             }
             Effect::Reply { id, response } => Some(Output::Reply { id, response }),
         }

@@ -12,18 +12,35 @@ use super::wire::Weather;
 #[derive(Debug, Clone)]
 pub enum Fault {
     CoordinatorDies,
-    AgentDies { node: NodeId },
+    AgentDies {
+        node: NodeId,
+    },
     /// The agent dies in the midst of what it is told, after so many further steps.
-    AgentDiesAfter { node: NodeId, steps: usize },
-    SessionBreaks { node: NodeId },
+    AgentDiesAfter {
+        node: NodeId,
+        steps: usize,
+    },
+    SessionBreaks {
+        node: NodeId,
+    },
     /// The switch's kernel takes no rules, or takes them again.
-    Refuses { switch: NodeId, refuses: bool },
-    DiskIsFull { node: NodeId, is_full: bool },
+    Refuses {
+        switch: NodeId,
+        refuses: bool,
+    },
+    DiskIsFull {
+        node: NodeId,
+        is_full: bool,
+    },
     /// Somebody takes all rules of a switch away; its agent puts them back.
-    RulesFlushed { switch: NodeId },
+    RulesFlushed {
+        switch: NodeId,
+    },
     JobStarts(Box<Job>),
     /// One of those that run.
-    JobStops { which: usize },
+    JobStops {
+        which: usize,
+    },
     WeatherTurns(Weather),
 }
 
@@ -74,7 +91,9 @@ impl World {
         self.note("all is well again".to_owned());
         self.wire.weather = Weather::FAIR;
         let switches: Vec<_> = self.network.kernels.keys().copied().collect();
-        switches.into_iter().for_each(|switch| self.network.refuse(switch, false));
+        switches
+            .into_iter()
+            .for_each(|switch| self.network.refuse(switch, false));
         for agent in self.agents.values_mut() {
             agent.disk_is_full = false;
             agent.steps_to_live = None;
@@ -124,19 +143,33 @@ pub fn plague(world: &mut World, chance: &mut Chance, span: Duration, count: usi
 
 fn trouble(chance: &mut Chance, node: NodeId, switch: NodeId) -> (Fault, Option<Fault>) {
     let refuses = |refuses| Fault::Refuses { switch, refuses };
-    let disk = |is_full| Fault::DiskIsFull { node: switch, is_full };
+    let disk = |is_full| Fault::DiskIsFull {
+        node: switch,
+        is_full,
+    };
     match chance.below(10) {
         0 => (Fault::CoordinatorDies, None),
         1 => (Fault::AgentDies { node: switch }, None),
         2 => (Fault::AgentDies { node }, None),
         3 | 4 => {
             let steps = chance.below(8);
-            (Fault::AgentDiesAfter { node: switch, steps }, None)
+            (
+                Fault::AgentDiesAfter {
+                    node: switch,
+                    steps,
+                },
+                None,
+            )
         }
         5 => (Fault::SessionBreaks { node: switch }, None),
         6 => (refuses(true), Some(refuses(false))),
         7 => (disk(true), Some(disk(false))),
         8 => (Fault::RulesFlushed { switch }, None),
-        _ => (Fault::JobStops { which: chance.below(8) }, None),
+        _ => (
+            Fault::JobStops {
+                which: chance.below(8),
+            },
+            None,
+        ),
     }
 }

@@ -70,7 +70,13 @@ impl Jobs {
             let flows: Vec<_> = flows.collect();
             flows.iter().for_each(|&flow| network.open(flow, ends));
             let awaited_bytes = 0;
-            pipes.insert([from, to], Pipe { flows, awaited_bytes });
+            pipes.insert(
+                [from, to],
+                Pipe {
+                    flows,
+                    awaited_bytes,
+                },
+            );
         }
         let rank = |program: Program| RankState {
             program,
@@ -102,7 +108,11 @@ impl Jobs {
 
     /// The flows of a job that runs.
     pub fn flows(&self, name: &str) -> Vec<FlowKey> {
-        let pipes = self.running.get(name).into_iter().flat_map(|job| job.pipes.values());
+        let pipes = self
+            .running
+            .get(name)
+            .into_iter()
+            .flat_map(|job| job.pipes.values());
         pipes.flat_map(|pipe| pipe.flows.iter().copied()).collect()
     }
 
@@ -159,11 +169,15 @@ impl Running {
                 for send in sends {
                     let flows = &self.pipes[&[rank, send.peer.index()]].flows;
                     let parts = send.bytes.split(flows.len());
-                    flows.iter().zip(parts).for_each(|(flow, part)| network.send(flow, part));
+                    flows
+                        .iter()
+                        .zip(parts)
+                        .for_each(|(flow, part)| network.send(flow, part));
                 }
                 for receive in receives {
                     let pipe = self.pipes.get_mut(&[receive.peer.index(), rank]);
-                    pipe.expect("who is received from sends").awaited_bytes += receive.bytes.count();
+                    pipe.expect("who is received from sends").awaited_bytes +=
+                        receive.bytes.count();
                 }
                 Doing::Exchanging
             }
@@ -181,7 +195,11 @@ impl Running {
         };
         let has_come = |receive: &Transfer| {
             let pipe = &self.pipes[&[receive.peer.index(), rank]];
-            let come: f64 = pipe.flows.iter().map(|flow| network.acked_bytes(flow)).sum();
+            let come: f64 = pipe
+                .flows
+                .iter()
+                .map(|flow| network.acked_bytes(flow))
+                .sum();
             come >= pipe.awaited_bytes as f64
         };
         sends.iter().all(is_sent) && receives.iter().all(has_come)
@@ -246,7 +264,8 @@ impl<'j> Ports<'j> {
             (network.hashed_path(&flow, ends), flow)
         });
         let (path, flow) = self.choose(ways.collect());
-        path.iter().for_each(|&hop| *self.loads.entry(hop).or_default() += 1);
+        path.iter()
+            .for_each(|&hop| *self.loads.entry(hop).or_default() += 1);
         flow
     }
 

@@ -6,14 +6,13 @@ use std::fmt;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Install, Token};
-use reweave_common::plan::{Generation, Pin};
+use reweave_common::plan::Generation;
 use reweave_common::sample::PinRule;
-use reweave_common::snapshot::Hop;
 use reweave_core::{Aim, Change, Command, Ended, Outcome, State};
 
 use super::agent::Witness;
 use super::network::Network;
-use super::network::addresses::{end_address, interface_name};
+use super::network::addresses::rule_of_pin;
 use super::network::forwarding::{Kernels, Lost};
 
 /// A flow may lose so much to a change without anybody calling it worse: rates wander by more.
@@ -22,17 +21,37 @@ const TOLERANCE: f64 = 0.05;
 /// A law that was broken.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Breach {
-    Loop { flow: FlowKey },
-    BlackHole { flow: FlowKey, at: NodeId },
-    ActedOnOlder { switch: NodeId, told: (Generation, Token), acted: (Generation, Token) },
-    GenerationGivenTwice { generation: Generation },
+    Loop {
+        flow: FlowKey,
+    },
+    BlackHole {
+        flow: FlowKey,
+        at: NodeId,
+    },
+    ActedOnOlder {
+        switch: NodeId,
+        told: (Generation, Token),
+        acted: (Generation, Token),
+    },
+    GenerationGivenTwice {
+        generation: Generation,
+    },
     /// A change is over, and a switch holds other rules than are in force.
-    Mixed { switch: NodeId, generation: Generation },
+    Mixed {
+        switch: NodeId,
+        generation: Generation,
+    },
     /// A change was taken back, and a switch does not hold what it held before.
-    NotRestored { switch: NodeId },
+    NotRestored {
+        switch: NodeId,
+    },
     /// A change was kept, and a flow has less than it would have without; where trades are allowed,
     /// less than the slowest of all whom the change concerns would have.
-    Worse { flow: FlowKey, before: f64, after: f64 },
+    Worse {
+        flow: FlowKey,
+        before: f64,
+        after: f64,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -99,7 +118,8 @@ impl Laws {
             Change::StepIntent(intent) => {
                 let generation = intent.generation;
                 if generation <= self.newest {
-                    self.breaches.push(Breach::GenerationGivenTwice { generation });
+                    self.breaches
+                        .push(Breach::GenerationGivenTwice { generation });
                 }
                 self.newest = generation;
                 if matches!(intent.aim, Aim::Install { .. }) {
@@ -120,9 +140,8 @@ impl Laws {
     /// The plan that had begun may be over now.
     fn look_at_end(&mut self, state: &State, network: &Network) {
         let last = state.history().next_back();
-        let is_over = |begun: &mut Begun| {
-            last.is_some_and(|ended| ended.plan.generation == begun.generation)
-        };
+        let is_over =
+            |begun: &mut Begun| last.is_some_and(|ended| ended.plan.generation == begun.generation);
         let (Some(begun), Some(ended)) = (self.begun.take_if(is_over), last) else {
             return;
         };
@@ -152,14 +171,23 @@ impl Laws {
         }
         let before = network.rates_under(&begun.kernels);
         let after = network.rates_under(&network.kernels);
-        let pairs = before.into_iter().map(|(flow, before)| (flow, before, after[&flow]));
+        let pairs = before
+            .into_iter()
+            .map(|(flow, before)| (flow, before, after[&flow]));
         let concerned = pairs.filter(|(_, before, after)| differ(*before, *after));
         let concerned: Vec<_> = concerned.collect();
-        let slowest = concerned.iter().map(|(_, before, _)| *before).fold(f64::INFINITY, f64::min);
+        let slowest = concerned
+            .iter()
+            .map(|(_, before, _)| *before)
+            .fold(f64::INFINITY, f64::min);
         for (flow, before, after) in concerned {
             let least = if self.may_trade { slowest } else { before };
             if after < least * (1.0 - TOLERANCE) {
-                self.breaches.push(Breach::Worse { flow, before, after });
+                self.breaches.push(Breach::Worse {
+                    flow,
+                    before,
+                    after,
+                });
             }
         }
     }
@@ -169,7 +197,7 @@ impl Laws {
         let in_force = state.in_force();
         for (&switch, kernel) in &network.kernels {
             let pins = in_force.pins.iter().filter(|pin| pin.at == switch);
-            let expected: Vec<_> = pins.map(|pin| rule(network, pin)).collect();
+            let expected: Vec<_> = pins.map(|pin| rule_of_pin(&network.fabric, pin)).collect();
             if sorted(kernel.rules()) != sorted(&expected) {
                 let generation = in_force.generation;
                 self.breaches.push(Breach::Mixed { switch, generation });
@@ -188,7 +216,11 @@ impl Witness for Laws {
         let acted = (install.generation, install.token);
         let told = *self.acted.entry(switch).or_insert(acted);
         if acted.0 < told.0 || acted.1 < told.1 {
-            self.breaches.push(Breach::ActedOnOlder { switch, told, acted });
+            self.breaches.push(Breach::ActedOnOlder {
+                switch,
+                told,
+                acted,
+            });
         }
         self.acted.insert(switch, told.max(acted));
     }
@@ -196,21 +228,6 @@ impl Witness for Laws {
 
 fn differ(before: f64, after: f64) -> bool {
     (after - before).abs() > before * TOLERANCE
-}
-
-/// The rule that carries a pin out, by the world's own knowledge of its wiring.
-fn rule(network: &Network, pin: &Pin) -> PinRule {
-    let fabric = &network.fabric;
-    let near = Hop { from: pin.at, link: pin.link };
-    let far = Hop {
-        from: fabric.link(pin.link).far(pin.at).node,
-        ..near
-    };
-    PinRule {
-        flow: pin.flow,
-        interface: interface_name(fabric, near),
-        next_hop: end_address(fabric, far),
-    }
 }
 
 fn sorted(rules: &[PinRule]) -> Vec<&PinRule> {
@@ -224,7 +241,11 @@ impl fmt::Display for Breach {
         match self {
             Self::Loop { flow } => write!(f, "{flow} goes in a circle"),
             Self::BlackHole { flow, at } => write!(f, "{flow} is lost at node {at}"),
-            Self::ActedOnOlder { switch, told, acted } => write!(
+            Self::ActedOnOlder {
+                switch,
+                told,
+                acted,
+            } => write!(
                 f,
                 "switch {switch} acted on generation {} with token {} after {} with {}",
                 acted.0, acted.1.0, told.0, told.1.0
@@ -233,13 +254,26 @@ impl fmt::Display for Breach {
                 write!(f, "generation {generation} is not newer than all before")
             }
             Self::Mixed { switch, generation } => {
-                write!(f, "switch {switch} holds other rules than generation {generation}")
+                write!(
+                    f,
+                    "switch {switch} holds other rules than generation {generation}"
+                )
             }
             Self::NotRestored { switch } => {
-                write!(f, "switch {switch} does not hold what it held before the plan")
+                write!(
+                    f,
+                    "switch {switch} does not hold what it held before the plan"
+                )
             }
-            Self::Worse { flow, before, after } => {
-                write!(f, "{flow} has {after:.0} b/s and would have {before:.0} without the plan")
+            Self::Worse {
+                flow,
+                before,
+                after,
+            } => {
+                write!(
+                    f,
+                    "{flow} has {after:.0} b/s and would have {before:.0} without the plan"
+                )
             }
         }
     }

@@ -37,7 +37,7 @@ impl<E> Schedule<E> {
     }
 
     /// Time goes on to the next event.
-    pub fn next(&mut self) -> Option<E> {
+    pub fn go_on(&mut self) -> Option<E> {
         let ((at, _), event) = self.waiting.pop_first()?;
         self.now = at;
         Some(event)
@@ -55,7 +55,7 @@ mod tests {
         schedule.after(Duration::from_micros(2), "early");
         schedule.after(Duration::from_micros(2), "early too");
         schedule.at(Moment::default(), "overdue");
-        let order = std::iter::from_fn(|| Some((schedule.next()?, schedule.now().as_micros())));
+        let order = std::iter::from_fn(|| Some((schedule.go_on()?, schedule.now().as_micros())));
         let expected = [("overdue", 5), ("early", 7), ("early too", 7), ("late", 14)];
         assert_eq!(order.collect::<Vec<_>>(), expected);
     }

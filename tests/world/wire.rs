@@ -110,13 +110,19 @@ impl Wire {
     /// When an instruction comes once more, if it does.
     pub fn ghost(&mut self, now: Moment) -> Option<Moment> {
         let comes = self.chance.happens(self.weather.ghosts);
-        comes.then(|| now + self.chance.time(Duration::from_millis(5), Duration::from_secs(8)))
+        comes.then(|| {
+            now + self
+                .chance
+                .time(Duration::from_millis(5), Duration::from_secs(8))
+        })
     }
 
     /// How long a probe and its answer take together, unless one of them is lost.
     pub fn probe_time(&mut self, least: Duration) -> Option<Duration> {
         let arrives = !self.chance.happens(self.weather.probe_loss);
-        let queued = self.chance.time(Duration::from_micros(20), Duration::from_micros(900));
+        let queued = self
+            .chance
+            .time(Duration::from_micros(20), Duration::from_micros(900));
         arrives.then_some(least + queued)
     }
 
@@ -126,7 +132,12 @@ impl Wire {
     }
 
     fn delay(&mut self) -> Duration {
-        let Weather { least_delay, most_delay, straggle, .. } = self.weather;
+        let Weather {
+            least_delay,
+            most_delay,
+            straggle,
+            ..
+        } = self.weather;
         let delay = self.chance.time(least_delay, most_delay);
         if self.chance.happens(straggle) {
             delay * 10

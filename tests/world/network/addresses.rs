@@ -6,10 +6,11 @@ use std::net::Ipv4Addr;
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::plan::Pin;
 use reweave_common::sample::{Interface, PinRule};
 use reweave_common::snapshot::Hop;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Addresses {
     owners: BTreeMap<Ipv4Addr, NodeId>,
 }
@@ -37,7 +38,13 @@ impl Addresses {
 /// Of its first NIC.
 pub fn host_address(fabric: &Fabric, host: NodeId) -> Ipv4Addr {
     let first = fabric.links_of(host)[0];
-    end_address(fabric, Hop { from: host, link: first })
+    end_address(
+        fabric,
+        Hop {
+            from: host,
+            link: first,
+        },
+    )
 }
 
 /// What packets that come in there are answered with.
@@ -80,6 +87,23 @@ pub fn interface(fabric: &Fabric, end: Hop) -> Interface {
         name: interface_name(fabric, end),
         addresses: vec![end_address(fabric, end)],
         gateways: vec![end_address(fabric, far)],
+    }
+}
+
+/// How its switch carries a pin out.
+pub fn rule_of_pin(fabric: &Fabric, pin: &Pin) -> PinRule {
+    let near = Hop {
+        from: pin.at,
+        link: pin.link,
+    };
+    let far = Hop {
+        from: fabric.link(pin.link).far(pin.at).node,
+        ..near
+    };
+    PinRule {
+        flow: pin.flow,
+        interface: interface_name(fabric, near),
+        next_hop: end_address(fabric, far),
     }
 }
 

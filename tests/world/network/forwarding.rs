@@ -25,7 +25,7 @@ pub enum Lost {
 }
 
 /// Links towards each node that sends and receives, by the node that has the choice.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Ways {
     towards: BTreeMap<NodeId, Vec<Vec<LinkId>>>,
     salt: u64,
@@ -86,7 +86,9 @@ fn hash(flow: &FlowKey, salt: u64) -> u64 {
         Protocol::Udp => 17,
     };
     let bytes = salt.to_be_bytes().into_iter().chain([protocol]);
-    let bytes = bytes.chain(source.ip().octets()).chain(destination.ip().octets());
+    let bytes = bytes
+        .chain(source.ip().octets())
+        .chain(destination.ip().octets());
     let bytes = bytes.chain(source.port().to_be_bytes());
     let bytes = bytes.chain(destination.port().to_be_bytes());
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

@@ -14,6 +14,13 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    pub fn holding(rules: Vec<PinRule>) -> Self {
+        Self {
+            rules,
+            ..Self::default()
+        }
+    }
+
     pub fn rules(&self) -> &[PinRule] {
         &self.rules
     }

@@ -36,7 +36,7 @@ const CRUMB_BYTES: f64 = 1.0;
 /// Flows that share a queue differ by up to so much.
 const WANDER: f64 = 0.03;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Network {
     pub fabric: Arc<Fabric>,
     pub addresses: Addresses,
@@ -155,7 +155,9 @@ impl Network {
     }
 
     pub fn is_idle(&self, flow: &FlowKey) -> bool {
-        self.flows.get(flow).is_none_or(|flow| flow.queued_bytes == 0.0)
+        self.flows
+            .get(flow)
+            .is_none_or(|flow| flow.queued_bytes == 0.0)
     }
 
     pub fn acked_bytes(&self, flow: &FlowKey) -> f64 {
@@ -168,6 +170,18 @@ impl Network {
         way.map(Vec::as_slice).map_err(|lost| *lost)
     }
 
+    /// The ways of all flows if the switches held these pins.
+    pub fn ways_under(
+        &self,
+        kernels: &Kernels,
+    ) -> impl Iterator<Item = (FlowKey, Result<Vec<Hop>, Lost>)> {
+        let flows = self.flows.iter();
+        flows.map(move |(key, flow)| {
+            let way = self.ways.path(&self.fabric, kernels, key, flow.ends);
+            (*key, way)
+        })
+    }
+
     /// The way that hashing alone would send such a flow.
     pub fn hashed_path(&self, flow: &FlowKey, ends: [NodeId; 2]) -> Vec<Hop> {
         let path = self.ways.path(&self.fabric, &Kernels::new(), flow, ends);
@@ -178,7 +192,11 @@ impl Network {
     pub fn advance(&mut self, now: Moment) {
         let passed = now.since(self.now);
         self.now = now;
-        for flow in self.flows.values_mut().filter(|flow| flow.queued_bytes > 0.0) {
+        for flow in self
+            .flows
+            .values_mut()
+            .filter(|flow| flow.queued_bytes > 0.0)
+        {
             let bytes = flow.bits_per_s / 8.0 * passed.as_secs_f64();
             let moved = bytes.min(flow.queued_bytes);
             flow.busy += passed;
@@ -197,9 +215,14 @@ impl Network {
     /// Finds the rates anew: flows have begun or ended, or go other ways.
     pub fn settle(&mut self) {
         let capacities = self.capacities();
-        let sending = self.flows.values_mut().filter(|flow| flow.queued_bytes > 0.0);
+        let sending = self
+            .flows
+            .values_mut()
+            .filter(|flow| flow.queued_bytes > 0.0);
         let sending: Vec<_> = sending.collect();
-        let streams = sending.iter().map(|flow| stream(&self.fabric, &flow.way, flow.weight));
+        let streams = sending
+            .iter()
+            .map(|flow| stream(&self.fabric, &flow.way, flow.weight));
         let rates = levels(&capacities, &streams.collect::<Vec<_>>());
         for (flow, rate) in sending.into_iter().zip(rates) {
             flow.bits_per_s = rate;
@@ -224,11 +247,8 @@ impl Network {
 
     /// What each flow would get if all were sending and the switches held these pins.
     pub fn rates_under(&self, kernels: &Kernels) -> BTreeMap<FlowKey, f64> {
-        let flows = self.flows.iter();
-        let streams = flows.map(|(key, flow)| {
-            let way = self.ways.path(&self.fabric, kernels, key, flow.ends);
-            stream(&self.fabric, &way, 1.0)
-        });
+        let ways = self.ways_under(kernels);
+        let streams = ways.map(|(_, way)| stream(&self.fabric, &way, 1.0));
         let rates = levels(&self.capacities(), &streams.collect::<Vec<_>>());
         self.flows.keys().copied().zip(rates).collect()
     }
@@ -241,9 +261,8 @@ impl Network {
 
     /// The TCP sockets that send at this host, as its kernel tells of them.
     pub fn sockets(&self, host: NodeId) -> Vec<Socket> {
-        let is_own = |(key, flow): &(&FlowKey, &Flow)| {
-            key.protocol == Protocol::Tcp && flow.ends[0] == host
-        };
+        let is_own =
+            |(key, flow): &(&FlowKey, &Flow)| key.protocol == Protocol::Tcp && flow.ends[0] == host;
         let own = self.flows.iter().filter(is_own);
         let socket = |(key, flow): (&FlowKey, &Flow)| Socket {
             flow: *key,
@@ -271,7 +290,8 @@ impl Network {
 
     pub fn interfaces(&self, node: NodeId) -> Vec<Interface> {
         let ends = self.ends(node);
-        ends.map(|end| addresses::interface(&self.fabric, end)).collect()
+        ends.map(|end| addresses::interface(&self.fabric, end))
+            .collect()
     }
 
     fn ends(&self, node: NodeId) -> impl Iterator<Item = Hop> {

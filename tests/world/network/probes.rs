@@ -29,7 +29,10 @@ impl Network {
         } else {
             (probe.destination(), Event::Echoed)
         };
-        let there: Duration = passed.iter().map(|hop| self.fabric.link(hop.link).latency).sum();
+        let there: Duration = passed
+            .iter()
+            .map(|hop| self.fabric.link(hop.link).latency)
+            .sum();
         let answer = Answer {
             aim: probe.aim,
             id: probe.id,
