@@ -25,7 +25,7 @@ use crate::fabrics::some_fabric;
 use crate::scene::{demo, policy};
 
 /// So many in every run of the tests.
-const SEEDS: u64 = 120;
+const SEEDS: u64 = 100;
 const TROUBLED: Duration = Duration::from_secs(40);
 /// Shorter than usual, so that more happens.
 const COOL_DOWN: Duration = Duration::from_secs(2);
