@@ -257,7 +257,9 @@ impl Stage {
 
     /// A script that stands for a long command, for people; it goes with the stage.
     pub fn shortcut(&self, name: &str, command: &Command) -> Result<PathBuf, StageError> {
-        let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let set = command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?)));
         let set = set.map(|(name, value)| format!("{}={} ", name.display(), quoted(value)));
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<_> = words.map(quoted).collect();
