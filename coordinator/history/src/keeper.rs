@@ -1,0 +1,345 @@
+//! Keeps files on a shelf: writes new ones, holds what cannot be written yet, merges small ones, and
+//! takes away what is old.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reweave_common::moment::Moment;
+use thiserror::Error;
+
+use crate::place::{FileName, Place};
+use crate::resolution::Resolution;
+use crate::row::{Row, in_order};
+use crate::shelf::{Listed, Shelf, ShelfError};
+use crate::table::{Table, TableError};
+
+/// What waits for a shelf that does not take it.
+const MOST_UNSAVED: usize = 64 << 20;
+/// A file of this size is not worth merging with others.
+const LARGE: u64 = 8 << 20;
+/// In one go, so that nobody waits for long.
+const MOST_MERGED_BYTES: u64 = 32 << 20;
+const MOST_MERGED_FILES: usize = 128;
+const MOST_REMOVED: usize = 256;
+/// Rows of a stretch may still come so long after its end.
+const SLACK: Duration = Duration::from_mins(2);
+
+#[derive(Debug, Error)]
+pub enum KeeperError {
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+    #[error("cannot make a file of {rows} rows")]
+    Table { rows: usize, source: TableError },
+}
+
+/// How long rows of each resolution are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    pub second: Duration,
+    pub ten_seconds: Duration,
+    pub five_minutes: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            second: Duration::from_hours(24),
+            ten_seconds: Duration::from_hours(14 * 24),
+            five_minutes: Duration::from_hours(400 * 24),
+        }
+    }
+}
+
+impl Retention {
+    fn of(&self, resolution: Resolution) -> Duration {
+        match resolution {
+            Resolution::Second => self.second,
+            Resolution::TenSeconds => self.ten_seconds,
+            Resolution::FiveMinutes => self.five_minutes,
+        }
+    }
+}
+
+pub(crate) struct Keeper {
+    shelf: Box<dyn Shelf>,
+    retention: Retention,
+    /// Tells the files of this run from all others.
+    run: u64,
+    number: u64,
+    /// With their sizes.
+    files: BTreeMap<Place, BTreeMap<FileName, u64>>,
+    /// Merged by a run that may have ended before it removed what they replace.
+    unfinished: Vec<(Place, FileName)>,
+    /// Files that are named as no file of ours is.
+    foreign: Vec<String>,
+    /// Of which it is known that they cannot be read: they are left where they are.
+    broken: BTreeSet<String>,
+    unsaved: VecDeque<Unsaved>,
+    unsaved_bytes: usize,
+}
+
+struct Unsaved {
+    place: Place,
+    name: FileName,
+    content: Bytes,
+    rows: u64,
+}
+
+/// What a look at the shelf led to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tended {
+    pub(crate) merged: usize,
+    pub(crate) removed: usize,
+    /// Found broken, for the first time.
+    pub(crate) broken: Vec<String>,
+}
+
+impl Keeper {
+    pub(crate) fn open(
+        shelf: Box<dyn Shelf>,
+        retention: Retention,
+        run: u64,
+    ) -> Result<Self, ShelfError> {
+        let mut keeper = Self {
+            shelf,
+            retention,
+            run,
+            number: 0,
+            files: BTreeMap::new(),
+            unfinished: Vec::new(),
+            foreign: Vec::new(),
+            broken: BTreeSet::new(),
+            unsaved: VecDeque::new(),
+            unsaved_bytes: 0,
+        };
+        for Listed { name: path, bytes } in keeper.shelf.list(None)? {
+            match Place::parse(&path) {
+                Some((place, name)) => {
+                    keeper.files.entry(place).or_default().insert(name, bytes);
+                }
+                None => keeper.foreign.push(path),
+            }
+        }
+        let crowded = keeper.files.iter().filter(|(_, names)| names.len() > 1);
+        let merged = crowded.flat_map(|(place, names)| {
+            let merged = names.keys().filter(|name| name.merged);
+            merged.map(|name| (*place, name.clone()))
+        });
+        keeper.unfinished = merged.collect();
+        Ok(keeper)
+    }
+
+    pub(crate) fn foreign(&self) -> &[String] {
+        &self.foreign
+    }
+
+    /// Takes rows of one place. How many rows had to be let go, since nothing could be written for
+    /// too long.
+    pub(crate) fn take(&mut self, place: Place, rows: Vec<Row>) -> Result<u64, KeeperError> {
+        let table = Table {
+            rows: in_order(rows),
+            replaces: Vec::new(),
+        };
+        let content = encode(&table, place)?;
+        let unsaved = Unsaved {
+            place,
+            name: self.name(false, &content),
+            rows: table.rows.len() as u64,
+            content,
+        };
+        self.unsaved_bytes += unsaved.content.len();
+        self.unsaved.push_back(unsaved);
+        Ok(self.let_go())
+    }
+
+    fn let_go(&mut self) -> u64 {
+        let mut lost = 0;
+        while self.unsaved_bytes > MOST_UNSAVED
+            && let Some(oldest) = self.unsaved.pop_front()
+        {
+            self.unsaved_bytes -= oldest.content.len();
+            lost += oldest.rows;
+        }
+        lost
+    }
+
+    /// Writes what waits, until something fails.
+    pub(crate) fn save(&mut self) -> Result<(), ShelfError> {
+        while let Some(next) = self.unsaved.front() {
+            let path = next.place.path(&next.name);
+            self.shelf.put(&path, next.content.clone())?;
+            if let Some(saved) = self.unsaved.pop_front() {
+                self.unsaved_bytes -= saved.content.len();
+                self.add(saved.place, saved.name, &saved.content);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes away what is old, and merges the files of one stretch that is over. Bounded: what is
+    /// left to do is done next time.
+    pub(crate) fn tend(&mut self, now: Moment) -> Result<Tended, KeeperError> {
+        let mut tended = Tended {
+            removed: self.remove_old(now)?,
+            ..Tended::default()
+        };
+        match self.unfinished.pop() {
+            Some((place, merged)) => self.finish_merging(place, &merged, &mut tended)?,
+            None => {
+                if let Some(place) = self.wants_merging(now) {
+                    self.merge(place, &mut tended)?;
+                }
+            }
+        }
+        Ok(tended)
+    }
+
+    fn add(&mut self, place: Place, name: FileName, content: &Bytes) {
+        let files = self.files.entry(place).or_default();
+        files.insert(name, content.len() as u64);
+    }
+
+    fn remove_old(&mut self, now: Moment) -> Result<usize, ShelfError> {
+        let retention = self.retention;
+        let is_old = |place: &Place| now.since(place.end()) > retention.of(place.resolution);
+        let old = self.files.iter().filter(|(place, _)| is_old(place));
+        let names = old.flat_map(|(&place, names)| names.keys().map(move |name| (place, name.clone())));
+        let old: Vec<_> = names.take(MOST_REMOVED).collect();
+        for (place, name) in &old {
+            self.remove(*place, name)?;
+        }
+        Ok(old.len())
+    }
+
+    fn remove(&mut self, place: Place, name: &FileName) -> Result<(), ShelfError> {
+        self.shelf.remove(&place.path(name))?;
+        self.forget(place, name);
+        Ok(())
+    }
+
+    fn wants_merging(&self, now: Moment) -> Option<Place> {
+        let over = |place: &Place| now.since(place.end()) >= SLACK;
+        let mut places = self.files.keys().filter(|place| over(place));
+        places.find(|place| self.small(**place).len() > 1).copied()
+    }
+
+    /// Files that are worth merging, as many as are in one go.
+    fn small(&self, place: Place) -> Vec<FileName> {
+        let files = self.files.get(&place).into_iter().flatten();
+        let whole = |name: &FileName| !self.broken.contains(&place.path(name));
+        let small = files.filter(|(name, bytes)| **bytes < LARGE && whole(name));
+        let mut total = 0;
+        let few = small.take_while(|(_, bytes)| {
+            total += **bytes;
+            total <= MOST_MERGED_BYTES
+        });
+        few.map(|(name, _)| name.clone()).take(MOST_MERGED_FILES).collect()
+    }
+
+    /// One file takes the place of several, and says so; only then are those removed. A crash in
+    /// between leaves both, and the next run removes those that the new one names.
+    fn merge(&mut self, place: Place, tended: &mut Tended) -> Result<(), KeeperError> {
+        let mut rows = Vec::new();
+        let mut names = Vec::new();
+        for name in self.small(place) {
+            if let Some(table) = self.load(place, &name, tended)? {
+                rows.extend(table.rows);
+                names.push(name);
+            }
+        }
+        if names.len() < 2 {
+            return Ok(());
+        }
+        let table = Table {
+            replaces: names.iter().map(ToString::to_string).collect(),
+            rows: in_order(rows),
+        };
+        let content = encode(&table, place)?;
+        let merged = self.name(true, &content);
+        self.shelf.put(&place.path(&merged), content.clone())?;
+        self.add(place, merged.clone(), &content);
+        self.unfinished.push((place, merged));
+        self.remove_all(place, &names)?;
+        self.unfinished.pop();
+        tended.merged += names.len();
+        Ok(())
+    }
+
+    fn finish_merging(
+        &mut self,
+        place: Place,
+        merged: &FileName,
+        tended: &mut Tended,
+    ) -> Result<(), KeeperError> {
+        let Some(table) = self.load(place, merged, tended)? else {
+            return Ok(());
+        };
+        let files = self.files.get(&place);
+        let there = |name: &FileName| files.is_some_and(|files| files.contains_key(name));
+        let replaced = table.replaces.iter().filter_map(|name| FileName::parse(name));
+        let left: Vec<_> = replaced.filter(there).collect();
+        let removed = self.remove_all(place, &left);
+        if removed.is_err() {
+            self.unfinished.push((place, merged.clone()));
+        }
+        Ok(removed?)
+    }
+
+    fn remove_all(&mut self, place: Place, names: &[FileName]) -> Result<(), ShelfError> {
+        names.iter().try_for_each(|name| self.remove(place, name))
+    }
+
+    /// Nothing when it is gone or broken.
+    fn load(
+        &mut self,
+        place: Place,
+        name: &FileName,
+        tended: &mut Tended,
+    ) -> Result<Option<Table>, ShelfError> {
+        let path = place.path(name);
+        let Some(content) = self.shelf.get(&path)? else {
+            self.forget(place, name);
+            return Ok(None);
+        };
+        let table = read(place, name, content);
+        if table.is_err() {
+            self.broken.insert(path.clone());
+            tended.broken.push(path);
+        }
+        Ok(table.ok())
+    }
+
+    fn forget(&mut self, place: Place, name: &FileName) {
+        if let Some(names) = self.files.get_mut(&place) {
+            names.remove(name);
+            if names.is_empty() {
+                self.files.remove(&place);
+            }
+        }
+    }
+
+    fn name(&mut self, merged: bool, content: &Bytes) -> FileName {
+        self.number += 1;
+        FileName {
+            merged,
+            run: self.run,
+            number: self.number,
+            checksum: crc32fast::hash(content),
+        }
+    }
+}
+
+fn encode(table: &Table, place: Place) -> Result<Bytes, KeeperError> {
+    let rows = table.rows.len();
+    let encoded = table.encode(place.kind);
+    encoded.map_err(|source| KeeperError::Table { rows, source })
+}
+
+/// The table in a file, if the file is as it was written.
+pub(crate) fn read(place: Place, name: &FileName, content: Bytes) -> Result<Table, TableError> {
+    if crc32fast::hash(&content) != name.checksum {
+        return Err(TableError::Changed);
+    }
+    Table::decode(place.kind, content)
+}

@@ -1,0 +1,25 @@
+//! What the cluster was like: observations thinned out to one row a second, ten seconds and five
+//! minutes, kept as Parquet in a folder or an object store, and read back.
+//!
+//! Written here is what agents report, which is not replicated: what is lost in a crash is the last
+//! minute at most, and what is there is whole.
+
+mod chronicle;
+mod entry;
+mod keeper;
+mod kind;
+mod place;
+mod resolution;
+mod row;
+mod shelf;
+mod table;
+mod thin;
+mod url;
+
+pub use chronicle::{Chronicle, Rules, Told};
+pub use entry::{Entry, Far};
+pub use keeper::{KeeperError, Retention};
+pub use kind::Kind;
+pub use resolution::Resolution;
+pub use shelf::ShelfError;
+pub use table::TableError;

@@ -1,0 +1,135 @@
+//! Where a row lies: `kind=links/resolution=1s/day=2026-11-20/hour=14/part-….parquet`, so that
+//! programs which know Hive's way of naming folders find their columns in them.
+//!
+//! A file's name says what it holds and its checksum, so that one glance tells whether a file is one
+//! of ours and whole. Names are never used twice.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use reweave_common::moment::Moment;
+
+use crate::kind::Kind;
+use crate::resolution::{Resolution, floor};
+
+/// The rows of one kind and resolution in one hour, or in one day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) kind: Kind,
+    pub(crate) resolution: Resolution,
+    pub(crate) start: Moment,
+}
+
+/// Of one file in its place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FileName {
+    pub(crate) merged: bool,
+    /// Of the run that wrote it.
+    pub(crate) run: u64,
+    pub(crate) number: u64,
+    pub(crate) checksum: u32,
+}
+
+impl Place {
+    pub(crate) fn of(kind: Kind, resolution: Resolution, at: Moment) -> Self {
+        Self {
+            kind,
+            resolution,
+            start: floor(at, resolution.period()),
+        }
+    }
+
+    pub(crate) fn end(&self) -> Moment {
+        self.start + self.resolution.period()
+    }
+
+    /// What all places of this kind and resolution on the same day begin with.
+    pub(crate) fn day_folder(&self) -> String {
+        format!(
+            "kind={}/resolution={}/day={}",
+            self.kind.name(),
+            self.resolution.name(),
+            &written(self.start)[..DAY]
+        )
+    }
+
+    pub(crate) fn folder(&self) -> String {
+        let day = self.day_folder();
+        match self.resolution {
+            Resolution::FiveMinutes => day,
+            _ => format!("{day}/hour={}", &written(self.start)[HOUR]),
+        }
+    }
+
+    pub(crate) fn path(&self, file: &FileName) -> String {
+        format!("{}/{file}", self.folder())
+    }
+
+    /// What a path says; nothing when it is none of ours.
+    pub(crate) fn parse(path: &str) -> Option<(Self, FileName)> {
+        let (folder, name) = path.rsplit_once('/')?;
+        let mut parts = folder.split('/');
+        let mut value = |key: &str| parts.next()?.strip_prefix(key)?.strip_prefix('=');
+        let kind = Kind::named(value("kind")?)?;
+        let resolution = Resolution::named(value("resolution")?)?;
+        let day = value("day")?;
+        let hour = value("hour").unwrap_or("00");
+        let at = humantime::parse_rfc3339(&format!("{day}T{hour}:00:00Z")).ok()?;
+        let place = Self::of(kind, resolution, moment(at));
+        let file = FileName::parse(name)?;
+        (place.folder() == folder).then_some((place, file))
+    }
+}
+
+/// Of `2026-11-20T14:03:00Z`.
+const DAY: usize = 10;
+const HOUR: std::ops::Range<usize> = 11..13;
+
+/// No calendar in use goes beyond.
+const LAST: Moment = Moment::from_micros(253_402_300_799_000_000);
+
+/// A moment as people and programs write it, in UTC.
+pub(crate) fn written(at: Moment) -> String {
+    let at = UNIX_EPOCH + Duration::from_micros(at.min(LAST).as_micros());
+    humantime::format_rfc3339_micros(at).to_string()
+}
+
+pub(crate) fn moment(at: SystemTime) -> Moment {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Moment::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+impl FileName {
+    const END: &'static str = ".parquet";
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let mut parts = name.strip_suffix(Self::END)?.split('-');
+        let merged = match parts.next()? {
+            "part" => false,
+            "merged" => true,
+            _ => return None,
+        };
+        let mut hex = || u64::from_str_radix(parts.next()?, 16).ok();
+        let file = Self {
+            merged,
+            run: hex()?,
+            number: hex()?,
+            checksum: u32::try_from(hex()?).ok()?,
+        };
+        (file.to_string() == name).then_some(file)
+    }
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.merged { "merged" } else { "part" };
+        write!(
+            f,
+            "{what}-{:016x}-{:08x}-{:08x}{}",
+            self.run,
+            self.number,
+            self.checksum,
+            Self::END
+        )
+    }
+}

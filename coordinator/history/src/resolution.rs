@@ -1,0 +1,52 @@
+//! How finely time is told, and which stretches of it are kept together.
+
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Resolution {
+    Second,
+    TenSeconds,
+    FiveMinutes,
+}
+
+impl Resolution {
+    /// Each is a multiple of the one before.
+    pub const ALL: [Self; 3] = [Self::Second, Self::TenSeconds, Self::FiveMinutes];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Second => "1s",
+            Self::TenSeconds => "10s",
+            Self::FiveMinutes => "5min",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    pub fn width(self) -> Duration {
+        match self {
+            Self::Second => Duration::from_secs(1),
+            Self::TenSeconds => Duration::from_secs(10),
+            Self::FiveMinutes => Duration::from_mins(5),
+        }
+    }
+
+    /// What lies in one folder.
+    pub(crate) fn period(self) -> Duration {
+        match self {
+            Self::Second | Self::TenSeconds => Duration::from_hours(1),
+            Self::FiveMinutes => Duration::from_hours(24),
+        }
+    }
+}
+
+/// The last multiple of `width` that is not after `at`.
+pub(crate) fn floor(at: Moment, width: Duration) -> Moment {
+    let width_us = u64::try_from(width.as_micros()).unwrap_or(u64::MAX).max(1);
+    let at_us = at.as_micros();
+    Moment::from_micros(at_us - at_us % width_us)
+}

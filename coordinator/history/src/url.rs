@@ -1,0 +1,44 @@
+//! From what a person writes to where files lie.
+
+use std::path::Path;
+
+use crate::shelf::{Shelf, ShelfError, Store};
+
+/// A folder, `file:///folder`, or with the feature `s3` also `s3://bucket/prefix`, whose credentials
+/// and endpoint come from the environment as the tools of AWS name them.
+pub(crate) fn open(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
+    let store = match url.split_once("://") {
+        None => Store::folder(Path::new(url)),
+        Some(("file", folder)) => Store::folder(Path::new(folder)),
+        Some(("s3", _)) => bucket(url),
+        Some(_) => unknown(url),
+    };
+    Ok(Box::new(store?))
+}
+
+fn unknown(url: &str) -> Result<Store, ShelfError> {
+    let url = url.to_owned();
+    Err(ShelfError::Unknown { url })
+}
+
+#[cfg(not(feature = "s3"))]
+fn bucket(url: &str) -> Result<Store, ShelfError> {
+    unknown(url)
+}
+
+#[cfg(feature = "s3")]
+fn bucket(url: &str) -> Result<Store, ShelfError> {
+    use object_store::aws::AmazonS3Builder;
+    use object_store::path::Path as Prefix;
+
+    let failed = |source| ShelfError::Reach {
+        url: url.to_owned(),
+        source,
+    };
+    // The one who set another provider before has chosen it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let store = AmazonS3Builder::from_env().with_url(url).build();
+    let rest = url.trim_start_matches("s3://");
+    let (_, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    Store::new(std::sync::Arc::new(store.map_err(failed)?), Prefix::from(prefix))
+}
