@@ -49,10 +49,6 @@ impl Series {
     pub(crate) fn parts(&self) -> impl Iterator<Item = &str> {
         self.key.split(BETWEEN)
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.key.len()
-    }
 }
 
 /// What was observed once.

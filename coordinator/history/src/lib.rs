@@ -8,6 +8,7 @@ mod chronicle;
 mod entry;
 mod keeper;
 mod kind;
+mod past;
 mod place;
 mod resolution;
 mod row;
@@ -20,6 +21,11 @@ pub use chronicle::{Chronicle, Rules, Told};
 pub use entry::{Entry, Far};
 pub use keeper::{KeeperError, Retention};
 pub use kind::Kind;
+pub use past::{
+    AgentSeen, Event, Figures, FlowSeen, GapSeen, InterfaceSeen, LinkSeen, Past, PastError,
+    PathSeen, PinsSeen, Question, RoundTripSeen, Seen, Window,
+};
+pub use place::written;
 pub use resolution::Resolution;
 pub use shelf::ShelfError;
 pub use table::TableError;

@@ -89,7 +89,7 @@ const HOUR: std::ops::Range<usize> = 11..13;
 const LAST: Moment = Moment::from_micros(253_402_300_799_000_000);
 
 /// A moment as people and programs write it, in UTC.
-pub(crate) fn written(at: Moment) -> String {
+pub fn written(at: Moment) -> String {
     let at = UNIX_EPOCH + Duration::from_micros(at.min(LAST).as_micros());
     humantime::format_rfc3339_micros(at).to_string()
 }

@@ -3,12 +3,19 @@
 use std::time::Duration;
 
 use reweave_common::moment::Moment;
+use serde::{Serialize, Serializer};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resolution {
     Second,
     TenSeconds,
     FiveMinutes,
+}
+
+impl Serialize for Resolution {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 impl Resolution {

@@ -74,11 +74,15 @@ pub(crate) struct Store {
 
 impl Store {
     /// A folder, made where it is missing.
-    pub(crate) fn folder(folder: &Path) -> Result<Self, ShelfError> {
+    pub(crate) fn make_folder(folder: &Path) -> Result<Self, ShelfError> {
         fs::create_dir_all(folder).map_err(|source| ShelfError::Folder {
             folder: folder.to_owned(),
             source,
         })?;
+        Self::folder(folder)
+    }
+
+    pub(crate) fn folder(folder: &Path) -> Result<Self, ShelfError> {
         let objects = LocalFileSystem::new_with_prefix(folder);
         let objects = objects.map_err(|source| ShelfError::Reach {
             url: folder.display().to_string(),

@@ -7,13 +7,33 @@ use crate::shelf::{Shelf, ShelfError, Store};
 /// A folder, `file:///folder`, or with the feature `s3` also `s3://bucket/prefix`, whose credentials
 /// and endpoint come from the environment as the tools of AWS name them.
 pub(crate) fn open(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
-    let store = match url.split_once("://") {
-        None => Store::folder(Path::new(url)),
-        Some(("file", folder)) => Store::folder(Path::new(folder)),
-        Some(("s3", _)) => bucket(url),
-        Some(_) => unknown(url),
-    };
-    Ok(Box::new(store?))
+    match folder(url) {
+        Some(folder) => Ok(Box::new(Store::make_folder(folder)?)),
+        None => elsewhere(url),
+    }
+}
+
+/// The same, and nothing is made.
+pub(crate) fn open_to_read(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
+    match folder(url) {
+        Some(folder) => Ok(Box::new(Store::folder(folder)?)),
+        None => elsewhere(url),
+    }
+}
+
+fn folder(url: &str) -> Option<&Path> {
+    match url.split_once("://") {
+        None => Some(Path::new(url)),
+        Some(("file", folder)) => Some(Path::new(folder)),
+        Some(_) => None,
+    }
+}
+
+fn elsewhere(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
+    match url.split_once("://") {
+        Some(("s3", _)) => Ok(Box::new(bucket(url)?)),
+        _ => Ok(Box::new(unknown(url)?)),
+    }
 }
 
 fn unknown(url: &str) -> Result<Store, ShelfError> {

@@ -1,0 +1,152 @@
+//! What was seen, on the fabric it was seen on: traffic and the state of links, as a simulation
+//! wants them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::LinkId;
+use reweave_common::moment::Moment;
+use reweave_common::snapshot::{FlowState, Hop, LinkState};
+use reweave_common::traffic::TrafficMatrix;
+use reweave_common::units::{Bytes, Rate};
+
+use super::seen::{Figures, FlowSeen, LinkSeen, Seen, Window};
+
+impl Window {
+    /// Every direction of a link that was measured: its mean rate over the whole window, whether it
+    /// was up at the end, and the age of the last reading at `now`. What the fabric does not have is
+    /// left out.
+    pub fn links_on(&self, fabric: &Fabric, now: Moment) -> BTreeMap<Hop, LinkState> {
+        let mut ends: BTreeMap<Hop, Vec<&Seen<LinkSeen>>> = BTreeMap::new();
+        for seen in &self.links {
+            if let Some(hop) = hop_of(fabric, &seen.what) {
+                ends.entry(hop).or_default().push(seen);
+            }
+        }
+        let hops = ends.keys().flat_map(|&hop| [hop, far_end(fabric, hop)]);
+        let hops: std::collections::BTreeSet<_> = hops.collect();
+        let state = |hop| Some((hop, link_state(fabric, &ends, hop, now)?));
+        hops.into_iter().filter_map(state).collect()
+    }
+
+    /// Every flow that was sending, with the mean of its rate, its least and its most, and the way
+    /// it took last.
+    pub fn flows_on(&self, fabric: &Fabric, now: Moment) -> Vec<FlowState> {
+        let flows = self.by_flow().into_values();
+        flows.filter_map(|seen| flow_state(fabric, &seen, now)).collect()
+    }
+
+    /// What was sent from node to node.
+    pub fn traffic_on(&self, fabric: &Fabric) -> TrafficMatrix {
+        let mut traffic = TrafficMatrix::default();
+        for seen in self.by_flow().values() {
+            let last = seen.iter().rev().find_map(|one| one.what.to_node.as_ref());
+            let to = last.and_then(|name| fabric.find(name));
+            if let (Some(from), Some(to)) = (fabric.find(&seen[0].what.node), to) {
+                traffic.add(from, to, sent(seen, self.resolution.width()));
+            }
+        }
+        traffic
+    }
+
+    /// Each in the order of time.
+    fn by_flow(&self) -> BTreeMap<(&str, FlowKey), Vec<&Seen<FlowSeen>>> {
+        let mut flows: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for seen in &self.flows {
+            let flow = (&*seen.what.node, seen.what.flow);
+            flows.entry(flow).or_default().push(seen);
+        }
+        flows
+    }
+}
+
+fn hop_of(fabric: &Fabric, seen: &LinkSeen) -> Option<Hop> {
+    let from = fabric.find(&seen.node)?;
+    hop(fabric, from, seen.link?)
+}
+
+fn hop(fabric: &Fabric, from: reweave_common::ids::NodeId, link: u64) -> Option<Hop> {
+    let links = fabric.links_of(from).iter();
+    let mut link = links.filter(|id| id.index() as u64 == link);
+    link.next().map(|&link: &LinkId| Hop { from, link })
+}
+
+fn far_end(fabric: &Fabric, hop: Hop) -> Hop {
+    let from = fabric.link(hop.link).far(hop.from).node;
+    Hop { from, ..hop }
+}
+
+/// What this end has sent; or, where nobody says, what the other end has received.
+fn link_state(
+    fabric: &Fabric,
+    ends: &BTreeMap<Hop, Vec<&Seen<LinkSeen>>>,
+    hop: Hop,
+    now: Moment,
+) -> Option<LinkState> {
+    let side = |end: Hop, rate: fn(&LinkSeen) -> Option<Figures>| {
+        let seen = ends.get(&end)?;
+        let figures = seen.iter().filter_map(|one| Some((rate(&one.what)?, one.readings)));
+        Some((seen, mean(figures)?))
+    };
+    let sent = side(hop, |end| end.send_bits_per_s);
+    let received = || side(far_end(fabric, hop), |end| end.receive_bits_per_s);
+    let (seen, rate) = sent.or_else(received)?;
+    let last = seen.last()?;
+    Some(LinkState {
+        up: last.what.up.is_some_and(|up| up.min > 0),
+        rate,
+        age: now.since(last.at),
+    })
+}
+
+fn mean(figures: impl Iterator<Item = (Figures, u64)>) -> Option<Rate> {
+    let (sum, count) = figures.fold((0.0, 0.0), |(sum, count), (figures, readings)| {
+        let weight = readings as f64;
+        (sum + figures.mean * weight, count + weight)
+    });
+    (count > 0.0).then(|| Rate::from_bits_per_s((sum / count).round() as u64))
+}
+
+fn flow_state(fabric: &Fabric, seen: &[&Seen<FlowSeen>], now: Moment) -> Option<FlowState> {
+    let last = seen.last()?;
+    let sending = || seen.iter().filter_map(|one| Some((one.what.rate_bits_per_s?, one.readings)));
+    let rate = mean(sending())?;
+    let least = sending().map(|(figures, _)| figures.min).min()?;
+    let most = sending().map(|(figures, _)| figures.max).max()?;
+    let to = seen.iter().rev().find_map(|one| one.what.to_node.as_ref());
+    Some(FlowState {
+        flow: last.what.flow,
+        from: fabric.find(&last.what.node)?,
+        to: fabric.find(to?)?,
+        rate,
+        rate_range: [least, most].map(Rate::from_bits_per_s),
+        path: last.what.hops.as_deref().and_then(|hops| way(fabric, hops)),
+        age: now.since(last.at),
+    })
+}
+
+/// `node/link` for each hop, or nothing when the fabric does not have one of them.
+fn way(fabric: &Fabric, hops: &str) -> Option<Vec<Hop>> {
+    let part = |part: &str| {
+        let (node, link) = part.rsplit_once('/')?;
+        hop(fabric, fabric.find(node)?, link.parse().ok()?)
+    };
+    hops.split_whitespace().map(part).collect()
+}
+
+/// By the counters between stretches; in the first stretch by its rate, since nobody says where
+/// the counter stood before.
+fn sent(seen: &[&Seen<FlowSeen>], width: Duration) -> Bytes {
+    let Some(first) = seen.first() else {
+        return Bytes::ZERO;
+    };
+    let rate = first.what.rate_bits_per_s.map_or(0.0, |rate| rate.mean);
+    let guess = (rate * width.as_secs_f64() / 8.0) as u64;
+    let counters = seen.windows(2).map(|pair| {
+        let [before, after] = [pair[0].what.sent_bytes, pair[1].what.sent_bytes];
+        after.saturating_sub(before)
+    });
+    Bytes::new(guess.min(first.what.sent_bytes) + counters.sum::<u64>())
+}

@@ -1,0 +1,207 @@
+//! The history as it is read: what there was from one moment to another.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
+use thiserror::Error;
+
+use crate::keeper::read;
+use crate::kind::Kind;
+use crate::place::{FileName, Place, written};
+use crate::resolution::Resolution;
+use crate::row::{Row, in_order};
+use crate::shelf::{Shelf, ShelfError};
+use crate::table::Table;
+use crate::url;
+
+mod cluster;
+mod seen;
+
+pub use seen::{
+    AgentSeen, Event, Figures, FlowSeen, GapSeen, InterfaceSeen, LinkSeen, PathSeen, PinsSeen,
+    RoundTripSeen, Seen, Window,
+};
+
+/// More rows than fit into memory with ease.
+const MOST_ROWS: usize = 4_000_000;
+/// Files are merged while they are read; so often is looked again.
+const MOST_LOOKS: usize = 5;
+/// Fine-grained rows of longer stretches are more than anybody looks at.
+const SECONDS_UP_TO: Duration = Duration::from_hours(1);
+const TEN_SECONDS_UP_TO: Duration = Duration::from_hours(24);
+
+#[derive(Debug, Error)]
+pub enum PastError {
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+    #[error("{} is not before {}", written(*.from), written(*.to))]
+    NotBefore { from: Moment, to: Moment },
+    #[error(
+        "from {} to {} there are more than {MOST_ROWS} rows: ask for less time, fewer kinds, or a \
+         coarser resolution", written(*.from), written(*.to)
+    )]
+    TooMuch { from: Moment, to: Moment },
+    #[error("the files in {folder} change faster than they can be read; try again")]
+    Restless { folder: String },
+}
+
+/// What is asked for: from a moment on, and up to but not at another.
+#[derive(Debug, Clone)]
+pub struct Question {
+    pub from: Moment,
+    pub to: Moment,
+    /// None: as fine as fits the time, and as there is.
+    pub resolution: Option<Resolution>,
+    pub kinds: Vec<Kind>,
+}
+
+/// A history to read from, which somebody else may be writing meanwhile.
+pub struct Past {
+    shelf: Box<dyn Shelf>,
+}
+
+/// Rows as they were found, and what was wrong meanwhile.
+#[derive(Default)]
+struct Found {
+    rows: Vec<Row>,
+    warnings: Vec<String>,
+}
+
+impl Past {
+    /// `url` names a folder or an object store, as for writing.
+    pub fn open(url: &str) -> Result<Self, ShelfError> {
+        let shelf = url::open_to_read(url)?;
+        Ok(Self { shelf })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn on(shelf: Box<dyn Shelf>) -> Self {
+        Self { shelf }
+    }
+
+    /// What is broken or missing is told in the window, and is no error.
+    pub fn look(&self, question: &Question) -> Result<Window, PastError> {
+        let Question { from, to, .. } = *question;
+        if from >= to {
+            return Err(PastError::NotBefore { from, to });
+        }
+        let wanted = question.resolution.map_or_else(|| in_turn(from, to), |one| vec![one]);
+        let mut first = None;
+        for resolution in wanted {
+            let found = self.find(question, resolution)?;
+            if !found.rows.is_empty() {
+                return Ok(Window::new(resolution, found.rows, found.warnings));
+            }
+            first.get_or_insert((resolution, found.warnings));
+        }
+        let (resolution, warnings) = first.unwrap_or((Resolution::Second, Vec::new()));
+        Ok(Window::new(resolution, Vec::new(), warnings))
+    }
+
+    fn find(&self, question: &Question, resolution: Resolution) -> Result<Found, PastError> {
+        let mut found = Found::default();
+        let kinds: BTreeSet<_> = question.kinds.iter().copied().collect();
+        for kind in kinds {
+            for folder in days(kind, resolution, question.from, question.to) {
+                self.read_day(question, &folder, &mut found)?;
+            }
+        }
+        found.rows = in_order(found.rows);
+        Ok(found)
+    }
+
+    /// A file that is gone was merged into another: then all is read anew.
+    fn read_day(
+        &self,
+        question: &Question,
+        folder: &str,
+        found: &mut Found,
+    ) -> Result<(), PastError> {
+        for _ in 0..MOST_LOOKS {
+            let mut day = Found::default();
+            if self.try_day(question, folder, found.rows.len(), &mut day)? {
+                found.rows.extend(day.rows);
+                found.warnings.extend(day.warnings);
+                return Ok(());
+            }
+        }
+        let folder = folder.to_owned();
+        Err(PastError::Restless { folder })
+    }
+
+    fn try_day(
+        &self,
+        question: &Question,
+        folder: &str,
+        before: usize,
+        day: &mut Found,
+    ) -> Result<bool, PastError> {
+        let Question { from, to, .. } = *question;
+        let mut replaced = BTreeSet::new();
+        for (place, name) in self.files(folder, question, day)? {
+            if replaced.contains(&(place, name.to_string())) {
+                continue;
+            }
+            let path = place.path(&name);
+            let Some(content) = self.shelf.get(&path)? else {
+                return Ok(false);
+            };
+            match read(place, &name, content) {
+                Err(error) => day.warnings.push(format!("{path} is left out: {error}")),
+                Ok(Table { rows, replaces }) => {
+                    replaced.extend(replaces.into_iter().map(|name| (place, name)));
+                    day.rows.extend(rows.into_iter().filter(|row| (from..to).contains(&row.at)));
+                }
+            }
+            if before + day.rows.len() > MOST_ROWS {
+                return Err(PastError::TooMuch { from, to });
+            }
+        }
+        Ok(true)
+    }
+
+    /// Those that may hold what is asked for; those that replace others come first, the newest of
+    /// them before all.
+    fn files(
+        &self,
+        folder: &str,
+        question: &Question,
+        day: &mut Found,
+    ) -> Result<Vec<(Place, FileName)>, PastError> {
+        let mut files = Vec::new();
+        for listed in self.shelf.list(Some(folder))? {
+            match Place::parse(&listed.name) {
+                Some(file) => files.push(file),
+                None => day.warnings.push(format!("{} is none of ours, and is left out", listed.name)),
+            }
+        }
+        files.retain(|(place, _)| place.start < question.to && place.end() > question.from);
+        files.sort_by(|(_, a), (_, b)| (b.merged, b.number, b).cmp(&(a.merged, a.number, a)));
+        Ok(files)
+    }
+}
+
+/// The resolutions that are tried: the one that fits, then coarser ones, then finer ones.
+fn in_turn(from: Moment, to: Moment) -> Vec<Resolution> {
+    let span = to.since(from);
+    let fitting = match span {
+        _ if span <= SECONDS_UP_TO => 0,
+        _ if span <= TEN_SECONDS_UP_TO => 1,
+        _ => 2,
+    };
+    let (finer, rest) = Resolution::ALL.split_at(fitting);
+    rest.iter().chain(finer.iter().rev()).copied().collect()
+}
+
+/// The folders of all days that have something to do with it.
+fn days(kind: Kind, resolution: Resolution, from: Moment, to: Moment) -> Vec<String> {
+    let day = Resolution::FiveMinutes.period();
+    let first = Place::of(kind, Resolution::FiveMinutes, from).start;
+    let starts = std::iter::successors(Some(first), |&start| Some(start + day));
+    let starts = starts.take_while(|&start| start < to).take(MOST_DAYS);
+    starts.map(|start| Place { kind, resolution, start }.day_folder()).collect()
+}
+
+/// Ten years.
+const MOST_DAYS: usize = 3660;

@@ -1,0 +1,355 @@
+//! What was seen, as values of the domain.
+
+use std::net::Ipv4Addr;
+
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::moment::Moment;
+use reweave_common::plan::Generation;
+use serde::Serialize;
+
+use crate::kind::Kind;
+use crate::place::written;
+use crate::resolution::Resolution;
+use crate::row::{Gauge, Row};
+
+/// All there was from one moment to another, each list in the order of what it speaks of and then
+/// of time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Window {
+    pub resolution: Resolution,
+    pub agents: Vec<Seen<AgentSeen>>,
+    pub changes: Vec<Seen<Event>>,
+    pub findings: Vec<Seen<Event>>,
+    pub flows: Vec<Seen<FlowSeen>>,
+    /// What was not kept. Nothing here means that nothing is missing.
+    pub gaps: Vec<Seen<GapSeen>>,
+    pub interfaces: Vec<Seen<InterfaceSeen>>,
+    pub links: Vec<Seen<LinkSeen>>,
+    pub paths: Vec<Seen<PathSeen>>,
+    pub pins: Vec<Seen<PinsSeen>>,
+    pub round_trips: Vec<Seen<RoundTripSeen>>,
+    /// Files that could not be read.
+    pub warnings: Vec<String>,
+}
+
+/// Something over one stretch of time, as long as the resolution says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Seen<T> {
+    /// When the stretch began.
+    #[serde(serialize_with = "as_text")]
+    pub at: Moment,
+    /// From how many readings.
+    pub readings: u64,
+    #[serde(flatten)]
+    pub what: T,
+}
+
+/// How something varied.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Figures {
+    pub min: u64,
+    pub mean: f64,
+    pub max: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AgentSeen {
+    pub node: String,
+    /// 1 while it had a session, 0 while it had none.
+    pub connected: Option<Figures>,
+    /// In each of its reports.
+    pub readings_sent: Option<Figures>,
+}
+
+/// Something that happened, with its details as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Event {
+    pub what: String,
+    /// The node or the hop that it happened at; empty where there is none.
+    pub place: String,
+    pub generation: Option<Generation>,
+    pub detail: String,
+}
+
+/// A flow, as its sender told of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FlowSeen {
+    pub node: String,
+    /// The receiver, where it is known.
+    pub to_node: Option<String>,
+    pub flow: FlowKey,
+    /// While it was sending.
+    pub rate_bits_per_s: Option<Figures>,
+    pub rtt_ns: Option<Figures>,
+    /// Since the flow began, at the end of this stretch.
+    pub sent_bytes: u64,
+    pub retransmits: u64,
+    /// The hops of its way, `node/link` each, where they are known.
+    pub hops: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GapSeen {
+    pub why: String,
+    pub lost: Option<Figures>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct InterfaceSeen {
+    pub node: String,
+    pub interface: String,
+    pub addresses: Vec<Ipv4Addr>,
+    pub gateways: Vec<Ipv4Addr>,
+}
+
+/// One end of a link.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinkSeen {
+    pub node: String,
+    pub interface: String,
+    /// The node at the other end and the link's index in the fabric, where they are known.
+    pub to_node: Option<String>,
+    pub link: Option<u64>,
+    /// 1 while it was up, 0 while it was down.
+    pub up: Option<Figures>,
+    pub send_bits_per_s: Option<Figures>,
+    pub receive_bits_per_s: Option<Figures>,
+    /// Counters of the interface, at the end of this stretch.
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+    pub dropped_packets: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PathSeen {
+    pub node: String,
+    pub flow: FlowKey,
+    /// Nothing for one that did not answer.
+    pub routers: Vec<Option<Ipv4Addr>>,
+    pub hops: Option<String>,
+}
+
+/// What a switch's kernel held.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PinsSeen {
+    pub node: String,
+    pub generation: Generation,
+    pub rules: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RoundTripSeen {
+    pub node: String,
+    pub peer: Ipv4Addr,
+    pub to_node: Option<String>,
+    pub rtt_ns: Option<Figures>,
+}
+
+fn as_text<S: serde::Serializer>(at: &Moment, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&written(*at))
+}
+
+impl Window {
+    pub(super) fn new(resolution: Resolution, rows: Vec<Row>, warnings: Vec<String>) -> Self {
+        let mut window = Self {
+            resolution,
+            agents: vec![],
+            changes: vec![],
+            findings: vec![],
+            flows: vec![],
+            gaps: vec![],
+            interfaces: vec![],
+            links: vec![],
+            paths: vec![],
+            pins: vec![],
+            round_trips: vec![],
+            warnings,
+        };
+        let strange = rows.iter().filter(|row| window.take(row).is_none()).count();
+        if strange > 0 {
+            let warning = format!("{strange} rows are left out: they name no flow or no address");
+            window.warnings.push(warning);
+        }
+        window
+    }
+
+    /// Nothing when the row cannot be understood.
+    fn take(&mut self, row: &Row) -> Option<()> {
+        let fields = Fields(row);
+        match row.series.kind {
+            Kind::Agents => self.agents.push(fields.seen(fields.agent())),
+            Kind::Changes => self.changes.push(fields.seen(fields.event("node"))),
+            Kind::Findings => self.findings.push(fields.seen(fields.event("hop"))),
+            Kind::Flows => self.flows.push(fields.seen(fields.flow()?)),
+            Kind::Gaps => self.gaps.push(fields.seen(fields.gap())),
+            Kind::Interfaces => self.interfaces.push(fields.seen(fields.interface()?)),
+            Kind::Links => self.links.push(fields.seen(fields.link())),
+            Kind::Paths => self.paths.push(fields.seen(fields.path()?)),
+            Kind::Pins => self.pins.push(fields.seen(fields.pins())),
+            Kind::RoundTrips => self.round_trips.push(fields.seen(fields.round_trip()?)),
+        }
+        Some(())
+    }
+}
+
+/// The fields of a row by the names of their columns.
+struct Fields<'r>(&'r Row);
+
+impl Fields<'_> {
+    fn seen<T>(&self, what: T) -> Seen<T> {
+        Seen {
+            at: self.0.at,
+            readings: self.0.measures.readings,
+            what,
+        }
+    }
+
+    fn agent(&self) -> AgentSeen {
+        AgentSeen {
+            node: self.key("node"),
+            connected: self.gauge("connected"),
+            readings_sent: self.gauge("readings_sent"),
+        }
+    }
+
+    fn event(&self, place: &str) -> Event {
+        Event {
+            what: self.key("what"),
+            place: self.key(place),
+            generation: self.key("generation").parse().ok().map(Generation),
+            detail: self.text("detail").unwrap_or_default(),
+        }
+    }
+
+    fn flow(&self) -> Option<FlowSeen> {
+        Some(FlowSeen {
+            node: self.key("node"),
+            to_node: self.text("to_node"),
+            flow: self.flow_key()?,
+            rate_bits_per_s: self.gauge("rate_bits_per_s"),
+            rtt_ns: self.gauge("rtt_ns"),
+            sent_bytes: self.count("sent_bytes"),
+            retransmits: self.count("retransmits"),
+            hops: self.text("hops"),
+        })
+    }
+
+    fn gap(&self) -> GapSeen {
+        GapSeen {
+            why: self.key("why"),
+            lost: self.gauge("lost"),
+        }
+    }
+
+    fn interface(&self) -> Option<InterfaceSeen> {
+        let list = |name| -> Option<Vec<Ipv4Addr>> {
+            let text = self.text(name).unwrap_or_default();
+            text.split_whitespace().map(|part| part.parse().ok()).collect()
+        };
+        Some(InterfaceSeen {
+            node: self.key("node"),
+            interface: self.key("interface"),
+            addresses: list("addresses")?,
+            gateways: list("gateways")?,
+        })
+    }
+
+    fn link(&self) -> LinkSeen {
+        LinkSeen {
+            node: self.key("node"),
+            interface: self.key("interface"),
+            to_node: self.text("to_node"),
+            link: self.counter("link"),
+            up: self.gauge("up"),
+            send_bits_per_s: self.gauge("send_bits_per_s"),
+            receive_bits_per_s: self.gauge("receive_bits_per_s"),
+            sent_bytes: self.count("sent_bytes"),
+            received_bytes: self.count("received_bytes"),
+            dropped_packets: self.count("dropped_packets"),
+        }
+    }
+
+    fn path(&self) -> Option<PathSeen> {
+        let routers = self.text("routers").unwrap_or_default();
+        let router = |part: &str| match part {
+            "*" => Some(None),
+            address => Some(Some(address.parse().ok()?)),
+        };
+        Some(PathSeen {
+            node: self.key("node"),
+            flow: self.flow_key()?,
+            routers: routers.split_whitespace().map(router).collect::<Option<_>>()?,
+            hops: self.text("hops"),
+        })
+    }
+
+    fn pins(&self) -> PinsSeen {
+        PinsSeen {
+            node: self.key("node"),
+            generation: Generation(self.count("generation")),
+            rules: self.count("rules"),
+        }
+    }
+
+    fn round_trip(&self) -> Option<RoundTripSeen> {
+        Some(RoundTripSeen {
+            node: self.key("node"),
+            peer: self.key("peer").parse().ok()?,
+            to_node: self.text("to_node"),
+            rtt_ns: self.gauge("rtt_ns"),
+        })
+    }
+
+    fn flow_key(&self) -> Option<FlowKey> {
+        let protocol = match &*self.key("protocol") {
+            "tcp" => Protocol::Tcp,
+            "udp" => Protocol::Udp,
+            _ => return None,
+        };
+        Some(FlowKey {
+            protocol,
+            source: self.key("source").parse().ok()?,
+            destination: self.key("destination").parse().ok()?,
+        })
+    }
+
+    fn key(&self, name: &str) -> String {
+        let part = at(self.0.series.kind.shape().keys, name);
+        let part = part.and_then(|index| self.0.series.parts().nth(index));
+        part.unwrap_or_default().to_owned()
+    }
+
+    fn gauge(&self, name: &str) -> Option<Figures> {
+        let index = at(self.0.series.kind.shape().gauges, name)?;
+        self.0.measures.gauges[index].as_ref().map(Figures::of)
+    }
+
+    fn counter(&self, name: &str) -> Option<u64> {
+        let index = at(self.0.series.kind.shape().counters, name)?;
+        let value = self.0.measures.counters[index]?;
+        u64::try_from(value).ok()
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.counter(name).unwrap_or(0)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        let index = at(self.0.series.kind.shape().texts, name)?;
+        self.0.measures.texts[index].as_deref().map(str::to_owned)
+    }
+}
+
+fn at(columns: &[&str], name: &str) -> Option<usize> {
+    columns.iter().position(|column| *column == name)
+}
+
+impl Figures {
+    fn of(gauge: &Gauge) -> Self {
+        Self {
+            min: u64::try_from(gauge.least).unwrap_or(0),
+            mean: gauge.mean(),
+            max: u64::try_from(gauge.most).unwrap_or(0),
+        }
+    }
+}
