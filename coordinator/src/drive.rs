@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Clock;
 use crate::error::{CoordinatorError, told};
+use crate::history::History;
 use crate::intake::{Event, Origin, SessionId};
 use crate::log::Log;
 use crate::recorder::{RecordError, Recorder};
@@ -23,6 +24,7 @@ pub(crate) struct Drive {
     log: Log,
     clock: Clock,
     recorder: Option<Recorder>,
+    history: Option<History>,
     /// Agents that have a session, and what leads to them. Letting go of it ends the session.
     seats: BTreeMap<NodeId, Seat>,
     /// Operators that wait for an answer.
@@ -42,10 +44,17 @@ impl Drive {
             log,
             clock,
             recorder,
+            history: None,
             seats: BTreeMap::new(),
             waiting: BTreeMap::new(),
             last_request: 0,
         }
+    }
+
+    /// What is measured and decided is also handed to the history.
+    pub(crate) fn with_history(self, history: History) -> Self {
+        let history = Some(history);
+        Self { history, ..self }
     }
 
     /// Until [`Event::End`], or until something is wrong that makes it unsafe to go on.
@@ -123,6 +132,9 @@ impl Drive {
     fn feed(&mut self, input: Input) -> Result<(), CoordinatorError> {
         let now = self.clock.now();
         self.record(|recorder| recorder.input(now, &input));
+        if let Some(history) = &self.history {
+            history.hear(now, &input);
+        }
         self.core.handle(now, input);
         while let Some(effect) = self.core.poll_effect() {
             self.record(|recorder| recorder.effect(&effect));
@@ -145,6 +157,9 @@ impl Drive {
         match effect {
             Effect::Append(command) => {
                 self.log.append(&command)?;
+                if let Some(history) = &self.history {
+                    history.hear_decided(&command);
+                }
                 self.core.apply(command);
             }
             Effect::Send { node, instruction } => self.send(node, instruction),

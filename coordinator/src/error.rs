@@ -10,6 +10,7 @@ use reweave_link::pki::PkiError;
 use thiserror::Error;
 
 use crate::data::DataError;
+use crate::history::HistoryError;
 use crate::log::LogError;
 use crate::recorder::RecordError;
 use crate::replay::ReplayError;
@@ -37,6 +38,8 @@ pub(crate) enum CoordinatorError {
     Log(#[from] LogError),
     #[error(transparent)]
     Record(#[from] RecordError),
+    #[error(transparent)]
+    History(#[from] HistoryError),
     #[error("cannot start {what}")]
     Start {
         what: &'static str,
@@ -59,6 +62,7 @@ impl CoordinatorError {
             | Self::Identity { .. }
             | Self::NotACoordinator { .. } => 2,
             Self::Data(error) if error.is_bad_input() => 2,
+            Self::History(error) if error.is_bad_input() => 2,
             Self::Replay(error) if error.is_bad_input() => 2,
             _ => 1,
         }

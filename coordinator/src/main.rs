@@ -9,6 +9,7 @@ mod config;
 mod data;
 mod drive;
 mod error;
+mod history;
 mod intake;
 mod log;
 mod recorder;
@@ -43,6 +44,8 @@ enum Command {
         /// What `run --record` wrote
         recording: PathBuf,
     },
+    /// What the cluster was like: reads the history, whether or not a coordinator runs
+    History(history::Asked),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         .init();
     let outcome = match Arguments::parse().command {
         Command::Run(settings) => run::run(&settings),
+        Command::History(asked) => history::show(&asked),
         Command::Replay { recording } => replay::replay(&recording),
     };
     match outcome {

@@ -1,6 +1,7 @@
 //! Putting the program together, and taking it apart again.
 
 use std::io;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
@@ -16,6 +17,7 @@ use crate::config::{Config, Settings};
 use crate::data::{Belonging, Data};
 use crate::drive::Drive;
 use crate::error::CoordinatorError;
+use crate::history::History;
 use crate::intake::{Event, Intake, queue};
 use crate::log::Opened;
 use crate::recorder::{Beginning, Recorder};
@@ -33,7 +35,11 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         fabric: config.fabric_text.clone(),
     };
     let Data { opened, lock } = Data::open(&config.data, &belonging)?;
-    let drive = prepare(settings, &config, opened)?;
+    let mut drive = prepare(settings, &config, opened)?;
+    if let Some(history) = &config.history {
+        let history = History::begin(history, Arc::clone(&config.fabric))?;
+        drive = drive.with_history(history);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

@@ -16,7 +16,7 @@ use reweave_common::units::Rate;
 use crate::policy::Policy;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ingest {
+pub struct Ingest {
     observations: Observations,
     sessions: BTreeMap<NodeId, Session>,
     owners: BTreeMap<Ipv4Addr, NodeId>,
@@ -42,7 +42,7 @@ impl Ingest {
     /// No interface of a node has more.
     const MOST_ADDRESSES: usize = 64;
 
-    pub(crate) fn observations(&self) -> &Observations {
+    pub fn observations(&self) -> &Observations {
         &self.observations
     }
 
@@ -76,7 +76,7 @@ impl Ingest {
     }
 
     /// A new session begins with a full picture, so the old one is forgotten.
-    pub(crate) fn handle_connected(&mut self, node: NodeId) {
+    pub fn handle_connected(&mut self, node: NodeId) {
         self.observations.forget_node(node);
         self.owners.retain(|_, owner| *owner != node);
         self.sessions.insert(
@@ -88,13 +88,13 @@ impl Ingest {
         );
     }
 
-    pub(crate) fn handle_disconnected(&mut self, node: NodeId) {
+    pub fn handle_disconnected(&mut self, node: NodeId) {
         if let Some(session) = self.sessions.get_mut(&node) {
             session.connected = false;
         }
     }
 
-    pub(crate) fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
+    pub fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
         if !self.is_connected(node) {
             return;
         }
@@ -176,7 +176,8 @@ impl Ingest {
         }
     }
 
-    fn may_say(&self, node: NodeId, reading: &Reading) -> bool {
+    /// Whether the reading is about what is the node's own.
+    pub fn may_say(&self, node: NodeId, reading: &Reading) -> bool {
         let about = match reading {
             Reading::Flow(reading) => &reading.flow,
             Reading::FlowEnded(flow) => flow,

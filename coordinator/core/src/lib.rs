@@ -31,6 +31,8 @@ mod tests;
 pub use command::{Aim, Author, Before, Change, Command, StepIntent};
 pub use core::Core;
 pub use effect::{Effect, Input};
+pub use ingest::Ingest;
+pub use model::{End, Reporting, Wiring};
 pub use policy::Policy;
 pub use reason::Reason;
 pub use recording::{Recorded, Recording};

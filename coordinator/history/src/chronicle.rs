@@ -87,20 +87,21 @@ impl Chronicle {
         self.keeper.foreign()
     }
 
-    /// Time goes on. What is due is written, and what is old removed; an error says what failed, and
-    /// that it is tried again next time.
-    pub fn advance(&mut self, now: Moment) -> Result<(), KeeperError> {
+    /// Time goes on. What is due is written, and what is old removed. Whether it was time for that; an
+    /// error says what failed, and is tried again next time.
+    pub fn advance(&mut self, now: Moment) -> Result<bool, KeeperError> {
         let closed = self.thinner.advance(now);
         self.take(closed)?;
         if self.written == Moment::default() {
             self.written = now;
         }
-        if now.since(self.written) >= self.rules.write_every {
+        let due = now.since(self.written) >= self.rules.write_every;
+        if due {
             self.written = now;
             self.write()?;
             self.tend(now)?;
         }
-        Ok(())
+        Ok(due)
     }
 
     pub fn observe(&mut self, at: Moment, entry: Entry) {
@@ -108,10 +109,11 @@ impl Chronicle {
     }
 
     /// Writes everything, over or not.
-    pub fn close(&mut self) -> Result<(), KeeperError> {
+    pub fn close(&mut self) -> Result<bool, KeeperError> {
         let closed = self.thinner.finish();
         self.take(closed)?;
-        self.write()
+        self.write()?;
+        Ok(true)
     }
 
     /// What there is to tell since this was last asked.

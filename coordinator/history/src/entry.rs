@@ -109,12 +109,7 @@ impl Entry {
     }
 
     /// `hops` is the way it takes, where that is known: see [`Entry::path`].
-    pub fn flow(
-        node: &str,
-        to: Option<&str>,
-        hops: Option<String>,
-        reading: &FlowReading,
-    ) -> Self {
+    pub fn flow(node: &str, to: Option<&str>, hops: Option<String>, reading: &FlowReading) -> Self {
         Self::of_flow(Kind::Flows, node, &reading.flow)
             .gauges([
                 reading.rate.map(|rate| rate.bits_per_s()),

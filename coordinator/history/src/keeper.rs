@@ -204,7 +204,8 @@ impl Keeper {
         let retention = self.retention;
         let is_old = |place: &Place| now.since(place.end()) > retention.of(place.resolution);
         let old = self.files.iter().filter(|(place, _)| is_old(place));
-        let names = old.flat_map(|(&place, names)| names.keys().map(move |name| (place, name.clone())));
+        let names =
+            old.flat_map(|(&place, names)| names.keys().map(move |name| (place, name.clone())));
         let old: Vec<_> = names.take(MOST_REMOVED).collect();
         for (place, name) in &old {
             self.remove(*place, name)?;
@@ -234,7 +235,9 @@ impl Keeper {
             total += **bytes;
             total <= MOST_MERGED_BYTES
         });
-        few.map(|(name, _)| name.clone()).take(MOST_MERGED_FILES).collect()
+        few.map(|(name, _)| name.clone())
+            .take(MOST_MERGED_FILES)
+            .collect()
     }
 
     /// One file takes the place of several, and says so; only then are those removed. A crash in
@@ -277,7 +280,10 @@ impl Keeper {
         };
         let files = self.files.get(&place);
         let there = |name: &FileName| files.is_some_and(|files| files.contains_key(name));
-        let replaced = table.replaces.iter().filter_map(|name| FileName::parse(name));
+        let replaced = table
+            .replaces
+            .iter()
+            .filter_map(|name| FileName::parse(name));
         let left: Vec<_> = replaced.filter(there).collect();
         let removed = self.remove_all(place, &left);
         if removed.is_err() {

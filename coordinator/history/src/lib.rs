@@ -17,6 +17,9 @@ mod table;
 mod thin;
 mod url;
 
+#[cfg(test)]
+mod tests;
+
 pub use chronicle::{Chronicle, Rules, Told};
 pub use entry::{Entry, Far};
 pub use keeper::{KeeperError, Retention};
@@ -29,3 +32,4 @@ pub use place::written;
 pub use resolution::Resolution;
 pub use shelf::ShelfError;
 pub use table::TableError;
+pub use url::check;

@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::runtime::Runtime;
 
 /// A store that does not answer for so long is taken for gone.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Error)]
 pub enum ShelfError {
@@ -104,7 +104,10 @@ impl Store {
     }
 
     fn place(&self, name: &str) -> Place {
-        self.prefix.parts().chain(Place::from(name).parts()).collect()
+        self.prefix
+            .parts()
+            .chain(Place::from(name).parts())
+            .collect()
     }
 
     fn wait<T>(

@@ -44,7 +44,9 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn encode(&self, kind: Kind) -> Result<Bytes, TableError> {
-        self.write(kind).map(Bytes::from).map_err(TableError::Encode)
+        self.write(kind)
+            .map(Bytes::from)
+            .map_err(TableError::Encode)
     }
 
     fn write(&self, kind: Kind) -> Result<Vec<u8>, ParquetError> {
@@ -53,7 +55,11 @@ impl Table {
         let mut file = SerializedFileWriter::new(Vec::new(), schema, properties)?;
         let mut group = file.next_row_group()?;
         let shape = kind.shape();
-        write_whole(&mut group, self.rows.iter().map(|row| Some(micros(row.at))), true)?;
+        write_whole(
+            &mut group,
+            self.rows.iter().map(|row| Some(micros(row.at))),
+            true,
+        )?;
         self.write_keys(&mut group, shape)?;
         let readings = self.rows.iter().map(|row| row.measures.readings as i64);
         write_whole(&mut group, readings.map(Some), true)?;
@@ -65,7 +71,10 @@ impl Table {
             write_whole(&mut group, counters, false)?;
         }
         for index in 0..shape.texts.len() {
-            let texts = self.rows.iter().map(|row| row.measures.texts[index].as_deref());
+            let texts = self
+                .rows
+                .iter()
+                .map(|row| row.measures.texts[index].as_deref());
             write_texts(&mut group, texts, false)?;
         }
         group.close()?;
@@ -112,7 +121,9 @@ impl Table {
         };
         for index in 0..file.num_row_groups() {
             let group = file.get_row_group(index).map_err(TableError::Decode)?;
-            let rows = Columns::new(&*group).rows(kind).map_err(TableError::Decode)?;
+            let rows = Columns::new(&*group)
+                .rows(kind)
+                .map_err(TableError::Decode)?;
             table.rows.extend(rows);
         }
         Ok(table)
@@ -125,24 +136,49 @@ fn micros(at: Moment) -> i64 {
 
 fn replaced(metadata: Option<&Vec<KeyValue>>) -> Vec<String> {
     let mut all = metadata.into_iter().flatten();
-    let value = all.find(|pair| pair.key == REPLACES).and_then(|pair| pair.value.as_deref());
-    value.unwrap_or_default().lines().map(str::to_owned).collect()
+    let value = all
+        .find(|pair| pair.key == REPLACES)
+        .and_then(|pair| pair.value.as_deref());
+    value
+        .unwrap_or_default()
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 fn schema(kind: Kind) -> Result<Type, ParquetError> {
     let shape = kind.shape();
     let mut columns = vec!["required int64 at (TIMESTAMP(MICROS,true))".to_owned()];
     let text = |name: &&str| format!("binary {name} (STRING)");
-    columns.extend(shape.keys.iter().map(|key| format!("required {}", text(key))));
+    columns.extend(
+        shape
+            .keys
+            .iter()
+            .map(|key| format!("required {}", text(key))),
+    );
     columns.push("required int64 readings".to_owned());
     for gauge in shape.gauges {
         columns.push(format!("optional int64 {gauge}_min"));
         columns.push(format!("optional double {gauge}_mean"));
         columns.push(format!("optional int64 {gauge}_max"));
     }
-    columns.extend(shape.counters.iter().map(|name| format!("optional int64 {name}")));
-    columns.extend(shape.texts.iter().map(|name| format!("optional {}", text(name))));
-    parse_message_type(&format!("message {} {{ {}; }}", kind.name(), columns.join("; ")))
+    columns.extend(
+        shape
+            .counters
+            .iter()
+            .map(|name| format!("optional int64 {name}")),
+    );
+    columns.extend(
+        shape
+            .texts
+            .iter()
+            .map(|name| format!("optional {}", text(name))),
+    );
+    parse_message_type(&format!(
+        "message {} {{ {}; }}",
+        kind.name(),
+        columns.join("; ")
+    ))
 }
 
 /// Whether the columns that are read are there under these names and types, in this order.
@@ -174,7 +210,11 @@ fn write_texts<'r>(
     values: impl Iterator<Item = Option<&'r str>>,
     required: bool,
 ) -> Result<(), ParquetError> {
-    write_column::<ByteArrayType>(group, values.map(|text| Some(ByteArray::from(text?))), required)
+    write_column::<ByteArrayType>(
+        group,
+        values.map(|text| Some(ByteArray::from(text?))),
+        required,
+    )
 }
 
 fn write_column<T: DataType>(
@@ -259,7 +299,9 @@ impl<'g> Columns<'g> {
         let means = self.column::<DoubleType>()?;
         let most = self.whole()?;
         let figures = least.into_iter().zip(means).zip(most);
-        Ok(figures.map(|((least, mean), most)| Figures { least, mean, most }).collect())
+        Ok(figures
+            .map(|((least, mean), most)| Figures { least, mean, most })
+            .collect())
     }
 
     fn column<T: DataType>(&mut self) -> Result<Vec<Option<T::T>>, ParquetError> {
@@ -267,7 +309,8 @@ impl<'g> Columns<'g> {
         let mut reader = parquet::column::reader::get_typed_column_reader::<T>(reader);
         self.next += 1;
         let (mut values, mut levels) = (Vec::new(), Vec::new());
-        let (records, ..) = reader.read_records(self.count, Some(&mut levels), None, &mut values)?;
+        let (records, ..) =
+            reader.read_records(self.count, Some(&mut levels), None, &mut values)?;
         if records != self.count {
             let problem = format!("a column ends after {records} of {} rows", self.count);
             return Err(ParquetError::General(problem));
@@ -280,17 +323,27 @@ impl<'g> Columns<'g> {
 fn spread_out<T>(values: Vec<T>, levels: &[i16], count: usize) -> Vec<Option<T>> {
     let mut values = values.into_iter();
     let present = |row: usize| levels.get(row).is_none_or(|&level| level > 0);
-    (0..count).map(|row| present(row).then(|| values.next()).flatten()).collect()
+    (0..count)
+        .map(|row| present(row).then(|| values.next()).flatten())
+        .collect()
 }
 
 fn series(kind: Kind, keys: &[Vec<Option<Arc<str>>>], index: usize) -> Series {
-    let parts: Vec<&str> = keys.iter().map(|key| key[index].as_deref().unwrap_or_default()).collect();
-    let parts: Vec<_> = parts.iter().map(|part| part as &dyn std::fmt::Display).collect();
+    let parts: Vec<&str> = keys
+        .iter()
+        .map(|key| key[index].as_deref().unwrap_or_default())
+        .collect();
+    let parts: Vec<_> = parts
+        .iter()
+        .map(|part| part as &dyn std::fmt::Display)
+        .collect();
     Series::new(kind, &parts)
 }
 
 fn unsigned(value: Option<i64>) -> u64 {
-    value.and_then(|value| u64::try_from(value).ok()).unwrap_or(0)
+    value
+        .and_then(|value| u64::try_from(value).ok())
+        .unwrap_or(0)
 }
 
 /// A gauge as it is written.

@@ -21,6 +21,15 @@ pub(crate) fn open_to_read(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     }
 }
 
+/// Whether there can be a history at all; not whether it can be reached just now.
+pub fn check(url: &str) -> Result<(), ShelfError> {
+    match url.split_once("://") {
+        None | Some(("file", _)) => Ok(()),
+        Some(("s3", _)) if cfg!(feature = "s3") => Ok(()),
+        Some(_) => unknown(url).map(drop),
+    }
+}
+
 fn folder(url: &str) -> Option<&Path> {
     match url.split_once("://") {
         None => Some(Path::new(url)),
@@ -60,5 +69,8 @@ fn bucket(url: &str) -> Result<Store, ShelfError> {
     let store = AmazonS3Builder::from_env().with_url(url).build();
     let rest = url.trim_start_matches("s3://");
     let (_, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-    Store::new(std::sync::Arc::new(store.map_err(failed)?), Prefix::from(prefix))
+    Store::new(
+        std::sync::Arc::new(store.map_err(failed)?),
+        Prefix::from(prefix),
+    )
 }

@@ -1,5 +1,6 @@
 //! What the coordinator is told: by flags, and by one file whose every key is known.
 
+mod history;
 mod policy;
 
 use std::fs;
@@ -17,6 +18,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::error::CoordinatorError;
+
+pub(crate) use history::HistoryConfig;
+use history::HistorySettings;
 
 /// Flags go before the file.
 #[derive(Debug, Default, Args)]
@@ -71,6 +75,8 @@ pub(crate) struct Config {
     pub(crate) identity: PathBuf,
     pub(crate) data: PathBuf,
     pub(crate) policy: Policy,
+    /// None when none is wanted.
+    pub(crate) history: Option<HistoryConfig>,
 }
 
 /// What stands in the file.
@@ -81,6 +87,7 @@ struct FileSettings {
     identity: Option<PathBuf>,
     data: Option<PathBuf>,
     policy: Policy,
+    history: HistorySettings,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -105,13 +112,15 @@ impl Settings {
         let fabric = Fabric::parse(&fabric_path.display().to_string(), &fabric_text)?;
         let identity = self.identity.clone().or(file.identity);
         let data = self.data.clone().or(file.data);
+        let data = data.unwrap_or_else(|| PathBuf::from(DATA));
         let mode = self.mode.map_or(file.policy.mode, Mode::from);
         Ok(Config {
             fabric: Arc::new(fabric),
             fabric_text,
             listen: self.listen.or(file.listen).unwrap_or_else(everywhere),
             identity: identity.ok_or_else(unset("identity"))?,
-            data: data.unwrap_or_else(|| PathBuf::from("/var/lib/reweave/coordinator")),
+            history: file.history.config(&data),
+            data,
             policy: Policy {
                 mode,
                 ..file.policy
@@ -119,6 +128,22 @@ impl Settings {
         })
     }
 }
+
+/// Where the history is, by the same settings; a fabric and a certificate are not needed.
+pub(crate) fn history_url(
+    config: Option<&Path>,
+    data: Option<&Path>,
+) -> Result<String, CoordinatorError> {
+    let file = config
+        .map(FileSettings::read)
+        .transpose()?
+        .unwrap_or_default();
+    let data = data.map(Path::to_owned).or(file.data);
+    let data = data.unwrap_or_else(|| PathBuf::from(DATA));
+    Ok(file.history.url(&data))
+}
+
+const DATA: &str = "/var/lib/reweave/coordinator";
 
 fn everywhere() -> SocketAddr {
     (Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into()
@@ -150,6 +175,7 @@ impl FileSettings {
     fn parse(file: &str, text: &str) -> Result<Self, InputError> {
         let mut table = Document::new(file, text).table()?;
         let policy = table.take_table("policy")?;
+        let history = table.take_table("history")?;
         let document = table.document();
         let head: Head = table.finish()?;
         let address = |text: &Spanned<String>| {
@@ -162,6 +188,7 @@ impl FileSettings {
             listen: head.listen.as_ref().map(address).transpose()?,
             identity: head.identity,
             data: head.data,
+            history: history.map_or_else(|| Ok(HistorySettings::default()), history::read)?,
             policy: policy.map_or_else(|| Ok(Policy::default()), policy::read)?,
         })
     }
@@ -187,6 +214,7 @@ mod tests {
     fn the_sample_file_says_the_defaults() {
         let sample = parse(SAMPLE).unwrap();
         assert_eq!(sample.policy, Policy::default());
+        assert_eq!(sample.history, HistorySettings::default());
         assert_eq!(sample.listen, Some(everywhere()));
     }
 
@@ -200,7 +228,7 @@ mod tests {
             assert!(error_of(&unknown).contains("this key is unknown"), "{line}");
         }
         let keys = SAMPLE.lines().filter(|line| line.contains(" = ")).count();
-        assert_eq!(keys, 4 + policy::SETTINGS);
+        assert_eq!(keys, 4 + policy::SETTINGS + history::SETTINGS);
     }
 
     #[test]

@@ -2,4 +2,4 @@
 
 mod driving;
 mod replaying;
-mod scene;
+pub(crate) mod scene;

@@ -25,20 +25,20 @@ use crate::intake::{Event, Origin, SessionId};
 use crate::log::{Log, Opened};
 use crate::recorder::{Beginning, Recorder};
 
-pub(super) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                                  host_gbps = 0.4\nuplink_gbps = 0.2\n";
 
-pub(super) struct Scene {
-    pub(super) folder: tempfile::TempDir,
-    pub(super) fabric: Arc<Fabric>,
-    pub(super) events: mpsc::Sender<Event>,
+pub(crate) struct Scene {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) fabric: Arc<Fabric>,
+    pub(crate) events: mpsc::Sender<Event>,
     queue: Option<mpsc::Receiver<Event>>,
     /// What leads to the agents; kept, or their sessions would end.
     inboxes: Vec<mpsc::Receiver<Instruction>>,
 }
 
 impl Scene {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (events, queue) = mpsc::channel(4096);
         Self {
             folder: tempfile::tempdir().unwrap(),
@@ -49,7 +49,7 @@ impl Scene {
         }
     }
 
-    pub(super) fn opened(&self) -> Opened {
+    pub(crate) fn opened(&self) -> Opened {
         let ours = Belonging {
             cluster: "test".to_owned(),
             fabric: FABRIC.to_owned(),
@@ -58,7 +58,7 @@ impl Scene {
     }
 
     /// A drive on what the log holds, which records what it does.
-    pub(super) fn drive(&self, opened: Opened) -> Drive {
+    pub(crate) fn drive(&self, opened: Opened) -> Drive {
         let beginning = Beginning {
             policy: Policy::default(),
             fabric: FABRIC.to_owned(),
@@ -74,27 +74,27 @@ impl Scene {
         Drive::new(core, opened.log, clock, Some(recorder))
     }
 
-    pub(super) fn recording(&self) -> std::path::PathBuf {
+    pub(crate) fn recording(&self) -> std::path::PathBuf {
         self.folder.path().join("run.jsonl")
     }
 
     /// Lets the drive live through all events so far, and end.
-    pub(super) fn run(&mut self, drive: Drive) -> Result<(), CoordinatorError> {
+    pub(crate) fn run(&mut self, drive: Drive) -> Result<(), CoordinatorError> {
         self.put(Event::End);
         drive.run(self.queue.take().unwrap())
     }
 
     /// The same on a thread of its own, until somebody puts the end.
-    pub(super) fn run_aside(&mut self, drive: Drive) -> JoinHandle<Result<(), CoordinatorError>> {
+    pub(crate) fn run_aside(&mut self, drive: Drive) -> JoinHandle<Result<(), CoordinatorError>> {
         let queue = self.queue.take().unwrap();
         thread::spawn(|| drive.run(queue))
     }
 
-    pub(super) fn put(&self, event: Event) {
+    pub(crate) fn put(&self, event: Event) {
         self.events.try_send(event).unwrap();
     }
 
-    pub(super) fn ask(&self, request: Request) -> oneshot::Receiver<Response> {
+    pub(crate) fn ask(&self, request: Request) -> oneshot::Receiver<Response> {
         let (reply, answer) = oneshot::channel();
         let principal = "ops".to_owned();
         self.put(Event::Asked {
@@ -105,11 +105,11 @@ impl Scene {
         answer
     }
 
-    pub(super) fn node(&self, name: &str) -> NodeId {
+    pub(crate) fn node(&self, name: &str) -> NodeId {
         self.fabric.find(name).unwrap()
     }
 
-    pub(super) fn arrive(&mut self, node: NodeId, session: u64, outbox: usize) -> Origin {
+    pub(crate) fn arrive(&mut self, node: NodeId, session: u64, outbox: usize) -> Origin {
         let session = SessionId(session);
         let from = Origin { node, session };
         let (outbox, inbox) = mpsc::channel(outbox);
@@ -119,7 +119,7 @@ impl Scene {
     }
 
     /// Every agent arrives and tells what it sees while h0 > h2 and h1 > h3 share an uplink.
-    pub(super) fn collide(&mut self) {
+    pub(crate) fn collide(&mut self) {
         for (node, _) in self.fabric.clone().nodes() {
             let from = self.arrive(node, 1, 64);
             self.tell(from);
@@ -127,7 +127,7 @@ impl Scene {
     }
 
     /// What the agent sees.
-    pub(super) fn tell(&self, from: Origin) {
+    pub(crate) fn tell(&self, from: Origin) {
         let readings = self.readings(from.node);
         let taken = Moment::default();
         let sample = Sample { taken, readings };
@@ -226,7 +226,7 @@ impl Scene {
 }
 
 /// The lines of a recording that hold these words.
-pub(super) fn lines_with(recording: &Path, words: &str) -> Vec<String> {
+pub(crate) fn lines_with(recording: &Path, words: &str) -> Vec<String> {
     let text = std::fs::read_to_string(recording).unwrap();
     let lines = text.lines().filter(|line| line.contains(words));
     lines.map(str::to_owned).collect()

@@ -22,7 +22,7 @@ use crate::state::InForce;
 mod path;
 mod wiring;
 
-pub(crate) use wiring::Wiring;
+pub use wiring::{End, Reporting, Wiring};
 
 /// All there is to know by, at one moment.
 #[derive(Clone, Copy)]
@@ -169,7 +169,7 @@ impl Picture<'_> {
             to: self.wiring.node(*flow.destination.ip())?,
             rate: spread.mean,
             rate_range: [spread.least, spread.most],
-            path: trusted.and_then(|path| self.path(from, &path.value)),
+            path: trusted.and_then(|path| self.wiring.path(self.known.fabric, from, &path.value)),
             age: recent.newest().age(now),
         })
     }

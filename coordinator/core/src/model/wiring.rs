@@ -15,7 +15,7 @@ use reweave_common::snapshot::Hop;
 
 /// What is known of the ends of links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Wiring {
+pub struct Wiring {
     /// By the node at this end.
     ends: BTreeMap<Hop, End>,
     seats: BTreeMap<Ipv4Addr, Seat>,
@@ -24,14 +24,14 @@ pub(crate) struct Wiring {
 
 /// One end of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct End {
-    pub(crate) interface: String,
+pub struct End {
+    pub interface: String,
     /// What the other end calls it by.
-    pub(crate) address: Ipv4Addr,
+    pub address: Ipv4Addr,
 }
 
 /// Nodes that can be believed, and what they said.
-pub(crate) type Reporting<'o> = BTreeMap<NodeId, &'o NodeObservations>;
+pub type Reporting<'o> = BTreeMap<NodeId, &'o NodeObservations>;
 /// An interface of a node.
 type Seat = (NodeId, String);
 /// Two interfaces that face each other, with the addresses they face each other by.
@@ -39,7 +39,7 @@ type Pairs = BTreeMap<[Seat; 2], [Ipv4Addr; 2]>;
 type Pair<'p> = (&'p [Seat; 2], &'p [Ipv4Addr; 2]);
 
 impl Wiring {
-    pub(crate) fn new(fabric: &Fabric, nodes: &Reporting<'_>) -> Self {
+    pub fn new(fabric: &Fabric, nodes: &Reporting<'_>) -> Self {
         let seats = seats(nodes);
         let mut pairs = pairs(nodes, &seats);
         pairs.retain(|[(a, _), (b, _)], _| fabric.links_between(*a, *b).next().is_some());
@@ -53,13 +53,18 @@ impl Wiring {
         wiring
     }
 
-    pub(crate) fn end(&self, hop: Hop) -> Option<&End> {
+    pub fn end(&self, hop: Hop) -> Option<&End> {
         self.ends.get(&hop)
     }
 
     /// The node with this address.
-    pub(crate) fn node(&self, address: Ipv4Addr) -> Option<NodeId> {
+    pub fn node(&self, address: Ipv4Addr) -> Option<NodeId> {
         self.seats.get(&address).map(|(node, _)| *node)
+    }
+
+    /// The link that ends at this interface.
+    pub fn link_at(&self, node: NodeId, interface: &str) -> Option<LinkId> {
+        self.links.get(&(node, interface.to_owned())).copied()
     }
 
     pub(crate) fn addresses(&self) -> BTreeMap<Ipv4Addr, NodeId> {

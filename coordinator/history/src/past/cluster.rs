@@ -35,7 +35,9 @@ impl Window {
     /// it took last.
     pub fn flows_on(&self, fabric: &Fabric, now: Moment) -> Vec<FlowState> {
         let flows = self.by_flow().into_values();
-        flows.filter_map(|seen| flow_state(fabric, &seen, now)).collect()
+        flows
+            .filter_map(|seen| flow_state(fabric, &seen, now))
+            .collect()
     }
 
     /// What was sent from node to node.
@@ -87,7 +89,9 @@ fn link_state(
 ) -> Option<LinkState> {
     let side = |end: Hop, rate: fn(&LinkSeen) -> Option<Figures>| {
         let seen = ends.get(&end)?;
-        let figures = seen.iter().filter_map(|one| Some((rate(&one.what)?, one.readings)));
+        let figures = seen
+            .iter()
+            .filter_map(|one| Some((rate(&one.what)?, one.readings)));
         Some((seen, mean(figures)?))
     };
     let sent = side(hop, |end| end.send_bits_per_s);
@@ -111,7 +115,10 @@ fn mean(figures: impl Iterator<Item = (Figures, u64)>) -> Option<Rate> {
 
 fn flow_state(fabric: &Fabric, seen: &[&Seen<FlowSeen>], now: Moment) -> Option<FlowState> {
     let last = seen.last()?;
-    let sending = || seen.iter().filter_map(|one| Some((one.what.rate_bits_per_s?, one.readings)));
+    let sending = || {
+        seen.iter()
+            .filter_map(|one| Some((one.what.rate_bits_per_s?, one.readings)))
+    };
     let rate = mean(sending())?;
     let least = sending().map(|(figures, _)| figures.min).min()?;
     let most = sending().map(|(figures, _)| figures.max).max()?;

@@ -86,7 +86,9 @@ impl Past {
         if from >= to {
             return Err(PastError::NotBefore { from, to });
         }
-        let wanted = question.resolution.map_or_else(|| in_turn(from, to), |one| vec![one]);
+        let wanted = question
+            .resolution
+            .map_or_else(|| in_turn(from, to), |one| vec![one]);
         let mut first = None;
         for resolution in wanted {
             let found = self.find(question, resolution)?;
@@ -151,7 +153,8 @@ impl Past {
                 Err(error) => day.warnings.push(format!("{path} is left out: {error}")),
                 Ok(Table { rows, replaces }) => {
                     replaced.extend(replaces.into_iter().map(|name| (place, name)));
-                    day.rows.extend(rows.into_iter().filter(|row| (from..to).contains(&row.at)));
+                    day.rows
+                        .extend(rows.into_iter().filter(|row| (from..to).contains(&row.at)));
                 }
             }
             if before + day.rows.len() > MOST_ROWS {
@@ -173,7 +176,9 @@ impl Past {
         for listed in self.shelf.list(Some(folder))? {
             match Place::parse(&listed.name) {
                 Some(file) => files.push(file),
-                None => day.warnings.push(format!("{} is none of ours, and is left out", listed.name)),
+                None => day
+                    .warnings
+                    .push(format!("{} is none of ours, and is left out", listed.name)),
             }
         }
         files.retain(|(place, _)| place.start < question.to && place.end() > question.from);
@@ -200,7 +205,16 @@ fn days(kind: Kind, resolution: Resolution, from: Moment, to: Moment) -> Vec<Str
     let first = Place::of(kind, Resolution::FiveMinutes, from).start;
     let starts = std::iter::successors(Some(first), |&start| Some(start + day));
     let starts = starts.take_while(|&start| start < to).take(MOST_DAYS);
-    starts.map(|start| Place { kind, resolution, start }.day_folder()).collect()
+    starts
+        .map(|start| {
+            Place {
+                kind,
+                resolution,
+                start,
+            }
+            .day_folder()
+        })
+        .collect()
 }
 
 /// Ten years.

@@ -244,7 +244,9 @@ impl Fields<'_> {
     fn interface(&self) -> Option<InterfaceSeen> {
         let list = |name| -> Option<Vec<Ipv4Addr>> {
             let text = self.text(name).unwrap_or_default();
-            text.split_whitespace().map(|part| part.parse().ok()).collect()
+            text.split_whitespace()
+                .map(|part| part.parse().ok())
+                .collect()
         };
         Some(InterfaceSeen {
             node: self.key("node"),
@@ -278,7 +280,10 @@ impl Fields<'_> {
         Some(PathSeen {
             node: self.key("node"),
             flow: self.flow_key()?,
-            routers: routers.split_whitespace().map(router).collect::<Option<_>>()?,
+            routers: routers
+                .split_whitespace()
+                .map(router)
+                .collect::<Option<_>>()?,
             hops: self.text("hops"),
         })
     }

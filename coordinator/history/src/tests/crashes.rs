@@ -1,0 +1,168 @@
+//! Whatever moment a run ends at, what is visible is whole, nothing is there twice, and the next run
+//! goes on.
+
+use std::collections::BTreeSet;
+
+use super::scene::{Disk, Fault, chronicle, live, look, second};
+use crate::chronicle::{Chronicle, Rules};
+use crate::keeper::{Retention, read};
+use crate::place::Place;
+use crate::resolution::Resolution;
+
+/// Around the end of an hour, whose files are merged two minutes later.
+const FIRST: u64 = 3300;
+const LAST: u64 = 4000;
+
+fn all_are_whole(disk: &Disk) {
+    for (name, content) in &disk.0.lock().unwrap().files {
+        let (place, file) = Place::parse(name).unwrap();
+        read(place, &file, content.clone()).unwrap();
+    }
+}
+
+/// The seconds of which the window tells, each once and of one reading.
+fn seconds(disk: &Disk) -> BTreeSet<u64> {
+    let window = look(disk, 0, 100_000, Resolution::Second);
+    assert_eq!(window.warnings, [""; 0]);
+    let mut all = BTreeSet::new();
+    for row in window.links {
+        assert_eq!(row.readings, 1, "counted twice at {:?}", row.at);
+        let at = row.at.as_micros() / 1_000_000 - super::scene::START_S;
+        assert_eq!(row.what.send_bits_per_s.unwrap().min, at);
+        assert!(all.insert(at));
+    }
+    all
+}
+
+/// How many changes a run without any fault makes.
+fn changes() -> usize {
+    let disk = Disk::default();
+    live(&mut chronicle(&disk, 1), FIRST..LAST);
+    let state = disk.0.lock().unwrap();
+    state.changes
+}
+
+#[test]
+fn every_death_leaves_whole_files_and_nothing_twice() {
+    let all = changes();
+    assert!(all > 80, "{all} changes are few");
+    for at in 0..all {
+        for fault in [Fault::DeadBefore(at), Fault::DeadAfter(at)] {
+            let disk = Disk::default();
+            disk.set(fault);
+            live(&mut chronicle(&disk, 1), FIRST..LAST);
+            all_are_whole(&disk);
+            let before = seconds(&disk);
+            disk.set(Fault::None);
+            let mut next = chronicle(&disk, 2);
+            live(&mut next, LAST..LAST + 300);
+            next.close().unwrap();
+            all_are_whole(&disk);
+            let after = seconds(&disk);
+            assert!(before.is_subset(&after), "{fault:?} lost what was there");
+            let rest: BTreeSet<_> = (LAST..LAST + 300).collect();
+            assert!(
+                rest.is_subset(&after),
+                "{fault:?}: the next run did not go on"
+            );
+        }
+    }
+}
+
+/// What other programs count: without knowing which file replaces which.
+fn rows_of_all_files(disk: &Disk) -> usize {
+    let state = disk.0.lock().unwrap();
+    let links = state
+        .files
+        .iter()
+        .filter(|(name, _)| name.contains("kind=links/resolution=1s"));
+    let rows = links.map(|(name, content)| {
+        let (place, file) = Place::parse(name).unwrap();
+        read(place, &file, content.clone()).unwrap().rows.len()
+    });
+    rows.sum()
+}
+
+#[test]
+fn a_merge_that_was_cut_short_is_finished_by_the_next_run() {
+    let puts = changes_until_merge();
+    let disk = Disk::default();
+    disk.set(Fault::DeadAfter(puts));
+    live(&mut chronicle(&disk, 1), FIRST..LAST);
+    let doubled = rows_of_all_files(&disk);
+    let seen = seconds(&disk).len();
+    assert!(
+        doubled > seen,
+        "{doubled} rows, {seen} seconds: this is not the moment meant"
+    );
+    disk.set(Fault::None);
+    let mut next = chronicle(&disk, 2);
+    (0..40).for_each(|minute| {
+        next.advance(second(LAST + 60 * minute)).unwrap();
+    });
+    assert_eq!(rows_of_all_files(&disk), seconds(&disk).len());
+}
+
+/// Up to and with the first merge of links: found by the first file that says it is merged.
+fn changes_until_merge() -> usize {
+    (0..changes())
+        .find(|&at| {
+            let disk = Disk::default();
+            disk.set(Fault::DeadAfter(at));
+            live(&mut chronicle(&disk, 1), 350FIRST..LAST);
+            disk.names()
+                .iter()
+                .any(|name| name.contains("kind=links/resolution=1s") && name.contains("merged-"))
+        })
+        .unwrap()
+}
+
+#[test]
+fn a_shelf_that_takes_nothing_is_waited_for() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    live(&mut chronicle, 0..100);
+    disk.set(Fault::Full);
+    let failures = live(&mut chronicle, 100..400);
+    assert!(failures > 0);
+    disk.set(Fault::None);
+    live(&mut chronicle, 400..500);
+    chronicle.close().unwrap();
+    assert_eq!(chronicle.take_told().lost_rows, 0);
+    assert_eq!(seconds(&disk), (0..500).collect());
+}
+
+#[test]
+fn old_rows_go_and_few_files_stay() {
+    let disk = Disk::default();
+    let rules = Rules {
+        retention: Retention {
+            second: std::time::Duration::from_hours(2),
+            ..Retention::default()
+        },
+        ..Rules::default()
+    };
+    let mut chronicle = Chronicle::on(Box::new(disk.clone()), rules, 1).unwrap();
+    live(&mut chronicle, 0..5 * 3600);
+    chronicle.close().unwrap();
+    let seen = seconds(&disk);
+    assert!(
+        seen.first()
+            .is_some_and(|first| (3600..=2 * 3600).contains(first)),
+        "{:?}",
+        seen.first()
+    );
+    assert!(seen.contains(&(5 * 3600 - 1)));
+    let hour = |hour| {
+        move |name: &&String| {
+            name.contains(&format!(
+                "kind=links/resolution=1s/day=2026-11-20/hour={hour}"
+            ))
+        }
+    };
+    let names = disk.names();
+    assert_eq!(names.iter().filter(hour(14)).count(), 0);
+    assert_eq!(names.iter().filter(hour(17)).count(), 1, "{names:#?}");
+    let tens = look(&disk, 0, 100_000, Resolution::TenSeconds).links.len();
+    assert_eq!(tens, 5 * 360);
+}

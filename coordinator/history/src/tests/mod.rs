@@ -1,0 +1,7 @@
+//! The history as a whole: what is written is read back, whatever happens meanwhile.
+
+mod crashes;
+mod misfits;
+mod scene;
+mod thinning;
+mod written;

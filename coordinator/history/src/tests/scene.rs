@@ -1,0 +1,179 @@
+//! A shelf in memory that can fail, and a small cluster to write about.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::ids::LinkId;
+use reweave_common::moment::Moment;
+use reweave_common::sample::{Counters, FlowReading};
+use reweave_common::units::{Bytes as Count, Rate};
+
+use crate::chronicle::{Chronicle, Rules};
+use crate::entry::{Entry, Far};
+use crate::kind::Kind;
+use crate::past::{Past, Question, Window};
+use crate::resolution::Resolution;
+use crate::shelf::{Listed, Shelf, ShelfError};
+
+/// 2026-11-20T14:00:00Z.
+pub(super) const START_S: u64 = 1_795_183_200;
+
+pub(super) fn second(second: u64) -> Moment {
+    Moment::from_micros((START_S + second) * 1_000_000)
+}
+
+/// When it fails, counted in operations that change something.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) enum Fault {
+    #[default]
+    None,
+    /// Nothing works from this one on.
+    DeadBefore(usize),
+    /// This one is done, and then nothing works.
+    DeadAfter(usize),
+    /// There is no room.
+    Full,
+}
+
+/// Files that outlive whoever writes them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Disk(pub(super) Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) files: BTreeMap<String, Bytes>,
+    pub(super) fault: Fault,
+    pub(super) changes: usize,
+}
+
+fn refused(what: &'static str, file: &str) -> ShelfError {
+    let file = file.to_owned();
+    ShelfError::Silent { what, file }
+}
+
+impl Disk {
+    pub(super) fn set(&self, fault: Fault) {
+        let mut state = self.0.lock().unwrap();
+        state.fault = fault;
+        state.changes = 0;
+    }
+
+    fn change(&self, name: &str, change: impl FnOnce(&mut State)) -> Result<(), ShelfError> {
+        let mut state = self.0.lock().unwrap();
+        let count = state.changes;
+        state.changes += 1;
+        let (done, told) = match state.fault {
+            Fault::None => (true, true),
+            Fault::Full => (false, false),
+            Fault::DeadBefore(at) => (count < at, count < at),
+            Fault::DeadAfter(at) => (count <= at, count < at),
+        };
+        if done {
+            change(&mut state);
+        }
+        told.then_some(()).ok_or_else(|| refused("change", name))
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.0.lock().unwrap().files.keys().cloned().collect()
+    }
+}
+
+impl Shelf for Disk {
+    fn put(&self, name: &str, content: Bytes) -> Result<(), ShelfError> {
+        self.change(name, |state| {
+            let before = state.files.insert(name.to_owned(), content);
+            assert_eq!(before, None, "{name} was written twice");
+        })
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Bytes>, ShelfError> {
+        Ok(self.0.lock().unwrap().files.get(name).cloned())
+    }
+
+    fn list(&self, folder: Option<&str>) -> Result<Vec<Listed>, ShelfError> {
+        let state = self.0.lock().unwrap();
+        let inside =
+            |name: &&String| folder.is_none_or(|folder| name.starts_with(&format!("{folder}/")));
+        let names = state.files.keys().filter(inside);
+        let listed = names.map(|name| Listed {
+            name: name.clone(),
+            bytes: state.files[name].len() as u64,
+        });
+        Ok(listed.collect())
+    }
+
+    fn remove(&self, name: &str) -> Result<(), ShelfError> {
+        self.change(name, |state| {
+            state.files.remove(name);
+        })
+    }
+}
+
+pub(super) fn chronicle(disk: &Disk, run: u64) -> Chronicle {
+    Chronicle::on(Box::new(disk.clone()), Rules::default(), run).unwrap()
+}
+
+pub(super) fn look(disk: &Disk, from: u64, to: u64, resolution: Resolution) -> Window {
+    let past = Past::on(Box::new(disk.clone()));
+    let question = Question {
+        from: second(from),
+        to: second(to),
+        resolution: Some(resolution),
+        kinds: Kind::ALL.into(),
+    };
+    past.look(&question).unwrap()
+}
+
+pub(super) fn flow(port: u16) -> FlowKey {
+    let end = |last, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, last), port);
+    FlowKey {
+        protocol: Protocol::Tcp,
+        source: end(1, port),
+        destination: end(2, 5001),
+    }
+}
+
+/// What h0 sends to leaf0.
+pub(super) fn link(rate: u64) -> Entry {
+    let far = Far {
+        node: "leaf0",
+        link: LinkId::from_index(0),
+    };
+    let counters = Counters {
+        interface: "eth0".to_owned(),
+        up: true,
+        sent: Count::new(rate),
+        received: Count::new(0),
+        dropped_packets: 0,
+        send_rate: Some(Rate::from_bits_per_s(rate)),
+        receive_rate: None,
+    };
+    Entry::link("h0", Some(far), &counters)
+}
+
+pub(super) fn flowing(sent: u64, rate: Option<u64>) -> Entry {
+    let reading = FlowReading {
+        flow: flow(49152),
+        bytes: Count::new(sent),
+        rate: rate.map(Rate::from_bits_per_s),
+        rtt: Duration::from_micros(20),
+        retransmits: 3,
+    };
+    Entry::flow("h0", Some("h1"), Some("h0/0 leaf0/1".to_owned()), &reading)
+}
+
+/// Tells of one link and one flow every second. Failures are part of some tests.
+pub(super) fn live(chronicle: &mut Chronicle, seconds: std::ops::Range<u64>) -> usize {
+    let mut failures = 0;
+    for at in seconds {
+        failures += usize::from(chronicle.advance(second(at)).is_err());
+        chronicle.observe(second(at), link(at));
+        chronicle.observe(second(at), flowing(at * 1000, Some(8000)));
+    }
+    failures
+}

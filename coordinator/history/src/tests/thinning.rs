@@ -1,0 +1,111 @@
+//! Least, mean and most are those of the readings, at every resolution.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::scene::{Disk, chronicle, link, look, second};
+use crate::chronicle::{Chronicle, Rules};
+use crate::resolution::Resolution;
+
+type Bucket = (u64, u64, f64, u64, u64);
+
+/// What a person with paper would make of it.
+fn expected(readings: &[(u64, u64)], width: u64) -> Vec<Bucket> {
+    let mut buckets: Vec<(u64, Vec<u64>)> = Vec::new();
+    for &(at, rate) in readings {
+        let start = (super::scene::START_S + at) / width * width - super::scene::START_S;
+        match buckets.last_mut() {
+            Some((last, rates)) if *last == start => rates.push(rate),
+            _ => buckets.push((start, vec![rate])),
+        }
+    }
+    let row = |(at, rates): (u64, Vec<u64>)| {
+        let sum: u64 = rates.iter().sum();
+        let (least, most) = (rates.iter().min().unwrap(), rates.iter().max().unwrap());
+        let mean = sum as f64 / rates.len() as f64;
+        (at, *least, mean, *most, rates.len() as u64)
+    };
+    buckets.into_iter().map(row).collect()
+}
+
+fn seen(disk: &Disk, resolution: Resolution) -> Vec<Bucket> {
+    let window = look(disk, 0, 100_000, resolution);
+    assert_eq!(window.warnings, [""; 0]);
+    let rows = window.links.into_iter();
+    rows.map(|row| {
+        let rate = row.what.send_bits_per_s.unwrap();
+        let at = row.at.as_micros() / 1_000_000 - super::scene::START_S;
+        (at, rate.min, rate.mean, rate.max, row.readings)
+    })
+    .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn rows_say_what_the_readings_said(steps in vec((0..40_u64, 0..1_000_000_u64), 1..200)) {
+        let disk = Disk::default();
+        let mut chronicle = chronicle(&disk, 1);
+        let mut now = 0;
+        let mut readings = Vec::new();
+        for (step, rate) in steps {
+            now += step;
+            chronicle.advance(second(now)).unwrap();
+            chronicle.observe(second(now), link(rate));
+            readings.push((now, rate));
+        }
+        chronicle.close().unwrap();
+        for resolution in Resolution::ALL {
+            let width = resolution.width().as_secs();
+            prop_assert_eq!(seen(&disk, resolution), expected(&readings, width));
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_goes_back_is_told_and_changes_nothing() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    for at in [100, 101, 40, 102] {
+        chronicle.advance(second(at)).unwrap();
+        chronicle.observe(second(at), link(at));
+    }
+    chronicle.close().unwrap();
+    assert_eq!(chronicle.take_told().late, 1);
+    let at: Vec<_> = seen(&disk, Resolution::Second)
+        .iter()
+        .map(|row| row.0)
+        .collect();
+    assert_eq!(at, [100, 101, 102]);
+}
+
+#[test]
+fn two_runs_over_the_same_time_become_one() {
+    let disk = Disk::default();
+    for (run, rate) in [(1, 10), (2, 30)] {
+        let mut chronicle = chronicle(&disk, run);
+        chronicle.advance(second(5)).unwrap();
+        chronicle.observe(second(5), link(rate));
+        chronicle.close().unwrap();
+    }
+    assert_eq!(seen(&disk, Resolution::Second), [(5, 10, 20.0, 30, 2)]);
+}
+
+#[test]
+fn more_series_than_are_kept_are_counted() {
+    let disk = Disk::default();
+    let rules = Rules {
+        most_series: 10,
+        ..Rules::default()
+    };
+    let mut chronicle = Chronicle::on(Box::new(disk.clone()), rules, 1).unwrap();
+    chronicle.advance(second(0)).unwrap();
+    for peer in 0..25 {
+        let rtt = std::time::Duration::from_micros(7);
+        let entry = crate::Entry::round_trip("h0", &std::net::Ipv4Addr::from_bits(peer), None, rtt);
+        chronicle.observe(second(0), entry);
+    }
+    chronicle.close().unwrap();
+    assert_eq!(chronicle.take_told().beyond, 15);
+    assert_eq!(look(&disk, 0, 10, Resolution::Second).round_trips.len(), 10);
+}

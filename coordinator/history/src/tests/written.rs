@@ -1,0 +1,158 @@
+//! What is written is read back, and put where others find it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::plan::Generation;
+use reweave_common::sample::{Interface, TracedPath};
+
+use super::scene::{Disk, chronicle, flow, flowing, live, look, second};
+use crate::entry::Entry;
+use crate::kind::Kind;
+use crate::past::{Past, PastError, Question};
+use crate::place::Place;
+use crate::resolution::Resolution;
+
+#[test]
+fn files_lie_where_hive_would_put_them() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 7);
+    live(&mut chronicle, 0..3);
+    chronicle.close().unwrap();
+    let folders: BTreeSet<_> = disk
+        .names()
+        .into_iter()
+        .map(|name| {
+            assert!(Place::parse(&name).is_some(), "{name}");
+            name.rsplit_once('/').unwrap().0.to_owned()
+        })
+        .collect();
+    let expected = [
+        "kind=flows/resolution=10s/day=2026-11-20/hour=14",
+        "kind=flows/resolution=1s/day=2026-11-20/hour=14",
+        "kind=flows/resolution=5min/day=2026-11-20",
+        "kind=links/resolution=10s/day=2026-11-20/hour=14",
+        "kind=links/resolution=1s/day=2026-11-20/hour=14",
+        "kind=links/resolution=5min/day=2026-11-20",
+    ];
+    assert_eq!(
+        folders.iter().map(String::as_str).collect::<Vec<_>>(),
+        expected
+    );
+}
+
+#[test]
+fn every_kind_comes_back_as_it_was() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    chronicle.advance(second(1)).unwrap();
+    let interface = Interface {
+        name: "eth0".to_owned(),
+        addresses: vec![[10, 0, 0, 1].into()],
+        gateways: vec![[10, 0, 0, 9].into(), [10, 0, 0, 8].into()],
+    };
+    let traced = TracedPath {
+        flow: flow(1),
+        routers: vec![Some([10, 1, 0, 1].into()), None],
+    };
+    let entries = [
+        Entry::agent("h0", true, Some(12)),
+        Entry::interface("h0", &interface),
+        Entry::path("h0", None, &traced),
+        Entry::pins("leaf0", Generation(4), 2),
+        Entry::round_trip("h0", &"10.0.0.2", Some("h1"), Duration::from_micros(9)),
+        Entry::change("verified", "", Generation(4), "{\"a\":1}".to_owned()),
+        Entry::finding(Generation(4), "ecmp-collision", "leaf0/3", "{}".to_owned()),
+        Entry::gap("too busy", 9),
+        flowing(1000, None),
+    ];
+    entries
+        .into_iter()
+        .for_each(|entry| chronicle.observe(second(1), entry));
+    chronicle.close().unwrap();
+    let window = look(&disk, 0, 10, Resolution::Second);
+    assert_eq!(window.warnings, [""; 0]);
+    assert_eq!(window.agents[0].what.readings_sent.unwrap().max, 12);
+    assert_eq!(window.interfaces[0].what.gateways, interface.gateways);
+    assert_eq!(
+        (window.paths[0].what.flow, &window.paths[0].what.routers),
+        (flow(1), &traced.routers)
+    );
+    assert_eq!(
+        (window.pins[0].what.generation, window.pins[0].what.rules),
+        (Generation(4), 2)
+    );
+    assert_eq!(window.round_trips[0].what.rtt_ns.unwrap().min, 9000);
+    assert_eq!(window.changes[0].what.detail, "{\"a\":1}");
+    assert_eq!(window.findings[0].what.place, "leaf0/3");
+    assert_eq!(window.gaps[0].what.lost.unwrap().max, 9);
+    assert_eq!(window.flows[0].what.rate_bits_per_s, None);
+    assert_eq!(window.flows[0].what.retransmits, 3);
+}
+
+const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 1\nspines = 1\nhosts_per_leaf = 2\nhost_gbps = 1\n\
+                      uplink_gbps = 1\n";
+
+#[test]
+fn traffic_and_links_are_those_of_the_fabric() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    live(&mut chronicle, 0..120);
+    chronicle.close().unwrap();
+    let fabric = Fabric::parse("f.toml", FABRIC).unwrap();
+    let window = look(&disk, 10, 110, Resolution::Second);
+    let [h0, h1] = ["h0", "h1"].map(|name| fabric.find(name).unwrap());
+    // 99 steps of 1000 bytes, and the first second by its rate of 8000 bits.
+    assert_eq!(window.traffic_on(&fabric).get(h0, h1).count(), 100_000);
+    let flows = window.flows_on(&fabric, second(110));
+    assert_eq!(flows.len(), 1);
+    assert_eq!(
+        (flows[0].rate.bits_per_s(), flows[0].age),
+        (8000, Duration::from_secs(1))
+    );
+    assert_eq!(flows[0].path.as_ref().map(Vec::len), Some(2));
+    let links = window.links_on(&fabric, second(110));
+    let rates: Vec<_> = links
+        .values()
+        .map(|state| (state.up, state.rate.bits_per_s()))
+        .collect();
+    assert_eq!(rates, [(true, 60)], "the mean of 10 to 109, rounded");
+}
+
+#[test]
+fn what_is_asked_for_is_as_fine_as_there_is() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    live(&mut chronicle, 0..20);
+    chronicle.close().unwrap();
+    disk.0
+        .lock()
+        .unwrap()
+        .files
+        .retain(|name, _| !name.contains("resolution=1s"));
+    let past = Past::on(Box::new(disk));
+    let question = |from, to| Question {
+        from: second(from),
+        to: second(to),
+        resolution: None,
+        kinds: vec![Kind::Links],
+    };
+    let window = past.look(&question(0, 60)).unwrap();
+    assert_eq!(
+        (window.resolution, window.links.len()),
+        (Resolution::TenSeconds, 2)
+    );
+    let month = past.look(&question(0, 30 * 86_400)).unwrap();
+    assert_eq!(
+        (month.resolution, month.links.len()),
+        (Resolution::FiveMinutes, 1)
+    );
+    let backwards = past.look(&question(60, 0));
+    assert!(matches!(backwards, Err(PastError::NotBefore { .. })));
+    let nothing = past.look(&question(10_000, 10_060)).unwrap();
+    assert_eq!(
+        (nothing.resolution, nothing.links.len()),
+        (Resolution::Second, 0)
+    );
+}

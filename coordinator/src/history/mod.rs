@@ -1,0 +1,201 @@
+//! The history beside the drive: what it hears and decides goes over a bounded queue to a thread of
+//! its own. What finds no place there is dropped and counted; the drive never waits.
+
+mod scribe;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::sample::Sample;
+use reweave_core::{Command, Input};
+use reweave_history::{PastError, ShelfError};
+use thiserror::Error;
+
+use crate::config::HistoryConfig;
+use crate::error::CoordinatorError;
+use scribe::Scribe;
+pub(crate) use show::{Asked, show};
+
+/// Reports and decisions that wait to be taken in.
+const LENGTH: usize = 4096;
+/// Readings in them: some tens of megabytes.
+const MOST_READINGS: usize = 400_000;
+
+#[derive(Debug, Error)]
+pub(crate) enum HistoryError {
+    #[error("cannot open the history")]
+    Open(#[source] ShelfError),
+    #[error("cannot read the history")]
+    Read(#[source] PastError),
+    #[error("{text:?} is no moment: write 2026-11-20T14:00:00Z, or 15m for that long ago")]
+    NoMoment { text: String },
+    #[error("{text:?} is no resolution: there are 1s, 10s and 5min")]
+    NoResolution { text: String },
+    #[error("{text:?} is none of {}", known.join(", "))]
+    NoKind {
+        text: String,
+        known: Vec<&'static str>,
+    },
+    #[error("cannot print")]
+    Print(#[source] std::io::Error),
+}
+
+impl HistoryError {
+    pub(crate) fn is_bad_input(&self) -> bool {
+        match self {
+            Self::NoMoment { .. } | Self::NoResolution { .. } | Self::NoKind { .. } => true,
+            Self::Open(error) => matches!(error, ShelfError::Unknown { .. }),
+            Self::Read(error) => matches!(error, PastError::NotBefore { .. }),
+            Self::Print(_) => false,
+        }
+    }
+}
+
+/// What leads to the thread that writes. Dropped, it lets that write the rest and end.
+#[derive(Debug)]
+pub(crate) struct History {
+    queue: Option<SyncSender<Heard>>,
+    load: Arc<Load>,
+    writing: Option<JoinHandle<()>>,
+}
+
+/// How full the queue is, and what found no place.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    readings: AtomicUsize,
+    dropped: AtomicU64,
+}
+
+/// Something worth writing down.
+#[derive(Debug)]
+struct Heard {
+    at: Moment,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Up(NodeId),
+    Down(NodeId),
+    Sample(NodeId, Sample),
+    Decided(Box<Command>),
+    Time,
+}
+
+impl History {
+    /// A store that cannot be opened now is tried again later; one that is none is an error.
+    pub(crate) fn begin(
+        config: &HistoryConfig,
+        fabric: Arc<Fabric>,
+    ) -> Result<Self, CoordinatorError> {
+        reweave_history::check(&config.url).map_err(HistoryError::Open)?;
+        let (queue, heard) = sync_channel(LENGTH);
+        let load = Arc::<Load>::default();
+        let scribe = Scribe::new(config.clone(), fabric, Arc::clone(&load));
+        let writing = thread::Builder::new()
+            .name("history".to_owned())
+            .spawn(move || write(scribe, &heard));
+        let writing = writing.map_err(|source| CoordinatorError::Start {
+            what: "the history",
+            source,
+        })?;
+        Ok(Self {
+            queue: Some(queue),
+            load,
+            writing: Some(writing),
+        })
+    }
+
+    /// What operators ask is not part of the history, and what switches answer is in what is decided.
+    pub(crate) fn hear(&self, at: Moment, input: &Input) {
+        match input {
+            Input::AgentUp { node } => self.put(at, What::Up(*node)),
+            Input::AgentDown { node } => self.put(at, What::Down(*node)),
+            Input::Tick => self.put(at, What::Time),
+            Input::Sample { node, sample } => self.put_sample(at, *node, sample),
+            Input::Ack { .. } | Input::Operator { .. } => {}
+        }
+    }
+
+    pub(crate) fn hear_decided(&self, command: &Command) {
+        self.put(command.at, What::Decided(Box::new(command.clone())));
+    }
+
+    fn put_sample(&self, at: Moment, node: NodeId, sample: &Sample) {
+        if self.load.reserve(sample.readings.len()) {
+            self.put(at, What::Sample(node, sample.clone()));
+        }
+    }
+
+    fn put(&self, at: Moment, what: What) {
+        let count = what.readings();
+        let heard = Heard { at, what };
+        let sent = self.queue.as_ref().map(|queue| queue.try_send(heard));
+        if !matches!(sent, Some(Ok(()))) {
+            self.load.release(count);
+            self.load.drop_some(count.max(1));
+        }
+    }
+}
+
+impl What {
+    fn readings(&self) -> usize {
+        match self {
+            Self::Sample(_, sample) => sample.readings.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl Load {
+    /// Whether so many more readings have a place.
+    fn reserve(&self, count: usize) -> bool {
+        let before = self.readings.fetch_add(count, Ordering::Relaxed);
+        let fits = before + count <= MOST_READINGS;
+        if !fits {
+            self.release(count);
+            self.drop_some(count);
+        }
+        fits
+    }
+
+    fn release(&self, count: usize) {
+        self.readings.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    fn drop_some(&self, count: usize) {
+        self.dropped.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// How much found no place since this was last asked.
+    fn take_dropped(&self) -> u64 {
+        self.dropped.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Drop for History {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(writing) = self.writing.take()
+            && writing.join().is_err()
+        {
+            tracing::error!("the thread that writes the history has died");
+        }
+    }
+}
+
+fn write(mut scribe: Scribe, queue: &Receiver<Heard>) {
+    while let Ok(Heard { at, what }) = queue.recv() {
+        scribe.release(what.readings());
+        scribe.take(at, what);
+    }
+    scribe.close();
+}

@@ -1,0 +1,377 @@
+//! From what is heard to entries of the history: numbers become names, and interfaces the links that
+//! they are ends of.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reweave_common::fabric::Fabric;
+use reweave_common::finding::Finding;
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::plan::{Generation, Plan};
+use reweave_common::sample::{Interface, Reading, Sample, TracedPath};
+use reweave_common::snapshot::Hop;
+use reweave_core::{Change, Command, Ingest, Wiring};
+use reweave_history::{Chronicle, Entry, Far, KeeperError, Told};
+use serde::Serialize;
+
+use super::{Load, What};
+use crate::config::HistoryConfig;
+use crate::error::told;
+
+/// A store that could not be opened is tried again after this.
+const TRY_AGAIN: Duration = Duration::from_secs(30);
+/// What is wrong is told so often at most.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+const MOST_WAYS: usize = 262_144;
+
+pub(super) struct Scribe {
+    config: HistoryConfig,
+    fabric: Arc<Fabric>,
+    load: Arc<Load>,
+    chronicle: Option<Chronicle>,
+    tried: Option<Instant>,
+    /// The last write failed.
+    failing: bool,
+    told: Option<Moment>,
+    /// Of the last round of time.
+    second: u64,
+    /// Nodes that were ever connected, and whether they are.
+    connected: BTreeMap<NodeId, bool>,
+    /// Whose addresses are whose.
+    ingest: Ingest,
+    wiring: Wiring,
+    /// An interface has changed since the wiring was made.
+    rewired: bool,
+    ways: BTreeMap<(NodeId, FlowKey), String>,
+}
+
+impl Scribe {
+    pub(super) fn new(config: HistoryConfig, fabric: Arc<Fabric>, load: Arc<Load>) -> Self {
+        Self {
+            config,
+            fabric,
+            load,
+            chronicle: None,
+            tried: None,
+            failing: false,
+            told: None,
+            second: 0,
+            connected: BTreeMap::new(),
+            ingest: Ingest::default(),
+            wiring: Wiring::default(),
+            rewired: false,
+            ways: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn release(&self, readings: usize) {
+        self.load.release(readings);
+    }
+
+    pub(super) fn take(&mut self, at: Moment, what: What) {
+        self.open();
+        self.advance(at);
+        match what {
+            What::Up(node) => self.take_connected(at, node, true),
+            What::Down(node) => self.take_connected(at, node, false),
+            What::Sample(node, sample) => self.take_sample(at, node, sample),
+            What::Decided(command) => self.take_command(*command),
+            What::Time => self.take_time(at),
+        }
+    }
+
+    pub(super) fn close(mut self) {
+        if let Some(chronicle) = &mut self.chronicle {
+            let closed = chronicle.close();
+            self.judge(closed);
+        }
+    }
+
+    fn open(&mut self) {
+        let wait = self.tried.is_some_and(|tried| tried.elapsed() < TRY_AGAIN);
+        if self.chronicle.is_some() || wait {
+            return;
+        }
+        self.tried = Some(Instant::now());
+        let HistoryConfig { url, rules } = self.config.clone();
+        match Chronicle::open(&url, rules, run()) {
+            Ok(chronicle) => self.welcome(chronicle),
+            Err(error) => tracing::error!(
+                "the history cannot be opened, and nothing of it is kept until it can: {}",
+                told(&error)
+            ),
+        }
+    }
+
+    fn welcome(&mut self, chronicle: Chronicle) {
+        if let [first, ..] = chronicle.foreign() {
+            let count = chronicle.foreign().len();
+            tracing::warn!(
+                "{count} files among the history are none of its own, as {first}; they are left alone"
+            );
+        }
+        self.chronicle = Some(chronicle);
+    }
+
+    fn advance(&mut self, at: Moment) {
+        if let Some(chronicle) = &mut self.chronicle {
+            let advanced = chronicle.advance(at);
+            self.judge(advanced);
+        }
+    }
+
+    /// Tells once when writing begins to fail, and once when it works again.
+    fn judge(&mut self, outcome: Result<bool, KeeperError>) {
+        match outcome {
+            Err(error) => {
+                if !self.failing {
+                    tracing::error!(
+                        "the history cannot be written, and is held in memory as far as it fits: {}",
+                        told(&error)
+                    );
+                }
+                self.failing = true;
+            }
+            Ok(true) if self.failing => {
+                tracing::info!("the history is written again");
+                self.failing = false;
+            }
+            Ok(_) => {}
+        }
+    }
+
+    fn observe(&mut self, at: Moment, entry: Entry) {
+        if let Some(chronicle) = &mut self.chronicle {
+            chronicle.observe(at, entry);
+        }
+    }
+
+    fn take_connected(&mut self, at: Moment, node: NodeId, connected: bool) {
+        if node.index() >= self.fabric.nodes().len() {
+            return;
+        }
+        match connected {
+            true => self.ingest.handle_connected(node),
+            false => self.ingest.handle_disconnected(node),
+        }
+        self.rewired = true;
+        self.connected.insert(node, connected);
+        self.ways.retain(|(sender, _), _| *sender != node);
+        let entry = Entry::agent(self.fabric.name(node), connected, None);
+        self.observe(at, entry);
+    }
+
+    /// Once a second, says of every agent whether it is there.
+    fn take_time(&mut self, at: Moment) {
+        self.tell(at);
+        let second = at.as_micros() / 1_000_000;
+        if second == self.second {
+            return;
+        }
+        self.second = second;
+        self.rewire();
+        for (&node, &connected) in &self.connected {
+            if let Some(chronicle) = &mut self.chronicle {
+                chronicle.observe(at, Entry::agent(self.fabric.name(node), connected, None));
+            }
+        }
+    }
+
+    fn rewire(&mut self) {
+        if self.rewired {
+            self.rewired = false;
+            let nodes = self.ingest.observations().nodes().collect();
+            self.wiring = Wiring::new(&self.fabric, &nodes);
+        }
+    }
+
+    fn take_sample(&mut self, at: Moment, node: NodeId, sample: Sample) {
+        if !self
+            .connected
+            .get(&node)
+            .is_some_and(|connected| *connected)
+        {
+            return;
+        }
+        let entry = Entry::agent(self.fabric.name(node), true, Some(sample.readings.len()));
+        self.observe(at, entry);
+        let is_interface = |reading: &Reading| matches!(reading, Reading::Interface(_));
+        let (interfaces, others): (Vec<_>, Vec<_>) =
+            sample.readings.into_iter().partition(is_interface);
+        self.take_interfaces(at, node, interfaces);
+        for reading in others {
+            if self.ingest.may_say(node, &reading) {
+                self.take_reading(at, node, reading);
+            }
+        }
+    }
+
+    fn take_interfaces(&mut self, at: Moment, node: NodeId, interfaces: Vec<Reading>) {
+        for reading in &interfaces {
+            if let Reading::Interface(interface) = reading {
+                self.rewired |= !self.is_known(node, interface);
+                let entry = Entry::interface(self.fabric.name(node), interface);
+                self.observe(at, entry);
+            }
+        }
+        let readings = interfaces;
+        self.ingest.handle_sample(
+            node,
+            at,
+            Sample {
+                taken: at,
+                readings,
+            },
+        );
+    }
+
+    fn is_known(&self, node: NodeId, interface: &Interface) -> bool {
+        let observed = self.ingest.observations().node(node);
+        let known = observed.and_then(|observed| observed.interfaces.get(&interface.name));
+        known.is_some_and(|known| known.value == *interface)
+    }
+
+    fn take_reading(&mut self, at: Moment, node: NodeId, reading: Reading) {
+        let entry = match reading {
+            Reading::Counters(counters) => {
+                let link = self.wiring.link_at(node, &counters.interface);
+                let far = link.map(|link| Far {
+                    node: self.fabric.name(self.fabric.link(link).far(node).node),
+                    link,
+                });
+                Entry::link(self.fabric.name(node), far, &counters)
+            }
+            Reading::Flow(flow) => {
+                let way = self.ways.get(&(node, flow.flow)).cloned();
+                let to = self.name_of(*flow.flow.destination.ip());
+                Entry::flow(self.fabric.name(node), to, way, &flow)
+            }
+            Reading::RoundTrip { peer, rtt } => {
+                Entry::round_trip(self.fabric.name(node), &peer, self.name_of(peer), rtt)
+            }
+            Reading::Path(traced) => self.path(node, &traced),
+            Reading::Pinned { generation, rules } => {
+                Entry::pins(self.fabric.name(node), generation, rules.len())
+            }
+            Reading::FlowEnded(flow) => {
+                self.ways.remove(&(node, flow));
+                return;
+            }
+            Reading::Interface(_) => return,
+        };
+        self.observe(at, entry);
+    }
+
+    fn name_of(&self, address: std::net::Ipv4Addr) -> Option<&str> {
+        let node = self.wiring.node(address)?;
+        Some(self.fabric.name(node))
+    }
+
+    fn path(&mut self, node: NodeId, traced: &TracedPath) -> Entry {
+        self.rewire();
+        let hops = self.wiring.path(&self.fabric, node, traced);
+        let way = hops.map(|hops| self.way(&hops));
+        let key = (node, traced.flow);
+        match &way {
+            Some(way) if self.ways.len() < MOST_WAYS || self.ways.contains_key(&key) => {
+                self.ways.insert(key, way.clone());
+            }
+            _ => {
+                self.ways.remove(&key);
+            }
+        }
+        Entry::path(self.fabric.name(node), way, traced)
+    }
+
+    fn way(&self, hops: &[Hop]) -> String {
+        let hops = hops.iter();
+        let names = hops.map(|hop| format!("{}/{}", self.fabric.name(hop.from), hop.link));
+        names.collect::<Vec<_>>().join(" ")
+    }
+
+    fn take_command(&mut self, command: Command) {
+        let Command { at, change } = command;
+        if let Change::PlanProposed { plan, .. } = &change {
+            self.take_findings(at, plan);
+        }
+        let (what, node, generation) = summary(&change);
+        let node = node.map_or("", |node| self.fabric.name(node));
+        let entry = Entry::change(what, node, generation, json(&change));
+        self.observe(at, entry);
+    }
+
+    fn take_findings(&mut self, at: Moment, plan: &Plan) {
+        for finding in &plan.report.findings {
+            let Finding::EcmpCollision(collision) = finding;
+            let Hop { from, link } = collision.hop;
+            let hop = format!("{}/{link}", self.fabric.name(from));
+            let entry = Entry::finding(plan.generation, "ecmp-collision", &hop, json(finding));
+            self.observe(at, entry);
+        }
+    }
+
+    /// What is missing is told, and written down where it is missing.
+    fn tell(&mut self, at: Moment) {
+        if self.told.is_some_and(|told| at.since(told) < TELL_EVERY) {
+            return;
+        }
+        self.told = Some(at);
+        let dropped = self.load.take_dropped();
+        let told = self.chronicle.as_mut().map(Chronicle::take_told);
+        let told = told.unwrap_or_default();
+        for (why, lost) in [
+            ("too busy: readings found no place in the queue", dropped),
+            ("more is told apart than most_series allows", told.beyond),
+            ("readings came for a time that was over", told.late),
+            (
+                "rows were let go, since they could not be written",
+                told.lost_rows,
+            ),
+        ] {
+            if lost > 0 {
+                tracing::warn!("{lost} are missing in the history: {why}");
+                self.observe(at, Entry::gap(why, lost));
+            }
+        }
+        tell_files(&told);
+    }
+}
+
+/// Another number for each run, on whichever machine: the standard library's hashers begin at random.
+fn run() -> u64 {
+    RandomState::new().hash_one(())
+}
+
+fn tell_files(told: &Told) {
+    for file in &told.broken {
+        tracing::warn!("{file} in the history cannot be read; it is left where it is");
+    }
+    if told.merged + told.removed > 0 {
+        let Told {
+            merged, removed, ..
+        } = told;
+        tracing::debug!("history: {merged} files merged, {removed} old ones removed");
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
+    match change {
+        Change::PlanProposed { plan, .. } => ("plan-proposed", None, plan.generation),
+        Change::PlanRefused { generation, .. } => ("plan-refused", None, *generation),
+        Change::PlanWithdrawn { generation, .. } => ("plan-withdrawn", None, *generation),
+        Change::PlanApproved { generation, .. } => ("plan-approved", None, *generation),
+        Change::StepIntent(intent) => ("step-intent", None, intent.generation),
+        Change::Acked { node, ack } => ("acked", Some(*node), ack.generation),
+        Change::Verified { generation, .. } => ("verified", None, *generation),
+        Change::Held { generation } => ("held", None, *generation),
+        Change::RolledBack { generation } => ("rolled-back", None, *generation),
+    }
+}
