@@ -73,6 +73,8 @@ pub(crate) struct Keeper {
     unfinished: Vec<(Place, FileName)>,
     /// Files that are named as no file of ours is.
     foreign: Vec<String>,
+    /// Merged, and perhaps written: they go before anything else is merged.
+    doubtful: Vec<(Place, FileName)>,
     /// Of which it is known that they cannot be read: they are left where they are.
     broken: BTreeSet<String>,
     unsaved: VecDeque<Unsaved>,
@@ -109,6 +111,7 @@ impl Keeper {
             files: BTreeMap::new(),
             unfinished: Vec::new(),
             foreign: Vec::new(),
+            doubtful: Vec::new(),
             broken: BTreeSet::new(),
             unsaved: VecDeque::new(),
             unsaved_bytes: 0,
@@ -180,6 +183,10 @@ impl Keeper {
     /// Takes away what is old, and merges the files of one stretch that is over. Bounded: what is
     /// left to do is done next time.
     pub(crate) fn tend(&mut self, now: Moment) -> Result<Tended, KeeperError> {
+        while let Some((place, name)) = self.doubtful.last() {
+            self.shelf.remove(&place.path(name))?;
+            self.doubtful.pop();
+        }
         let mut tended = Tended {
             removed: self.remove_old(now)?,
             ..Tended::default()
@@ -260,7 +267,11 @@ impl Keeper {
         };
         let content = encode(&table, place)?;
         let merged = self.name(true, &content);
-        self.shelf.put(&place.path(&merged), content.clone())?;
+        let put = self.shelf.put(&place.path(&merged), content.clone());
+        if put.is_err() {
+            self.doubtful.push((place, merged.clone()));
+        }
+        put?;
         self.add(place, merged.clone(), &content);
         self.unfinished.push((place, merged));
         self.remove_all(place, &names)?;
