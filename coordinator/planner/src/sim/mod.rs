@@ -8,8 +8,10 @@
 //! same on every machine and does not depend on the order in which tasks were added.
 
 pub mod certificate;
+pub mod ecmp;
 mod fill;
 mod heaps;
+pub mod network;
 mod problem;
 mod queue;
 pub mod raw;
