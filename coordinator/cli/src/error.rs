@@ -4,10 +4,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use reweave_common::input::InputError;
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::Generation;
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
+use reweave_planner::sim::SimError;
 use thiserror::Error;
 
 use crate::ask;
@@ -45,6 +47,14 @@ pub(crate) enum CliError {
     Start(#[source] io::Error),
     #[error(transparent)]
     Pki(Box<PkiError>),
+    #[error("cannot read {}", file.display())]
+    Read { file: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
+    NoPayload,
+    #[error("cannot simulate this")]
+    Simulate(#[from] SimError),
     #[error("cannot print as JSON")]
     Json(#[source] serde_json::Error),
     #[error("cannot print")]
@@ -68,6 +78,10 @@ impl CliError {
             Self::NoIdentity
             | Self::Identity { .. }
             | Self::NoSuchAddress { .. }
+            | Self::Read { .. }
+            | Self::Input(_)
+            | Self::NoPayload
+            | Self::Simulate(SimError::Cycle { .. } | SimError::TooLong)
             | Self::Pki(_) => 2,
             _ => 1,
         }
