@@ -64,7 +64,7 @@ fn take(timings: &mut Timings, measurement: &Measurement) -> Result<(), &'static
 
 fn split(text: &str) -> Result<u32, &'static str> {
     let unreadable = "its split is not written as COUNT-1-...-BATCH";
-    let numbers = text.split('-').map(|part| part.parse::<u32>());
+    let numbers = text.split('-').map(str::parse::<u32>);
     let numbers: Vec<_> = numbers.collect::<Result<_, _>>().map_err(|_| unreadable)?;
     match numbers.as_slice() {
         [count, others @ .., batch] if *count as usize == others.len() + 1 && *batch > 0 => {
