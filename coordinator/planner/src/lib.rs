@@ -15,6 +15,7 @@ mod observed;
 mod policy;
 mod predict;
 mod search;
+pub mod sim;
 #[cfg(test)]
 mod tests {
     pub(crate) mod scene;
