@@ -6,8 +6,10 @@ use std::path::PathBuf;
 
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::Generation;
+use reweave_formats::topoopt::TaskGraphError;
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
+use reweave_planner::workload::SimulationError;
 use thiserror::Error;
 
 use crate::ask;
@@ -45,6 +47,17 @@ pub(crate) enum CliError {
     Start(#[source] io::Error),
     #[error(transparent)]
     Pki(Box<PkiError>),
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} is larger than {most_bytes} bytes", path.display())]
+    TooLarge { path: PathBuf, most_bytes: u64 },
+    #[error("{}", path.display())]
+    TaskGraph {
+        path: PathBuf,
+        source: Box<TaskGraphError>,
+    },
+    #[error("{0}")]
+    Simulation(SimulationError),
     #[error("cannot print as JSON")]
     Json(#[source] serde_json::Error),
     #[error("cannot print")]
@@ -68,7 +81,11 @@ impl CliError {
             Self::NoIdentity
             | Self::Identity { .. }
             | Self::NoSuchAddress { .. }
-            | Self::Pki(_) => 2,
+            | Self::Pki(_)
+            | Self::Read { .. }
+            | Self::TooLarge { .. }
+            | Self::TaskGraph { .. }
+            | Self::Simulation(SimulationError::Network(_)) => 2,
             _ => 1,
         }
     }

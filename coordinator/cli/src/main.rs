@@ -10,6 +10,7 @@ mod error;
 mod names;
 mod page;
 mod show;
+mod sim;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -59,6 +60,9 @@ enum Command {
     Apply(apply::Apply),
     /// What was changed, by whom, and what came of it
     History,
+    /// What would be: workloads and flows on fabrics that need not exist
+    #[command(subcommand)]
+    Sim(sim::Sim),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +83,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Plan => show(reach, *output, Request::Plan),
         Command::Apply(apply) => apply.run(reach, *output),
         Command::History => show(reach, *output, Request::History),
+        Command::Sim(command) => command.run(*output),
     }
 }
 

@@ -18,7 +18,9 @@ pub(super) fn critical_path(iteration: &Iteration, timeline: &Timeline) -> Vec<S
     let mut at = iteration.tasks().find(ends_last).map(|(id, _)| id);
     while let Some(task) = at {
         let (stretch, since) = piece(iteration, timeline, task);
-        let (time, tasks) = sums.entry((stretch, iteration.task(task).name)).or_default();
+        let (time, tasks) = sums
+            .entry((stretch, iteration.task(task).name))
+            .or_default();
         *time = time.plus(timeline.finish[task.index()].since(since));
         *tasks += 1;
         at = before.of_task(timeline, task, since);

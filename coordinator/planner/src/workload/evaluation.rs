@@ -4,10 +4,10 @@ use reweave_common::ids::LinkId;
 use reweave_common::iteration::Iteration;
 use serde::Serialize;
 
-use super::{account, critical};
-use super::lowering::{Lowered, SimulationError};
+use super::lowering::{Lowered, Progress, SimulationError};
 use super::network::{LaneKind, Network};
-use crate::sim::{self, Problem, SimTime, Work};
+use super::{account, critical};
+use crate::sim::{Problem, SimTime, Work};
 
 /// What an iteration costs. All times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,7 +42,9 @@ pub struct Bounds {
 
 impl Bounds {
     pub fn most_ms(&self) -> f64 {
-        self.compute_ms.max(self.communication_ms).max(self.chain_ms)
+        self.compute_ms
+            .max(self.communication_ms)
+            .max(self.chain_ms)
     }
 }
 
@@ -91,14 +93,15 @@ pub struct LaneLoad {
 }
 
 /// Simulates an iteration and gives account of its time. More than `limit` units of work is an
-/// error.
+/// error; `watch` is told now and then how far it is.
 pub fn evaluate(
     iteration: &Iteration,
     network: &Network<'_>,
     limit: u64,
+    watch: &mut dyn FnMut(Progress),
 ) -> Result<Evaluation, SimulationError> {
     let lowered = Lowered::of(iteration, network)?;
-    let outcome = sim::simulate(&lowered.problem, limit)?;
+    let outcome = lowered.run(limit, watch)?;
     let timeline = lowered.timeline(iteration, &outcome);
     let loads = loads(&lowered.problem);
     let (ranks, exposed) = account::of_ranks(iteration, &timeline);
@@ -150,7 +153,11 @@ fn fullest_lane_ms(network: &Network<'_>, loads: &[f64]) -> f64 {
 }
 
 fn lane_loads(network: &Network<'_>, loads: &[f64], end: SimTime) -> Vec<LaneLoad> {
-    let lanes = network.lanes.iter().zip(loads).filter(|(_, bits)| **bits > 0.0);
+    let lanes = network
+        .lanes
+        .iter()
+        .zip(loads)
+        .filter(|(_, bits)| **bits > 0.0);
     let mut loads: Vec<_> = lanes
         .map(|(lane, &bits)| LaneLoad {
             lane: lane_name(network, &lane.kind),
@@ -169,18 +176,24 @@ fn lane_loads(network: &Network<'_>, loads: &[f64], end: SimTime) -> Vec<LaneLoa
 fn lane_name(network: &Network<'_>, kind: &LaneKind) -> String {
     match kind {
         LaneKind::Cable { from, to, .. } => {
-            format!("{}>{}", network.fabric.name(*from), network.fabric.name(*to))
+            format!(
+                "{}>{}",
+                network.fabric.name(*from),
+                network.fabric.name(*to)
+            )
         }
         LaneKind::Inside { rank } => {
-            format!("rank {rank} inside {}", network.fabric.name(network.host(*rank)))
+            format!(
+                "rank {rank} inside {}",
+                network.fabric.name(network.host(*rank))
+            )
         }
     }
 }
 
 fn mean(ranks: &[RankTime]) -> RankTime {
-    let mean = |of: fn(&RankTime) -> f64| {
-        ranks.iter().map(of).sum::<f64>() / ranks.len().max(1) as f64
-    };
+    let mean =
+        |of: fn(&RankTime) -> f64| ranks.iter().map(of).sum::<f64>() / ranks.len().max(1) as f64;
     RankTime {
         compute_ms: mean(|rank| rank.compute_ms),
         exposed_ms: mean(|rank| rank.exposed_ms),

@@ -61,6 +61,13 @@ pub struct Timeline {
     pub events: u64,
 }
 
+/// How far a simulation is: how many of its tasks are done, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    pub done: usize,
+    pub tasks: usize,
+}
+
 /// The course of an iteration. More than `limit` units of work is an error.
 pub fn simulate(
     iteration: &Iteration,
@@ -68,9 +75,12 @@ pub fn simulate(
     limit: u64,
 ) -> Result<Timeline, SimulationError> {
     let lowered = Lowered::of(iteration, network)?;
-    let outcome = sim::simulate(&lowered.problem, limit)?;
+    let outcome = lowered.run(limit, &mut |_| {})?;
     Ok(lowered.timeline(iteration, &outcome))
 }
+
+/// So many points in time are between two looks at the progress.
+const STEPS_BETWEEN_LOOKS: u32 = 1 << 10;
 
 /// The sim tasks that a task of the iteration became: the first lets the others begin, and the last
 /// waits for them.
@@ -108,6 +118,25 @@ impl Lowered {
             }
         }
         Ok(Self { problem, spans })
+    }
+
+    pub(super) fn run(
+        &self,
+        limit: u64,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<sim::Outcome, SimError> {
+        let mut run = sim::Run::new(&self.problem, limit)?;
+        let mut steps = 0u32;
+        while run.step()? {
+            steps = steps.wrapping_add(1);
+            if steps.is_multiple_of(STEPS_BETWEEN_LOOKS) {
+                watch(Progress {
+                    done: run.done(),
+                    tasks: self.problem.tasks(),
+                });
+            }
+        }
+        run.finish()
     }
 
     pub(super) fn timeline(&self, iteration: &Iteration, outcome: &sim::Outcome) -> Timeline {
@@ -202,7 +231,9 @@ impl<'l> Lowering<'l> {
                 local,
             } => {
                 let group = self.iteration.group(group);
-                let chains = self.network.chains(operation, group, bytes.count() as f64)?;
+                let chains = self
+                    .network
+                    .chains(operation, group, bytes.count() as f64)?;
                 self.chains(&chains, local)
             }
         }

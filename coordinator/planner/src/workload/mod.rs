@@ -15,8 +15,6 @@ mod network;
 mod tests;
 mod ways;
 
-pub use evaluation::{
-    Bounds, Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch, evaluate,
-};
-pub use lowering::{SimulationError, Timeline, simulate};
+pub use evaluation::{Bounds, Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch, evaluate};
+pub use lowering::{Progress, SimulationError, Timeline, simulate};
 pub use network::{Network, NetworkError, Packets, Settings, Spreading, Steps};

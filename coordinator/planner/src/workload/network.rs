@@ -86,11 +86,17 @@ impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooFewPlaces { ranks, places } => {
-                write!(f, "the job has {ranks} ranks, and there are places for {places}")
+                write!(
+                    f,
+                    "the job has {ranks} ranks, and there are places for {places}"
+                )
             }
             Self::NoWay { from, to } => write!(f, "there is no way from {from} to {to}"),
             Self::NotLinked { from, to } => {
-                write!(f, "a given way goes from {from} to {to}, which no link joins")
+                write!(
+                    f,
+                    "a given way goes from {from} to {to}, which no link joins"
+                )
             }
             Self::BadRing { problem } => write!(f, "a given ring {problem}"),
         }
@@ -110,8 +116,14 @@ pub(super) struct Lane {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LaneKind {
-    Cable { links: Vec<LinkId>, from: NodeId, to: NodeId },
-    Inside { rank: Rank },
+    Cable {
+        links: Vec<LinkId>,
+        from: NodeId,
+        to: NodeId,
+    },
+    Inside {
+        rank: Rank,
+    },
 }
 
 /// One of the ways of some traffic: its lanes, and the share that goes there.

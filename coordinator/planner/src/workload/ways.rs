@@ -41,7 +41,12 @@ impl Network<'_> {
         if a == b {
             return Ok(vec![self.inside(from, to)]);
         }
-        match self.carriage.ways.get(&(a, b)).filter(|ways| !ways.is_empty()) {
+        match self
+            .carriage
+            .ways
+            .get(&(a, b))
+            .filter(|ways| !ways.is_empty())
+        {
             Some(given) => self.given(given, [a, b]),
             None => self.shortest(a, b),
         }
@@ -50,7 +55,10 @@ impl Network<'_> {
     fn inside(&self, from: Rank, to: Rank) -> Way {
         let lanes = match self.inside_lanes {
             Some(first) if from != to => {
-                vec![first + 2 * from.index() as u32, first + 2 * to.index() as u32 + 1]
+                vec![
+                    first + 2 * from.index() as u32,
+                    first + 2 * to.index() as u32 + 1,
+                ]
             }
             _ => Vec::new(),
         };
@@ -61,11 +69,7 @@ impl Network<'_> {
         }
     }
 
-    fn given(
-        &self,
-        ways: &[carriage::Way],
-        pair: [NodeId; 2],
-    ) -> Result<Vec<Way>, NetworkError> {
+    fn given(&self, ways: &[carriage::Way], pair: [NodeId; 2]) -> Result<Vec<Way>, NetworkError> {
         let total: f64 = ways.iter().map(|way| way.weight).sum();
         let each = ways.iter();
         match self.settings.spreading {

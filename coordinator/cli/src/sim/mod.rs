@@ -1,0 +1,30 @@
+//! `reweave sim`: what would be. No cluster is asked.
+
+mod input;
+mod progress;
+mod replay;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::Output;
+use crate::error::CliError;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sim {
+    /// Play a task graph that TopoOpt or FlexFlow wrote, on the network that it was made for
+    Replay(replay::Replay),
+}
+
+impl Sim {
+    pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        match self {
+            Self::Replay(replay) => replay.run(output),
+        }
+    }
+}
+
+/// Units of work that one simulation may take: a quarter of an hour on a slow core.
+const MOST_WORK: u64 = 1 << 40;
