@@ -3,13 +3,16 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::Utf8Error;
 
+use reweave_common::input::InputError;
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::Generation;
-use reweave_formats::topoopt::TaskGraphError;
+use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
 use reweave_planner::workload::SimulationError;
+use reweave_planner::workload::job::operators::OperatorError;
 use thiserror::Error;
 
 use crate::ask;
@@ -51,6 +54,17 @@ pub(crate) enum CliError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} is larger than {most_bytes} bytes", path.display())]
     TooLarge { path: PathBuf, most_bytes: u64 },
+    #[error("{} is not text", path.display())]
+    NotText { path: PathBuf, source: Utf8Error },
+    #[error(transparent)]
+    Input(InputError),
+    #[error("{}", path.display())]
+    Profile { path: PathBuf, source: ProfileError },
+    #[error("{}", path.display())]
+    Job {
+        path: PathBuf,
+        source: OperatorError,
+    },
     #[error("{}", path.display())]
     TaskGraph {
         path: PathBuf,
@@ -84,6 +98,10 @@ impl CliError {
             | Self::Pki(_)
             | Self::Read { .. }
             | Self::TooLarge { .. }
+            | Self::NotText { .. }
+            | Self::Input(_)
+            | Self::Profile { .. }
+            | Self::Job { .. }
             | Self::TaskGraph { .. }
             | Self::Simulation(SimulationError::Network(_)) => 2,
             _ => 1,

@@ -25,3 +25,10 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
         false => Ok(bytes),
     }
 }
+
+pub(crate) fn text(path: &Path) -> Result<String, CliError> {
+    String::from_utf8(bytes(path)?).map_err(|source| CliError::NotText {
+        path: path.to_owned(),
+        source: source.utf8_error(),
+    })
+}

@@ -1,6 +1,7 @@
 //! `reweave sim`: what would be. No cluster is asked.
 
 mod input;
+mod job;
 mod progress;
 mod replay;
 mod show;
@@ -16,12 +17,15 @@ use crate::error::CliError;
 pub(crate) enum Sim {
     /// Play a task graph that TopoOpt or FlexFlow wrote, on the network that it was made for
     Replay(replay::Replay),
+    /// What an iteration of a job takes on a fabric, and why
+    Job(job::Job),
 }
 
 impl Sim {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         match self {
             Self::Replay(replay) => replay.run(output),
+            Self::Job(job) => job.run(output),
         }
     }
 }

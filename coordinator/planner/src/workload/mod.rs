@@ -9,6 +9,7 @@ mod account;
 mod collective;
 mod critical;
 mod evaluation;
+pub mod job;
 mod lowering;
 mod network;
 #[cfg(test)]
