@@ -5,12 +5,14 @@
 //! what their text means is decided here, so that every program refuses the same mistakes with
 //! the same words.
 
+pub mod carriage;
 pub mod fabric;
 pub mod finding;
 pub mod flow;
 pub mod ids;
 pub mod input;
 pub mod instruction;
+pub mod iteration;
 pub mod moment;
 pub mod names;
 pub mod observations;
@@ -20,6 +22,7 @@ pub mod routes;
 pub mod sample;
 pub mod scenario;
 pub mod snapshot;
+pub mod timings;
 pub mod traffic;
 pub mod units;
 pub mod workload;

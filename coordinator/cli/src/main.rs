@@ -60,9 +60,9 @@ enum Command {
     Apply(apply::Apply),
     /// What was changed, by whom, and what came of it
     History,
-    /// What would happen, without a cluster: flows and collectives on a fabric
+    /// What would be: workloads and flows on fabrics that need not exist
     #[command(subcommand)]
-    Sim(Box<sim::Sim>),
+    Sim(sim::Sim),
 }
 
 fn main() -> ExitCode {
@@ -83,7 +83,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Plan => show(reach, *output, Request::Plan),
         Command::Apply(apply) => apply.run(reach, *output),
         Command::History => show(reach, *output, Request::History),
-        Command::Sim(sim) => sim.run(*output),
+        Command::Sim(command) => command.run(*output),
     }
 }
 

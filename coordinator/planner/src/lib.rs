@@ -21,6 +21,7 @@ mod tests {
     pub(crate) mod scene;
 }
 mod ways;
+pub mod workload;
 
 pub use balance::plan;
 pub use diagnose::diagnose;

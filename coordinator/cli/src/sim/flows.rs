@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use reweave_common::fabric::Fabric;
@@ -53,17 +52,18 @@ impl Flows {
         let network = Network::of(&fabric, self.costs.known().ok_or(CliError::NoPayload)?);
         let name = self.flows.display().to_string();
         let text = input::text(&self.flows)?;
-        let flows = flows::parse(&name, &text, &fabric, &network, &self.hashing.ecmp())?;
-        let (outcome, wall) = self.effort.simulate(&flows.problem)?;
-        let answer = Answer::new(&flows, &outcome, wall);
+        let flows = flows::parse(&name, &text, &fabric, &network, &self.hashing.ecmp());
+        let flows = flows.map_err(CliError::Input)?;
+        let (outcome, wall_ms) = self.effort.simulate(&flows.problem)?;
+        let answer = Answer::new(&flows, &outcome, wall_ms);
         print(output, &answer, |page| {
-            lay_out(page, &answer, &flows, &fabric)
+            lay_out(page, &answer, &flows, &fabric);
         })
     }
 }
 
 impl Answer {
-    fn new(flows: &flows::Flows, outcome: &Outcome, wall: Duration) -> Self {
+    fn new(flows: &flows::Flows, outcome: &Outcome, wall_ms: f64) -> Self {
         let times = flows.completion_times(outcome).into_iter().enumerate();
         let flow = |(id, time): (usize, reweave_planner::sim::SimTime)| Flow {
             id,
@@ -73,7 +73,7 @@ impl Answer {
             makespan_us: outcome.makespan().micros(),
             flows: times.map(flow).collect(),
             events: outcome.events,
-            wall_ms: wall.as_secs_f64() * 1e3,
+            wall_ms,
         }
     }
 }

@@ -1,10 +1,14 @@
-//! `reweave sim`: what would happen, without a cluster.
+//! `reweave sim`: what would be. No cluster is asked.
 
 mod costs;
 mod effort;
 mod flows;
 mod input;
+mod job;
+mod progress;
 mod raw;
+mod replay;
+mod show;
 
 use std::process::ExitCode;
 
@@ -15,17 +19,26 @@ use crate::error::CliError;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sim {
-    /// Flows over bare links, in the format for comparison with other simulators
-    Raw(raw::Raw),
+    /// Play a task graph that TopoOpt or FlexFlow wrote, on the network that it was made for
+    Replay(replay::Replay),
+    /// What an iteration of a job takes on a fabric, and why
+    Job(job::Job),
     /// Flows between the hosts of a fabric
     Flows(flows::Flows),
+    /// Flows over bare links, in the format for comparison with other simulators
+    Raw(raw::Raw),
 }
 
 impl Sim {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         match self {
-            Self::Raw(raw) => raw.run(output),
+            Self::Replay(replay) => replay.run(output),
+            Self::Job(job) => job.run(output),
             Self::Flows(flows) => flows.run(output),
+            Self::Raw(raw) => raw.run(output),
         }
     }
 }
+
+/// Units of work that one simulation may take: a quarter of an hour on a slow core.
+const MOST_WORK: u64 = 1 << 40;

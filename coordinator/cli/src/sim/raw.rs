@@ -32,14 +32,17 @@ struct Answer {
 impl Raw {
     pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let name = self.problem.display().to_string();
-        let problem = raw::parse(&name, &input::text(&self.problem)?)?;
-        let (outcome, wall) = self.effort.simulate(&problem)?;
+        let problem = raw::parse(&name, &input::text(&self.problem)?);
+        let problem = problem.map_err(CliError::Input)?;
+        let (outcome, wall_ms) = self.effort.simulate(&problem)?;
         let answer = Answer {
             makespan_s: outcome.makespan().seconds(),
             flows: flows(&outcome),
-            wall_ms: wall.as_secs_f64() * 1e3,
+            wall_ms,
         };
-        print(output, &answer, |page| lay_out(page, &answer))
+        print(output, &answer, |page| {
+            lay_out(page, &answer);
+        })
     }
 }
 

@@ -60,6 +60,11 @@ impl SimTime {
         Self(self.0.saturating_sub(earlier.0))
     }
 
+    /// The sum, or the end of all time where it is later than that.
+    pub fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
     pub fn checked_add(self, other: Self) -> Option<Self> {
         self.0.checked_add(other.0).map(Self)
     }
