@@ -3,5 +3,4 @@
 mod file;
 pub mod operators;
 
-
 pub use file::{JobFile, MOST_SERVERS};
