@@ -13,6 +13,7 @@ use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
 use reweave_planner::workload::SimulationError;
 use reweave_planner::workload::job::operators::OperatorError;
+use reweave_planner::workload::job::preset::PresetError;
 use thiserror::Error;
 
 use crate::ask;
@@ -61,10 +62,12 @@ pub(crate) enum CliError {
     #[error("{}", path.display())]
     Profile { path: PathBuf, source: ProfileError },
     #[error("{}", path.display())]
-    Job {
+    Operators {
         path: PathBuf,
         source: OperatorError,
     },
+    #[error("{}", path.display())]
+    Preset { path: PathBuf, source: PresetError },
     #[error("{}", path.display())]
     TaskGraph {
         path: PathBuf,
@@ -101,7 +104,8 @@ impl CliError {
             | Self::NotText { .. }
             | Self::Input(_)
             | Self::Profile { .. }
-            | Self::Job { .. }
+            | Self::Operators { .. }
+            | Self::Preset { .. }
             | Self::TaskGraph { .. }
             | Self::Simulation(SimulationError::Network(_)) => 2,
             _ => 1,
