@@ -98,7 +98,7 @@ impl JobFile {
         let operators = table.take_tables("operator")?;
         if operators.is_empty() {
             let document = table.document();
-            return preset(&document, table.finish()?).map(Self::Preset);
+            return preset(&document, &table.finish()?).map(Self::Preset);
         }
         Self::operators(table, operators)
     }
@@ -179,9 +179,9 @@ fn servers(
     }
 }
 
-fn preset(document: &Document<'_>, file: PresetFile) -> Result<PresetJob, InputError> {
-    let batch = batch(document, &file)?;
-    let mut preset = named(document, &file, batch)?;
+fn preset(document: &Document<'_>, file: &PresetFile) -> Result<PresetJob, InputError> {
+    let batch = batch(document, file)?;
+    let mut preset = named(document, file, batch)?;
     let count = |value: &Option<Spanned<i64>>, most| {
         let counted = value.as_ref().map(|value| document.whole(value, 1..=most));
         counted.transpose()

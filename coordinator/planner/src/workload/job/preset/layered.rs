@@ -225,7 +225,9 @@ impl Laying<'_> {
                     }
                 }
                 Act::Exchange { bytes } => {
-                    for group in self.grid.expert_groups(stage) {
+                    // With all experts at home, nothing is exchanged.
+                    let groups = self.grid.expert_groups(stage).into_iter();
+                    for group in groups.filter(|group| group.len() > 1) {
                         let operation = Operation::AllToAll;
                         self.course
                             .together(&group, "all-to-all of experts", operation, bytes);

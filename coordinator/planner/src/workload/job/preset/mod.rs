@@ -8,8 +8,6 @@ mod layers;
 mod profile;
 mod schedule;
 mod tables;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 
