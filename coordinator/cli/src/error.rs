@@ -11,6 +11,7 @@ use reweave_common::plan::Generation;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
+use reweave_planner::sim::SimError;
 use reweave_planner::workload::SimulationError;
 use reweave_planner::workload::job::operators::OperatorError;
 use reweave_planner::workload::job::preset::PresetError;
@@ -73,6 +74,8 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: Box<TaskGraphError>,
     },
+    #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
+    NoPayload,
     #[error("{0}")]
     Simulation(SimulationError),
     #[error("cannot print as JSON")]
@@ -107,7 +110,10 @@ impl CliError {
             | Self::Operators { .. }
             | Self::Preset { .. }
             | Self::TaskGraph { .. }
-            | Self::Simulation(SimulationError::Network(_)) => 2,
+            | Self::NoPayload
+            | Self::Simulation(
+                SimulationError::Network(_) | SimulationError::Course(SimError::TooLong),
+            ) => 2,
             _ => 1,
         }
     }

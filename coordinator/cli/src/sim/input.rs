@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
+use reweave_common::fabric::Fabric;
+
 use crate::error::CliError;
 
 /// No file of this kind is larger.
@@ -31,4 +33,9 @@ pub(crate) fn text(path: &Path) -> Result<String, CliError> {
         path: path.to_owned(),
         source: source.utf8_error(),
     })
+}
+
+pub(crate) fn fabric(path: &Path) -> Result<Fabric, CliError> {
+    let fabric = Fabric::parse(&path.display().to_string(), &text(path)?);
+    fabric.map_err(CliError::Input)
 }

@@ -1,8 +1,12 @@
 //! `reweave sim`: what would be. No cluster is asked.
 
+mod costs;
+mod effort;
+mod flows;
 mod input;
 mod job;
 mod progress;
+mod raw;
 mod replay;
 mod show;
 
@@ -19,6 +23,10 @@ pub(crate) enum Sim {
     Replay(replay::Replay),
     /// What an iteration of a job takes on a fabric, and why
     Job(job::Job),
+    /// Flows between the hosts of a fabric
+    Flows(flows::Flows),
+    /// Flows over bare links, in the format for comparison with other simulators
+    Raw(raw::Raw),
 }
 
 impl Sim {
@@ -26,6 +34,8 @@ impl Sim {
         match self {
             Self::Replay(replay) => replay.run(output),
             Self::Job(job) => job.run(output),
+            Self::Flows(flows) => flows.run(output),
+            Self::Raw(raw) => raw.run(output),
         }
     }
 }

@@ -13,13 +13,17 @@ use super::shares::{Link, Shares};
 
 /// After this many fillings every bottleneck that is touched is opened at once.
 const PATIENT_FILLINGS: u32 = 6;
+/// Looking through all links is quick where few levels are found, as in all that is symmetrical.
+const LEVELS_BY_SCAN: u32 = 3;
 
 impl Shares<'_> {
     pub(super) fn find_rates(&mut self) {
         let mut lifted = 0;
         for filling in 0.. {
-            self.lift_from(lifted);
-            lifted = self.open.len();
+            while lifted < self.open.len() {
+                self.unbind(self.open[lifted]);
+                lifted += 1;
+            }
             self.fill();
             self.open_violated(filling >= PATIENT_FILLINGS);
             if self.open.len() == lifted {
@@ -28,35 +32,55 @@ impl Shares<'_> {
         }
     }
 
-    /// Puts all that is bound by the open links from the `first` on into the region.
-    fn lift_from(&mut self, first: usize) {
-        for nth in first..self.open.len() {
-            let link = self.open[nth] as usize;
-            self.links[link].forget_goal();
-            let mut bound = std::mem::take(&mut self.bound[link]);
-            for group in bound.drain(..) {
-                let it = &mut self.groups[group as usize];
-                if std::mem::replace(&mut it.lifted, self.repair) != self.repair {
-                    self.region.push(group);
-                }
-            }
-            self.bound[link] = bound;
-        }
-    }
-
-    /// Progressive filling of the region: all its rates rise together, and stop link by link.
+    /// Progressive filling of the region: all its rates rise together, and stop link by link. All
+    /// links that fill up at one level do so together, whatever their order.
     fn fill(&mut self) {
         self.raise_region();
-        let touched = self.touched.iter();
-        let shares = touched.map(|&link| Reverse((share(&self.links[link as usize]), link)));
-        let mut heap: BinaryHeap<_> = shares.collect();
-        let mut equal = Vec::new();
-        while let Some(Reverse((level, link))) = heap.pop() {
-            if !self.is_next(level, link, &mut heap) {
-                continue;
+        let mut rising = std::mem::take(&mut self.rising);
+        rising.clone_from(&self.touched);
+        for _ in 0..LEVELS_BY_SCAN {
+            if rising.is_empty() {
+                break;
             }
-            equal.push(link);
-            // All that fill up at one level do so together, whatever their order.
+            self.fill_least(&mut rising);
+        }
+        self.fill_by_heap(&rising);
+        self.rising = rising;
+    }
+
+    /// Fills the links with the least level of these, and forgets those on which nobody rises.
+    fn fill_least(&mut self, rising: &mut Vec<u32>) {
+        let mut least = i64::MAX;
+        let mut equal = std::mem::take(&mut self.equal);
+        rising.retain(|&link| {
+            let it = &self.links[link as usize];
+            if it.rising == 0 {
+                return false;
+            }
+            let level = share(it);
+            if level < least {
+                least = level;
+                equal.clear();
+            }
+            if level == least {
+                equal.push(link);
+            }
+            true
+        });
+        self.stop_all_at(&mut equal, least);
+        self.equal = equal;
+    }
+
+    /// The same for many levels: the next one is on top of a heap.
+    fn fill_by_heap(&mut self, rising: &[u32]) {
+        let mut heap = std::mem::take(&mut self.heap);
+        let risen = rising
+            .iter()
+            .map(|&link| (link, &self.links[link as usize]));
+        let risen = risen.filter(|(_, it)| it.rising > 0);
+        heap.extend(risen.map(|(link, it)| Reverse((share(it), link))));
+        let mut equal = std::mem::take(&mut self.equal);
+        while let Some(&Reverse((level, _))) = heap.peek() {
             while let Some(&Reverse((other, link))) = heap.peek()
                 && other == level
             {
@@ -65,9 +89,16 @@ impl Shares<'_> {
                     equal.push(link);
                 }
             }
-            for link in equal.drain(..) {
-                self.stop_at(link, level);
-            }
+            self.stop_all_at(&mut equal, level);
+        }
+        (self.heap, self.equal) = (heap, equal);
+    }
+
+    fn stop_all_at(&mut self, links: &mut Vec<u32>, level: i64) {
+        // Of several bottlenecks of a group, the first is its own.
+        links.sort_unstable();
+        for link in links.drain(..) {
+            self.stop_at(link, level);
         }
     }
 
@@ -104,7 +135,7 @@ impl Shares<'_> {
             for &link in path {
                 let it = &mut self.links[link as usize];
                 if std::mem::replace(&mut it.touched, self.filling) != self.filling {
-                    (it.rising, it.filled, it.top) = (0, 0, 0);
+                    (it.rising, it.top) = (0, 0);
                     self.touched.push(link);
                 }
                 it.load -= freed;
@@ -117,8 +148,7 @@ impl Shares<'_> {
     fn stop_at(&mut self, link: u32, level: i64) {
         let level = self.level_at(link, level);
         let slack = self.links[link as usize].slack();
-        self.links[link as usize].filled = level;
-        self.full.push(link);
+        self.full.push((link, level));
         let mut members = std::mem::take(&mut self.members[link as usize]);
         self.work += members.len() as u64;
         members.retain(|member| {
@@ -141,7 +171,7 @@ impl Shares<'_> {
     /// A bottleneck of others keeps its level where that fills it just as well.
     fn level_at(&mut self, link: u32, level: i64) -> i64 {
         let it = &self.links[link as usize];
-        if it.opened == self.repair || self.bound[link as usize].is_empty() {
+        if it.opened == self.repair || it.bounds == 0 {
             return level;
         }
         let needed = it.rising.saturating_mul(it.level);
@@ -170,10 +200,10 @@ impl Shares<'_> {
     fn open_violated(&mut self, all: bool) {
         for nth in 0..self.touched.len() {
             let link = self.touched[nth];
-            if self.bound[link as usize].is_empty() {
+            let it = &self.links[link as usize];
+            if it.bounds == 0 {
                 continue;
             }
-            let it = &self.links[link as usize];
             let slack = it.slack();
             let certifies = it.capacity - it.load <= slack && it.top <= it.level + slack;
             if all || !certifies {

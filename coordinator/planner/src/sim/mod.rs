@@ -8,8 +8,12 @@
 //! same on every machine and does not depend on the order in which tasks were added.
 
 pub mod certificate;
+mod columns;
+pub mod ecmp;
 mod fill;
+pub mod flows;
 mod heaps;
+pub mod network;
 mod problem;
 mod queue;
 pub mod raw;

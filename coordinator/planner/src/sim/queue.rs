@@ -2,8 +2,10 @@
 
 const NOWHERE: u32 = u32::MAX;
 const CHILDREN: usize = 4;
+/// One of so many is few.
+const FEW: usize = 8;
 
-/// Links ordered by tick, and by index where ticks are equal.
+/// Links ordered by tick. Those of one tick are in no order.
 #[derive(Debug)]
 pub(super) struct LinkQueue {
     heap: Vec<(u64, u32)>,
@@ -23,13 +25,40 @@ impl LinkQueue {
         self.heap.first().map(|&(tick, _)| tick)
     }
 
-    /// Takes out the first link if its tick has come.
-    pub(super) fn pop_due(&mut self, now: u64) -> Option<u32> {
-        let &(tick, link) = self.heap.first()?;
-        (tick <= now).then(|| {
-            self.remove(link);
-            link
-        })
+    /// Moves all links whose tick has come to `due`.
+    pub(super) fn take_due(&mut self, now: u64, due: &mut Vec<u32>) {
+        let first = due.len();
+        let mut places = vec![0];
+        // Nothing below one that is not due is due.
+        while let Some(place) = places.pop() {
+            if self.heap.get(place).is_some_and(|&(tick, _)| tick <= now) {
+                due.push(self.heap[place].1);
+                places.extend(place * CHILDREN + 1..=place * CHILDREN + CHILDREN);
+            }
+        }
+        if (due.len() - first) * FEW < self.heap.len() {
+            for &link in &due[first..] {
+                self.remove(link);
+            }
+        } else {
+            self.rebuild_without(&due[first..], now);
+        }
+    }
+
+    /// Cheaper than one removal after the other when most are due.
+    fn rebuild_without(&mut self, due: &[u32], now: u64) {
+        for &link in due {
+            self.places[link as usize] = NOWHERE;
+        }
+        self.heap.retain(|&(tick, _)| tick > now);
+        for (place, &(_, link)) in self.heap.iter().enumerate() {
+            self.places[link as usize] = place as u32;
+        }
+        for place in (0..self.heap.len() / CHILDREN + 1).rev() {
+            if place < self.heap.len() {
+                self.sink(place);
+            }
+        }
     }
 
     pub(super) fn set(&mut self, link: u32, tick: u64) {
@@ -64,7 +93,7 @@ impl LinkQueue {
         let entry = self.heap[place];
         while place > 0 {
             let parent = (place - 1) / CHILDREN;
-            if self.heap[parent] <= entry {
+            if self.heap[parent].0 <= entry.0 {
                 break;
             }
             self.put(place, self.heap[parent]);
@@ -79,10 +108,10 @@ impl LinkQueue {
         loop {
             let first = place * CHILDREN + 1;
             let last = self.heap.len().min(first + CHILDREN);
-            let Some(least) = (first..last).min_by_key(|&child| self.heap[child]) else {
+            let Some(least) = (first..last).min_by_key(|&child| self.heap[child].0) else {
                 break;
             };
-            if entry <= self.heap[least] {
+            if entry.0 <= self.heap[least].0 {
                 break;
             }
             self.put(place, self.heap[least]);

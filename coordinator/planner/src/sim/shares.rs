@@ -5,6 +5,9 @@
 //! number for all groups that it bounds: each link counts what it has served per weight since it
 //! became a bottleneck, and a flow ends when that count reaches its goal.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use reweave_common::units::Rate;
 
 use super::certificate::Running;
@@ -21,7 +24,9 @@ const CAPACITY_BITS: u32 = 61;
 /// Rates that differ by less than this part of a link's capacity are equal.
 const SLACK_SHIFT: u32 = 48;
 
+/// What filling looks at: one line of cache for each link.
 #[derive(Debug, Clone, Default)]
+#[repr(align(64))]
 pub(super) struct Link {
     pub(super) capacity: i64,
     /// The sum of the rates of all that cross it, but for those that are being filled.
@@ -32,21 +37,26 @@ pub(super) struct Link {
     pub(super) rising: i64,
     /// The rate per weight of those that it bounds.
     pub(super) level: i64,
-    /// The level at which the present filling has filled it; zero when it has not.
-    pub(super) filled: i64,
     /// The highest rate that the present filling has given on it.
     pub(super) top: i64,
-    /// Bits per weight that those it bounds have been served, up to the tick `since`.
-    served: f64,
-    since: u64,
-    /// The least goal of those that it bounds.
-    goal: f64,
-    /// The groups that cross it.
-    crossing: u32,
     /// The filling that has touched it last.
     pub(super) touched: u32,
     /// The repair that has opened it last.
     pub(super) opened: u32,
+    /// How many groups it bounds.
+    pub(super) bounds: u32,
+    /// How many groups cross it.
+    crossing: u32,
+}
+
+/// What a link has done for those that it bounds.
+#[derive(Debug, Clone)]
+struct Meter {
+    /// Bits per weight, up to the tick `since`.
+    served: f64,
+    since: u64,
+    /// The least goal of those that it bounds.
+    goal: f64,
 }
 
 impl Link {
@@ -54,10 +64,14 @@ impl Link {
     pub(super) fn slack(&self) -> i64 {
         self.weight + (self.capacity >> SLACK_SHIFT)
     }
+}
 
-    pub(super) fn forget_goal(&mut self) {
-        self.goal = f64::INFINITY;
-    }
+impl Meter {
+    const UNUSED: Self = Self {
+        served: 0.0,
+        since: 0,
+        goal: f64::INFINITY,
+    };
 }
 
 /// All flows on one path.
@@ -94,10 +108,11 @@ pub(super) struct Member {
 pub(super) struct Shares<'p> {
     problem: &'p Problem,
     pub(super) links: Vec<Link>,
+    meters: Vec<Meter>,
     /// By link, those that cross it, and some that did.
     pub(super) members: Vec<Vec<Member>>,
     /// By link, those whose bottleneck it is.
-    pub(super) bound: Vec<Vec<u32>>,
+    bound: Vec<Vec<u32>>,
     pub(super) groups: Vec<Group>,
     free: Vec<u32>,
     /// By path, its group.
@@ -105,7 +120,7 @@ pub(super) struct Shares<'p> {
     heaps: Heaps,
     queue: LinkQueue,
     /// Bits in a tick at a rate of one unit.
-    bits_per_tick: f64,
+    bits_per_unit: f64,
     /// Groups whose flows are others than at the last repair.
     changed: Vec<u32>,
     /// Links on which a flow has ended since.
@@ -118,8 +133,12 @@ pub(super) struct Shares<'p> {
     pub(super) open: Vec<u32>,
     /// The links that the present filling has touched.
     pub(super) touched: Vec<u32>,
-    /// The links that the present filling has filled.
-    pub(super) full: Vec<u32>,
+    /// The links that the present filling has filled, and their levels.
+    pub(super) full: Vec<(u32, i64)>,
+    /// Work space of the filling.
+    pub(super) rising: Vec<u32>,
+    pub(super) equal: Vec<u32>,
+    pub(super) heap: BinaryHeap<Reverse<(i64, u32)>>,
     pub(super) work: u64,
 }
 
@@ -130,7 +149,6 @@ impl<'p> Shares<'p> {
         let shift = (CAPACITY_BITS + most.leading_zeros()).saturating_sub(u64::BITS);
         let link = |rate: &Rate| Link {
             capacity: (rate.bits_per_s() << shift) as i64,
-            goal: f64::INFINITY,
             ..Link::default()
         };
         let links: Vec<_> = problem.capacities().iter().map(link).collect();
@@ -140,12 +158,13 @@ impl<'p> Shares<'p> {
             members: vec![Vec::new(); links.len()],
             bound: vec![Vec::new(); links.len()],
             queue: LinkQueue::new(links.len()),
+            meters: vec![Meter::UNUSED; links.len()],
             links,
             groups: Vec::new(),
             free: Vec::new(),
             group_of: vec![NOBODY; problem.paths()],
             heaps: Heaps::default(),
-            bits_per_tick: 1.0 / units_per_s,
+            bits_per_unit: 1.0 / units_per_s,
             changed: Vec::new(),
             stirred: Vec::new(),
             repair: 0,
@@ -154,6 +173,9 @@ impl<'p> Shares<'p> {
             open: Vec::new(),
             touched: Vec::new(),
             full: Vec::new(),
+            rising: Vec::new(),
+            equal: Vec::new(),
+            heap: BinaryHeap::new(),
             work: 0,
         }
     }
@@ -169,7 +191,7 @@ impl<'p> Shares<'p> {
         running.map(|group| Running {
             path: group.path,
             weight: group.settled as f64,
-            rate_bps: group.rate as f64 * self.bits_per_tick * SimTime::TICKS_PER_S as f64,
+            rate_bps: group.rate as f64 * self.bits_per_unit * SimTime::TICKS_PER_S as f64,
         })
     }
 
@@ -255,21 +277,30 @@ impl<'p> Shares<'p> {
     }
 
     fn served(&self, link: u32, now: u64) -> f64 {
-        let link = &self.links[link as usize];
-        link.served + (now - link.since) as f64 * (link.level as f64 * self.bits_per_tick)
+        let meter = &self.meters[link as usize];
+        meter.served + (now - meter.since) as f64 * self.bits_per_tick(link)
+    }
+
+    /// Bits per weight for those that a link bounds.
+    fn bits_per_tick(&self, link: u32) -> f64 {
+        self.links[link as usize].level as f64 * self.bits_per_unit
     }
 
     /// The tick at which a link has served up to `goal`.
-    fn tick_of(&self, link: &Link, goal: f64) -> u64 {
-        let ticks = (goal - link.served) / (link.level as f64 * self.bits_per_tick);
+    fn tick_of(&self, link: u32, goal: f64) -> u64 {
+        let meter = &self.meters[link as usize];
+        let ticks = (goal - meter.served) / self.bits_per_tick(link);
         // Halves up; what is beyond all time stays there.
-        link.since.saturating_add((ticks + 0.5) as u64)
+        meter.since.saturating_add((ticks + 0.5) as u64)
     }
 
     /// Ends all flows whose time has come, and appends their tasks to `ended`.
     pub(super) fn end_due(&mut self, now: u64, ended: &mut Vec<TaskIndex>) {
-        while let Some(link) = self.queue.pop_due(now) {
-            self.stirred.push(link);
+        let first = self.stirred.len();
+        self.queue.take_due(now, &mut self.stirred);
+        self.stirred[first..].sort_unstable();
+        for nth in first..self.stirred.len() {
+            let link = self.stirred[nth];
             for nth in 0..self.bound[link as usize].len() {
                 let group = self.bound[link as usize][nth];
                 self.end_due_of(group, link, now, ended);
@@ -281,7 +312,7 @@ impl<'p> Shares<'p> {
         let it = &self.groups[group as usize];
         let (offset, mut flows, mut weight) = (it.offset, it.flows, it.weight);
         while let Some((goal, task)) = self.heaps.top(flows) {
-            if self.tick_of(&self.links[link as usize], goal + offset) > now {
+            if self.tick_of(link, goal + offset) > now {
                 break;
             }
             flows = self.heaps.pop(flows);
@@ -337,7 +368,7 @@ impl<'p> Shares<'p> {
             let it = &mut self.links[link as usize];
             it.load -= freed;
             it.weight += weight - before;
-            if !self.bound[link as usize].is_empty() {
+            if it.bounds > 0 {
                 self.open(link);
             }
         }
@@ -361,7 +392,12 @@ impl<'p> Shares<'p> {
             std::mem::take(&mut self.open),
             std::mem::take(&mut self.full),
         );
-        for &link in open.iter().chain(&full) {
+        let concerned = || {
+            open.iter()
+                .copied()
+                .chain(full.iter().map(|&(link, _)| link))
+        };
+        for link in concerned() {
             self.bring_up(link, now);
         }
         for nth in 0..self.region.len() {
@@ -370,10 +406,10 @@ impl<'p> Shares<'p> {
         for &link in &open {
             self.links[link as usize].level = 0;
         }
-        for &link in &full {
-            self.links[link as usize].level = self.links[link as usize].filled;
+        for &(link, level) in &full {
+            self.links[link as usize].level = level;
         }
-        for &link in open.iter().chain(&full) {
+        for link in concerned() {
             self.reschedule(link, false);
         }
         (self.open, self.full) = (open, full);
@@ -383,15 +419,15 @@ impl<'p> Shares<'p> {
     fn bring_up(&mut self, link: u32, now: u64) {
         let fresh = self.links[link as usize].level == 0;
         let served = if fresh { 0.0 } else { self.served(link, now) };
-        let it = &mut self.links[link as usize];
-        (it.served, it.since) = (served, now);
+        let meter = &mut self.meters[link as usize];
+        (meter.served, meter.since) = (served, now);
     }
 
     fn rebind(&mut self, group: u32) {
         let it = &mut self.groups[group as usize];
         let served = |link: u32| match link {
             NOBODY => 0.0,
-            link => self.links[link as usize].served,
+            link => self.meters[link as usize].served,
         };
         if it.found != it.bottleneck {
             it.offset += served(it.found) - served(it.bottleneck);
@@ -399,8 +435,9 @@ impl<'p> Shares<'p> {
         }
         self.bound[it.found as usize].push(group);
         let goal = self.heaps.top(it.flows).map_or(f64::INFINITY, |top| top.0);
-        let link = &mut self.links[it.found as usize];
-        link.goal = link.goal.min(goal + it.offset);
+        self.links[it.found as usize].bounds += 1;
+        let meter = &mut self.meters[it.found as usize];
+        meter.goal = meter.goal.min(goal + it.offset);
     }
 
     /// Enters when the next of those that a link bounds ends.
@@ -411,14 +448,28 @@ impl<'p> Shares<'p> {
                 let top = self.heaps.top(it.flows);
                 top.map_or(f64::INFINITY, |(goal, _)| goal + it.offset)
             });
-            self.links[link as usize].goal = goals.fold(f64::INFINITY, f64::min);
+            self.meters[link as usize].goal = goals.fold(f64::INFINITY, f64::min);
         }
-        if self.bound[link as usize].is_empty() {
+        if self.links[link as usize].bounds == 0 {
             self.links[link as usize].level = 0;
             self.queue.remove(link);
             return;
         }
-        let it = &self.links[link as usize];
-        self.queue.set(link, self.tick_of(it, it.goal));
+        let goal = self.meters[link as usize].goal;
+        self.queue.set(link, self.tick_of(link, goal));
+    }
+
+    /// Lets go of all that a link bounds; they are appended to the region.
+    pub(super) fn unbind(&mut self, link: u32) {
+        self.links[link as usize].bounds = 0;
+        self.meters[link as usize].goal = f64::INFINITY;
+        let mut bound = std::mem::take(&mut self.bound[link as usize]);
+        for group in bound.drain(..) {
+            let it = &mut self.groups[group as usize];
+            if std::mem::replace(&mut it.lifted, self.repair) != self.repair {
+                self.region.push(group);
+            }
+        }
+        self.bound[link as usize] = bound;
     }
 }
