@@ -31,8 +31,7 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        let fabric = Fabric::parse(&name(&self.fabric), &input::text(&self.fabric)?)
-            .map_err(CliError::Input)?;
+        let fabric = input::fabric(&self.fabric)?;
         let work = self.work(&fabric)?;
         let carriage = Carriage::default();
         let network = Network::new(&fabric, &work.placement, &carriage, work.settings);

@@ -201,10 +201,7 @@ impl Reader<'_> {
 
     fn add_waits(&mut self, after: TaskIndex, row: &Row<'_>) -> Result<(), InputError> {
         let list = row.optional("after").unwrap_or_default();
-        for word in list
-            .split([' ', ';'])
-            .filter(|it| !it.is_empty())
-        {
+        for word in list.split([' ', ';']).filter(|it| !it.is_empty()) {
             let before = word.parse();
             let before = before.map_err(|_| row.error("after", format!("{word:?} is no flow")))?;
             let added = self.flows.problem.add_wait(before, after);
