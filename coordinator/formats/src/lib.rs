@@ -5,6 +5,8 @@
 //! that are there, what is kept is bounded by what was read, nesting is bounded, and nothing in a
 //! file is ever executed.
 
+pub mod chakra;
+mod protobuf;
 pub mod topoopt;
 
 #[cfg(test)]
