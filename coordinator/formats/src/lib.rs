@@ -6,6 +6,9 @@
 //! file is ever executed.
 
 pub mod chakra;
+pub mod flight_recorder;
+pub mod nccl_inspector;
+mod pickle;
 mod protobuf;
 pub mod topoopt;
 
