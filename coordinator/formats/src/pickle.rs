@@ -151,7 +151,13 @@ impl<'b> Machine<'b> {
         let parsed = match code {
             b'F' => line.parse().map(float).ok(),
             b'I' if line == "00" || line == "01" => Some((line == "01").into()),
-            _ => line.parse::<i64>().map(Value::from).ok(),
+            _ => {
+                let unsigned = || line.parse::<u64>().map(Value::from);
+                line.parse::<i64>()
+                    .map(Value::from)
+                    .or_else(|_| unsigned())
+                    .ok()
+            }
         };
         parsed.ok_or_else(|| self.mistyped())
     }

@@ -61,18 +61,19 @@ fn fabrics() -> Vec<Fabric> {
 }
 
 fn settings() -> Vec<Settings> {
-    let hashed = Spreading::Hashed { seed: 5 };
+    let mut hashed = Settings {
+        spreading: Spreading::Hashed(Ecmp::Mixed { seed: 5 }),
+        ..Settings::default()
+    };
+    hashed.costs.start_up = SimTime::from_micros(20.0).unwrap();
+    hashed.costs.relay_rate = Rate::from_gbps(6.0);
     vec![
         Settings::default(),
         Settings {
             steps: Steps::Each,
             ..bare()
         },
-        Settings {
-            spreading: hashed,
-            start: Duration::from_micros(20),
-            ..Settings::default()
-        },
+        hashed,
     ]
 }
 

@@ -7,6 +7,9 @@ use reweave_common::iteration::{Iteration, IterationBuilder, Operation, TaskId, 
 use reweave_common::units::{Bytes, Rate};
 
 use super::*;
+use crate::sim::SimTime;
+use crate::sim::ecmp::Ecmp;
+use crate::sim::network::Costs;
 
 mod bounds;
 mod breakdown;
@@ -33,12 +36,8 @@ fn hosts(fabric: &Fabric) -> Vec<NodeId> {
 
 /// Wires carry payload only, so that figures are round.
 fn bare() -> Settings {
-    let packets = Packets {
-        bytes: 1000,
-        payload_bytes: 1000,
-    };
     Settings {
-        packets,
+        costs: Costs::default(),
         ..Settings::default()
     }
 }

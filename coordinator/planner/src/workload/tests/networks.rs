@@ -47,10 +47,8 @@ fn steps_by_themselves_take_as_long_as_all_at_once_when_nobody_is_in_the_way() {
 fn headers_and_cold_starts_cost_what_they_say() {
     let mut sketch = Sketch::of(2);
     sketch.transfer([0, 1], 8_936_000, &[]);
-    let settings = Settings {
-        start: Duration::from_micros(500),
-        ..Settings::default()
-    };
+    let mut settings = Settings::default();
+    settings.costs.start_up = SimTime::from_micros(500.0).unwrap();
     let evaluation = evaluated(&sketch.done(), &ideal(2, 8), settings);
     near(evaluation.iteration_ms, 9.0 + 0.5);
     near(evaluation.bounds.communication_ms, 8.936);
@@ -108,7 +106,7 @@ fn traffic_spreads_evenly_or_one_hash_decides_and_some_collide() {
     let iteration = sketch.done();
     near(evaluated(&iteration, &fabric, bare()).iteration_ms, 8.0);
     let hashed = |seed| {
-        let spreading = Spreading::Hashed { seed };
+        let spreading = Spreading::Hashed(Ecmp::Mixed { seed });
         let settings = Settings {
             spreading,
             ..bare()
@@ -208,6 +206,6 @@ fn what_cannot_be_sent_is_said() {
     };
     assert_eq!(
         refusal([0, 1], 3, &carriage),
-        "a given way goes from a to c, which no link joins"
+        "a given way from a to b crosses what no link joins"
     );
 }
