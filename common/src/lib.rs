@@ -18,6 +18,7 @@ pub mod names;
 pub mod observations;
 pub mod operator;
 pub mod plan;
+pub mod recorded;
 pub mod routes;
 pub mod sample;
 pub mod scenario;

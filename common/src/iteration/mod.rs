@@ -228,6 +228,10 @@ impl IterationBuilder {
         }
     }
 
+    pub fn ranks(&self) -> usize {
+        self.iteration.ranks
+    }
+
     pub fn name(&mut self, name: &str) -> NameId {
         if let Some(&id) = self.by_name.get(name) {
             return id;

@@ -11,12 +11,15 @@ use reweave_common::plan::Generation;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
+use reweave_planner::collectives::CollectiveError;
 use reweave_planner::sim::SimError;
 use reweave_planner::workload::SimulationError;
 use reweave_planner::workload::job::operators::OperatorError;
+use reweave_planner::workload::job::preset::PresetError;
 use thiserror::Error;
 
 use crate::ask;
+use crate::sim::collective::is_bad_input;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
@@ -62,15 +65,19 @@ pub(crate) enum CliError {
     #[error("{}", path.display())]
     Profile { path: PathBuf, source: ProfileError },
     #[error("{}", path.display())]
-    Job {
+    Operators {
         path: PathBuf,
         source: OperatorError,
     },
+    #[error("{}", path.display())]
+    Preset { path: PathBuf, source: PresetError },
     #[error("{}", path.display())]
     TaskGraph {
         path: PathBuf,
         source: Box<TaskGraphError>,
     },
+    #[error("{0}")]
+    Collective(CollectiveError),
     #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
     NoPayload,
     #[error("{0}")]
@@ -104,12 +111,14 @@ impl CliError {
             | Self::NotText { .. }
             | Self::Input(_)
             | Self::Profile { .. }
-            | Self::Job { .. }
+            | Self::Operators { .. }
+            | Self::Preset { .. }
             | Self::TaskGraph { .. }
             | Self::NoPayload
             | Self::Simulation(
                 SimulationError::Network(_) | SimulationError::Course(SimError::TooLong),
             ) => 2,
+            Self::Collective(error) if is_bad_input(error) => 2,
             _ => 1,
         }
     }

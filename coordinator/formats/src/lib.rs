@@ -5,6 +5,11 @@
 //! that are there, what is kept is bounded by what was read, nesting is bounded, and nothing in a
 //! file is ever executed.
 
+pub mod chakra;
+pub mod flight_recorder;
+pub mod nccl_inspector;
+mod pickle;
+mod protobuf;
 pub mod topoopt;
 
 #[cfg(test)]

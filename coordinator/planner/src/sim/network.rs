@@ -1,6 +1,8 @@
 //! A fabric as the simulator sees it: directed links, shortest ways over them, and what it costs
 //! to send besides sharing them.
 
+mod spread;
+
 use std::collections::VecDeque;
 
 use reweave_common::fabric::{Fabric, Link, Role};
@@ -9,6 +11,8 @@ use reweave_common::units::Rate;
 
 use super::ecmp::{Ecmp, Label};
 use super::{LinkIndex, Problem, ProblemError, SimTime};
+
+pub use spread::Part;
 
 /// What sending costs besides the time on the links. The default costs nothing.
 #[derive(Debug, Clone, PartialEq)]

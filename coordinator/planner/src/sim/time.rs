@@ -65,6 +65,11 @@ impl SimTime {
         Self(self.0.saturating_add(other.0))
     }
 
+    /// So many times as long, or until the end of all time.
+    pub fn times(self, count: u32) -> Self {
+        Self(self.0.saturating_mul(count.into()))
+    }
+
     pub fn checked_add(self, other: Self) -> Option<Self> {
         self.0.checked_add(other.0).map(Self)
     }

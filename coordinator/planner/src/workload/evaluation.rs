@@ -1,11 +1,11 @@
 //! The time of an iteration, where it went, and what it cannot be shorter than.
 
-use reweave_common::ids::LinkId;
 use reweave_common::iteration::Iteration;
+use reweave_common::units::Rate;
 use serde::Serialize;
 
 use super::lowering::{Lowered, Progress, SimulationError};
-use super::network::{LaneKind, Network};
+use super::network::Network;
 use super::{account, critical};
 use crate::sim::{Problem, SimTime, Work};
 
@@ -85,8 +85,6 @@ pub struct Segment {
 pub struct LaneLoad {
     /// `h0>leaf1`
     pub lane: String,
-    #[serde(skip)]
-    pub links: Vec<LinkId>,
     pub bytes: f64,
     /// Of what it could have carried in the time of the iteration.
     pub utilization: f64,
@@ -109,7 +107,7 @@ pub fn evaluate(
         iteration_ms: timeline.end.millis(),
         bounds: Bounds {
             compute_ms: longest_computation(iteration).millis(),
-            communication_ms: fullest_lane_ms(network, &loads),
+            communication_ms: fullest_lane_ms(network, &lowered.problem, &loads),
             chain_ms: critical::longest_chain(&lowered.problem).millis(),
         },
         events: timeline.events,
@@ -117,7 +115,7 @@ pub fn evaluate(
         ranks,
         exposed,
         critical: critical::critical_path(iteration, &timeline),
-        lanes: lane_loads(network, &loads, timeline.end),
+        lanes: lane_loads(network, &lowered.problem, &loads, timeline.end),
     })
 }
 
@@ -144,51 +142,29 @@ fn loads(problem: &Problem) -> Vec<f64> {
     loads
 }
 
-fn fullest_lane_ms(network: &Network<'_>, loads: &[f64]) -> f64 {
-    let packets = network.settings.packets;
-    let payload = f64::from(packets.payload_bytes) / f64::from(packets.bytes);
-    let times = network.lanes.iter().zip(loads);
-    let times = times.map(|(lane, bits)| bits * payload / lane.rate.bits_per_s() as f64 * 1e3);
+fn fullest_lane_ms(network: &Network<'_>, problem: &Problem, loads: &[f64]) -> f64 {
+    let wire_per_byte = network.settings.costs.wire_per_byte;
+    let lanes = problem.capacities().iter().zip(loads);
+    let times = lanes.map(|(rate, bits)| bits / wire_per_byte / rate.bits_per_s() as f64 * 1e3);
     times.fold(0.0, f64::max)
 }
 
-fn lane_loads(network: &Network<'_>, loads: &[f64], end: SimTime) -> Vec<LaneLoad> {
-    let lanes = network
-        .lanes
-        .iter()
-        .zip(loads)
-        .filter(|(_, bits)| **bits > 0.0);
-    let mut loads: Vec<_> = lanes
-        .map(|(lane, &bits)| LaneLoad {
-            lane: lane_name(network, &lane.kind),
-            links: match &lane.kind {
-                LaneKind::Cable { links, .. } => links.clone(),
-                LaneKind::Inside { .. } => Vec::new(),
-            },
-            bytes: bits / 8.0,
-            utilization: bits / (lane.rate.bits_per_s() as f64 * end.seconds()),
-        })
-        .collect();
+fn lane_loads(
+    network: &Network<'_>,
+    problem: &Problem,
+    loads: &[f64],
+    end: SimTime,
+) -> Vec<LaneLoad> {
+    let lanes = problem.capacities().iter().zip(loads).enumerate();
+    let used = lanes.filter(|(_, (_, bits))| **bits > 0.0);
+    let load = |(lane, (rate, &bits)): (usize, (&Rate, &f64))| LaneLoad {
+        lane: network.lane_name(lane),
+        bytes: bits / 8.0,
+        utilization: bits / (rate.bits_per_s() as f64 * end.seconds()),
+    };
+    let mut loads: Vec<_> = used.map(load).collect();
     loads.sort_by(|a, b| b.utilization.total_cmp(&a.utilization));
     loads
-}
-
-fn lane_name(network: &Network<'_>, kind: &LaneKind) -> String {
-    match kind {
-        LaneKind::Cable { from, to, .. } => {
-            format!(
-                "{}>{}",
-                network.fabric.name(*from),
-                network.fabric.name(*to)
-            )
-        }
-        LaneKind::Inside { rank } => {
-            format!(
-                "rank {rank} inside {}",
-                network.fabric.name(network.host(*rank))
-            )
-        }
-    }
 }
 
 fn mean(ranks: &[RankTime]) -> RankTime {

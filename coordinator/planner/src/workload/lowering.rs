@@ -9,7 +9,8 @@ use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::{Iteration, Task, TaskId, Work};
 
 use super::collective::{Chain, Leg, Piece};
-use super::network::{Network, NetworkError, Way};
+use super::network::{Network, NetworkError, Spreading};
+use crate::sim::network::Part;
 use crate::sim::{self, PathIndex, Problem, ProblemError, SimError, SimTime, TaskIndex};
 
 /// Why there is no time to tell.
@@ -159,12 +160,12 @@ impl Lowered {
     }
 }
 
-/// A way whose lanes are a path of the problem.
+/// A way whose links are a path of the problem.
 #[derive(Debug, Clone, Copy)]
 struct Paved {
     path: PathIndex,
     share: f64,
-    latency: Duration,
+    delay: SimTime,
 }
 
 struct Lowering<'l> {
@@ -174,14 +175,17 @@ struct Lowering<'l> {
     /// A path that takes no time, for what only waits.
     nowhere: PathIndex,
     paths: BTreeMap<Vec<u32>, PathIndex>,
-    between_hosts: BTreeMap<(NodeId, NodeId), Rc<[Paved]>>,
+    /// By two hosts; or by two ranks, where they share a host or each pair goes its own way.
+    known: BTreeMap<(bool, [usize; 2]), Rc<[Paved]>>,
 }
 
 impl<'l> Lowering<'l> {
     fn new(iteration: &'l Iteration, network: &'l Network<'l>) -> Result<Self, ProblemError> {
-        let mut problem = Problem::new();
-        for lane in &network.lanes {
-            problem.add_link(lane.rate)?;
+        let mut problem = network.links.problem()?;
+        if let Some(rate) = network.settings.inside {
+            for _ in 0..2 * network.places() {
+                problem.add_link(rate)?;
+            }
         }
         for _ in 0..iteration.ranks() {
             problem.add_device()?;
@@ -192,7 +196,7 @@ impl<'l> Lowering<'l> {
             nowhere: problem.add_path(&[])?,
             problem,
             paths: BTreeMap::new(),
-            between_hosts: BTreeMap::new(),
+            known: BTreeMap::new(),
         })
     }
 
@@ -276,11 +280,11 @@ impl<'l> Lowering<'l> {
         delay: Duration,
         [gate, join]: [TaskIndex; 2],
     ) -> Result<(), SimulationError> {
+        let delay = SimTime::from_duration(delay);
         for piece in &chain.pieces {
             for way in self.paved(&piece.leg)?.iter() {
-                let bits = self.network.settings.packets.bits(piece.bytes * way.share);
-                let start = (way.latency + self.network.settings.start) * chain.messages;
-                let delay = SimTime::from_duration(delay + start);
+                let bits = self.network.links.bits(piece.bytes * way.share);
+                let delay = delay.plus(way.delay.times(chain.messages));
                 let flow = self.problem.add_transfer(way.path, bits, delay)?;
                 self.problem.add_wait(gate, flow)?;
                 self.problem.add_wait(flow, join)?;
@@ -290,36 +294,40 @@ impl<'l> Lowering<'l> {
     }
 
     fn paved(&mut self, leg: &Leg<'_>) -> Result<Rc<[Paved]>, SimulationError> {
+        let pair = [leg.from, leg.to];
         if let Some(nodes) = leg.along {
-            return self.pave(&[self.network.along(nodes, 1.0)?]);
+            return self.pave(&self.network.along(nodes, pair)?);
         }
-        let hosts = [leg.from, leg.to].map(|rank: Rank| self.network.host(rank));
-        if hosts[0] == hosts[1] {
-            return self.pave(&self.network.ways(leg.from, leg.to)?);
-        }
-        if let Some(known) = self.between_hosts.get(&hosts.into()) {
+        let hosts = pair.map(|rank| self.network.host(rank));
+        let of_ranks = hosts[0] == hosts[1] || self.network.settings.spreading != Spreading::Even;
+        let key = match of_ranks {
+            true => pair.map(Rank::index),
+            false => hosts.map(NodeId::index),
+        };
+        let key = (of_ranks, key);
+        if let Some(known) = self.known.get(&key) {
             return Ok(Rc::clone(known));
         }
         let paved = self.pave(&self.network.ways(leg.from, leg.to)?)?;
-        self.between_hosts.insert(hosts.into(), Rc::clone(&paved));
+        self.known.insert(key, Rc::clone(&paved));
         Ok(paved)
     }
 
-    fn pave(&mut self, ways: &[Way]) -> Result<Rc<[Paved]>, SimulationError> {
-        let mut paved = Vec::with_capacity(ways.len());
-        for way in ways {
-            let path = match self.paths.get(&way.lanes) {
+    fn pave(&mut self, parts: &[Part]) -> Result<Rc<[Paved]>, SimulationError> {
+        let mut paved = Vec::with_capacity(parts.len());
+        for Part { way, share } in parts {
+            let path = match self.paths.get(&way.links) {
                 Some(&path) => path,
                 None => {
-                    let path = self.problem.add_path(&way.lanes)?;
-                    self.paths.insert(way.lanes.clone(), path);
+                    let path = self.problem.add_path(&way.links)?;
+                    self.paths.insert(way.links.clone(), path);
                     path
                 }
             };
             paved.push(Paved {
                 path,
-                share: way.share,
-                latency: way.latency,
+                share: *share,
+                delay: way.delay,
             });
         }
         Ok(paved.into())

@@ -14,8 +14,7 @@ mod lowering;
 mod network;
 #[cfg(test)]
 mod tests;
-mod ways;
 
 pub use evaluation::{Bounds, Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch, evaluate};
 pub use lowering::{Progress, SimulationError, Timeline, simulate};
-pub use network::{Network, NetworkError, Packets, Settings, Spreading, Steps};
+pub use network::{Network, NetworkError, Settings, Spreading, Steps, WIRE_PER_BYTE};

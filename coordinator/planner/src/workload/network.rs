@@ -1,36 +1,17 @@
-//! A fabric as a job sees it: lanes, and the ways of its traffic over them.
+//! A fabric as a job sees it: where its ranks run, and the ways of their traffic.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
+use std::rc::Rc;
 
-use reweave_common::carriage::Carriage;
-use reweave_common::fabric::Fabric;
+use reweave_common::carriage::{self, Carriage};
+use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId, Rank};
 use reweave_common::units::Rate;
 
-use super::ways::Distances;
-
-/// How payload is packed: every packet carries a header besides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packets {
-    pub bytes: u32,
-    pub payload_bytes: u32,
-}
-
-impl Packets {
-    /// Jumbo frames with the headers of IP and TCP.
-    pub const JUMBO: Self = Self {
-        bytes: 9000,
-        payload_bytes: 8936,
-    };
-
-    /// What goes over a wire for `payload` bytes, in bits.
-    pub(super) fn bits(self, payload_bytes: f64) -> f64 {
-        payload_bytes * 8.0 * f64::from(self.bytes) / f64::from(self.payload_bytes)
-    }
-}
+use crate::sim::ecmp::{Ecmp, Fields, Label};
+use crate::sim::network::{self, Costs, Part, Towards, Way};
 
 /// How the steps of a ring are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,29 +27,32 @@ pub enum Steps {
 pub enum Spreading {
     /// Evenly over all of them, as packets do that are sprayed.
     Even,
-    /// All traffic of a pair takes one way, by a hash over the pair and this seed.
-    Hashed { seed: u64 },
+    /// All traffic of two ranks takes one way, by the switches' hash.
+    Hashed(Ecmp),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    pub packets: Packets,
+    pub costs: Costs,
     pub steps: Steps,
     pub spreading: Spreading,
     /// What a rank can send to the others on its host, and receive; no limit where there is none.
     pub inside: Option<Rate>,
-    /// What it costs to begin to send, each time: a cold start.
-    pub start: Duration,
 }
+
+/// What goes over the wires for each byte of payload: jumbo frames, with the headers of IP and TCP.
+pub const WIRE_PER_BYTE: f64 = 9000.0 / 8936.0;
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            packets: Packets::JUMBO,
+            costs: Costs {
+                wire_per_byte: WIRE_PER_BYTE,
+                ..Costs::default()
+            },
             steps: Steps::Collapsed,
             spreading: Spreading::Even,
             inside: None,
-            start: Duration::ZERO,
         }
     }
 }
@@ -85,17 +69,15 @@ pub enum NetworkError {
 impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooFewPlaces { ranks, places } => {
-                write!(
-                    f,
-                    "the job has {ranks} ranks, and there are places for {places}"
-                )
-            }
+            Self::TooFewPlaces { ranks, places } => write!(
+                f,
+                "the job has {ranks} ranks, and there are places for {places}"
+            ),
             Self::NoWay { from, to } => write!(f, "there is no way from {from} to {to}"),
             Self::NotLinked { from, to } => {
                 write!(
                     f,
-                    "a given way goes from {from} to {to}, which no link joins"
+                    "a given way from {from} to {to} crosses what no link joins"
                 )
             }
             Self::BadRing { problem } => write!(f, "a given ring {problem}"),
@@ -105,48 +87,18 @@ impl fmt::Display for NetworkError {
 
 impl std::error::Error for NetworkError {}
 
-/// A directed stretch that flows share: one direction of a link, or of all parallel links of a pair
-/// of nodes where traffic spreads evenly; or the inside of a host.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Lane {
-    pub(super) rate: Rate,
-    pub(super) latency: Duration,
-    pub(super) kind: LaneKind,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum LaneKind {
-    Cable {
-        links: Vec<LinkId>,
-        from: NodeId,
-        to: NodeId,
-    },
-    Inside {
-        rank: Rank,
-    },
-}
-
-/// One of the ways of some traffic: its lanes, and the share that goes there.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Way {
-    pub(super) lanes: Vec<u32>,
-    pub(super) share: f64,
-    pub(super) latency: Duration,
-}
+/// Traffic spreads over no more ways than these.
+const MOST_WAYS: usize = 64;
 
 /// Where each rank of a job runs, and how its traffic gets from there to the others.
 #[derive(Debug)]
 pub struct Network<'n> {
     pub(super) fabric: &'n Fabric,
+    pub(super) links: network::Network,
     pub(super) settings: Settings,
-    placement: &'n [NodeId],
     pub(super) carriage: &'n Carriage,
-    pub(super) lanes: Vec<Lane>,
-    /// The lanes from one node to a neighbour.
-    pub(super) joined: BTreeMap<(NodeId, NodeId), Vec<u32>>,
-    /// Where the lanes inside hosts begin, two for each rank: out and in.
-    pub(super) inside_lanes: Option<u32>,
-    pub(super) distances: RefCell<Distances>,
+    placement: &'n [NodeId],
+    towards: RefCell<BTreeMap<NodeId, Rc<Towards>>>,
 }
 
 impl<'n> Network<'n> {
@@ -157,25 +109,14 @@ impl<'n> Network<'n> {
         carriage: &'n Carriage,
         settings: Settings,
     ) -> Self {
-        let mut network = Self {
+        Self {
             fabric,
+            links: network::Network::of(fabric, settings.costs.clone()),
             settings,
-            placement,
             carriage,
-            lanes: Vec::new(),
-            joined: BTreeMap::new(),
-            inside_lanes: None,
-            distances: RefCell::default(),
-        };
-        for (id, link) in fabric.links() {
-            let [a, b] = link.ports().map(|port| port.node);
-            network.add_cable(id, a, b);
-            network.add_cable(id, b, a);
+            placement,
+            towards: RefCell::default(),
         }
-        if let Some(rate) = settings.inside {
-            network.add_insides(rate);
-        }
-        network
     }
 
     pub fn places(&self) -> usize {
@@ -186,46 +127,159 @@ impl<'n> Network<'n> {
         self.placement[rank.index()]
     }
 
-    fn add_insides(&mut self, rate: Rate) {
-        self.inside_lanes = Some(self.lanes.len() as u32);
-        let ranks = (0..self.placement.len()).map(Rank::from_index);
-        let lanes = ranks.flat_map(|rank| {
-            let kind = LaneKind::Inside { rank };
-            [0, 1].map(|_| Lane {
-                rate,
-                latency: Duration::ZERO,
-                kind: kind.clone(),
-            })
-        });
-        self.lanes.extend(lanes);
+    /// How traffic of one rank gets to another.
+    pub(super) fn ways(&self, from: Rank, to: Rank) -> Result<Vec<Part>, NetworkError> {
+        let hosts = [from, to].map(|rank| self.host(rank));
+        if hosts[0] == hosts[1] {
+            return Ok(vec![whole(self.inside(from, to))]);
+        }
+        let given = self.carriage.ways.get(&hosts.into());
+        match given.filter(|ways| !ways.is_empty()) {
+            Some(ways) => self.given(ways, [from, to]),
+            None => self.shortest([from, to]),
+        }
     }
 
-    fn add_cable(&mut self, id: LinkId, from: NodeId, to: NodeId) {
-        let link = self.fabric.link(id);
-        let lanes = self.joined.entry((from, to)).or_default();
-        let bundle = match self.settings.spreading {
-            Spreading::Even => lanes.first(),
-            Spreading::Hashed { .. } => None,
-        };
-        if let Some(&bundle) = bundle {
-            let lane = &mut self.lanes[bundle as usize];
-            let rate = lane.rate.bits_per_s() + link.rate.bits_per_s();
-            lane.rate = Rate::from_bits_per_s(rate);
-            lane.latency = lane.latency.max(link.latency);
-            if let LaneKind::Cable { links, .. } = &mut lane.kind {
-                links.push(id);
-            }
-            return;
+    /// Behind the links of the fabric stand two lanes for each rank: out and in.
+    fn inside(&self, from: Rank, to: Rank) -> Way {
+        let mut way = Way::default();
+        if self.settings.inside.is_some() && from != to {
+            let first = self.links.capacities().len() as u32;
+            let [out, into] = [from, to].map(|rank| first + 2 * rank.index() as u32);
+            way.links = vec![out, into + 1];
         }
-        lanes.push(self.lanes.len() as u32);
-        self.lanes.push(Lane {
-            rate: link.rate,
-            latency: link.latency,
-            kind: LaneKind::Cable {
-                links: vec![id],
-                from,
-                to,
-            },
-        });
+        way
     }
+
+    fn given(&self, ways: &[carriage::Way], pair: [Rank; 2]) -> Result<Vec<Part>, NetworkError> {
+        let total: f64 = ways.iter().map(|way| way.weight).sum();
+        match self.settings.spreading {
+            Spreading::Hashed(ecmp) => {
+                let label = self.label(ecmp, pair);
+                // Among a thousand places, each way has as many as its weight gives it.
+                let point = ecmp.choose(u32::MAX, label, 1000) as f64 / 1000.0 * total;
+                let mut passed = 0.0;
+                let chosen = ways.iter().find(|way| {
+                    passed += way.weight;
+                    point < passed
+                });
+                self.along(&chosen.unwrap_or(&ways[0]).nodes, pair)
+            }
+            Spreading::Even => {
+                let mut parts = Vec::new();
+                for way in ways {
+                    for part in self.along(&way.nodes, pair)? {
+                        parts.push(Part {
+                            share: part.share * way.weight / total,
+                            ..part
+                        });
+                    }
+                }
+                Ok(parts)
+            }
+        }
+    }
+
+    /// The way over these nodes, one after another.
+    pub(super) fn along(
+        &self,
+        nodes: &[NodeId],
+        pair: [Rank; 2],
+    ) -> Result<Vec<Part>, NetworkError> {
+        let parts = match self.settings.spreading {
+            Spreading::Even => self.links.ways_along(nodes, MOST_WAYS),
+            Spreading::Hashed(ecmp) => {
+                let way = self.links.along(nodes, &ecmp, self.label(ecmp, pair));
+                way.map(whole).into_iter().collect()
+            }
+        };
+        match parts.is_empty() {
+            true => Err(NetworkError::NotLinked {
+                from: self.fabric.name(nodes[0]).to_owned(),
+                to: self.fabric.name(nodes[nodes.len() - 1]).to_owned(),
+            }),
+            false => Ok(parts),
+        }
+    }
+
+    fn shortest(&self, pair: [Rank; 2]) -> Result<Vec<Part>, NetworkError> {
+        let [from, to] = pair.map(|rank| self.host(rank));
+        let towards = self.towards(to);
+        let parts = match self.settings.spreading {
+            Spreading::Even => self.links.ways(from, &towards, MOST_WAYS),
+            Spreading::Hashed(ecmp) => {
+                let label = self.label(ecmp, pair);
+                let way = self.links.way(from, &towards, &ecmp, label);
+                way.map(whole).into_iter().collect()
+            }
+        };
+        match parts.is_empty() {
+            true => Err(NetworkError::NoWay {
+                from: self.fabric.name(from).to_owned(),
+                to: self.fabric.name(to).to_owned(),
+            }),
+            false => Ok(parts),
+        }
+    }
+
+    fn towards(&self, to: NodeId) -> Rc<Towards> {
+        let mut known = self.towards.borrow_mut();
+        let towards = known
+            .entry(to)
+            .or_insert_with(|| Rc::new(self.links.towards(to)));
+        Rc::clone(towards)
+    }
+
+    /// What switches hash of two ranks' traffic; ranks of one host differ by their ports.
+    fn label(&self, ecmp: Ecmp, pair: [Rank; 2]) -> Label {
+        let [source, destination] = pair.map(|rank| self.host(rank).index() as u32);
+        let [source_port, destination_port] = pair.map(|rank| rank.index() as u16);
+        ecmp.label(Fields {
+            source,
+            destination,
+            source_port,
+            destination_port,
+            protocol: 17,
+        })
+    }
+
+    /// What a link of the problem is called: `h0>leaf1`, and `h0>leaf1.2` for the third of parallel
+    /// cables.
+    pub(super) fn lane_name(&self, lane: usize) -> String {
+        let (cables, links) = (2 * self.fabric.links().len(), self.links.capacities().len());
+        if lane < cables {
+            return self.cable_name(LinkId::from_index(lane / 2), lane % 2 == 1);
+        }
+        if lane < links {
+            let mut relays = self
+                .fabric
+                .nodes()
+                .filter(|(_, node)| node.role == Role::Relay);
+            let relay = relays.nth(lane - cables);
+            return format!("through {}", relay.map_or("", |(_, node)| &node.name));
+        }
+        let rank = Rank::from_index((lane - links) / 2);
+        format!("rank {rank} inside {}", self.fabric.name(self.host(rank)))
+    }
+
+    fn cable_name(&self, id: LinkId, backwards: bool) -> String {
+        let link = self.fabric.link(id);
+        let mut ends = [link.a.node, link.b.node];
+        let nth = self
+            .fabric
+            .links_between(ends[0], ends[1])
+            .position(|it| it == id);
+        if backwards {
+            ends.reverse();
+        }
+        let [from, to] = ends.map(|node| self.fabric.name(node));
+        match nth {
+            None | Some(0) => format!("{from}>{to}"),
+            Some(nth) => format!("{from}>{to}.{nth}"),
+        }
+    }
+}
+
+fn whole(way: Way) -> Part {
+    Part { way, share: 1.0 }
 }

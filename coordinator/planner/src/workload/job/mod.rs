@@ -2,5 +2,6 @@
 
 mod file;
 pub mod operators;
+pub mod preset;
 
-pub use file::{JobFile, MOST_SERVERS};
+pub use file::{JobFile, MOST_SERVERS, PresetJob};
