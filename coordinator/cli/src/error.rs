@@ -3,14 +3,23 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::Utf8Error;
 
+use reweave_common::input::InputError;
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::Generation;
+use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
+use reweave_planner::collectives::CollectiveError;
+use reweave_planner::sim::SimError;
+use reweave_planner::workload::SimulationError;
+use reweave_planner::workload::job::operators::OperatorError;
+use reweave_planner::workload::job::preset::PresetError;
 use thiserror::Error;
 
 use crate::ask;
+use crate::sim::collective::is_bad_input;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
@@ -52,6 +61,34 @@ pub(crate) enum CliError {
     Start(#[source] io::Error),
     #[error(transparent)]
     Pki(Box<PkiError>),
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} is larger than {most_bytes} bytes", path.display())]
+    TooLarge { path: PathBuf, most_bytes: u64 },
+    #[error("{} is not text", path.display())]
+    NotText { path: PathBuf, source: Utf8Error },
+    #[error(transparent)]
+    Input(InputError),
+    #[error("{}", path.display())]
+    Profile { path: PathBuf, source: ProfileError },
+    #[error("{}", path.display())]
+    Operators {
+        path: PathBuf,
+        source: OperatorError,
+    },
+    #[error("{}", path.display())]
+    Preset { path: PathBuf, source: PresetError },
+    #[error("{}", path.display())]
+    TaskGraph {
+        path: PathBuf,
+        source: Box<TaskGraphError>,
+    },
+    #[error("{0}")]
+    Collective(CollectiveError),
+    #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
+    NoPayload,
+    #[error("{0}")]
+    Simulation(SimulationError),
     #[error("cannot print as JSON")]
     Json(#[source] serde_json::Error),
     #[error("cannot print")]
@@ -80,7 +117,20 @@ impl CliError {
             Self::NoIdentity
             | Self::Identity { .. }
             | Self::NoSuchAddress { .. }
-            | Self::Pki(_) => 2,
+            | Self::Pki(_)
+            | Self::Read { .. }
+            | Self::TooLarge { .. }
+            | Self::NotText { .. }
+            | Self::Input(_)
+            | Self::Profile { .. }
+            | Self::Operators { .. }
+            | Self::Preset { .. }
+            | Self::TaskGraph { .. }
+            | Self::NoPayload
+            | Self::Simulation(
+                SimulationError::Network(_) | SimulationError::Course(SimError::TooLong),
+            ) => 2,
+            Self::Collective(error) if is_bad_input(error) => 2,
             _ => 1,
         }
     }

@@ -10,6 +10,7 @@ mod error;
 mod names;
 mod page;
 mod show;
+mod sim;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -63,6 +64,9 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 20)]
         most: usize,
     },
+    /// What would be: workloads and flows on fabrics that need not exist
+    #[command(subcommand)]
+    Sim(sim::Sim),
 }
 
 fn main() -> ExitCode {
@@ -83,6 +87,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Plan => show(reach, *output, Request::Plan),
         Command::Apply(apply) => apply.run(reach, *output),
         Command::History { most } => show_history(reach, *output, *most),
+        Command::Sim(command) => command.run(*output),
     }
 }
 

@@ -1,0 +1,48 @@
+//! `reweave sim`: what would be. No cluster is asked.
+
+pub(crate) mod collective;
+mod costs;
+mod effort;
+mod flows;
+mod input;
+mod job;
+mod progress;
+mod raw;
+mod replay;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::Output;
+use crate::error::CliError;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sim {
+    /// Play a task graph that TopoOpt or FlexFlow wrote, on the network that it was made for
+    Replay(replay::Replay),
+    /// What an iteration of a job takes on a fabric, and why
+    Job(job::Job),
+    /// How long the hosts of a fabric take to exchange data, and how long they need to
+    Collective(collective::Exchange),
+    /// Flows between the hosts of a fabric
+    Flows(flows::Flows),
+    /// Flows over bare links, in the format for comparison with other simulators
+    Raw(raw::Raw),
+}
+
+impl Sim {
+    pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        match self {
+            Self::Replay(replay) => replay.run(output),
+            Self::Job(job) => job.run(output),
+            Self::Collective(exchange) => exchange.run(output),
+            Self::Flows(flows) => flows.run(output),
+            Self::Raw(raw) => raw.run(output),
+        }
+    }
+}
+
+/// Units of work that one simulation may take: a quarter of an hour on a slow core.
+const MOST_WORK: u64 = 1 << 40;

@@ -1,0 +1,116 @@
+//! Iterations of published task graphs, and of models under plain data parallelism.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use libtest_mimic::Failed;
+use serde_json::Value;
+
+use crate::Test;
+
+/// Graph, rate of a link, milliseconds by an independent max-min fluid model, and by how much of
+/// that the result may differ.
+const GRAPHS: [(&str, u32, f64, f64); 12] = [
+    ("direct12", 10, 440.66, DIRECT),
+    ("direct12", 25, 217.35, DIRECT),
+    ("direct12", 50, 187.99, DIRECT),
+    ("direct12", 100, 185.51, DIRECT),
+    ("switch16_vgg_100g", 100, 211.24, SWITCH),
+    ("switch16_transformer_100g", 100, 63.82, SWITCH),
+    ("switch16_dlrm_100g", 100, 60.98, SWITCH),
+    ("switch16_candle_100g", 100, 472.4, SWITCH),
+    ("switch16_vgg_400g", 400, 100.48, SWITCH),
+    ("switch16_transformer_400g", 400, 61.51, SWITCH),
+    ("switch16_dlrm_400g", 400, 20.30, SWITCH),
+    ("switch16_candle_400g", 400, 158.7, SWITCH),
+];
+const DIRECT: f64 = 0.005;
+const SWITCH: f64 = 0.01;
+
+/// Graph, and its bounds of computing and of communication at 100 Gb/s.
+const BOUNDS: [(&str, f64, f64); 4] = [
+    ("switch16_vgg_100g", 100.48, 173.61),
+    ("switch16_transformer_100g", 62.20, 33.99),
+    ("switch16_dlrm_100g", 17.57, 51.11),
+    ("switch16_candle_100g", 113.8, 392.0),
+];
+/// The table shows so few digits.
+const ROUNDING: f64 = 0.0005;
+
+/// Model, rate of a port, and its iteration under plain data parallelism.
+const JOBS: [(&str, u32, f64); 3] = [
+    ("vgg16", 100, 211.24),
+    ("transformer16", 100, 63.82),
+    ("vgg16", 400, 100.48),
+];
+
+pub(crate) fn tests() -> impl Iterator<Item = (String, Test)> {
+    let graphs = GRAPHS.into_iter().map(|(graph, gbps, ms, tolerance)| {
+        let test =
+            move |data: &Path| near(replay(data, graph, gbps)?, "iteration_ms", ms, tolerance);
+        (
+            format!("graphs::{graph} at {gbps}G"),
+            Box::new(test) as Test,
+        )
+    });
+    let bounds = BOUNDS.into_iter().map(|(graph, compute_ms, comm_ms)| {
+        let test = move |data: &Path| {
+            let answer = replay(data, graph, 100)?;
+            near(answer.clone(), "compute_bound_ms", compute_ms, ROUNDING)?;
+            near(answer, "comm_bound_ms", comm_ms, ROUNDING)
+        };
+        (format!("bounds::{graph}"), Box::new(test) as Test)
+    });
+    let jobs = JOBS.into_iter().map(|(model, gbps, ms)| {
+        let test = move |data: &Path| near(job(data, model, gbps)?, "iteration_ms", ms, SWITCH);
+        (format!("jobs::{model} at {gbps}G"), Box::new(test) as Test)
+    });
+    graphs.chain(bounds).chain(jobs)
+}
+
+fn replay(data: &Path, graph: &str, gbps: u32) -> Result<Value, Failed> {
+    let file = data.join(format!("topoopt/graphs/{graph}.fbuf"));
+    let rate = match graph.starts_with("direct") {
+        true => "--link-gbps",
+        false => "--nic-gbps",
+    };
+    let gbps = gbps.to_string();
+    sim(&[
+        "replay".as_ref(),
+        file.as_ref(),
+        rate.as_ref(),
+        gbps.as_ref(),
+    ])
+}
+
+fn job(data: &Path, model: &str, gbps: u32) -> Result<Value, Failed> {
+    let mut fabric = tempfile::NamedTempFile::new()?;
+    writeln!(fabric, "kind = \"ideal\"\nhosts = 16\nnic_gbps = {gbps}")?;
+    let job = data.join(format!("topoopt/models/{model}.toml"));
+    let flag: &OsStr = "--fabric".as_ref();
+    sim(&["job".as_ref(), job.as_ref(), flag, fabric.path().as_ref()])
+}
+
+fn sim(arguments: &[&OsStr]) -> Result<Value, Failed> {
+    let mut reweave = Command::new(env!("CARGO_BIN_EXE_reweave"));
+    reweave
+        .arg("sim")
+        .args(arguments)
+        .args(["--output", "json"]);
+    let output = reweave.output()?;
+    match output.status.success() {
+        true => Ok(serde_json::from_slice(&output.stdout)?),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+    }
+}
+
+fn near(answer: Value, key: &str, expected: f64, tolerance: f64) -> Result<(), Failed> {
+    let found = answer[key].as_f64().unwrap_or(f64::NAN);
+    let error = (found / expected - 1.0).abs();
+    match error <= tolerance {
+        true => Ok(()),
+        false => Err(format!("{key} is {found}, and should be {expected}").into()),
+    }
+}
