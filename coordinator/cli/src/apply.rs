@@ -56,7 +56,7 @@ fn follow(coordinator: &mut Coordinator, generation: Generation) -> Result<Recor
     let mut told = None;
     loop {
         let record = recorded(coordinator, generation)?;
-        if record.outcome != Outcome::Running {
+        if !matches!(record.outcome, Outcome::Offered | Outcome::Running) {
             return Ok(record);
         }
         let change = coordinator.status()?.change;

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use reweave_common::operator::{Plan, Record, Request, Response};
+use reweave_common::operator::{NotSeen, Plan, Record, Request, Response};
 use serde::Serialize;
 
 use ask::{Coordinator, Reach};
@@ -93,6 +93,7 @@ fn show_status(reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
 #[derive(Serialize)]
 struct PlanAnswer<'a> {
     plan: &'a Option<Box<Plan>>,
+    not_seen: &'a NotSeen,
 }
 
 #[derive(Serialize)]
@@ -108,9 +109,16 @@ fn show(reach: &Reach, output: Output, request: Request) -> Result<ExitCode, Cli
         Response::Findings(findings) => print(output, &findings, |page| {
             show::findings(page, &findings, &names);
         }),
-        Response::Plan(plan) => print(output, &PlanAnswer { plan: &plan }, |page| {
-            show::plan(page, plan.as_deref(), &names);
-        }),
+        Response::Plan { plan, not_seen } => {
+            let answer = PlanAnswer {
+                plan: &plan,
+                not_seen: &not_seen,
+            };
+            print(output, &answer, |page| {
+                show::plan(page, plan.as_deref(), &names);
+                show::not_seen(page, &not_seen, &names);
+            })
+        }
         Response::History(records) => print(output, &HistoryAnswer { history: &records }, |page| {
             show::history(page, &records, &names);
         }),

@@ -26,7 +26,10 @@ fn found(scene: &Scene) -> Vec<Collision> {
 fn found_in(snapshot: &Snapshot) -> Vec<Collision> {
     let findings = diagnose(snapshot, &Policy::default()).into_iter();
     findings
-        .map(|Finding::EcmpCollision(collision)| collision)
+        .filter_map(|finding| match finding {
+            Finding::EcmpCollision(collision) => Some(collision),
+            Finding::UselessPin(_) => None,
+        })
         .collect()
 }
 
