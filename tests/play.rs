@@ -65,7 +65,7 @@ pub(crate) fn ended(stage: &Stage) -> Record {
     let operator = stage.operator();
     must(wait_for("the change ends", PATIENCE, || {
         let newest = operator.history()?.into_iter().next();
-        Ok(newest.filter(|record| record.outcome != Outcome::Running))
+        Ok(newest.filter(|record| !matches!(record.outcome, Outcome::Offered | Outcome::Running)))
     }))
 }
 

@@ -316,6 +316,7 @@ fn killed_and_started_again_it_knows_what_it_promised() {
         assert_eq!(pinned(&link).await, (5, rules.to_vec()));
         let older = Err(Refusal::Older {
             held: Generation(5),
+            token: Token(5),
         });
         assert_eq!(told(&link, install(4, &[])).await.outcome, older);
         assert_eq!(

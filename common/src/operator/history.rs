@@ -24,6 +24,8 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
+    /// Nobody has said yet that it shall be carried out.
+    Offered,
     Running,
     Committed,
     /// The old routes are back, under a generation of their own.

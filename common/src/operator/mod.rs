@@ -9,12 +9,14 @@ use crate::plan::Generation;
 
 mod finding;
 mod history;
+mod measured;
 mod place;
 mod plan;
 mod status;
 
-pub use finding::{Collision, Finding, Findings, Loser};
+pub use finding::{Collision, Finding, Findings, Loser, NotSeen, Useless, UselessPin};
 pub use history::{FlowChange, FlowOutcome, Outcome, Record};
+pub use measured::{FlowImbalance, Measured, RoundTrip, RoundTrips};
 pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report};
 pub use status::{
@@ -46,8 +48,11 @@ pub enum Request {
 pub enum Response {
     Status(Box<Status>),
     Findings(Findings),
-    /// Nothing when there is nothing to mend, or no way to mend it.
-    Plan(Option<Box<Plan>>),
+    /// Nothing when there is nothing to mend, or no way to mend it, as far as can be seen.
+    Plan {
+        plan: Option<Box<Plan>>,
+        not_seen: NotSeen,
+    },
     ApplyStarted {
         generation: Generation,
     },

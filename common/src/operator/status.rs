@@ -5,13 +5,15 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
+use super::finding::UselessPin;
+use super::measured::Measured;
 use super::place::Hop;
 use super::plan::Pin;
 use crate::flow::FlowKey;
 use crate::plan::Generation;
 use crate::units::Rate;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// Of the routes that are in force.
     pub generation: Generation,
@@ -28,6 +30,9 @@ pub struct Status {
     /// Each flow that was sending lately.
     pub flows: Vec<FlowStatus>,
     pub pins: Vec<Pin>,
+    /// Those of them that serve their flows no more, and why.
+    pub useless_pins: Vec<UselessPin>,
+    pub measured: Measured,
 }
 
 /// Who decides that a plan is carried out.

@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use reweave_common::operator::{Plan, Record, Request, Response};
+use reweave_common::operator::{NotSeen, Plan, Record, Request, Response};
 use serde::Serialize;
 
 use ask::{Coordinator, Reach};
@@ -102,6 +102,7 @@ fn show_status(reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
 #[derive(Serialize)]
 struct PlanAnswer<'a> {
     plan: &'a Option<Box<Plan>>,
+    not_seen: &'a NotSeen,
 }
 
 #[derive(Serialize)]
@@ -117,9 +118,16 @@ fn show(reach: &Reach, output: Output, request: Request) -> Result<ExitCode, Cli
         Response::Findings(findings) => print(output, &findings, |page| {
             show::findings(page, &findings, &names);
         }),
-        Response::Plan(plan) => print(output, &PlanAnswer { plan: &plan }, |page| {
-            show::plan(page, plan.as_deref(), &names);
-        }),
+        Response::Plan { plan, not_seen } => {
+            let answer = PlanAnswer {
+                plan: &plan,
+                not_seen: &not_seen,
+            };
+            print(output, &answer, |page| {
+                show::plan(page, plan.as_deref(), &names);
+                show::not_seen(page, &not_seen, &names);
+            })
+        }
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),
     }

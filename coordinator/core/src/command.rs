@@ -47,7 +47,8 @@ pub enum Change {
         generation: Generation,
         by: Author,
     },
-    /// Comes before every instruction to a switch. Its index in the log is their token.
+    /// Comes before every instruction to a switch. Their token is its
+    /// index in the log, or more where switches have followed what is lost from it.
     StepIntent(StepIntent),
     /// A switch's answer to the last intent.
     Acked {

@@ -125,6 +125,11 @@ impl Core {
         self.outbox.poll()
     }
 
+    #[cfg(test)]
+    pub(crate) fn known_at(&self, now: Moment) -> Known<'_> {
+        self.senses.at(now)
+    }
+
     fn handle_tick(&mut self, now: Moment) {
         self.senses.ingest.handle_time(now, &self.senses.policy);
         self.watching.advance(self.senses.at(now), &mut self.outbox);

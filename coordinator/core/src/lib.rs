@@ -13,6 +13,7 @@ mod effect;
 mod ingest;
 mod model;
 mod operator;
+mod pins;
 mod planning;
 mod policy;
 mod reason;

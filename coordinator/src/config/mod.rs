@@ -234,6 +234,22 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_that_could_never_keep_a_plan_is_refused() {
+        let said = |lines: &str| error_of(&format!("[policy]\n{lines}\n"));
+        let both = said("verify_within_ms = 1\nsettle_ms = 60000");
+        assert!(
+            both.starts_with("c.toml:2: verify_within_ms: no plan could ever be kept"),
+            "{both}"
+        );
+        let one = said("settle_ms = 10000");
+        assert!(
+            one.starts_with("c.toml:2: settle_ms: no plan could ever be kept"),
+            "{one}"
+        );
+        parse("[policy]\nsettle_ms = 9999").unwrap();
+    }
+
+    #[test]
     fn paths_in_the_file_start_where_it_lies() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c.toml");

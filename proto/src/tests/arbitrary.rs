@@ -12,9 +12,10 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{
-    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowOutcome,
-    FlowStatus, Hop, LinkStatus, Loser, Mode, Move, Outcome, Phase, Pin, Plan, Prediction, Record,
-    Refused, Report, Request, Response, RunningChange, Status,
+    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowImbalance,
+    FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Measured, Mode, Move, NotSeen, Outcome, Phase,
+    Pin, Plan, Prediction, Record, Refused, Report, Request, Response, RoundTrip, RoundTrips,
+    RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::sample::{
@@ -157,8 +158,14 @@ fn sample() -> impl Strategy<Value = Sample> {
 
 fn refusal() -> impl Strategy<Value = Refusal> {
     prop_oneof![
-        generation().prop_map(|held| Refusal::Older { held }),
-        generation().prop_map(|held| Refusal::DifferentContent { held }),
+        generation().prop_map(|held| Refusal::Older {
+            held,
+            token: Token(held.0)
+        }),
+        generation().prop_map(|held| Refusal::DifferentContent {
+            held,
+            token: Token(held.0)
+        }),
         text().prop_map(|error| Refusal::Kernel { error }),
         text().prop_map(|error| Refusal::NotDurable { error }),
         Just(Refusal::NotASwitch),
@@ -298,6 +305,8 @@ fn status() -> impl Strategy<Value = Status> {
         vec(link_status(), 0..MANY),
         vec(flow_status(), 0..MANY),
         vec(pin(), 0..MANY),
+        vec(useless_pin(), 0..MANY),
+        measured(),
     );
     let parts = (generation(), said, option::of(running_change()), seen);
     parts.prop_map(|(generation, said, change, seen)| Status {
@@ -310,6 +319,30 @@ fn status() -> impl Strategy<Value = Status> {
         links: seen.1,
         flows: seen.2,
         pins: seen.3,
+        useless_pins: seen.4,
+        measured: seen.5,
+    })
+}
+
+fn measured() -> impl Strategy<Value = Measured> {
+    let trip = (text(), text(), any::<u64>());
+    let trip = trip.prop_map(|(from, to, rtt_us)| RoundTrip { from, to, rtt_us });
+    let trips = (any::<usize>(), any::<u64>(), vec(trip, 0..MANY));
+    let trips = trips.prop_map(|(pairs, median_us, slowest)| RoundTrips {
+        pairs,
+        median_us,
+        slowest,
+    });
+    let uneven = (finite(), vec(hop(), 0..MANY), imbalance());
+    let uneven = uneven.prop_map(|(mean_fim_percent, worst_over, worst)| FlowImbalance {
+        mean_fim_percent,
+        worst_over,
+        worst,
+    });
+    let parts = (option::of(trips), option::of(uneven));
+    parts.prop_map(|(round_trips, flow_imbalance)| Measured {
+        round_trips,
+        flow_imbalance,
     })
 }
 
@@ -339,6 +372,22 @@ fn imbalance() -> impl Strategy<Value = Imbalance> {
 }
 
 fn finding() -> impl Strategy<Value = Finding> {
+    prop_oneof![collision(), useless_pin().prop_map(Finding::UselessPin)]
+}
+
+fn useless_pin() -> impl Strategy<Value = UselessPin> {
+    let because = prop_oneof![
+        texts().prop_map(|links| Useless::WayDown { links }),
+        Just(Useless::FlowEnded)
+    ];
+    (flow(), hop(), because).prop_map(|(flow, hop, because)| UselessPin { flow, hop, because })
+}
+
+fn not_seen() -> impl Strategy<Value = NotSeen> {
+    (texts(), vec(flow(), 0..MANY)).prop_map(|(nodes, ways_of)| NotSeen { nodes, ways_of })
+}
+
+fn collision() -> impl Strategy<Value = Finding> {
     let hops = vec(hop(), 0..MANY);
     let parts = (hop(), finite(), vec(loser(), 0..MANY), hops, imbalance());
     parts.prop_map(|(hop, utilization, losers, with_room, imbalance)| {
@@ -412,6 +461,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             generation,
         });
     prop_oneof![
+        Just(Outcome::Offered),
         Just(Outcome::Running),
         Just(Outcome::Committed),
         rolled_back,
@@ -471,16 +521,19 @@ fn refused() -> impl Strategy<Value = Refused> {
 }
 
 pub(super) fn response() -> impl Strategy<Value = Response> {
-    let findings = (generation(), vec(finding(), 0..MANY)).prop_map(|(generation, findings)| {
+    let findings = (generation(), vec(finding(), 0..MANY), not_seen());
+    let findings = findings.prop_map(|(generation, findings, not_seen)| {
         Response::Findings(Findings {
             generation,
             findings,
+            not_seen,
         })
     });
     prop_oneof![
         status().prop_map(|status| Response::Status(Box::new(status))),
         findings,
-        option::of(plan().prop_map(Box::new)).prop_map(Response::Plan),
+        (option::of(plan().prop_map(Box::new)), not_seen())
+            .prop_map(|(plan, not_seen)| Response::Plan { plan, not_seen }),
         generation().prop_map(|generation| Response::ApplyStarted { generation }),
         vec(record(), 0..MANY).prop_map(Response::History),
         option::of(record().prop_map(Box::new)).prop_map(Response::Record),

@@ -5,7 +5,7 @@ mod history;
 mod plan;
 mod status;
 
-pub(crate) use finding::findings;
+pub(crate) use finding::{findings, not_seen};
 pub(crate) use history::{history, record};
 pub(crate) use plan::plan;
 pub(crate) use status::{phase, status};

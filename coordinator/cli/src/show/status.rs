@@ -1,7 +1,8 @@
 //! How the cluster is doing.
 
 use reweave_common::operator::{
-    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, Phase, RunningChange, Status,
+    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Measured, Mode, Phase, RunningChange,
+    Status,
 };
 
 use super::hop;
@@ -18,6 +19,7 @@ pub(crate) fn status(page: &mut Page, status: &Status, names: &Names) {
     links(page, &status.links);
     flows(page, &status.flows, names);
     pins(page, status, names);
+    measured(page, &status.measured);
 }
 
 fn head(page: &mut Page, status: &Status) {
@@ -173,4 +175,36 @@ fn pins(page: &mut Page, status: &Status, names: &Names) {
     let rows = status.pins.iter();
     let rows = rows.map(|pin| [names.name(&pin.flow), hop(&pin.hop)]);
     page.table(["flow", "goes"], rows);
+    for useless in &status.useless_pins {
+        page.line(&names.named(&format!("  {useless}")));
+    }
+}
+
+fn measured(page: &mut Page, measured: &Measured) {
+    if let Some(trips) = &measured.round_trips {
+        page.heading("Round trips");
+        page.line(&format!(
+            "  median {} over {} pairs of hosts; the slowest:",
+            millis(trips.median_us),
+            trips.pairs
+        ));
+        let rows = trips.slowest.iter();
+        let rows = rows.map(|trip| [format!("{} > {}", trip.from, trip.to), millis(trip.rtt_us)]);
+        page.table(["from > to", "takes"], rows);
+    }
+    if let Some(found) = &measured.flow_imbalance {
+        let over: Vec<_> = found.worst_over.iter().map(hop).collect();
+        page.heading("Flow imbalance");
+        page.line(&format!(
+            "  mean {:.0} %; at worst {:.0} % (the best possible is {:.0} %) over {}",
+            found.mean_fim_percent,
+            found.worst.fim_percent,
+            found.worst.floor_percent,
+            over.join(", ")
+        ));
+    }
+}
+
+fn millis(micros: u64) -> String {
+    format!("{:.2} ms", micros as f64 / 1e3)
 }

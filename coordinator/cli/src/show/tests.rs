@@ -3,9 +3,10 @@
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::{
-    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowOutcome,
-    FlowStatus, Hop, LinkStatus, Loser, Mode, Move, Outcome, Phase, Pin, Plan, Prediction, Record,
-    Report, RunningChange, Status,
+    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowImbalance,
+    FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Measured, Mode, Move, NotSeen, Outcome, Phase,
+    Pin, Plan, Prediction, Record, Report, RoundTrip, RoundTrips, RunningChange, Status, Useless,
+    UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::units::Rate;
@@ -119,6 +120,10 @@ fn a_finding() {
     let findings = Findings {
         generation: Generation(3),
         findings: vec![Finding::EcmpCollision(collision())],
+        not_seen: NotSeen {
+            nodes: vec!["spine1".to_owned()],
+            ways_of: vec![flows()[0]],
+        },
     };
     let expected = "\
 Collision on leaf0 > spine0
@@ -128,6 +133,7 @@ Collision on leaf0 > spine0
   h1 > h5  99.0 Mb/s  198.0 Mb/s
   flow imbalance 100 % (the best possible is 0 %), by rate 100 %; the fullest link carries 2.00 \
 times the mean
+not all is seen: spine1 does not report; the way of h0 > h4 is not known
 ";
     shows(
         |page| super::findings(page, &findings, &eight_hosts()),
@@ -275,7 +281,55 @@ fn status() -> Status {
             flow: flows()[0],
             hop: to("leaf0", "spine1"),
         }],
+        useless_pins: vec![useless_pin()],
+        measured: Measured {
+            round_trips: Some(RoundTrips {
+                pairs: 2,
+                median_us: 300,
+                slowest: vec![RoundTrip {
+                    from: "h0".to_owned(),
+                    to: "h4".to_owned(),
+                    rtt_us: 4210,
+                }],
+            }),
+            flow_imbalance: Some(FlowImbalance {
+                mean_fim_percent: 50.0,
+                worst_over: vec![to("leaf0", "spine0"), to("leaf0", "spine1")],
+                worst: collision().imbalance,
+            }),
+        },
     }
+}
+
+fn useless_pin() -> UselessPin {
+    UselessPin {
+        flow: flows()[0],
+        hop: to("leaf0", "spine1"),
+        because: Useless::WayDown {
+            links: vec!["spine1-leaf1".to_owned()],
+        },
+    }
+}
+
+#[test]
+fn a_plan_that_takes_pins_away() {
+    let mut lifting = plan();
+    lifting.moves.clear();
+    lifting.predictions.clear();
+    lifting.report.findings = vec![Finding::UselessPin(useless_pin())];
+    let expected = "\
+Plan 4, made for generation 3 of the routes
+  h0 > h4 is pinned no more
+
+Why
+  h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down
+
+carry it out with  reweave apply 4
+";
+    shows(
+        |page| super::plan(page, Some(&lifting), &eight_hosts()),
+        expected,
+    );
 }
 
 #[test]
@@ -305,6 +359,15 @@ Flows
 Pins
   flow     goes
   h0 > h4  leaf0 > spine1
+  h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down
+
+Round trips
+  median 0.30 ms over 2 pairs of hosts; the slowest:
+  from > to    takes
+  h0 > h4    4.21 ms
+
+Flow imbalance
+  mean 50 %; at worst 100 % (the best possible is 0 %) over leaf0 > spine0, leaf0 > spine1
 ";
     shows(
         |page| super::status(page, &status(), &eight_hosts()),

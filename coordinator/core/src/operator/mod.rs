@@ -1,6 +1,6 @@
 //! What an operator asks for, done and answered.
 
-use reweave_common::operator::{Findings, Plan as NamedPlan, Refused, Request, Response};
+use reweave_common::operator::{Findings, NotSeen, Plan as NamedPlan, Refused, Request, Response};
 use reweave_common::plan::{Generation, Plan};
 
 use crate::auto::Waits;
@@ -10,6 +10,7 @@ use crate::rollout::{Hindrance, Turn, first_step};
 use crate::state::{Phase, Rollout};
 
 mod history;
+mod measured;
 mod status;
 
 /// A request on its way to its reply.
@@ -48,12 +49,14 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, waits: Option<&Waits>) {
 }
 
 fn diagnose(turn: &Turn<'_>) -> Response {
-    let snapshot = turn.known.picture().snapshot(turn.state.in_force());
-    let findings = planning::findings(turn.known.policy, &snapshot);
+    let picture = turn.known.picture();
+    let in_force = turn.state.in_force();
+    let findings = planning::findings(&picture, in_force);
     let named = findings.iter().map(|finding| turn.named(finding));
     Response::Findings(Findings {
-        generation: snapshot.generation,
+        generation: in_force.generation,
         findings: named.collect(),
+        not_seen: picture.not_seen(),
     })
 }
 
@@ -62,15 +65,19 @@ fn plan(turn: &mut Turn<'_>, principal: String) -> Response {
     if let Some(running) = running(turn) {
         return Response::Refused(Refused::Busy { running });
     }
-    let snapshot = turn.known.picture().snapshot(turn.state.in_force());
-    let Some(plan) = planning::plan(turn.known.policy, turn.state, &snapshot) else {
-        return Response::Plan(None);
+    let picture = turn.known.picture();
+    let not_seen = picture.not_seen();
+    let Some(plan) = planning::plan(&picture, turn.state) else {
+        return Response::Plan {
+            plan: None,
+            not_seen,
+        };
     };
     let proposed = turn.state.rollout().map(|rollout| &rollout.plan);
     if let Some(same) = proposed.filter(|proposed| planning::do_the_same(proposed, &plan)) {
-        return turn.shown(same);
+        return turn.shown(same, not_seen);
     }
-    let shown = turn.shown(&plan);
+    let shown = turn.shown(&plan, not_seen);
     turn.decide(Change::PlanProposed {
         plan: Box::new(plan),
         by: Author::Operator(principal),
@@ -131,7 +138,10 @@ impl Turn<'_> {
         reweave_common::operator::Finding::named(finding, self.known.fabric)
     }
 
-    fn shown(&self, plan: &Plan) -> Response {
-        Response::Plan(Some(Box::new(NamedPlan::named(plan, self.known.fabric))))
+    fn shown(&self, plan: &Plan, not_seen: NotSeen) -> Response {
+        Response::Plan {
+            plan: Some(Box::new(NamedPlan::named(plan, self.known.fabric))),
+            not_seen,
+        }
     }
 }

@@ -8,13 +8,15 @@ use reweave_common::ids::NodeId;
 use reweave_common::observations::NodeObservations;
 use reweave_common::operator::{
     AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, Phase, Pin, RunningChange, Status,
-    hops,
+    Useless, UselessPin, hops,
 };
 use reweave_common::snapshot::{self, FlowState, LinkState};
 
+use super::measured::measured;
 use crate::auto::Waits;
 use crate::model::{Known, Picture};
-use crate::state::{self, Rollout, State, Step};
+use crate::pins;
+use crate::state::{self, InForce, Rollout, State, Step};
 
 pub(super) fn status(known: Known<'_>, state: &State, waits: Option<&Waits>) -> Status {
     let picture = known.picture();
@@ -24,10 +26,11 @@ pub(super) fn status(known: Known<'_>, state: &State, waits: Option<&Waits>) -> 
         .iter()
         .map(|pin| Pin::named(pin, known.fabric));
     let nodes = known.fabric.nodes().map(|(node, _)| node);
+    let useless_pins = useless_pins(&picture, in_force);
     Status {
         generation: in_force.generation,
         mode: known.policy.mode,
-        alarms: alarms(known, state),
+        alarms: alarms(known, state, &useless_pins),
         waits_because: waits
             .filter(|_| known.policy.mode == Mode::Auto)
             .map(ToString::to_string),
@@ -44,7 +47,22 @@ pub(super) fn status(known: Known<'_>, state: &State, waits: Option<&Waits>) -> 
             .map(|flow| flow_status(known.fabric, flow))
             .collect(),
         pins: pins.collect(),
+        measured: measured(known, &picture, in_force),
+        useless_pins,
     }
+}
+
+fn useless_pins(picture: &Picture<'_>, in_force: &InForce) -> Vec<UselessPin> {
+    let mut useless = pins::dead(picture, &in_force.pins);
+    for ended in pins::left_over(picture.known, &in_force.pins) {
+        if !useless.iter().any(|pin| pin.flow == ended.flow) {
+            useless.push(ended);
+        }
+    }
+    let named = useless.iter();
+    named
+        .map(|pin| UselessPin::named(pin, picture.fabric()))
+        .collect()
 }
 
 fn running(known: Known<'_>, rollout: &Rollout) -> RunningChange {
@@ -72,8 +90,9 @@ fn phase(phase: &state::Phase) -> Phase {
     }
 }
 
-/// A change that could not be taken back, and switches that hold other rules than they should.
-fn alarms(known: Known<'_>, state: &State) -> Vec<String> {
+/// A change that could not be taken back, switches that hold other rules than they should, and
+/// flows that are pinned to where no way leads on.
+fn alarms(known: Known<'_>, state: &State, useless: &[UselessPin]) -> Vec<String> {
     let held = state
         .rollout()
         .and_then(|rollout| held(known.fabric, rollout));
@@ -90,7 +109,18 @@ fn alarms(known: Known<'_>, state: &State) -> Vec<String> {
             node.name
         )
     });
-    held.into_iter().chain(astray).collect()
+    let lost = useless
+        .iter()
+        .filter(|pin| pin.because != Useless::FlowEnded);
+    let lost = lost.map(|pin| lost_flow(known.policy.mode, pin));
+    held.into_iter().chain(astray).chain(lost).collect()
+}
+
+fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
+    match mode {
+        Mode::Manual => format!("{pin}; take the pin away with the plan of `reweave plan`"),
+        Mode::Auto => format!("{pin}; the pin is taken away as soon as that can be done"),
+    }
 }
 
 fn held(fabric: &Fabric, rollout: &Rollout) -> Option<String> {

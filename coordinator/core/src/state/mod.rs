@@ -23,12 +23,14 @@ pub use step::{Answer, Step, Target};
 
 /// So many plans that have ended are remembered; the log has them all.
 const MOST_HISTORY: usize = 256;
-/// No generation comes near it; a claim beyond it is a lie, and is not followed.
-const LAST_CREDIBLE: Generation = Generation(u64::MAX / 2);
+/// No generation and no token comes near it; a claim beyond it is a lie, and is not followed.
+const LAST_CREDIBLE: u64 = u64::MAX / 2;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct State {
     applied: u64,
+    /// By how much tokens are ahead of the log: a switch may have followed what is lost from it.
+    ahead: u64,
     newest: Generation,
     in_force: InForce,
     rollout: Option<Rollout>,
@@ -86,7 +88,7 @@ impl State {
     }
 
     pub fn apply(&mut self, command: Command) {
-        let token = Token(self.applied);
+        let token = Token(self.applied.saturating_add(self.ahead));
         self.applied += 1;
         let at = command.at;
         match command.change {
@@ -168,15 +170,21 @@ impl State {
 
     fn acknowledge(&mut self, node: NodeId, ack: Ack) {
         let claimed = match &ack.outcome {
-            Err(Refusal::Older { held } | Refusal::DifferentContent { held }) => Some(*held),
+            Err(Refusal::Older { held, token } | Refusal::DifferentContent { held, token }) => {
+                Some((*held, *token))
+            }
             _ => None,
         };
         let Some(rollout) = &mut self.rollout else {
             return;
         };
         if rollout.acknowledge(node, ack) {
-            let credible = claimed.filter(|held| *held <= LAST_CREDIBLE);
-            self.newest = self.newest.max(credible.unwrap_or_default());
+            let (held, token) = claimed.unwrap_or_default();
+            let credible = |number: &u64| *number <= LAST_CREDIBLE;
+            let held = Some(held.0).filter(credible).map(Generation);
+            self.newest = self.newest.max(held.unwrap_or_default());
+            let token = Some(token.0).filter(credible).unwrap_or_default();
+            self.ahead = self.ahead.max((token + 1).saturating_sub(self.applied));
         }
     }
 

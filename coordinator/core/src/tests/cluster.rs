@@ -176,7 +176,9 @@ impl Cluster {
     /// Asks for a plan, and gives its number.
     pub(crate) fn plan(&mut self) -> Generation {
         match self.ask(Request::Plan) {
-            Response::Plan(Some(plan)) => plan.generation,
+            Response::Plan {
+                plan: Some(plan), ..
+            } => plan.generation,
             other => panic!("no plan: {other:?}"),
         }
     }
@@ -227,8 +229,13 @@ impl Cluster {
     }
 
     /// How long it took.
-    pub(crate) fn run_until(
+    pub(crate) fn run_until(&mut self, what: &str, is_so: impl FnMut(&Self) -> bool) -> Duration {
+        self.run_until_within(Duration::from_mins(2), what, is_so)
+    }
+
+    fn run_until_within(
         &mut self,
+        longest: Duration,
         what: &str,
         mut is_so: impl FnMut(&Self) -> bool,
     ) -> Duration {
@@ -236,8 +243,8 @@ impl Cluster {
         while !is_so(self) {
             let waited = self.now.since(begin);
             assert!(
-                waited < Duration::from_secs(120),
-                "not {what} in two minutes: {:?}",
+                waited < longest,
+                "not {what} in {longest:?}: {:?}",
                 self.core.state()
             );
             self.step();
@@ -247,6 +254,11 @@ impl Cluster {
 
     pub(crate) fn run_until_ended(&mut self, plans: u64) -> Duration {
         self.run_until("ended", |cluster| cluster.core.state().ended() == plans)
+    }
+
+    pub(crate) fn run_until_ended_within(&mut self, plans: u64, longest: Duration) -> Duration {
+        let ended = |cluster: &Self| cluster.core.state().ended() == plans;
+        self.run_until_within(longest, "ended", ended)
     }
 
     pub(crate) fn last_outcome(&self) -> &Outcome {

@@ -161,7 +161,7 @@ fn history_has_the_newest_first_and_says_why_a_plan_did_not_stay() {
     assert_eq!(plans, [second, first]);
     assert_eq!(
         (&history[0].outcome, &history[0].approved_by),
-        (&Outcome::Running, &None)
+        (&Outcome::Offered, &None)
     );
     let Outcome::RolledBack {
         reasons,
