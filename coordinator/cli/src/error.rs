@@ -76,6 +76,10 @@ pub(crate) enum CliError {
     },
     #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
     NoPayload,
+    #[error("{option} {value} is out of its range")]
+    BadOption { option: &'static str, value: f64 },
+    #[error("the fabric has no link {name}; links are called as in leaf0-spine1")]
+    NoSuchLink { name: String },
     #[error("{0}")]
     Simulation(SimulationError),
     #[error("cannot print as JSON")]
@@ -110,6 +114,8 @@ impl CliError {
             | Self::Operators { .. }
             | Self::Preset { .. }
             | Self::TaskGraph { .. }
+            | Self::BadOption { .. }
+            | Self::NoSuchLink { .. }
             | Self::NoPayload
             | Self::Simulation(
                 SimulationError::Network(_) | SimulationError::Course(SimError::TooLong),

@@ -8,6 +8,7 @@ mod job;
 mod progress;
 mod raw;
 mod replay;
+mod run;
 mod show;
 
 use std::process::ExitCode;
