@@ -11,6 +11,7 @@ use reweave_common::plan::Generation;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
+use reweave_planner::collectives::CollectiveError;
 use reweave_planner::sim::SimError;
 use reweave_planner::workload::SimulationError;
 use reweave_planner::workload::job::operators::OperatorError;
@@ -18,6 +19,7 @@ use reweave_planner::workload::job::preset::PresetError;
 use thiserror::Error;
 
 use crate::ask;
+use crate::sim::collective::is_bad_input;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
@@ -74,6 +76,8 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: Box<TaskGraphError>,
     },
+    #[error("{0}")]
+    Collective(CollectiveError),
     #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
     NoPayload,
     #[error("{option} {value} is out of its range")]
@@ -120,6 +124,7 @@ impl CliError {
             | Self::Simulation(
                 SimulationError::Network(_) | SimulationError::Course(SimError::TooLong),
             ) => 2,
+            Self::Collective(error) if is_bad_input(error) => 2,
             _ => 1,
         }
     }

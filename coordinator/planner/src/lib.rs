@@ -6,6 +6,7 @@
 //! decided here: the checker does that, with a model of its own.
 
 mod balance;
+pub mod collectives;
 mod diagnose;
 pub mod fim;
 mod forecast;

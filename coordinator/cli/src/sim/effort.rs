@@ -12,11 +12,15 @@ const STEPS_BETWEEN_LOOKS: u32 = 256;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Effort {
     /// Give up after so many units of work (links looked at; a core looks at some 20 million a second)
-    #[arg(long, value_name = "UNITS", default_value_t = super::MOST_WORK)]
+    #[arg(long, value_name = "UNITS", default_value_t = 20_000_000_000)]
     work_limit: u64,
 }
 
 impl Effort {
+    pub(super) fn limit(&self) -> u64 {
+        self.work_limit
+    }
+
     /// The outcome, and in how many milliseconds it was found.
     pub(super) fn simulate(&self, problem: &Problem) -> Result<(Outcome, f64), CliError> {
         let mut progress = Progress::begin();

@@ -1,5 +1,6 @@
 //! `reweave sim`: what would be. No cluster is asked.
 
+pub(crate) mod collective;
 mod costs;
 mod effort;
 mod flows;
@@ -24,6 +25,8 @@ pub(crate) enum Sim {
     Replay(replay::Replay),
     /// What an iteration of a job takes on a fabric, and why
     Job(job::Job),
+    /// How long the hosts of a fabric take to exchange data, and how long they need to
+    Collective(collective::Exchange),
     /// Flows between the hosts of a fabric
     Flows(flows::Flows),
     /// Flows over bare links, in the format for comparison with other simulators
@@ -35,6 +38,7 @@ impl Sim {
         match self {
             Self::Replay(replay) => replay.run(output),
             Self::Job(job) => job.run(output),
+            Self::Collective(exchange) => exchange.run(output),
             Self::Flows(flows) => flows.run(output),
             Self::Raw(raw) => raw.run(output),
         }

@@ -103,7 +103,7 @@ impl Reader<'_> {
         let [from, to] = [self.endpoint(row, "src")?, self.endpoint(row, "dst")?];
         let bytes: f64 = row.require("bytes")?;
         let start_us: f64 = row.require("start_us")?;
-        let problem = || format!("{start_us} us is no delay: 0 us to 51 hours");
+        let problem = || format!("{start_us:?} us is no delay: 0 us to 51 hours");
         let start =
             SimTime::from_micros(start_us).ok_or_else(|| row.error("start_us", problem()))?;
         let way = match from == to {

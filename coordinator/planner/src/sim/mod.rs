@@ -19,6 +19,8 @@ mod queue;
 pub mod raw;
 mod run;
 mod shares;
+#[cfg(test)]
+mod tests;
 mod time;
 mod waits;
 

@@ -283,7 +283,7 @@ impl fmt::Display for ProblemError {
             Self::NoSuchPath { path } => write!(f, "there is no path {path}"),
             Self::NoSuchDevice { device } => write!(f, "there is no device {device}"),
             Self::NoSuchTask { task } => write!(f, "there is no flow {task}"),
-            Self::BadSize { bits } => write!(f, "{} bytes are no size of a flow", bits / 8.0),
+            Self::BadSize { bits } => write!(f, "{:?} bytes are no size of a flow", bits / 8.0),
             Self::NoWeight { task } => write!(f, "the weight of flow {task} is zero"),
             Self::WaitsForItself { task } => write!(f, "flow {task} waits for itself"),
             Self::TooMany => write!(f, "more than {COMPUTES} of a kind"),
