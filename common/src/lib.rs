@@ -11,6 +11,7 @@ pub mod flow;
 pub mod ids;
 pub mod input;
 pub mod instruction;
+pub mod member;
 pub mod moment;
 pub mod names;
 pub mod observations;

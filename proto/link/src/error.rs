@@ -67,6 +67,8 @@ pub enum LinkError {
         address: SocketAddr,
         source: Box<LinkError>,
     },
+    #[error("{address} asks for a certificate for a key that it does not show to have")]
+    NoKey { address: SocketAddr },
     #[error("no address led to a session: {}", joined(.0))]
     NoneReached(Vec<LinkError>),
     #[error("the message cannot be sent")]
@@ -76,6 +78,9 @@ pub enum LinkError {
     Unreadable(#[source] WireError),
     #[error("the other side closed the session{}", because(.reason))]
     ClosedByPeer { reason: String },
+    /// The other side was let in and is not welcome any more; the session has been closed.
+    #[error("the other side is shut out")]
+    ShutOut(#[source] Refusal),
     #[error("this side has closed the session")]
     ClosedHere,
     #[error("the other side has ended the channel")]
@@ -114,8 +119,7 @@ pub fn reason(error: &(dyn Error + 'static)) -> String {
 }
 
 /// What a peer says ends up in logs and on terminals.
-fn printable(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
+pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }
 
@@ -124,7 +128,7 @@ impl From<ConnectionError> for LinkError {
     fn from(error: ConnectionError) -> Self {
         match error {
             ConnectionError::ApplicationClosed(close) => Self::ClosedByPeer {
-                reason: printable(&close.reason),
+                reason: printable(&String::from_utf8_lossy(&close.reason)),
             },
             ConnectionError::LocallyClosed => Self::ClosedHere,
             ConnectionError::TimedOut => Self::Vanished,
