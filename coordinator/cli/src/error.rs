@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::Generation;
+use reweave_link::join::{JoinError, TokenError};
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
 use thiserror::Error;
@@ -31,6 +32,10 @@ pub(crate) enum CliError {
         address: SocketAddr,
         source: Box<LinkError>,
     },
+    #[error(transparent)]
+    Token(TokenError),
+    #[error("cannot join")]
+    Join { source: Box<JoinError> },
     #[error("the coordinator did not answer")]
     Ask(#[source] Box<LinkError>),
     #[error("the coordinator did not answer within {} s", ask::PATIENCE.as_secs())]
@@ -68,6 +73,7 @@ impl CliError {
             Self::NoIdentity
             | Self::Identity { .. }
             | Self::NoSuchAddress { .. }
+            | Self::Token(_)
             | Self::Pki(_) => 2,
             _ => 1,
         }

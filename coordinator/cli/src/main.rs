@@ -7,6 +7,8 @@ mod apply;
 mod ask;
 mod cluster;
 mod error;
+mod join;
+mod membership;
 mod names;
 mod page;
 mod show;
@@ -73,7 +75,7 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let Arguments { reach, output, .. } = arguments;
     match &arguments.command {
-        Command::Cluster(command) => command.run(*output),
+        Command::Cluster(command) => command.run(reach, *output),
         Command::Status => show_status(reach, *output),
         Command::Diagnose => show(reach, *output, Request::Diagnose),
         Command::Plan => show(reach, *output, Request::Plan),

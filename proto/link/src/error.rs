@@ -93,6 +93,43 @@ pub enum LinkError {
     Broken(#[source] ConnectionError),
 }
 
+impl LinkError {
+    /// Where the peer is that this is about, if it is about one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Socket { address, .. }
+            | Self::Connect { address, .. }
+            | Self::HandshakeTimedOut { address }
+            | Self::Refused { address, .. }
+            | Self::RefusedByPeer { address, .. }
+            | Self::Handshake { address, .. }
+            | Self::Hello { address, .. }
+            | Self::WrongChannels { address }
+            | Self::NoHello { address, .. }
+            | Self::NoKey { address } => Some(*address),
+            _ => None,
+        }
+    }
+
+    /// What is wrong with that peer, without where it is.
+    pub fn fault(&self) -> String {
+        match self {
+            Self::Refused { source, .. } => reason(source),
+            Self::Hello { source, .. } => reason(source),
+            Self::HandshakeTimedOut { .. } => "it did not complete the handshake".to_owned(),
+            Self::Handshake { source, .. } => format!("the handshake failed: {}", reason(source)),
+            Self::WrongChannels { .. } => {
+                "it did not open one channel of commands and one of telemetry".to_owned()
+            }
+            Self::NoHello { source, .. } => format!("no hello from it: {}", reason(source)),
+            Self::NoKey { .. } => {
+                "it asks for a certificate for a key that it does not show to have".to_owned()
+            }
+            other => reason(other),
+        }
+    }
+}
+
 fn hint(own_problem: Option<&Refusal>) -> String {
     own_problem.map_or_else(String::new, |problem| {
         format!(" (seen from here: {problem})")

@@ -18,6 +18,7 @@ mod identity;
 pub mod join;
 mod listener;
 mod opening;
+mod pace;
 pub mod pki;
 mod return_key;
 mod session;

@@ -17,6 +17,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::sleep;
 
 use crate::error::{LinkError, reason};
+use crate::pace::Pace;
 use crate::verify::{Credentials, Refusal};
 
 const PIECE_BYTES: usize = 64 << 10;
@@ -80,6 +81,7 @@ pub(crate) struct Writer {
 pub(crate) struct Reader {
     stream: RecvStream,
     decoder: FrameDecoder,
+    pace: Option<Pace>,
 }
 
 impl Lane {
@@ -124,6 +126,7 @@ impl Reader {
         Self {
             stream,
             decoder: FrameDecoder::with_limit(limit_bytes),
+            pace: None,
         }
     }
 
@@ -133,6 +136,17 @@ impl Reader {
 
     /// The next frame. Nothing is lost when the wait for it is given up.
     pub(crate) async fn receive(&mut self) -> Result<Bytes, LinkError> {
+        if let Some(pace) = &mut self.pace {
+            sleep(pace.pause()).await;
+        }
+        let frame = self.next_frame().await?;
+        if let Some(pace) = &mut self.pace {
+            pace.handle_frame(frame.len());
+        }
+        Ok(frame)
+    }
+
+    async fn next_frame(&mut self) -> Result<Bytes, LinkError> {
         loop {
             if let Some(frame) = self.decoder.poll_frame().map_err(LinkError::Unreadable)? {
                 return Ok(frame);
@@ -203,6 +217,11 @@ impl Session {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Who is shut out, as this side knows it.
+    pub fn denied(&self) -> watch::Receiver<DenyList> {
+        self.denied.clone()
+    }
+
     /// Waits until the peer is shut out, and closes the session then.
     pub async fn shut_out(&self) -> LinkError {
         let mut denied = self.denied.clone();
@@ -247,6 +266,12 @@ impl Session {
         let frame = frame::encode(message).map_err(LinkError::Unsendable)?;
         let mut writer = self.lane(channel).writer.lock().await;
         Ok(writer.send(frame).await?)
+    }
+
+    /// From now on the peer is listened to no faster on this channel, after a burst.
+    pub async fn pace(&self, channel: Channel, rate_bytes_per_s: u32, burst_bytes: u32) {
+        let mut reader = self.lane(channel).reader.lock().await;
+        reader.pace = Some(Pace::new(rate_bytes_per_s, burst_bytes));
     }
 
     /// Waits for the next message. Nothing is lost when the wait is given up.

@@ -6,10 +6,11 @@ use rcgen::{CertificateSigningRequestParams, Issuer, KeyPair, PublicKeyData};
 use reweave_common::member::{Admission, Member};
 use reweave_proto::name::{ClusterName, MemberName, Role};
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use super::{
     AUTHORITY_CERTIFICATE, AUTHORITY_KEY, MEMBER_CERTIFICATE, MEMBER_KEY, PkiError,
-    SIGNER_CERTIFICATE, SIGNER_KEY, Validity, certificate_in, files, params, sole_uri,
+    SIGNER_CERTIFICATE, SIGNER_KEY, Validity, certificate_in, facts, files, params, sole_uri,
 };
 
 /// Whoever holds this decides who belongs to the cluster: the authority itself for as long as it
@@ -80,6 +81,13 @@ impl Authority {
 
     pub fn cluster(&self) -> &ClusterName {
         &self.cluster
+    }
+
+    /// When a signer is good; absent for the authority itself.
+    pub fn signer_validity(&self) -> Option<Validity> {
+        let pem = self.signer_pem.as_ref()?;
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
+        Some(facts(&certificate)?.validity)
     }
 
     /// Writes what a coordinator signs members with into `dir`, in place of what it had.
