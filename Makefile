@@ -35,7 +35,7 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage format cargo fmt --all --check
 	stage clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 	stage deny   deploy/deny.sh
-	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins
+	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test strangers
 	stage tidy   cargo test --locked --workspace --test tidy
 	stage build  cargo build --locked --workspace --bins
 	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test system

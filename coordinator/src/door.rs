@@ -37,7 +37,7 @@ pub(crate) async fn keep_door(door: &mut Door, house: &House) -> CoordinatorErro
 
 /// The core keeps account of those who are refused.
 async fn answer(applicant: Applicant, house: House) {
-    let from = applicant.address();
+    let from = applicant.address().ip();
     // Nobody's token is used up for a certificate that cannot be made.
     if !house.signing.can_sign() {
         tracing::warn!("{from} has a token, and this coordinator has no signer");

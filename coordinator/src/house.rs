@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use reweave_common::fabric::Fabric;
 use reweave_common::member::Member;
 use reweave_common::operator::{CoordinatorState, CoordinatorStatus, Request, Response, Status};
-use reweave_link::Identity;
+use reweave_link::{Identity, LinkError, Session, reason};
 use tokio::sync::{oneshot, watch};
 
 use crate::intake::{Closed, Event, Intake};
@@ -46,6 +46,21 @@ impl House {
             self.complete(status);
         }
         Ok(response)
+    }
+
+    /// Operators are told of a session that ended by what its peer said.
+    pub(crate) fn note_end(&self, session: &Session, error: &LinkError) {
+        if let LinkError::Unreadable(_) = error {
+            self.intake.note_refused(1);
+            let why = format!("{}: {}", session.peer(), reason(error));
+            let from = session.address().ip().to_string();
+            // When the queue is full of other things, the log has to do.
+            let _ = self.intake.put_telemetry(Event::TurnedAway {
+                from,
+                why,
+                times: 1,
+            });
+        }
     }
 
     fn complete(&self, status: &mut Status) {

@@ -143,12 +143,11 @@ impl Openings {
         };
         let listener = Listener::bind(config.listen, identity, &ROLES).map_err(failed)?;
         let door = Door::bind(config.join, identity).map_err(failed)?;
-        tracing::info!(
-            "coordinator of {} listens on {}, for newcomers on {}",
-            identity.cluster(),
-            config.listen,
-            config.join
-        );
+        // Where a port was left open, these are what it became.
+        let listens = listener.address().unwrap_or(config.listen);
+        let joins = door.address().unwrap_or(config.join);
+        let cluster = identity.cluster();
+        tracing::info!("coordinator of {cluster} listens on {listens}, for newcomers on {joins}");
         Ok(Self { listener, door })
     }
 

@@ -46,6 +46,8 @@ pub(crate) enum CliError {
     Unexpected { answer: String },
     #[error("plan {generation} is not in the history any more; see `reweave history`")]
     Lost { generation: Generation },
+    #[error("cannot run {}", program.display())]
+    Program { program: PathBuf, source: io::Error },
     #[error("cannot start")]
     Start(#[source] io::Error),
     #[error(transparent)]

@@ -34,7 +34,11 @@ pub(crate) async fn bind(
 ) -> Result<Option<TcpListener>, CoordinatorError> {
     let place = address.unwrap_or(USUAL);
     match TcpListener::bind(place).await {
-        Ok(listener) => Ok(Some(listener)),
+        Ok(listener) => {
+            let place = listener.local_addr().unwrap_or(place);
+            tracing::info!("health and metrics on {place}");
+            Ok(Some(listener))
+        }
         Err(source) if address.is_some() => Err(CoordinatorError::Http {
             address: place,
             source,

@@ -35,7 +35,10 @@ pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: 
     // Without a queue nobody needs to know.
     let _ = house.intake.put(Event::Left { from }).await;
     match &ending {
-        Ending::Lost(error) => tracing::info!("agent {name} is gone: {}", reason(error)),
+        Ending::Lost(error) => {
+            house.note_end(&session, error);
+            tracing::info!("agent {name} is gone: {}", reason(error));
+        }
         Ending::Replaced => session.close("this session's place was taken").await,
         Ending::Closed => session.close("the coordinator ends").await,
     }

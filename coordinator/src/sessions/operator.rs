@@ -29,7 +29,7 @@ pub(super) async fn serve(session: Session, house: House) {
             tracing::warn!("answer to {}: {}", session.peer(), reason(&error));
             session.close("the answer is too long to be sent").await;
         }
-        Ending::Lost(_) => {}
+        Ending::Lost(error) => house.note_end(&session, &error),
         Ending::Replaced | Ending::Closed => session.close("the coordinator ends").await,
     }
 }

@@ -1,5 +1,6 @@
 //! Who this process is: its certificate, its key, and the authority it trusts.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -138,6 +139,16 @@ impl Identity {
 
     pub(crate) fn provider(&self) -> &Arc<CryptoProvider> {
         &self.provider
+    }
+}
+
+/// Not the key.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("member", &self.member)
+            .field("admission", &self.admission)
+            .finish_non_exhaustive()
     }
 }
 

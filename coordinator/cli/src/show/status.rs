@@ -121,7 +121,7 @@ pub(super) fn dash() -> String {
 }
 
 fn skew(skew_ms: i64) -> String {
-    let sign = if skew_ms < 0 { "-" } else { "" };
+    let sign = if skew_ms <= -100 { "-" } else { "" };
     format!("{sign}{}", age(skew_ms.unsigned_abs()))
 }
 

@@ -316,9 +316,9 @@ nothing is changed just now: h1 does not report
 
 Agents
   node   state   heard  links known  holds  clock off  certificate for
-  h0     up      0.4 s       1 of 2      -    -0.4 s              22 h
+  h0     up      0.4 s       1 of 2      -     -0.4 s             22 h
   h1     unseen      -       1 of 2      -          -                -
-  leaf0  silent  4.0 s       1 of 2      3    -4.0 s              22 h
+  leaf0  silent  4.0 s       1 of 2      3     -4.0 s             22 h
 
 Links
   link            load                        rate          of
@@ -339,7 +339,7 @@ Coordinators
   c0    leads     -  0.1.0             16 h        23 d
 
 Not let in
-  from      why                       times  last
+  from      why                       times   last
   10.0.0.9  it showed no certificate      3  2.5 s
 
 Join tokens

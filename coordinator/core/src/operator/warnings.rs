@@ -64,8 +64,12 @@ fn refusals(status: &Status) -> Option<String> {
     let refused = status.refused.iter().filter(|one| lately(one.age_ms));
     let times: u64 = refused.clone().map(|one| one.times).sum();
     let last = refused.clone().next()?;
+    let times = match times {
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
     Some(format!(
-        "refused {times} times lately to let somebody in, last {}: {}",
+        "somebody was refused {times} lately, last {}: {}",
         last.from, last.why
     ))
 }

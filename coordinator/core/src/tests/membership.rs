@@ -241,7 +241,7 @@ fn what_is_wrong_comes_first_and_the_worst_before_the_rest() {
             format!("agents that are gone: {h2}"),
             format!("agents whose certificate is about to expire: {h1}"),
             format!("agents whose clock is off by more than 0.5 s: {h0}"),
-            "refused 3 times lately to let somebody in, last 10.9.9.9: it showed no certificate"
+            "somebody was refused 3 times lately, last 10.9.9.9: it showed no certificate"
                 .to_owned(),
             "agents are of several builds: 1.0.0, 1.1.0".to_owned(),
         ]
