@@ -67,9 +67,11 @@ impl Signing {
     pub(crate) async fn keep_good(self, ours: watch::Sender<Identity>) {
         let mut tried = None;
         loop {
-            let due = ours.borrow().validity().renewal() <= SystemTime::now();
+            // Not borrowed any longer than that: whoever holds it keeps the next one out.
+            let current = ours.borrow().clone();
+            let due = current.validity().renewal() <= SystemTime::now();
             if due && self.can_sign() {
-                match self.renew(&ours.borrow()) {
+                match self.renew(&current) {
                     Ok(identity) => {
                         tracing::info!("this coordinator's certificate is renewed");
                         ours.send_replace(identity);
