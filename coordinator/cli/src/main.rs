@@ -6,7 +6,10 @@
 mod apply;
 mod ask;
 mod cluster;
+mod config;
 mod error;
+mod join;
+mod membership;
 mod names;
 mod page;
 mod show;
@@ -50,6 +53,9 @@ enum Command {
     /// Certificates: who belongs to the cluster
     #[command(subcommand)]
     Cluster(cluster::Cluster),
+    /// Settings: whether a coordinator would start with them
+    #[command(subcommand)]
+    Config(config::Config),
     /// How the cluster is doing: agents, links, flows, pins, and what is being changed
     Status,
     /// What is wrong, with evidence
@@ -81,7 +87,8 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let Arguments { reach, output, .. } = arguments;
     match &arguments.command {
-        Command::Cluster(command) => command.run(*output),
+        Command::Cluster(command) => command.run(reach, *output),
+        Command::Config(command) => command.run(),
         Command::Status => show_status(reach, *output),
         Command::Diagnose => show(reach, *output, Request::Diagnose),
         Command::Plan => show(reach, *output, Request::Plan),

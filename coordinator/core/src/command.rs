@@ -9,6 +9,7 @@ use std::fmt;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Ack;
+use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
 use reweave_common::sample::PinRule;
@@ -66,6 +67,24 @@ pub enum Change {
     /// Every switch concerned holds what it held before the plan.
     RolledBack {
         generation: Generation,
+    },
+    /// Whoever has the secret of this digest may join as this member until then.
+    Invited {
+        token: Digest,
+        member: Member,
+        expires: Moment,
+        by: Author,
+    },
+    /// Somebody came with the secret, and this key. The index of the entry is the admission.
+    Admitted {
+        token: Digest,
+        key: Digest,
+        from: String,
+    },
+    /// What this member was admitted by before is worth nothing.
+    Revoked {
+        member: Member,
+        by: Author,
     },
 }
 

@@ -10,6 +10,7 @@ use proptest::test_runner::RngSeed;
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
+use reweave_common::member::{Admission, DenyList, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowImbalance,
@@ -23,10 +24,11 @@ use reweave_common::sample::{
 };
 use reweave_common::units::{Bytes, Rate};
 
+use super::members;
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
 
-const MANY: usize = 6;
+pub(super) const MANY: usize = 6;
 
 /// The same messages in every run.
 pub(super) fn seeded() -> ProptestConfig {
@@ -37,7 +39,7 @@ pub(super) fn seeded() -> ProptestConfig {
     }
 }
 
-fn text() -> impl Strategy<Value = String> {
+pub(super) fn text() -> impl Strategy<Value = String> {
     // Line and paragraph separators do not pass as they are.
     "[\\PC&&[^\u{2028}\u{2029}]]{0,20}"
 }
@@ -185,6 +187,8 @@ pub(super) fn agent_message() -> impl Strategy<Value = AgentMessage> {
     prop_oneof![
         sample().prop_map(AgentMessage::Sample),
         ack().prop_map(AgentMessage::Ack),
+        any::<u64>().prop_map(|time_of_day_us| AgentMessage::Clock { time_of_day_us }),
+        vec(any::<u8>(), 0..MANY).prop_map(|request| AgentMessage::Renew { request }),
     ]
 }
 
@@ -198,7 +202,19 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
             rules,
         })
     });
-    prop_oneof![watch, install]
+    let renewed = proptest::option::of(text())
+        .prop_map(|chain_pem| CoordinatorMessage::Renewed { chain_pem });
+    prop_oneof![watch, install, renewed, denied()]
+}
+
+fn denied() -> impl Strategy<Value = CoordinatorMessage> {
+    vec((text(), any::<u64>()), 0..MANY).prop_map(|denied| {
+        let mut list = DenyList::default();
+        for (name, admission) in denied {
+            list.deny(Member::new(Role::Coordinator, &name), Admission(admission));
+        }
+        CoordinatorMessage::Denied(list)
+    })
 }
 
 pub(super) fn hello() -> impl Strategy<Value = Hello> {
@@ -217,6 +233,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         generation().prop_map(|generation| Request::Apply { generation }),
         option::of(generation()).prop_map(|before| Request::History { before }),
         generation().prop_map(|generation| Request::Record { generation }),
+        members::request(),
     ]
 }
 
@@ -234,17 +251,24 @@ fn agent_status() -> impl Strategy<Value = AgentStatus> {
         any::<Option<u64>>(),
         option::of(generation()),
         links,
+        option::of((text(), text(), any::<u64>(), any::<i64>())),
     );
-    parts.prop_map(|(who, state, age_ms, generation, links)| AgentStatus {
-        node: who.0,
-        addresses: who.1,
-        state,
-        age_ms,
-        generation,
-        known_links: links.0,
-        links: links.1,
-        discarded_readings: links.2,
-    })
+    parts.prop_map(
+        |(who, state, age_ms, generation, links, about)| AgentStatus {
+            node: who.0,
+            addresses: who.1,
+            state,
+            age_ms,
+            generation,
+            known_links: links.0,
+            links: links.1,
+            discarded_readings: links.2,
+            build: about.clone().map(|about| about.0),
+            protocol: about.clone().map(|about| about.1),
+            certificate_left_s: about.as_ref().map(|about| about.2),
+            clock_skew_ms: about.map(|about| about.3),
+        },
+    )
 }
 
 fn running_change() -> impl Strategy<Value = RunningChange> {
@@ -308,8 +332,21 @@ fn status() -> impl Strategy<Value = Status> {
         vec(useless_pin(), 0..MANY),
         measured(),
     );
-    let parts = (generation(), said, option::of(running_change()), seen);
-    parts.prop_map(|(generation, said, change, seen)| Status {
+    let peers = (
+        texts(),
+        vec(members::coordinator(), 0..MANY),
+        vec(members::refused(), 0..MANY),
+        vec(members::invitation(), 0..MANY),
+        vec(members::member(), 0..MANY),
+    );
+    let parts = (
+        generation(),
+        said,
+        option::of(running_change()),
+        seen,
+        peers,
+    );
+    parts.prop_map(|(generation, said, change, seen, peers)| Status {
         generation,
         mode: said.0,
         alarms: said.1,
@@ -321,6 +358,11 @@ fn status() -> impl Strategy<Value = Status> {
         pins: seen.3,
         useless_pins: seen.4,
         measured: seen.5,
+        warnings: peers.0,
+        coordinators: peers.1,
+        refused: peers.2,
+        invitations: peers.3,
+        revoked: peers.4,
     })
 }
 

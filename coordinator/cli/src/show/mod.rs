@@ -2,6 +2,7 @@
 
 mod finding;
 mod history;
+mod peers;
 mod plan;
 mod status;
 

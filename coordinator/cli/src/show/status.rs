@@ -5,7 +5,7 @@ use reweave_common::operator::{
     Status,
 };
 
-use super::hop;
+use super::{hop, peers};
 use crate::names::Names;
 use crate::page::{Ink, Page, age};
 
@@ -20,6 +20,10 @@ pub(crate) fn status(page: &mut Page, status: &Status, names: &Names) {
     flows(page, &status.flows, names);
     pins(page, status, names);
     measured(page, &status.measured);
+    peers::coordinators(page, &status.coordinators);
+    peers::refused(page, &status.refused);
+    peers::invitations(page, &status.invitations);
+    peers::revoked(page, &status.revoked);
 }
 
 fn head(page: &mut Page, status: &Status) {
@@ -37,6 +41,10 @@ fn head(page: &mut Page, status: &Status) {
     for alarm in &status.alarms {
         let alarm = page.ink(Ink::Red, &format!("alarm: {alarm}"));
         page.line(&alarm);
+    }
+    for warning in &status.warnings {
+        let warning = page.ink(Ink::Yellow, &format!("look at: {warning}"));
+        page.line(&warning);
     }
     if let Some(change) = &status.change {
         let change = page.ink(Ink::Yellow, &phase(change));
@@ -78,10 +86,21 @@ fn agents(page: &mut Page, agents: &[AgentStatus]) {
             agent.age_ms.map_or_else(dash, age),
             format!("{} of {}", agent.known_links, agent.links),
             agent.generation.map_or_else(dash, |held| held.to_string()),
+            agent.clock_skew_ms.map_or_else(dash, skew),
+            agent.certificate_left_s.map_or_else(dash, peers::seconds),
         ]
     };
     let rows: Vec<_> = agents.iter().map(row).collect();
-    page.table(["node", "state", "heard", "links known", "holds"], rows);
+    let headings = [
+        "node",
+        "state",
+        "heard",
+        "links known",
+        "holds",
+        "clock off",
+        "certificate for",
+    ];
+    page.table(headings, rows);
     for agent in agents.iter().filter(|agent| agent.discarded_readings > 0) {
         page.line(&format!(
             "  of what {} said, {} readings were not believed: not its own, or too many",
@@ -99,8 +118,13 @@ fn state(page: &Page, state: AgentState) -> String {
     }
 }
 
-fn dash() -> String {
+pub(super) fn dash() -> String {
     "-".to_owned()
+}
+
+fn skew(skew_ms: i64) -> String {
+    let sign = if skew_ms <= -100 { "-" } else { "" };
+    format!("{sign}{}", age(skew_ms.unsigned_abs()))
 }
 
 /// Those that carry nothing are left out.

@@ -2,11 +2,12 @@
 
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::FlowKey;
+use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
-    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowImbalance,
-    FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Measured, Mode, Move, NotSeen, Outcome, Phase,
-    Pin, Plan, Prediction, Record, Report, RoundTrip, RoundTrips, RunningChange, Status, Useless,
-    UselessPin,
+    AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
+    Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Measured,
+    Mode, Move, NotSeen, OpenInvitation, Outcome, Phase, Pin, Plan, Prediction, Record,
+    RefusedPeer, Report, RoundTrip, RoundTrips, RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::units::Rate;
@@ -233,6 +234,10 @@ fn status() -> Status {
         known_links: 1,
         links: 2,
         discarded_readings: 0,
+        build: None,
+        protocol: None,
+        certificate_left_s: age_ms.map(|_| 80_000),
+        clock_skew_ms: age_ms.map(|age_ms| -(age_ms as i64)),
     };
     let link = |hop, up, rate| LinkStatus {
         hop,
@@ -298,6 +303,27 @@ fn status() -> Status {
                 worst: collision().imbalance,
             }),
         },
+        warnings: vec!["agents that are connected and silent: leaf0".to_owned()],
+        coordinators: vec![CoordinatorStatus {
+            name: "c0".to_owned(),
+            state: CoordinatorState::Leads,
+            term: None,
+            build: Some("0.1.0".to_owned()),
+            certificate_left_s: Some(60_000),
+            signer_left_s: Some(2_000_000),
+        }],
+        refused: vec![RefusedPeer {
+            from: "10.0.0.9".to_owned(),
+            why: "it showed no certificate".to_owned(),
+            times: 3,
+            age_ms: 2_500,
+        }],
+        invitations: vec![OpenInvitation {
+            member: Member::new(Role::Agent, "h7"),
+            by: "ann".to_owned(),
+            expires_in_ms: 599_000,
+        }],
+        revoked: vec![Member::new(Role::Agent, "h3")],
     }
 }
 
@@ -337,14 +363,15 @@ fn a_status_begins_with_what_matters_most() {
     let expected = "\
 generation 3 of the routes is in force; changes are made by policy; 1 of 3 agents report
 alarm: leaf1 holds other rules than it was told to; look at its agent
+look at: agents that are connected and silent: leaf0
 plan 4 is being applied, waiting for leaf0
 nothing is changed just now: h1 does not report
 
 Agents
-  node   state   heard  links known  holds
-  h0     up      0.4 s       1 of 2      -
-  h1     unseen      -       1 of 2      -
-  leaf0  silent  4.0 s       1 of 2      3
+  node   state   heard  links known  holds  clock off  certificate for
+  h0     up      0.4 s       1 of 2      -     -0.4 s             22 h
+  h1     unseen      -       1 of 2      -          -                -
+  leaf0  silent  4.0 s       1 of 2      3     -4.0 s             22 h
 
 Links
   link            load                        rate          of
@@ -368,6 +395,21 @@ Round trips
 
 Flow imbalance
   mean 50 %; at worst 100 % (the best possible is 0 %) over leaf0 > spine0, leaf0 > spine1
+
+Coordinators
+  name  state  term  build  certificate for  signer for
+  c0    leads     -  0.1.0             16 h        23 d
+
+Not let in
+  from      why                       times   last
+  10.0.0.9  it showed no certificate      3  2.5 s
+
+Join tokens
+  for       made by  good for
+  agent h7  ann         9 min
+
+Shut out
+  agent h3
 ";
     shows(
         |page| super::status(page, &status(), &eight_hosts()),

@@ -1,8 +1,10 @@
 //! What an operator asks for, done and answered.
 
+use reweave_common::member::Member;
 use reweave_common::operator::{Findings, NotSeen, Plan as NamedPlan, Refused, Request, Response};
 use reweave_common::plan::{Generation, Plan};
 
+use crate::arrivals::Arrivals;
 use crate::auto::Waits;
 use crate::command::{Author, Change};
 use crate::planning;
@@ -11,26 +13,40 @@ use crate::state::{Phase, Rollout};
 
 mod history;
 mod measured;
+mod membership;
 mod status;
+mod warnings;
 
 /// A request on its way to its reply.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) id: u64,
-    pub(crate) principal: String,
+    pub(crate) principal: Member,
     pub(crate) request: Request,
 }
 
-pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, waits: Option<&Waits>) {
+/// What is shown of the leader itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub(crate) waits: Option<&'a Waits>,
+    pub(crate) arrivals: &'a Arrivals,
+}
+
+pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
     let Asked {
         id,
         principal,
         request,
     } = asked;
+    if !request.may_be_asked_by(principal.role) {
+        let role = principal.role.to_string();
+        return turn
+            .out
+            .reply(id, Response::Refused(Refused::NotAllowed { role }));
+    }
+    let principal = principal.name;
     let response = match request {
-        Request::Status => {
-            Response::Status(Box::new(status::status(turn.known, turn.state, waits)))
-        }
+        Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
         Request::Diagnose => diagnose(turn),
         Request::Plan => plan(turn, principal),
         Request::Apply { generation } => match apply(turn, principal, generation) {
@@ -44,6 +60,15 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, waits: Option<&Waits>) {
             let record = history::find(turn.known, turn.state, generation);
             Response::Record(record.map(Box::new))
         }
+        Request::Invite {
+            member,
+            token,
+            lasting,
+        } => membership::invite(turn, principal, member, token, lasting),
+        Request::Revoke { member } => membership::revoke(turn, principal, member),
+        Request::Renew { .. } => Response::Refused(Refused::CannotSign {
+            why: "the request did not come over a session of its own".to_owned(),
+        }),
     };
     turn.out.reply(id, response);
 }

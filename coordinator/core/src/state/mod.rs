@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Refusal, Token};
+use reweave_common::member::Admission;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Pin, Plan};
 
@@ -14,9 +15,12 @@ use crate::command::{Aim, Change, Command, StepIntent};
 use crate::reason::Reason;
 use crate::verify::{Decision, Verdict};
 
+mod membership;
 mod rollout;
 mod step;
 
+pub use membership::{Invitation, Membership, NoEntry, Pass};
+pub(crate) use membership::{MOST_TOKENS, Standing};
 pub use rollout::{Ended, Outcome, Phase, Rollout, Signed, Undo};
 pub(crate) use step::sorted;
 pub use step::{Answer, Step, Target};
@@ -36,6 +40,7 @@ pub struct State {
     rollout: Option<Rollout>,
     ended: u64,
     history: VecDeque<Ended>,
+    membership: Membership,
 }
 
 /// The routes that were committed, or put back.
@@ -65,6 +70,11 @@ impl State {
     /// Plans that have ended, the oldest first.
     pub fn history(&self) -> impl DoubleEndedIterator<Item = &Ended> {
         self.history.iter()
+    }
+
+    /// Who is invited, and who is shut out.
+    pub fn membership(&self) -> &Membership {
+        &self.membership
     }
 
     /// What a switch was told last, by the step under way or before it.
@@ -114,6 +124,22 @@ impl State {
             } => self.conclude(at, generation, verdict),
             Change::Held { generation } => self.hold(generation),
             Change::RolledBack { generation } => self.roll_back(at, generation),
+            Change::Invited {
+                token,
+                member,
+                expires,
+                by,
+            } => {
+                let invitation = Invitation::new(member, by, expires);
+                self.membership.invite(at, token, invitation);
+            }
+            Change::Admitted { token, key, from } => {
+                let admission = Admission(self.applied);
+                self.membership.admit(at, token, key, from, admission);
+            }
+            Change::Revoked { member, .. } => {
+                self.membership.revoke(member, Admission(self.applied));
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::member::{Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Mode, Request, Response};
 use reweave_common::plan::Generation;
@@ -122,7 +123,7 @@ impl Cluster {
                 return !self.dies_at.contains(&self.log.len());
             }
             Effect::Send { node, instruction } => self.to_agents.push((node, instruction)),
-            Effect::Reply { .. } => {}
+            Effect::Reply { .. } | Effect::Answer { .. } => {}
         }
         true
     }
@@ -158,7 +159,7 @@ impl Cluster {
         let id = self.effects.len() as u64;
         self.handle(Input::Operator {
             id,
-            principal: "ada".to_owned(),
+            principal: Member::new(Role::Operator, "ada"),
             request,
         });
     }

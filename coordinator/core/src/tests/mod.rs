@@ -3,6 +3,7 @@
 mod auto;
 mod cluster;
 mod liars;
+mod membership;
 mod network;
 mod operator;
 mod pins;
