@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use reweave_agent_core::delta::Delta;
 use reweave_common::instruction::Ack;
 use reweave_common::sample::Sample;
 use reweave_link::{Channel, Dialer, Identity, LinkError, Session, reason};
@@ -23,7 +24,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 
 pub struct Uplink {
     events: mpsc::Receiver<Event>,
-    samples: mpsc::Sender<AgentMessage>,
+    samples: mpsc::Sender<Sample>,
     acks: mpsc::Sender<AgentMessage>,
     task: JoinHandle<()>,
 }
@@ -37,7 +38,7 @@ pub enum Event {
 
 /// What waits to be sent.
 struct Outgoing {
-    samples: mpsc::Receiver<AgentMessage>,
+    samples: mpsc::Receiver<Sample>,
     acks: mpsc::Receiver<AgentMessage>,
 }
 
@@ -73,7 +74,7 @@ impl Uplink {
 
     /// Sends it, unless the line is gone or too slow: there will be a newer one.
     pub fn send_sample(&self, sample: Sample) {
-        let _ = self.samples.try_send(AgentMessage::Sample(sample));
+        let _ = self.samples.try_send(sample);
     }
 
     /// Sends it, unless the line is gone: then the coordinator will ask again.
@@ -127,8 +128,8 @@ async fn serve(
     let (answers, heard) = mpsc::channel(1);
     tokio::select! {
         error = listen(session, tell, &answers, credentials.identity().clone()) => error,
-        error = speak(session, Channel::Commands, &mut outgoing.acks) => error,
-        error = speak(session, Channel::Telemetry, &mut outgoing.samples) => error,
+        error = answer(session, &mut outgoing.acks) => error,
+        error = report(session, &mut outgoing.samples) => error,
         error = credentials.keep_good(session, heard) => error,
         error = tell_the_time(session) => error,
         error = session.shut_out() => error,
@@ -178,13 +179,21 @@ async fn tell_the_time(session: &Session) -> LinkError {
     }
 }
 
-async fn speak(
-    session: &Session,
-    channel: Channel,
-    messages: &mut mpsc::Receiver<AgentMessage>,
-) -> LinkError {
+/// A full picture first, and then what has changed.
+async fn report(session: &Session, samples: &mut mpsc::Receiver<Sample>) -> LinkError {
+    let mut delta = Delta::default();
+    while let Some(sample) = samples.recv().await {
+        let message = AgentMessage::Sample(delta.handle_sample(sample));
+        if let Err(error) = session.send(Channel::Telemetry, &message).await {
+            return error;
+        }
+    }
+    session.closed().await
+}
+
+async fn answer(session: &Session, messages: &mut mpsc::Receiver<AgentMessage>) -> LinkError {
     while let Some(message) = messages.recv().await {
-        if let Err(error) = session.send(channel, &message).await {
+        if let Err(error) = session.send(Channel::Commands, &message).await {
             return error;
         }
     }

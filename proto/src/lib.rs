@@ -13,8 +13,5 @@ pub mod name;
 /// The UDP port a coordinator listens on unless it is told otherwise.
 pub const DEFAULT_PORT: u16 = 7332;
 
-/// The one next to it, for newcomers without a certificate.
-pub const DEFAULT_JOIN_PORT: u16 = DEFAULT_PORT + 1;
-
 #[cfg(test)]
 mod tests;

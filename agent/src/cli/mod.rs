@@ -47,7 +47,7 @@ impl Log {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serves a coordinator until told to end; goes on without one, and looks for it again
-    Run(Run),
+    Run(Box<Run>),
     #[command(flatten)]
     Show(Show),
 }

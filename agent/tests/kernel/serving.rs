@@ -183,9 +183,12 @@ async fn told(link: &Link, install: Install) -> Ack {
     link.send(Channel::Commands, &message)
         .await
         .expect("it is sent");
-    match timeout(PATIENCE, link.receive(Channel::Commands)).await {
-        Ok(Ok(AgentMessage::Ack(ack))) => ack,
-        other => panic!("no answer: {other:?}"),
+    loop {
+        match timeout(PATIENCE, link.receive(Channel::Commands)).await {
+            Ok(Ok(AgentMessage::Ack(ack))) => return ack,
+            Ok(Ok(AgentMessage::Clock { .. })) => {}
+            other => panic!("no answer: {other:?}"),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use reweave_common::operator::{Record, Request, Response, Status};
 use reweave_common::plan::Generation;
 use reweave_link::pki::KeyRequest;
 use reweave_link::{Channel, Identity, Role, Session, connect};
-use reweave_proto::{DEFAULT_JOIN_PORT, DEFAULT_PORT};
+use reweave_proto::DEFAULT_PORT;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
@@ -38,28 +38,25 @@ pub(crate) struct Reach {
 
 impl Reach {
     fn addresses(&self) -> Result<Vec<SocketAddr>, CliError> {
-        self.addresses_with(DEFAULT_PORT)
-    }
-
-    /// Where newcomers are heard: at the port that was given, or the usual one.
-    pub(crate) fn join_addresses(&self) -> Result<Vec<SocketAddr>, CliError> {
-        self.addresses_with(DEFAULT_JOIN_PORT)
-    }
-
-    fn addresses_with(&self, port: u16) -> Result<Vec<SocketAddr>, CliError> {
         let name = self.coordinator.as_str();
         if let Ok(address) = name.parse::<IpAddr>() {
-            return Ok(vec![(address, port).into()]);
+            return Ok(vec![(address, DEFAULT_PORT).into()]);
         }
         let found = match name.rsplit_once(':') {
             Some(_) => name.to_socket_addrs(),
-            None => (name, port).to_socket_addrs(),
+            None => (name, DEFAULT_PORT).to_socket_addrs(),
         };
         let found = found.map_err(|source| CliError::NoSuchAddress {
             name: name.to_owned(),
             source,
         })?;
         Ok(found.collect())
+    }
+
+    /// Where newcomers are heard: at the port after.
+    pub(crate) fn doors(&self) -> Result<Vec<SocketAddr>, CliError> {
+        let beside = |to: SocketAddr| SocketAddr::new(to.ip(), to.port().saturating_add(1));
+        Ok(self.addresses()?.into_iter().map(beside).collect())
     }
 
     fn folder(&self) -> Result<PathBuf, CliError> {

@@ -1,5 +1,6 @@
 //! `reweave cluster join`: a certificate for whoever has a token.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -18,12 +19,18 @@ pub(crate) struct Join {
     /// The folder to write the certificate and its key into
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
+    /// Where coordinators hear newcomers [default: the port after that of --coordinator]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    door: Vec<SocketAddr>,
 }
 
 impl Join {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let token: Token = self.token()?.parse().map_err(CliError::Token)?;
-        let addresses = reach.join_addresses()?;
+        let addresses = match self.door.as_slice() {
+            [] => reach.doors()?,
+            doors => doors.to_vec(),
+        };
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(CliError::Start)?;
         let joined = runtime.block_on(enter(&addresses, &token, &self.into));

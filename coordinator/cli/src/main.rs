@@ -90,8 +90,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),
         Command::Status => show_status(reach, *output),
-        Command::Diagnose => show(reach, *output, Request::Diagnose),
-        Command::Plan => show(reach, *output, Request::Plan),
+        Command::Diagnose => show(reach, *output, &Request::Diagnose),
+        Command::Plan => show(reach, *output, &Request::Plan),
         Command::Apply(apply) => apply.run(reach, *output),
         Command::History { most } => show_history(reach, *output, *most),
         Command::Sim(command) => command.run(*output),
@@ -118,10 +118,10 @@ struct HistoryAnswer<'a> {
 }
 
 /// Asks, and shows the answer with the names of the nodes that it speaks of.
-fn show(reach: &Reach, output: Output, request: Request) -> Result<ExitCode, CliError> {
+fn show(reach: &Reach, output: Output, request: &Request) -> Result<ExitCode, CliError> {
     let mut coordinator = Coordinator::reach(reach)?;
     let names = Names::of(&coordinator.status()?);
-    match coordinator.ask(&request)? {
+    match coordinator.ask(request)? {
         Response::Findings(findings) => print(output, &findings, |page| {
             show::findings(page, &findings, &names);
         }),

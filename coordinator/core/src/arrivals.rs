@@ -16,7 +16,6 @@ use crate::state::Standing;
 const MOST_TURNED_AWAY: usize = 64;
 /// Newcomers wait for one entry of the log each.
 const MOST_WAITING: usize = 1024;
-/// What a peer may have had a hand in is cut short.
 const MOST_WORDS: usize = 300;
 
 #[derive(Debug, Default)]
@@ -59,13 +58,9 @@ impl Arrivals {
         self.about.remove(&node);
     }
 
-    pub(crate) fn handle_turned_away(
-        &mut self,
-        now: Moment,
-        from: String,
-        why: String,
-        times: u64,
-    ) {
+    pub(crate) fn handle_turned_away(&mut self, now: Moment, from: String, why: &str, times: u64) {
+        // What a peer may have had a hand in is cut short.
+        let why: String = why.chars().take(MOST_WORDS).collect();
         let mut known = self.turned_away.iter();
         let known = known.position(|one| one.from == from && one.why == why);
         let before = known.and_then(|index| self.turned_away.remove(index));
@@ -74,7 +69,7 @@ impl Arrivals {
         }
         self.turned_away.push_back(TurnedAway {
             from,
-            why: why.chars().take(MOST_WORDS).collect(),
+            why,
             times: times + before.map_or(0, |before| before.times),
             last: now,
         });
@@ -90,7 +85,7 @@ impl Arrivals {
             match membership.standing(knock.token, knock.key, now) {
                 Standing::Admitted(pass) => turn.out.answer(knock.id, Ok(pass)),
                 Standing::Closed(why) => {
-                    self.handle_turned_away(now, knock.from, why.to_string(), 1);
+                    self.handle_turned_away(now, knock.from, &why.to_string(), 1);
                     turn.out.answer(knock.id, Err(why));
                 }
                 Standing::Open => {

@@ -124,7 +124,7 @@ impl Core {
             Input::Ack { node, ack } => self.handle_ack(now, node, ack),
             Input::About { node, about } => self.arrivals.handle_about(node, now, about),
             Input::TurnedAway { from, why, times } => {
-                self.arrivals.handle_turned_away(now, from, why, times);
+                self.arrivals.handle_turned_away(now, from, &why, times);
             }
             Input::Knock {
                 id,

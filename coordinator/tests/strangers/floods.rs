@@ -14,6 +14,8 @@ use reweave_common::sample::{Reading, Sample};
 use reweave_link::{Channel, Role, Session};
 use reweave_proto::message::AgentMessage;
 
+use tokio::time::interval;
+
 use super::house::{House, ask, soon};
 
 const HALF_OPEN: usize = 5000;
@@ -40,11 +42,12 @@ async fn first_packets(count: usize) -> Vec<Vec<u8>> {
     let endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     let config = quinn::ClientConfig::new(Arc::new(anonymous()));
     // A few at a time, since a full socket loses some.
+    let mut rounds = interval(Duration::from_millis(10));
     while !catching.is_finished() {
         let attempts: Vec<_> = (0..50)
             .map(|_| endpoint.connect_with(config.clone(), nowhere, "x").unwrap())
             .collect();
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        rounds.tick().await;
         drop(attempts);
     }
     catching.await.unwrap()
@@ -136,11 +139,12 @@ async fn flood(session: &Session) {
 /// How long each of many questions waits for its answer, sorted.
 async fn waits(operator: &Session) -> Vec<Duration> {
     let mut waits = Vec::new();
+    let mut pace = interval(Duration::from_millis(5));
     for _ in 0..QUESTIONS {
         let began = Instant::now();
         ask(operator, &Request::Status).await;
         waits.push(began.elapsed());
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        pace.tick().await;
     }
     waits.sort();
     waits

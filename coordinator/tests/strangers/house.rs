@@ -13,7 +13,7 @@ use reweave_link::join::Token;
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
 use tempfile::TempDir;
-use tokio::time::timeout;
+use tokio::time::{interval, timeout};
 
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
 /// Far more than anything here takes; only a test that hangs meets it.
@@ -127,13 +127,14 @@ impl House {
     pub(crate) async fn status_when(&self, what: &str, holds: impl Fn(&Status) -> bool) -> Status {
         let session = self.operator().await;
         let deadline = Instant::now() + PATIENCE;
+        let mut looks = interval(Duration::from_millis(20));
         loop {
             let status = status(&session).await;
             if holds(&status) {
                 return status;
             }
             assert!(Instant::now() < deadline, "not so: {what}\n{status:#?}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            looks.tick().await;
         }
     }
 
@@ -202,7 +203,7 @@ fn places(log: &Path) -> [SocketAddr; 3] {
             return [address, door, http];
         }
         assert!(Instant::now() < deadline, "it does not start:\n{said}");
-        thread::sleep(Duration::from_millis(10));
+        thread::park_timeout(Duration::from_millis(10));
     }
 }
 

@@ -55,7 +55,7 @@ impl Identity {
         let authority_path = dir.join(pki::AUTHORITY_CERTIFICATE);
         let authority_pem = files::read(&authority_path)?;
         let authority_der = pki::certificate_in(&authority_path, &authority_pem)?;
-        let (key, return_key) = certified(dir, &provider, chain)?;
+        let (key, return_key) = certified(dir, &provider, &chain)?;
         // A signer outlives many keys, and so do the sessions' resets then.
         let lasting = files::read_private(&dir.join(pki::SIGNER_KEY)).ok();
         let lasting = lasting.map(|key| ReturnKey::derive(key.as_bytes()));
@@ -129,7 +129,7 @@ impl Identity {
     pub(crate) fn showing(mut self, dir: &Path) -> Self {
         let path = dir.join(pki::MEMBER_CERTIFICATE);
         let chain = pki::chain_in(&path, &files::read(&path).unwrap()).unwrap();
-        self.certified = Arc::new(certified(dir, &self.provider, chain).unwrap().0);
+        self.certified = Arc::new(certified(dir, &self.provider, &chain).unwrap().0);
         self
     }
 
@@ -181,15 +181,15 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PkiError> {
 fn certified(
     dir: &Path,
     provider: &CryptoProvider,
-    chain: Vec<CertificateDer<'static>>,
+    chain: &[CertificateDer<'static>],
 ) -> Result<(CertifiedKey, ReturnKey), PkiError> {
     let key = dir.join(pki::MEMBER_KEY);
     let next = dir.join(pki::NEXT_KEY);
-    let held = matching(&key, dir, provider, &chain);
+    let held = matching(&key, dir, provider, chain);
     if held.is_ok() || !next.exists() {
         return held;
     }
-    let renewed = matching(&next, dir, provider, &chain);
+    let renewed = matching(&next, dir, provider, chain);
     if renewed.is_ok() {
         pki::settle(dir)?;
     }

@@ -224,6 +224,34 @@ Plan 4: taken back; the old routes are generation 5 now
     );
 }
 
+fn coordinator() -> CoordinatorStatus {
+    CoordinatorStatus {
+        name: "c0".to_owned(),
+        state: CoordinatorState::Leads,
+        term: None,
+        build: Some("0.1.0".to_owned()),
+        certificate_left_s: Some(60_000),
+        signer_left_s: Some(2_000_000),
+    }
+}
+
+fn refused() -> RefusedPeer {
+    RefusedPeer {
+        from: "10.0.0.9".to_owned(),
+        why: "it showed no certificate".to_owned(),
+        times: 3,
+        age_ms: 2_500,
+    }
+}
+
+fn invitation() -> OpenInvitation {
+    OpenInvitation {
+        member: Member::new(Role::Agent, "h7"),
+        by: "ann".to_owned(),
+        expires_in_ms: 599_000,
+    }
+}
+
 fn status() -> Status {
     let agent = |node: &str, state, age_ms, generation| AgentStatus {
         node: node.to_owned(),
@@ -304,25 +332,9 @@ fn status() -> Status {
             }),
         },
         warnings: vec!["agents that are connected and silent: leaf0".to_owned()],
-        coordinators: vec![CoordinatorStatus {
-            name: "c0".to_owned(),
-            state: CoordinatorState::Leads,
-            term: None,
-            build: Some("0.1.0".to_owned()),
-            certificate_left_s: Some(60_000),
-            signer_left_s: Some(2_000_000),
-        }],
-        refused: vec![RefusedPeer {
-            from: "10.0.0.9".to_owned(),
-            why: "it showed no certificate".to_owned(),
-            times: 3,
-            age_ms: 2_500,
-        }],
-        invitations: vec![OpenInvitation {
-            member: Member::new(Role::Agent, "h7"),
-            by: "ann".to_owned(),
-            expires_in_ms: 599_000,
-        }],
+        coordinators: vec![coordinator()],
+        refused: vec![refused()],
+        invitations: vec![invitation()],
         revoked: vec![Member::new(Role::Agent, "h3")],
     }
 }

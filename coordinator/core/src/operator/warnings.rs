@@ -16,7 +16,12 @@ const MOST_NAMED: usize = 5;
 pub(super) fn warnings(status: &Status) -> Vec<String> {
     let of_agents = |what, matters: fn(&AgentStatus) -> bool| {
         let concerned = status.agents.iter().filter(|agent| matters(agent));
-        listed(what, concerned.map(|agent| agent.node.as_str()).collect())
+        listed(
+            what,
+            &concerned
+                .map(|agent| agent.node.as_str())
+                .collect::<Vec<_>>(),
+        )
     };
     let warnings = [
         of_agents("agents that are gone", |agent| {
@@ -49,7 +54,7 @@ fn is_askew(agent: &AgentStatus) -> bool {
     skew.is_some_and(|skew| skew.unsigned_abs() > MOST_SKEW_MS)
 }
 
-fn listed(what: &str, names: Vec<&str>) -> Option<String> {
+fn listed(what: &str, names: &[&str]) -> Option<String> {
     let named = names.iter().take(MOST_NAMED).copied().collect::<Vec<_>>();
     let more = names.len() - named.len();
     match more {
