@@ -19,23 +19,24 @@ use crate::{Output, print};
 /// What exact shares leave out, for the interval
 #[derive(Debug, Clone, Args)]
 pub(super) struct Uncertainty {
-    /// Only the exact time, without an interval
+    /// Also what exact shares leave out, effect by effect, and the interval that follows; this takes
+    /// some ten simulations
     #[arg(long)]
-    no_interval: bool,
+    interval: bool,
     /// Before each step of a collective and each message
-    #[arg(long, value_name = "US", default_value_t = effects::COLD_START_US)]
+    #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::COLD_START_US)]
     cold_start_us: f64,
     /// By how much traffic between many takes longer for lanes that stand still for others
-    #[arg(long, value_name = "FACTOR", default_value_t = effects::HEAD_OF_LINE)]
+    #[arg(long, value_name = "FACTOR", requires = "interval", default_value_t = effects::HEAD_OF_LINE)]
     head_of_line: f64,
     /// How many hashes of the switches to try; 0 spreads traffic evenly
-    #[arg(long, value_name = "N", default_value_t = effects::SEEDS)]
+    #[arg(long, value_name = "N", requires = "interval", default_value_t = effects::SEEDS)]
     seeds: u32,
     /// What messages to one port wait for each that is before them
-    #[arg(long, value_name = "US", default_value_t = effects::ROUND_TRIP_US)]
+    #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::ROUND_TRIP_US)]
     incast_us: f64,
     /// What part of packets a link loses, as LINK=PART; may be repeated
-    #[arg(long, value_name = "LINK=PART", value_parser = loss)]
+    #[arg(long, value_name = "LINK=PART", requires = "interval", value_parser = loss)]
     loss: Vec<(String, f64)>,
 }
 
@@ -101,9 +102,9 @@ impl Scene<'_> {
         });
         let wall_ms = progress.end();
         let evaluation = evaluation.map_err(CliError::Simulation)?;
-        let interval = match uncertainty.no_interval {
-            true => None,
-            false => Some(self.interval(&effects).map_err(CliError::Simulation)?),
+        let interval = match uncertainty.interval {
+            true => Some(self.interval(&effects).map_err(CliError::Simulation)?),
+            false => None,
         };
         let answer = show::Answer::new(evaluation, interval, wall_ms);
         print(output, &answer, |page| show::iteration(page, &answer))

@@ -66,8 +66,14 @@ const JOBS: [(&str, u32, f64); 3] = [
 
 pub(crate) fn tests() -> impl Iterator<Item = (String, Test)> {
     let graphs = GRAPHS.into_iter().map(|(graph, gbps, ms, tolerance)| {
-        let test =
-            move |data: &Path| near(replay(data, graph, gbps)?, "iteration_ms", ms, tolerance);
+        let test = move |data: &Path| {
+            near(
+                &replay(data, graph, gbps, &[])?,
+                "iteration_ms",
+                ms,
+                tolerance,
+            )
+        };
         (
             format!("graphs::{graph} at {gbps}G"),
             Box::new(test) as Test,
@@ -75,18 +81,18 @@ pub(crate) fn tests() -> impl Iterator<Item = (String, Test)> {
     });
     let bounds = BOUNDS.into_iter().map(|(graph, compute_ms, comm_ms)| {
         let test = move |data: &Path| {
-            let answer = replay(data, graph, 100)?;
-            near(answer.clone(), "compute_bound_ms", compute_ms, ROUNDING)?;
-            near(answer, "comm_bound_ms", comm_ms, ROUNDING)
+            let answer = replay(data, graph, 100, &[])?;
+            near(&answer, "compute_bound_ms", compute_ms, ROUNDING)?;
+            near(&answer, "comm_bound_ms", comm_ms, ROUNDING)
         };
         (format!("bounds::{graph}"), Box::new(test) as Test)
     });
     let jobs = JOBS.into_iter().map(|(model, gbps, ms)| {
-        let test = move |data: &Path| near(job(data, model, gbps)?, "iteration_ms", ms, SWITCH);
+        let test = move |data: &Path| near(&job(data, model, gbps)?, "iteration_ms", ms, SWITCH);
         (format!("jobs::{model} at {gbps}G"), Box::new(test) as Test)
     });
     let packets = PACKETS.into_iter().map(|(graph, gbps, ms)| {
-        let test = move |data: &Path| inside(&replay(data, graph, gbps)?, ms);
+        let test = move |data: &Path| inside(&replay(data, graph, gbps, INTERVAL)?, ms);
         (
             format!("packets::{graph} at {gbps}G"),
             Box::new(test) as Test,
@@ -104,19 +110,24 @@ fn inside(answer: &Value, ms: f64) -> Result<(), Failed> {
     }
 }
 
-fn replay(data: &Path, graph: &str, gbps: u32) -> Result<Value, Failed> {
+/// There is one way only between any two hosts here, so that hashes make no difference.
+const INTERVAL: &[&str] = &["--interval", "--seeds", "0"];
+
+fn replay(data: &Path, graph: &str, gbps: u32, options: &[&str]) -> Result<Value, Failed> {
     let file = data.join(format!("topoopt/graphs/{graph}.fbuf"));
     let rate = match graph.starts_with("direct") {
         true => "--link-gbps",
         false => "--nic-gbps",
     };
     let gbps = gbps.to_string();
-    sim(&[
+    let arguments: [&OsStr; 4] = [
         "replay".as_ref(),
         file.as_ref(),
         rate.as_ref(),
         gbps.as_ref(),
-    ])
+    ];
+    let options = options.iter().map(AsRef::as_ref);
+    sim(&arguments.into_iter().chain(options).collect::<Vec<_>>())
 }
 
 fn job(data: &Path, model: &str, gbps: u32) -> Result<Value, Failed> {
@@ -128,8 +139,6 @@ fn job(data: &Path, model: &str, gbps: u32) -> Result<Value, Failed> {
 }
 
 fn sim(arguments: &[&OsStr]) -> Result<Value, Failed> {
-    // There is one way only between any two hosts here, so that hashes make no difference.
-    let without_seeds = ["--seeds", "0"];
     let mut reweave = Command::new(env!("CARGO_BIN_EXE_reweave"));
     reweave
         .arg("sim")
@@ -142,7 +151,7 @@ fn sim(arguments: &[&OsStr]) -> Result<Value, Failed> {
     }
 }
 
-fn near(answer: Value, key: &str, expected: f64, tolerance: f64) -> Result<(), Failed> {
+fn near(answer: &Value, key: &str, expected: f64, tolerance: f64) -> Result<(), Failed> {
     let found = answer[key].as_f64().unwrap_or(f64::NAN);
     let error = (found / expected - 1.0).abs();
     match error <= tolerance {

@@ -157,7 +157,8 @@ impl Setting<'_> {
         let exact_ms = self.time_ms(settings.clone(), limit)?;
         let high_ms = self.worst_ms(settings, effects, limit)?;
         let mut costs = Vec::new();
-        for (effect, only) in effects.one_by_one() {
+        let each = effects.one_by_one().into_iter();
+        for (effect, only) in each.filter(|(_, only)| *only != Effects::NONE) {
             let ms = self.worst_ms(settings, &only, limit)? - exact_ms;
             if ms > 0.0 {
                 costs.push(Cost { effect, ms });

@@ -8,10 +8,7 @@ use super::network::{Network, NetworkError};
 
 /// Bytes of payload between hosts; what stays inside a host is left out. Parts of a byte, which a
 /// share may have, are rounded up.
-pub fn traffic(
-    iteration: &Iteration,
-    network: &Network<'_>,
-) -> Result<TrafficMatrix, NetworkError> {
+pub fn matrix(iteration: &Iteration, network: &Network<'_>) -> Result<TrafficMatrix, NetworkError> {
     let mut matrix = TrafficMatrix::default();
     let mut add = |from, to, bytes: Bytes| {
         let hosts = [from, to].map(|rank| network.host(rank));
