@@ -38,6 +38,14 @@ impl Operation {
 }
 
 impl Iteration {
+    /// How many members each collective has.
+    pub fn collectives(&self) -> impl Iterator<Item = usize> {
+        self.tasks.iter().filter_map(|task| match task.work {
+            Work::Collective { group, .. } => Some(self.group(group).len()),
+            _ => None,
+        })
+    }
+
     /// How long each rank computes.
     pub fn compute_times(&self) -> Vec<Duration> {
         let mut times = vec![Duration::ZERO; self.ranks];

@@ -8,6 +8,9 @@ use std::str::Utf8Error;
 use reweave_common::input::InputError;
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::Generation;
+use reweave_formats::chakra::ChakraError;
+use reweave_formats::flight_recorder::FlightRecorderError;
+use reweave_formats::nccl_inspector::InspectorError;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
@@ -16,6 +19,7 @@ use reweave_planner::sim::SimError;
 use reweave_planner::workload::SimulationError;
 use reweave_planner::workload::job::operators::OperatorError;
 use reweave_planner::workload::job::preset::PresetError;
+use reweave_planner::workload::recorded::RecordedError;
 use thiserror::Error;
 
 use crate::ask;
@@ -80,6 +84,21 @@ pub(crate) enum CliError {
     Collective(CollectiveError),
     #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
     NoPayload,
+    #[error(transparent)]
+    Chakra(ChakraError),
+    #[error("{}", path.display())]
+    FlightRecorder {
+        path: PathBuf,
+        source: FlightRecorderError,
+    },
+    #[error(transparent)]
+    Inspector(InspectorError),
+    #[error("{0}")]
+    Recorded(RecordedError),
+    #[error("{option} {value} is out of its range")]
+    BadOption { option: &'static str, value: f64 },
+    #[error("the fabric has no link {name}; links are called as in leaf0-spine1")]
+    NoSuchLink { name: String },
     #[error("{0}")]
     Simulation(SimulationError),
     #[error("cannot print as JSON")]
@@ -114,6 +133,12 @@ impl CliError {
             | Self::Operators { .. }
             | Self::Preset { .. }
             | Self::TaskGraph { .. }
+            | Self::Chakra(_)
+            | Self::FlightRecorder { .. }
+            | Self::Inspector(_)
+            | Self::Recorded(_)
+            | Self::BadOption { .. }
+            | Self::NoSuchLink { .. }
             | Self::NoPayload
             | Self::Simulation(
                 SimulationError::Network(_) | SimulationError::Course(SimError::TooLong),

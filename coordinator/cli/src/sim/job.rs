@@ -10,14 +10,14 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
 use reweave_formats::topoopt;
+use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::operators::Model;
 use reweave_planner::workload::job::{JobFile, PresetJob};
-use reweave_planner::workload::{self, Network, Settings};
 
-use super::progress::Progress;
-use super::{MOST_WORK, input, show};
+use super::input;
+use super::run::{Scene, Uncertainty};
+use crate::Output;
 use crate::error::CliError;
-use crate::{Output, print};
 
 /// What an iteration of a job takes on a fabric, and why
 #[derive(Debug, Args)]
@@ -27,21 +27,22 @@ pub(crate) struct Job {
     /// The fabric file
     #[arg(long)]
     fabric: PathBuf,
+    #[command(flatten)]
+    uncertainty: Uncertainty,
 }
 
 impl Job {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let fabric = input::fabric(&self.fabric)?;
         let work = self.work(&fabric)?;
-        let carriage = Carriage::default();
-        let network = Network::new(&fabric, &work.placement, &carriage, work.settings);
-        let mut progress = Progress::begin();
-        let evaluation = workload::evaluate(&work.iteration, &network, MOST_WORK, &mut |at| {
-            progress.see(at);
-        });
-        let wall_ms = progress.end();
-        let answer = show::Answer::new(evaluation.map_err(CliError::Simulation)?, wall_ms);
-        print(output, &answer, |page| show::iteration(page, &answer))
+        let scene = Scene {
+            iteration: &work.iteration,
+            fabric: &fabric,
+            placement: &work.placement,
+            carriage: &Carriage::default(),
+            settings: work.settings,
+        };
+        scene.simulate(&self.uncertainty, output)
     }
 
     fn work(&self, fabric: &Fabric) -> Result<Work, CliError> {

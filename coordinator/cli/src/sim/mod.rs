@@ -9,7 +9,9 @@ mod job;
 mod progress;
 mod raw;
 mod replay;
+mod run;
 mod show;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -24,6 +26,8 @@ pub(crate) enum Sim {
     Replay(replay::Replay),
     /// What an iteration of a job takes on a fabric, and why
     Job(job::Job),
+    /// What recorders wrote down of a job, on a fabric
+    Trace(trace::Trace),
     /// How long the hosts of a fabric take to exchange data, and how long they need to
     Collective(collective::Exchange),
     /// Flows between the hosts of a fabric
@@ -37,6 +41,7 @@ impl Sim {
         match self {
             Self::Replay(replay) => replay.run(output),
             Self::Job(job) => job.run(output),
+            Self::Trace(trace) => trace.run(output),
             Self::Collective(exchange) => exchange.run(output),
             Self::Flows(flows) => flows.run(output),
             Self::Raw(raw) => raw.run(output),

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use clap::Args;
 use reweave_common::units::Rate;
 use reweave_formats::topoopt::TaskGraph;
-use reweave_planner::workload::{self, Network, Settings};
+use reweave_planner::workload::Settings;
 
-use super::progress::Progress;
-use super::{MOST_WORK, input, show};
+use super::input;
+use super::run::{Scene, Uncertainty};
+use crate::Output;
 use crate::error::CliError;
-use crate::{Output, print};
 
 /// Play a task graph that TopoOpt or FlexFlow wrote, on the network that it was made for
 #[derive(Debug, Args)]
@@ -24,6 +24,8 @@ pub(crate) struct Replay {
     /// The rate of each link, where servers are wired to each other
     #[arg(long, value_name = "G", value_parser = rate, conflicts_with = "nic_gbps")]
     link_gbps: Option<Rate>,
+    #[command(flatten)]
+    uncertainty: Uncertainty,
 }
 
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
@@ -40,15 +42,13 @@ impl Replay {
         let graph = TaskGraph::decode(&input::bytes(&self.graph)?).map_err(bad_graph)?;
         let rate = self.nic_gbps.or(self.link_gbps).unwrap_or(graph.link_rate);
         let fabric = graph.fabric(rate).map_err(bad_graph)?;
-        let settings = Settings::default();
-        let network = Network::new(&fabric, &graph.placement, &graph.carriage, settings);
-
-        let mut progress = Progress::begin();
-        let evaluation = workload::evaluate(&graph.iteration, &network, MOST_WORK, &mut |at| {
-            progress.see(at);
-        });
-        let wall_ms = progress.end();
-        let answer = show::Answer::new(evaluation.map_err(CliError::Simulation)?, wall_ms);
-        print(output, &answer, |page| show::iteration(page, &answer))
+        let scene = Scene {
+            iteration: &graph.iteration,
+            fabric: &fabric,
+            placement: &graph.placement,
+            carriage: &graph.carriage,
+            settings: Settings::default(),
+        };
+        scene.simulate(&self.uncertainty, output)
     }
 }

@@ -1,5 +1,6 @@
 //! The cost of an iteration, for scripts and for people.
 
+use reweave_planner::workload::effects::{Cost, Interval};
 use reweave_planner::workload::{Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch};
 use serde::Serialize;
 
@@ -17,6 +18,8 @@ pub(crate) struct Answer {
 
 #[derive(Debug, Serialize)]
 struct Breakdown {
+    /// Between which times it lies when what exact shares leave out is counted.
+    interval: Option<Interval>,
     /// The longest chain of tasks that wait for one another.
     chain_bound_ms: f64,
     /// The mean over all ranks.
@@ -29,7 +32,7 @@ struct Breakdown {
 }
 
 impl Answer {
-    pub(crate) fn new(evaluation: Evaluation, wall_ms: f64) -> Self {
+    pub(crate) fn new(evaluation: Evaluation, interval: Option<Interval>, wall_ms: f64) -> Self {
         Self {
             iteration_ms: evaluation.iteration_ms,
             compute_bound_ms: evaluation.bounds.compute_ms,
@@ -37,6 +40,7 @@ impl Answer {
             events: evaluation.events,
             wall_ms,
             breakdown: Breakdown {
+                interval,
                 chain_bound_ms: evaluation.bounds.chain_ms,
                 mean: evaluation.mean,
                 exposed: evaluation.exposed,
@@ -63,6 +67,9 @@ pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
         "An iteration takes {:.2} ms.",
         answer.iteration_ms
     ));
+    if let Some(interval) = &answer.breakdown.interval {
+        page.line(&uncertain(interval));
+    }
     page.line(&format!(
         "It cannot take less than {:.2} ms of computing, {:.2} ms of communication, {:.2} ms of tasks \
          that wait for one another.",
@@ -90,7 +97,25 @@ pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
         critical_path.iter().take(ROWS).map(segment),
     );
     page.heading("Links, the most used first");
-    page.table(["link", "MB", "% used"], links.iter().take(ROWS).map(link));
+    page.table(
+        ["link", "MB", "% used", "flows at once", "queue us"],
+        links.iter().take(ROWS).map(link),
+    );
+}
+
+fn uncertain(interval: &Interval) -> String {
+    let Interval {
+        low_ms,
+        high_ms,
+        costs,
+    } = interval;
+    let cost = |cost: &Cost| format!("{} {:.2} ms", cost.effect, cost.ms);
+    let costs: Vec<_> = costs.iter().map(cost).collect();
+    let why = match costs.is_empty() {
+        true => String::new(),
+        false => format!("; by themselves, they cost: {}", costs.join(", ")),
+    };
+    format!("What exact shares leave out puts it between {low_ms:.2} and {high_ms:.2} ms{why}.")
 }
 
 fn segment(segment: &Segment) -> [String; 4] {
@@ -107,10 +132,12 @@ fn segment(segment: &Segment) -> [String; 4] {
     ]
 }
 
-fn link(load: &LaneLoad) -> [String; 3] {
+fn link(load: &LaneLoad) -> [String; 5] {
     [
         load.lane.clone(),
         format!("{:.1}", load.bytes / 1e6),
         format!("{:.1}", load.utilization * 100.0),
+        load.flows_at_once.to_string(),
+        format!("{:.0}", load.queue_us),
     ]
 }

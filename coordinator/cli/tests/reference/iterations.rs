@@ -39,6 +39,24 @@ const BOUNDS: [(&str, f64, f64); 4] = [
 /// The table shows so few digits.
 const ROUNDING: f64 = 0.0005;
 
+/// Graph, rate of a link, and milliseconds by a packet-level simulator.
+const PACKETS: [(&str, u32, f64); 12] = [
+    ("direct12", 10, 439.95),
+    ("direct12", 25, 216.91),
+    ("direct12", 50, 188.01),
+    ("direct12", 100, 185.54),
+    ("switch16_vgg_100g", 100, 210.40),
+    ("switch16_transformer_100g", 100, 63.97),
+    ("switch16_dlrm_100g", 100, 61.16),
+    ("switch16_candle_100g", 100, 512.9),
+    ("switch16_vgg_400g", 400, 100.48),
+    ("switch16_transformer_400g", 400, 61.43),
+    ("switch16_dlrm_400g", 400, 20.78),
+    ("switch16_candle_400g", 400, 181.0),
+];
+/// By so much may they lie outside of the interval.
+const OUTSIDE: f64 = 0.002;
+
 /// Model, rate of a port, and its iteration under plain data parallelism.
 const JOBS: [(&str, u32, f64); 3] = [
     ("vgg16", 100, 211.24),
@@ -48,8 +66,14 @@ const JOBS: [(&str, u32, f64); 3] = [
 
 pub(crate) fn tests() -> impl Iterator<Item = (String, Test)> {
     let graphs = GRAPHS.into_iter().map(|(graph, gbps, ms, tolerance)| {
-        let test =
-            move |data: &Path| near(replay(data, graph, gbps)?, "iteration_ms", ms, tolerance);
+        let test = move |data: &Path| {
+            near(
+                &replay(data, graph, gbps, &[])?,
+                "iteration_ms",
+                ms,
+                tolerance,
+            )
+        };
         (
             format!("graphs::{graph} at {gbps}G"),
             Box::new(test) as Test,
@@ -57,32 +81,53 @@ pub(crate) fn tests() -> impl Iterator<Item = (String, Test)> {
     });
     let bounds = BOUNDS.into_iter().map(|(graph, compute_ms, comm_ms)| {
         let test = move |data: &Path| {
-            let answer = replay(data, graph, 100)?;
-            near(answer.clone(), "compute_bound_ms", compute_ms, ROUNDING)?;
-            near(answer, "comm_bound_ms", comm_ms, ROUNDING)
+            let answer = replay(data, graph, 100, &[])?;
+            near(&answer, "compute_bound_ms", compute_ms, ROUNDING)?;
+            near(&answer, "comm_bound_ms", comm_ms, ROUNDING)
         };
         (format!("bounds::{graph}"), Box::new(test) as Test)
     });
     let jobs = JOBS.into_iter().map(|(model, gbps, ms)| {
-        let test = move |data: &Path| near(job(data, model, gbps)?, "iteration_ms", ms, SWITCH);
+        let test = move |data: &Path| near(&job(data, model, gbps)?, "iteration_ms", ms, SWITCH);
         (format!("jobs::{model} at {gbps}G"), Box::new(test) as Test)
     });
-    graphs.chain(bounds).chain(jobs)
+    let packets = PACKETS.into_iter().map(|(graph, gbps, ms)| {
+        let test = move |data: &Path| inside(&replay(data, graph, gbps, INTERVAL)?, ms);
+        (
+            format!("packets::{graph} at {gbps}G"),
+            Box::new(test) as Test,
+        )
+    });
+    graphs.chain(bounds).chain(jobs).chain(packets)
 }
 
-fn replay(data: &Path, graph: &str, gbps: u32) -> Result<Value, Failed> {
+fn inside(answer: &Value, ms: f64) -> Result<(), Failed> {
+    let interval = &answer["breakdown"]["interval"];
+    let [low, high] = ["low_ms", "high_ms"].map(|end| interval[end].as_f64().unwrap_or(f64::NAN));
+    match (low * (1.0 - OUTSIDE)..=high * (1.0 + OUTSIDE)).contains(&ms) {
+        true => Ok(()),
+        false => Err(format!("{ms} ms are not in {low}..{high}").into()),
+    }
+}
+
+/// There is one way only between any two hosts here, so that hashes make no difference.
+const INTERVAL: &[&str] = &["--interval", "--seeds", "0"];
+
+fn replay(data: &Path, graph: &str, gbps: u32, options: &[&str]) -> Result<Value, Failed> {
     let file = data.join(format!("topoopt/graphs/{graph}.fbuf"));
     let rate = match graph.starts_with("direct") {
         true => "--link-gbps",
         false => "--nic-gbps",
     };
     let gbps = gbps.to_string();
-    sim(&[
+    let arguments: [&OsStr; 4] = [
         "replay".as_ref(),
         file.as_ref(),
         rate.as_ref(),
         gbps.as_ref(),
-    ])
+    ];
+    let options = options.iter().map(AsRef::as_ref);
+    sim(&arguments.into_iter().chain(options).collect::<Vec<_>>())
 }
 
 fn job(data: &Path, model: &str, gbps: u32) -> Result<Value, Failed> {
@@ -106,7 +151,7 @@ fn sim(arguments: &[&OsStr]) -> Result<Value, Failed> {
     }
 }
 
-fn near(answer: Value, key: &str, expected: f64, tolerance: f64) -> Result<(), Failed> {
+fn near(answer: &Value, key: &str, expected: f64, tolerance: f64) -> Result<(), Failed> {
     let found = answer[key].as_f64().unwrap_or(f64::NAN);
     let error = (found / expected - 1.0).abs();
     match error <= tolerance {

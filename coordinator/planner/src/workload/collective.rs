@@ -15,6 +15,8 @@ pub(super) struct Chain<'c> {
     pub(super) rounds: u32,
     /// How many messages in a row one round stands for: each costs latency.
     pub(super) messages: u32,
+    /// Whether many send to many, and not each only to its next.
+    pub(super) crossing: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -83,6 +85,7 @@ impl<'n> Network<'n> {
             pieces: legs.iter().map(piece).collect(),
             rounds,
             messages,
+            crossing: false,
         }
     }
 }
@@ -113,6 +116,7 @@ fn all_to_all<'c>(group: &[Rank], bytes: f64) -> Chain<'c> {
         pieces: pairs.collect(),
         rounds: 1,
         messages: 1,
+        crossing: true,
     }
 }
 

@@ -4,10 +4,11 @@ use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
 use serde::Serialize;
 
+use super::effects::ROUND_TRIP_US;
 use super::lowering::{Lowered, Progress, SimulationError};
 use super::network::Network;
 use super::{account, critical};
-use crate::sim::{Problem, SimTime, Work};
+use crate::sim::{Outcome, Problem, SimTime, Work};
 
 /// What an iteration costs. All times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -88,6 +89,11 @@ pub struct LaneLoad {
     pub bytes: f64,
     /// Of what it could have carried in the time of the iteration.
     pub utilization: f64,
+    /// How many flows shared it at once, at most.
+    pub flows_at_once: u32,
+    /// What the last of them waits when each has a round trip's worth under way: the queue that
+    /// builds up, or is lost where the port's buffer is smaller.
+    pub queue_us: f64,
 }
 
 /// Simulates an iteration and gives account of its time. More than `limit` units of work is an
@@ -115,7 +121,7 @@ pub fn evaluate(
         ranks,
         exposed,
         critical: critical::critical_path(iteration, &timeline),
-        lanes: lane_loads(network, &lowered.problem, &loads, timeline.end),
+        lanes: lane_loads(network, &lowered.problem, &loads, &outcome),
     })
 }
 
@@ -153,18 +159,48 @@ fn lane_loads(
     network: &Network<'_>,
     problem: &Problem,
     loads: &[f64],
-    end: SimTime,
+    outcome: &Outcome,
 ) -> Vec<LaneLoad> {
+    let (end, at_once) = (outcome.makespan(), at_once(problem, outcome));
     let lanes = problem.capacities().iter().zip(loads).enumerate();
     let used = lanes.filter(|(_, (_, bits))| **bits > 0.0);
     let load = |(lane, (rate, &bits)): (usize, (&Rate, &f64))| LaneLoad {
         lane: network.lane_name(lane),
         bytes: bits / 8.0,
         utilization: bits / (rate.bits_per_s() as f64 * end.seconds()),
+        flows_at_once: at_once[lane],
+        queue_us: f64::from(at_once[lane].saturating_sub(1)) * ROUND_TRIP_US,
     };
     let mut loads: Vec<_> = used.map(load).collect();
     loads.sort_by(|a, b| b.utilization.total_cmp(&a.utilization));
     loads
+}
+
+/// How many flows each link has at once, at most.
+fn at_once(problem: &Problem, outcome: &Outcome) -> Vec<u32> {
+    let mut changes = Vec::new();
+    for task in 0..problem.tasks() as u32 {
+        if let Work::Transfer { path, bits } = problem.work(task)
+            && bits > 0.0
+        {
+            // What ends makes room before something begins.
+            changes.push((outcome.starts[task as usize], true, path));
+            changes.push((outcome.finishes[task as usize], false, path));
+        }
+    }
+    changes.sort_unstable();
+    let (mut now, mut most) = (vec![0u32; problem.capacities().len()], Vec::new());
+    most.clone_from(&now);
+    for (_, begins, path) in changes {
+        for link in problem.path(path).iter().map(|&link| link as usize) {
+            match begins {
+                true => now[link] += 1,
+                false => now[link] -= 1,
+            }
+            most[link] = most[link].max(now[link]);
+        }
+    }
+    most
 }
 
 fn mean(ranks: &[RankTime]) -> RankTime {

@@ -181,7 +181,10 @@ struct Lowering<'l> {
 
 impl<'l> Lowering<'l> {
     fn new(iteration: &'l Iteration, network: &'l Network<'l>) -> Result<Self, ProblemError> {
-        let mut problem = network.links.problem()?;
+        let mut problem = Problem::new();
+        for (lane, &rate) in network.links.capacities().iter().enumerate() {
+            problem.add_link(network.goodput(lane, rate))?;
+        }
         if let Some(rate) = network.settings.inside {
             for _ in 0..2 * network.places() {
                 problem.add_link(rate)?;
@@ -225,6 +228,7 @@ impl<'l> Lowering<'l> {
                     pieces: vec![piece],
                     rounds: 1,
                     messages: 1,
+                    crossing: true,
                 };
                 self.chains(&[chain], Duration::ZERO)
             }
@@ -280,11 +284,22 @@ impl<'l> Lowering<'l> {
         delay: Duration,
         [gate, join]: [TaskIndex; 2],
     ) -> Result<(), SimulationError> {
-        let delay = SimTime::from_duration(delay);
+        let effects = &self.network.settings.effects;
+        let (cold_start, incast) = (effects.cold_start, effects.incast);
+        let longer = if chain.crossing {
+            effects.head_of_line
+        } else {
+            1.0
+        };
+        let mut arrivals: BTreeMap<Rank, u32> = BTreeMap::new();
         for piece in &chain.pieces {
+            let before = arrivals.entry(piece.leg.to).or_default();
+            let wait = incast.times(*before);
+            *before += 1;
             for way in self.paved(&piece.leg)?.iter() {
-                let bits = self.network.links.bits(piece.bytes * way.share);
-                let delay = delay.plus(way.delay.times(chain.messages));
+                let bits = self.network.links.bits(piece.bytes * way.share) * longer;
+                let messages = way.delay.plus(cold_start).times(chain.messages);
+                let delay = SimTime::from_duration(delay).plus(messages).plus(wait);
                 let flow = self.problem.add_transfer(way.path, bits, delay)?;
                 self.problem.add_wait(gate, flow)?;
                 self.problem.add_wait(flow, join)?;

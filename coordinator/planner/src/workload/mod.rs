@@ -8,12 +8,16 @@
 mod account;
 mod collective;
 mod critical;
+pub mod effects;
 mod evaluation;
+pub mod history;
 pub mod job;
 mod lowering;
 mod network;
+pub mod recorded;
 #[cfg(test)]
 mod tests;
+pub mod traffic;
 
 pub use evaluation::{Bounds, Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch, evaluate};
 pub use lowering::{Progress, SimulationError, Timeline, simulate};

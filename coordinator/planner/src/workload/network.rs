@@ -10,6 +10,7 @@ use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId, Rank};
 use reweave_common::units::Rate;
 
+use super::effects::Effects;
 use crate::sim::ecmp::{Ecmp, Fields, Label};
 use crate::sim::network::{self, Costs, Part, Towards, Way};
 
@@ -38,6 +39,7 @@ pub struct Settings {
     pub spreading: Spreading,
     /// What a rank can send to the others on its host, and receive; no limit where there is none.
     pub inside: Option<Rate>,
+    pub effects: Effects,
 }
 
 /// What goes over the wires for each byte of payload: jumbo frames, with the headers of IP and TCP.
@@ -53,6 +55,7 @@ impl Default for Settings {
             steps: Steps::Collapsed,
             spreading: Spreading::Even,
             inside: None,
+            effects: Effects::NONE,
         }
     }
 }
@@ -241,6 +244,17 @@ impl<'n> Network<'n> {
             destination_port,
             protocol: 17,
         })
+    }
+
+    /// What a link of the problem carries, when what it loses is sent again.
+    pub(super) fn goodput(&self, lane: usize, rate: Rate) -> Rate {
+        let cables = 2 * self.fabric.links().len();
+        if lane >= cables || self.settings.effects.loss.is_empty() {
+            return rate;
+        }
+        let cable = LinkId::from_index(lane / 2);
+        let part = self.settings.effects.goodput(self.fabric, cable);
+        Rate::from_bits_per_s(((rate.bits_per_s() as f64 * part) as u64).max(1))
     }
 
     /// What a link of the problem is called: `h0>leaf1`, and `h0>leaf1.2` for the third of parallel

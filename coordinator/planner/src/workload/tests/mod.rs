@@ -13,10 +13,12 @@ use crate::sim::network::Costs;
 
 mod bounds;
 mod breakdown;
+mod effects;
 mod jobs;
 mod networks;
 mod operators;
 mod presets;
+mod records;
 
 const LIMIT: u64 = 1 << 40;
 
