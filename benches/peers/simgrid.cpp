@@ -195,14 +195,17 @@ int main(int argc, char** argv) {
   if (argc != 3)
     return 2;
   std::string mode = argv[1];
-  if (mode == "raw")
+  if (mode == "raw") {
+    // Otherwise starts are off by a nanosecond.
+    s4u::Engine::set_config("surf/precision:1e-13");
     run_problem(engine, argv[2]);
-  else if (mode == "all-to-all")
+  } else if (mode == "all-to-all") {
     run_all_to_all(engine, std::stoi(argv[2]));
-  else if (mode == "ring")
+  } else if (mode == "ring") {
     run_ring(engine, std::stoi(argv[2]));
-  else
+  } else {
     return 2;
+  }
   std::printf("# makespan_s %.12f\n# core_s %.6f\n", s4u::Engine::get_clock(), simulated_s);
   return 0;
 }

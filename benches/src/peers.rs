@@ -65,13 +65,14 @@ fn is_equal(program: &str, seed: u64) -> bool {
         std::env::temp_dir().join(format!("reweave-peers-{}-{seed}.raw", std::process::id()));
     fs::write(&file, &text).expect("the folder for temporary files can be written to");
     let said = ask(program, "raw", &file.display().to_string());
-    let _ = fs::remove_file(&file);
     let problem = raw::parse("random", &text).expect("the problem is sound");
     let outcome = simulate(&problem);
     let worst = worst(&outcome, &said.flows);
     let equal = said.flows.len() == problem.tasks() && worst <= TOLERANCE;
-    if !equal {
-        println!("seed {seed}: {} flows, apart by {worst:e}", problem.tasks());
+    if equal {
+        let _ = fs::remove_file(&file);
+    } else {
+        println!("seed {seed}: apart by {worst:e}, see {}", file.display());
     }
     equal
 }
