@@ -105,9 +105,10 @@ impl<'p> Run<'p> {
         for &[_, after] in problem.waits() {
             missing[after as usize] += 1;
         }
+        let ready = missing.iter().filter(|&&missing| missing == 0).count();
         let mut run = Self {
             problem,
-            shares: Shares::new(problem),
+            shares: Shares::new(problem, ready),
             missing,
             followers: Followers::of(problem),
             timed: BinaryHeap::new(),

@@ -143,7 +143,8 @@ pub(super) struct Shares<'p> {
 }
 
 impl<'p> Shares<'p> {
-    pub(super) fn new(problem: &'p Problem) -> Self {
+    /// `at_once` is how many flows may run at once, as far as one can tell.
+    pub(super) fn new(problem: &'p Problem, at_once: usize) -> Self {
         let most = problem.capacities().iter().map(|rate| rate.bits_per_s());
         let most = most.max().unwrap_or(1);
         let shift = (CAPACITY_BITS + most.leading_zeros()).saturating_sub(u64::BITS);
@@ -160,10 +161,10 @@ impl<'p> Shares<'p> {
             queue: LinkQueue::new(links.len()),
             meters: vec![Meter::UNUSED; links.len()],
             links,
-            groups: Vec::new(),
+            groups: Vec::with_capacity(at_once.min(problem.paths())),
             free: Vec::new(),
             group_of: vec![NOBODY; problem.paths()],
-            heaps: Heaps::default(),
+            heaps: Heaps::with_capacity(at_once),
             bits_per_unit: 1.0 / units_per_s,
             changed: Vec::new(),
             stirred: Vec::new(),
