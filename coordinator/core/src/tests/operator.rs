@@ -1,12 +1,17 @@
 //! What an operator is shown: by name, and with keys that scripts may rely on.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use reweave_common::operator::{AgentState, Mode, Outcome, Phase, Request, Response};
+use reweave_common::operator::{AgentState, Mode, NotSeen, Outcome, Phase, Request, Response};
+use reweave_common::plan::Generation;
+use reweave_common::sample::Reading;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
+use super::network::host_address;
 use super::switch::Mood;
+use crate::Input;
 
 const A_WHILE: Duration = Duration::from_secs(2);
 
@@ -150,7 +155,7 @@ fn history_has_the_newest_first_and_says_why_a_plan_did_not_stay() {
     cluster.network.switch("leaf0").mood = Mood::Obeys;
     cluster.run_for(A_WHILE);
     let second = cluster.plan();
-    let Response::History(history) = cluster.ask(Request::History) else {
+    let Response::History(history) = cluster.ask(Request::History { before: None }) else {
         panic!("no history")
     };
     let plans: Vec<_> = history
@@ -173,6 +178,40 @@ fn history_has_the_newest_first_and_says_why_a_plan_did_not_stay() {
     assert!(*generation > first && second > *generation);
 }
 
+/// Each of these plans is one flow that moves; each ends because the switch refuses it.
+#[test]
+fn history_comes_page_by_page_and_a_record_by_its_generation() {
+    let mut cluster = collision();
+    cluster.network.switch("leaf0").mood = Mood::Refuses;
+    let mut applied = Vec::new();
+    for ended in 1..=3 {
+        let plan = cluster.plan();
+        cluster.apply(plan);
+        cluster.run_until_ended(ended);
+        cluster.run_for(A_WHILE);
+        applied.push(plan);
+    }
+    let [first, second, third] = applied[..] else {
+        panic!()
+    };
+    let mut older_than = |before| -> Vec<Generation> {
+        match cluster.ask(Request::History { before }) {
+            Response::History(page) => page.iter().map(|record| record.plan.generation).collect(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(older_than(None), [third, second, first]);
+    assert_eq!(older_than(Some(third)), [second, first]);
+    assert!(older_than(Some(first)).is_empty());
+    for (generation, known) in [(second, true), (Generation(999), false)] {
+        let Response::Record(found) = cluster.ask(Request::Record { generation }) else {
+            panic!("no record");
+        };
+        let found = found.map(|record| record.plan.generation);
+        assert_eq!(found, known.then_some(generation));
+    }
+}
+
 #[test]
 fn every_answer_reads_back_from_the_wire_and_from_json() {
     let mut cluster = collision();
@@ -180,7 +219,7 @@ fn every_answer_reads_back_from_the_wire_and_from_json() {
         Request::Status,
         Request::Diagnose,
         Request::Plan,
-        Request::History,
+        Request::History { before: None },
     ];
     for request in requests {
         let answer = cluster.ask(request);
@@ -189,4 +228,66 @@ fn every_answer_reads_back_from_the_wire_and_from_json() {
         let json = serde_json::to_string(&answer).unwrap();
         assert_eq!(serde_json::from_str::<Response>(&json).unwrap(), answer);
     }
+}
+
+#[test]
+fn status_tells_round_trips_and_how_unevenly_flows_are_spread() {
+    let mut cluster = collision();
+    let trip = |peer, rtt_us| Reading::RoundTrip {
+        peer,
+        rtt: Duration::from_micros(rtt_us),
+    };
+    let [h3, h4, h5] = ["h3", "h4", "h5"].map(|name| host_address(cluster.network.node(name)));
+    let nobody = Ipv4Addr::new(10, 9, 9, 9);
+    for (from, readings) in [
+        ("h0", vec![trip(h3, 900), trip(h4, 300), trip(h5, 200)]),
+        ("h1", vec![trip(h3, 100), trip(h4, 400), trip(nobody, 7000)]),
+    ] {
+        let node = cluster.network.node(from);
+        let mut sample = cluster.network.sample(node, cluster.now());
+        sample.readings.extend(readings);
+        cluster.handle(Input::Sample { node, sample });
+    }
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    let trips = status.measured.round_trips.unwrap();
+    assert_eq!((trips.pairs, trips.median_us), (5, 300));
+    let worst = &trips.slowest[0];
+    let worst = (&worst.from[..], &worst.to[..], worst.rtt_us);
+    assert_eq!(worst, ("h0", "h3", 900));
+    let imbalance = status.measured.flow_imbalance.unwrap();
+    assert_eq!(imbalance.worst.fim_percent, 100.0);
+    let over: Vec<_> = imbalance.worst_over.iter().map(|hop| &hop.to[..]).collect();
+    assert_eq!(over, ["spine0", "spine1"]);
+}
+
+#[test]
+fn what_nobody_sees_is_told_with_the_findings_and_with_the_plan() {
+    let mut cluster = collision();
+    let everything = NotSeen::default();
+    assert_eq!(not_seen(&mut cluster), [everything.clone(), everything]);
+    let spine = cluster.network.node("spine1");
+    cluster.connected.remove(&spine);
+    cluster.run_for(Duration::from_secs(5));
+    let flow = cluster.network.start("h2", "h5", 1002, 1);
+    cluster.run_for(Duration::from_secs(20));
+    let expected = NotSeen {
+        nodes: vec!["spine1".to_owned()],
+        ways_of: vec![flow],
+    };
+    assert_eq!(not_seen(&mut cluster), [expected.clone(), expected.clone()]);
+    assert_eq!(
+        expected.to_string(),
+        format!("spine1 does not report; the way of {flow} is not known")
+    );
+}
+
+/// As told with findings, and with a plan.
+fn not_seen(cluster: &mut Cluster) -> [NotSeen; 2] {
+    [Request::Diagnose, Request::Plan].map(|request| match cluster.ask(request) {
+        Response::Findings(found) => found.not_seen,
+        Response::Plan { not_seen, .. } => not_seen,
+        other => panic!("{other:?}"),
+    })
 }
