@@ -282,22 +282,26 @@ fn status() -> Status {
             hop: to("leaf0", "spine1"),
         }],
         useless_pins: vec![useless_pin()],
-        measured: Measured {
-            round_trips: Some(RoundTrips {
-                pairs: 2,
-                median_us: 300,
-                slowest: vec![RoundTrip {
-                    from: "h0".to_owned(),
-                    to: "h4".to_owned(),
-                    rtt_us: 4210,
-                }],
-            }),
-            flow_imbalance: Some(FlowImbalance {
-                mean_fim_percent: 50.0,
-                worst_over: vec![to("leaf0", "spine0"), to("leaf0", "spine1")],
-                worst: collision().imbalance,
-            }),
-        },
+        measured: measured(),
+    }
+}
+
+fn measured() -> Measured {
+    Measured {
+        round_trips: Some(RoundTrips {
+            pairs: 2,
+            median_us: 300,
+            slowest: vec![RoundTrip {
+                from: "h0".to_owned(),
+                to: "h4".to_owned(),
+                rtt_us: 4210,
+            }],
+        }),
+        flow_imbalance: Some(FlowImbalance {
+            mean_fim_percent: 50.0,
+            worst_over: vec![to("leaf0", "spine0"), to("leaf0", "spine1")],
+            worst: collision().imbalance,
+        }),
     }
 }
 
