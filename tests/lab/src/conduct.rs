@@ -128,7 +128,15 @@ impl Conductor<'_> {
     fn ask_paths(&mut self) -> Result<(), LabError> {
         let tally = self.job.tally();
         let routed: Vec<_> = tally.flows().iter().map(|flow| flow.routed).collect();
-        let paths = walk::paths(self.nodes, &routed)?;
+        let paths = match walk::paths(self.nodes, &routed) {
+            // Beyond a link that has failed a kernel may know no way just now. The job goes on.
+            Err(LabError::ToolRefused { .. } | LabError::NoPath { .. })
+                if !self.paths.is_empty() =>
+            {
+                return Ok(());
+            }
+            paths => paths?,
+        };
         self.paths = paths.iter().map(|path| tally.names(path)).collect();
         Ok(())
     }
