@@ -43,6 +43,13 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// Whether it has not come out yet.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Offered | Self::Running)
+    }
+}
+
 /// What a flow had, what it was promised and what it got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowOutcome {

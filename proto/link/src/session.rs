@@ -112,6 +112,11 @@ impl Writer {
         self.stream.finish().unwrap();
     }
 
+    #[cfg(test)]
+    pub(crate) fn priority(&self) -> i32 {
+        self.stream.priority().unwrap()
+    }
+
     async fn flush(&mut self) -> Result<(), quinn::WriteError> {
         while !self.unsent.is_empty() {
             let sent = self.stream.write(&self.unsent).await?;
@@ -305,7 +310,7 @@ impl Session {
         }
     }
 
-    fn lane(&self, channel: Channel) -> &Lane {
+    pub(crate) fn lane(&self, channel: Channel) -> &Lane {
         match channel {
             Channel::Commands => &self.commands,
             Channel::Telemetry => &self.telemetry,

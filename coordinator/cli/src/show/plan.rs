@@ -30,8 +30,10 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     for flow in lifted(plan) {
         page.line(&format!("  {} is pinned no more", flows.name(&flow)));
     }
-    page.text.push('\n');
-    predictions(page, plan, &flows);
+    if !plan.predictions.is_empty() {
+        page.text.push('\n');
+        predictions(page, plan, &flows);
+    }
     page.heading("Why");
     for found in &plan.report.findings {
         page.line(&format!("  {}", why(found, &flows)));
