@@ -35,7 +35,14 @@ pub enum Request {
     Apply {
         generation: Generation,
     },
-    History,
+    /// The newest records, or those that are older than this generation's.
+    History {
+        before: Option<Generation>,
+    },
+    /// The record of one plan.
+    Record {
+        generation: Generation,
+    },
     /// Let this member join, once, with the token of this digest.
     Invite {
         member: Member,
@@ -56,9 +63,11 @@ impl Request {
     /// Whether a certificate of this role is enough to ask it.
     pub fn may_be_asked_by(&self, role: Role) -> bool {
         match self {
-            Self::Status | Self::Diagnose | Self::History | Self::Renew { .. } => {
-                matches!(role, Role::Operator | Role::Viewer)
-            }
+            Self::Status
+            | Self::Diagnose
+            | Self::History { .. }
+            | Self::Record { .. }
+            | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan | Self::Apply { .. } | Self::Invite { .. } | Self::Revoke { .. } => {
                 role == Role::Operator
             }
@@ -76,8 +85,10 @@ pub enum Response {
     ApplyStarted {
         generation: Generation,
     },
-    /// The newest first.
+    /// The newest first, as many as fit into one answer; none when there are no older ones.
     History(Vec<Record>),
+    /// Nothing when it is not known any more.
+    Record(Option<Box<Record>>),
     Refused(Refused),
     Invited {
         expires_in_ms: u64,

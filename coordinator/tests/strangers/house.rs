@@ -13,7 +13,7 @@ use reweave_link::join::Token;
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
 use tempfile::TempDir;
-use tokio::time::{interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
 /// Far more than anything here takes; only a test that hangs meets it.
@@ -128,6 +128,7 @@ impl House {
         let session = self.operator().await;
         let deadline = Instant::now() + PATIENCE;
         let mut looks = interval(Duration::from_millis(20));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let status = status(&session).await;
             if holds(&status) {

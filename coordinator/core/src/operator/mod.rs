@@ -52,7 +52,6 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             Ok(()) => Response::ApplyStarted { generation },
             Err(refused) => Response::Refused(refused),
         },
-        Request::History => Response::History(history::history(turn.known, turn.state)),
         Request::Invite {
             member,
             token,
@@ -62,6 +61,13 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Renew { .. } => Response::Refused(Refused::CannotSign {
             why: "the request did not come over a session of its own".to_owned(),
         }),
+        Request::History { before } => {
+            Response::History(history::page(turn.known, turn.state, before))
+        }
+        Request::Record { generation } => {
+            let record = history::find(turn.known, turn.state, generation);
+            Response::Record(record.map(Box::new))
+        }
     };
     turn.out.reply(id, response);
 }

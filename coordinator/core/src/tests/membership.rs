@@ -172,7 +172,7 @@ fn roles_are_asked_for_with_every_request() {
     let requests = [
         (Request::Status, true),
         (Request::Diagnose, true),
-        (Request::History, true),
+        (Request::History { before: None }, true),
         (Request::Plan, false),
         (
             Request::Apply {
