@@ -142,10 +142,10 @@ impl Openings {
             source: Box::new(source),
         };
         let listener = Listener::bind(config.listen, identity, &ROLES).map_err(failed)?;
-        let door = Door::bind(config.join, identity).map_err(failed)?;
+        let door = Door::bind(config.door, identity).map_err(failed)?;
         // Where a port was left open, these are what it became.
         let listens = listener.address().unwrap_or(config.listen);
-        let joins = door.address().unwrap_or(config.join);
+        let joins = door.address().unwrap_or(config.door);
         let cluster = identity.cluster();
         tracing::info!("coordinator of {cluster} listens on {listens}, for newcomers on {joins}");
         Ok(Self { listener, door })

@@ -183,7 +183,7 @@ fn start(home: &Path, run: u32) -> (Child, [SocketAddr; 3]) {
         "--data",
         "data",
     ]);
-    for place in ["--listen", "--join", "--http"] {
+    for place in ["--listen", "--door", "--http"] {
         command.args([place, "127.0.0.1:0"]);
     }
     let child = command
