@@ -44,7 +44,7 @@ fn found(config: &Config, identity: &Identity, signing: &Signing) -> String {
     let (nodes, links) = (fabric.nodes().len(), fabric.links().len());
     line("fabric", format!("{nodes} nodes, {links} links"));
     line("listens on", config.listen.to_string());
-    line("newcomers on", config.join.to_string());
+    line("newcomers on", config.door.to_string());
     let http = config.http.unwrap_or(http::USUAL);
     line("http on", http.to_string());
     line("data", config.data.display().to_string());

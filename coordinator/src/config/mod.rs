@@ -37,9 +37,10 @@ pub(crate) struct Settings {
     /// Where agents and operators connect to [default: 0.0.0.0:7332]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Where newcomers with a token connect to [default: the port after that of --listen]
+    /// Where newcomers with a token connect to [default: the port after that of --listen,
+    /// if it is free]
     #[arg(long, value_name = "ADDRESS:PORT")]
-    join: Option<SocketAddr>,
+    door: Option<SocketAddr>,
     /// Where health and metrics are served over HTTP [default: 127.0.0.1:7334, if it is free]
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<SocketAddr>,
@@ -82,7 +83,9 @@ pub(crate) struct Config {
     /// What the fabric was read from.
     pub(crate) fabric_text: String,
     pub(crate) listen: SocketAddr,
-    pub(crate) join: SocketAddr,
+    pub(crate) door: SocketAddr,
+    /// Nobody said where: then newcomers are heard there if that can be.
+    pub(crate) door_is_usual: bool,
     /// None when nobody said where: then it is served where it usually is, if it can be.
     pub(crate) http: Option<SocketAddr>,
     pub(crate) identity: PathBuf,
@@ -95,7 +98,7 @@ pub(crate) struct Config {
 struct FileSettings {
     fabric: Option<PathBuf>,
     listen: Option<SocketAddr>,
-    join: Option<SocketAddr>,
+    door: Option<SocketAddr>,
     http: Option<SocketAddr>,
     identity: Option<PathBuf>,
     data: Option<PathBuf>,
@@ -107,7 +110,7 @@ struct FileSettings {
 struct Head {
     fabric: Option<PathBuf>,
     listen: Option<Spanned<String>>,
-    join: Option<Spanned<String>>,
+    door: Option<Spanned<String>>,
     http: Option<Spanned<String>>,
     identity: Option<PathBuf>,
     data: Option<PathBuf>,
@@ -128,11 +131,13 @@ impl Settings {
         let identity = self.identity.clone().or(file.identity);
         let mode = self.mode.map_or(file.policy.mode, Mode::from);
         let listen = self.listen.or(file.listen).unwrap_or_else(everywhere);
+        let door = self.door.or(file.door);
         Ok(Config {
             fabric: Arc::new(fabric),
             fabric_text,
             listen,
-            join: self.join.or(file.join).unwrap_or_else(|| beside(listen)),
+            door: door.unwrap_or_else(|| beside(listen)),
+            door_is_usual: door.is_none(),
             http: self.http.or(file.http),
             identity: identity.unwrap_or_else(|| data.join("identity")),
             data,
@@ -199,7 +204,7 @@ impl FileSettings {
         Ok(Self {
             fabric: head.fabric,
             listen: head.listen.as_ref().map(address).transpose()?,
-            join: head.join.as_ref().map(address).transpose()?,
+            door: head.door.as_ref().map(address).transpose()?,
             http: head.http.as_ref().map(address).transpose()?,
             identity: head.identity,
             data: head.data,
@@ -229,7 +234,7 @@ mod tests {
         let sample = parse(SAMPLE).unwrap();
         assert_eq!(sample.policy, Policy::default());
         assert_eq!(sample.listen, Some(everywhere()));
-        assert_eq!(sample.join, Some(beside(everywhere())));
+        assert_eq!(sample.door, Some(beside(everywhere())));
         assert_eq!(sample.http, Some(crate::http::USUAL));
         let folder = |path: &Option<PathBuf>| path.clone().unwrap().display().to_string();
         assert_eq!(folder(&sample.fabric), FABRIC);
@@ -326,7 +331,7 @@ mod tests {
         assert_eq!(config.listen, "10.0.0.2:8".parse().unwrap());
         assert_eq!(config.policy.mode, Mode::Auto);
         assert_eq!(config.fabric.nodes().len(), 3);
-        assert_eq!(config.join, "10.0.0.2:9".parse().unwrap());
+        assert_eq!(config.door, "10.0.0.2:9".parse().unwrap());
         assert_eq!(config.identity, folder.path().join("i"));
     }
 

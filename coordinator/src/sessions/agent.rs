@@ -19,8 +19,8 @@ use crate::intake::{Event, Origin, SessionId};
 const OUTBOX: usize = 64;
 /// Readings of hundreds of interfaces and flows, twice a second.
 const RATE_BYTES_PER_S: u32 = 64 << 10;
-/// A full picture of everything at once.
-const BURST_BYTES: u32 = 1 << 20;
+/// A full picture at the beginning; a longer one is read too, and then waited for.
+const BURST_BYTES: u32 = 256 << 10;
 
 pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: House) {
     let from = Origin { node, session: id };

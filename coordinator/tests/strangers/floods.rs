@@ -14,7 +14,7 @@ use reweave_common::sample::{Reading, Sample};
 use reweave_link::{Channel, Role, Session};
 use reweave_proto::message::AgentMessage;
 
-use tokio::time::interval;
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::house::{House, ask, soon};
 
@@ -22,6 +22,8 @@ const HALF_OPEN: usize = 5000;
 /// What all this may cost.
 const MOST_MORE_BYTES: u64 = 64 << 20;
 const QUESTIONS: usize = 200;
+/// A few at a time, since a full socket loses some.
+const ATTEMPTS: usize = 50;
 
 /// The first packets of so many handshakes, none of which will ever go on. They are caught on their
 /// way to nowhere, so each is as good as any.
@@ -41,12 +43,16 @@ async fn first_packets(count: usize) -> Vec<Vec<u8>> {
     });
     let endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     let config = quinn::ClientConfig::new(Arc::new(anonymous()));
-    // A few at a time, since a full socket loses some.
     let mut rounds = interval(Duration::from_millis(10));
-    while !catching.is_finished() {
-        let attempts: Vec<_> = (0..50)
+    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for _ in 0..20 * count / ATTEMPTS {
+        if catching.is_finished() {
+            break;
+        }
+        let attempts: Vec<_> = (0..ATTEMPTS)
             .map(|_| endpoint.connect_with(config.clone(), nowhere, "x").unwrap())
             .collect();
+        // What was begun is sent meanwhile.
         rounds.tick().await;
         drop(attempts);
     }
@@ -140,6 +146,7 @@ async fn flood(session: &Session) {
 async fn waits(operator: &Session) -> Vec<Duration> {
     let mut waits = Vec::new();
     let mut pace = interval(Duration::from_millis(5));
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for _ in 0..QUESTIONS {
         let began = Instant::now();
         ask(operator, &Request::Status).await;

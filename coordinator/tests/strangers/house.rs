@@ -13,7 +13,7 @@ use reweave_link::join::Token;
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
 use tempfile::TempDir;
-use tokio::time::{interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
 /// Far more than anything here takes; only a test that hangs meets it.
@@ -128,6 +128,7 @@ impl House {
         let session = self.operator().await;
         let deadline = Instant::now() + PATIENCE;
         let mut looks = interval(Duration::from_millis(20));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let status = status(&session).await;
             if holds(&status) {
@@ -182,7 +183,7 @@ fn start(home: &Path, run: u32) -> (Child, [SocketAddr; 3]) {
         "--data",
         "data",
     ]);
-    for place in ["--listen", "--join", "--http"] {
+    for place in ["--listen", "--door", "--http"] {
         command.args([place, "127.0.0.1:0"]);
     }
     let child = command
@@ -197,8 +198,12 @@ fn places(log: &Path) -> [SocketAddr; 3] {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let said = fs::read_to_string(log).unwrap();
-        let told = ["listens on ", "newcomers on ", "health and metrics on "]
-            .map(|words| place_after(&said, words));
+        let told = [
+            "listens on ",
+            "newcomers are heard on ",
+            "health and metrics on ",
+        ]
+        .map(|words| place_after(&said, words));
         if let [Some(address), Some(door), Some(http)] = told {
             return [address, door, http];
         }
