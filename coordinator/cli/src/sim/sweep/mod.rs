@@ -173,20 +173,22 @@ impl<'o> Asker<'o> {
         for (key, value) in options {
             command.arg(format!("--{key}={}", axis::plain(value)));
         }
+        let file = self.scratch.path().join(format!("point-{nth}.toml"));
         if !keys.is_empty() {
-            let fabric = self.variant(nth, &keys)?;
-            command.arg("--fabric").arg(fabric);
+            self.write_variant(&file, &keys)?;
+            command.arg("--fabric").arg(&file);
         }
         let output = command.output().map_err(|error| error.to_string())?;
         if !output.status.success() {
             let words = String::from_utf8_lossy(&output.stderr);
-            return Err(words.trim().trim_start_matches("error: ").to_owned());
+            let words = words.trim().trim_start_matches("error: ");
+            return Err(words.replace(&file.display().to_string(), "the fabric of this point"));
         }
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
     }
 
     /// The fabric with other values of some keys.
-    fn variant(&self, nth: usize, keys: &[&(String, Value)]) -> Result<PathBuf, String> {
+    fn write_variant(&self, file: &Path, keys: &[&(String, Value)]) -> Result<(), String> {
         let unknown = || {
             format!(
                 "{} is neither an option nor a key of a fabric here",
@@ -202,9 +204,7 @@ impl<'o> Asker<'o> {
             let value = toml::Value::try_from(value).map_err(|error| error.to_string())?;
             table.insert(key.clone(), value);
         }
-        let file = self.scratch.path().join(format!("point-{nth}.toml"));
-        fs::write(&file, table.to_string()).map_err(|error| error.to_string())?;
-        Ok(file)
+        fs::write(file, table.to_string()).map_err(|error| error.to_string())
     }
 }
 
