@@ -51,7 +51,7 @@ const BENCHES: &[Bench] = &[
         name: "all-to-all-256",
         goal_s: f64::NAN,
         problem: || patterns::all_to_all(256),
-        rounds: 1,
+        rounds: 20,
     },
     Bench {
         name: "ring-1024",

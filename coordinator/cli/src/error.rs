@@ -25,6 +25,7 @@ use thiserror::Error;
 
 use crate::ask;
 use crate::sim::collective::is_bad_input;
+use crate::sim::sweep::StoreError;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
@@ -94,6 +95,10 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: Box<TaskGraphError>,
     },
+    #[error("a sweep of more than {most} points: split it")]
+    TooManyPoints { most: usize },
+    #[error(transparent)]
+    Store(StoreError),
     #[error("{0}")]
     Collective(CollectiveError),
     #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
@@ -160,6 +165,8 @@ impl CliError {
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
             | Self::NoPayload
+            | Self::TooManyPoints { .. }
+            | Self::Store(StoreError::Unknown { .. })
             | Self::Simulation(
                 SimulationError::Network(_) | SimulationError::Course(SimError::TooLong),
             ) => 2,

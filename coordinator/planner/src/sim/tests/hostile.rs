@@ -49,85 +49,88 @@ fn what_is_right_is_read() {
     assert_eq!(outcome.starts[1].micros(), 84.0 + 2.5 + 4.0);
 }
 
+/// What is replaced by what, and what is said then.
+const RAW_MISTAKES: &[[&str; 3]] = &[
+    [
+        "cap 25",
+        "cap 0",
+        "p.raw:3: cap: 0 Gb/s is not a rate a link can have",
+    ],
+    [
+        "cap 25",
+        "cap -1",
+        "p.raw:3: cap: -1 Gb/s is not a rate a link can have",
+    ],
+    ["cap 25", "cap", "p.raw:3: cap: GBPS is missing"],
+    [
+        "cap 25",
+        "cap 25 25",
+        "p.raw:3: cap: nothing is to follow here, not \"25\" either",
+    ],
+    [
+        "cap 25",
+        "cup 25",
+        "p.raw:3: \"cup\" begins no line; use cap, flow or dep",
+    ],
+    [
+        "1000000",
+        "nan",
+        "p.raw:4: flow: NaN bytes are no size of a flow",
+    ],
+    [
+        "1000000",
+        "-5",
+        "p.raw:4: flow: -5.0 bytes are no size of a flow",
+    ],
+    [
+        "1000000",
+        "1e300",
+        "p.raw:4: flow: 1e300 bytes are no size of a flow",
+    ],
+    ["1000000", "many", "p.raw:4: flow: BYTES cannot be \"many\""],
+    [
+        "0.5",
+        "-0.5",
+        "p.raw:4: flow: -0.5 s is no delay: 0 s to 51 hours",
+    ],
+    [
+        "0.5",
+        "inf",
+        "p.raw:4: flow: inf s is no delay: 0 s to 51 hours",
+    ],
+    [
+        "0 1\nflow",
+        "0 7\nflow",
+        "p.raw:4: flow: there is no link 7",
+    ],
+    [
+        "0 1\nflow",
+        "0 99999999999\nflow",
+        "p.raw:4: flow: LINK cannot be \"99999999999\"",
+    ],
+    [
+        "0 1\nflow",
+        "0 1 0\nflow",
+        "p.raw:4: flow: the path crosses link 0 twice",
+    ],
+    [
+        "flow 10 0 1",
+        "flow 10 0",
+        "p.raw:5: flow: a flow crosses at least one link",
+    ],
+    ["dep 0 1", "dep 0 2", "p.raw:6: dep: there is no flow 2"],
+    [
+        "dep 0 1",
+        "dep 1 1",
+        "p.raw:6: dep: flow 1 waits for itself",
+    ],
+    ["dep 0 1", "dep 0", "p.raw:6: dep: B is missing"],
+];
+
 #[test]
 fn mistakes_in_raw_problems_are_named_with_their_line() {
-    for (from, to, said) in [
-        (
-            "cap 25",
-            "cap 0",
-            "p.raw:3: cap: 0 Gb/s is not a rate a link can have",
-        ),
-        (
-            "cap 25",
-            "cap -1",
-            "p.raw:3: cap: -1 Gb/s is not a rate a link can have",
-        ),
-        ("cap 25", "cap", "p.raw:3: cap: GBPS is missing"),
-        (
-            "cap 25",
-            "cap 25 25",
-            "p.raw:3: cap: nothing is to follow here, not \"25\" either",
-        ),
-        (
-            "cap 25",
-            "cup 25",
-            "p.raw:3: \"cup\" begins no line; use cap, flow or dep",
-        ),
-        (
-            "1000000",
-            "nan",
-            "p.raw:4: flow: NaN bytes are no size of a flow",
-        ),
-        (
-            "1000000",
-            "-5",
-            "p.raw:4: flow: -5.0 bytes are no size of a flow",
-        ),
-        (
-            "1000000",
-            "1e300",
-            "p.raw:4: flow: 1e300 bytes are no size of a flow",
-        ),
-        ("1000000", "many", "p.raw:4: flow: BYTES cannot be \"many\""),
-        (
-            "0.5",
-            "-0.5",
-            "p.raw:4: flow: -0.5 s is no delay: 0 s to 51 hours",
-        ),
-        (
-            "0.5",
-            "inf",
-            "p.raw:4: flow: inf s is no delay: 0 s to 51 hours",
-        ),
-        (
-            "0 1\nflow",
-            "0 7\nflow",
-            "p.raw:4: flow: there is no link 7",
-        ),
-        (
-            "0 1\nflow",
-            "0 99999999999\nflow",
-            "p.raw:4: flow: LINK cannot be \"99999999999\"",
-        ),
-        (
-            "0 1\nflow",
-            "0 1 0\nflow",
-            "p.raw:4: flow: the path crosses link 0 twice",
-        ),
-        (
-            "flow 10 0 1",
-            "flow 10 0",
-            "p.raw:5: flow: a flow crosses at least one link",
-        ),
-        ("dep 0 1", "dep 0 2", "p.raw:6: dep: there is no flow 2"),
-        (
-            "dep 0 1",
-            "dep 1 1",
-            "p.raw:6: dep: flow 1 waits for itself",
-        ),
-        ("dep 0 1", "dep 0", "p.raw:6: dep: B is missing"),
-    ] {
-        assert_eq!(raw_error(from, to), said);
+    for [from, to, said] in RAW_MISTAKES {
+        assert_eq!(raw_error(from, to), *said);
     }
     let circle = raw_error("dep 0 1\n", "dep 0 1\ndep 1 0\n");
     assert!(
