@@ -153,7 +153,9 @@ impl CliError {
             | Self::NoSuchLink { .. }
             | Self::NoPayload
             | Self::Simulation(
-                SimulationError::Network(_) | SimulationError::Course(SimError::TooLong),
+                SimulationError::Network(_)
+                | SimulationError::Problem(_)
+                | SimulationError::Course(SimError::TooLong),
             ) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
             _ => 1,
