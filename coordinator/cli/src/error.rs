@@ -24,6 +24,7 @@ use thiserror::Error;
 
 use crate::ask;
 use crate::sim::collective::is_bad_input;
+use crate::sim::sweep::StoreError;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
@@ -87,6 +88,10 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: Box<TaskGraphError>,
     },
+    #[error("a sweep of more than {most} points: split it")]
+    TooManyPoints { most: usize },
+    #[error(transparent)]
+    Store(StoreError),
     #[error("{0}")]
     Collective(CollectiveError),
     #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
@@ -152,6 +157,8 @@ impl CliError {
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
             | Self::NoPayload
+            | Self::TooManyPoints { .. }
+            | Self::Store(StoreError::Unknown { .. })
             | Self::Simulation(
                 SimulationError::Network(_)
                 | SimulationError::Problem(_)

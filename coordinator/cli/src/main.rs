@@ -26,7 +26,7 @@ use page::Page;
 
 /// Measures a training cluster, finds what slows its jobs, and mends it while they run
 #[derive(Debug, Parser)]
-#[command(name = "reweave", version)]
+#[command(name = "reweave", version, args_override_self = true)]
 struct Arguments {
     #[command(flatten)]
     reach: Reach,
@@ -65,8 +65,7 @@ enum Command {
         most: usize,
     },
     /// What would be: workloads and flows on fabrics that need not exist
-    #[command(subcommand)]
-    Sim(sim::Sim),
+    Sim(sim::Simulation),
 }
 
 fn main() -> ExitCode {

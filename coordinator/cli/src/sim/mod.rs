@@ -11,14 +11,33 @@ mod raw;
 mod replay;
 mod run;
 mod show;
+pub(crate) mod sweep;
 mod trace;
 
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::{Args, CommandFactory, Subcommand};
 
 use crate::Output;
 use crate::error::CliError;
+
+/// A question, once or for many settings.
+#[derive(Debug, Args)]
+pub(crate) struct Simulation {
+    #[command(flatten)]
+    sweep: sweep::Sweep,
+    #[command(subcommand)]
+    question: Sim,
+}
+
+impl Simulation {
+    pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        match self.sweep.is_asked() {
+            true => self.sweep.run(&self.question.options(), output),
+            false => self.question.run(output),
+        }
+    }
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sim {
@@ -37,7 +56,25 @@ pub(crate) enum Sim {
 }
 
 impl Sim {
-    pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+    /// The long names of the options that this question knows.
+    fn options(&self) -> Vec<String> {
+        let name = match self {
+            Self::Replay(_) => "replay",
+            Self::Job(_) => "job",
+            Self::Trace(_) => "trace",
+            Self::Collective(_) => "collective",
+            Self::Flows(_) => "flows",
+            Self::Raw(_) => "raw",
+        };
+        let program = crate::Arguments::command();
+        let sim = program.find_subcommand("sim");
+        let question = sim.and_then(|sim| sim.find_subcommand(name));
+        let arguments = question.into_iter().flat_map(clap::Command::get_arguments);
+        let names = arguments.filter_map(|argument| argument.get_long());
+        names.map(str::to_owned).collect()
+    }
+
+    fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         match self {
             Self::Replay(replay) => replay.run(output),
             Self::Job(job) => job.run(output),
