@@ -22,9 +22,9 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 11] = [
     ),
     (
         "absurd rate",
-        &["replay", "FILE", "--nic-gbps", "-3"],
+        &["replay", "FILE", "--nic-gbps", "0"],
         b"",
-        "invalid value '-3' for '--nic-gbps",
+        "invalid value '0' for '--nic-gbps",
     ),
     (
         "unknown preset",
