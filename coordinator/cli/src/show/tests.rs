@@ -279,13 +279,7 @@ fn status() -> Status {
         mode: Mode::Auto,
         alarms: vec!["leaf1 holds other rules than it was told to; look at its agent".to_owned()],
         waits_because: Some("h1 does not report".to_owned()),
-        change: Some(RunningChange {
-            generation: Generation(4),
-            parent: Generation(3),
-            phase: Phase::Applying,
-            waiting_for: vec!["leaf0".to_owned()],
-            age_ms: 900,
-        }),
+        change: Some(running_change()),
         agents: vec![
             agent("h0", AgentState::Up, Some(400), None),
             agent("h1", AgentState::Unseen, None, None),
@@ -321,6 +315,16 @@ fn status() -> Status {
         refused: vec![refused()],
         invitations: vec![invitation()],
         revoked: vec![Member::new(Role::Agent, "h3")],
+    }
+}
+
+fn running_change() -> RunningChange {
+    RunningChange {
+        generation: Generation(4),
+        parent: Generation(3),
+        phase: Phase::Applying,
+        waiting_for: vec!["leaf0".to_owned()],
+        age_ms: 900,
     }
 }
 
