@@ -8,6 +8,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::LinkId;
 use reweave_common::plan::Generation;
 use reweave_common::sample::{Counters, FlowReading, Interface, TracedPath};
+use reweave_common::units::Rate;
 
 use crate::kind::Kind;
 use crate::row::{Gauge, Measures};
@@ -92,7 +93,7 @@ impl Entry {
     }
 
     pub fn link(node: &str, far: Option<Far<'_>>, counters: &Counters) -> Self {
-        let rate = |rate: Option<reweave_common::units::Rate>| rate.map(|rate| rate.bits_per_s());
+        let rate = |rate: Option<Rate>| rate.map(Rate::bits_per_s);
         Self::new(Kind::Links, &[&node, &counters.interface])
             .gauges([
                 Some(counters.up.into()),
@@ -111,10 +112,7 @@ impl Entry {
     /// `hops` is the way it takes, where that is known: see [`Entry::path`].
     pub fn flow(node: &str, to: Option<&str>, hops: Option<String>, reading: &FlowReading) -> Self {
         Self::of_flow(Kind::Flows, node, &reading.flow)
-            .gauges([
-                reading.rate.map(|rate| rate.bits_per_s()),
-                Some(nanos(reading.rtt)),
-            ])
+            .gauges([reading.rate.map(Rate::bits_per_s), Some(nanos(reading.rtt))])
             .counters([Some(reading.bytes.count()), Some(reading.retransmits)])
             .texts([to.map(str::to_owned), hops])
     }

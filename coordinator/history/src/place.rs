@@ -43,14 +43,14 @@ impl Place {
         self.start + self.resolution.period()
     }
 
+    pub(crate) fn folder_of_all(kind: Kind, resolution: Resolution) -> String {
+        format!("kind={}/resolution={}", kind.name(), resolution.name())
+    }
+
     /// What all places of this kind and resolution on the same day begin with.
     pub(crate) fn day_folder(&self) -> String {
-        format!(
-            "kind={}/resolution={}/day={}",
-            self.kind.name(),
-            self.resolution.name(),
-            &written(self.start)[..DAY]
-        )
+        let all = Self::folder_of_all(self.kind, self.resolution);
+        format!("{all}/day={}", &written(self.start)[..DAY])
     }
 
     pub(crate) fn folder(&self) -> String {

@@ -114,14 +114,14 @@ impl History {
         })
     }
 
-    /// What operators ask is not part of the history, and what switches answer is in what is decided.
+    /// What is asked is not part of the history, and what is answered is in what is decided.
     pub(crate) fn hear(&self, at: Moment, input: &Input) {
         match input {
             Input::AgentUp { node } => self.put(at, What::Up(*node)),
             Input::AgentDown { node } => self.put(at, What::Down(*node)),
             Input::Tick => self.put(at, What::Time),
             Input::Sample { node, sample } => self.put_sample(at, *node, sample),
-            Input::Ack { .. } | Input::Operator { .. } => {}
+            _ => {}
         }
     }
 

@@ -200,8 +200,10 @@ impl Scribe {
         let entry = Entry::agent(self.fabric.name(node), true, Some(sample.readings.len()));
         self.observe(at, entry);
         let is_interface = |reading: &Reading| matches!(reading, Reading::Interface(_));
-        let (interfaces, others): (Vec<_>, Vec<_>) =
+        let (interfaces, mut others): (Vec<_>, Vec<_>) =
             sample.readings.into_iter().partition(is_interface);
+        // A flow is written down with its way.
+        others.sort_by_key(|reading| !matches!(reading, Reading::Path(_)));
         self.take_interfaces(at, node, interfaces);
         for reading in others {
             if self.ingest.may_say(node, &reading) {
@@ -300,17 +302,23 @@ impl Scribe {
         }
         let (what, node, generation) = summary(&change);
         let node = node.map_or("", |node| self.fabric.name(node));
-        let entry = Entry::change(what, node, generation, json(&change));
+        let entry = Entry::change(what, node, generation, detail(&change));
         self.observe(at, entry);
     }
 
     fn take_findings(&mut self, at: Moment, plan: &Plan) {
         for finding in &plan.report.findings {
-            let Finding::EcmpCollision(collision) = finding;
-            let Hop { from, link } = collision.hop;
-            let hop = format!("{}/{link}", self.fabric.name(from));
-            let entry = Entry::finding(plan.generation, "ecmp-collision", &hop, json(finding));
+            let (what, place) = self.about(finding);
+            let entry = Entry::finding(plan.generation, what, &place, json(finding));
             self.observe(at, entry);
+        }
+    }
+
+    fn about(&self, finding: &Finding) -> (&'static str, String) {
+        let hop = |hop: &Hop| self.way(std::slice::from_ref(hop));
+        match finding {
+            Finding::EcmpCollision(collision) => ("ecmp-collision", hop(&collision.hop)),
+            Finding::UselessPin(pin) => ("useless-pin", format!("{} {}", hop(&pin.hop), pin.flow)),
         }
     }
 
@@ -362,6 +370,15 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
+/// All of it, but for what could help somebody to come in.
+fn detail(change: &Change) -> String {
+    match change {
+        Change::Invited { member, .. } | Change::Revoked { member, .. } => json(member),
+        Change::Admitted { from, .. } => json(from),
+        _ => json(change),
+    }
+}
+
 fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
     match change {
         Change::PlanProposed { plan, .. } => ("plan-proposed", None, plan.generation),
@@ -372,6 +389,9 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
         Change::Acked { node, ack } => ("acked", Some(*node), ack.generation),
         Change::Verified { generation, .. } => ("verified", None, *generation),
         Change::Held { generation } => ("held", None, *generation),
+        Change::Invited { .. } => ("invited", None, Generation::default()),
+        Change::Admitted { .. } => ("admitted", None, Generation::default()),
+        Change::Revoked { .. } => ("revoked", None, Generation::default()),
         Change::RolledBack { generation } => ("rolled-back", None, *generation),
     }
 }

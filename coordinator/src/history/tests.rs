@@ -44,7 +44,8 @@ fn what_the_drive_hears_and_decides_is_in_the_history() {
     let history = History::begin(&config, scene.fabric.clone()).unwrap();
     let drive = scene.drive(scene.opened()).with_history(history);
     scene.run(drive).unwrap();
-    assert!(matches!(answer.try_recv(), Ok(Response::Plan(Some(_)))));
+    let answer = answer.try_recv();
+    assert!(matches!(answer, Ok(Response::Plan { plan: Some(_), .. })));
     let window = everything(&url);
     assert_eq!(window.warnings, [""; 0]);
     assert_eq!(window.agents.len(), scene.fabric.nodes().len());

@@ -93,12 +93,12 @@ impl Past {
         for resolution in wanted {
             let found = self.find(question, resolution)?;
             if !found.rows.is_empty() {
-                return Ok(Window::new(resolution, found.rows, found.warnings));
+                return Ok(Window::new(resolution, &found.rows, found.warnings));
             }
             first.get_or_insert((resolution, found.warnings));
         }
         let (resolution, warnings) = first.unwrap_or((Resolution::Second, Vec::new()));
-        Ok(Window::new(resolution, Vec::new(), warnings))
+        Ok(Window::new(resolution, &[], warnings))
     }
 
     fn find(&self, question: &Question, resolution: Resolution) -> Result<Found, PastError> {
@@ -199,23 +199,21 @@ fn in_turn(from: Moment, to: Moment) -> Vec<Resolution> {
     rest.iter().chain(finer.iter().rev()).copied().collect()
 }
 
-/// The folders of all days that have something to do with it.
+/// The folders of all days that have something to do with it, or the one that all days are in.
 fn days(kind: Kind, resolution: Resolution, from: Moment, to: Moment) -> Vec<String> {
     let day = Resolution::FiveMinutes.period();
+    if to.since(from) > day * MOST_DAYS {
+        return vec![Place::folder_of_all(kind, resolution)];
+    }
     let first = Place::of(kind, Resolution::FiveMinutes, from).start;
     let starts = std::iter::successors(Some(first), |&start| Some(start + day));
-    let starts = starts.take_while(|&start| start < to).take(MOST_DAYS);
-    starts
-        .map(|start| {
-            Place {
-                kind,
-                resolution,
-                start,
-            }
-            .day_folder()
-        })
-        .collect()
+    let places = starts.take_while(|&start| start < to).map(|start| Place {
+        kind,
+        resolution,
+        start,
+    });
+    places.map(|place| place.day_folder()).collect()
 }
 
-/// Ten years.
-const MOST_DAYS: usize = 3660;
+/// Beyond so many, one long list is quicker than many short ones.
+const MOST_DAYS: u32 = 400;

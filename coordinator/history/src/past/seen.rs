@@ -150,7 +150,7 @@ fn as_text<S: serde::Serializer>(at: &Moment, serializer: S) -> Result<S::Ok, S:
 }
 
 impl Window {
-    pub(super) fn new(resolution: Resolution, rows: Vec<Row>, warnings: Vec<String>) -> Self {
+    pub(super) fn new(resolution: Resolution, rows: &[Row], warnings: Vec<String>) -> Self {
         let mut window = Self {
             resolution,
             agents: vec![],

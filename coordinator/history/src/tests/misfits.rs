@@ -89,7 +89,7 @@ fn a_broken_file_is_left_out_and_named() {
     (0..60).for_each(|minute| {
         next.advance(second(7200 + 60 * minute)).unwrap();
     });
-    assert_eq!(next.take_told().broken, [name.clone()]);
+    assert_eq!(next.take_told().broken, std::slice::from_ref(&name));
     assert!(disk.names().contains(&name));
     let merged = look(&disk, 0, 300, Resolution::Second);
     assert_eq!(merged.links, window.links);
