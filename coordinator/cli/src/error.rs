@@ -160,7 +160,9 @@ impl CliError {
             | Self::TooManyPoints { .. }
             | Self::Store(StoreError::Unknown { .. })
             | Self::Simulation(
-                SimulationError::Network(_) | SimulationError::Course(SimError::TooLong),
+                SimulationError::Network(_)
+                | SimulationError::Problem(_)
+                | SimulationError::Course(SimError::TooLong),
             ) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
             _ => 1,

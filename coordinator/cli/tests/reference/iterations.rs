@@ -1,6 +1,7 @@
 //! Iterations of published task graphs, and of models under plain data parallelism.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
@@ -64,6 +65,35 @@ const JOBS: [(&str, u32, f64); 3] = [
     ("vgg16", 400, 100.48),
 ];
 
+/// At 400 Gb/s the published search splits three operators of the transformer over eight servers
+/// each; these do as those do. That takes 61.51 ms, of which the busiest server computes 60.58: less
+/// than under plain data parallelism, where it computes 62.20.
+const HALVED: [(&str, &str); 3] = [
+    ("dec0_self_attention", EVEN),
+    ("enc3_attention", ODD),
+    ("enc2_add", EVEN),
+];
+const EVEN: &str = "servers = [0, 2, 4, 6, 8, 10, 12, 14]";
+const ODD: &str = "servers = [1, 3, 5, 7, 9, 11, 13, 15]";
+
+fn halved(data: &Path) -> Result<(), Failed> {
+    let models = data.join("topoopt/models");
+    let mut text = fs::read_to_string(models.join("transformer16.toml"))?;
+    text = text.replace(
+        "../profiles",
+        &data.join("topoopt/profiles").to_string_lossy(),
+    );
+    for (operator, servers) in HALVED {
+        let name = format!("name = \"{operator}\"\n");
+        text = text.replace(&name, &format!("{name}{servers}\n"));
+    }
+    let mut job = tempfile::NamedTempFile::new()?;
+    job.write_all(text.as_bytes())?;
+    let answer = on_switch(job.path(), 400)?;
+    near(&answer, "compute_bound_ms", 60.58, ROUNDING)?;
+    near(&answer, "iteration_ms", 61.51, SWITCH)
+}
+
 pub(crate) fn tests() -> impl Iterator<Item = (String, Test)> {
     let graphs = GRAPHS.into_iter().map(|(graph, gbps, ms, tolerance)| {
         let test = move |data: &Path| {
@@ -98,7 +128,13 @@ pub(crate) fn tests() -> impl Iterator<Item = (String, Test)> {
             Box::new(test) as Test,
         )
     });
-    graphs.chain(bounds).chain(jobs).chain(packets)
+    let halved: Test = Box::new(halved);
+    let halved = (
+        "jobs::transformer16, partly halved, at 400G".to_owned(),
+        halved,
+    );
+    let all = graphs.chain(bounds).chain(jobs).chain(packets);
+    all.chain([halved])
 }
 
 fn inside(answer: &Value, ms: f64) -> Result<(), Failed> {
@@ -131,9 +167,12 @@ fn replay(data: &Path, graph: &str, gbps: u32, options: &[&str]) -> Result<Value
 }
 
 fn job(data: &Path, model: &str, gbps: u32) -> Result<Value, Failed> {
+    on_switch(&data.join(format!("topoopt/models/{model}.toml")), gbps)
+}
+
+fn on_switch(job: &Path, gbps: u32) -> Result<Value, Failed> {
     let mut fabric = tempfile::NamedTempFile::new()?;
     writeln!(fabric, "kind = \"ideal\"\nhosts = 16\nnic_gbps = {gbps}")?;
-    let job = data.join(format!("topoopt/models/{model}.toml"));
     let flag: &OsStr = "--fabric".as_ref();
     sim(&["job".as_ref(), job.as_ref(), flag, fabric.path().as_ref()])
 }

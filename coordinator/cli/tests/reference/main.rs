@@ -1,10 +1,12 @@
 //! `reweave sim` against results that others have published, and the presets against what was
-//! measured.
+//! measured; and what it says of bad input.
 //!
-//! The inputs are found through REWEAVE_REFERENCE_DATA. Without it, these tests are ignored.
+//! Reference inputs are found through REWEAVE_REFERENCE_DATA. Without it, the tests that need them
+//! are ignored.
 
 mod iterations;
 mod profiles;
+mod refusals;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ fn main() -> ExitCode {
     let data = env::var_os(VARIABLE).map(PathBuf::from);
     let tests = iterations::tests().chain(profiles::tests());
     let trials = tests.map(|(name, test)| trial(&name, test, data.clone()));
+    let trials = trials.chain(refusals::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 

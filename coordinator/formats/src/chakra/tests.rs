@@ -191,6 +191,24 @@ fn collectives_that_wait_for_each_other_are_refused() {
 }
 
 #[test]
+fn lengths_beyond_the_end_are_refused() {
+    for length in [u64::MAX, 1 << 40, 1000] {
+        let mut bytes = trace(&[]);
+        number(length, &mut bytes);
+        let refused = read(&[&bytes]).unwrap_err();
+        assert!(matches!(
+            refused,
+            ChakraError::Malformed(ProtobufError::Ends { .. })
+        ));
+    }
+    let endless = [vec![0xff; 11], vec![0]].concat();
+    assert!(matches!(
+        read(&[&endless]),
+        Err(ChakraError::Malformed(ProtobufError::LongNumber { at: 0 }))
+    ));
+}
+
+#[test]
 fn damaged_traces_are_read_or_refused() {
     let [good, other] = two_ranks();
     mutations::survives(&good, 20_000, |bytes| {

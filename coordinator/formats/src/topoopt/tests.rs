@@ -121,14 +121,22 @@ fn devices() -> Vec<Vec<Field>> {
 }
 
 fn graph_of(tasks: Vec<Vec<Field>>, devices: Vec<Vec<Field>>) -> Vec<u8> {
-    graph_with_ring(tasks, devices, &[1])
+    graph_with(tasks, devices, &[1], vec![route(&[0, 2, 1])])
 }
 
-fn graph_with_ring(tasks: Vec<Vec<Field>>, devices: Vec<Vec<Field>>, jumps: &[i32]) -> Vec<u8> {
+fn route(hops: &[u32]) -> Vec<Field> {
+    let way = vec![U32s(hops.to_vec()), F32(1.0)];
+    vec![U32(0), U32(1), Tables(vec![way])]
+}
+
+fn graph_with(
+    tasks: Vec<Vec<Field>>,
+    devices: Vec<Vec<Field>>,
+    jumps: &[i32],
+    routes: Vec<Vec<Field>>,
+) -> Vec<u8> {
     let joined = [[1, 0], [2, 1], [0, 2]];
     let joined = joined.map(|[a, b]| vec![U32(a), U32(b), U32(1)]).into();
-    let way = vec![U32s(vec![0, 2, 1]), F32(1.0)];
-    let route = vec![U32(0), U32(1), Tables(vec![way])];
     let rings = vec![
         U64(3),
         Tables(vec![vec![I32s(jumps.to_vec())], vec![I32s(vec![-1])]]),
@@ -144,7 +152,7 @@ fn graph_with_ring(tasks: Vec<Vec<Field>>, devices: Vec<Vec<Field>>, jumps: &[i3
         Left,
         Tables(tasks),
         Tables(devices),
-        Tables(vec![route]),
+        Tables(routes),
         Tables(vec![rings]),
     ])
 }
@@ -240,7 +248,7 @@ fn what_does_not_fit_together_is_refused_by_name() {
 #[test]
 fn a_ring_that_leaves_a_member_out_is_refused() {
     for jumps in [&[][..], &[3], &[1, 1, 1]] {
-        let graph = graph_with_ring(tasks(), devices(), jumps);
+        let graph = graph_with(tasks(), devices(), jumps, vec![]);
         let refused = TaskGraph::decode(&graph).unwrap_err();
         assert_eq!(refused, TaskGraphError::BadRing { size: 3 });
     }
@@ -262,30 +270,21 @@ fn lists_that_claim_more_than_is_there_are_refused_before_they_are_kept() {
     assert_eq!(refused, TaskGraphError::Malformed(too_long));
 }
 
-/// A kilobyte of pointers to one table with a long list would be read a thousand times over.
+/// A few kilobytes of pointers to one table with a long list would be read many times over.
 #[test]
 fn tables_that_many_pointers_share_are_not_read_for_ever() {
-    let shared = U64s(vec![71; 400]);
-    let task = vec![I16(0), U64(70), U64(900), F32(1.0), U64(0), shared];
-    let bytes = graph_of((0..400).map(|_| vec![]).chain([task]).collect(), devices());
-    let pointers = bytes
-        .windows(4)
-        .position(|w| w == 401u32.to_le_bytes())
-        .unwrap();
-    let mut bytes = bytes;
-    let last = pointers + 4 + 400 * 4;
+    let long: Vec<u32> = [0, 1].repeat(200);
+    let routes = (0..400).map(|_| vec![]).chain([route(&long)]).collect();
+    let mut bytes = graph_with(tasks(), devices(), &[1], routes);
+    let pointers = bytes.windows(4).position(|w| w == 401u32.to_le_bytes());
+    let first = pointers.unwrap() + 4;
+    let last = first + 400 * 4;
     let offset = u32::from_le_bytes(bytes[last..last + 4].try_into().unwrap()) as usize;
     for nth in 0..400 {
-        patch(&mut bytes, pointers + 4 + nth * 4, last + offset);
+        patch(&mut bytes, first + nth * 4, last + offset);
     }
     let refused = TaskGraph::decode(&bytes).unwrap_err();
-    assert!(
-        matches!(
-            refused,
-            TaskGraphError::Malformed(FlatbufError::Reused) | TaskGraphError::Duplicate { .. }
-        ),
-        "{refused}"
-    );
+    assert_eq!(refused, TaskGraphError::Malformed(FlatbufError::Reused));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::operators::{Model, Operator};
 use super::preset::{self, Batch, Gpu, Parallelism, Preset, Zero, gpu};
 
 /// More servers has no job.
-pub const MOST_SERVERS: usize = 1 << 20;
+const MOST_SERVERS: usize = 1 << 20;
 const MOST_BATCH: i64 = 1 << 40;
 const MOST_SEQ: i64 = 1 << 24;
 const MOST_GPUS_PER_HOST: i64 = 1 << 7;

@@ -4,4 +4,4 @@ mod file;
 pub mod operators;
 pub mod preset;
 
-pub use file::{JobFile, MOST_SERVERS, PresetJob};
+pub use file::{JobFile, PresetJob};

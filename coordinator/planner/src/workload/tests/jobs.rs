@@ -79,7 +79,7 @@ fn a_preset_is_read_with_how_it_is_spread() {
 }
 
 #[test]
-fn mistakes_are_named_by_file_line_and_key() {
+fn mistakes_in_operators_are_named_by_file_line_and_key() {
     for (from, to, said) in [
         (
             "\"first\"]",
@@ -125,6 +125,10 @@ fn mistakes_are_named_by_file_line_and_key() {
         let found = refusal(OPERATORS, from, to);
         assert!(found.starts_with(said), "{found}");
     }
+}
+
+#[test]
+fn mistakes_in_presets_are_named_by_file_line_and_key() {
     for (from, to, said) in [
         (
             "\"gpt\"",

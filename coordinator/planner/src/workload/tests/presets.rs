@@ -250,6 +250,10 @@ fn what_does_not_divide_is_refused_with_what_does() {
         )
         .contains("interleave needs")
     );
+}
+
+#[test]
+fn a_batch_that_cannot_be_dealt_out_is_refused_with_one_that_can() {
     let whole = Preset::named("vgg16", None, Batch::Whole(100)).unwrap();
     assert_eq!(
         whole.iteration(8).unwrap_err().to_string(),
