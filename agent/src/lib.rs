@@ -9,6 +9,7 @@ pub mod error;
 pub mod flows;
 pub mod netlink;
 pub mod probes;
+pub mod probing;
 pub mod role;
 pub mod run;
 pub mod session;

@@ -8,6 +8,7 @@
 pub mod fabric;
 pub mod finding;
 pub mod flow;
+pub mod histogram;
 pub mod ids;
 pub mod input;
 pub mod instruction;
@@ -16,6 +17,7 @@ pub mod names;
 pub mod observations;
 pub mod operator;
 pub mod plan;
+pub mod probing;
 pub mod routes;
 pub mod sample;
 pub mod scenario;

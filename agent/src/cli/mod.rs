@@ -1,5 +1,6 @@
 //! What the program is asked on its command line.
 
+mod probe;
 mod show;
 mod table;
 mod trace;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use reweave_agent::role::Role;
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::probing::PROBE_PORT;
 
 pub(crate) use show::show;
 
@@ -60,6 +62,8 @@ pub(crate) enum Show {
     Flows(Watched),
     /// The routers a flow of this host passes
     Trace(Trace),
+    /// Latency and loss to hosts on which an agent runs, or `probe --respond`
+    Probe(Probe),
     /// The pins the kernel holds
     Pins(Output),
 }
@@ -81,6 +85,33 @@ pub(crate) struct Trace {
     source: SocketAddrV4,
     #[arg(value_name = "DESTINATION:PORT")]
     destination: SocketAddrV4,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    /// Names or IPv4 addresses
+    #[arg(required = true, value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    /// Answer the probes of these hosts until told to end, and send none
+    #[arg(long, conflicts_with_all = ["over_s", "rate", "paths", "source_port"])]
+    pub(crate) respond: bool,
+    /// For how long to probe
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) over_s: u64,
+    /// How many probes each host is sent in a second
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=5_000))]
+    pub(crate) rate: u32,
+    /// How many source ports to probe from, each of which may take another path
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) paths: u16,
+    /// The first of the source ports
+    #[arg(long, value_name = "PORT", default_value = "33434", value_parser = clap::value_parser!(u16).range(1024..=65_000))]
+    pub(crate) source_port: u16,
+    /// The UDP port that probes are answered on
+    #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
+    pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) output: Output,
 }

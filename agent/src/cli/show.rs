@@ -17,7 +17,7 @@ use reweave_common::units::Rate;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Form, Output, Show, Watched, table, trace};
+use super::{Form, Output, Show, Watched, probe, table, trace};
 
 /// How often flows are read while they are watched.
 const STEP: Duration = Duration::from_millis(200);
@@ -28,6 +28,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Counters(watched) => counters(watched),
         Show::Flows(watched) => flows(watched),
         Show::Trace(asked) => trace::trace(asked),
+        Show::Probe(asked) => probe::probe(asked),
         Show::Pins(output) => pins(*output),
     }
 }
@@ -165,7 +166,7 @@ fn pins(output: Output) -> Result<(), AgentError> {
     Ok(())
 }
 
-fn joined(items: &[impl Display]) -> String {
+pub(super) fn joined(items: &[impl Display]) -> String {
     let items: Vec<_> = items.iter().map(ToString::to_string).collect();
     items.join(" ")
 }
