@@ -48,3 +48,5 @@ pub struct Strays {
 /// The TTL that probes and answers start with; what is left of it tells how many routers there were.
 pub const TTL: u8 = 64;
 
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,9 @@ use super::schedule::Schedule;
 use super::{Clocks, LENGTH, Packet, Stamp, Strays};
 use crate::random::Random;
 
+/// A refusal speaks for probes that were sent so long before and after.
+const REFUSAL_NS: u64 = 3_000_000_000;
+
 /// The probes of one agent.
 #[derive(Debug)]
 pub struct Prober {
@@ -32,6 +35,8 @@ struct Peer {
     last_number: u32,
     /// In the order of their numbers.
     flights: VecDeque<Flight>,
+    /// When the last probe was sent that was refused, if none was answered since.
+    refused_ns: Option<u64>,
 }
 
 /// What was made out of a flow's probes.
@@ -109,10 +114,14 @@ impl Prober {
         let Some(flight) = self.sent(pair, bytes) else {
             return;
         };
-        if matches!(flight.state, State::Flying) {
-            flight.state = State::Told;
-            let flow = flight.flow;
-            self.told(flow).tally.refused += 1;
+        if !matches!(flight.state, State::Flying) {
+            return;
+        }
+        flight.state = State::Told;
+        let (flow, sent) = (flight.flow, flight.sent);
+        self.told(flow).tally.refused += 1;
+        if let Some(peer) = self.peers.get_mut(&pair) {
+            peer.refused_ns = Some(sent.steady_ns);
         }
     }
 
@@ -124,20 +133,12 @@ impl Prober {
             Some(_) => return self.strays.foreign += 1,
         };
         let pair = [*packet.to.ip(), *packet.from.ip()];
-        let Some(peer) = self.peers.get_mut(&pair) else {
-            return self.strays.foreign += 1;
-        };
-        peer.handle_seen(&answer);
-        if let Some((number, held)) = answer.earlier
-            && let Some(Flight {
-                state: State::Answered(landing),
-                ..
-            }) = peer.flight(number)
+        if self.land(pair, &answer, packet)
+            && let Some(peer) = self.peers.get_mut(&pair)
         {
-            (landing.held, landing.is_final) = (Some(held), true);
+            peer.handle_earlier(&answer);
+            self.settle_complete(pair);
         }
-        self.land(pair, &answer, packet);
-        self.settle_complete(pair);
     }
 
     /// Gives up what is overdue.
@@ -145,7 +146,11 @@ impl Prober {
         let Self { peers, flows, .. } = self;
         for peer in peers.values_mut() {
             while let Some(flight) = peer.flights.pop_front_if(|flight| flight.is_overdue(now)) {
-                flows.entry(flight.flow).or_default().settle(&flight);
+                let told = flows.entry(flight.flow).or_default();
+                match flight.state {
+                    State::Flying if peer.refuses(&flight) => told.tally.refused += 1,
+                    _ => told.settle(&flight),
+                }
             }
         }
     }
@@ -172,23 +177,25 @@ impl Prober {
         self.strays
     }
 
-    fn land(&mut self, pair: Pair, answer: &Answer, packet: &Arrival<'_>) {
-        let Some(peer) = self.peers.get_mut(&pair) else {
-            return;
-        };
+    /// Whether it answers a probe that is remembered; if not, what it says is not heeded.
+    fn land(&mut self, pair: Pair, answer: &Answer, packet: &Arrival<'_>) -> bool {
         let number = answer.name.number;
-        let sent = number != 0 && number <= peer.last_number;
-        let Some(flight) = peer.flight(number) else {
-            let counter = if sent {
-                &mut self.strays.late
-            } else {
-                &mut self.strays.foreign
-            };
-            return *counter += 1;
+        let Some(peer) = self.peers.get_mut(&pair) else {
+            self.strays.foreign += 1;
+            return false;
         };
-        if flight.flow != flow_of(packet) {
-            return self.strays.foreign += 1;
-        }
+        let was_sent = (1..=peer.last_number).contains(&number);
+        let flight = match peer.flight(number) {
+            Some(flight) if flight.flow == flow_of(packet) => flight,
+            None if was_sent => {
+                self.strays.late += 1;
+                return false;
+            }
+            _ => {
+                self.strays.foreign += 1;
+                return false;
+            }
+        };
         let flow = flight.flow;
         match flight.state {
             State::Flying => {
@@ -198,6 +205,7 @@ impl Prober {
             }
             _ => self.told(flow).tally.duplicated += 1,
         }
+        true
     }
 
     fn settle_complete(&mut self, pair: Pair) {
@@ -264,8 +272,22 @@ impl Peer {
         self.flights.get_mut(at.ok()?)
     }
 
-    /// What the answer says of probes before its own.
-    fn handle_seen(&mut self, answer: &Answer) {
+    /// Kernels do not say so for every probe that they refuse, only about once a second.
+    fn refuses(&self, flight: &Flight) -> bool {
+        let apart = |refused: u64| refused.abs_diff(flight.sent.steady_ns);
+        self.refused_ns
+            .is_some_and(|refused| apart(refused) <= REFUSAL_NS)
+    }
+
+    /// What an answer says of probes before its own.
+    fn handle_earlier(&mut self, answer: &Answer) {
+        self.refused_ns = None;
+        if let Some((number, held)) = answer.earlier
+            && let Some(flight) = self.flight(number)
+            && let State::Answered(landing) = &mut flight.state
+        {
+            (landing.held, landing.is_final) = (Some(held), true);
+        }
         for flight in &mut self.flights {
             let back = answer.name.number.checked_sub(flight.number);
             if let Some(back @ 1..=64) = back {
