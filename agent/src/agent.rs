@@ -10,12 +10,12 @@ use std::time::Duration;
 use reweave_agent_core::fence::{Effect, Fence};
 use reweave_agent_core::flows::FlowBook;
 use reweave_agent_core::links::LinkBook;
-use reweave_agent_core::pings::Pings;
-use reweave_agent_core::probe::{Aim, Mark};
+use reweave_agent_core::probe::Mark;
 use reweave_agent_core::reconcile::reconcile;
 use reweave_agent_core::trace::{Found, Tracer};
 use reweave_common::instruction::{Ack, Install, Refusal, Watch};
 use reweave_common::moment::Moment;
+use reweave_common::probing::{PROBE_PORT, ProbeList};
 use reweave_common::sample::{PinRule, Reading, Sample};
 
 use crate::clock;
@@ -23,11 +23,14 @@ use crate::error::{AgentError, told};
 use crate::flows::FlowSocket;
 use crate::netlink::{Link, PinError, RouteSocket};
 use crate::probes::{ProbeError, Prober};
+use crate::probing::{Engine, ProbeThread};
 use crate::role::Role;
 use crate::state::Store;
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_PERIOD: Duration = Duration::from_secs(5);
+/// What comes of probes is told for many of them at once.
+const PROBES_PERIOD: Duration = Duration::from_secs(1);
 /// Whoever floods the host with answers shall not keep the agent from its work.
 const MOST_ANSWERS: usize = 1024;
 
@@ -41,7 +44,9 @@ pub struct Agent {
     links: LinkBook,
     flows: FlowBook,
     tracer: Tracer,
-    pings: Pings,
+    probing: ProbeThread,
+    /// When it was last told what came of probes.
+    probes_told: Moment,
     facts: Option<(Moment, Vec<Reading>)>,
     /// What was found out since it was last told.
     news: Vec<Reading>,
@@ -63,7 +68,8 @@ impl Agent {
             links: LinkBook::default(),
             flows: FlowBook::default(),
             tracer: Tracer::default(),
-            pings: Pings::default(),
+            probing: start_probing(mark),
+            probes_told: Moment::default(),
             facts: None,
             news: vec![],
             complaints: Complaints::default(),
@@ -86,6 +92,7 @@ impl Agent {
         if let Some(sockets) = self.complaints.check("flows", sockets) {
             readings.extend(self.flows.handle_sockets(taken, &sockets));
         }
+        readings.extend(self.read_probes(taken));
         readings.append(&mut self.news);
         Sample { taken, readings }
     }
@@ -104,9 +111,12 @@ impl Agent {
     }
 
     pub fn watch(&mut self, watch: &Watch) {
-        let now = clock::now();
-        self.tracer.watch(now, &watch.trace);
-        self.pings.watch(now, &watch.ping);
+        self.tracer.watch(clock::now(), &watch.trace);
+    }
+
+    /// Probes these hosts, and answers those on the roster.
+    pub fn probe_hosts(&mut self, list: ProbeList) {
+        self.probing.handle_list(list);
     }
 
     pub fn install(&mut self, install: Install) -> Vec<Ack> {
@@ -127,10 +137,7 @@ impl Agent {
             let Some((at, answer)) = self.prober.receive()? else {
                 return Ok(true);
             };
-            match answer.aim {
-                Aim::RoundTrip(_) => self.pings.handle_answer(at, &answer),
-                Aim::Hop(_) | Aim::Distance(_) => self.tracer.handle_answer(at, &answer),
-            }
+            self.tracer.handle_answer(at, &answer);
         }
         Ok(false)
     }
@@ -138,13 +145,9 @@ impl Agent {
     /// Sends the probes that are due, and notes what was found out.
     pub fn probe(&mut self) {
         let now = clock::now();
-        while let Some(probe) = self.pings.poll_probe(now) {
-            self.prober.send(&probe);
-        }
         while let Some(probe) = self.tracer.poll_probe(now) {
             self.prober.send(&probe);
         }
-        self.news.extend(self.pings.poll_measured());
         while let Some(found) = self.tracer.poll_found() {
             self.hear(found);
         }
@@ -152,8 +155,7 @@ impl Agent {
 
     /// When [`Self::probe`] has to be called at the latest, if no answer comes before.
     pub fn next_probe(&self) -> Option<Moment> {
-        let due = [self.tracer.next_due(), self.pings.next_due()];
-        due.into_iter().flatten().min()
+        self.tracer.next_due()
     }
 
     /// Readable when [`Self::receive`] should be called.
@@ -174,6 +176,15 @@ impl Agent {
         let wires = links.into_iter().filter(|link| !link.loopback);
         let counts = wires.map(|link| link.count).collect();
         self.links.handle_links(now, counts)
+    }
+
+    fn read_probes(&mut self, now: Moment) -> Vec<Reading> {
+        if now.since(self.probes_told) < PROBES_PERIOD {
+            return vec![];
+        }
+        self.probes_told = now;
+        let probes = self.probing.poll_readings();
+        probes.into_iter().map(Reading::Probes).collect()
     }
 
     fn read_facts(&mut self, now: Moment) -> Vec<Reading> {
@@ -259,6 +270,15 @@ impl Agent {
         }
         acks
     }
+}
+
+/// Without a port to answer on, probes are sent all the same.
+fn start_probing(mark: Mark) -> ProbeThread {
+    let mut engine = Engine::new(u64::from(mark.0));
+    if let Err(error) = engine.answer_on(PROBE_PORT) {
+        tracing::warn!("{}", told(&error));
+    }
+    ProbeThread::start(engine)
 }
 
 fn in_words<T, E: Error>(outcome: Result<T, E>) -> Result<T, String> {

@@ -80,6 +80,7 @@ fn handle(agent: &mut Agent, uplink: &Uplink, ticks: &mut Interval, event: Event
         // Nobody is left to ask for probes, or to hear of them.
         Event::Lost => agent.watch(&Watch::default()),
         Event::Told(CoordinatorMessage::Watch(watch)) => agent.watch(&watch),
+        Event::Told(CoordinatorMessage::Probe(list)) => agent.probe_hosts(list),
         Event::Told(CoordinatorMessage::Install(install)) => {
             for ack in agent.install(install) {
                 uplink.send_ack(ack);

@@ -1,6 +1,7 @@
 //! The messages between an agent and the coordinator. A later minor version adds kinds at the end.
 
 use reweave_common::instruction::{Ack, Install, Instruction, Watch};
+use reweave_common::probing::ProbeList;
 use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ pub enum AgentMessage {
 pub enum CoordinatorMessage {
     Watch(Watch),
     Install(Install),
+    Probe(ProbeList),
 }
 
 impl From<Instruction> for CoordinatorMessage {
@@ -23,6 +25,7 @@ impl From<Instruction> for CoordinatorMessage {
         match instruction {
             Instruction::Watch(watch) => Self::Watch(watch),
             Instruction::Install(install) => Self::Install(install),
+            Instruction::Probe(list) => Self::Probe(list),
         }
     }
 }

@@ -9,7 +9,6 @@ pub mod fence;
 pub mod flows;
 pub mod latency;
 pub mod links;
-pub mod pings;
 pub mod probe;
 pub mod random;
 pub mod rates;

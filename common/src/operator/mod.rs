@@ -18,7 +18,8 @@ pub use history::{FlowChange, FlowOutcome, Outcome, Record};
 pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report};
 pub use status::{
-    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, Phase, RunningChange, Status,
+    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, PairStatus, Phase, ProbeStatus,
+    RunningChange, Status,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

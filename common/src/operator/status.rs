@@ -9,9 +9,10 @@ use super::place::Hop;
 use super::plan::Pin;
 use crate::flow::FlowKey;
 use crate::plan::Generation;
+use crate::probing::Summary;
 use crate::units::Rate;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// Of the routes that are in force.
     pub generation: Generation,
@@ -28,6 +29,7 @@ pub struct Status {
     /// Each flow that was sending lately.
     pub flows: Vec<FlowStatus>,
     pub pins: Vec<Pin>,
+    pub probes: ProbeStatus,
 }
 
 /// Who decides that a plan is carried out.
@@ -91,6 +93,24 @@ pub struct FlowStatus {
     /// Absent when a hop of it is not known.
     pub path: Option<Vec<Hop>>,
     pub age_ms: u64,
+}
+
+/// What the probes of the last minute say.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeStatus {
+    /// Of hosts that probe each other, each direction counted.
+    pub pairs: usize,
+    /// All probes together; absent when there are none.
+    pub all: Option<Summary>,
+    /// The pairs that lose most and take longest, worst first; not all of a large cluster.
+    pub worst: Vec<PairStatus>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PairStatus {
+    pub from: String,
+    pub to: String,
+    pub summary: Summary,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

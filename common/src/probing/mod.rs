@@ -1,6 +1,7 @@
 //! Latency and loss between hosts: what an agent shall probe, and what came of it.
 
 mod summary;
+mod window;
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use crate::histogram::Histogram;
 use crate::units::Rate;
 
 pub use summary::{Spread, Summary};
+pub use window::ProbeWindow;
 
 /// The UDP port agents answer probes on.
 pub const PROBE_PORT: u16 = 7333;

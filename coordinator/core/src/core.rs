@@ -21,6 +21,7 @@ use crate::ingest::Ingest;
 use crate::model::{Known, least_elephant};
 use crate::operator::{self, Asked};
 use crate::policy::Policy;
+use crate::probing::Probing;
 use crate::rollout::{Driver, Turn};
 use crate::rules::rerouted;
 use crate::state::State;
@@ -33,6 +34,7 @@ pub struct Core {
     driver: Driver,
     autopilot: Autopilot,
     watching: Watching,
+    probing: Probing,
     asked: VecDeque<Asked>,
     outbox: Outbox,
     /// Of the last input; none until this core leads.
@@ -76,6 +78,7 @@ impl Core {
             driver: Driver::default(),
             autopilot: Autopilot::default(),
             watching: Watching::default(),
+            probing: Probing::default(),
             asked: VecDeque::new(),
             outbox: Outbox::default(),
             now: None,
@@ -128,6 +131,7 @@ impl Core {
     fn handle_tick(&mut self, now: Moment) {
         self.senses.ingest.handle_time(now, &self.senses.policy);
         self.watching.advance(self.senses.at(now), &mut self.outbox);
+        self.probing.advance(self.senses.at(now), &mut self.outbox);
         self.stirred = true;
     }
 
@@ -138,6 +142,7 @@ impl Core {
         }
         self.senses.ingest.handle_connected(node);
         self.watching.handle_connected(node);
+        self.probing.handle_connected(node);
         if let Some(install) = self.state.last_install(node) {
             self.driver.handle_sent(now, node);
             self.outbox.install(node, install);

@@ -7,6 +7,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Instruction, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
+use reweave_common::probing::ProbeList;
 use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +78,11 @@ impl Outbox {
 
     pub(crate) fn watch(&mut self, node: NodeId, watch: Watch) {
         let instruction = Instruction::Watch(watch);
+        self.effects.push_back(Effect::Send { node, instruction });
+    }
+
+    pub(crate) fn probe(&mut self, node: NodeId, list: ProbeList) {
+        let instruction = Instruction::Probe(list);
         self.effects.push_back(Effect::Send { node, instruction });
     }
 

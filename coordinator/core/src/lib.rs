@@ -15,6 +15,7 @@ mod model;
 mod operator;
 mod planning;
 mod policy;
+mod probing;
 mod reason;
 mod recording;
 mod rollout;

@@ -1,5 +1,7 @@
 //! Any message at all.
 
+mod probes;
+
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
@@ -133,14 +135,12 @@ fn reading() -> impl Strategy<Value = Reading> {
         .prop_map(|(flow, routers)| Reading::Path(TracedPath { flow, routers }));
     let pinned = (generation(), rules())
         .prop_map(|(generation, rules)| Reading::Pinned { generation, rules });
-    let round_trip =
-        (any::<Ipv4Addr>(), duration()).prop_map(|(peer, rtt)| Reading::RoundTrip { peer, rtt });
     prop_oneof![
         interface().prop_map(Reading::Interface),
         counters().prop_map(Reading::Counters),
         flow_reading().prop_map(Reading::Flow),
         flow().prop_map(Reading::FlowEnded),
-        round_trip,
+        probes::reading().prop_map(Reading::Probes),
         path,
         pinned,
     ]
@@ -181,8 +181,7 @@ pub(super) fn agent_message() -> impl Strategy<Value = AgentMessage> {
 }
 
 pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage> {
-    let watch = (vec(flow(), 0..MANY), addresses())
-        .prop_map(|(trace, ping)| CoordinatorMessage::Watch(Watch { trace, ping }));
+    let watch = vec(flow(), 0..MANY).prop_map(|trace| CoordinatorMessage::Watch(Watch { trace }));
     let install = (generation(), any::<u64>(), rules()).prop_map(|(generation, token, rules)| {
         CoordinatorMessage::Install(Install {
             generation,
@@ -190,7 +189,8 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
             rules,
         })
     });
-    prop_oneof![watch, install]
+    let list = probes::list().prop_map(CoordinatorMessage::Probe);
+    prop_oneof![watch, install, list]
 }
 
 pub(super) fn hello() -> impl Strategy<Value = Hello> {
@@ -296,6 +296,7 @@ fn status() -> impl Strategy<Value = Status> {
         vec(link_status(), 0..MANY),
         vec(flow_status(), 0..MANY),
         vec(pin(), 0..MANY),
+        probes::status(),
     );
     let parts = (generation(), said, option::of(running_change()), seen);
     parts.prop_map(|(generation, said, change, seen)| Status {
@@ -308,6 +309,7 @@ fn status() -> impl Strategy<Value = Status> {
         links: seen.1,
         flows: seen.2,
         pins: seen.3,
+        probes: seen.4,
     })
 }
 

@@ -93,7 +93,6 @@ impl Tracer {
         let ttl = match answer.aim {
             Aim::Hop(flow) => self.handle_hop(&flow, answer),
             Aim::Distance(host) => self.handle_echo(host, answer),
-            Aim::RoundTrip(_) => None,
         };
         if let Some(ttl) = ttl {
             self.pace.handle_answered(ttl);
@@ -158,7 +157,7 @@ impl Tracer {
                     question.ask(now, id);
                 }
             }
-            Aim::Distance(host) | Aim::RoundTrip(host) => {
+            Aim::Distance(host) => {
                 let distance = self.distances.get_mut(&host);
                 if let Some((_, question)) = distance.and_then(Distance::question) {
                     question.ask(now, id);

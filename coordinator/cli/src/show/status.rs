@@ -1,14 +1,19 @@
 //! How the cluster is doing.
 
 use reweave_common::operator::{
-    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, Phase, RunningChange, Status,
+    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, PairStatus, Phase, ProbeStatus,
+    RunningChange, Status,
 };
+
+use reweave_common::probing::Summary;
 
 use super::hop;
 use crate::names::Names;
 use crate::page::{Ink, Page, age};
 
 const BAR_CELLS: usize = 20;
+/// More would hide the rest; `--output json` has them.
+const WORST_PAIRS: usize = 5;
 /// Full enough to hold its flows back.
 const FULL: f64 = 0.9;
 
@@ -18,6 +23,7 @@ pub(crate) fn status(page: &mut Page, status: &Status, names: &Names) {
     links(page, &status.links);
     flows(page, &status.flows, names);
     pins(page, status, names);
+    probes(page, &status.probes);
 }
 
 fn head(page: &mut Page, status: &Status) {
@@ -173,4 +179,41 @@ fn pins(page: &mut Page, status: &Status, names: &Names) {
     let rows = status.pins.iter();
     let rows = rows.map(|pin| [names.name(&pin.flow), hop(&pin.hop)]);
     page.table(["flow", "goes"], rows);
+}
+
+/// All pairs of hosts in one row, and then the worst.
+fn probes(page: &mut Page, probes: &ProbeStatus) {
+    let Some(all) = &probes.all else {
+        return;
+    };
+    page.heading("Probes of the last minute");
+    let all = probe_row(page, format!("all {} pairs", probes.pairs), all);
+    let worst = probes.worst.iter().take(WORST_PAIRS);
+    let row = |it: &PairStatus| probe_row(page, format!("{} > {}", it.from, it.to), &it.summary);
+    let rows: Vec<_> = [all].into_iter().chain(worst.map(row)).collect();
+    page.table(
+        ["hosts", "probes", "lost", "loss", "round trip", "p99"],
+        rows,
+    );
+}
+
+fn probe_row(page: &Page, hosts: String, it: &Summary) -> [String; 6] {
+    let loss = it.loss.map_or_else(dash, |loss| {
+        let [least, most] = [loss.least, loss.most].map(|share| share * 100.0);
+        let words = format!("{least:.2} .. {most:.2} %");
+        if it.lost > 0 {
+            page.ink(Ink::Red, &words)
+        } else {
+            words
+        }
+    });
+    let micros = |micros: Option<f64>| micros.map_or_else(dash, |it| format!("{it:.0} us"));
+    [
+        hosts,
+        it.sent.to_string(),
+        it.lost.to_string(),
+        loss,
+        micros(it.network_us.map(|it| it.median)),
+        micros(it.network_us.map(|it| it.p99)),
+    ]
 }

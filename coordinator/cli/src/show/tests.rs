@@ -1,13 +1,16 @@
 //! What people see, word for word.
 
+use std::time::Duration;
+
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowOutcome,
-    FlowStatus, Hop, LinkStatus, Loser, Mode, Move, Outcome, Phase, Pin, Plan, Prediction, Record,
-    Report, RunningChange, Status,
+    FlowStatus, Hop, LinkStatus, Loser, Mode, Move, Outcome, PairStatus, Phase, Pin, Plan,
+    Prediction, ProbeStatus, Record, Report, RunningChange, Status,
 };
 use reweave_common::plan::{Generation, LostBecause};
+use reweave_common::probing::{Summary, Tally};
 use reweave_common::units::Rate;
 
 use crate::names::tests::{eight_hosts, flow};
@@ -275,6 +278,30 @@ fn status() -> Status {
             flow: flows()[0],
             hop: to("leaf0", "spine1"),
         }],
+        probes: probes(),
+    }
+}
+
+fn probes() -> ProbeStatus {
+    let summary = |lost| {
+        let mut tally = Tally {
+            answered: 600 - lost,
+            ..Tally::default()
+        };
+        tally.lost.there = lost;
+        for _ in 0..600 - lost {
+            tally.network.record(Duration::from_micros(120));
+        }
+        Summary::from(&tally)
+    };
+    ProbeStatus {
+        pairs: 56,
+        all: Some(summary(6)),
+        worst: vec![PairStatus {
+            from: "h0".to_owned(),
+            to: "h4".to_owned(),
+            summary: summary(0),
+        }],
     }
 }
 
@@ -305,6 +332,11 @@ Flows
 Pins
   flow     goes
   h0 > h4  leaf0 > spine1
+
+Probes of the last minute
+  hosts         probes  lost            loss  round trip     p99
+  all 56 pairs     600     6  0.46 .. 2.16 %      120 us  120 us
+  h0 > h4          600     0  0.00 .. 0.64 %      120 us  120 us
 ";
     shows(
         |page| super::status(page, &status(), &eight_hosts()),

@@ -10,6 +10,7 @@ use crate::rollout::{Hindrance, Turn, first_step};
 use crate::state::{Phase, Rollout};
 
 mod history;
+mod probes;
 mod status;
 
 /// A request on its way to its reply.

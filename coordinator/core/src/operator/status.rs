@@ -12,6 +12,7 @@ use reweave_common::operator::{
 };
 use reweave_common::snapshot::{self, FlowState, LinkState};
 
+use super::probes::probes;
 use crate::auto::Waits;
 use crate::model::{Known, Picture};
 use crate::state::{self, Rollout, State, Step};
@@ -44,6 +45,7 @@ pub(super) fn status(known: Known<'_>, state: &State, waits: Option<&Waits>) -> 
             .map(|flow| flow_status(known.fabric, flow))
             .collect(),
         pins: pins.collect(),
+        probes: probes(known),
     }
 }
 

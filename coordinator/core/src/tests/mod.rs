@@ -5,6 +5,7 @@ mod cluster;
 mod liars;
 mod network;
 mod operator;
+mod probing;
 mod replay;
 mod restart;
 mod rollout;

@@ -11,6 +11,7 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::instruction::Watch;
 use reweave_common::moment::Moment;
+use reweave_common::probing::ProbeList;
 use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
 use reweave_common::units::{Bytes, Rate};
@@ -22,6 +23,7 @@ pub(crate) struct Network {
     pub(crate) flows: BTreeMap<FlowKey, Flow>,
     pub(crate) switches: BTreeMap<NodeId, Switch>,
     watches: BTreeMap<NodeId, Watch>,
+    pub(crate) probes: BTreeMap<NodeId, ProbeList>,
     ended: Vec<FlowKey>,
 }
 
@@ -49,6 +51,7 @@ impl Network {
             flows: BTreeMap::new(),
             switches,
             watches: BTreeMap::new(),
+            probes: BTreeMap::new(),
             ended: Vec::new(),
         }
     }
@@ -93,6 +96,10 @@ impl Network {
 
     pub(crate) fn watch(&mut self, node: NodeId, watch: Watch) {
         self.watches.insert(node, watch);
+    }
+
+    pub(crate) fn probe(&mut self, node: NodeId, list: ProbeList) {
+        self.probes.insert(node, list);
     }
 
     /// What the agent of a node has to say at this moment.
