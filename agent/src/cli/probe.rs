@@ -100,7 +100,7 @@ type Tallies = BTreeMap<FlowKey, Tally>;
 fn measure(engine: &mut Engine, over_s: u64) -> Result<Tallies, AgentError> {
     let end = Instant::now() + Duration::from_secs(over_s);
     let mut tallies = Tallies::new();
-    while Instant::now() < end || engine.flying() > 0 {
+    while Instant::now() < end || !engine.is_settled() {
         engine.turn(TURN)?;
         for ProbeReading { flow, tally } in engine.poll_readings() {
             tallies.entry(flow).or_default().merge(&tally);

@@ -90,9 +90,9 @@ impl Engine {
         self.prober.poll_readings()
     }
 
-    /// How many probes have no fate yet.
-    pub fn flying(&self) -> usize {
-        self.prober.flying()
+    /// Whether the fate of every probe is decided and told.
+    pub fn is_settled(&self) -> bool {
+        self.prober.is_settled()
     }
 
     /// Packets that were of no use so far: at the ports probes are sent from, and where they are

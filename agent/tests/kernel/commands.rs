@@ -27,7 +27,7 @@ pub(crate) fn agent(node: &str, arguments: &[&str]) -> Output {
     })
 }
 
-fn json_of(node: &str, arguments: &[&str]) -> Value {
+pub(crate) fn json_of(node: &str, arguments: &[&str]) -> Value {
     let run = agent(node, &[arguments, &["--output", "json"]].concat());
     let words = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{arguments:?}: {words}");

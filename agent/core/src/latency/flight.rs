@@ -26,7 +26,10 @@ pub(super) struct Flight {
 pub(super) enum State {
     Flying,
     Answered(Landing),
-    /// Its fate is told; what still comes of it is noticed until its patience ends.
+    /// Its times are told. That it was answered counts when its patience ends: if it counted at
+    /// once, there would seem to be fewer losses than there are, since those are known late.
+    Timed,
+    /// It had nobody to answer it, and that is told.
     Told,
 }
 

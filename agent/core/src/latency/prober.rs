@@ -164,12 +164,9 @@ impl Prober {
         news.collect()
     }
 
-    /// How many probes still fly.
-    pub fn flying(&self) -> usize {
-        let flights = self.peers.values().flat_map(|peer| &peer.flights);
-        flights
-            .filter(|flight| !matches!(flight.state, State::Told))
-            .count()
+    /// Whether the fate of every probe is decided and told.
+    pub fn is_settled(&self) -> bool {
+        self.peers.values().all(|peer| peer.flights.is_empty())
     }
 
     /// All packets so far that were none of its answers.
@@ -217,8 +214,8 @@ impl Prober {
             .iter_mut()
             .filter(|flight| flight.is_complete())
         {
-            self.flows.entry(flight.flow).or_default().settle(flight);
-            flight.state = State::Told;
+            self.flows.entry(flight.flow).or_default().time(flight);
+            flight.state = State::Timed;
         }
     }
 
@@ -304,24 +301,27 @@ impl Told {
         self.newest = self.newest.max(number);
     }
 
-    /// Says what came of it, if that was not said before.
+    /// Says what came of it, now that its patience has ended.
     fn settle(&mut self, flight: &Flight) {
-        match &flight.state {
-            State::Told => {}
-            State::Flying => match flight.seen {
-                Some(true) => self.tally.lost.back += 1,
-                Some(false) => self.tally.lost.there += 1,
-                None => self.tally.lost.somewhere += 1,
-            },
-            State::Answered(landing) => {
+        match (&flight.state, flight.seen) {
+            (State::Told, _) => {}
+            (State::Flying, Some(true)) => self.tally.lost.back += 1,
+            (State::Flying, Some(false)) => self.tally.lost.there += 1,
+            (State::Flying, None) => self.tally.lost.somewhere += 1,
+            (State::Timed, _) => self.tally.answered += 1,
+            (State::Answered(_), _) => {
                 self.tally.answered += 1;
-                self.tally.routers = Some(landing.routers);
-                self.time(flight, landing);
+                self.time(flight);
             }
         }
     }
 
-    fn time(&mut self, flight: &Flight, landing: &Landing) {
+    /// Says how long it took where.
+    fn time(&mut self, flight: &Flight) {
+        let State::Answered(landing) = &flight.state else {
+            return;
+        };
+        self.tally.routers = Some(landing.routers);
         let Some(split) = landing.split(flight) else {
             return self.tally.untimed += 1;
         };

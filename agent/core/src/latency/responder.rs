@@ -7,8 +7,10 @@ use super::packet::{Answer, Name};
 use super::prober::Arrival;
 use super::{Clocks, Held, LENGTH, Packet, Stamp, Strays};
 
-/// Probers that are remembered at once; a host seldom has more than two.
-const MOST_SESSIONS: usize = 8192;
+/// Probers of one host that are remembered: an agent, and a few that people started.
+const MOST_SESSIONS: usize = 8;
+/// Times that wait for an answer to take them along.
+const MOST_EARLIER: usize = 32;
 /// Answers that wait for the stamp of their departure.
 const MOST_LEAVING: usize = 256;
 
@@ -30,7 +32,8 @@ struct Session {
     newest: u32,
     /// The lowest bit is the newest probe, and so always set.
     seen: u64,
-    earlier: Option<(u32, Held)>,
+    /// Of answers that have left; each later one takes one of these along.
+    earlier: VecDeque<(u32, Held)>,
     heard: Clocks,
 }
 
@@ -71,7 +74,7 @@ impl Responder {
             name,
             ttl: packet.ttl,
             held: held.filter(|_| steady),
-            earlier: session.earlier.take(),
+            earlier: session.earlier.pop_front(),
             seen: session.note(name.number),
         };
         if steady {
@@ -98,7 +101,7 @@ impl Responder {
         leaving.left.add(stamp);
         let held = leaving.arrived.until(&leaving.left, [&leaving.turn, now]);
         if let (Some(held), Some(session)) = (held, self.sessions.get_mut(&prober)) {
-            session.earlier = Some((name.number, held));
+            session.note_left(name.number, held);
         }
     }
 
@@ -108,25 +111,26 @@ impl Responder {
     }
 
     fn session(&mut self, prober: Prober, number: u32, now: Clocks) -> &mut Session {
-        if self.sessions.len() >= MOST_SESSIONS && !self.sessions.contains_key(&prober) {
-            self.forget_oldest();
+        if !self.sessions.contains_key(&prober) {
+            self.make_room(prober.0);
         }
         let session = self.sessions.entry(prober).or_insert(Session {
             newest: number,
             seen: 1,
-            earlier: None,
+            earlier: VecDeque::new(),
             heard: now,
         });
         session.heard = now;
         session
     }
 
-    fn forget_oldest(&mut self) {
-        let oldest = self
-            .sessions
-            .iter()
-            .min_by_key(|(_, it)| it.heard.steady_ns);
-        if let Some(oldest) = oldest.map(|(prober, _)| *prober) {
+    /// Forgets whom of this host was not heard for longest, when it has too many.
+    fn make_room(&mut self, host: Ipv4Addr) {
+        let of_host = || self.sessions.range((host, 0)..=(host, u32::MAX));
+        let oldest = of_host().min_by_key(|(_, it)| it.heard.steady_ns);
+        if of_host().count() >= MOST_SESSIONS
+            && let Some(oldest) = oldest.map(|(prober, _)| *prober)
+        {
             self.sessions.remove(&oldest);
         }
     }
@@ -146,6 +150,15 @@ impl Responder {
 }
 
 impl Session {
+    /// The card's stamp takes the place of the kernel's, if that has not been told.
+    fn note_left(&mut self, number: u32, held: Held) {
+        self.earlier.retain(|(noted, _)| *noted != number);
+        if self.earlier.len() == MOST_EARLIER {
+            self.earlier.pop_front();
+        }
+        self.earlier.push_back((number, held));
+    }
+
     /// Notes that a probe has arrived, and says which of the 64 before it had.
     fn note(&mut self, number: u32) -> u64 {
         if let Some(ahead) = number.checked_sub(self.newest) {
