@@ -15,7 +15,7 @@ use reweave_agent_core::reconcile::reconcile;
 use reweave_agent_core::trace::{Found, Tracer};
 use reweave_common::instruction::{Ack, Install, Refusal, Watch};
 use reweave_common::moment::Moment;
-use reweave_common::probing::{PROBE_PORT, ProbeList};
+use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
 use reweave_common::sample::{PinRule, Reading, Sample};
 
 use crate::clock;
@@ -29,6 +29,8 @@ use crate::state::Store;
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_PERIOD: Duration = Duration::from_secs(5);
+/// All agents that are told to answer have taken that in by then.
+const HEAD_START: Duration = Duration::from_millis(500);
 /// What comes of probes is told for many of them at once.
 const PROBES_PERIOD: Duration = Duration::from_secs(1);
 /// Whoever floods the host with answers shall not keep the agent from its work.
@@ -184,6 +186,12 @@ impl Agent {
         }
         self.probes_told = now;
         let probes = self.probing.poll_readings();
+        for ProbeReading { flow, tally } in &probes {
+            if let Some(routers) = tally.routers {
+                let host = *flow.destination.ip();
+                self.tracer.handle_distance(now, host, routers.there);
+            }
+        }
         probes.into_iter().map(Reading::Probes).collect()
     }
 
@@ -274,7 +282,7 @@ impl Agent {
 
 /// Without a port to answer on, probes are sent all the same.
 fn start_probing(mark: Mark) -> ProbeThread {
-    let mut engine = Engine::new(u64::from(mark.0));
+    let mut engine = Engine::new(u64::from(mark.0), HEAD_START);
     if let Err(error) = engine.answer_on(PROBE_PORT) {
         tracing::warn!("{}", told(&error));
     }

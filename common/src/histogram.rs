@@ -5,11 +5,12 @@
 //! All of it is whole numbers, and so the same on every machine.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Histogram {
     buckets: BTreeMap<u16, u64>,
@@ -58,6 +59,18 @@ impl Histogram {
 
     pub fn median(&self) -> Option<Duration> {
         self.quantile(0.5)
+    }
+}
+
+/// Its count, least, median and most.
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of", self.count())?;
+        let marks = [0.0, 0.5, 1.0].map(|share| self.quantile(share));
+        marks
+            .iter()
+            .flatten()
+            .try_for_each(|mark| write!(f, " {mark:?}"))
     }
 }
 

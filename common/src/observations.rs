@@ -295,6 +295,7 @@ mod tests {
             Reading::Path(TracedPath {
                 flow: flow(port),
                 routers: vec![],
+                confirmed: false,
             })
         };
         let both = vec![reading(1, 1), path(1), reading(2, 1), path(2)];

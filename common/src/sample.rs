@@ -73,6 +73,8 @@ pub struct FlowReading {
 pub struct TracedPath {
     pub flow: FlowKey,
     pub routers: Vec<Option<Ipv4Addr>>,
+    /// The receiver's agent says that so many routers lie before it; else only an echo does.
+    pub confirmed: bool,
 }
 
 /// A pin as a switch carries it out: this flow leaves by that interface to that next hop.

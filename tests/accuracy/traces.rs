@@ -25,13 +25,16 @@ pub(crate) fn tests() -> Vec<Trial> {
             needs,
             over_parallel_links,
         ),
+        trial(
+            "16_of_16_traces_are_scamper_s",
+            &[Need::Lab, Need::Program("scamper")],
+            as_scamper,
+        ),
     ]
 }
 
 fn over_spines() {
-    let fabric = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 1\n\
-                  host_gbps = 0.4\nuplink_gbps = 0.2\n";
-    let stage = lab(fabric, "");
+    let stage = lab(FOUR_SPINES, "");
     let right = (0..64).filter(|number| {
         let flow = ends(40_000 + number * 7, host(1));
         is_right(&stage, "h0", "leaf0", flow, 1)
@@ -51,6 +54,72 @@ fn over_parallel_links() {
         is_right(&stage, "a", "s", flow, 1)
     });
     assert_eq!(right.count(), 100);
+}
+
+const FOUR_SPINES: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 1\n\
+                           host_gbps = 0.4\nuplink_gbps = 0.2\n";
+
+/// Paris traceroute keeps the five fields of a flow, as we do.
+fn as_scamper() {
+    let stage = lab(FOUR_SPINES, "");
+    let ports: Vec<u16> = (0..16).map(|nth| 40_000 + nth * 7).collect();
+    let theirs = scampers(&stage, &ports);
+    for port in ports {
+        let [source, destination] = ends(port, host(1)).map(|end| end.to_string());
+        let ours = agent(&stage, "h0", &["trace", "udp", &source, &destination]);
+        assert_eq!(
+            routers(&ours["routers"]),
+            theirs[&port],
+            "source port {port}"
+        );
+    }
+    let [source, destination] = ends(40_000, host(1)).map(|end| end.to_string());
+    let all = agent(
+        &stage,
+        "h0",
+        &["trace", "udp", &source, &destination, "--all"],
+    );
+    let leaf = &all["forks"][1];
+    println!("{} flows, of which {leaf}", all["flows"]);
+    let known = routers(&leaf["next"]);
+    assert_eq!(known.len(), 4, "all spines");
+    assert!(
+        theirs.values().all(|way| known.contains(&way[1])),
+        "{theirs:?}"
+    );
+}
+
+fn routers(said: &Value) -> Vec<Ipv4Addr> {
+    let said = said.as_array().expect("a list").iter();
+    said.map(|it| {
+        it.as_str()
+            .and_then(|it| it.parse().ok())
+            .expect("an address")
+    })
+    .collect()
+}
+
+/// The routers before the receiver, by source port.
+fn scampers(stage: &Stage, ports: &[u16]) -> BTreeMap<u16, Vec<Ipv4Addr>> {
+    let to = host(1).to_string();
+    let search = |port: &u16| format!("trace -P udp-paris -s {port} -d 4791 {to}");
+    let searches: Vec<_> = ports.iter().map(search).collect();
+    let mut words = vec!["scamper", "-p", "100", "-O", "json", "-I"];
+    words.extend(searches.iter().map(String::as_str));
+    let said = must(stage.output("h0", &words));
+    let lines = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let traces = lines.filter(|line| line["type"] == "trace");
+    let way = |trace: Value| {
+        let port = trace["sport"].as_u64().expect("a port") as u16;
+        let hops = trace["hops"].as_array().expect("a list").iter();
+        let hops = hops.map(|hop| hop["addr"].as_str().and_then(|it| it.parse().ok()));
+        let mut way: Vec<_> = hops.map(|hop| hop.expect("an address")).collect();
+        assert_eq!(way.pop(), Some(host(1)));
+        (port, way)
+    };
+    traces.map(way).collect()
 }
 
 /// As RoCEv2 has it.

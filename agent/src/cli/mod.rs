@@ -60,7 +60,7 @@ pub(crate) enum Show {
     Counters(Watched),
     /// The flows this host sends that matter, and how they are doing
     Flows(Watched),
-    /// The routers a flow of this host passes
+    /// The routers a flow of this host passes, or may pass
     Trace(Trace),
     /// Latency and loss to hosts on which an agent runs, or `probe --respond`
     Probe(Probe),
@@ -85,6 +85,12 @@ pub(crate) struct Trace {
     source: SocketAddrV4,
     #[arg(value_name = "DESTINATION:PORT")]
     destination: SocketAddrV4,
+    /// Find all ways that flows like this one may take, whatever their source port
+    #[arg(long, conflicts_with = "over_s")]
+    pub(crate) all: bool,
+    /// For how long to go on, telling each change
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub(crate) over_s: u64,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -107,7 +113,7 @@ pub(crate) struct Probe {
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) paths: u16,
     /// The first of the source ports
-    #[arg(long, value_name = "PORT", default_value = "33434", value_parser = clap::value_parser!(u16).range(1024..=65_000))]
+    #[arg(long, value_name = "PORT", default_value = "7500", value_parser = clap::value_parser!(u16).range(1024..=65_000))]
     pub(crate) source_port: u16,
     /// The UDP port that probes are answered on
     #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]

@@ -24,7 +24,7 @@ pub(super) fn probe(asked: &Probe) -> Result<(), AgentError> {
     if asked.respond {
         return respond(&hosts, asked.port);
     }
-    let mut engine = Engine::new(rand::random());
+    let mut engine = Engine::new(rand::random(), Duration::ZERO);
     let flows = flows(&hosts, asked)?;
     engine.handle_list(list(flows, asked))?;
     let tallies = measure(&mut engine, asked.over_s)?;
@@ -47,7 +47,7 @@ fn resolve(host: &str) -> Result<Ipv4Addr, AgentError> {
 }
 
 fn respond(hosts: &[Ipv4Addr], port: u16) -> Result<(), AgentError> {
-    let mut engine = Engine::new(rand::random());
+    let mut engine = Engine::new(rand::random(), Duration::ZERO);
     engine.answer_on(port)?;
     engine.handle_roster(hosts.iter().copied());
     eprintln!(

@@ -38,10 +38,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// `seed` is drawn at random.
-    pub fn new(seed: u64) -> Self {
+    /// `seed` is drawn at random; for `head_start` see [`Prober::new`].
+    pub fn new(seed: u64, head_start: Duration) -> Self {
         Self {
-            prober: Prober::new(seed),
+            prober: Prober::new(seed, head_start),
             responder: Responder::default(),
             answering: None,
             asking: BTreeMap::new(),

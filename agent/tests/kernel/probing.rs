@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use reweave_agent::probing::{Engine, ProbeThread};
 use reweave_agent_core::latency::{MOST_RATE, WIRE_BYTES};
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::histogram::Histogram;
 use reweave_common::probing::{PROBE_PORT, ProbeList, Routers, Stamps, Tally};
 use reweave_common::units::Rate;
 use serde_json::Value;
@@ -25,6 +26,7 @@ tests! {
     a_person_probes_without_a_coordinator,
     a_host_without_an_agent_refuses_and_loses_nothing,
     no_right_is_needed_to_probe,
+    an_agent_at_the_other_end_confirms_a_trace,
 }
 
 const ALL: [Ipv4Addr; 4] = [
@@ -36,7 +38,7 @@ const ALL: [Ipv4Addr; 4] = [
 
 fn probing(number: usize) -> ProbeThread {
     within(&format!("h{number}"), || {
-        let mut engine = Engine::new(number as u64 + 1);
+        let mut engine = Engine::new(number as u64 + 1, Duration::from_millis(500));
         engine.answer_on(PROBE_PORT).expect("the port is free");
         ProbeThread::start(engine)
     })
@@ -85,7 +87,7 @@ fn hosts_measure_the_way_to_each_other() {
             "{:?}",
             tally.stamped
         );
-        let [network, prober] = [&tally.network, &tally.prober].map(|it| it.median());
+        let [network, prober] = [&tally.network, &tally.prober].map(Histogram::median);
         assert!(network > Some(Duration::ZERO) && network < Some(Duration::from_millis(5)));
         assert!(prober > Some(Duration::ZERO));
         assert!(tally.network.count() + tally.untimed >= tally.answered);
@@ -176,7 +178,7 @@ fn without_a_fresh_list_probing_ends() {
     let _fabric = Fabric::new();
     let [near, _far] = [probing(0), answering(2)];
     let mut short = list([probe(0, 2, 7400)], &[]);
-    short.valid_for = Duration::from_millis(500);
+    short.valid_for = Duration::from_millis(1500);
     near.handle_list(short);
     measured(&near, |tally| tally.answered >= 10);
     let (mut last, mut since) = (sent(), Instant::now());
@@ -304,4 +306,26 @@ fn no_right_is_needed_to_probe() {
     let it = summary(&told, 0);
     assert!(it["sent"].as_u64() > Some(10), "{it}");
     assert!(it["stamped"]["kernel"].as_u64() > Some(10), "{it}");
+}
+
+fn an_agent_at_the_other_end_confirms_a_trace() {
+    let _fabric = Fabric::new();
+    let trace = ["trace", "udp", "10.0.0.1:40000", "10.1.0.1:4791"];
+    let told = json_of("h0", &trace);
+    assert_eq!(
+        (&told["confirmed"], &told["routers_back"]),
+        (&Value::Bool(false), &Value::Null)
+    );
+    let _responder = Responder::start("h2", &["10.0.0.1"]);
+    wait_for("the agent confirms", || {
+        let told = json_of("h0", &trace);
+        let routers = told["routers"].as_array().expect("a list").len();
+        (told["confirmed"] == true && routers == 3 && told["routers_back"] == 3).then_some(())
+    });
+    // Where the host answers no echo, the agent's word is enough.
+    nft_in(
+        "h2",
+        "table ip deaf { chain in { type filter hook input priority 0; icmp type echo-request drop; }; }",
+    );
+    assert_eq!(json_of("h0", &trace)["confirmed"], true);
 }

@@ -207,6 +207,7 @@ impl Scene {
             Reading::Path(TracedPath {
                 flow,
                 routers: routers.collect(),
+                confirmed: false,
             }),
         ]
     }

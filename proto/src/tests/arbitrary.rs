@@ -131,8 +131,18 @@ fn flow_reading() -> impl Strategy<Value = FlowReading> {
 }
 
 fn reading() -> impl Strategy<Value = Reading> {
-    let path = (flow(), vec(option::of(any::<Ipv4Addr>()), 0..MANY))
-        .prop_map(|(flow, routers)| Reading::Path(TracedPath { flow, routers }));
+    let path = (
+        flow(),
+        vec(option::of(any::<Ipv4Addr>()), 0..MANY),
+        any::<bool>(),
+    );
+    let path = path.prop_map(|(flow, routers, confirmed)| {
+        Reading::Path(TracedPath {
+            flow,
+            routers,
+            confirmed,
+        })
+    });
     let pinned = (generation(), rules())
         .prop_map(|(generation, rules)| Reading::Pinned { generation, rules });
     prop_oneof![

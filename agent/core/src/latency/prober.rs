@@ -57,11 +57,12 @@ pub struct Outgoing {
 
 impl Prober {
     /// `seed` is drawn at random: it tells this prober's probes from those of others.
-    pub fn new(seed: u64) -> Self {
+    /// Who shall answer learns of it at about the same time: `head_start` is given to them.
+    pub fn new(seed: u64, head_start: Duration) -> Self {
         let mut random = Random::new(seed);
         Self {
             session: random.draw() as u32,
-            schedule: Schedule::new(random),
+            schedule: Schedule::new(random, head_start),
             peers: BTreeMap::new(),
             flows: BTreeMap::new(),
             strays: Strays::default(),

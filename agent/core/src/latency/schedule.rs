@@ -31,10 +31,12 @@ pub(super) struct Schedule {
     share_at: Moment,
     ends: Moment,
     random: Random,
+    /// Before a flow is probed for the first time.
+    head_start: Duration,
 }
 
 impl Schedule {
-    pub(super) fn new(random: Random) -> Self {
+    pub(super) fn new(random: Random, head_start: Duration) -> Self {
         Self {
             due: BTreeSet::new(),
             period: LEAST_PERIOD,
@@ -42,6 +44,7 @@ impl Schedule {
             share_at: Moment::default(),
             ends: Moment::default(),
             random,
+            head_start,
         }
     }
 
@@ -52,10 +55,10 @@ impl Schedule {
         self.period = list.period.clamp(LEAST_PERIOD, LONGEST);
         self.gap = gap(list.most_rate.min(MOST_RATE));
         self.ends = now + list.valid_for.min(LONGEST);
-        let first = now + self.period;
+        let latest = now + self.head_start + self.period;
         for &flow in &list.flows {
-            let turn = now + self.random.below(self.period);
-            let due = before.get(&flow).map_or(turn, |at| (*at).min(first));
+            let turn = now + self.head_start + self.random.below(self.period);
+            let due = before.get(&flow).map_or(turn, |at| (*at).min(latest));
             self.due.insert((due, flow));
         }
     }
@@ -140,7 +143,7 @@ mod tests {
 
     #[test]
     fn every_flow_has_its_turn_about_once_a_period_and_not_with_the_others() {
-        let mut schedule = Schedule::new(Random::new(1));
+        let mut schedule = Schedule::new(Random::new(1), Duration::ZERO);
         schedule.handle_list(at(0), &list(64, 100, 10_000_000));
         let turns = play(&mut schedule, at(0), at(9999));
         let of = |it: FlowKey| turns.iter().filter(move |(_, flow)| *flow == it);
@@ -165,7 +168,7 @@ mod tests {
     #[test]
     fn all_together_stay_below_the_most_whatever_the_list_asks_for() {
         for (asked, most) in [(880_000, 880_000), (1_000_000_000, 10_000_000)] {
-            let mut schedule = Schedule::new(Random::new(2));
+            let mut schedule = Schedule::new(Random::new(2), Duration::ZERO);
             schedule.handle_list(at(0), &list(500, 1, asked));
             let turns = play(&mut schedule, at(0), at(2000));
             let bits = turns.len() as u64 * WIRE_BYTES * 8 / 2;
@@ -180,7 +183,7 @@ mod tests {
 
     #[test]
     fn without_a_fresh_list_probing_ends() {
-        let mut schedule = Schedule::new(Random::new(3));
+        let mut schedule = Schedule::new(Random::new(3), Duration::ZERO);
         schedule.handle_list(at(0), &list(8, 100, 10_000_000));
         let turns = play(&mut schedule, at(0), at(60_000));
         let (last, _) = *turns.last().unwrap();
@@ -193,7 +196,7 @@ mod tests {
     #[test]
     fn a_fresh_list_with_the_same_flows_sends_nothing_early() {
         let fresh_every = |ms: u64| {
-            let mut schedule = Schedule::new(Random::new(4));
+            let mut schedule = Schedule::new(Random::new(4), Duration::ZERO);
             let turns = (0..10_000 / ms).map(|turn| {
                 schedule.handle_list(at(turn * ms), &list(8, 100, 10_000_000));
                 play(&mut schedule, at(turn * ms), at((turn + 1) * ms)).len()
@@ -209,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_host_that_slept_does_not_make_up_for_it() {
-        let mut schedule = Schedule::new(Random::new(5));
+        let mut schedule = Schedule::new(Random::new(5), Duration::ZERO);
         schedule.handle_list(at(0), &list(1, 10, 10_000_000));
         let turns = play(&mut schedule, at(5_000), at(5_001));
         assert!(turns.len() <= 2, "{turns:?}");

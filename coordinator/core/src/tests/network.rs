@@ -195,7 +195,11 @@ impl Network {
                 Some(link_address(&self.fabric, far, hop.link))
             };
             let routers = path[..path.len() - 1].iter().map(inbound).collect();
-            Reading::Path(TracedPath { flow, routers })
+            Reading::Path(TracedPath {
+                flow,
+                routers,
+                confirmed: true,
+            })
         };
         known.map(trace).collect()
     }
