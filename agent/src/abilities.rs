@@ -42,7 +42,12 @@ fn in_words(may: nix::Result<()>) -> Option<String> {
 
 fn may_trace() -> nix::Result<()> {
     let flags = SockFlag::SOCK_CLOEXEC;
-    let raw = socket(AddressFamily::Inet, SockType::Raw, flags, SockProtocol::Icmp);
+    let raw = socket(
+        AddressFamily::Inet,
+        SockType::Raw,
+        flags,
+        SockProtocol::Icmp,
+    );
     raw.map(drop)
 }
 

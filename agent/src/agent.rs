@@ -18,6 +18,7 @@ use reweave_common::moment::Moment;
 use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
 use reweave_common::sample::{PinRule, Reading, Sample};
 
+use crate::abilities::abilities;
 use crate::clock;
 use crate::error::{AgentError, told};
 use crate::flows::FlowSocket;
@@ -40,7 +41,8 @@ pub struct Agent {
     role: Role,
     route: RouteSocket,
     flow_socket: FlowSocket,
-    prober: Prober,
+    /// Absent where the agent may not trace.
+    prober: Option<Prober>,
     store: Store,
     fence: Fence,
     links: LinkBook,
@@ -56,7 +58,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Opens all it needs, and makes the kernel hold the pins that were in force when an agent last
+    /// Opens all it may, says what it may not, and makes the kernel hold the pins that were in force when an agent last
     /// ran here, and no others. `mark` is drawn at random.
     pub fn start(role: Role, state: &Path, mark: Mark) -> Result<Self, AgentError> {
         let store = Store::open(state)?;
@@ -64,7 +66,7 @@ impl Agent {
             role,
             route: RouteSocket::open()?,
             flow_socket: FlowSocket::open()?,
-            prober: Prober::open(mark)?,
+            prober: Prober::open(mark).ok(),
             fence: Fence::new(store.load()?),
             store,
             links: LinkBook::default(),
@@ -77,6 +79,7 @@ impl Agent {
             complaints: Complaints::default(),
         };
         agent.clear_leftovers()?;
+        tell_missing(role);
         Ok(agent)
     }
 
@@ -113,7 +116,9 @@ impl Agent {
     }
 
     pub fn watch(&mut self, watch: &Watch) {
-        self.tracer.watch(clock::now(), &watch.trace);
+        if self.prober.is_some() {
+            self.tracer.watch(clock::now(), &watch.trace);
+        }
     }
 
     /// Probes these hosts, and answers those on the roster.
@@ -135,8 +140,11 @@ impl Agent {
 
     /// Takes in answers to probes; says whether there are no more for now.
     pub fn receive(&mut self) -> Result<bool, ProbeError> {
+        let Some(prober) = &self.prober else {
+            return Ok(true);
+        };
         for _ in 0..MOST_ANSWERS {
-            let Some((at, answer)) = self.prober.receive()? else {
+            let Some((at, answer)) = prober.receive()? else {
                 return Ok(true);
             };
             self.tracer.handle_answer(at, &answer);
@@ -148,7 +156,9 @@ impl Agent {
     pub fn probe(&mut self) {
         let now = clock::now();
         while let Some(probe) = self.tracer.poll_probe(now) {
-            self.prober.send(&probe);
+            if let Some(prober) = &self.prober {
+                prober.send(&probe);
+            }
         }
         while let Some(found) = self.tracer.poll_found() {
             self.hear(found);
@@ -160,9 +170,10 @@ impl Agent {
         self.tracer.next_due()
     }
 
-    /// Readable when [`Self::receive`] should be called.
-    pub fn answers(&self) -> io::Result<OwnedFd> {
-        self.prober.as_fd().try_clone_to_owned()
+    /// Readable when [`Self::receive`] should be called; absent where nothing can be received.
+    pub fn answers(&self) -> io::Result<Option<OwnedFd>> {
+        let prober = self.prober.as_ref();
+        prober.map(|it| it.as_fd().try_clone_to_owned()).transpose()
     }
 
     fn hear(&mut self, found: Found) {
@@ -277,6 +288,13 @@ impl Agent {
             }
         }
         acks
+    }
+}
+
+fn tell_missing(role: Role) {
+    let lacks = abilities(role).into_iter();
+    for (it, missing) in lacks.filter_map(|it| Some((it.clone(), it.missing?))) {
+        tracing::warn!("{} is off: {missing}; allow it by {}", it.what, it.allow_by);
     }
 }
 

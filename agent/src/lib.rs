@@ -3,6 +3,7 @@
 //!
 //! It goes on without a coordinator: what it was last told to pin stays pinned.
 
+pub mod abilities;
 pub mod agent;
 pub mod clock;
 pub mod error;

@@ -17,6 +17,7 @@ pub mod names;
 pub mod observations;
 pub mod operator;
 pub mod plan;
+mod printable;
 pub mod probing;
 pub mod routes;
 pub mod sample;

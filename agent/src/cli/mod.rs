@@ -64,6 +64,8 @@ pub(crate) enum Show {
     Trace(Trace),
     /// Latency and loss to hosts on which an agent runs, or `probe --respond`
     Probe(Probe),
+    /// What can be measured here, and how to allow the rest
+    Abilities(Output),
     /// The pins the kernel holds
     Pins(Output),
 }

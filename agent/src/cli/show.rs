@@ -5,10 +5,12 @@ use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use reweave_agent::abilities::{Ability, abilities};
 use reweave_agent::clock;
 use reweave_agent::error::AgentError;
 use reweave_agent::flows::FlowSocket;
 use reweave_agent::netlink::RouteSocket;
+use reweave_agent::role::Role;
 use reweave_agent_core::flows::FlowBook;
 use reweave_agent_core::links::LinkBook;
 use reweave_common::moment::Moment;
@@ -29,6 +31,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Flows(watched) => flows(watched),
         Show::Trace(asked) => trace::trace(asked),
         Show::Probe(asked) => probe::probe(asked),
+        Show::Abilities(output) => show_abilities(*output),
         Show::Pins(output) => pins(*output),
     }
 }
@@ -146,6 +149,24 @@ fn flow_row(it: &SeenFlow) -> [String; 6] {
         format!("{:.1} ms", it.reading.rtt.as_secs_f64() * 1e3),
         it.reading.retransmits.to_string(),
     ]
+}
+
+fn show_abilities(output: Output) -> Result<(), AgentError> {
+    let abilities = abilities(Role::detect()?);
+    if output.form == Form::Json {
+        print_json("abilities", &abilities);
+        return Ok(());
+    }
+    let row = |it: &Ability| {
+        let (state, way) = match &it.missing {
+            None => ("yes", String::new()),
+            Some(missing) => (missing.as_str(), it.allow_by.to_owned()),
+        };
+        [it.what.to_owned(), state.to_owned(), way]
+    };
+    let rows: Vec<_> = abilities.iter().map(row).collect();
+    table::print(["measurement", "possible", "allow it by"], &rows);
+    Ok(())
 }
 
 fn pins(output: Output) -> Result<(), AgentError> {

@@ -110,7 +110,7 @@ impl Engine {
     }
 
     fn send(&mut self) {
-        let mut used = BTreeSet::new();
+        let mut used: BTreeMap<u16, usize> = BTreeMap::new();
         loop {
             let clocks = clock::clocks();
             let Some(probe) = self.prober.poll_probe(moment(&clocks), clocks) else {
@@ -126,11 +126,13 @@ impl Engine {
             if !matches!(sent, Some(Ok(()))) {
                 self.prober.handle_unsent(&probe);
             }
-            used.insert(source.port());
+            *used.entry(source.port()).or_default() += 1;
         }
         // Most have left by now.
-        for socket in used.iter().filter_map(|port| self.asking.get(port)) {
-            hear(&mut self.prober, socket, PollFlags::POLLERR);
+        for (port, sent) in used {
+            if let Some(socket) = self.asking.get(&port) {
+                take_fates(&mut self.prober, socket, sent);
+            }
         }
     }
 
@@ -183,17 +185,21 @@ impl Engine {
 
 fn hear(prober: &mut Prober, socket: &StampedSocket, events: PollFlags) {
     if events.contains(PollFlags::POLLERR) {
-        for fate in fates(socket) {
-            match fate {
-                Fate::Left { pair, bytes, stamp } => prober.handle_left(pair, &bytes, stamp),
-                Fate::Refused { pair, bytes } => prober.handle_refused(pair, &bytes),
-                Fate::Other => {}
-            }
-        }
+        take_fates(prober, socket, MOST_AT_ONCE);
     }
     if events.contains(PollFlags::POLLIN) {
         for packet in packets(socket) {
             prober.handle_packet(&packet.arrival());
+        }
+    }
+}
+
+fn take_fates(prober: &mut Prober, socket: &StampedSocket, most: usize) {
+    for fate in fates(socket).take(most) {
+        match fate {
+            Fate::Left { pair, bytes, stamp } => prober.handle_left(pair, &bytes, stamp),
+            Fate::Refused { pair, bytes } => prober.handle_refused(pair, &bytes),
+            Fate::Other => {}
         }
     }
 }

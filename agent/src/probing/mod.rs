@@ -6,4 +6,5 @@ mod socket;
 mod thread;
 
 pub use engine::{Engine, ProbingError};
+pub use socket::may_stamp;
 pub use thread::ProbeThread;

@@ -30,6 +30,11 @@ pub(super) struct StampedSocket {
     port: u16,
 }
 
+/// Whether this kernel stamps packets.
+pub fn may_stamp() -> Result<(), Errno> {
+    StampedSocket::open(0).map(drop)
+}
+
 /// What the socket has to say, besides packets, of packets that it sent.
 pub(super) enum Fate {
     /// One between these addresses has left.

@@ -15,6 +15,9 @@ use crate::error::told;
 
 /// A new list waits no longer than that.
 const TURN: Duration = Duration::from_millis(200);
+/// Between two turns, so that an agent costs its host little. It counts as the program's time, at
+/// the prober as at the responder, and never as the network's.
+const PAUSE: Duration = Duration::from_millis(4);
 /// Readings are handed over so often.
 const SHARE_EVERY: Duration = Duration::from_millis(100);
 
@@ -91,6 +94,8 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
         if let Err(error) = engine.turn(TURN) {
             return tracing::error!("no more probing: {}", told(&error));
         }
+        // Packets that come in the meantime have their stamps, and wait for one turn together.
+        thread::park_timeout(PAUSE);
         if shared_at.elapsed() >= SHARE_EVERY {
             shared_at = Instant::now();
             share(&mut engine, shared);

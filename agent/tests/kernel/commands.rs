@@ -19,6 +19,7 @@ tests! {
     all_ways_are_found,
     a_change_of_the_way_is_told,
     pins_are_listed,
+    what_needs_a_right_is_listed,
     what_goes_wrong_is_said_on_standard_error,
 }
 
@@ -149,6 +150,34 @@ fn a_change_of_the_way_is_told() {
     assert_eq!(ways.next(), Some(json!("172.16.0.1")));
     told.kill().expect("it runs");
     told.wait().expect("it ends");
+}
+
+fn what_needs_a_right_is_listed() {
+    let _fabric = Fabric::new();
+    let all = json_of("leaf0", &["abilities"]);
+    let all = all["abilities"].as_array().expect("a list");
+    assert!(
+        all.len() == 3 && all.iter().all(|it| it["missing"].is_null()),
+        "{all:?}"
+    );
+    let table = within("leaf0", || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", env!("CARGO_BIN_EXE_reweave-agent"), "abilities"]);
+        command.output().expect("unshare runs")
+    });
+    let table = String::from_utf8_lossy(&table.stdout);
+    let line = |what: &str| {
+        let mut lines = table.lines();
+        lines
+            .find(|line| line.starts_with(what))
+            .unwrap_or_else(|| panic!("{table}"))
+    };
+    assert!(
+        line("latency and loss").trim_end().ends_with("yes"),
+        "{table}"
+    );
+    assert!(line("paths of flows").contains("CAP_NET_RAW"), "{table}");
+    assert!(line("pins of flows").contains("CAP_NET_ADMIN"), "{table}");
 }
 
 fn pins_are_listed() {

@@ -91,7 +91,10 @@ fn paths(heard: &[Reading]) -> BTreeMap<FlowKey, Routers> {
 }
 
 fn wait_for_answers(agent: &Agent) {
-    let socket = agent.answers().expect("a descriptor");
+    let socket = agent
+        .answers()
+        .expect("a descriptor")
+        .expect("it may trace");
     let due = agent
         .next_probe()
         .map_or(Duration::ZERO, |due| due.since(clock::now()));
