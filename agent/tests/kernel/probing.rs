@@ -258,7 +258,10 @@ fn a_person_probes_without_a_coordinator() {
         let paths = told["hosts"][number]["paths"].as_array().expect("a list");
         assert_eq!(paths.len(), 4);
     }
-    let table = agent("h0", &["probe", "10.0.1.1", "--over-s", "1"]);
+    let table = agent(
+        "h0",
+        &["probe", "10.0.1.1", "--over-s", "3", "--rate", "50"],
+    );
     let table = String::from_utf8_lossy(&table.stdout);
     assert!(
         table.starts_with("host      sent  lost  loss, 95 %"),
