@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::netlink::{NetlinkError, PinError};
 use crate::probes::ProbeError;
+use crate::probing::ProbingError;
 use crate::role::UnknownRole;
 use crate::state::StateError;
 
@@ -21,6 +22,12 @@ pub enum AgentError {
     Netlink(#[from] NetlinkError),
     #[error("cannot probe the network")]
     Probe(#[from] ProbeError),
+    #[error("cannot probe hosts")]
+    Probing(#[from] ProbingError),
+    #[error("{host} is no host that is known here; give its IPv4 address")]
+    UnknownHost { host: String, source: io::Error },
+    #[error("no way leads from here to {host}")]
+    NoWay { host: Ipv4Addr, source: io::Error },
     #[error("cannot keep the agent's state")]
     State(#[from] StateError),
     #[error("cannot clear away what an earlier agent left in the kernel")]

@@ -3,6 +3,7 @@
 //!
 //! It goes on without a coordinator: what it was last told to pin stays pinned.
 
+pub mod abilities;
 pub mod agent;
 pub mod clock;
 pub mod credentials;
@@ -10,6 +11,7 @@ pub mod error;
 pub mod flows;
 pub mod netlink;
 pub mod probes;
+pub mod probing;
 pub mod role;
 pub mod run;
 pub mod session;

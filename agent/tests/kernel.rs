@@ -14,6 +14,8 @@ mod flows;
 mod gap;
 #[path = "kernel/pins.rs"]
 mod pins;
+#[path = "kernel/probing.rs"]
+mod probing;
 #[path = "kernel/sandbox.rs"]
 mod sandbox;
 #[path = "kernel/serving.rs"]
@@ -60,6 +62,7 @@ fn main() {
         flows::tests(),
         traces::tests(),
         commands::tests(),
+        probing::tests(),
         serving::tests(),
     ];
     let trials = tests

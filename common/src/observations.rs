@@ -1,13 +1,13 @@
 //! What is known of the cluster, and since when: the value that goes from `ingest` to `model`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::flow::FlowKey;
 use crate::ids::NodeId;
 use crate::moment::Moment;
 use crate::plan::Generation;
+use crate::probing::{ProbeReading, ProbeWindow};
 use crate::sample::{Counters, FlowReading, Interface, PinRule, Reading, Sample, TracedPath};
 
 /// A reading and when it arrived, by the coordinator's clock.
@@ -42,7 +42,8 @@ pub struct NodeObservations {
     pub counters: BTreeMap<String, Aged<Counters>>,
     pub flows: BTreeMap<FlowKey, Recent>,
     pub paths: BTreeMap<FlowKey, Aged<TracedPath>>,
-    pub round_trips: BTreeMap<Ipv4Addr, Aged<Duration>>,
+    /// By the flow of the probes.
+    pub probes: BTreeMap<FlowKey, ProbeWindow>,
     pub pinned: Option<Aged<(Generation, Vec<PinRule>)>>,
     /// Readings beyond the bounds.
     pub discarded: u64,
@@ -123,7 +124,7 @@ impl Observations {
 impl NodeObservations {
     const MOST_INTERFACES: usize = 512;
     const MOST_FLOWS: usize = 4096;
-    const MOST_ROUND_TRIPS: usize = 1024;
+    const MOST_PROBED: usize = 4096;
     const MOST_RULES: usize = 4096;
 
     fn record(&mut self, at: Moment, reading: Reading) {
@@ -152,12 +153,7 @@ impl NodeObservations {
                 self.flows.remove(&flow);
                 true
             }
-            Reading::RoundTrip { peer, rtt: value } => insert(
-                &mut self.round_trips,
-                Self::MOST_ROUND_TRIPS,
-                peer,
-                Aged { value, at },
-            ),
+            Reading::Probes(reading) => self.record_probes(at, &reading),
             Reading::Path(value) => insert(
                 &mut self.paths,
                 Self::MOST_FLOWS,
@@ -183,6 +179,16 @@ impl NodeObservations {
         )
     }
 
+    fn record_probes(&mut self, at: Moment, reading: &ProbeReading) -> bool {
+        if let Some(window) = self.probes.get_mut(&reading.flow) {
+            window.add(at, &reading.tally);
+            return true;
+        }
+        let mut window = ProbeWindow::new(at);
+        window.add(at, &reading.tally);
+        insert(&mut self.probes, Self::MOST_PROBED, reading.flow, window)
+    }
+
     fn record_pins(&mut self, at: Moment, generation: Generation, rules: Vec<PinRule>) -> bool {
         let few = rules.len() <= Self::MOST_RULES;
         if few {
@@ -201,7 +207,7 @@ impl NodeObservations {
         self.paths.retain(|key, _| flows.contains_key(key));
         self.counters
             .retain(|_, counters| counters.is_fresh(now, most));
-        self.round_trips.retain(|_, rtt| rtt.is_fresh(now, most));
+        self.probes.retain(|_, window| window.handle_time(now));
     }
 }
 
@@ -216,7 +222,7 @@ fn insert<K: Ord, V>(map: &mut BTreeMap<K, V>, most: usize, key: K, value: V) ->
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddrV4;
+    use std::net::{Ipv4Addr, SocketAddrV4};
 
     use super::*;
     use crate::flow::Protocol;
@@ -289,6 +295,7 @@ mod tests {
             Reading::Path(TracedPath {
                 flow: flow(port),
                 routers: vec![],
+                confirmed: false,
             })
         };
         let both = vec![reading(1, 1), path(1), reading(2, 1), path(2)];

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::flow::FlowKey;
 use crate::moment::Moment;
 use crate::plan::Generation;
+use crate::probing::ProbeReading;
 use crate::units::{Bytes, Rate};
 
 /// All that one agent has to say at one moment of its own clock. Who it is, its certificate tells.
@@ -25,10 +26,7 @@ pub enum Reading {
     Flow(FlowReading),
     /// The flow has closed; nothing more will be heard of it.
     FlowEnded(FlowKey),
-    RoundTrip {
-        peer: Ipv4Addr,
-        rtt: Duration,
-    },
+    Probes(ProbeReading),
     Path(TracedPath),
     /// What the kernel holds under Reweave's protocol number, read back.
     Pinned {
@@ -77,6 +75,8 @@ pub struct FlowReading {
 pub struct TracedPath {
     pub flow: FlowKey,
     pub routers: Vec<Option<Ipv4Addr>>,
+    /// The receiver's agent says that so many routers lie before it; else only an echo does.
+    pub confirmed: bool,
 }
 
 /// A pin as a switch carries it out: this flow leaves by that interface to that next hop.

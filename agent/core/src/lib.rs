@@ -8,9 +8,10 @@
 pub mod delta;
 pub mod fence;
 pub mod flows;
+pub mod latency;
 pub mod links;
-pub mod pings;
 pub mod probe;
+pub mod random;
 pub mod rates;
 pub mod reconcile;
 pub mod trace;

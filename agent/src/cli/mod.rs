@@ -1,5 +1,6 @@
 //! What the program is asked on its command line.
 
+mod probe;
 mod show;
 mod table;
 mod trace;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use reweave_agent::role::Role;
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::probing::PROBE_PORT;
 use reweave_link::join::Token;
 
 pub(crate) use show::show;
@@ -95,8 +97,12 @@ pub(crate) enum Show {
     Counters(Watched),
     /// The flows this host sends that matter, and how they are doing
     Flows(Watched),
-    /// The routers a flow of this host passes
+    /// The routers a flow of this host passes, or may pass
     Trace(Trace),
+    /// Latency and loss to hosts on which an agent runs, or `probe --respond`
+    Probe(Probe),
+    /// What can be measured here, and how to allow the rest
+    Abilities(Output),
     /// The pins the kernel holds
     Pins(Output),
 }
@@ -118,6 +124,39 @@ pub(crate) struct Trace {
     source: SocketAddrV4,
     #[arg(value_name = "DESTINATION:PORT")]
     destination: SocketAddrV4,
+    /// Find all ways that flows like this one may take, whatever their source port
+    #[arg(long, conflicts_with = "over_s")]
+    pub(crate) all: bool,
+    /// For how long to go on, telling each change
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub(crate) over_s: u64,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    /// Names or IPv4 addresses
+    #[arg(required = true, value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    /// Answer the probes of these hosts until told to end, and send none
+    #[arg(long, conflicts_with_all = ["over_s", "rate", "paths", "source_port"])]
+    pub(crate) respond: bool,
+    /// For how long to probe
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) over_s: u64,
+    /// How many probes each host is sent in a second
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=5_000))]
+    pub(crate) rate: u32,
+    /// How many source ports to probe from, each of which may take another path
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) paths: u16,
+    /// The first of the source ports
+    #[arg(long, value_name = "PORT", default_value = "7500", value_parser = clap::value_parser!(u16).range(1024..=65_000))]
+    pub(crate) source_port: u16,
+    /// The UDP port that probes are answered on
+    #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
+    pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) output: Output,
 }

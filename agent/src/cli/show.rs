@@ -5,10 +5,12 @@ use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use reweave_agent::abilities::{Ability, abilities};
 use reweave_agent::clock;
 use reweave_agent::error::AgentError;
 use reweave_agent::flows::FlowSocket;
 use reweave_agent::netlink::RouteSocket;
+use reweave_agent::role::Role;
 use reweave_agent_core::flows::FlowBook;
 use reweave_agent_core::links::LinkBook;
 use reweave_common::moment::Moment;
@@ -17,7 +19,7 @@ use reweave_common::units::Rate;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Form, Output, Show, Watched, table, trace};
+use super::{Form, Output, Show, Watched, probe, table, trace};
 
 /// How often flows are read while they are watched.
 const STEP: Duration = Duration::from_millis(200);
@@ -28,6 +30,8 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Counters(watched) => counters(watched),
         Show::Flows(watched) => flows(watched),
         Show::Trace(asked) => trace::trace(asked),
+        Show::Probe(asked) => probe::probe(asked),
+        Show::Abilities(output) => show_abilities(*output),
         Show::Pins(output) => pins(*output),
     }
 }
@@ -147,6 +151,24 @@ fn flow_row(it: &SeenFlow) -> [String; 6] {
     ]
 }
 
+fn show_abilities(output: Output) -> Result<(), AgentError> {
+    let abilities = abilities(Role::detect()?);
+    if output.form == Form::Json {
+        print_json("abilities", &abilities);
+        return Ok(());
+    }
+    let row = |it: &Ability| {
+        let (state, way) = match &it.missing {
+            None => ("yes", String::new()),
+            Some(missing) => (missing.as_str(), it.allow_by.to_owned()),
+        };
+        [it.what.to_owned(), state.to_owned(), way]
+    };
+    let rows: Vec<_> = abilities.iter().map(row).collect();
+    table::print(["measurement", "possible", "allow it by"], &rows);
+    Ok(())
+}
+
 fn pins(output: Output) -> Result<(), AgentError> {
     let pins = RouteSocket::open()?.pins()?.pins();
     if output.form == Form::Json {
@@ -165,7 +187,7 @@ fn pins(output: Output) -> Result<(), AgentError> {
     Ok(())
 }
 
-fn joined(items: &[impl Display]) -> String {
+pub(super) fn joined(items: &[impl Display]) -> String {
     let items: Vec<_> = items.iter().map(ToString::to_string).collect();
     items.join(" ")
 }

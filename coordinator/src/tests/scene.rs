@@ -208,6 +208,7 @@ impl Scene {
             Reading::Path(TracedPath {
                 flow,
                 routers: routers.collect(),
+                confirmed: false,
             }),
         ]
     }

@@ -78,6 +78,7 @@ fn path(routers: &[Option<[u8; 4]>]) -> Reading {
     Reading::Path(TracedPath {
         flow: flow(),
         routers,
+        confirmed: false,
     })
 }
 

@@ -62,6 +62,7 @@ fn lies_about_the_flows_paths_and_addresses_of_others_have_no_effect() {
             Reading::Path(TracedPath {
                 flow: flows[1],
                 routers,
+                confirmed: false,
             }),
             Reading::FlowEnded(flows[0]),
         ]
@@ -89,6 +90,7 @@ fn names_and_paths_of_any_length_are_not_kept() {
             }),
             Reading::Path(TracedPath {
                 flow,
+                confirmed: true,
                 routers: vec![None; 256],
             }),
         ]
