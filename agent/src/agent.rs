@@ -21,6 +21,7 @@ use reweave_common::sample::{PinRule, Reading, Sample};
 use crate::clock;
 use crate::error::{AgentError, told};
 use crate::flows::FlowSocket;
+use crate::host::{COUNTERS_PERIOD, Host};
 use crate::netlink::{Link, PinError, RouteSocket};
 use crate::probes::{ProbeError, Prober};
 use crate::role::Role;
@@ -35,6 +36,7 @@ pub struct Agent {
     role: Role,
     route: RouteSocket,
     flow_socket: FlowSocket,
+    host: Host,
     prober: Prober,
     store: Store,
     fence: Fence,
@@ -57,6 +59,7 @@ impl Agent {
             role,
             route: RouteSocket::open()?,
             flow_socket: FlowSocket::open()?,
+            host: Host::open(COUNTERS_PERIOD)?,
             prober: Prober::open(mark)?,
             fence: Fence::new(store.load()?),
             store,
@@ -79,7 +82,10 @@ impl Agent {
         let links = self.route.links();
         if let Some(links) = self.complaints.check("interfaces", links) {
             readings.extend(self.read_pins(&links));
-            readings.extend(self.read_counters(taken, links));
+            readings.extend(self.read_host(taken, &links));
+            let counters = self.read_counters(taken, links);
+            readings.extend(self.host.spare(&counters));
+            readings.extend(counters);
         }
         readings.extend(self.read_facts(taken));
         let sockets = self.flow_socket.sockets();
@@ -172,8 +178,15 @@ impl Agent {
 
     fn read_counters(&mut self, now: Moment, links: Vec<Link>) -> Vec<Reading> {
         let wires = links.into_iter().filter(|link| !link.loopback);
-        let counts = wires.map(|link| link.count).collect();
-        self.links.handle_links(now, counts)
+        let counts = wires.map(|link| link.count).chain(self.host.ports());
+        self.links.handle_links(now, counts.collect())
+    }
+
+    fn read_host(&mut self, now: Moment, links: &[Link]) -> Vec<Reading> {
+        let drops = self.route.queue_drops();
+        let drops = self.complaints.check("queues", drops).unwrap_or_default();
+        let readings = self.host.readings(now, links, &drops);
+        readings.into_iter().map(Reading::Host).collect()
     }
 
     fn read_facts(&mut self, now: Moment) -> Vec<Reading> {

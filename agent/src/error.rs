@@ -9,6 +9,7 @@ use reweave_link::LinkError;
 use reweave_link::pki::PkiError;
 use thiserror::Error;
 
+use crate::counters::EthtoolError;
 use crate::netlink::{NetlinkError, PinError};
 use crate::probes::ProbeError;
 use crate::role::UnknownRole;
@@ -18,6 +19,8 @@ use crate::state::StateError;
 pub enum AgentError {
     #[error("cannot speak to the kernel")]
     Netlink(#[from] NetlinkError),
+    #[error("cannot ask the drivers")]
+    Ethtool(#[from] EthtoolError),
     #[error("cannot probe the network")]
     Probe(#[from] ProbeError),
     #[error("cannot keep the agent's state")]

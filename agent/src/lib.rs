@@ -5,8 +5,10 @@
 
 pub mod agent;
 pub mod clock;
+pub mod counters;
 pub mod error;
 pub mod flows;
+pub mod host;
 pub mod netlink;
 pub mod probes;
 pub mod role;

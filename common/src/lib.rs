@@ -8,6 +8,8 @@
 pub mod fabric;
 pub mod finding;
 pub mod flow;
+pub mod hardware;
+pub mod health;
 pub mod ids;
 pub mod input;
 pub mod instruction;
@@ -16,6 +18,7 @@ pub mod names;
 pub mod observations;
 pub mod operator;
 pub mod plan;
+pub mod rhythm;
 pub mod routes;
 pub mod sample;
 pub mod scenario;

@@ -5,6 +5,7 @@
 //! All of it is driven by the agent's shell, which hands in readings, packets and moments, and
 //! carries out what it is told.
 
+pub mod counters;
 pub mod fence;
 pub mod flows;
 pub mod links;
@@ -12,4 +13,8 @@ pub mod pings;
 pub mod probe;
 pub mod rates;
 pub mod reconcile;
+pub mod spare;
 pub mod trace;
+
+#[cfg(test)]
+mod seeded;

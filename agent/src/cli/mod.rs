@@ -1,5 +1,7 @@
 //! What the program is asked on its command line.
 
+mod counters;
+mod facts;
 mod show;
 mod table;
 mod trace;
@@ -52,16 +54,40 @@ pub(crate) struct Run {
 /// What can be looked at, with or without an agent running.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Show {
-    /// Interfaces, their addresses and the gateways behind them
-    Facts(Output),
-    /// What interfaces carry
-    Counters(Watched),
+    /// Interfaces, their addresses and gateways, NICs and the machine
+    Facts(Facts),
+    /// What interfaces carry, and what their counters say of their health
+    Counters(Counters),
     /// The flows this host sends that matter, and how they are doing
     Flows(Watched),
     /// The routers a flow of this host passes
     Trace(Trace),
     /// The pins the kernel holds
     Pins(Output),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Facts {
+    #[command(flatten)]
+    pub(crate) recorded: Recorded,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Counters {
+    #[command(flatten)]
+    pub(crate) recorded: Recorded,
+    #[command(flatten)]
+    pub(crate) watched: Watched,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Recorded {
+    /// Reads a copy of another machine's /sys and /proc below DIR; DIR/ethtool/NAME is what
+    /// `ethtool -S NAME` printed there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -22,10 +22,11 @@ use reweave_common::sample::{
 };
 use reweave_common::units::{Bytes, Rate};
 
+use super::hosts::host_reading;
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
 
-const MANY: usize = 6;
+pub(super) const MANY: usize = 6;
 
 /// The same messages in every run.
 pub(super) fn seeded() -> ProptestConfig {
@@ -36,7 +37,7 @@ pub(super) fn seeded() -> ProptestConfig {
     }
 }
 
-fn text() -> impl Strategy<Value = String> {
+pub(super) fn text() -> impl Strategy<Value = String> {
     "\\PC{0,20}"
 }
 
@@ -48,15 +49,15 @@ fn generation() -> impl Strategy<Value = Generation> {
     any::<u64>().prop_map(Generation)
 }
 
-fn rate() -> impl Strategy<Value = Rate> {
+pub(super) fn rate() -> impl Strategy<Value = Rate> {
     any::<u64>().prop_map(Rate::from_bits_per_s)
 }
 
-fn bytes() -> impl Strategy<Value = Bytes> {
+pub(super) fn bytes() -> impl Strategy<Value = Bytes> {
     any::<u64>().prop_map(Bytes::new)
 }
 
-fn duration() -> impl Strategy<Value = Duration> {
+pub(super) fn duration() -> impl Strategy<Value = Duration> {
     any::<u64>().prop_map(Duration::from_nanos)
 }
 
@@ -143,6 +144,7 @@ fn reading() -> impl Strategy<Value = Reading> {
         round_trip,
         path,
         pinned,
+        host_reading().prop_map(Reading::Host),
     ]
 }
 

@@ -1,5 +1,7 @@
 //! What is known of the cluster, and since when: the value that goes from `ingest` to `model`.
 
+mod host;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -8,7 +10,11 @@ use crate::flow::FlowKey;
 use crate::ids::NodeId;
 use crate::moment::Moment;
 use crate::plan::Generation;
-use crate::sample::{Counters, FlowReading, Interface, PinRule, Reading, Sample, TracedPath};
+use crate::sample::{
+    Counters, FlowReading, HostReading, Interface, PinRule, Reading, Sample, TracedPath,
+};
+
+pub use host::HostObservations;
 
 /// A reading and when it arrived, by the coordinator's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +50,7 @@ pub struct NodeObservations {
     pub paths: BTreeMap<FlowKey, Aged<TracedPath>>,
     pub round_trips: BTreeMap<Ipv4Addr, Aged<Duration>>,
     pub pinned: Option<Aged<(Generation, Vec<PinRule>)>>,
+    pub host: HostObservations,
     /// Readings beyond the bounds.
     pub discarded: u64,
 }
@@ -139,6 +146,7 @@ impl NodeObservations {
             }
             Reading::Counters(value) => {
                 let name = value.interface.clone();
+                self.host.record_present(&name);
                 insert(
                     &mut self.counters,
                     Self::MOST_INTERFACES,
@@ -165,6 +173,12 @@ impl NodeObservations {
                 Aged { value, at },
             ),
             Reading::Pinned { generation, rules } => self.record_pins(at, generation, rules),
+            Reading::Host(reading) => {
+                if let HostReading::Vanished { interface, .. } = &reading {
+                    self.counters.remove(interface);
+                }
+                self.host.record(at, reading)
+            }
         };
         self.discarded += u64::from(!kept);
     }
@@ -202,6 +216,7 @@ impl NodeObservations {
         self.counters
             .retain(|_, counters| counters.is_fresh(now, most));
         self.round_trips.retain(|_, rtt| rtt.is_fresh(now, most));
+        self.host.forget_older_than(now, most);
     }
 }
 
