@@ -13,6 +13,7 @@ pub mod pings;
 pub mod probe;
 pub mod rates;
 pub mod reconcile;
+pub mod rhythm;
 pub mod spare;
 pub mod trace;
 

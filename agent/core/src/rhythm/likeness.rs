@@ -1,0 +1,121 @@
+//! How like itself a series is some lag later.
+
+/// What remains of a series when its rare excesses are cut to what is common, and its mean is
+/// taken away.
+pub(super) struct Centred {
+    values: Vec<f64>,
+    /// Sums of squares up to each place.
+    energy: Vec<f64>,
+}
+
+/// A checkpoint must not drown the iterations.
+const COMMON: f64 = 0.95;
+
+impl Centred {
+    pub(super) fn new(values: &[f64]) -> Self {
+        let most = quantile_of_busy(values, COMMON);
+        let cut = values.iter().map(|&value| value.min(most));
+        let mean = cut.clone().sum::<f64>() / values.len().max(1) as f64;
+        let values: Vec<_> = cut.map(|value| value - mean).collect();
+        let mut energy = vec![0.0];
+        let mut sum = 0.0;
+        energy.extend(values.iter().map(|value| {
+            sum += value * value;
+            sum
+        }));
+        Self { values, energy }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// From -1 to 1: the correlation of all but the last `lag` values with all but the first.
+    pub(super) fn at(&self, lag: usize) -> f64 {
+        self.between(0, lag)
+    }
+
+    /// The same for the values from `start` on.
+    pub(super) fn between(&self, start: usize, lag: usize) -> f64 {
+        let end = self.len();
+        if start + lag >= end {
+            return 0.0;
+        }
+        let (early, late) = (&self.values[start..end - lag], &self.values[start + lag..]);
+        let product = dot(early, late);
+        let energy = |from: usize, to: usize| self.energy[to] - self.energy[from];
+        let norm = energy(start, end - lag) * energy(start + lag, end);
+        if norm > 0.0 {
+            product / norm.sqrt()
+        } else {
+            0.0
+        }
+    }
+}
+
+/// In eight sums, which a processor can add up at once.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let (a_blocks, b_blocks) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest: f64 = a_blocks
+        .remainder()
+        .iter()
+        .zip(b_blocks.remainder())
+        .map(|(a, b)| a * b)
+        .sum();
+    let mut sums = [0.0; 8];
+    for (a, b) in a_blocks.zip(b_blocks) {
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum += a * b;
+        }
+    }
+    rest + sums.iter().sum::<f64>()
+}
+
+/// Of the values above zero, the one that so great a part of them does not exceed.
+pub(super) fn quantile_of_busy(values: &[f64], part: f64) -> f64 {
+    let mut busy: Vec<_> = values
+        .iter()
+        .copied()
+        .filter(|&value| value > 0.0)
+        .collect();
+    if busy.is_empty() {
+        return 0.0;
+    }
+    let at = ((busy.len() - 1) as f64 * part) as usize;
+    *busy.select_nth_unstable_by(at, f64::total_cmp).1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saw(period: usize, len: usize) -> Vec<f64> {
+        (0..len).map(|at| (at % period) as f64).collect()
+    }
+
+    #[test]
+    fn a_series_is_like_itself_a_period_later_and_unlike_in_between() {
+        let saw = Centred::new(&saw(10, 200));
+        assert!(saw.at(10) > 0.999 && saw.at(20) > 0.999);
+        assert!(saw.at(5) < 0.0);
+    }
+
+    #[test]
+    fn one_excess_does_not_hide_the_rest() {
+        let mut values = saw(10, 200);
+        values[77] = 1e9;
+        assert!(Centred::new(&values).at(10) > 0.9);
+    }
+
+    #[test]
+    fn what_never_changes_is_like_nothing() {
+        assert_eq!(Centred::new(&[5.0; 100]).at(7), 0.0);
+        assert_eq!(Centred::new(&[]).at(0), 0.0);
+    }
+
+    #[test]
+    fn quantiles_are_of_the_busy_ones() {
+        assert_eq!(quantile_of_busy(&[0.0, 0.0, 1.0, 2.0, 3.0], 0.5), 2.0);
+        assert_eq!(quantile_of_busy(&[0.0], 0.5), 0.0);
+    }
+}
