@@ -96,12 +96,13 @@ pub struct Counters {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowReading {
     pub flow: FlowKey,
-    /// Acknowledged since the flow began.
+    /// Acknowledged since the flow began; of datagrams, sent with their headers.
     pub bytes: Bytes,
     /// While it was sending, over the time since the reading before; absent when it was idle.
     pub rate: Option<Rate>,
-    pub rtt: Duration,
-    pub retransmits: u64,
+    /// Of datagrams nobody knows.
+    pub rtt: Option<Duration>,
+    pub retransmits: Option<u64>,
 }
 
 /// The routers that answered for a flow, in order; an absent one did not.

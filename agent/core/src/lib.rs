@@ -16,6 +16,7 @@ pub mod reconcile;
 pub mod rhythm;
 pub mod spare;
 pub mod trace;
+pub mod traffic;
 
 #[cfg(test)]
 mod seeded;

@@ -5,6 +5,7 @@ mod facts;
 mod show;
 mod table;
 mod trace;
+mod traffic;
 
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -58,6 +59,8 @@ pub(crate) enum Show {
     Facts(Facts),
     /// What interfaces carry, and what their counters say of their health
     Counters(Counters),
+    /// With whom this host exchanges how much
+    Traffic(Traffic),
     /// The flows this host sends that matter, and how they are doing
     Flows(Watched),
     /// The routers a flow of this host passes
@@ -97,6 +100,25 @@ pub(crate) struct Watched {
     pub(crate) over_ms: Duration,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Traffic {
+    /// Goes on until interrupted, telling each time what was exchanged meanwhile
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// The best way of counting to try; by default the best there is
+    #[arg(long, value_enum, default_value = "ebpf")]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) watched: Watched,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Source {
+    Ebpf,
+    Nftables,
+    Sockets,
 }
 
 #[derive(Debug, Args)]

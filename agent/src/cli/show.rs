@@ -16,7 +16,7 @@ use reweave_common::units::Rate;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Form, Output, Show, Watched, counters, facts, table, trace};
+use super::{Form, Output, Show, Watched, counters, facts, table, trace, traffic};
 
 /// How often flows are read while they are watched.
 const STEP: Duration = Duration::from_millis(200);
@@ -26,6 +26,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Facts(asked) => facts::facts(asked),
         Show::Counters(asked) => counters::counters(asked),
         Show::Flows(watched) => flows(watched),
+        Show::Traffic(asked) => traffic::traffic(asked),
         Show::Trace(asked) => trace::trace(asked),
         Show::Pins(output) => pins(*output),
     }
@@ -95,8 +96,12 @@ fn flow_row(it: &SeenFlow) -> [String; 6] {
         or_dash(it.reading.rate),
         or_dash(least),
         or_dash(most),
-        format!("{:.1} ms", it.reading.rtt.as_secs_f64() * 1e3),
-        it.reading.retransmits.to_string(),
+        or_dash(
+            it.reading
+                .rtt
+                .map(|rtt| format!("{:.1} ms", rtt.as_secs_f64() * 1e3)),
+        ),
+        or_dash(it.reading.retransmits),
     ]
 }
 

@@ -251,8 +251,8 @@ mod tests {
             flow: flow(port),
             bytes: Bytes::new(rate),
             rate: Some(Rate::from_bits_per_s(rate)),
-            rtt: Duration::from_millis(1),
-            retransmits: 0,
+            rtt: Some(Duration::from_millis(1)),
+            retransmits: Some(0),
         })
     }
 

@@ -117,8 +117,8 @@ fn flow_reading() -> impl Strategy<Value = FlowReading> {
         flow(),
         bytes(),
         option::of(rate()),
-        duration(),
-        any::<u64>(),
+        option::of(duration()),
+        any::<Option<u64>>(),
     );
     parts.prop_map(|(flow, bytes, rate, rtt, retransmits)| FlowReading {
         flow,
