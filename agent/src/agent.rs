@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use reweave_agent_core::fence::{Effect, Fence};
-use reweave_agent_core::flows::FlowBook;
+use reweave_agent_core::flows::{FlowBook, Socket};
 use reweave_agent_core::links::LinkBook;
 use reweave_agent_core::pings::Pings;
 use reweave_agent_core::probe::{Aim, Mark};
@@ -18,6 +18,7 @@ use reweave_common::instruction::{Ack, Install, Refusal, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::sample::{PinRule, Reading, Sample};
 
+use crate::activity::Activity;
 use crate::clock;
 use crate::error::{AgentError, told};
 use crate::flows::FlowSocket;
@@ -26,6 +27,7 @@ use crate::netlink::{Link, PinError, RouteSocket};
 use crate::probes::{ProbeError, Prober};
 use crate::role::Role;
 use crate::state::Store;
+use crate::traffic::{self, Wire};
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_PERIOD: Duration = Duration::from_secs(5);
@@ -37,6 +39,8 @@ pub struct Agent {
     route: RouteSocket,
     flow_socket: FlowSocket,
     host: Host,
+    /// Of a host; what passes through a switch is not its own.
+    activity: Option<Activity>,
     prober: Prober,
     store: Store,
     fence: Fence,
@@ -60,6 +64,7 @@ impl Agent {
             route: RouteSocket::open()?,
             flow_socket: FlowSocket::open()?,
             host: Host::open(COUNTERS_PERIOD)?,
+            activity: (role == Role::Host).then(Activity::start),
             prober: Prober::open(mark)?,
             fence: Fence::new(store.load()?),
             store,
@@ -78,9 +83,10 @@ impl Agent {
     /// All readings at this moment, with the news.
     pub fn sample(&mut self) -> Sample {
         let taken = clock::now();
-        let mut readings = vec![];
+        let (mut readings, mut wires) = (vec![], vec![]);
         let links = self.route.links();
         if let Some(links) = self.complaints.check("interfaces", links) {
+            wires = traffic::wires(&links);
             readings.extend(self.read_pins(&links));
             readings.extend(self.read_host(taken, &links));
             let counters = self.read_counters(taken, links);
@@ -89,7 +95,10 @@ impl Agent {
         }
         readings.extend(self.read_facts(taken));
         let sockets = self.flow_socket.sockets();
-        if let Some(sockets) = self.complaints.check("flows", sockets) {
+        if let Some(mut sockets) = self.complaints.check("flows", sockets) {
+            let (said, datagrams) = self.read_activity(taken, &wires, &sockets);
+            sockets.extend(datagrams);
+            readings.extend(said);
             readings.extend(self.flows.handle_sockets(taken, &sockets));
         }
         readings.append(&mut self.news);
@@ -180,6 +189,26 @@ impl Agent {
         let wires = links.into_iter().filter(|link| !link.loopback);
         let counts = wires.map(|link| link.count).chain(self.host.ports());
         self.links.handle_links(now, counts.collect())
+    }
+
+    /// What was exchanged with whom, and the flows that no socket tells of.
+    fn read_activity(
+        &mut self,
+        now: Moment,
+        wires: &[Wire],
+        sockets: &[Socket],
+    ) -> (Vec<Reading>, Vec<Socket>) {
+        let Some(activity) = &mut self.activity else {
+            return (vec![], vec![]);
+        };
+        let facts = self.facts.iter().flat_map(|(_, facts)| facts);
+        let addresses = facts.flat_map(|reading| match reading {
+            Reading::Interface(interface) => interface.addresses.as_slice(),
+            _ => &[],
+        });
+        let own = addresses.copied().collect();
+        let (said, datagrams) = activity.readings(now, wires, &own, sockets);
+        (said.into_iter().map(Reading::Host).collect(), datagrams)
     }
 
     fn read_host(&mut self, now: Moment, links: &[Link]) -> Vec<Reading> {

@@ -3,6 +3,7 @@
 //!
 //! It goes on without a coordinator: what it was last told to pin stays pinned.
 
+pub mod activity;
 pub mod agent;
 pub mod clock;
 pub mod counters;
@@ -10,7 +11,9 @@ pub mod error;
 pub mod flows;
 pub mod host;
 pub mod netlink;
+pub mod privileges;
 pub mod probes;
+pub mod pulse;
 pub mod role;
 pub mod run;
 pub mod session;

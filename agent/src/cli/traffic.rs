@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reweave_agent::clock;
 use reweave_agent::error::AgentError;
@@ -18,6 +18,9 @@ use serde::Serialize;
 
 use super::show::or_dash;
 use super::{Form, Source, Traffic as Asked, table};
+
+/// How often sockets are looked at.
+const STEP: Duration = Duration::from_millis(100);
 
 /// What was exchanged in some time.
 #[derive(Serialize)]
@@ -43,8 +46,7 @@ pub(super) fn traffic(asked: &Asked) -> Result<(), AgentError> {
     let mut began = clock::now();
     tell_refused(eye.reader.refused());
     loop {
-        thread::sleep(asked.watched.over_ms);
-        let read = eye.read()?;
+        let read = eye.read_after(asked.watched.over_ms)?;
         let now = clock::now();
         let seen = Seen::between(&before, &read, now.since(began));
         match asked.watched.output.form {
@@ -72,6 +74,18 @@ impl Eye {
             route: RouteSocket::open()?,
             flows: FlowSocket::open()?,
         })
+    }
+
+    /// Sockets that close meanwhile are looked at before they do.
+    fn read_after(&mut self, time: Duration) -> Result<TrafficRead, AgentError> {
+        let end = Instant::now() + time;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            thread::sleep(left.min(STEP));
+            if self.reader.source() == TrafficSource::Sockets {
+                self.read()?;
+            }
+        }
+        self.read()
     }
 
     fn read(&mut self) -> Result<TrafficRead, AgentError> {

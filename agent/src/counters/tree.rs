@@ -34,6 +34,12 @@ impl Tree {
         self.number(&format!("sys/class/net/{name}/ifindex")) == Some(index.into())
     }
 
+    /// Whether an interface is but a view of others: a bond, a bridge, a VLAN.
+    pub(crate) fn is_stacked(&self, name: &str) -> bool {
+        let entries = self.names(&format!("sys/class/net/{name}"));
+        entries.iter().any(|entry| entry.starts_with("lower_"))
+    }
+
     /// What is not there, or cannot be read, is not known: links without carrier refuse to tell
     /// their speed.
     pub(super) fn text(&self, path: &str) -> Option<String> {

@@ -169,10 +169,10 @@ fn of_sockets(book: &mut SocketTraffic, sockets: &[Socket]) -> TrafficRead {
     }
 }
 
-/// Where a host meets the network: what lies below, where interfaces lie on top of others, would be
-/// counted twice.
+/// Where a host meets the network. On interfaces that lie on top of others, all would be counted
+/// twice.
 pub fn wires(links: &[Link]) -> Vec<Wire> {
-    let wires = links.iter().filter(|link| !link.loopback && link.count.up);
+    let wires = links.iter().filter(|link| !link.loopback && !link.stacked);
     let wire = |link: &Link| Wire {
         index: link.index,
         name: link.count.interface.clone(),

@@ -27,6 +27,16 @@ pub(crate) fn agent(node: &str, arguments: &[&str]) -> Output {
     })
 }
 
+/// As a user who has no rights in the node's network.
+pub(crate) fn unprivileged(node: &str, arguments: &[&str]) -> Output {
+    within(node, || {
+        let mut command = Command::new("unshare");
+        let program = ["--user", env!("CARGO_BIN_EXE_reweave-agent")];
+        let run = command.args(program).args(arguments).stdin(Stdio::null());
+        run.output().expect("unshare runs")
+    })
+}
+
 fn json_of(node: &str, arguments: &[&str]) -> Value {
     let run = agent(node, &[arguments, &["--output", "json"]].concat());
     let words = String::from_utf8_lossy(&run.stderr);

@@ -13,22 +13,25 @@ use crate::flows::{Socket, leaves_the_host};
 /// Adds up by peer what sockets carry while they live.
 #[derive(Debug, Default)]
 pub struct SocketTraffic {
-    last: BTreeMap<FlowKey, [Bytes; 2]>,
+    /// None before the first look.
+    last: Option<BTreeMap<FlowKey, [Bytes; 2]>>,
     peers: BTreeMap<Ipv4Addr, [Bytes; 2]>,
 }
 
 impl SocketTraffic {
     /// `sockets` are all there are now. What was carried before the first look does not count.
     pub fn handle_sockets(&mut self, sockets: &[Socket]) -> Vec<PeerTraffic> {
-        let is_first = self.last.is_empty() && self.peers.is_empty();
+        let last = self.last.take();
         let mut seen = BTreeMap::new();
         for socket in sockets
             .iter()
             .filter(|socket| leaves_the_host(&socket.flow))
         {
             let now = [socket.acked, socket.received];
-            let begin = if is_first { now } else { [Bytes::ZERO; 2] };
-            let before = self.last.get(&socket.flow).copied().unwrap_or(begin);
+            let before = last
+                .as_ref()
+                .map_or(Some(&now), |last| last.get(&socket.flow));
+            let before = before.copied().unwrap_or_default();
             let sums = self.peers.entry(*socket.flow.destination.ip()).or_default();
             for (sum, (now, before)) in sums.iter_mut().zip(now.into_iter().zip(before)) {
                 // A port used again counts from zero.
@@ -37,7 +40,7 @@ impl SocketTraffic {
             }
             seen.insert(socket.flow, now);
         }
-        self.last = seen;
+        self.last = Some(seen);
         self.peers()
     }
 
@@ -102,6 +105,13 @@ mod tests {
         let two = [socket(1, 1000, 5), socket(2, 50, 0)];
         assert_eq!(totals(&mut traffic, &two), [150, 5]);
         assert_eq!(totals(&mut traffic, &[]), [150, 5]);
+    }
+
+    #[test]
+    fn who_was_looked_for_in_vain_counts_from_its_beginning() {
+        let mut traffic = SocketTraffic::default();
+        assert_eq!(totals(&mut traffic, &[]), [0, 0]);
+        assert_eq!(totals(&mut traffic, &[socket(1, 70, 0)]), [70, 0]);
     }
 
     #[test]
