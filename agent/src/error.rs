@@ -29,6 +29,8 @@ pub enum AgentError {
     Leftovers { source: PinError },
     #[error("{host} answers no echo, so how far it is cannot be found out")]
     Untraceable { host: Ipv4Addr },
+    #[error("the interfaces in /sys are not those of this network namespace; mount its own there")]
+    NoPulse,
     #[error("the agent's loop cannot go on")]
     Loop { source: io::Error },
     #[error("nobody keeps up the line to the coordinator any more")]

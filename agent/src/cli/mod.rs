@@ -2,6 +2,7 @@
 
 mod counters;
 mod facts;
+mod rhythm;
 mod show;
 mod table;
 mod trace;
@@ -61,6 +62,8 @@ pub(crate) enum Show {
     Counters(Counters),
     /// With whom this host exchanges how much
     Traffic(Traffic),
+    /// Whether this host's traffic repeats itself, as that of training does
+    Rhythm(Watched),
     /// The flows this host sends that matter, and how they are doing
     Flows(Watched),
     /// The routers a flow of this host passes

@@ -16,7 +16,7 @@ use reweave_common::units::Rate;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Form, Output, Show, Watched, counters, facts, table, trace, traffic};
+use super::{Form, Output, Show, Watched, counters, facts, rhythm, table, trace, traffic};
 
 /// How often flows are read while they are watched.
 const STEP: Duration = Duration::from_millis(200);
@@ -27,6 +27,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Counters(asked) => counters::counters(asked),
         Show::Flows(watched) => flows(watched),
         Show::Traffic(asked) => traffic::traffic(asked),
+        Show::Rhythm(watched) => rhythm::rhythm(watched),
         Show::Trace(asked) => trace::trace(asked),
         Show::Pins(output) => pins(*output),
     }

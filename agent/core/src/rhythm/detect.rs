@@ -5,7 +5,7 @@
 //! not blur it.
 
 use super::likeness::Centred;
-use super::rests::{Rests, rests};
+use super::rests::{Rests, distinct_rests, rests};
 
 /// The lags that are looked at in each octave, in its spans; shorter ones belong to the one before.
 const FIRST_LAG: usize = 7;
@@ -28,6 +28,11 @@ const MADE_OUT: f64 = 0.6;
 const MOST_IRREGULARITY: f64 = 0.15;
 /// How many may be far from it.
 const MOST_STRAYS: f64 = 0.2;
+/// Pauses that tell of a beat by themselves: how many there must be, how little they may stray, and how
+/// like itself the series must be a period later, at least.
+const MANY_RESTS: usize = 20;
+const STEADY: f64 = 0.1;
+const LEAST_LIKENESS_OF_STEADY: f64 = 0.25;
 /// How far the interval between pauses may be from the period.
 const INTERVAL_TOLERANCE: f64 = 0.1;
 
@@ -69,7 +74,31 @@ fn detect_in(values: &[f64]) -> Option<Detected> {
         peaks.map(move |peak| (series, *scale, peak))
     });
     let mut found = peaks.filter_map(|(series, scale, peak)| tested(values, series, scale, peak));
-    found.next()
+    found.next().or_else(|| by_rests(values, &octaves))
+}
+
+/// Iterations that last now longer, now shorter, are hardly like one another; but if they are set
+/// apart by clear pauses, and these come regularly, that tells as much.
+fn by_rests(values: &[f64], octaves: &[(Centred, f64)]) -> Option<Detected> {
+    let rests = distinct_rests(values)?;
+    let steady = rests.irregularity <= STEADY && rests.strays <= STEADY;
+    if rests.count < MANY_RESTS || !steady || !rests_to_the_present(values, &rests) {
+        return None;
+    }
+    let lag = |scale: f64| (rests.interval / scale).round() as usize;
+    let fitting = octaves.iter().find(|(_, scale)| lag(*scale) <= LAST_LAG);
+    let likeness = fitting.map_or(0.0, |(series, scale)| series.at(lag(*scale)));
+    (likeness >= LEAST_LIKENESS_OF_STEADY).then_some(Detected {
+        period: rests.interval,
+        likeness,
+        window: values.len(),
+        rest: rests.len,
+        last_rest: rests.last_start as f64,
+    })
+}
+
+fn rests_to_the_present(values: &[f64], rests: &Rests) -> bool {
+    (values.len() - rests.last_start) as f64 <= 3.0 * rests.interval
 }
 
 fn tested(values: &[f64], series: &Centred, scale: f64, peak: Peak) -> Option<Detected> {

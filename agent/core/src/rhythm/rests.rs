@@ -8,6 +8,11 @@ const STILL: f64 = 0.05;
 /// An interval that differs so much from the others, as a part of them, is none of theirs.
 const FAR: f64 = 0.25;
 
+/// Fewer rests tell nothing.
+const FEW: usize = 4;
+/// A rest that is so many times as long as another is of another kind.
+const CLEARLY: f64 = 1.7;
+
 /// A run of spans in which next to nothing went.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rest {
@@ -26,6 +31,7 @@ impl Rest {
 pub(super) struct Rests {
     /// The median of their lengths.
     pub(super) len: f64,
+    pub(super) count: usize,
     /// Where the last one began.
     pub(super) last_start: usize,
     /// How far the intervals between them stray from their median, as a part of it: the median
@@ -37,36 +43,61 @@ pub(super) struct Rests {
     pub(super) interval: f64,
 }
 
-/// The longest rests of `values`, as many as there are periods; none if it hardly ever rests. A rest
-/// that touches the beginning or the end may be longer than what is seen of it.
+/// The longest rests of `values`, as many as there are periods; none if it hardly ever rests.
 pub(super) fn rests(values: &[f64], period: f64) -> Option<Rests> {
+    let periods = (values.len() as f64 / period).round() as usize;
+    let mut longest = longest_first(values);
+    longest.truncate(periods.max(1));
+    if longest.len() + 2 < periods {
+        return None;
+    }
+    measured(longest)
+}
+
+/// The rests that are clearly longer than all others, where there are such.
+pub(super) fn distinct_rests(values: &[f64]) -> Option<Rests> {
+    let mut longest = longest_first(values);
+    let next = |at: usize| longest.get(at).map_or(1, Rest::len);
+    let step = |&at: &usize| longest[at - 1].len() - next(at).min(longest[at - 1].len());
+    let count = (FEW..=longest.len()).max_by_key(step)?;
+    if (longest[count - 1].len() as f64) < CLEARLY * next(count) as f64 {
+        return None;
+    }
+    longest.truncate(count);
+    measured(longest)
+}
+
+/// A rest that touches the beginning or the end may be longer than what is seen of it.
+fn longest_first(values: &[f64]) -> Vec<Rest> {
     let mut longest = runs(values);
     longest.retain(|rest| rest.start > 0 && rest.end < values.len());
     longest.sort_by_key(|rest| (std::cmp::Reverse(rest.len()), rest.start));
-    let periods = (values.len() as f64 / period).round() as usize;
-    longest.truncate(periods.max(1));
-    if longest.len() < 4 || longest.len() + 2 < periods {
+    longest
+}
+
+fn measured(mut rests: Vec<Rest>) -> Option<Rests> {
+    if rests.len() < FEW {
         return None;
     }
-    let len = median(longest.iter().map(|rest| rest.len() as f64).collect())?;
-    longest.sort_by_key(|rest| rest.start);
-    let intervals: Vec<_> = longest
+    let len = median(rests.iter().map(|rest| rest.len() as f64).collect())?;
+    rests.sort_by_key(|rest| rest.start);
+    let intervals: Vec<_> = rests
         .windows(2)
         .map(|pair| (pair[1].end - pair[0].end) as f64)
         .collect();
     let interval = median(intervals.clone())?;
-    let strayed: Vec<_> = intervals.iter().map(|it| (it - interval).abs()).collect();
-    let near: Vec<_> = intervals
+    let strayed = intervals.iter().map(|it| (it - interval).abs()).collect();
+    let near = intervals
         .iter()
-        .filter(|it| (*it - interval).abs() <= FAR * interval)
-        .collect();
-    let far = intervals.len() - near.len();
+        .filter(|it| (*it - interval).abs() <= FAR * interval);
+    let (sum, count) = near.fold((0.0, 0), |(sum, count), it| (sum + it, count + 1));
     Some(Rests {
         len,
-        last_start: longest.last()?.start,
-        strays: far as f64 / intervals.len() as f64,
+        last_start: rests.last()?.start,
+        count: rests.len(),
+        strays: 1.0 - f64::from(count) / intervals.len() as f64,
         irregularity: median(strayed)? / interval,
-        interval: near.iter().copied().sum::<f64>() / near.len() as f64,
+        interval: sum / f64::from(count),
     })
 }
 
@@ -109,6 +140,14 @@ mod tests {
             (4.0, 8.0, 0.0)
         );
         assert_eq!(rests.last_start, 4 * 8 + 4);
+    }
+
+    #[test]
+    fn rests_of_another_kind_stand_out() {
+        let iteration = [9.0, 9.0, 0.0, 9.0, 0.0, 0.0, 0.2, 0.0];
+        let found = distinct_rests(&iteration.repeat(6)).expect("they do");
+        assert_eq!((found.len, found.interval, found.count), (4.0, 8.0, 5));
+        assert_eq!(distinct_rests(&[9.0, 0.0].repeat(40)), None);
     }
 
     #[test]
