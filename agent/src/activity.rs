@@ -25,6 +25,8 @@ pub struct Activity {
     pulse: Option<Pulse>,
     rhythm: RhythmBook,
     traffic: TrafficReader,
+    /// What this process may not do.
+    off: Vec<Lack>,
     /// What was last counted, with the flows of datagrams.
     told: Option<(Moment, Traffic, Vec<Socket>)>,
 }
@@ -36,6 +38,7 @@ impl Activity {
             pulse: Pulse::start(move |name| is_wire(&tree, name)).ok(),
             rhythm: RhythmBook::default(),
             traffic: TrafficReader::open(TrafficSource::Ebpf),
+            off: privileges::lacks(),
             told: None,
         }
     }
@@ -79,10 +82,14 @@ impl Activity {
 
     fn lacks(&self) -> Vec<Lack> {
         let refused = self.traffic.refused().iter();
-        let lack = |it: &crate::traffic::Refusal| {
-            privileges::refused(format!("traffic by {}", it.source), it.because.clone())
-        };
-        refused.map(lack).collect()
+        let mut lacks: Vec<_> = refused
+            .map(|it| privileges::refused(format!("traffic by {}", it.source), &it.because))
+            .collect();
+        // What was tried tells more.
+        let untried = |off: &&Lack| lacks.iter().all(|it| it.measurement != off.measurement);
+        let untried: Vec<_> = self.off.iter().filter(untried).cloned().collect();
+        lacks.extend(untried);
+        lacks
     }
 }
 

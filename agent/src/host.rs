@@ -6,18 +6,19 @@ use std::time::Duration;
 use reweave_agent_core::counters::HealthBook;
 use reweave_agent_core::links::LinkCount;
 use reweave_agent_core::spare::spare;
-use reweave_common::hardware::{Machine, Nic};
+use reweave_common::hardware::{Machine, Neighbour, Nic};
 use reweave_common::health::Health;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{HostReading, Reading};
 
 use crate::counters::{CounterReader, EthtoolError, MachineReader, NicReader};
+use crate::lldp;
 use crate::netlink::Link;
 
 /// The kernel keeps the counters of RDMA ports for 10 ms, and large NICs have thousands.
 pub const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
 /// What NICs and machines are changes seldom.
-const FACTS_PERIOD: Duration = Duration::from_secs(10);
+const FACTS_PERIOD: Duration = Duration::from_secs(30);
 
 pub struct Host {
     counters: CounterReader,
@@ -32,7 +33,14 @@ pub struct Host {
 #[derive(Default)]
 struct Told {
     health: Option<(Moment, Vec<Health>)>,
-    facts: Option<(Moment, Vec<Nic>, Option<Machine>)>,
+    facts: Option<(Moment, Facts)>,
+}
+
+#[derive(Default)]
+struct Facts {
+    nics: Vec<Nic>,
+    machine: Option<Machine>,
+    neighbours: Vec<Neighbour>,
 }
 
 impl Host {
@@ -65,27 +73,21 @@ impl Host {
         let told = &self.told;
         let [health_at, facts_at] = [
             told.health.as_ref().map(|(at, _)| *at),
-            told.facts.as_ref().map(|(at, ..)| *at),
+            told.facts.as_ref().map(|(at, _)| *at),
         ];
         if is_due(health_at, now, self.counters_period) {
             self.told.health = Some((now, self.read_health(now, &wires, drops)));
         }
         if is_due(facts_at, now, FACTS_PERIOD) {
-            let nics = wires
-                .iter()
-                .map(|link| self.nics.read(&link.count.interface));
-            self.told.facts = Some((now, nics.collect(), self.machine.read()));
+            self.told.facts = Some((now, self.read_facts(&wires)));
         }
         self.told.readings()
     }
 
     /// What is left of each interface whose speed is known.
     pub fn spare(&self, counters: &[Reading]) -> Vec<Reading> {
-        let nics = self
-            .told
-            .facts
-            .as_ref()
-            .map_or(&[][..], |(_, nics, _)| nics);
+        let facts = self.told.facts.as_ref();
+        let nics = facts.map_or(&[][..], |(_, facts)| &facts.nics);
         let spare = counters.iter().filter_map(|reading| match reading {
             Reading::Counters(counters) => {
                 let nic = nics
@@ -103,6 +105,18 @@ impl Host {
     fn sees(&self, link: &Link) -> bool {
         let tree = self.counters.tree();
         !link.loopback && tree.has_interface(&link.count.interface, link.index)
+    }
+
+    /// Who has no lldpd, or may not ask it, has no neighbours.
+    fn read_facts(&mut self, wires: &[&Link]) -> Facts {
+        let nics = wires
+            .iter()
+            .map(|link| self.nics.read(&link.count.interface));
+        Facts {
+            nics: nics.collect(),
+            machine: self.machine.read(),
+            neighbours: lldp::neighbours().unwrap_or_default(),
+        }
     }
 
     fn read_health(
@@ -124,10 +138,12 @@ impl Told {
     fn readings(&self) -> Vec<HostReading> {
         let health = self.health.iter().flat_map(|(_, health)| health);
         let mut readings: Vec<_> = health.cloned().map(HostReading::Health).collect();
-        if let Some((_, nics, machine)) = &self.facts {
-            let nics = nics.iter().cloned().map(Box::new);
+        if let Some((_, facts)) = &self.facts {
+            let nics = facts.nics.iter().cloned().map(Box::new);
             readings.extend(nics.map(HostReading::Nic));
-            readings.extend(machine.clone().map(HostReading::Machine));
+            readings.extend(facts.machine.clone().map(HostReading::Machine));
+            let neighbours = facts.neighbours.iter().cloned().map(Box::new);
+            readings.extend(neighbours.map(HostReading::Neighbour));
         }
         readings
     }

@@ -10,6 +10,7 @@ pub mod counters;
 pub mod error;
 pub mod flows;
 pub mod host;
+pub mod lldp;
 pub mod netlink;
 pub mod privileges;
 pub mod probes;

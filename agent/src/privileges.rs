@@ -27,14 +27,14 @@ pub fn lacks() -> Vec<Lack> {
 }
 
 /// A measurement that was tried and refused.
-pub fn refused(measurement: String, because: String) -> Lack {
+pub fn refused(measurement: String, because: &str) -> Lack {
     let remedy = missing(0)
         .into_iter()
         .find(|it| it.measurement == measurement);
     let otherwise = "see what the reason says".to_owned();
     Lack {
         measurement,
-        because,
+        because: because.to_owned(),
         remedy: remedy.map_or(otherwise, |it| it.remedy),
     }
 }

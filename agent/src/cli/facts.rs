@@ -8,7 +8,8 @@ use reweave_agent::counters::{NicReader, Tree};
 use reweave_agent::error::AgentError;
 use reweave_agent::host::Host;
 use reweave_agent::netlink::RouteSocket;
-use reweave_common::hardware::{Machine, Nic, Pcie};
+use reweave_agent::privileges;
+use reweave_common::hardware::{Lack, Machine, Neighbour, Nic, Pcie};
 use reweave_common::sample::{HostReading, Interface};
 use reweave_common::units::Bytes;
 use serde::Serialize;
@@ -21,6 +22,9 @@ struct Facts {
     interfaces: Vec<Interface>,
     nics: Vec<Nic>,
     machine: Option<Machine>,
+    neighbours: Vec<Neighbour>,
+    /// Measurements that are off.
+    off: Vec<Lack>,
 }
 
 pub(super) fn facts(asked: &Asked) -> Result<(), AgentError> {
@@ -28,6 +32,7 @@ pub(super) fn facts(asked: &Asked) -> Result<(), AgentError> {
         Some(root) => recorded(&Tree::new(root)),
         None => live()?,
     };
+    tell_lacks(&facts.off);
     match asked.output.form {
         Form::Json => println!("{}", serde_json::json!(facts)),
         Form::Table => tell(&facts),
@@ -41,11 +46,13 @@ fn live() -> Result<Facts, AgentError> {
     let said = Host::open(Duration::ZERO)?.readings(clock::now(), &links, &BTreeMap::new());
     let mut facts = Facts {
         interfaces: route.interfaces()?,
+        off: privileges::lacks(),
         ..Facts::default()
     };
     for reading in said {
         match reading {
             HostReading::Nic(nic) => facts.nics.push(*nic),
+            HostReading::Neighbour(neighbour) => facts.neighbours.push(*neighbour),
             HostReading::Machine(machine) => facts.machine = Some(machine),
             _ => {}
         }
@@ -75,10 +82,37 @@ fn tell(facts: &Facts) {
         ];
         table::print(headings, &rows);
     }
+    tell_neighbours(&facts.neighbours);
     if let Some(machine) = &facts.machine {
         println!();
         let headings = ["processors", "busy", "memory", "available", "numa nodes"];
         table::print(headings, &[machine_row(machine)]);
+    }
+}
+
+fn tell_neighbours(neighbours: &[Neighbour]) {
+    let row = |it: &Neighbour| {
+        [
+            it.interface.clone(),
+            it.system.clone(),
+            it.port.clone(),
+            or_dash(it.address),
+        ]
+    };
+    let rows: Vec<_> = neighbours.iter().map(row).collect();
+    if !rows.is_empty() {
+        println!();
+        table::print(["interface", "neighbour", "port", "address"], &rows);
+    }
+}
+
+/// In words, for they are advice.
+fn tell_lacks(lacks: &[Lack]) {
+    for lack in lacks {
+        eprintln!(
+            "off: {}: {}; {}",
+            lack.measurement, lack.because, lack.remedy
+        );
     }
 }
 

@@ -27,11 +27,11 @@ pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
         thread::sleep(left.min(STEP));
         let (wires, own) = (wires(&route.links()?), own_addresses(&route.interfaces()?));
         let (said, _) = activity.readings(clock::now(), &wires, &own, &flows.sockets()?);
-        let rhythms = said.into_iter().filter_map(|reading| match reading {
+        let mut rhythms = said.into_iter().filter_map(|reading| match reading {
             HostReading::Rhythm(rhythm) => Some(rhythm),
             _ => None,
         });
-        heard = rhythms.last().or(heard);
+        heard = rhythms.next_back().or(heard);
     }
     let heard = heard.ok_or(AgentError::NoPulse)?;
     match (watched.output.form, heard) {
