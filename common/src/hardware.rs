@@ -10,7 +10,9 @@ use crate::units::{Bytes, Rate};
 /// What a NIC could do and what it was granted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nic {
+    #[serde(deserialize_with = "crate::printable::text")]
     pub interface: String,
+    #[serde(deserialize_with = "crate::printable::optional_text")]
     pub driver: Option<String>,
     pub speed: Option<Rate>,
     pub duplex: Option<Duplex>,
@@ -19,6 +21,7 @@ pub struct Nic {
     pub pcie: Option<Pcie>,
     pub numa_node: Option<u16>,
     /// The RDMA device that sends over it.
+    #[serde(deserialize_with = "crate::printable::optional_text")]
     pub rdma: Option<String>,
 }
 
@@ -82,9 +85,12 @@ pub struct NumaNode {
 /// Who said to be at the other end of an interface, by LLDP.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbour {
+    #[serde(deserialize_with = "crate::printable::text")]
     pub interface: String,
     /// The system's name, or else its chassis.
+    #[serde(deserialize_with = "crate::printable::text")]
     pub system: String,
+    #[serde(deserialize_with = "crate::printable::text")]
     pub port: String,
     pub address: Option<Ipv4Addr>,
 }
@@ -92,9 +98,12 @@ pub struct Neighbour {
 /// A measurement that cannot be made here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lack {
+    #[serde(deserialize_with = "crate::printable::text")]
     pub measurement: String,
+    #[serde(deserialize_with = "crate::printable::text")]
     pub because: String,
     /// What somebody can do to have it.
+    #[serde(deserialize_with = "crate::printable::text")]
     pub remedy: String,
 }
 

@@ -9,8 +9,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    Interface(String),
-    RdmaPort { device: String, port: u8 },
+    Interface(#[serde(deserialize_with = "crate::printable::text")] String),
+    RdmaPort {
+        #[serde(deserialize_with = "crate::printable::text")]
+        device: String,
+        port: u8,
+    },
     Host,
 }
 

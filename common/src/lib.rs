@@ -18,6 +18,7 @@ pub mod names;
 pub mod observations;
 pub mod operator;
 pub mod plan;
+mod printable;
 pub mod rhythm;
 pub mod routes;
 pub mod sample;

@@ -52,6 +52,7 @@ pub enum HostReading {
     Neighbour(Box<Neighbour>),
     /// An interface that was there, and is not any more.
     Vanished {
+        #[serde(deserialize_with = "crate::printable::text")]
         interface: String,
         seen: Moment,
     },
@@ -65,6 +66,7 @@ pub enum HostReading {
 /// What an interface has left, by its speed and its counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spare {
+    #[serde(deserialize_with = "crate::printable::text")]
     pub interface: String,
     pub capacity: Rate,
     pub send: Rate,
@@ -74,6 +76,7 @@ pub struct Spare {
 /// What is set up on an interface, and who is known to be at its other end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
+    #[serde(deserialize_with = "crate::printable::text")]
     pub name: String,
     pub addresses: Vec<Ipv4Addr>,
     /// Next hops that routes reach over this interface.
@@ -82,6 +85,7 @@ pub struct Interface {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
+    #[serde(deserialize_with = "crate::printable::text")]
     pub interface: String,
     pub up: bool,
     pub sent: Bytes,
@@ -116,6 +120,7 @@ pub struct TracedPath {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PinRule {
     pub flow: FlowKey,
+    #[serde(deserialize_with = "crate::printable::text")]
     pub interface: String,
     pub next_hop: Ipv4Addr,
 }
