@@ -50,8 +50,9 @@ pub(super) struct Detected {
 }
 
 /// Looks at all that is there, then at ever shorter windows before the end: the beat may be new.
-pub(super) fn detect(values: &[f64]) -> Option<Detected> {
-    let begin = values.iter().position(|&value| value > 0.0)?;
+/// Each value is what was sent and received.
+pub(super) fn detect(values: &[[f64; 2]]) -> Option<Detected> {
+    let begin = values.iter().position(|value| total(value) > 0.0)?;
     let mut window = values.len() - begin;
     while window >= LEAST_WINDOW {
         let start = values.len() - window;
@@ -67,14 +68,15 @@ pub(super) fn detect(values: &[f64]) -> Option<Detected> {
 }
 
 /// The shortest of the lags at which the series is like itself that stands every test.
-fn detect_in(values: &[f64]) -> Option<Detected> {
+fn detect_in(values: &[[f64; 2]]) -> Option<Detected> {
     let octaves = octaves(values);
+    let totals: Vec<_> = values.iter().map(total).collect();
     let peaks = octaves.iter().flat_map(|(series, scale)| {
         let peaks = peaks(series).into_iter();
         peaks.map(move |peak| (series, *scale, peak))
     });
-    let mut found = peaks.filter_map(|(series, scale, peak)| tested(values, series, scale, peak));
-    found.next().or_else(|| by_rests(values, &octaves))
+    let mut found = peaks.filter_map(|(series, scale, peak)| tested(&totals, series, scale, peak));
+    found.next().or_else(|| by_rests(&totals, &octaves))
 }
 
 /// Iterations that last now longer, now shorter, are hardly like one another; but if they are set
@@ -124,8 +126,12 @@ fn tested(values: &[f64], series: &Centred, scale: f64, peak: Peak) -> Option<De
     }
 }
 
+fn total([sent, received]: &[f64; 2]) -> f64 {
+    sent + received
+}
+
 /// The series, then ever coarser, each with the length of its spans.
-fn octaves(values: &[f64]) -> Vec<(Centred, f64)> {
+fn octaves(values: &[[f64; 2]]) -> Vec<(Centred, f64)> {
     let (mut octaves, mut scale) = (vec![], 1.0);
     let mut coarse = values.to_vec();
     while coarse.len() >= FIRST_LAG * LEAST_PERIODS {
@@ -134,7 +140,7 @@ fn octaves(values: &[f64]) -> Vec<(Centred, f64)> {
         coarse = coarse
             .rchunks_exact(2)
             .rev()
-            .map(|two| two[0] + two[1])
+            .map(|two| [0, 1].map(|way| two[0][way] + two[1][way]))
             .collect();
         scale *= 2.0;
     }

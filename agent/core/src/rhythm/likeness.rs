@@ -1,9 +1,9 @@
 //! How like itself a series is some lag later.
 
 /// What remains of a series when its rare excesses are cut to what is common, and its mean is
-/// taken away.
+/// taken away. Both directions count for themselves: what is sent is unlike what is received.
 pub(super) struct Centred {
-    values: Vec<f64>,
+    directions: [Vec<f64>; 2],
     /// Sums of squares up to each place.
     energy: Vec<f64>,
 }
@@ -12,22 +12,20 @@ pub(super) struct Centred {
 const COMMON: f64 = 0.95;
 
 impl Centred {
-    pub(super) fn new(values: &[f64]) -> Self {
-        let most = quantile_of_busy(values, COMMON);
-        let cut = values.iter().map(|&value| value.min(most));
-        let mean = cut.clone().sum::<f64>() / values.len().max(1) as f64;
-        let values: Vec<_> = cut.map(|value| value - mean).collect();
+    pub(super) fn new(values: &[[f64; 2]]) -> Self {
+        let directions = [0, 1].map(|way| centred(values.iter().map(|value| value[way])));
         let mut energy = vec![0.0];
         let mut sum = 0.0;
-        energy.extend(values.iter().map(|value| {
-            sum += value * value;
+        let pairs = directions[0].iter().zip(&directions[1]);
+        energy.extend(pairs.map(|(sent, received)| {
+            sum += sent * sent + received * received;
             sum
         }));
-        Self { values, energy }
+        Self { directions, energy }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.values.len()
+        self.directions[0].len()
     }
 
     /// From -1 to 1: the correlation of all but the last `lag` values with all but the first.
@@ -41,8 +39,8 @@ impl Centred {
         if start + lag >= end {
             return 0.0;
         }
-        let (early, late) = (&self.values[start..end - lag], &self.values[start + lag..]);
-        let product = dot(early, late);
+        let product = |values: &Vec<f64>| dot(&values[start..end - lag], &values[start + lag..]);
+        let product: f64 = self.directions.iter().map(product).sum();
         let energy = |from: usize, to: usize| self.energy[to] - self.energy[from];
         let norm = energy(start, end - lag) * energy(start + lag, end);
         if norm > 0.0 {
@@ -51,6 +49,14 @@ impl Centred {
             0.0
         }
     }
+}
+
+fn centred(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let values: Vec<_> = values.collect();
+    let most = quantile_of_busy(&values, COMMON);
+    let cut = values.iter().map(|&value| value.min(most));
+    let mean = cut.clone().sum::<f64>() / values.len().max(1) as f64;
+    cut.map(|value| value - mean).collect()
 }
 
 /// In eight sums, which a processor can add up at once.
@@ -89,8 +95,8 @@ pub(super) fn quantile_of_busy(values: &[f64], part: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn saw(period: usize, len: usize) -> Vec<f64> {
-        (0..len).map(|at| (at % period) as f64).collect()
+    fn saw(period: usize, len: usize) -> Vec<[f64; 2]> {
+        (0..len).map(|at| [(at % period) as f64, 0.0]).collect()
     }
 
     #[test]
@@ -101,15 +107,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_is_unlike_what_is_received() {
+        let turns: Vec<_> = (0..100)
+            .map(|at| [[9.0, 0.0], [0.0, 9.0]][at / 5 % 2])
+            .collect();
+        let turns = Centred::new(&turns);
+        assert!(turns.at(5) < -0.9 && turns.at(10) > 0.9);
+    }
+
+    #[test]
     fn one_excess_does_not_hide_the_rest() {
         let mut values = saw(10, 200);
-        values[77] = 1e9;
+        values[77][0] = 1e9;
         assert!(Centred::new(&values).at(10) > 0.9);
     }
 
     #[test]
     fn what_never_changes_is_like_nothing() {
-        assert_eq!(Centred::new(&[5.0; 100]).at(7), 0.0);
+        assert_eq!(Centred::new(&[[5.0; 2]; 100]).at(7), 0.0);
         assert_eq!(Centred::new(&[]).at(0), 0.0);
     }
 

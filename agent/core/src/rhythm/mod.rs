@@ -92,7 +92,7 @@ impl RhythmBook {
             return Rhythm::Unknown { watched };
         }
         let mut found = self.series.iter().filter_map(|series| {
-            let detected = detect(&series.totals())?;
+            let detected = detect(&series.spans())?;
             Some(self.beat(now, series, &detected))
         });
         let is_training = |beat: &Beat| {

@@ -10,6 +10,8 @@ const FAR: f64 = 0.25;
 
 /// Fewer rests tell nothing.
 const FEW: usize = 4;
+/// A rest that is shorter than this part of the others is none of theirs.
+const OF_A_KIND: f64 = 0.6;
 /// A rest that is so many times as long as another is of another kind.
 const CLEARLY: f64 = 1.7;
 
@@ -39,7 +41,8 @@ pub(super) struct Rests {
     pub(super) irregularity: f64,
     /// The part of them that is off by more than `FAR`.
     pub(super) strays: f64,
-    /// From the end of one to the end of the next: the mean of those that are not far off.
+    /// From the end of one to the end of the next, on the mean; what is about twice as long misses a
+    /// rest.
     pub(super) interval: f64,
 }
 
@@ -80,24 +83,26 @@ fn measured(mut rests: Vec<Rest>) -> Option<Rests> {
         return None;
     }
     let len = median(rests.iter().map(|rest| rest.len() as f64).collect())?;
+    rests.retain(|rest| rest.len() as f64 >= OF_A_KIND * len);
     rests.sort_by_key(|rest| rest.start);
     let intervals: Vec<_> = rests
         .windows(2)
         .map(|pair| (pair[1].end - pair[0].end) as f64)
         .collect();
-    let interval = median(intervals.clone())?;
-    let strayed = intervals.iter().map(|it| (it - interval).abs()).collect();
-    let near = intervals
+    let usual = median(intervals.clone())?;
+    let strayed: Vec<_> = intervals.iter().map(|it| (it - usual).abs()).collect();
+    let far = strayed.iter().filter(|&&off| off > FAR * usual).count();
+    let periods: f64 = intervals
         .iter()
-        .filter(|it| (*it - interval).abs() <= FAR * interval);
-    let (sum, count) = near.fold((0.0, 0), |(sum, count), it| (sum + it, count + 1));
+        .map(|it| (it / usual).round().max(1.0))
+        .sum();
     Some(Rests {
         len,
         last_start: rests.last()?.start,
         count: rests.len(),
-        strays: 1.0 - f64::from(count) / intervals.len() as f64,
-        irregularity: median(strayed)? / interval,
-        interval: sum / f64::from(count),
+        strays: far as f64 / intervals.len() as f64,
+        irregularity: median(strayed)? / usual,
+        interval: intervals.iter().sum::<f64>() / periods,
     })
 }
 

@@ -64,11 +64,9 @@ impl Series {
         }
     }
 
-    /// Both directions together. The newest span is not complete and left out.
-    pub(super) fn totals(&self) -> Vec<f64> {
-        self.complete()
-            .map(|[sent, received]| sent + received)
-            .collect()
+    /// What was sent and received. The newest span is not complete and left out.
+    pub(super) fn spans(&self) -> Vec<[f64; 2]> {
+        self.complete().copied().collect()
     }
 
     fn complete(&self) -> impl Iterator<Item = &[f64; 2]> {
@@ -108,7 +106,7 @@ impl Series {
         Duration::from_micros((spans * self.span_us).round().max(0.0) as u64)
     }
 
-    /// When so many spans of [`Self::totals`] had gone by.
+    /// When so many spans of [`Self::spans`] had gone by.
     pub(super) fn moment(&self, spans: f64) -> Moment {
         let at = (self.first as f64 + spans) * self.span_us;
         Moment::from_micros(at.round().max(0.0) as u64)
@@ -134,12 +132,16 @@ mod tests {
         series.handle_growth(at(from_ms), at(to_ms), bytes);
     }
 
+    fn sent(series: &Series) -> Vec<f64> {
+        series.spans().iter().map(|[sent, _]| *sent).collect()
+    }
+
     #[test]
     fn bytes_are_spread_over_the_time_in_which_they_went() {
         let mut series = Series::new(Duration::from_millis(10));
         grown(&mut series, 100, 125, 1000);
         grown(&mut series, 125, 150, 100);
-        assert_eq!(series.totals(), [400.0, 400.0, 220.0, 40.0, 40.0]);
+        assert_eq!(sent(&series), [400.0, 400.0, 220.0, 40.0, 40.0]);
         assert_eq!(series.moment(2.0), at(120));
     }
 
@@ -150,9 +152,9 @@ mod tests {
             grown(&mut series, step * 10, step * 10 + 10, step);
         }
         assert_eq!(series.spans.len(), MOST);
-        assert_eq!(series.totals().last(), Some(&9999.0));
+        assert_eq!(sent(&series).last(), Some(&9999.0));
         grown(&mut series, 100_000_000, 100_000_010, 7);
-        assert_eq!(series.totals(), [7.0]);
+        assert_eq!(sent(&series), [7.0]);
     }
 
     #[test]
@@ -160,7 +162,7 @@ mod tests {
         let mut series = Series::new(Duration::from_millis(10));
         grown(&mut series, 100, 100, 1000);
         grown(&mut series, 100, 50, 1000);
-        assert!(series.totals().is_empty());
+        assert!(series.spans().is_empty());
     }
 
     #[test]
