@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use reweave_agent_core::fence::{Effect, Fence};
-use reweave_agent_core::flows::FlowBook;
+use reweave_agent_core::flows::{FlowBook, Socket};
 use reweave_agent_core::links::LinkBook;
 use reweave_agent_core::probe::Mark;
 use reweave_agent_core::reconcile::reconcile;
@@ -19,14 +19,17 @@ use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
 use reweave_common::sample::{PinRule, Reading, Sample};
 
 use crate::abilities::abilities;
+use crate::activity::Activity;
 use crate::clock;
 use crate::error::{AgentError, told};
 use crate::flows::FlowSocket;
+use crate::host::{COUNTERS_PERIOD, Host};
 use crate::netlink::{Link, PinError, RouteSocket};
 use crate::probes::{ProbeError, Prober};
 use crate::probing::{Engine, ProbeThread};
 use crate::role::Role;
 use crate::state::Store;
+use crate::traffic::{self, Wire};
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_PERIOD: Duration = Duration::from_secs(5);
@@ -41,6 +44,9 @@ pub struct Agent {
     role: Role,
     route: RouteSocket,
     flow_socket: FlowSocket,
+    host: Host,
+    /// Of a host; what passes through a switch is not its own.
+    activity: Option<Activity>,
     /// Absent where the agent may not trace.
     prober: Option<Prober>,
     store: Store,
@@ -66,6 +72,8 @@ impl Agent {
             role,
             route: RouteSocket::open()?,
             flow_socket: FlowSocket::open()?,
+            host: Host::open(COUNTERS_PERIOD)?,
+            activity: (role == Role::Host).then(Activity::start),
             prober: Prober::open(mark).ok(),
             fence: Fence::new(store.load()?),
             store,
@@ -86,15 +94,22 @@ impl Agent {
     /// All readings at this moment, with the news.
     pub fn sample(&mut self) -> Sample {
         let taken = clock::now();
-        let mut readings = vec![];
+        let (mut readings, mut wires) = (vec![], vec![]);
         let links = self.route.links();
         if let Some(links) = self.complaints.check("interfaces", links) {
+            wires = traffic::wires(&links);
             readings.extend(self.read_pins(&links));
-            readings.extend(self.read_counters(taken, links));
+            readings.extend(self.read_host(taken, &links));
+            let counters = self.read_counters(taken, links);
+            readings.extend(self.host.spare(&counters));
+            readings.extend(counters);
         }
         readings.extend(self.read_facts(taken));
         let sockets = self.flow_socket.sockets();
-        if let Some(sockets) = self.complaints.check("flows", sockets) {
+        if let Some(mut sockets) = self.complaints.check("flows", sockets) {
+            let (said, datagrams) = self.read_activity(taken, &wires, &sockets);
+            sockets.extend(datagrams);
+            readings.extend(said);
             readings.extend(self.flows.handle_sockets(taken, &sockets));
         }
         readings.extend(self.read_probes(taken));
@@ -187,8 +202,35 @@ impl Agent {
 
     fn read_counters(&mut self, now: Moment, links: Vec<Link>) -> Vec<Reading> {
         let wires = links.into_iter().filter(|link| !link.loopback);
-        let counts = wires.map(|link| link.count).collect();
-        self.links.handle_links(now, counts)
+        let counts = wires.map(|link| link.count).chain(self.host.ports());
+        self.links.handle_links(now, counts.collect())
+    }
+
+    /// What was exchanged with whom, and the flows that no socket tells of.
+    fn read_activity(
+        &mut self,
+        now: Moment,
+        wires: &[Wire],
+        sockets: &[Socket],
+    ) -> (Vec<Reading>, Vec<Socket>) {
+        let Some(activity) = &mut self.activity else {
+            return (vec![], vec![]);
+        };
+        let facts = self.facts.iter().flat_map(|(_, facts)| facts);
+        let addresses = facts.flat_map(|reading| match reading {
+            Reading::Interface(interface) => interface.addresses.as_slice(),
+            _ => &[],
+        });
+        let own = addresses.copied().collect();
+        let (said, datagrams) = activity.readings(now, wires, &own, sockets);
+        (said.into_iter().map(Reading::Host).collect(), datagrams)
+    }
+
+    fn read_host(&mut self, now: Moment, links: &[Link]) -> Vec<Reading> {
+        let drops = self.route.queue_drops();
+        let drops = self.complaints.check("queues", drops).unwrap_or_default();
+        let readings = self.host.readings(now, links, &drops);
+        readings.into_iter().map(Reading::Host).collect()
     }
 
     fn read_probes(&mut self, now: Moment) -> Vec<Reading> {

@@ -10,6 +10,7 @@ use reweave_link::join::JoinError;
 use reweave_link::pki::PkiError;
 use thiserror::Error;
 
+use crate::counters::EthtoolError;
 use crate::netlink::{NetlinkError, PinError};
 use crate::probes::ProbeError;
 use crate::probing::ProbingError;
@@ -20,6 +21,8 @@ use crate::state::StateError;
 pub enum AgentError {
     #[error("cannot speak to the kernel")]
     Netlink(#[from] NetlinkError),
+    #[error("cannot ask the drivers")]
+    Ethtool(#[from] EthtoolError),
     #[error("cannot probe the network")]
     Probe(#[from] ProbeError),
     #[error("cannot probe hosts")]
@@ -34,6 +37,8 @@ pub enum AgentError {
     Leftovers { source: PinError },
     #[error("{host} answers no echo, so how far it is cannot be found out")]
     Untraceable { host: Ipv4Addr },
+    #[error("the interfaces in /sys are not those of this network namespace; mount its own there")]
+    NoPulse,
     #[error("the agent's loop cannot go on")]
     Loop { source: io::Error },
     #[error("nobody keeps up the line to the coordinator any more")]

@@ -6,9 +6,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::FlowKey;
+use crate::hardware::{Lack, Machine, Neighbour, Nic};
+use crate::health::Health;
 use crate::moment::Moment;
 use crate::plan::Generation;
 use crate::probing::ProbeReading;
+use crate::rhythm::Rhythm;
+use crate::traffic::Traffic;
 use crate::units::{Bytes, Rate};
 
 /// All that one agent has to say at one moment of its own clock. Who it is, its certificate tells.
@@ -33,6 +37,38 @@ pub enum Reading {
         generation: Generation,
         rules: Vec<PinRule>,
     },
+    Host(HostReading),
+}
+
+/// What a host says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostReading {
+    Health(Health),
+    Nic(Box<Nic>),
+    Machine(Machine),
+    Neighbour(Box<Neighbour>),
+    /// An interface that was there, and is not any more.
+    Vanished {
+        #[serde(deserialize_with = "crate::printable::text")]
+        interface: String,
+        seen: Moment,
+    },
+    Rhythm(Rhythm),
+    Traffic(Traffic),
+    Spare(Spare),
+    /// A measurement that is off.
+    Lack(Lack),
+}
+
+/// What an interface has left, by its speed and its counters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spare {
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub interface: String,
+    pub capacity: Rate,
+    pub send: Rate,
+    pub receive: Rate,
 }
 
 /// What is set up on an interface, and who is known to be at its other end.
@@ -62,12 +98,13 @@ pub struct Counters {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowReading {
     pub flow: FlowKey,
-    /// Acknowledged since the flow began.
+    /// Acknowledged since the flow began; of datagrams, sent with their headers.
     pub bytes: Bytes,
     /// While it was sending, over the time since the reading before; absent when it was idle.
     pub rate: Option<Rate>,
-    pub rtt: Duration,
-    pub retransmits: u64,
+    /// Of datagrams nobody knows.
+    pub rtt: Option<Duration>,
+    pub retransmits: Option<u64>,
 }
 
 /// The routers that answered for a flow, in order; an absent one did not.

@@ -1,9 +1,13 @@
 //! What the program is asked on its command line.
 
+mod counters;
+mod facts;
 mod probe;
+mod rhythm;
 mod show;
 mod table;
 mod trace;
+mod traffic;
 
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -91,10 +95,14 @@ pub(crate) struct Run {
 /// What can be looked at, with or without an agent running.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Show {
-    /// Interfaces, their addresses and the gateways behind them
-    Facts(Output),
-    /// What interfaces carry
-    Counters(Watched),
+    /// Interfaces, their addresses and gateways, NICs and the machine
+    Facts(Facts),
+    /// What interfaces carry, and what their counters say of their health
+    Counters(Counters),
+    /// With whom this host exchanges how much
+    Traffic(Traffic),
+    /// Whether this host's traffic repeats itself, as that of training does
+    Rhythm(Watched),
     /// The flows this host sends that matter, and how they are doing
     Flows(Watched),
     /// The routers a flow of this host passes, or may pass
@@ -108,12 +116,55 @@ pub(crate) enum Show {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Facts {
+    #[command(flatten)]
+    pub(crate) recorded: Recorded,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Counters {
+    #[command(flatten)]
+    pub(crate) recorded: Recorded,
+    #[command(flatten)]
+    pub(crate) watched: Watched,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Recorded {
+    /// Reads a copy of another machine's /sys and /proc below DIR; DIR/ethtool/NAME is what
+    /// `ethtool -S NAME` printed there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Watched {
     /// How long to watch before telling
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = millis(200..=60_000))]
     pub(crate) over_ms: Duration,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Traffic {
+    /// Goes on until interrupted, telling each time what was exchanged meanwhile
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// The best way of counting to try; by default the best there is
+    #[arg(long, value_enum, default_value = "ebpf")]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) watched: Watched,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Source {
+    Ebpf,
+    Nftables,
+    Sockets,
 }
 
 #[derive(Debug, Args)]

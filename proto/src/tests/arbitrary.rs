@@ -26,6 +26,7 @@ use reweave_common::sample::{
 };
 use reweave_common::units::{Bytes, Rate};
 
+use super::hosts::host_reading;
 use super::members;
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
@@ -54,15 +55,15 @@ fn generation() -> impl Strategy<Value = Generation> {
     any::<u64>().prop_map(Generation)
 }
 
-fn rate() -> impl Strategy<Value = Rate> {
+pub(super) fn rate() -> impl Strategy<Value = Rate> {
     any::<u64>().prop_map(Rate::from_bits_per_s)
 }
 
-fn bytes() -> impl Strategy<Value = Bytes> {
+pub(super) fn bytes() -> impl Strategy<Value = Bytes> {
     any::<u64>().prop_map(Bytes::new)
 }
 
-fn duration() -> impl Strategy<Value = Duration> {
+pub(super) fn duration() -> impl Strategy<Value = Duration> {
     any::<u64>().prop_map(Duration::from_nanos)
 }
 
@@ -122,8 +123,8 @@ fn flow_reading() -> impl Strategy<Value = FlowReading> {
         flow(),
         bytes(),
         option::of(rate()),
-        duration(),
-        any::<u64>(),
+        option::of(duration()),
+        any::<Option<u64>>(),
     );
     parts.prop_map(|(flow, bytes, rate, rtt, retransmits)| FlowReading {
         flow,
@@ -157,6 +158,7 @@ fn reading() -> impl Strategy<Value = Reading> {
         probes::reading().prop_map(Reading::Probes),
         path,
         pinned,
+        host_reading().prop_map(Reading::Host),
     ]
 }
 

@@ -40,8 +40,8 @@ fn slow(flow: FlowKey) -> Reading {
         flow,
         bytes: Bytes::ZERO,
         rate: Some(Rate::from_bits_per_s(1)),
-        rtt: Duration::from_secs(9),
-        retransmits: 99,
+        rtt: Some(Duration::from_secs(9)),
+        retransmits: Some(99),
     })
 }
 

@@ -198,8 +198,8 @@ impl Network {
                 flow: key,
                 bytes: Bytes::new(now.as_micros()),
                 rate: rate.map(|rate| Rate::from_bits_per_s(rate as u64)),
-                rtt: Duration::from_micros(300),
-                retransmits: 0,
+                rtt: Some(Duration::from_micros(300)),
+                retransmits: Some(0),
             })
         };
         own.map(reading).collect()

@@ -1,5 +1,7 @@
 //! What is known of the cluster, and since when: the value that goes from `ingest` to `model`.
 
+mod host;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -8,7 +10,11 @@ use crate::ids::NodeId;
 use crate::moment::Moment;
 use crate::plan::Generation;
 use crate::probing::{ProbeReading, ProbeWindow};
-use crate::sample::{Counters, FlowReading, Interface, PinRule, Reading, Sample, TracedPath};
+use crate::sample::{
+    Counters, FlowReading, HostReading, Interface, PinRule, Reading, Sample, TracedPath,
+};
+
+pub use host::HostObservations;
 
 /// A reading and when it arrived, by the coordinator's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +51,7 @@ pub struct NodeObservations {
     /// By the flow of the probes.
     pub probes: BTreeMap<FlowKey, ProbeWindow>,
     pub pinned: Option<Aged<(Generation, Vec<PinRule>)>>,
+    pub host: HostObservations,
     /// Readings beyond the bounds.
     pub discarded: u64,
 }
@@ -140,6 +147,7 @@ impl NodeObservations {
             }
             Reading::Counters(value) => {
                 let name = value.interface.clone();
+                self.host.record_present(&name);
                 insert(
                     &mut self.counters,
                     Self::MOST_INTERFACES,
@@ -161,6 +169,12 @@ impl NodeObservations {
                 Aged { value, at },
             ),
             Reading::Pinned { generation, rules } => self.record_pins(at, generation, rules),
+            Reading::Host(reading) => {
+                if let HostReading::Vanished { interface, .. } = &reading {
+                    self.counters.remove(interface);
+                }
+                self.host.record(at, reading)
+            }
         };
         self.discarded += u64::from(!kept);
     }
@@ -208,6 +222,7 @@ impl NodeObservations {
         self.counters
             .retain(|_, counters| counters.is_fresh(now, most));
         self.probes.retain(|_, window| window.handle_time(now));
+        self.host.forget_older_than(now, most);
     }
 }
 
@@ -242,8 +257,8 @@ mod tests {
             flow: flow(port),
             bytes: Bytes::new(rate),
             rate: Some(Rate::from_bits_per_s(rate)),
-            rtt: Duration::from_millis(1),
-            retransmits: 0,
+            rtt: Some(Duration::from_millis(1)),
+            retransmits: Some(0),
         })
     }
 
