@@ -140,6 +140,7 @@ impl Core {
                     token,
                     key,
                     from,
+                    is_written: false,
                 });
                 self.stirred = true;
             }
