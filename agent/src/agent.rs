@@ -245,7 +245,8 @@ impl Agent {
                 self.tracer.handle_distance(now, host, routers.there);
             }
         }
-        probes.into_iter().map(Reading::Probes).collect()
+        let boxed = probes.into_iter().map(Box::new);
+        boxed.map(Reading::Probes).collect()
     }
 
     fn read_facts(&mut self, now: Moment) -> Vec<Reading> {

@@ -30,7 +30,8 @@ pub enum Reading {
     Flow(FlowReading),
     /// The flow has closed; nothing more will be heard of it.
     FlowEnded(FlowKey),
-    Probes(ProbeReading),
+    /// Many numbers, so they lie apart: a reading stays small.
+    Probes(Box<ProbeReading>),
     Path(TracedPath),
     /// What the kernel holds under Reweave's protocol number, read back.
     Pinned {

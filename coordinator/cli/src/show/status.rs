@@ -22,10 +22,10 @@ pub(crate) fn status(page: &mut Page, status: &Status, names: &Names) {
     links(page, &status.links);
     flows(page, &status.flows, names);
     pins(page, status, names);
-    probes(page, &status.probes);
     if let Some(found) = &status.flow_imbalance {
         imbalance(page, found);
     }
+    probes(page, &status.probes);
     peers::coordinators(page, &status.coordinators);
     peers::refused(page, &status.refused);
     peers::invitations(page, &status.invitations);

@@ -427,6 +427,11 @@ Pins
 Flow imbalance
   mean 50 %; at worst 100 % (the best possible is 0 %) over leaf0 > spine0, leaf0 > spine1
 
+Probes of the last minute
+  hosts         probes  lost            loss  round trip     p99
+  all 56 pairs     600     6  0.46 .. 2.16 %      120 us  120 us
+  h0 > h4          600     0  0.00 .. 0.64 %      120 us  120 us
+
 Coordinators
   name  state  term  build  certificate for  signer for
   c0    leads     -  0.1.0             16 h        23 d
@@ -441,11 +446,6 @@ Join tokens
 
 Shut out
   agent h3
-
-Probes of the last minute
-  hosts         probes  lost            loss  round trip     p99
-  all 56 pairs     600     6  0.46 .. 2.16 %      120 us  120 us
-  h0 > h4          600     0  0.00 .. 0.64 %      120 us  120 us
 ";
     shows(
         |page| super::status(page, &status(), &eight_hosts()),
