@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod clock;
+pub mod credentials;
 pub mod error;
 pub mod flows;
 pub mod netlink;

@@ -13,6 +13,7 @@ pub mod ids;
 pub mod input;
 pub mod instruction;
 pub mod iteration;
+pub mod member;
 pub mod moment;
 pub mod names;
 pub mod observations;

@@ -12,6 +12,7 @@ use reweave_formats::chakra::ChakraError;
 use reweave_formats::flight_recorder::FlightRecorderError;
 use reweave_formats::nccl_inspector::InspectorError;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
+use reweave_link::join::{JoinError, TokenError};
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
 use reweave_planner::collectives::CollectiveError;
@@ -45,6 +46,10 @@ pub(crate) enum CliError {
         address: SocketAddr,
         source: Box<LinkError>,
     },
+    #[error(transparent)]
+    Token(TokenError),
+    #[error("cannot join")]
+    Join { source: Box<JoinError> },
     #[error("the coordinator did not answer")]
     Ask(#[source] Box<LinkError>),
     #[error("the coordinator did not answer within {} s", ask::PATIENCE.as_secs())]
@@ -62,6 +67,8 @@ pub(crate) enum CliError {
     },
     #[error("plan {generation} is not in the history any more; see `reweave history`")]
     Lost { generation: Generation },
+    #[error("cannot run {}", program.display())]
+    Program { program: PathBuf, source: io::Error },
     #[error("cannot start")]
     Start(#[source] io::Error),
     #[error(transparent)]
@@ -141,6 +148,7 @@ impl CliError {
             Self::NoIdentity
             | Self::Identity { .. }
             | Self::NoSuchAddress { .. }
+            | Self::Token(_)
             | Self::Pki(_)
             | Self::Read { .. }
             | Self::TooLarge { .. }
