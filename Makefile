@@ -46,7 +46,7 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	@deploy/setup.sh build lab peers
 	source deploy/stage.sh 2
 	stage build cargo build --locked --workspace --bins
-	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories
+	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test accuracy
 	finish
 
 bench: ## Measures how long the planner's parts take on this machine, beside what is asked of them.

@@ -8,26 +8,35 @@ use std::path::Path;
 use std::time::Duration;
 
 use reweave_agent_core::fence::{Effect, Fence};
-use reweave_agent_core::flows::FlowBook;
+use reweave_agent_core::flows::{FlowBook, Socket};
 use reweave_agent_core::links::LinkBook;
-use reweave_agent_core::pings::Pings;
-use reweave_agent_core::probe::{Aim, Mark};
+use reweave_agent_core::probe::Mark;
 use reweave_agent_core::reconcile::reconcile;
 use reweave_agent_core::trace::{Found, Tracer};
 use reweave_common::instruction::{Ack, Install, Refusal, Watch};
 use reweave_common::moment::Moment;
+use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
 use reweave_common::sample::{PinRule, Reading, Sample};
 
+use crate::abilities::abilities;
+use crate::activity::Activity;
 use crate::clock;
 use crate::error::{AgentError, told};
 use crate::flows::FlowSocket;
+use crate::host::{COUNTERS_PERIOD, Host};
 use crate::netlink::{Link, PinError, RouteSocket};
 use crate::probes::{ProbeError, Prober};
+use crate::probing::{Engine, ProbeThread};
 use crate::role::Role;
 use crate::state::Store;
+use crate::traffic::{self, Wire};
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_PERIOD: Duration = Duration::from_secs(5);
+/// All agents that are told to answer have taken that in by then.
+const HEAD_START: Duration = Duration::from_millis(500);
+/// What comes of probes is told for many of them at once.
+const PROBES_PERIOD: Duration = Duration::from_secs(1);
 /// Whoever floods the host with answers shall not keep the agent from its work.
 const MOST_ANSWERS: usize = 1024;
 
@@ -35,13 +44,19 @@ pub struct Agent {
     role: Role,
     route: RouteSocket,
     flow_socket: FlowSocket,
-    prober: Prober,
+    host: Host,
+    /// Of a host; what passes through a switch is not its own.
+    activity: Option<Activity>,
+    /// Absent where the agent may not trace.
+    prober: Option<Prober>,
     store: Store,
     fence: Fence,
     links: LinkBook,
     flows: FlowBook,
     tracer: Tracer,
-    pings: Pings,
+    probing: ProbeThread,
+    /// When it was last told what came of probes.
+    probes_told: Moment,
     facts: Option<(Moment, Vec<Reading>)>,
     /// What was found out since it was last told.
     news: Vec<Reading>,
@@ -49,7 +64,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Opens all it needs, and makes the kernel hold the pins that were in force when an agent last
+    /// Opens all it may, says what it may not, and makes the kernel hold the pins that were in force when an agent last
     /// ran here, and no others. `mark` is drawn at random.
     pub fn start(role: Role, state: &Path, mark: Mark) -> Result<Self, AgentError> {
         let store = Store::open(state)?;
@@ -57,35 +72,47 @@ impl Agent {
             role,
             route: RouteSocket::open()?,
             flow_socket: FlowSocket::open()?,
-            prober: Prober::open(mark)?,
+            host: Host::open(COUNTERS_PERIOD)?,
+            activity: (role == Role::Host).then(Activity::start),
+            prober: Prober::open(mark).ok(),
             fence: Fence::new(store.load()?),
             store,
             links: LinkBook::default(),
             flows: FlowBook::default(),
             tracer: Tracer::default(),
-            pings: Pings::default(),
+            probing: start_probing(mark),
+            probes_told: Moment::default(),
             facts: None,
             news: vec![],
             complaints: Complaints::default(),
         };
         agent.clear_leftovers()?;
+        tell_missing(role);
         Ok(agent)
     }
 
     /// All readings at this moment, with the news.
     pub fn sample(&mut self) -> Sample {
         let taken = clock::now();
-        let mut readings = vec![];
+        let (mut readings, mut wires) = (vec![], vec![]);
         let links = self.route.links();
         if let Some(links) = self.complaints.check("interfaces", links) {
+            wires = traffic::wires(&links);
             readings.extend(self.read_pins(&links));
-            readings.extend(self.read_counters(taken, links));
+            readings.extend(self.read_host(taken, &links));
+            let counters = self.read_counters(taken, links);
+            readings.extend(self.host.spare(&counters));
+            readings.extend(counters);
         }
         readings.extend(self.read_facts(taken));
         let sockets = self.flow_socket.sockets();
-        if let Some(sockets) = self.complaints.check("flows", sockets) {
+        if let Some(mut sockets) = self.complaints.check("flows", sockets) {
+            let (said, datagrams) = self.read_activity(taken, &wires, &sockets);
+            sockets.extend(datagrams);
+            readings.extend(said);
             readings.extend(self.flows.handle_sockets(taken, &sockets));
         }
+        readings.extend(self.read_probes(taken));
         readings.append(&mut self.news);
         Sample { taken, readings }
     }
@@ -104,9 +131,14 @@ impl Agent {
     }
 
     pub fn watch(&mut self, watch: &Watch) {
-        let now = clock::now();
-        self.tracer.watch(now, &watch.trace);
-        self.pings.watch(now, &watch.ping);
+        if self.prober.is_some() {
+            self.tracer.watch(clock::now(), &watch.trace);
+        }
+    }
+
+    /// Probes these hosts, and answers those on the roster.
+    pub fn probe_hosts(&mut self, list: ProbeList) {
+        self.probing.handle_list(list);
     }
 
     pub fn install(&mut self, install: Install) -> Vec<Ack> {
@@ -123,14 +155,14 @@ impl Agent {
 
     /// Takes in answers to probes; says whether there are no more for now.
     pub fn receive(&mut self) -> Result<bool, ProbeError> {
+        let Some(prober) = &self.prober else {
+            return Ok(true);
+        };
         for _ in 0..MOST_ANSWERS {
-            let Some((at, answer)) = self.prober.receive()? else {
+            let Some((at, answer)) = prober.receive()? else {
                 return Ok(true);
             };
-            match answer.aim {
-                Aim::RoundTrip(_) => self.pings.handle_answer(at, &answer),
-                Aim::Hop(_) | Aim::Distance(_) => self.tracer.handle_answer(at, &answer),
-            }
+            self.tracer.handle_answer(at, &answer);
         }
         Ok(false)
     }
@@ -138,13 +170,11 @@ impl Agent {
     /// Sends the probes that are due, and notes what was found out.
     pub fn probe(&mut self) {
         let now = clock::now();
-        while let Some(probe) = self.pings.poll_probe(now) {
-            self.prober.send(&probe);
-        }
         while let Some(probe) = self.tracer.poll_probe(now) {
-            self.prober.send(&probe);
+            if let Some(prober) = &self.prober {
+                prober.send(&probe);
+            }
         }
-        self.news.extend(self.pings.poll_measured());
         while let Some(found) = self.tracer.poll_found() {
             self.hear(found);
         }
@@ -152,13 +182,13 @@ impl Agent {
 
     /// When [`Self::probe`] has to be called at the latest, if no answer comes before.
     pub fn next_probe(&self) -> Option<Moment> {
-        let due = [self.tracer.next_due(), self.pings.next_due()];
-        due.into_iter().flatten().min()
+        self.tracer.next_due()
     }
 
-    /// Readable when [`Self::receive`] should be called.
-    pub fn answers(&self) -> io::Result<OwnedFd> {
-        self.prober.as_fd().try_clone_to_owned()
+    /// Readable when [`Self::receive`] should be called; absent where nothing can be received.
+    pub fn answers(&self) -> io::Result<Option<OwnedFd>> {
+        let prober = self.prober.as_ref();
+        prober.map(|it| it.as_fd().try_clone_to_owned()).transpose()
     }
 
     fn hear(&mut self, found: Found) {
@@ -172,8 +202,51 @@ impl Agent {
 
     fn read_counters(&mut self, now: Moment, links: Vec<Link>) -> Vec<Reading> {
         let wires = links.into_iter().filter(|link| !link.loopback);
-        let counts = wires.map(|link| link.count).collect();
-        self.links.handle_links(now, counts)
+        let counts = wires.map(|link| link.count).chain(self.host.ports());
+        self.links.handle_links(now, counts.collect())
+    }
+
+    /// What was exchanged with whom, and the flows that no socket tells of.
+    fn read_activity(
+        &mut self,
+        now: Moment,
+        wires: &[Wire],
+        sockets: &[Socket],
+    ) -> (Vec<Reading>, Vec<Socket>) {
+        let Some(activity) = &mut self.activity else {
+            return (vec![], vec![]);
+        };
+        let facts = self.facts.iter().flat_map(|(_, facts)| facts);
+        let addresses = facts.flat_map(|reading| match reading {
+            Reading::Interface(interface) => interface.addresses.as_slice(),
+            _ => &[],
+        });
+        let own = addresses.copied().collect();
+        let (said, datagrams) = activity.readings(now, wires, &own, sockets);
+        (said.into_iter().map(Reading::Host).collect(), datagrams)
+    }
+
+    fn read_host(&mut self, now: Moment, links: &[Link]) -> Vec<Reading> {
+        let drops = self.route.queue_drops();
+        let drops = self.complaints.check("queues", drops).unwrap_or_default();
+        let readings = self.host.readings(now, links, &drops);
+        readings.into_iter().map(Reading::Host).collect()
+    }
+
+    fn read_probes(&mut self, now: Moment) -> Vec<Reading> {
+        if now.since(self.probes_told) < PROBES_PERIOD {
+            return vec![];
+        }
+        self.probes_told = now;
+        let probes = self.probing.poll_readings();
+        for ProbeReading { flow, tally } in &probes {
+            if let Some(routers) = tally.routers {
+                let host = *flow.destination.ip();
+                self.tracer.handle_distance(now, host, routers.there);
+            }
+        }
+        let boxed = probes.into_iter().map(Box::new);
+        boxed.map(Reading::Probes).collect()
     }
 
     fn read_facts(&mut self, now: Moment) -> Vec<Reading> {
@@ -259,6 +332,22 @@ impl Agent {
         }
         acks
     }
+}
+
+fn tell_missing(role: Role) {
+    let lacks = abilities(role).into_iter();
+    for (it, missing) in lacks.filter_map(|it| Some((it.clone(), it.missing?))) {
+        tracing::warn!("{} is off: {missing}; allow it by {}", it.what, it.allow_by);
+    }
+}
+
+/// Without a port to answer on, probes are sent all the same.
+fn start_probing(mark: Mark) -> ProbeThread {
+    let mut engine = Engine::new(u64::from(mark.0), HEAD_START);
+    if let Err(error) = engine.answer_on(PROBE_PORT) {
+        tracing::warn!("{}", told(&error));
+    }
+    ProbeThread::start(engine)
 }
 
 fn in_words<T, E: Error>(outcome: Result<T, E>) -> Result<T, String> {

@@ -10,8 +10,10 @@ use reweave_link::join::JoinError;
 use reweave_link::pki::PkiError;
 use thiserror::Error;
 
+use crate::counters::EthtoolError;
 use crate::netlink::{NetlinkError, PinError};
 use crate::probes::ProbeError;
+use crate::probing::ProbingError;
 use crate::role::UnknownRole;
 use crate::state::StateError;
 
@@ -19,14 +21,24 @@ use crate::state::StateError;
 pub enum AgentError {
     #[error("cannot speak to the kernel")]
     Netlink(#[from] NetlinkError),
+    #[error("cannot ask the drivers")]
+    Ethtool(#[from] EthtoolError),
     #[error("cannot probe the network")]
     Probe(#[from] ProbeError),
+    #[error("cannot probe hosts")]
+    Probing(#[from] ProbingError),
+    #[error("{host} is no host that is known here; give its IPv4 address")]
+    UnknownHost { host: String, source: io::Error },
+    #[error("no way leads from here to {host}")]
+    NoWay { host: Ipv4Addr, source: io::Error },
     #[error("cannot keep the agent's state")]
     State(#[from] StateError),
     #[error("cannot clear away what an earlier agent left in the kernel")]
     Leftovers { source: PinError },
     #[error("{host} answers no echo, so how far it is cannot be found out")]
     Untraceable { host: Ipv4Addr },
+    #[error("the interfaces in /sys are not those of this network namespace; mount its own there")]
+    NoPulse,
     #[error("the agent's loop cannot go on")]
     Loop { source: io::Error },
     #[error("nobody keeps up the line to the coordinator any more")]

@@ -65,9 +65,10 @@ fn socket(message: &SockDiagMessage) -> Option<Socket> {
     Some(Socket {
         flow: flow(&response.header.socket_id)?,
         acked: Bytes::new(info.bytes_acked),
-        busy: Duration::from_micros(info.busy_time),
-        rtt: Duration::from_micros(info.rtt.into()),
-        retransmits: info.total_retrans.into(),
+        received: Bytes::new(info.bytes_received),
+        busy: Some(Duration::from_micros(info.busy_time)),
+        rtt: Some(Duration::from_micros(info.rtt.into())),
+        retransmits: Some(info.total_retrans.into()),
     })
 }
 

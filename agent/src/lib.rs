@@ -3,14 +3,23 @@
 //!
 //! It goes on without a coordinator: what it was last told to pin stays pinned.
 
+pub mod abilities;
+pub mod activity;
 pub mod agent;
 pub mod clock;
+pub mod counters;
 pub mod credentials;
 pub mod error;
 pub mod flows;
+pub mod host;
+pub mod lldp;
 pub mod netlink;
+pub mod privileges;
 pub mod probes;
+pub mod probing;
+pub mod pulse;
 pub mod role;
 pub mod run;
 pub mod session;
 pub mod state;
+pub mod traffic;

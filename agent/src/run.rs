@@ -1,6 +1,7 @@
 //! The agent's loop: readings at a fixed pace, probes and answers when they are due, instructions
 //! when they come.
 
+use std::future::pending;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use reweave_common::instruction::Watch;
 use reweave_proto::message::CoordinatorMessage;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
@@ -26,7 +27,8 @@ const IDLE: Duration = Duration::from_secs(60);
 pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result<(), AgentError> {
     let failed = |source| AgentError::Loop { source };
     let mut ends = endings().map_err(failed)?;
-    let answers = agent.answers().and_then(watched).map_err(failed)?;
+    let answers = agent.answers().map_err(failed)?;
+    let answers = answers.map(watched).transpose().map_err(failed)?;
     let mut ticks = ticks(pace);
     let mut news_due = Instant::now();
     loop {
@@ -36,7 +38,7 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
                 let event = event.ok_or(AgentError::LineGone)?;
                 handle(&mut agent, &uplink, &mut ticks, event);
             }
-            ready = answers.readable() => {
+            ready = readable(answers.as_ref()) => {
                 let mut ready = ready.map_err(failed)?;
                 if agent.receive()? {
                     ready.clear_ready();
@@ -67,6 +69,16 @@ fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(watched?)
 }
 
+/// Never, if there is nothing to read from.
+async fn readable(
+    answers: Option<&AsyncFd<OwnedFd>>,
+) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
+    match answers {
+        Some(answers) => answers.readable().await,
+        None => pending().await,
+    }
+}
+
 fn ticks(pace: Duration) -> Interval {
     let mut ticks = interval(pace);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -82,6 +94,7 @@ fn handle(agent: &mut Agent, uplink: &Uplink, ticks: &mut Interval, event: Event
         Event::Told(CoordinatorMessage::Watch(watch)) => agent.watch(&watch),
         // The line keeps these to itself.
         Event::Told(CoordinatorMessage::Denied(_) | CoordinatorMessage::Renewed { .. }) => {}
+        Event::Told(CoordinatorMessage::Probe(list)) => agent.probe_hosts(list),
         Event::Told(CoordinatorMessage::Install(install)) => {
             for ack in agent.install(install) {
                 uplink.send_ack(ack);

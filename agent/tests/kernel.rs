@@ -6,6 +6,8 @@
 
 #[path = "kernel/commands.rs"]
 mod commands;
+#[path = "kernel/counting.rs"]
+mod counting;
 #[path = "kernel/fabric.rs"]
 mod fabric;
 #[path = "kernel/flows.rs"]
@@ -14,6 +16,8 @@ mod flows;
 mod gap;
 #[path = "kernel/pins.rs"]
 mod pins;
+#[path = "kernel/probing.rs"]
+mod probing;
 #[path = "kernel/sandbox.rs"]
 mod sandbox;
 #[path = "kernel/serving.rs"]
@@ -27,7 +31,7 @@ mod traffic;
 
 use libtest_mimic::{Arguments, Trial};
 
-/// A test, and the tools it takes besides `ip`.
+/// A test, and what it takes besides `ip`: a tool, or `bpf`, to load programs into the kernel.
 struct Test {
     name: &'static str,
     run: fn(),
@@ -59,7 +63,9 @@ fn main() {
         start::tests(),
         flows::tests(),
         traces::tests(),
+        counting::tests(),
         commands::tests(),
+        probing::tests(),
         serving::tests(),
     ];
     let trials = tests

@@ -99,10 +99,8 @@ impl Race {
         let times = said.core_s / ours_s;
         let name = format!("{}-{}", self.name, self.hosts);
         let (flows, wanted) = (problem.tasks(), self.wanted);
-        println!(
-            "{name} {flows} {ours_s:.4} {:.4} {times:.1} {wanted}",
-            said.core_s
-        );
+        let theirs_s = said.core_s;
+        println!("{name} {flows} {first_s:.4} {ours_s:.4} {theirs_s:.4} {times:.1} {wanted}");
         let apart = (outcome.makespan().seconds() / said.makespan_s - 1.0).abs();
         if apart > TOLERANCE {
             println!("{name}: makespans apart by {apart:e}");

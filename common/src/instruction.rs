@@ -1,12 +1,12 @@
 //! What the coordinator asks of an agent, and what the agent answers.
 
 use std::fmt;
-use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::flow::FlowKey;
 use crate::plan::Generation;
+use crate::probing::ProbeList;
 use crate::sample::PinRule;
 
 /// Proves that an instruction comes from a committed intent: later intents have higher tokens, and
@@ -28,6 +28,7 @@ impl fmt::Display for Token {
 pub enum Instruction {
     Watch(Watch),
     Install(Install),
+    Probe(ProbeList),
 }
 
 /// What to look at. Each one replaces the one before.
@@ -35,8 +36,6 @@ pub enum Instruction {
 pub struct Watch {
     /// Flows whose path matters.
     pub trace: Vec<FlowKey>,
-    /// Hosts to measure the round-trip time to.
-    pub ping: Vec<Ipv4Addr>,
 }
 
 /// All pins that a switch shall hold, and none besides.

@@ -11,6 +11,13 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String,
     String::deserialize(deserializer).map(|text| printable(&text))
 }
 
+pub(crate) fn optional_text<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.map(|text| printable(&text)))
+}
+
 fn printable(text: &str) -> String {
     let shown = |c: char| match c.is_control() || is_invisible(c) {
         true => char::REPLACEMENT_CHARACTER,

@@ -6,8 +6,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::FlowKey;
+use crate::hardware::{Lack, Machine, Neighbour, Nic};
+use crate::health::Health;
 use crate::moment::Moment;
 use crate::plan::Generation;
+use crate::probing::ProbeReading;
+use crate::rhythm::Rhythm;
+use crate::traffic::Traffic;
 use crate::units::{Bytes, Rate};
 
 /// All that one agent has to say at one moment of its own clock. Who it is, its certificate tells.
@@ -25,16 +30,46 @@ pub enum Reading {
     Flow(FlowReading),
     /// The flow has closed; nothing more will be heard of it.
     FlowEnded(FlowKey),
-    RoundTrip {
-        peer: Ipv4Addr,
-        rtt: Duration,
-    },
+    /// Many numbers, so they lie apart: a reading stays small.
+    Probes(Box<ProbeReading>),
     Path(TracedPath),
     /// What the kernel holds under Reweave's protocol number, read back.
     Pinned {
         generation: Generation,
         rules: Vec<PinRule>,
     },
+    Host(HostReading),
+}
+
+/// What a host says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostReading {
+    Health(Health),
+    Nic(Box<Nic>),
+    Machine(Machine),
+    Neighbour(Box<Neighbour>),
+    /// An interface that was there, and is not any more.
+    Vanished {
+        #[serde(deserialize_with = "crate::printable::text")]
+        interface: String,
+        seen: Moment,
+    },
+    Rhythm(Rhythm),
+    Traffic(Traffic),
+    Spare(Spare),
+    /// A measurement that is off.
+    Lack(Lack),
+}
+
+/// What an interface has left, by its speed and its counters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spare {
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub interface: String,
+    pub capacity: Rate,
+    pub send: Rate,
+    pub receive: Rate,
 }
 
 /// What is set up on an interface, and who is known to be at its other end.
@@ -64,12 +99,13 @@ pub struct Counters {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowReading {
     pub flow: FlowKey,
-    /// Acknowledged since the flow began.
+    /// Acknowledged since the flow began; of datagrams, sent with their headers.
     pub bytes: Bytes,
     /// While it was sending, over the time since the reading before; absent when it was idle.
     pub rate: Option<Rate>,
-    pub rtt: Duration,
-    pub retransmits: u64,
+    /// Of datagrams nobody knows.
+    pub rtt: Option<Duration>,
+    pub retransmits: Option<u64>,
 }
 
 /// The routers that answered for a flow, in order; an absent one did not.
@@ -77,6 +113,8 @@ pub struct FlowReading {
 pub struct TracedPath {
     pub flow: FlowKey,
     pub routers: Vec<Option<Ipv4Addr>>,
+    /// The receiver's agent says that so many routers lie before it; else only an echo does.
+    pub confirmed: bool,
 }
 
 /// A pin as a switch carries it out: this flow leaves by that interface to that next hop.

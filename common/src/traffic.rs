@@ -1,9 +1,67 @@
 //! Who sends how much to whom.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
 
 use crate::ids::NodeId;
 use crate::units::Bytes;
+
+/// Where a host's knowledge of its traffic comes from, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrafficSource {
+    /// A program in the kernel that counts every packet, headers and all.
+    Ebpf,
+    /// Counters of nftables: every packet, from its IP header on.
+    Nftables,
+    /// What TCP sockets tell: no headers, nothing sent twice, no UDP.
+    Sockets,
+}
+
+/// With whom a host has exchanged how much since its agent began to count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    pub source: TrafficSource,
+    /// Packets of which nobody could tell whose they are: not IPv4, or too many flows at once.
+    pub unknown_packets: u64,
+    pub peers: Vec<PeerTraffic>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerTraffic {
+    pub peer: Ipv4Addr,
+    pub sent: Volume,
+    pub received: Volume,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    pub bytes: Bytes,
+    /// Absent where the source does not count them.
+    pub packets: Option<u64>,
+}
+
+impl Volume {
+    pub fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        if let Some(packets) = other.packets {
+            *self.packets.get_or_insert_default() += packets;
+        }
+    }
+}
+
+impl fmt::Display for TrafficSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ebpf => "eBPF",
+            Self::Nftables => "nftables",
+            Self::Sockets => "sockets",
+        })
+    }
+}
 
 /// Bytes per ordered pair of endpoints. Pairs without traffic are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

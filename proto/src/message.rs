@@ -2,6 +2,7 @@
 
 use reweave_common::instruction::{Ack, Install, Instruction, Watch};
 use reweave_common::member::DenyList;
+use reweave_common::probing::ProbeList;
 use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,7 @@ pub enum CoordinatorMessage {
     Renewed {
         chain_pem: Option<String>,
     },
+    Probe(ProbeList),
 }
 
 /// Since this version: clocks, renewals, and who is shut out. Whoever speaks an older one is told
@@ -45,6 +47,7 @@ impl From<Instruction> for CoordinatorMessage {
         match instruction {
             Instruction::Watch(watch) => Self::Watch(watch),
             Instruction::Install(install) => Self::Install(install),
+            Instruction::Probe(list) => Self::Probe(list),
         }
     }
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 use reweave_agent_core::fence::{Effect, Fence, Record};
 use reweave_agent_core::flows::FlowBook;
 use reweave_agent_core::links::LinkBook;
-use reweave_agent_core::pings::Pings;
-use reweave_agent_core::probe::{Aim, Answer, Probe};
+use reweave_agent_core::probe::{Answer, Probe};
 use reweave_agent_core::trace::{Found, Tracer};
 use reweave_common::fabric::Role;
 use reweave_common::ids::NodeId;
@@ -57,7 +56,6 @@ struct Process {
     links: LinkBook,
     flows: FlowBook,
     tracer: Tracer,
-    pings: Pings,
     facts: Option<(Moment, Vec<Reading>)>,
     news: Vec<Reading>,
     session: Option<SessionId>,
@@ -106,7 +104,6 @@ impl Agent {
             links: LinkBook::default(),
             flows: FlowBook::default(),
             tracer: Tracer::default(),
-            pings: Pings::default(),
             facts: None,
             news: Vec::new(),
             session: None,
@@ -211,9 +208,8 @@ impl Agent {
     pub fn probes(&mut self, now: Moment) -> Vec<Probe> {
         self.process.as_mut().map_or_else(Vec::new, |process| {
             let now = process.own(now);
-            let pings = std::iter::from_fn(|| process.pings.poll_probe(now));
-            let mut probes: Vec<_> = pings.collect();
-            probes.extend(std::iter::from_fn(|| process.tracer.poll_probe(now)));
+            let probes = std::iter::from_fn(|| process.tracer.poll_probe(now));
+            let probes = probes.collect();
             process.hear_news();
             probes
         })
@@ -222,9 +218,7 @@ impl Agent {
     /// When [`Self::probes`] has to be called at the latest.
     pub fn next_probe(&self) -> Option<Moment> {
         let process = self.process.as_ref()?;
-        let due = [process.tracer.next_due(), process.pings.next_due()];
-        let due = due.into_iter().flatten().min()?;
-        Some(process.worlds(due))
+        Some(process.worlds(process.tracer.next_due()?))
     }
 
     pub fn handle_answer(&mut self, now: Moment, answer: &Answer) {
@@ -232,10 +226,7 @@ impl Agent {
             return;
         };
         let now = process.own(now);
-        match answer.aim {
-            Aim::RoundTrip(_) => process.pings.handle_answer(now, answer),
-            Aim::Hop(_) | Aim::Distance(_) => process.tracer.handle_answer(now, answer),
-        }
+        process.tracer.handle_answer(now, answer);
         process.hear_news();
     }
 
@@ -364,7 +355,6 @@ impl Process {
     fn watch(&mut self, now: Moment, watch: &Watch) {
         let now = self.own(now);
         self.tracer.watch(now, &watch.trace);
-        self.pings.watch(now, &watch.ping);
     }
 
     fn facts(&mut self, now: Moment, network: &Network, node: NodeId) -> Vec<Reading> {
@@ -378,7 +368,6 @@ impl Process {
     }
 
     fn hear_news(&mut self) {
-        self.news.extend(self.pings.poll_measured());
         while let Some(found) = self.tracer.poll_found() {
             if let Found::Path(path) = found {
                 self.news.push(Reading::Path(path));

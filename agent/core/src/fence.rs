@@ -176,7 +176,6 @@ impl Fence {
     fn act(&mut self, install: Install) {
         let rules = install.rules.clone();
         self.record.promised = Some(install);
-        self.answered = None;
         self.go_on(Stage::Applying, Effect::Apply(rules));
     }
 

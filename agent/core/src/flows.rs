@@ -10,16 +10,18 @@ use reweave_common::units::{Bytes, Rate};
 
 use crate::rates::{Count, Meter};
 
-/// A socket that sends, as the kernel tells of it.
+/// A socket that sends, as the kernel tells of it; or a flow of datagrams, as they were counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Socket {
     pub flow: FlowKey,
     /// Acknowledged since the socket was opened.
     pub acked: Bytes,
-    /// For how long it had something to send since then.
-    pub busy: Duration,
-    pub rtt: Duration,
-    pub retransmits: u64,
+    pub received: Bytes,
+    /// For how long it had something to send since then, where that is known.
+    pub busy: Option<Duration>,
+    /// Of datagrams nobody knows.
+    pub rtt: Option<Duration>,
+    pub retransmits: Option<u64>,
 }
 
 /// A flow that moved so much within `BULK_SPAN` matters: it can fill a link for a while. Chatter
@@ -69,7 +71,7 @@ impl FlowBook {
         let rate = entry.handle_count(Count {
             at: now,
             bytes: socket.acked,
-            busy: Some(socket.busy),
+            busy: socket.busy,
         });
         let reading = FlowReading {
             flow: socket.flow,
@@ -117,7 +119,7 @@ impl Entry {
 }
 
 /// Whether the fabric ever sees it.
-fn leaves_the_host(flow: &FlowKey) -> bool {
+pub(crate) fn leaves_the_host(flow: &FlowKey) -> bool {
     let destination = flow.destination.ip();
     !destination.is_loopback() && destination != flow.source.ip()
 }
@@ -145,9 +147,10 @@ mod tests {
         Socket {
             flow: flow(to),
             acked: Bytes::new(acked),
-            busy: Duration::from_millis(busy_ms),
-            rtt: Duration::from_micros(300),
-            retransmits: 2,
+            received: Bytes::ZERO,
+            busy: Some(Duration::from_millis(busy_ms)),
+            rtt: Some(Duration::from_micros(300)),
+            retransmits: Some(2),
         }
     }
 

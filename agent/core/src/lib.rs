@@ -5,12 +5,20 @@
 //! All of it is driven by the agent's shell, which hands in readings, packets and moments, and
 //! carries out what it is told.
 
+pub mod counters;
 pub mod delta;
 pub mod fence;
 pub mod flows;
+pub mod latency;
 pub mod links;
-pub mod pings;
 pub mod probe;
+pub mod random;
 pub mod rates;
 pub mod reconcile;
+pub mod rhythm;
+pub mod spare;
 pub mod trace;
+pub mod traffic;
+
+#[cfg(test)]
+mod seeded;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reweave_common::moment::Moment;
-use reweave_common::sample::{Counters, Reading};
+use reweave_common::sample::{Counters, HostReading, Reading};
 use reweave_common::units::Bytes;
 
 use crate::rates::{Count, Meter};
@@ -22,15 +22,40 @@ pub struct LinkCount {
 #[derive(Debug, Default)]
 pub struct LinkBook {
     meters: BTreeMap<String, [Meter; 2]>,
+    /// Interfaces that are not there any more, and when they were missed first.
+    vanished: BTreeMap<String, Moment>,
 }
 
+/// Containers come and go, and take their interfaces with them.
+const MOST_VANISHED: usize = 64;
+
 impl LinkBook {
-    /// `links` are all there are now; one that vanished and came back begins anew.
+    /// `links` are all there are now; one that vanished and came back begins anew. Those that did
+    /// not come back are named each time.
     pub fn handle_links(&mut self, now: Moment, links: Vec<LinkCount>) -> Vec<Reading> {
-        self.meters
-            .retain(|name, _| links.iter().any(|link| link.interface == *name));
+        self.miss(now, &links);
         let read = |link| Reading::Counters(self.handle_link(now, link));
-        links.into_iter().map(read).collect()
+        let mut readings: Vec<_> = links.into_iter().map(read).collect();
+        let vanished = self.vanished.iter().map(|(interface, &seen)| {
+            Reading::Host(HostReading::Vanished {
+                interface: interface.clone(),
+                seen,
+            })
+        });
+        readings.extend(vanished);
+        readings
+    }
+
+    fn miss(&mut self, now: Moment, links: &[LinkCount]) {
+        let is_there = |name: &str| links.iter().any(|link| link.interface == name);
+        let gone = self.meters.extract_if(.., |name, _| !is_there(name));
+        self.vanished.extend(gone.map(|(name, _)| (name, now)));
+        self.vanished.retain(|name, _| !is_there(name));
+        while self.vanished.len() > MOST_VANISHED {
+            let oldest = self.vanished.iter().min_by_key(|(_, since)| **since);
+            let oldest = oldest.map(|(name, _)| name.clone());
+            oldest.and_then(|name| self.vanished.remove(&name));
+        }
     }
 
     fn handle_link(&mut self, at: Moment, link: LinkCount) -> Counters {
@@ -69,8 +94,9 @@ mod tests {
 
     fn rates(book: &mut LinkBook, second: u64, links: Vec<LinkCount>) -> Vec<[Option<f64>; 2]> {
         let said = book.handle_links(Moment::from_micros(second * 1_000_000), links);
-        let rates = said.into_iter().map(|reading| match reading {
-            Reading::Counters(read) => [read.send_rate, read.receive_rate],
+        let rates = said.into_iter().filter_map(|reading| match reading {
+            Reading::Counters(read) => Some([read.send_rate, read.receive_rate]),
+            Reading::Host(HostReading::Vanished { .. }) => None,
             other => panic!("a link book speaks of counters, not {other:?}"),
         });
         rates
@@ -87,6 +113,32 @@ mod tests {
         let second = rates(&mut book, 1, links);
         let expected = [[Some(100.0), Some(0.0)], [Some(0.0), Some(200.0)]];
         assert_eq!(second, expected);
+    }
+
+    #[test]
+    fn an_interface_that_vanished_is_named_until_it_is_back() {
+        let mut book = LinkBook::default();
+        let mut vanished = |second: u64, links| {
+            let said = book.handle_links(Moment::from_micros(second * 1_000_000), links);
+            let vanished = said.into_iter().filter_map(|reading| match reading {
+                Reading::Host(HostReading::Vanished { interface, seen }) => {
+                    Some((interface, seen.as_micros() / 1_000_000))
+                }
+                _ => None,
+            });
+            vanished.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            vanished(0, vec![link("swp0", 0, 0), link("swp1", 0, 0)]),
+            []
+        );
+        let gone = [("swp1".to_owned(), 1)];
+        assert_eq!(vanished(1, vec![link("swp0", 0, 0)]), gone);
+        assert_eq!(vanished(2, vec![link("swp0", 0, 0)]), gone);
+        assert_eq!(
+            vanished(3, vec![link("swp0", 0, 0), link("swp1", 0, 0)]),
+            []
+        );
     }
 
     #[test]

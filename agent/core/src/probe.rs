@@ -26,8 +26,6 @@ pub enum Aim {
     Hop(FlowKey),
     /// Whether a host is within reach of the probe's TTL.
     Distance(Ipv4Addr),
-    /// How long the way to a host and back takes.
-    RoundTrip(Ipv4Addr),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,14 +61,14 @@ impl Probe {
     pub fn source(&self) -> Ipv4Addr {
         match self.aim {
             Aim::Hop(flow) => *flow.source.ip(),
-            Aim::Distance(_) | Aim::RoundTrip(_) => Ipv4Addr::UNSPECIFIED,
+            Aim::Distance(_) => Ipv4Addr::UNSPECIFIED,
         }
     }
 
     pub fn destination(&self) -> Ipv4Addr {
         match self.aim {
             Aim::Hop(flow) => *flow.destination.ip(),
-            Aim::Distance(host) | Aim::RoundTrip(host) => host,
+            Aim::Distance(host) => host,
         }
     }
 
@@ -79,7 +77,7 @@ impl Probe {
         let transport = match self.aim {
             Aim::Hop(flow) if flow.protocol == Protocol::Tcp => tcp(&flow, mark),
             Aim::Hop(flow) => udp(&flow, mark),
-            Aim::Distance(_) | Aim::RoundTrip(_) => echo(mark.echo_id(self.aim), self.id),
+            Aim::Distance(_) => echo(mark.low(), self.id),
         };
         let header = Ipv4Header {
             total_len: (Ipv4Header::MIN_LEN + transport.len()) as u16,
@@ -101,7 +99,7 @@ fn ip_number(aim: Aim) -> IpNumber {
             Protocol::Tcp => IpNumber::TCP,
             Protocol::Udp => IpNumber::UDP,
         },
-        Aim::Distance(_) | Aim::RoundTrip(_) => IpNumber::ICMP,
+        Aim::Distance(_) => IpNumber::ICMP,
     }
 }
 
@@ -133,11 +131,6 @@ fn echo(id: u16, seq: u16) -> Vec<u8> {
 impl Mark {
     fn low(self) -> u16 {
         self.0 as u16
-    }
-
-    /// Round trips and distances are told apart by it.
-    fn echo_id(self, aim: Aim) -> u16 {
-        self.low() ^ u16::from(matches!(aim, Aim::RoundTrip(_)))
     }
 
     /// The mark, unless that happened to be right, or 0, which says that there is no checksum.
@@ -183,8 +176,7 @@ impl Mark {
     }
 
     fn aim_of_echo(self, echo_id: u16, host: Ipv4Addr) -> Option<Aim> {
-        let aims = [Aim::Distance(host), Aim::RoundTrip(host)];
-        aims.into_iter().find(|aim| self.echo_id(*aim) == echo_id)
+        (self.low() == echo_id).then_some(Aim::Distance(host))
     }
 
     /// Routers quote the IP header and at least 8 bytes more.
@@ -264,13 +256,12 @@ mod tests {
         icmp_from(ROUTER, kind, &packet[..28])
     }
 
-    fn aims() -> [Aim; 4] {
+    fn aims() -> [Aim; 3] {
         let host = *end(2, 0).ip();
         [
             Aim::Hop(flow(Protocol::Tcp)),
             Aim::Hop(flow(Protocol::Udp)),
             Aim::Distance(host),
-            Aim::RoundTrip(host),
         ]
     }
 

@@ -1,8 +1,13 @@
 //! What the program is asked on its command line.
 
+mod counters;
+mod facts;
+mod probe;
+mod rhythm;
 mod show;
 mod table;
 mod trace;
+mod traffic;
 
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -11,6 +16,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use reweave_agent::role::Role;
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::probing::PROBE_PORT;
 use reweave_link::join::Token;
 
 pub(crate) use show::show;
@@ -89,16 +95,48 @@ pub(crate) struct Run {
 /// What can be looked at, with or without an agent running.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Show {
-    /// Interfaces, their addresses and the gateways behind them
-    Facts(Output),
-    /// What interfaces carry
-    Counters(Watched),
+    /// Interfaces, their addresses and gateways, NICs and the machine
+    Facts(Facts),
+    /// What interfaces carry, and what their counters say of their health
+    Counters(Counters),
+    /// With whom this host exchanges how much
+    Traffic(Traffic),
+    /// Whether this host's traffic repeats itself, as that of training does
+    Rhythm(Watched),
     /// The flows this host sends that matter, and how they are doing
     Flows(Watched),
-    /// The routers a flow of this host passes
+    /// The routers a flow of this host passes, or may pass
     Trace(Trace),
+    /// Latency and loss to hosts on which an agent runs, or `probe --respond`
+    Probe(Probe),
+    /// What can be measured here, and how to allow the rest
+    Abilities(Output),
     /// The pins the kernel holds
     Pins(Output),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Facts {
+    #[command(flatten)]
+    pub(crate) recorded: Recorded,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Counters {
+    #[command(flatten)]
+    pub(crate) recorded: Recorded,
+    #[command(flatten)]
+    pub(crate) watched: Watched,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Recorded {
+    /// Reads a copy of another machine's /sys and /proc below DIR; DIR/ethtool/NAME is what
+    /// `ethtool -S NAME` printed there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -111,6 +149,25 @@ pub(crate) struct Watched {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Traffic {
+    /// Goes on until interrupted, telling each time what was exchanged meanwhile
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// The best way of counting to try; by default the best there is
+    #[arg(long, value_enum, default_value = "ebpf")]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) watched: Watched,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Source {
+    Ebpf,
+    Nftables,
+    Sockets,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Trace {
     #[arg(value_enum)]
     protocol: FlowProtocol,
@@ -118,6 +175,39 @@ pub(crate) struct Trace {
     source: SocketAddrV4,
     #[arg(value_name = "DESTINATION:PORT")]
     destination: SocketAddrV4,
+    /// Find all ways that flows like this one may take, whatever their source port
+    #[arg(long, conflicts_with = "over_s")]
+    pub(crate) all: bool,
+    /// For how long to go on, telling each change
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub(crate) over_s: u64,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    /// Names or IPv4 addresses
+    #[arg(required = true, value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    /// Answer the probes of these hosts until told to end, and send none
+    #[arg(long, conflicts_with_all = ["over_s", "rate", "paths", "source_port"])]
+    pub(crate) respond: bool,
+    /// For how long to probe
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) over_s: u64,
+    /// How many probes each host is sent in a second
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=5_000))]
+    pub(crate) rate: u32,
+    /// How many source ports to probe from, each of which may take another path
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) paths: u16,
+    /// The first of the source ports
+    #[arg(long, value_name = "PORT", default_value = "7500", value_parser = clap::value_parser!(u16).range(1024..=65_000))]
+    pub(crate) source_port: u16,
+    /// The UDP port that probes are answered on
+    #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
+    pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) output: Output,
 }

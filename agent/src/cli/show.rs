@@ -5,29 +5,34 @@ use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use reweave_agent::abilities::{Ability, abilities};
 use reweave_agent::clock;
 use reweave_agent::error::AgentError;
 use reweave_agent::flows::FlowSocket;
 use reweave_agent::netlink::RouteSocket;
+use reweave_agent::role::Role;
 use reweave_agent_core::flows::FlowBook;
-use reweave_agent_core::links::LinkBook;
 use reweave_common::moment::Moment;
-use reweave_common::sample::{Counters, FlowReading, Interface, PinRule, Reading};
+use reweave_common::sample::{FlowReading, PinRule, Reading};
 use reweave_common::units::Rate;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Form, Output, Show, Watched, table, trace};
+use super::{Form, Output, Show, Watched, counters, facts, probe, rhythm, table, trace, traffic};
 
 /// How often flows are read while they are watched.
 const STEP: Duration = Duration::from_millis(200);
 
 pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
     match what {
-        Show::Facts(output) => facts(*output),
-        Show::Counters(watched) => counters(watched),
+        Show::Facts(asked) => facts::facts(asked),
+        Show::Counters(asked) => counters::counters(asked),
         Show::Flows(watched) => flows(watched),
+        Show::Traffic(asked) => traffic::traffic(asked),
+        Show::Rhythm(watched) => rhythm::rhythm(watched),
         Show::Trace(asked) => trace::trace(asked),
+        Show::Probe(asked) => probe::probe(asked),
+        Show::Abilities(output) => show_abilities(*output),
         Show::Pins(output) => pins(*output),
     }
 }
@@ -35,52 +40,6 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
 /// Prints `value` under `name` as one JSON object.
 fn print_json(name: &str, value: &impl Serialize) {
     println!("{}", json!({ name: value }));
-}
-
-fn facts(output: Output) -> Result<(), AgentError> {
-    let interfaces = RouteSocket::open()?.interfaces()?;
-    if output.form == Form::Json {
-        print_json("interfaces", &interfaces);
-        return Ok(());
-    }
-    let row = |it: &Interface| [it.name.clone(), joined(&it.addresses), joined(&it.gateways)];
-    let rows: Vec<_> = interfaces.iter().map(row).collect();
-    table::print(["interface", "addresses", "gateways"], &rows);
-    Ok(())
-}
-
-fn counters(watched: &Watched) -> Result<(), AgentError> {
-    let mut route = RouteSocket::open()?;
-    let mut book = LinkBook::default();
-    let mut read = || -> Result<Vec<Reading>, AgentError> {
-        let wires = route.links()?.into_iter().filter(|link| !link.loopback);
-        Ok(book.handle_links(clock::now(), wires.map(|link| link.count).collect()))
-    };
-    read()?;
-    thread::sleep(watched.over_ms);
-    let counters = read()?.into_iter().filter_map(|reading| match reading {
-        Reading::Counters(counters) => Some(counters),
-        _ => None,
-    });
-    let counters: Vec<_> = counters.collect();
-    if watched.output.form == Form::Json {
-        print_json("counters", &counters);
-        return Ok(());
-    }
-    let rows: Vec<_> = counters.iter().map(counters_row).collect();
-    let headings = ["interface", "state", "sends", "receives", "dropped"];
-    table::print(headings, &rows);
-    Ok(())
-}
-
-fn counters_row(it: &Counters) -> [String; 5] {
-    [
-        it.interface.clone(),
-        if it.up { "up" } else { "down" }.to_owned(),
-        or_dash(it.send_rate),
-        or_dash(it.receive_rate),
-        it.dropped_packets.to_string(),
-    ]
 }
 
 /// A flow with the least and most rate that was seen of it.
@@ -142,9 +101,31 @@ fn flow_row(it: &SeenFlow) -> [String; 6] {
         or_dash(it.reading.rate),
         or_dash(least),
         or_dash(most),
-        format!("{:.1} ms", it.reading.rtt.as_secs_f64() * 1e3),
-        it.reading.retransmits.to_string(),
+        or_dash(
+            it.reading
+                .rtt
+                .map(|rtt| format!("{:.1} ms", rtt.as_secs_f64() * 1e3)),
+        ),
+        or_dash(it.reading.retransmits),
     ]
+}
+
+fn show_abilities(output: Output) -> Result<(), AgentError> {
+    let abilities = abilities(Role::detect()?);
+    if output.form == Form::Json {
+        print_json("abilities", &abilities);
+        return Ok(());
+    }
+    let row = |it: &Ability| {
+        let (state, way) = match &it.missing {
+            None => ("yes", String::new()),
+            Some(missing) => (missing.as_str(), it.allow_by.to_owned()),
+        };
+        [it.what.to_owned(), state.to_owned(), way]
+    };
+    let rows: Vec<_> = abilities.iter().map(row).collect();
+    table::print(["measurement", "possible", "allow it by"], &rows);
+    Ok(())
 }
 
 fn pins(output: Output) -> Result<(), AgentError> {
@@ -165,7 +146,7 @@ fn pins(output: Output) -> Result<(), AgentError> {
     Ok(())
 }
 
-fn joined(items: &[impl Display]) -> String {
+pub(super) fn joined(items: &[impl Display]) -> String {
     let items: Vec<_> = items.iter().map(ToString::to_string).collect();
     items.join(" ")
 }

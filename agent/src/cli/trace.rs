@@ -1,57 +1,172 @@
-//! One trace of one flow, for a person.
+//! The way of a flow, or all ways there are, for a person.
 
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use reweave_agent::clock;
 use reweave_agent::error::AgentError;
 use reweave_agent::probes::Prober;
+use reweave_agent::probing::Engine;
+use reweave_agent_core::latency::MOST_RATE;
 use reweave_agent_core::probe::Mark;
-use reweave_agent_core::trace::{Found, Tracer};
+use reweave_agent_core::trace::{Fork, Found, Spread, Tracer};
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::probing::{PROBE_PORT, ProbeList, Routers};
 use reweave_common::sample::TracedPath;
 use serde_json::json;
 
-use super::show::or_dash;
+use super::show::{joined, or_dash};
 use super::{Form, Trace, table};
 
+/// An agent at the other end answers in less.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// The port of the question how far it is; those after it are a person's probes.
+const ASKING_PORT: u16 = 7499;
+
 pub(super) fn trace(asked: &Trace) -> Result<(), AgentError> {
-    let prober = Prober::open(Mark(rand::random()))?;
-    let mut tracer = Tracer::default();
-    tracer.watch(clock::now(), &[asked.flow()]);
+    let flow = asked.flow();
+    let mut tracing = Tracing {
+        prober: Prober::open(Mark(rand::random()))?,
+        tracer: Tracer::default(),
+        receiver: *flow.destination.ip(),
+        said: ask_receiver(&flow),
+    };
+    match asked.all {
+        true => all_ways(&mut tracing, flow, asked.output.form),
+        false => one_way(&mut tracing, flow, asked),
+    }
+}
+
+/// Tells the way that the flow takes, and then each change of it.
+fn one_way(tracing: &mut Tracing, flow: FlowKey, asked: &Trace) -> Result<(), AgentError> {
+    let end = Instant::now() + Duration::from_secs(asked.over_s);
+    tracing.watch(&[flow]);
+    let mut told = None;
     loop {
-        while let Some(probe) = tracer.poll_probe(clock::now()) {
-            prober.send(&probe);
+        let path = tracing.next_path(told.as_ref().map(|_| end))?;
+        let Some(path) = path else {
+            return Ok(());
+        };
+        let is_new = |told: &TracedPath| told.routers != path.routers;
+        if told.as_ref().is_none_or(is_new) {
+            tell_path(&path, tracing.said, asked.output.form);
         }
-        match tracer.poll_found() {
-            Some(Found::Path(path)) => {
-                tell(&path, asked.output.form);
-                return Ok(());
-            }
-            Some(Found::Deaf(host)) => return Err(AgentError::Untraceable { host }),
-            None => wait(&prober, &tracer),
-        }
-        while let Some((at, answer)) = prober.receive()? {
-            tracer.handle_answer(at, &answer);
+        told = Some(path);
+        if Instant::now() >= end {
+            return Ok(());
         }
     }
 }
 
-fn wait(prober: &Prober, tracer: &Tracer) {
-    let due = tracer.next_due().map(|due| due.since(clock::now()));
-    // Rounded up, or a wait of less than a millisecond would not be one.
-    let patience = due.unwrap_or_default() + Duration::from_millis(1);
-    let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
-    // Whether it was an answer or the time, is found out next.
-    let _ = poll(
-        &mut [PollFd::new(prober.as_fd(), PollFlags::POLLIN)],
-        timeout,
-    );
+fn all_ways(tracing: &mut Tracing, like: FlowKey, form: Form) -> Result<(), AgentError> {
+    let mut spread = Spread::new(like);
+    loop {
+        let flows = spread.poll_flows();
+        if flows.is_empty() {
+            break;
+        }
+        tracing.watch(&flows);
+        while !spread.is_settled() {
+            if let Some(path) = tracing.next_path(None)? {
+                spread.handle_path(path);
+            }
+        }
+    }
+    tell_spread(&spread, tracing.said, form);
+    Ok(())
 }
 
-fn tell(path: &TracedPath, form: Form) {
+/// What the receiver's agent says, if there is one that answers this host.
+fn ask_receiver(flow: &FlowKey) -> Option<Routers> {
+    let asking = FlowKey {
+        protocol: Protocol::Udp,
+        source: SocketAddrV4::new(*flow.source.ip(), ASKING_PORT),
+        destination: SocketAddrV4::new(*flow.destination.ip(), PROBE_PORT),
+    };
+    let list = ProbeList {
+        flows: vec![asking],
+        period: PATIENCE / 6,
+        most_rate: MOST_RATE,
+        roster: vec![],
+        valid_for: PATIENCE,
+    };
+    let mut engine = Engine::new(rand::random(), Duration::ZERO);
+    engine.handle_list(list).ok()?;
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        engine.turn(PATIENCE / 10).ok()?;
+        let mut readings = engine.poll_readings().into_iter();
+        if let Some(routers) = readings.find_map(|reading| reading.tally.routers) {
+            return Some(routers);
+        }
+    }
+    None
+}
+
+struct Tracing {
+    prober: Prober,
+    tracer: Tracer,
+    receiver: Ipv4Addr,
+    said: Option<Routers>,
+}
+
+impl Tracing {
+    fn watch(&mut self, flows: &[FlowKey]) {
+        let now = clock::now();
+        self.tracer.watch(now, flows);
+        if let Some(routers) = self.said {
+            self.tracer
+                .handle_distance(now, self.receiver, routers.there);
+        }
+    }
+
+    /// The next path that is known; none if there is none by then.
+    fn next_path(&mut self, by: Option<Instant>) -> Result<Option<TracedPath>, AgentError> {
+        loop {
+            while let Some(probe) = self.tracer.poll_probe(clock::now()) {
+                self.prober.send(&probe);
+            }
+            match self.tracer.poll_found() {
+                Some(Found::Path(path)) => return Ok(Some(path)),
+                Some(Found::Deaf(host)) => return Err(AgentError::Untraceable { host }),
+                None if by.is_some_and(|by| Instant::now() >= by) => return Ok(None),
+                None => self.wait(by),
+            }
+            while let Some((at, answer)) = self.prober.receive()? {
+                self.tracer.handle_answer(at, &answer);
+            }
+        }
+    }
+
+    fn wait(&self, by: Option<Instant>) {
+        let due = self.tracer.next_due().map(|due| due.since(clock::now()));
+        let left = by.map(|by| by.saturating_duration_since(Instant::now()));
+        let patience = [due, left].into_iter().flatten().min();
+        // Rounded up, or a wait of less than a millisecond would not be one.
+        let patience = patience.unwrap_or_default() + Duration::from_millis(1);
+        let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+        // Whether it was an answer or the time, is found out next.
+        let _ = poll(
+            &mut [PollFd::new(self.prober.as_fd(), PollFlags::POLLIN)],
+            timeout,
+        );
+    }
+}
+
+fn tell_path(path: &TracedPath, said: Option<Routers>, form: Form) {
     if form == Form::Json {
-        println!("{}", json!({ "flow": path.flow, "routers": path.routers }));
+        let TracedPath {
+            flow,
+            routers,
+            confirmed,
+        } = path;
+        let back = said.map(|said| said.back);
+        println!(
+            "{}",
+            json!({ "flow": flow, "routers": routers, "confirmed": confirmed, "routers_back": back })
+        );
         return;
     }
     let hops = (1..).zip(&path.routers);
@@ -59,4 +174,47 @@ fn tell(path: &TracedPath, form: Form) {
         .map(|(hop, router)| [hop.to_string(), or_dash(*router)])
         .collect();
     table::print(["hop", "router"], &rows);
+    tell_receiver(said);
+}
+
+/// Words beside the data.
+fn tell_receiver(said: Option<Routers>) {
+    match said {
+        None => eprintln!("no agent of the receiver has confirmed how far it is; an echo has"),
+        Some(said) if said.there == said.back => {}
+        Some(said) => eprintln!(
+            "the way back is another one: {} routers there, {} back",
+            said.there, said.back
+        ),
+    }
+}
+
+fn tell_spread(spread: &Spread, said: Option<Routers>, form: Form) {
+    let forks = spread.forks();
+    let silent = spread.silent_hops();
+    if form == Form::Json {
+        let told = json!({
+            "forks": forks,
+            "silent_hops": silent,
+            "flows": spread.flows(),
+            "confirmed": said.is_some(),
+        });
+        println!("{told}");
+        return;
+    }
+    let row = |fork: &Fork| {
+        [
+            fork.hop.to_string(),
+            fork.router
+                .map_or_else(|| "here".to_owned(), |it| it.to_string()),
+            joined(&fork.next),
+            fork.flows.to_string(),
+            if fork.complete { "yes" } else { "perhaps not" }.to_owned(),
+        ]
+    };
+    let rows: Vec<_> = forks.iter().map(row).collect();
+    table::print(["hop", "router", "goes on to", "flows", "all known"], &rows);
+    for hop in silent {
+        eprintln!("the routers at hop {hop} say nothing");
+    }
 }

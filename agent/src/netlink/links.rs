@@ -1,7 +1,9 @@
 //! Interfaces, whether they can carry anything, and what they have carried.
 
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Stats64};
+use netlink_packet_route::link::{
+    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Stats64,
+};
 use reweave_agent_core::links::LinkCount;
 use reweave_common::units::Bytes;
 
@@ -11,6 +13,8 @@ use super::{NetlinkError, RouteSocket};
 pub struct Link {
     pub index: u32,
     pub loopback: bool,
+    /// Whether it is but a view of others: a bond, a bridge, a VLAN.
+    pub stacked: bool,
     pub count: LinkCount,
 }
 
@@ -38,8 +42,28 @@ fn link(message: &RouteNetlinkMessage) -> Option<Link> {
     let flags = message.header.flags;
     Some(Link {
         index: message.header.index,
+        stacked: is_stacked(attributes),
         loopback: flags.contains(LinkFlags::Loopback),
         count: count(name?, flags, &stats.unwrap_or_default()),
+    })
+}
+
+fn is_stacked(attributes: &[LinkAttribute]) -> bool {
+    let kinds = attributes.iter().flat_map(|attribute| match attribute {
+        LinkAttribute::LinkInfo(infos) => infos.as_slice(),
+        _ => &[],
+    });
+    kinds.into_iter().any(|info| match info {
+        LinkInfo::Kind(kind) => matches!(
+            kind,
+            InfoKind::Bond
+                | InfoKind::Bridge
+                | InfoKind::Vlan
+                | InfoKind::MacVlan
+                | InfoKind::MacVtap
+                | InfoKind::IpVlan
+        ),
+        _ => false,
     })
 }
 

@@ -5,6 +5,7 @@ mod interfaces;
 mod links;
 mod messages;
 mod pins;
+mod queues;
 mod socket;
 
 pub use error::{NetlinkError, Refused};

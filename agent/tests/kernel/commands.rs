@@ -1,5 +1,6 @@
 //! What the program itself tells a person or a script.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -15,7 +16,10 @@ tests! {
     facts_join_interfaces_to_their_neighbours,
     counters_and_flows_have_rates needs "tc",
     a_trace_is_told_hop_by_hop,
+    all_ways_are_found,
+    a_change_of_the_way_is_told,
     pins_are_listed,
+    what_needs_a_right_is_listed,
     what_goes_wrong_is_said_on_standard_error,
 }
 
@@ -27,7 +31,17 @@ pub(crate) fn agent(node: &str, arguments: &[&str]) -> Output {
     })
 }
 
-fn json_of(node: &str, arguments: &[&str]) -> Value {
+/// As a user who has no rights in the node's network.
+pub(crate) fn unprivileged(node: &str, arguments: &[&str]) -> Output {
+    within(node, || {
+        let mut command = Command::new("unshare");
+        let program = ["--user", env!("CARGO_BIN_EXE_reweave-agent")];
+        let run = command.args(program).args(arguments).stdin(Stdio::null());
+        run.output().expect("unshare runs")
+    })
+}
+
+pub(crate) fn json_of(node: &str, arguments: &[&str]) -> Value {
     let run = agent(node, &[arguments, &["--output", "json"]].concat());
     let words = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{arguments:?}: {words}");
@@ -43,17 +57,18 @@ fn table_of(node: &str, arguments: &[&str]) -> String {
 fn facts_join_interfaces_to_their_neighbours() {
     let _fabric = Fabric::new();
     let eth0 = json!({"name": "eth0", "addresses": ["10.0.0.1"], "gateways": ["10.0.0.0"]});
-    assert_eq!(json_of("h0", &["facts"]), json!({"interfaces": [eth0]}));
+    let h0 = json_of("h0", &["facts"]);
+    assert_eq!(h0["interfaces"], json!([eth0]));
+    assert!(h0["machine"]["cpus"].as_u64() > Some(0), "{h0}");
     hold(&[pin(some_flow(1), 1)]).expect("the kernel takes it");
     let leaf = json_of("leaf0", &["facts"]);
     let interfaces = leaf["interfaces"].as_array().expect("a list");
     assert_eq!(interfaces.len(), 5);
     let up1 = json!({"name": "up1", "addresses": ["172.16.1.0"], "gateways": ["172.16.1.1"]});
     assert!(interfaces.contains(&up1), "{leaf}");
-    assert_eq!(
-        table_of("h0", &["facts"]),
-        "interface  addresses  gateways\neth0       10.0.0.1   10.0.0.0\n"
-    );
+    let table = table_of("h0", &["facts"]);
+    let expected = "interface  addresses  gateways\neth0       10.0.0.1   10.0.0.0\n\n";
+    assert!(table.starts_with(expected), "{table}");
 }
 
 fn counters_and_flows_have_rates() {
@@ -97,6 +112,83 @@ fn a_trace_is_told_hop_by_hop() {
     ]);
     assert_eq!(json_of("h0", &asked)["routers"], routers);
     assert!(table_of("h0", &asked).starts_with("hop  router\n1    10.0.0.0\n2    172.16."));
+}
+
+fn all_ways_are_found() {
+    let _fabric = Fabric::new();
+    let like = ["trace", "tcp", "10.0.0.1:40000", "10.1.0.1:5001", "--all"];
+    let told = json_of("h0", &like);
+    let fork = |hop: usize, router: Value| {
+        let forks = told["forks"].as_array().expect("a list");
+        let found = forks
+            .iter()
+            .find(|it| it["hop"] == hop && it["router"] == router);
+        let found = found.unwrap_or_else(|| panic!("{told}"));
+        assert_eq!(found["complete"], true, "{found}");
+        found["next"].clone()
+    };
+    assert_eq!(fork(0, Value::Null), json!(["10.0.0.0"]));
+    assert_eq!(
+        fork(1, json!("10.0.0.0")),
+        json!(["172.16.0.1", "172.16.1.1"])
+    );
+    assert_eq!(fork(2, json!("172.16.1.1")), json!(["172.16.3.0"]));
+    assert!(told["flows"].as_u64() >= Some(11), "{told}");
+    let table = table_of("h0", &like);
+    assert!(table.contains("172.16.0.1 172.16.1.1"), "{table}");
+}
+
+fn a_change_of_the_way_is_told() {
+    let _fabric = Fabric::new();
+    let flow = some_flow(1234);
+    hold(&[pin(flow, 0)]).expect("the kernel takes it");
+    let (source, destination) = (flow.source.to_string(), flow.destination.to_string());
+    let mut told = within("h0", || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
+        command.args(["trace", "tcp", &source, &destination, "--over-s", "600"]);
+        command.args(["--output", "json"]).stdout(Stdio::piped());
+        command.spawn().expect("the program starts")
+    });
+    let lines = BufReader::new(told.stdout.take().expect("piped")).lines();
+    let mut ways = lines.map(|line| {
+        let way: Value = serde_json::from_str(&line.expect("UTF-8")).expect("one object a line");
+        way["routers"][1].clone()
+    });
+    assert_eq!(ways.next(), Some(json!("172.16.0.1")));
+    hold(&[pin(flow, 1)]).expect("the kernel takes it");
+    assert_eq!(ways.next(), Some(json!("172.16.1.1")));
+    hold(&[pin(flow, 0)]).expect("the kernel takes it");
+    assert_eq!(ways.next(), Some(json!("172.16.0.1")));
+    told.kill().expect("it runs");
+    told.wait().expect("it ends");
+}
+
+fn what_needs_a_right_is_listed() {
+    let _fabric = Fabric::new();
+    let all = json_of("leaf0", &["abilities"]);
+    let all = all["abilities"].as_array().expect("a list");
+    assert!(
+        all.len() == 3 && all.iter().all(|it| it["missing"].is_null()),
+        "{all:?}"
+    );
+    let table = within("leaf0", || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", env!("CARGO_BIN_EXE_reweave-agent"), "abilities"]);
+        command.output().expect("unshare runs")
+    });
+    let table = String::from_utf8_lossy(&table.stdout);
+    let line = |what: &str| {
+        let mut lines = table.lines();
+        lines
+            .find(|line| line.starts_with(what))
+            .unwrap_or_else(|| panic!("{table}"))
+    };
+    assert!(
+        line("latency and loss").trim_end().ends_with("yes"),
+        "{table}"
+    );
+    assert!(line("paths of flows").contains("CAP_NET_RAW"), "{table}");
+    assert!(line("pins of flows").contains("CAP_NET_ADMIN"), "{table}");
 }
 
 fn pins_are_listed() {

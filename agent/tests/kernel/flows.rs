@@ -38,6 +38,7 @@ pub(crate) fn retransmits(number: usize, flow: &FlowKey) -> u64 {
     socket(number, flow)
         .expect("the session is open")
         .retransmits
+        .expect("TCP counts them")
 }
 
 fn acknowledged_bytes_are_those_sent() {

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
+use reweave_agent::traffic::TrafficReader;
+use reweave_common::traffic::TrafficSource;
 
 /// Must be called while the program has one thread. Says what is missing.
 pub(crate) fn enter() -> Result<(), String> {
@@ -37,10 +39,21 @@ fn furnish() -> nix::Result<()> {
 }
 
 pub(crate) fn has(tool: &str) -> Result<(), String> {
+    if tool == "bpf" {
+        return may_load_programs();
+    }
     let mut asked = Command::new(tool);
     asked.arg("-V").stdout(Stdio::null()).stderr(Stdio::null());
     match asked.status() {
         Ok(status) if status.success() => Ok(()),
         _ => Err(format!("no {tool}")),
+    }
+}
+
+fn may_load_programs() -> Result<(), String> {
+    let reader = TrafficReader::open(TrafficSource::Ebpf);
+    match reader.refused() {
+        [] => Ok(()),
+        [refusal, ..] => Err(format!("no eBPF: {}", refusal.because)),
     }
 }

@@ -18,8 +18,7 @@ use reweave_common::sample::Reading;
 use tempfile::TempDir;
 
 use crate::fabric::{
-    Fabric, PATIENCE, host, kernel_counter, leaf_at, leaf_of, nft_in, pin, spine_at, spine_of,
-    within,
+    Fabric, PATIENCE, kernel_counter, leaf_at, leaf_of, nft_in, pin, spine_at, spine_of, within,
 };
 use crate::flows::retransmits;
 use crate::pins::hold;
@@ -33,7 +32,6 @@ tests! {
     a_silent_router_is_left_out needs "nft",
     a_flow_to_the_neighbour_passes_one_leaf,
     even_a_probe_that_arrives_disturbs_nothing,
-    round_trips_are_measured,
     routers_may_be_as_reluctant_as_linux_is_by_default,
 }
 
@@ -65,7 +63,7 @@ impl Tracing {
             self.agent.receive().expect("answers can be received");
             self.agent.probe();
             let news = self.agent.sample().readings.into_iter();
-            let found = |it: &Reading| matches!(it, Reading::Path(_) | Reading::RoundTrip { .. });
+            let found = |it: &Reading| matches!(it, Reading::Path(_));
             heard.extend(news.filter(found));
             if enough(&heard) {
                 return heard;
@@ -78,7 +76,6 @@ impl Tracing {
     fn trace(&mut self, flows: &[FlowKey]) -> BTreeMap<FlowKey, Routers> {
         let watch = Watch {
             trace: flows.to_vec(),
-            ping: vec![],
         };
         let heard = self.heard(&watch, |heard| paths(heard).len() == flows.len());
         paths(&heard)
@@ -94,7 +91,10 @@ fn paths(heard: &[Reading]) -> BTreeMap<FlowKey, Routers> {
 }
 
 fn wait_for_answers(agent: &Agent) {
-    let socket = agent.answers().expect("a descriptor");
+    let socket = agent
+        .answers()
+        .expect("a descriptor")
+        .expect("it may trace");
     let due = agent
         .next_probe()
         .map_or(Duration::ZERO, |due| due.since(clock::now()));
@@ -166,10 +166,7 @@ fn a_moved_flow_is_seen_to_have_moved() {
     let session = Session::new(0, 2);
     let flow = session.flow;
     let mut tracing = Tracing::new();
-    let watch = Watch {
-        trace: vec![flow],
-        ping: vec![],
-    };
+    let watch = Watch { trace: vec![flow] };
     for spine in [0, 1, 0, 1] {
         hold(&[pin(flow, spine)]).expect("the kernel takes it");
         let begun = Instant::now();
@@ -179,13 +176,9 @@ fn a_moved_flow_is_seen_to_have_moved() {
     }
     // Unasked, within the next rounds.
     hold(&[pin(flow, 0)]).expect("the kernel takes it");
-    tracing.heard(
-        &Watch {
-            trace: vec![flow],
-            ping: vec![],
-        },
-        |heard| paths(heard).get(&flow) == Some(&through(0)),
-    );
+    tracing.heard(&Watch { trace: vec![flow] }, |heard| {
+        paths(heard).get(&flow) == Some(&through(0))
+    });
 }
 
 fn a_silent_router_is_left_out() {
@@ -242,26 +235,6 @@ fn even_a_probe_that_arrives_disturbs_nothing() {
     );
 }
 
-fn round_trips_are_measured() {
-    let _fabric = Fabric::new();
-    let peers = vec![host(1), host(2), host(3)];
-    let watch = Watch {
-        trace: vec![],
-        ping: peers.clone(),
-    };
-    let heard = Tracing::new().heard(&watch, |heard| heard.len() == 2 * peers.len());
-    for reading in heard {
-        let Reading::RoundTrip { peer, rtt } = reading else {
-            panic!("{reading:?}");
-        };
-        assert!(peers.contains(&peer));
-        assert!(
-            rtt > Duration::ZERO && rtt < Duration::from_millis(20),
-            "{rtt:?}"
-        );
-    }
-}
-
 /// An answer a second after a burst of six, which is fewer than there are flows.
 fn routers_may_be_as_reluctant_as_linux_is_by_default() {
     let _fabric = Fabric::new();
@@ -271,10 +244,7 @@ fn routers_may_be_as_reluctant_as_linux_is_by_default() {
     }
     let sessions: Vec<_> = (0..8).map(|_| Session::new(0, 2)).collect();
     let trace = sessions.iter().map(|session| session.flow).collect();
-    let watch = Watch {
-        trace,
-        ping: vec![],
-    };
+    let watch = Watch { trace };
     let begun = Instant::now();
     Tracing::new().heard(&watch, |heard| {
         let known = |routers: &Routers| routers.iter().all(Option::is_some);

@@ -11,7 +11,7 @@ use crate::plan::Generation;
 
 mod finding;
 mod history;
-mod measured;
+mod imbalance;
 mod membership;
 mod place;
 mod plan;
@@ -19,12 +19,13 @@ mod status;
 
 pub use finding::{Collision, Finding, Findings, Loser, NotSeen, Useless, UselessPin};
 pub use history::{FlowChange, FlowOutcome, Outcome, Record};
-pub use measured::{FlowImbalance, Measured, RoundTrip, RoundTrips};
+pub use imbalance::FlowImbalance;
 pub use membership::{About, CoordinatorState, CoordinatorStatus, OpenInvitation, RefusedPeer};
 pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report};
 pub use status::{
-    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, Phase, RunningChange, Status,
+    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, PairStatus, Phase, ProbeStatus,
+    RunningChange, Status,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

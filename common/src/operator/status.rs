@@ -6,13 +6,14 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use super::finding::UselessPin;
-use super::measured::Measured;
+use super::imbalance::FlowImbalance;
 use super::membership::{CoordinatorStatus, OpenInvitation, RefusedPeer};
 use super::place::Hop;
 use super::plan::Pin;
 use crate::flow::FlowKey;
 use crate::member::Member;
 use crate::plan::Generation;
+use crate::probing::Summary;
 use crate::units::Rate;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,7 +35,8 @@ pub struct Status {
     pub pins: Vec<Pin>,
     /// Those of them that serve their flows no more, and why.
     pub useless_pins: Vec<UselessPin>,
-    pub measured: Measured,
+    /// Absent when no elephant goes where there is a choice.
+    pub flow_imbalance: Option<FlowImbalance>,
     /// What a person should look at, the worst first; less than what needs one at once.
     pub warnings: Vec<String>,
     /// The one that answers is among them.
@@ -44,6 +46,7 @@ pub struct Status {
     pub invitations: Vec<OpenInvitation>,
     /// Members that are shut out.
     pub revoked: Vec<Member>,
+    pub probes: ProbeStatus,
 }
 
 /// Who decides that a plan is carried out.
@@ -113,6 +116,24 @@ pub struct FlowStatus {
     /// Absent when a hop of it is not known.
     pub path: Option<Vec<Hop>>,
     pub age_ms: u64,
+}
+
+/// What the probes of the last minute say.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeStatus {
+    /// Of hosts that probe each other, each direction counted.
+    pub pairs: usize,
+    /// All probes together; absent when there are none.
+    pub all: Option<Summary>,
+    /// The pairs that lose most and take longest, worst first; not all of a large cluster.
+    pub worst: Vec<PairStatus>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PairStatus {
+    pub from: String,
+    pub to: String,
+    pub summary: Summary,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,6 +22,7 @@ use crate::ingest::Ingest;
 use crate::model::{Known, least_elephant};
 use crate::operator::{self, Asked, Seen};
 use crate::policy::Policy;
+use crate::probing::Probing;
 use crate::rollout::{Driver, Turn};
 use crate::rules::rerouted;
 use crate::state::State;
@@ -35,6 +36,7 @@ pub struct Core {
     autopilot: Autopilot,
     watching: Watching,
     arrivals: Arrivals,
+    probing: Probing,
     asked: VecDeque<Asked>,
     outbox: Outbox,
     /// Of the last input; none until this core leads.
@@ -79,6 +81,7 @@ impl Core {
             autopilot: Autopilot::default(),
             watching: Watching::default(),
             arrivals: Arrivals::default(),
+            probing: Probing::default(),
             asked: VecDeque::new(),
             outbox: Outbox::default(),
             now: None,
@@ -137,6 +140,7 @@ impl Core {
                     token,
                     key,
                     from,
+                    is_written: false,
                 });
                 self.stirred = true;
             }
@@ -157,6 +161,7 @@ impl Core {
     fn handle_tick(&mut self, now: Moment) {
         self.senses.ingest.handle_time(now, &self.senses.policy);
         self.watching.advance(self.senses.at(now), &mut self.outbox);
+        self.probing.advance(self.senses.at(now), &mut self.outbox);
         self.stirred = true;
     }
 
@@ -167,6 +172,7 @@ impl Core {
         }
         self.senses.ingest.handle_connected(node);
         self.watching.handle_connected(node);
+        self.probing.handle_connected(node);
         if let Some(install) = self.state.last_install(node) {
             self.driver.handle_sent(now, node);
             self.outbox.install(node, install);

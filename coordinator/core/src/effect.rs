@@ -8,6 +8,7 @@ use reweave_common::instruction::{Ack, Install, Instruction, Watch};
 use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{About, Request, Response};
+use reweave_common::probing::ProbeList;
 use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +103,11 @@ impl Outbox {
 
     pub(crate) fn watch(&mut self, node: NodeId, watch: Watch) {
         let instruction = Instruction::Watch(watch);
+        self.effects.push_back(Effect::Send { node, instruction });
+    }
+
+    pub(crate) fn probe(&mut self, node: NodeId, list: ProbeList) {
+        let instruction = Instruction::Probe(list);
         self.effects.push_back(Effect::Send { node, instruction });
     }
 

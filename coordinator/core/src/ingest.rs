@@ -187,6 +187,7 @@ impl Ingest {
             Reading::Flow(reading) => &reading.flow,
             Reading::FlowEnded(flow) => flow,
             Reading::Path(path) => &path.flow,
+            Reading::Probes(reading) => &reading.flow,
             _ => return true,
         };
         self.owner(*about.source.ip()) == Some(node)

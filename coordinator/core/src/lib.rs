@@ -17,6 +17,7 @@ mod operator;
 mod pins;
 mod planning;
 mod policy;
+mod probing;
 mod reason;
 mod recording;
 mod rollout;

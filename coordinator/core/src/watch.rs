@@ -1,4 +1,4 @@
-//! What each agent shall look at: the paths of its elephants, and the way to the hosts they go to.
+//! What each agent shall look at: the paths of its elephants.
 //!
 //! A flow that was an elephant once is watched until it ends, since jobs pause between bursts and
 //! an agent that keeps watching notices a new path by itself.
@@ -88,11 +88,7 @@ fn watch(known: Known<'_>, sender: NodeId, mut trace: Vec<FlowKey>) -> Watch {
     trace.sort_by_key(|flow| has_recent_path(known, sender, flow));
     trace.truncate(MOST_TRACES);
     trace.sort_unstable();
-    let ping: BTreeSet<_> = trace.iter().map(|flow| *flow.destination.ip()).collect();
-    Watch {
-        trace,
-        ping: ping.into_iter().collect(),
-    }
+    Watch { trace }
 }
 
 fn has_recent_path(known: Known<'_>, sender: NodeId, flow: &FlowKey) -> bool {

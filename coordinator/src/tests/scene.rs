@@ -202,12 +202,13 @@ impl Scene {
                 flow,
                 bytes: Bytes::new(1 << 30),
                 rate: Some(Rate::from_bits_per_s(99_000_000)),
-                rtt: Duration::from_millis(1),
-                retransmits: 0,
+                rtt: Some(Duration::from_millis(1)),
+                retransmits: Some(0),
             }),
             Reading::Path(TracedPath {
                 flow,
                 routers: routers.collect(),
+                confirmed: false,
             }),
         ]
     }

@@ -1,5 +1,7 @@
 //! Any message at all.
 
+mod probes;
+
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
@@ -14,9 +16,9 @@ use reweave_common::member::{Admission, DenyList, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowImbalance,
-    FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Measured, Mode, Move, NotSeen, Outcome, Phase,
-    Pin, Plan, Prediction, Record, Refused, Report, Request, Response, RoundTrip, RoundTrips,
-    RunningChange, Status, Useless, UselessPin,
+    FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode, Move, NotSeen, Outcome, Phase, Pin,
+    Plan, Prediction, Record, Refused, Report, Request, Response, RunningChange, Status, Useless,
+    UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::sample::{
@@ -24,6 +26,7 @@ use reweave_common::sample::{
 };
 use reweave_common::units::{Bytes, Rate};
 
+use super::hosts::host_reading;
 use super::members;
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
@@ -52,15 +55,15 @@ fn generation() -> impl Strategy<Value = Generation> {
     any::<u64>().prop_map(Generation)
 }
 
-fn rate() -> impl Strategy<Value = Rate> {
+pub(super) fn rate() -> impl Strategy<Value = Rate> {
     any::<u64>().prop_map(Rate::from_bits_per_s)
 }
 
-fn bytes() -> impl Strategy<Value = Bytes> {
+pub(super) fn bytes() -> impl Strategy<Value = Bytes> {
     any::<u64>().prop_map(Bytes::new)
 }
 
-fn duration() -> impl Strategy<Value = Duration> {
+pub(super) fn duration() -> impl Strategy<Value = Duration> {
     any::<u64>().prop_map(Duration::from_nanos)
 }
 
@@ -120,8 +123,8 @@ fn flow_reading() -> impl Strategy<Value = FlowReading> {
         flow(),
         bytes(),
         option::of(rate()),
-        duration(),
-        any::<u64>(),
+        option::of(duration()),
+        any::<Option<u64>>(),
     );
     parts.prop_map(|(flow, bytes, rate, rtt, retransmits)| FlowReading {
         flow,
@@ -133,20 +136,29 @@ fn flow_reading() -> impl Strategy<Value = FlowReading> {
 }
 
 fn reading() -> impl Strategy<Value = Reading> {
-    let path = (flow(), vec(option::of(any::<Ipv4Addr>()), 0..MANY))
-        .prop_map(|(flow, routers)| Reading::Path(TracedPath { flow, routers }));
+    let path = (
+        flow(),
+        vec(option::of(any::<Ipv4Addr>()), 0..MANY),
+        any::<bool>(),
+    );
+    let path = path.prop_map(|(flow, routers, confirmed)| {
+        Reading::Path(TracedPath {
+            flow,
+            routers,
+            confirmed,
+        })
+    });
     let pinned = (generation(), rules())
         .prop_map(|(generation, rules)| Reading::Pinned { generation, rules });
-    let round_trip =
-        (any::<Ipv4Addr>(), duration()).prop_map(|(peer, rtt)| Reading::RoundTrip { peer, rtt });
     prop_oneof![
         interface().prop_map(Reading::Interface),
         counters().prop_map(Reading::Counters),
         flow_reading().prop_map(Reading::Flow),
         flow().prop_map(Reading::FlowEnded),
-        round_trip,
+        probes::reading().prop_map(|reading| Reading::Probes(Box::new(reading))),
         path,
         pinned,
+        host_reading().prop_map(Reading::Host),
     ]
 }
 
@@ -193,8 +205,7 @@ pub(super) fn agent_message() -> impl Strategy<Value = AgentMessage> {
 }
 
 pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage> {
-    let watch = (vec(flow(), 0..MANY), addresses())
-        .prop_map(|(trace, ping)| CoordinatorMessage::Watch(Watch { trace, ping }));
+    let watch = vec(flow(), 0..MANY).prop_map(|trace| CoordinatorMessage::Watch(Watch { trace }));
     let install = (generation(), any::<u64>(), rules()).prop_map(|(generation, token, rules)| {
         CoordinatorMessage::Install(Install {
             generation,
@@ -204,7 +215,8 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
     });
     let renewed = proptest::option::of(text())
         .prop_map(|chain_pem| CoordinatorMessage::Renewed { chain_pem });
-    prop_oneof![watch, install, renewed, denied()]
+    let list = probes::list().prop_map(CoordinatorMessage::Probe);
+    prop_oneof![watch, install, renewed, denied(), list]
 }
 
 fn denied() -> impl Strategy<Value = CoordinatorMessage> {
@@ -330,7 +342,8 @@ fn status() -> impl Strategy<Value = Status> {
         vec(flow_status(), 0..MANY),
         vec(pin(), 0..MANY),
         vec(useless_pin(), 0..MANY),
-        measured(),
+        option::of(flow_imbalance()),
+        probes::status(),
     );
     let peers = (
         texts(),
@@ -357,7 +370,8 @@ fn status() -> impl Strategy<Value = Status> {
         flows: seen.2,
         pins: seen.3,
         useless_pins: seen.4,
-        measured: seen.5,
+        flow_imbalance: seen.5,
+        probes: seen.6,
         warnings: peers.0,
         coordinators: peers.1,
         refused: peers.2,
@@ -366,25 +380,12 @@ fn status() -> impl Strategy<Value = Status> {
     })
 }
 
-fn measured() -> impl Strategy<Value = Measured> {
-    let trip = (text(), text(), any::<u64>());
-    let trip = trip.prop_map(|(from, to, rtt_us)| RoundTrip { from, to, rtt_us });
-    let trips = (any::<usize>(), any::<u64>(), vec(trip, 0..MANY));
-    let trips = trips.prop_map(|(pairs, median_us, slowest)| RoundTrips {
-        pairs,
-        median_us,
-        slowest,
-    });
+fn flow_imbalance() -> impl Strategy<Value = FlowImbalance> {
     let uneven = (finite(), vec(hop(), 0..MANY), imbalance());
-    let uneven = uneven.prop_map(|(mean_fim_percent, worst_over, worst)| FlowImbalance {
+    uneven.prop_map(|(mean_fim_percent, worst_over, worst)| FlowImbalance {
         mean_fim_percent,
         worst_over,
         worst,
-    });
-    let parts = (option::of(trips), option::of(uneven));
-    parts.prop_map(|(round_trips, flow_imbalance)| Measured {
-        round_trips,
-        flow_imbalance,
     })
 }
 

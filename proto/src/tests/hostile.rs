@@ -1,10 +1,14 @@
 //! Bytes from somebody who means harm: no panic, and no more memory than the bytes are worth.
 
+use std::time::Duration;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
+use reweave_common::hardware::{Lack, Machine};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
-use reweave_common::sample::{Interface, Reading, Sample};
+use reweave_common::rhythm::Rhythm;
+use reweave_common::sample::{HostReading, Interface, Reading, Sample};
 use serde::de::DeserializeOwned;
 
 use super::arbitrary;
@@ -91,23 +95,38 @@ fn what_follows_a_frame_too_long_is_not_kept() {
     assert!(decoder_peak(&stream, 64 << 10) <= 192 << 10);
 }
 
-/// The kind of list that takes the most memory for its bytes: readings without content.
+/// The kinds of list that take the most memory for their bytes: readings without content.
 #[test]
 fn the_emptiest_readings_stay_within_their_bound() {
-    let empty = Reading::Interface(Interface {
+    let interface = Reading::Interface(Interface {
         name: String::new(),
         addresses: vec![],
         gateways: vec![],
     });
-    let most = MAX_FRAME_BYTES / 4 - 2;
-    let frame = encode(&AgentMessage::Sample(Sample {
-        taken: Moment::default(),
-        readings: vec![empty; most],
-    }));
-    let frame = frame.unwrap();
-    assert!(frame.len() > MAX_FRAME_BYTES - 8, "{} bytes", frame.len());
-    let peak = decode_as::<AgentMessage>(&frame[4..]);
-    assert!(peak <= MOST_TIMES * MAX_FRAME_BYTES, "{peak} bytes");
+    let watched = Duration::ZERO;
+    let hosts = [
+        HostReading::Nic(Box::default()),
+        HostReading::Machine(Machine::default()),
+        HostReading::Neighbour(Box::default()),
+        HostReading::Rhythm(Rhythm::None { watched }),
+        HostReading::Lack(Lack::default()),
+    ];
+    for empty in hosts.map(Reading::Host).into_iter().chain([interface]) {
+        let bytes = encode(&empty).unwrap().len() - 4;
+        let most = MAX_FRAME_BYTES / bytes - 2;
+        let frame = encode(&AgentMessage::Sample(Sample {
+            taken: Moment::default(),
+            readings: vec![empty; most],
+        }));
+        let frame = frame.unwrap();
+        assert!(
+            frame.len() > MAX_FRAME_BYTES - 5 * bytes,
+            "{} bytes",
+            frame.len()
+        );
+        let peak = decode_as::<AgentMessage>(&frame[4..]);
+        assert!(peak <= MOST_TIMES * MAX_FRAME_BYTES, "{peak} bytes");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod frames;
 mod heap;
 mod hello;
 mod hostile;
+mod hosts;
 mod json;
 mod members;
 mod names;

@@ -47,7 +47,7 @@ impl Network {
         let no_port = |address: Ipv4Addr| SocketAddrV4::new(address, 0);
         match probe.aim {
             Aim::Hop(flow) => flow,
-            Aim::Distance(host) | Aim::RoundTrip(host) => FlowKey {
+            Aim::Distance(host) => FlowKey {
                 protocol: Protocol::Udp,
                 source: no_port(host_address(&self.fabric, sender)),
                 destination: no_port(host),

@@ -18,6 +18,8 @@ const BELIEF: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Distance {
     routers: Option<u8>,
+    /// Whether the host's own agent has said so.
+    told: bool,
     search: Option<Search>,
     next_search: Moment,
 }
@@ -41,6 +43,7 @@ impl Distance {
     pub(super) fn new(now: Moment) -> Self {
         Self {
             routers: None,
+            told: false,
             search: None,
             next_search: now,
         }
@@ -48,6 +51,18 @@ impl Distance {
 
     pub(super) fn routers(&self) -> Option<u8> {
         self.routers
+    }
+
+    pub(super) fn is_told(&self) -> bool {
+        self.told
+    }
+
+    /// The host's agent knows better than any echo.
+    pub(super) fn handle_told(&mut self, now: Moment, routers: u8) {
+        if routers <= MOST_HOPS {
+            self.end(now, Some(routers));
+            self.told = true;
+        }
     }
 
     /// The question that is open now, with its TTL.
@@ -101,6 +116,7 @@ impl Distance {
 
     fn end(&mut self, now: Moment, routers: Option<u8>) -> Ending {
         self.search = None;
+        self.told = false;
         self.next_search = now + BELIEF;
         self.routers = routers;
         routers.map_or(Ending::Deaf, |_| Ending::Found)

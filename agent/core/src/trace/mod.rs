@@ -1,13 +1,15 @@
 //! Which way flows go: TTL-limited probes that are routed like the flow, one to each router on its
 //! way, none as far as its receiver. Routers that say nothing stay unknown; nothing is guessed.
 //!
-//! The number of routers is learned by echoes to the receiver's host (see `distance`), so a flow
-//! to a host that answers no echo is not traced. A flow that was sent around a longer way than
-//! echoes take is traced to the length of theirs.
+//! The number of routers is what the receiver's agent says of probes from here; else it is learned
+//! by echoes to the receiver's host (see `distance`), so a flow to a host that has no agent and
+//! answers no echo is not traced. A flow that was sent around a longer way than probes and echoes
+//! take is traced to the length of theirs.
 
 mod distance;
 mod pace;
 mod question;
+mod spread;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -21,6 +23,8 @@ use crate::probe::{Aim, Answer, Event, Probe};
 use distance::{Distance, Ending};
 use pace::Pace;
 use question::Question;
+
+pub use spread::{Fork, Spread};
 
 /// Each flow is traced so often.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -93,12 +97,18 @@ impl Tracer {
         let ttl = match answer.aim {
             Aim::Hop(flow) => self.handle_hop(&flow, answer),
             Aim::Distance(host) => self.handle_echo(host, answer),
-            Aim::RoundTrip(_) => None,
         };
         if let Some(ttl) = ttl {
             self.pace.handle_answered(ttl);
         }
         self.advance(now);
+    }
+
+    /// The agent on this host says how many routers a probe from here has passed.
+    pub fn handle_distance(&mut self, now: Moment, host: Ipv4Addr, routers: u8) {
+        if let Some(distance) = self.distances.get_mut(&host) {
+            distance.handle_told(now, routers);
+        }
     }
 
     pub fn poll_found(&mut self) -> Option<Found> {
@@ -158,7 +168,7 @@ impl Tracer {
                     question.ask(now, id);
                 }
             }
-            Aim::Distance(host) | Aim::RoundTrip(host) => {
+            Aim::Distance(host) => {
                 let distance = self.distances.get_mut(&host);
                 if let Some((_, question)) = distance.and_then(Distance::question) {
                     question.ask(now, id);
@@ -206,7 +216,8 @@ impl Tracer {
                 if routers.last() == Some(&None) {
                     distance.doubt(now);
                 }
-                self.found.extend(watched.judge(now, flow, routers));
+                let named = (flow, distance.is_told());
+                self.found.extend(watched.judge(now, named, routers));
             }
             if let Some(routers) = distance.routers() {
                 watched.begin(now, routers);
@@ -283,7 +294,12 @@ impl Watched {
     }
 
     /// A way that contradicts the last one is traced a second time before it is told.
-    fn judge(&mut self, now: Moment, flow: FlowKey, routers: Routers) -> Option<Found> {
+    fn judge(
+        &mut self,
+        now: Moment,
+        (flow, confirmed): (FlowKey, bool),
+        routers: Routers,
+    ) -> Option<Found> {
         let known = self.known.as_ref();
         let news = known.is_some_and(|known| contradicts(&routers, known));
         if news && !self.doubtful {
@@ -293,7 +309,11 @@ impl Watched {
         }
         self.doubtful = false;
         self.known = Some(routers.clone());
-        Some(Found::Path(TracedPath { flow, routers }))
+        Some(Found::Path(TracedPath {
+            flow,
+            routers,
+            confirmed,
+        }))
     }
 }
 

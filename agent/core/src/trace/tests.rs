@@ -330,6 +330,25 @@ fn an_answer_that_comes_twice_or_too_late_changes_nothing() {
 }
 
 #[test]
+fn what_the_receiver_s_agent_says_of_the_distance_needs_no_echo() {
+    let mut network = Network::new();
+    network.receiver_echoes = false;
+    let mut tracer = Tracer::default();
+    tracer.watch(at(0), &[flow(1)]);
+    tracer.handle_distance(at(0), RECEIVER, 3);
+    tracer.handle_distance(at(0), router(7, 7), 9);
+    let found = network.play(&mut tracer, at(500));
+    let told = paths(&found);
+    assert_eq!((&told[0].routers, told[0].confirmed), (&through(0), true));
+    let is_echo = |(_, probe): &&(Moment, Probe)| matches!(probe.aim, Aim::Distance(_));
+    assert_eq!(network.sent.iter().filter(is_echo).count(), 0);
+    network.receiver_echoes = true;
+    let found = network.play(&mut tracer, at(62_000));
+    let last = *paths(&found).last().unwrap();
+    assert!(!last.confirmed, "the agent has been silent for too long");
+}
+
+#[test]
 fn a_neighbour_has_no_router_before_it() {
     let mut tracer = Tracer::default();
     tracer.watch(at(0), &[flow(1)]);
@@ -346,6 +365,7 @@ fn a_neighbour_has_no_router_before_it() {
     let path = TracedPath {
         flow: flow(1),
         routers: vec![],
+        confirmed: false,
     };
     assert_eq!(tracer.poll_found(), Some(Found::Path(path)));
 }

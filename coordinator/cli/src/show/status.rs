@@ -1,15 +1,18 @@
 //! How the cluster is doing.
 
 use reweave_common::operator::{
-    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Measured, Mode, Phase, RunningChange,
-    Status,
+    AgentState, AgentStatus, FlowImbalance, FlowStatus, Hop, LinkStatus, Mode, PairStatus, Phase,
+    ProbeStatus, RunningChange, Status,
 };
+use reweave_common::probing::Summary;
 
 use super::{hop, peers};
 use crate::names::Names;
 use crate::page::{Ink, Page, age};
 
 const BAR_CELLS: usize = 20;
+/// More would hide the rest; `--output json` has them.
+const WORST_PAIRS: usize = 5;
 /// Full enough to hold its flows back.
 const FULL: f64 = 0.9;
 
@@ -19,7 +22,10 @@ pub(crate) fn status(page: &mut Page, status: &Status, names: &Names) {
     links(page, &status.links);
     flows(page, &status.flows, names);
     pins(page, status, names);
-    measured(page, &status.measured);
+    if let Some(found) = &status.flow_imbalance {
+        imbalance(page, found);
+    }
+    probes(page, &status.probes);
     peers::coordinators(page, &status.coordinators);
     peers::refused(page, &status.refused);
     peers::invitations(page, &status.invitations);
@@ -204,31 +210,51 @@ fn pins(page: &mut Page, status: &Status, names: &Names) {
     }
 }
 
-fn measured(page: &mut Page, measured: &Measured) {
-    if let Some(trips) = &measured.round_trips {
-        page.heading("Round trips");
-        page.line(&format!(
-            "  median {} over {} pairs of hosts; the slowest:",
-            millis(trips.median_us),
-            trips.pairs
-        ));
-        let rows = trips.slowest.iter();
-        let rows = rows.map(|trip| [format!("{} > {}", trip.from, trip.to), millis(trip.rtt_us)]);
-        page.table(["from > to", "takes"], rows);
-    }
-    if let Some(found) = &measured.flow_imbalance {
-        let over: Vec<_> = found.worst_over.iter().map(hop).collect();
-        page.heading("Flow imbalance");
-        page.line(&format!(
-            "  mean {:.0} %; at worst {:.0} % (the best possible is {:.0} %) over {}",
-            found.mean_fim_percent,
-            found.worst.fim_percent,
-            found.worst.floor_percent,
-            over.join(", ")
-        ));
-    }
+fn imbalance(page: &mut Page, found: &FlowImbalance) {
+    let over: Vec<_> = found.worst_over.iter().map(hop).collect();
+    page.heading("Flow imbalance");
+    page.line(&format!(
+        "  mean {:.0} %; at worst {:.0} % (the best possible is {:.0} %) over {}",
+        found.mean_fim_percent,
+        found.worst.fim_percent,
+        found.worst.floor_percent,
+        over.join(", ")
+    ));
 }
 
-fn millis(micros: u64) -> String {
-    format!("{:.2} ms", micros as f64 / 1e3)
+/// All pairs of hosts in one row, and then the worst.
+fn probes(page: &mut Page, probes: &ProbeStatus) {
+    let Some(all) = &probes.all else {
+        return;
+    };
+    page.heading("Probes of the last minute");
+    let all = probe_row(page, format!("all {} pairs", probes.pairs), all);
+    let worst = probes.worst.iter().take(WORST_PAIRS);
+    let row = |it: &PairStatus| probe_row(page, format!("{} > {}", it.from, it.to), &it.summary);
+    let rows: Vec<_> = [all].into_iter().chain(worst.map(row)).collect();
+    page.table(
+        ["hosts", "probes", "lost", "loss", "round trip", "p99"],
+        rows,
+    );
+}
+
+fn probe_row(page: &Page, hosts: String, it: &Summary) -> [String; 6] {
+    let loss = it.loss.map_or_else(dash, |loss| {
+        let [least, most] = [loss.least, loss.most].map(|share| share * 100.0);
+        let words = format!("{least:.2} .. {most:.2} %");
+        if it.lost > 0 {
+            page.ink(Ink::Red, &words)
+        } else {
+            words
+        }
+    });
+    let micros = |micros: Option<f64>| micros.map_or_else(dash, |it| format!("{it:.0} us"));
+    [
+        hosts,
+        it.sent.to_string(),
+        it.lost.to_string(),
+        loss,
+        micros(it.network_us.map(|it| it.median)),
+        micros(it.network_us.map(|it| it.p99)),
+    ]
 }

@@ -1,15 +1,18 @@
 //! What people see, word for word.
 
+use std::time::Duration;
+
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::FlowKey;
 use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
-    Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Measured,
-    Mode, Move, NotSeen, OpenInvitation, Outcome, Phase, Pin, Plan, Prediction, Record,
-    RefusedPeer, Report, RoundTrip, RoundTrips, RunningChange, Status, Useless, UselessPin,
+    Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode,
+    Move, NotSeen, OpenInvitation, Outcome, PairStatus, Phase, Pin, Plan, Prediction, ProbeStatus,
+    Record, RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
+use reweave_common::probing::{Summary, Tally};
 use reweave_common::units::Rate;
 
 use crate::names::tests::{eight_hosts, flow};
@@ -309,12 +312,36 @@ fn status() -> Status {
             hop: to("leaf0", "spine1"),
         }],
         useless_pins: vec![useless_pin()],
-        measured: measured(),
+        flow_imbalance: Some(flow_imbalance()),
         warnings: vec!["agents that are connected and silent: leaf0".to_owned()],
         coordinators: vec![coordinator()],
         refused: vec![refused()],
         invitations: vec![invitation()],
         revoked: vec![Member::new(Role::Agent, "h3")],
+        probes: probes(),
+    }
+}
+
+fn probes() -> ProbeStatus {
+    let summary = |lost| {
+        let mut tally = Tally {
+            answered: 600 - lost,
+            ..Tally::default()
+        };
+        tally.lost.there = lost;
+        for _ in 0..600 - lost {
+            tally.network.record(Duration::from_micros(120));
+        }
+        Summary::from(&tally)
+    };
+    ProbeStatus {
+        pairs: 56,
+        all: Some(summary(6)),
+        worst: vec![PairStatus {
+            from: "h0".to_owned(),
+            to: "h4".to_owned(),
+            summary: summary(0),
+        }],
     }
 }
 
@@ -328,22 +355,11 @@ fn running_change() -> RunningChange {
     }
 }
 
-fn measured() -> Measured {
-    Measured {
-        round_trips: Some(RoundTrips {
-            pairs: 2,
-            median_us: 300,
-            slowest: vec![RoundTrip {
-                from: "h0".to_owned(),
-                to: "h4".to_owned(),
-                rtt_us: 4210,
-            }],
-        }),
-        flow_imbalance: Some(FlowImbalance {
-            mean_fim_percent: 50.0,
-            worst_over: vec![to("leaf0", "spine0"), to("leaf0", "spine1")],
-            worst: collision().imbalance,
-        }),
+fn flow_imbalance() -> FlowImbalance {
+    FlowImbalance {
+        mean_fim_percent: 50.0,
+        worst_over: vec![to("leaf0", "spine0"), to("leaf0", "spine1")],
+        worst: collision().imbalance,
     }
 }
 
@@ -408,13 +424,13 @@ Pins
   h0 > h4  leaf0 > spine1
   h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down
 
-Round trips
-  median 0.30 ms over 2 pairs of hosts; the slowest:
-  from > to    takes
-  h0 > h4    4.21 ms
-
 Flow imbalance
   mean 50 %; at worst 100 % (the best possible is 0 %) over leaf0 > spine0, leaf0 > spine1
+
+Probes of the last minute
+  hosts         probes  lost            loss  round trip     p99
+  all 56 pairs     600     6  0.46 .. 2.16 %      120 us  120 us
+  h0 > h4          600     0  0.00 .. 0.64 %      120 us  120 us
 
 Coordinators
   name  state  term  build  certificate for  signer for

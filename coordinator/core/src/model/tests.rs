@@ -65,8 +65,8 @@ fn reading(mbps: u64) -> Reading {
         flow: flow(),
         bytes: Bytes::ZERO,
         rate: Some(Rate::from_bits_per_s(mbps * 1_000_000)),
-        rtt: Duration::from_millis(1),
-        retransmits: 0,
+        rtt: Some(Duration::from_millis(1)),
+        retransmits: Some(0),
     })
 }
 
@@ -78,6 +78,7 @@ fn path(routers: &[Option<[u8; 4]>]) -> Reading {
     Reading::Path(TracedPath {
         flow: flow(),
         routers,
+        confirmed: false,
     })
 }
 

@@ -12,8 +12,9 @@ use crate::rollout::{Hindrance, Turn, first_step};
 use crate::state::{Phase, Rollout};
 
 mod history;
-mod measured;
+mod imbalance;
 mod membership;
+mod probes;
 mod status;
 mod warnings;
 

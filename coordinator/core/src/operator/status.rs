@@ -14,7 +14,8 @@ use reweave_common::operator::{
 use reweave_common::snapshot::{self, FlowState, LinkState};
 
 use super::Seen;
-use super::measured::measured;
+use super::imbalance::flow_imbalance;
+use super::probes::probes;
 use super::warnings::warnings;
 use crate::arrivals::Arrivals;
 use crate::model::{Known, Picture};
@@ -60,13 +61,14 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
             .map(|flow| flow_status(known.fabric, flow))
             .collect(),
         pins: pins.collect(),
-        measured: measured(known, &picture, in_force),
+        flow_imbalance: flow_imbalance(known, &picture, in_force),
         useless_pins,
         warnings: Vec::new(),
         coordinators: Vec::new(),
         refused: refused(known, seen.arrivals),
         invitations: invitations(known, state),
         revoked: revoked(state),
+        probes: probes(known),
     }
 }
 

@@ -204,6 +204,7 @@ impl Cluster {
         for (node, instruction) in std::mem::take(&mut self.to_agents) {
             match instruction {
                 Instruction::Watch(watch) => self.network.watch(node, watch),
+                Instruction::Probe(list) => self.network.probe(node, list),
                 Instruction::Install(install) => {
                     let switch = self.network.switches.get_mut(&node).unwrap();
                     self.to_core

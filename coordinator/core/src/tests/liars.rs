@@ -40,8 +40,8 @@ fn slow(flow: FlowKey) -> Reading {
         flow,
         bytes: Bytes::ZERO,
         rate: Some(Rate::from_bits_per_s(1)),
-        rtt: Duration::from_secs(9),
-        retransmits: 99,
+        rtt: Some(Duration::from_secs(9)),
+        retransmits: Some(99),
     })
 }
 
@@ -62,6 +62,7 @@ fn lies_about_the_flows_paths_and_addresses_of_others_have_no_effect() {
             Reading::Path(TracedPath {
                 flow: flows[1],
                 routers,
+                confirmed: false,
             }),
             Reading::FlowEnded(flows[0]),
         ]
@@ -89,6 +90,7 @@ fn names_and_paths_of_any_length_are_not_kept() {
             }),
             Reading::Path(TracedPath {
                 flow,
+                confirmed: true,
                 routers: vec![None; 256],
             }),
         ]

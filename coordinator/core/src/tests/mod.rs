@@ -7,6 +7,7 @@ mod membership;
 mod network;
 mod operator;
 mod pins;
+mod probing;
 mod replay;
 mod restart;
 mod rollout;

@@ -11,6 +11,7 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::instruction::Watch;
 use reweave_common::moment::Moment;
+use reweave_common::probing::ProbeList;
 use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
 use reweave_common::units::{Bytes, Rate};
@@ -23,6 +24,7 @@ pub(crate) struct Network {
     pub(crate) switches: BTreeMap<NodeId, Switch>,
     watches: BTreeMap<NodeId, Watch>,
     down: BTreeSet<LinkId>,
+    pub(crate) probes: BTreeMap<NodeId, ProbeList>,
     ended: Vec<FlowKey>,
 }
 
@@ -51,6 +53,7 @@ impl Network {
             switches,
             watches: BTreeMap::new(),
             down: BTreeSet::new(),
+            probes: BTreeMap::new(),
             ended: Vec::new(),
         }
     }
@@ -117,6 +120,10 @@ impl Network {
 
     pub(crate) fn watch(&mut self, node: NodeId, watch: Watch) {
         self.watches.insert(node, watch);
+    }
+
+    pub(crate) fn probe(&mut self, node: NodeId, list: ProbeList) {
+        self.probes.insert(node, list);
     }
 
     /// What the agent of a node has to say at this moment.
@@ -191,8 +198,8 @@ impl Network {
                 flow: key,
                 bytes: Bytes::new(now.as_micros()),
                 rate: rate.map(|rate| Rate::from_bits_per_s(rate as u64)),
-                rtt: Duration::from_micros(300),
-                retransmits: 0,
+                rtt: Some(Duration::from_micros(300)),
+                retransmits: Some(0),
             })
         };
         own.map(reading).collect()
@@ -212,7 +219,11 @@ impl Network {
                 Some(link_address(&self.fabric, far, hop.link))
             };
             let routers = path[..path.len() - 1].iter().map(inbound).collect();
-            Reading::Path(TracedPath { flow, routers })
+            Reading::Path(TracedPath {
+                flow,
+                routers,
+                confirmed: true,
+            })
         };
         known.map(trace).collect()
     }

@@ -168,19 +168,17 @@ impl Shares<'_> {
         self.members[link as usize] = members;
     }
 
-    /// A bottleneck of others keeps its level where that fills it just as well.
-    fn level_at(&mut self, link: u32, level: i64) -> i64 {
+    /// A bottleneck of others keeps its level where that fills it just as well. Where it does not,
+    /// it certifies nothing any more, and will be found out.
+    fn level_at(&self, link: u32, level: i64) -> i64 {
         let it = &self.links[link as usize];
         if it.opened == self.repair || it.bounds == 0 {
             return level;
         }
         let needed = it.rising.saturating_mul(it.level);
         let spare = (it.capacity - it.load).saturating_sub(needed);
-        if (-it.slack()..=it.slack()).contains(&spare) {
-            return it.level;
-        }
-        self.open(link);
-        level
+        let fills = (-it.slack()..=it.slack()).contains(&spare);
+        if fills { it.level } else { level }
     }
 
     fn stop(&mut self, group: u32, link: u32, level: i64) {

@@ -74,8 +74,9 @@ impl Meter {
     };
 }
 
-/// All flows on one path.
+/// All flows on one path; a line of cache too.
 #[derive(Debug, Clone, Default)]
+#[repr(align(64))]
 pub(super) struct Group {
     path: PathIndex,
     /// Tells this group from earlier ones in the same place.

@@ -1,14 +1,20 @@
 //! What is known of the cluster, and since when: the value that goes from `ingest` to `model`.
 
+mod host;
+
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::flow::FlowKey;
 use crate::ids::NodeId;
 use crate::moment::Moment;
 use crate::plan::Generation;
-use crate::sample::{Counters, FlowReading, Interface, PinRule, Reading, Sample, TracedPath};
+use crate::probing::{ProbeReading, ProbeWindow};
+use crate::sample::{
+    Counters, FlowReading, HostReading, Interface, PinRule, Reading, Sample, TracedPath,
+};
+
+pub use host::HostObservations;
 
 /// A reading and when it arrived, by the coordinator's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +48,10 @@ pub struct NodeObservations {
     pub counters: BTreeMap<String, Aged<Counters>>,
     pub flows: BTreeMap<FlowKey, Recent>,
     pub paths: BTreeMap<FlowKey, Aged<TracedPath>>,
-    pub round_trips: BTreeMap<Ipv4Addr, Aged<Duration>>,
+    /// By the flow of the probes.
+    pub probes: BTreeMap<FlowKey, ProbeWindow>,
     pub pinned: Option<Aged<(Generation, Vec<PinRule>)>>,
+    pub host: HostObservations,
     /// Readings beyond the bounds.
     pub discarded: u64,
 }
@@ -123,7 +131,7 @@ impl Observations {
 impl NodeObservations {
     const MOST_INTERFACES: usize = 512;
     const MOST_FLOWS: usize = 4096;
-    const MOST_ROUND_TRIPS: usize = 1024;
+    const MOST_PROBED: usize = 4096;
     const MOST_RULES: usize = 4096;
 
     fn record(&mut self, at: Moment, reading: Reading) {
@@ -139,6 +147,7 @@ impl NodeObservations {
             }
             Reading::Counters(value) => {
                 let name = value.interface.clone();
+                self.host.record_present(&name);
                 insert(
                     &mut self.counters,
                     Self::MOST_INTERFACES,
@@ -152,12 +161,7 @@ impl NodeObservations {
                 self.flows.remove(&flow);
                 true
             }
-            Reading::RoundTrip { peer, rtt: value } => insert(
-                &mut self.round_trips,
-                Self::MOST_ROUND_TRIPS,
-                peer,
-                Aged { value, at },
-            ),
+            Reading::Probes(reading) => self.record_probes(at, &reading),
             Reading::Path(value) => insert(
                 &mut self.paths,
                 Self::MOST_FLOWS,
@@ -165,6 +169,12 @@ impl NodeObservations {
                 Aged { value, at },
             ),
             Reading::Pinned { generation, rules } => self.record_pins(at, generation, rules),
+            Reading::Host(reading) => {
+                if let HostReading::Vanished { interface, .. } = &reading {
+                    self.counters.remove(interface);
+                }
+                self.host.record(at, reading)
+            }
         };
         self.discarded += u64::from(!kept);
     }
@@ -181,6 +191,16 @@ impl NodeObservations {
             flow,
             Recent::new(reading),
         )
+    }
+
+    fn record_probes(&mut self, at: Moment, reading: &ProbeReading) -> bool {
+        if let Some(window) = self.probes.get_mut(&reading.flow) {
+            window.add(at, &reading.tally);
+            return true;
+        }
+        let mut window = ProbeWindow::new(at);
+        window.add(at, &reading.tally);
+        insert(&mut self.probes, Self::MOST_PROBED, reading.flow, window)
     }
 
     fn record_pins(&mut self, at: Moment, generation: Generation, rules: Vec<PinRule>) -> bool {
@@ -201,7 +221,8 @@ impl NodeObservations {
         self.paths.retain(|key, _| flows.contains_key(key));
         self.counters
             .retain(|_, counters| counters.is_fresh(now, most));
-        self.round_trips.retain(|_, rtt| rtt.is_fresh(now, most));
+        self.probes.retain(|_, window| window.handle_time(now));
+        self.host.forget_older_than(now, most);
     }
 }
 
@@ -216,7 +237,7 @@ fn insert<K: Ord, V>(map: &mut BTreeMap<K, V>, most: usize, key: K, value: V) ->
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddrV4;
+    use std::net::{Ipv4Addr, SocketAddrV4};
 
     use super::*;
     use crate::flow::Protocol;
@@ -236,8 +257,8 @@ mod tests {
             flow: flow(port),
             bytes: Bytes::new(rate),
             rate: Some(Rate::from_bits_per_s(rate)),
-            rtt: Duration::from_millis(1),
-            retransmits: 0,
+            rtt: Some(Duration::from_millis(1)),
+            retransmits: Some(0),
         })
     }
 
@@ -289,6 +310,7 @@ mod tests {
             Reading::Path(TracedPath {
                 flow: flow(port),
                 routers: vec![],
+                confirmed: false,
             })
         };
         let both = vec![reading(1, 1), path(1), reading(2, 1), path(2)];

@@ -1,0 +1,124 @@
+//! Times on clocks that may be set at any moment.
+
+use reweave_common::probing::Stamps;
+
+use super::Held;
+
+/// What both of a host's clocks showed at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clocks {
+    /// Never set, never backwards.
+    pub steady_ns: u64,
+    /// The one that kernels stamp packets by; it may be set.
+    pub wall_ns: u64,
+}
+
+impl Clocks {
+    /// The clocks are not read at quite the same moment.
+    const SLACK_NS: u64 = 50_000;
+    /// A clock that is being disciplined is at most so much faster or slower: one part in this.
+    const SLEW: u64 = 1000;
+
+    /// Whether the wall clock was not set between this moment and `later`.
+    pub fn agree(&self, later: &Self) -> bool {
+        let Some(steady) = later.steady_ns.checked_sub(self.steady_ns) else {
+            return false;
+        };
+        let Some(wall) = later.wall_ns.checked_sub(self.wall_ns) else {
+            return false;
+        };
+        wall.abs_diff(steady) <= Self::SLACK_NS + steady / Self::SLEW
+    }
+}
+
+/// When a packet left or arrived, as far as anybody noted it. The card's clock is one of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stamp {
+    pub kernel_ns: Option<u64>,
+    pub hardware_ns: Option<u64>,
+}
+
+impl Stamp {
+    /// The kernel and the card tell of one packet one after the other.
+    pub(super) fn add(&mut self, other: Self) {
+        self.kernel_ns = self.kernel_ns.or(other.kernel_ns);
+        self.hardware_ns = self.hardware_ns.or(other.hardware_ns);
+    }
+
+    /// The time from this stamp to a later one, on the best clock that has both. None when that
+    /// clock went backwards. What nobody stamped counts from when the program had its turn.
+    pub(super) fn until(&self, later: &Self, turns: [&Clocks; 2]) -> Option<Held> {
+        if let (Some(from), Some(to)) = (self.hardware_ns, later.hardware_ns) {
+            let nanos = to.checked_sub(from)?;
+            let stamps = Stamps::Hardware;
+            return Some(Held { nanos, stamps });
+        }
+        let stamps = match (self.kernel_ns, later.kernel_ns) {
+            (Some(_), Some(_)) => Stamps::Kernel,
+            _ => Stamps::Program,
+        };
+        let from = self.kernel_ns.unwrap_or(turns[0].wall_ns);
+        let to = later.kernel_ns.unwrap_or(turns[1].wall_ns);
+        let nanos = to.checked_sub(from)?;
+        turns[0].agree(turns[1]).then_some(Held { nanos, stamps })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(steady_ns: u64, wall_ns: u64) -> Clocks {
+        Clocks { steady_ns, wall_ns }
+    }
+
+    fn kernel(ns: u64) -> Stamp {
+        Stamp {
+            kernel_ns: Some(ns),
+            hardware_ns: None,
+        }
+    }
+
+    fn both(kernel_ns: u64, hardware_ns: u64) -> Stamp {
+        Stamp {
+            kernel_ns: Some(kernel_ns),
+            hardware_ns: Some(hardware_ns),
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_noticed_and_one_that_is_disciplined_is_not() {
+        let before = at(0, 1_000_000_000);
+        assert!(before.agree(&at(1_000_000, 1_001_040_000)));
+        assert!(before.agree(&at(1_000_000_000, 2_000_500_000)), "500 ppm");
+        assert!(!before.agree(&at(1_000_000, 1_002_000_000)), "set forward");
+        assert!(!before.agree(&at(1_000_000, 999_000_000)), "set back");
+        assert!(
+            !before.agree(&at(1_000_000, 1_000_000_000)),
+            "set back a bit"
+        );
+    }
+
+    #[test]
+    fn the_best_clock_that_has_both_ends_is_taken() {
+        let turns = [&at(0, 100), &at(900, 1000)];
+        let held = |nanos, stamps| Some(Held { nanos, stamps });
+        let [early, late] = [both(200, 7_000), both(800, 7_550)];
+        assert_eq!(early.until(&late, turns), held(550, Stamps::Hardware));
+        let late = kernel(800);
+        assert_eq!(early.until(&late, turns), held(600, Stamps::Kernel));
+        let none = Stamp::default();
+        assert_eq!(early.until(&none, turns), held(800, Stamps::Program));
+        assert_eq!(none.until(&late, turns), held(700, Stamps::Program));
+    }
+
+    #[test]
+    fn no_time_is_told_across_a_clock_that_was_set() {
+        let set_back = [&at(0, 10_000_000), &at(1_000_000, 5_000_000)];
+        assert_eq!(kernel(10_100_000).until(&kernel(4_900_000), set_back), None);
+        assert_eq!(kernel(4_100_000).until(&kernel(4_900_000), set_back), None);
+        let hardware = both(10_100_000, 50).until(&both(4_900_000, 70), set_back);
+        assert_eq!(hardware.map(|held| held.nanos), Some(20), "it has its own");
+        assert_eq!(both(0, 70).until(&both(0, 50), set_back), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! One probe from its departure until its fate is decided.
+
+use std::time::Duration;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::probing::{Routers, Stamps};
+
+use super::packet::Answer;
+use super::{Clocks, Held, Stamp, TTL};
+
+/// An answer that has not come by then is taken for lost.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) number: u32,
+    pub(super) flow: FlowKey,
+    pub(super) sent: Clocks,
+    pub(super) left: Option<Stamp>,
+    pub(super) state: State,
+    /// Whether the responder said that it had arrived.
+    pub(super) seen: Option<bool>,
+}
+
+#[derive(Debug)]
+pub(super) enum State {
+    Flying,
+    Answered(Landing),
+    /// Its times are told. That it was answered counts when its patience ends: if it counted at
+    /// once, there would seem to be fewer losses than there are, since those are known late.
+    Timed,
+    /// It had nobody to answer it, and that is told.
+    Told,
+}
+
+#[derive(Debug)]
+pub(super) struct Landing {
+    pub(super) arrived: Stamp,
+    pub(super) read: Clocks,
+    pub(super) held: Option<Held>,
+    /// Whether `held` is more than the responder's guess before its answer left.
+    pub(super) is_final: bool,
+    pub(super) routers: Routers,
+}
+
+/// How long an answered probe took where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Split {
+    pub(super) network: Duration,
+    pub(super) responder: Duration,
+    pub(super) prober: Duration,
+    pub(super) stamps: Stamps,
+}
+
+impl Flight {
+    pub(super) fn new(number: u32, flow: FlowKey, sent: Clocks) -> Self {
+        Self {
+            number,
+            flow,
+            sent,
+            left: None,
+            state: State::Flying,
+            seen: None,
+        }
+    }
+
+    pub(super) fn is_overdue(&self, now: &Clocks) -> bool {
+        let age = now.steady_ns.saturating_sub(self.sent.steady_ns);
+        u128::from(age) >= PATIENCE.as_nanos()
+    }
+
+    /// Whether all is known that ever will be.
+    pub(super) fn is_complete(&self) -> bool {
+        let is_final = matches!(&self.state, State::Answered(landing) if landing.is_final);
+        is_final && self.left.is_some()
+    }
+}
+
+impl Landing {
+    pub(super) fn new(answer: &Answer, arrived: Stamp, ttl: u8, read: Clocks) -> Self {
+        Self {
+            arrived,
+            read,
+            held: answer.held,
+            is_final: false,
+            routers: Routers {
+                there: TTL.saturating_sub(answer.ttl),
+                back: TTL.saturating_sub(ttl),
+            },
+        }
+    }
+
+    /// None when a clock was set, or the figures cannot be true.
+    pub(super) fn split(&self, flight: &Flight) -> Option<Split> {
+        let left = flight.left.unwrap_or_default();
+        let away = left.until(&self.arrived, [&flight.sent, &self.read])?;
+        let held = self.held?;
+        let whole = self.read.steady_ns.checked_sub(flight.sent.steady_ns)?;
+        let network = away.nanos.checked_sub(held.nanos)?;
+        let prober = match away.stamps {
+            // Another clock than the program's: they may differ by a little.
+            Stamps::Hardware => whole.saturating_sub(away.nanos),
+            _ => whole.checked_sub(away.nanos)?,
+        };
+        Some(Split {
+            network: Duration::from_nanos(network),
+            responder: Duration::from_nanos(held.nanos),
+            prober: Duration::from_nanos(prober),
+            stamps: away.stamps.min(held.stamps),
+        })
+    }
+}

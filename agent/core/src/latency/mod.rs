@@ -1,0 +1,52 @@
+//! Latency and loss: what to probe when, how to answer probes, and what the answers mean.
+//!
+//! A probe is a small UDP packet with a source port of its own choice, so that it takes one certain
+//! path, and its answer is as long as itself. Six times are noted of it:
+//!
+//!     1 the prober's program sends it      3 it arrives      5 the answer arrives
+//!     2 it leaves the prober's host        4 it leaves       6 the program has read it
+//!
+//! The network took (5 - 2) - (4 - 3), the responder 4 - 3, the prober the rest of 6 - 1. The times
+//! 2 to 5 are the kernel's or the network card's. Only differences on one clock are ever taken, so
+//! the hosts' clocks need not agree. When the fourth is known, the answer is gone already, so it
+//! comes with the answer to the next probe.
+
+mod clocks;
+mod flight;
+mod packet;
+mod prober;
+mod responder;
+mod schedule;
+
+pub use clocks::{Clocks, Stamp};
+pub use packet::{LENGTH, Packet};
+pub use prober::{Arrival, Outgoing, Prober};
+pub use responder::Responder;
+pub use schedule::{MOST_RATE, WIRE_BYTES};
+
+use reweave_common::probing::Stamps;
+use serde::Serialize;
+
+/// How long a probe was at the responder, by whose stamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    pub nanos: u64,
+    pub stamps: Stamps,
+}
+
+/// Packets on the probe ports that nobody can make use of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Strays {
+    /// They are no probes.
+    pub malformed: u64,
+    /// Probes of hosts that are not on the roster, and answers to probes that nobody sent.
+    pub foreign: u64,
+    /// Answers after their probe was given up as lost.
+    pub late: u64,
+}
+
+/// The TTL that probes and answers start with; what is left of it tells how many routers there were.
+pub const TTL: u8 = 64;
+
+#[cfg(test)]
+mod tests;

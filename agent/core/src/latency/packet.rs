@@ -1,0 +1,208 @@
+//! Probes and answers as they are on the wire. Both have one length, so an answer is never larger
+//! than what it answers. Numbers are big-endian.
+//!
+//!     0 magic   4 kind   5 TTL left   6 whose stamps   7 whose stamps, earlier
+//!     8 session   12 number   16 held   24 earlier: its number   28 held then   36 seen
+
+use reweave_common::probing::Stamps;
+
+use super::Held;
+
+/// Of every packet, without headers.
+pub const LENGTH: usize = 64;
+
+const MAGIC: [u8; 4] = *b"RwP1";
+const PROBE: u8 = 1;
+const ANSWER: u8 = 2;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packet {
+    Probe(Name),
+    Answer(Answer),
+}
+
+/// Which probe of whose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// Drawn at random by the prober when it starts.
+    pub session: u32,
+    /// Counts up from 1 for each responder.
+    pub number: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    pub name: Name,
+    /// What was left of the probe's TTL.
+    pub ttl: u8,
+    /// As far as is known before the answer leaves; absent when a clock was set meanwhile.
+    pub held: Option<Held>,
+    /// How long an earlier probe was held, now that its answer has left.
+    pub earlier: Option<(u32, Held)>,
+    /// The lowest bit is set if the probe before this one arrived, the next for the one before.
+    pub seen: u64,
+}
+
+impl Packet {
+    pub fn to_bytes(&self) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        let name = match self {
+            Self::Probe(name) => name,
+            Self::Answer(answer) => &answer.name,
+        };
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4] = PROBE;
+        bytes[8..12].copy_from_slice(&name.session.to_be_bytes());
+        bytes[12..16].copy_from_slice(&name.number.to_be_bytes());
+        if let Self::Answer(answer) = self {
+            answer.write(&mut bytes);
+        }
+        bytes
+    }
+
+    /// None if it is no probe and no answer. What follows a packet's end is not looked at.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.first_chunk::<LENGTH>()?;
+        if bytes[..4] != MAGIC {
+            return None;
+        }
+        let [session, number] = [8, 12].map(|at| word(bytes, at));
+        let name = Name { session, number };
+        match bytes[4] {
+            PROBE => Some(Self::Probe(name)),
+            ANSWER => Some(Self::Answer(Answer::read(name, bytes)?)),
+            _ => None,
+        }
+    }
+}
+
+impl Answer {
+    fn write(&self, bytes: &mut [u8; LENGTH]) {
+        bytes[4] = ANSWER;
+        bytes[5] = self.ttl;
+        bytes[6] = grade(self.held);
+        bytes[7] = grade(self.earlier.map(|(_, held)| held));
+        let nanos = self.held.map_or(0, |held| held.nanos);
+        bytes[16..24].copy_from_slice(&nanos.to_be_bytes());
+        if let Some((number, held)) = self.earlier {
+            bytes[24..28].copy_from_slice(&number.to_be_bytes());
+            bytes[28..36].copy_from_slice(&held.nanos.to_be_bytes());
+        }
+        bytes[36..44].copy_from_slice(&self.seen.to_be_bytes());
+    }
+
+    fn read(name: Name, bytes: &[u8; LENGTH]) -> Option<Self> {
+        let earlier = held(bytes[7], long(bytes, 28))?;
+        Some(Self {
+            name,
+            ttl: bytes[5],
+            held: held(bytes[6], long(bytes, 16))?,
+            earlier: earlier.map(|held| (word(bytes, 24), held)),
+            seen: long(bytes, 36),
+        })
+    }
+}
+
+/// 0 says that the time is not known.
+fn grade(held: Option<Held>) -> u8 {
+    match held.map(|held| held.stamps) {
+        None => 0,
+        Some(Stamps::Program) => 1,
+        Some(Stamps::Kernel) => 2,
+        Some(Stamps::Hardware) => 3,
+    }
+}
+
+fn held(grade: u8, nanos: u64) -> Option<Option<Held>> {
+    let stamps = match grade {
+        0 => return Some(None),
+        1 => Stamps::Program,
+        2 => Stamps::Kernel,
+        3 => Stamps::Hardware,
+        _ => return None,
+    };
+    Some(Some(Held { nanos, stamps }))
+}
+
+fn word(bytes: &[u8; LENGTH], at: usize) -> u32 {
+    let part = bytes[at..].first_chunk().copied().unwrap_or_default();
+    u32::from_be_bytes(part)
+}
+
+fn long(bytes: &[u8; LENGTH], at: usize) -> u64 {
+    let part = bytes[at..].first_chunk().copied().unwrap_or_default();
+    u64::from_be_bytes(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_held() -> impl Strategy<Value = Held> {
+        let stamps = vec![Stamps::Program, Stamps::Kernel, Stamps::Hardware];
+        (any::<u64>(), prop::sample::select(stamps))
+            .prop_map(|(nanos, stamps)| Held { nanos, stamps })
+    }
+
+    fn any_packet() -> impl Strategy<Value = Packet> {
+        let name = any::<(u32, u32)>().prop_map(|(session, number)| Name { session, number });
+        let held = option::of(any_held());
+        let earlier = option::of((any::<u32>(), any_held()));
+        let answer = (name, any::<u8>(), held, earlier, any::<u64>()).prop_map(
+            |(name, ttl, held, earlier, seen)| Answer {
+                name,
+                ttl,
+                held,
+                earlier,
+                seen,
+            },
+        );
+        let name = any::<(u32, u32)>().prop_map(|(session, number)| Name { session, number });
+        prop_oneof![
+            name.prop_map(Packet::Probe),
+            answer.prop_map(Packet::Answer)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(packet in any_packet()) {
+            prop_assert_eq!(Packet::read(&packet.to_bytes()), Some(packet));
+        }
+
+        #[test]
+        fn a_packet_that_was_cut_short_is_none(packet in any_packet(), length in 0..LENGTH) {
+            prop_assert_eq!(Packet::read(&packet.to_bytes()[..length]), None);
+        }
+
+        #[test]
+        fn any_bytes_can_be_read(bytes in vec(any::<u8>(), 0..100), flips: [u8; 8]) {
+            let _ = Packet::read(&bytes);
+            let mut near = Packet::Probe(Name { session: 1, number: 2 }).to_bytes();
+            near[4..12].copy_from_slice(&flips);
+            let _ = Packet::read(&near);
+        }
+    }
+
+    #[test]
+    fn other_programs_packets_are_none_of_ours() {
+        let mut packet = Packet::Probe(Name {
+            session: 1,
+            number: 2,
+        })
+        .to_bytes();
+        packet[0] = b'r';
+        assert_eq!(Packet::read(&packet), None);
+        let mut packet = Packet::Probe(Name {
+            session: 1,
+            number: 2,
+        })
+        .to_bytes();
+        packet[4] = 9;
+        assert_eq!(Packet::read(&packet), None);
+    }
+}

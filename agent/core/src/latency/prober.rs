@@ -1,0 +1,337 @@
+//! Sends probes and makes out what came of each.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::moment::Moment;
+use reweave_common::probing::{ProbeList, ProbeReading, Tally};
+
+use super::flight::{Flight, Landing, State};
+use super::packet::{Answer, Name};
+use super::schedule::Schedule;
+use super::{Clocks, LENGTH, Packet, Stamp, Strays};
+use crate::random::Random;
+
+/// A refusal speaks for probes that were sent so long before and after.
+const REFUSAL_NS: u64 = 3_000_000_000;
+
+/// The probes of one agent.
+#[derive(Debug)]
+pub struct Prober {
+    session: u32,
+    schedule: Schedule,
+    peers: BTreeMap<Pair, Peer>,
+    flows: BTreeMap<FlowKey, Told>,
+    strays: Strays,
+}
+
+/// An address of this host and one of another.
+type Pair = [Ipv4Addr; 2];
+
+#[derive(Debug, Default)]
+struct Peer {
+    last_number: u32,
+    /// In the order of their numbers.
+    flights: VecDeque<Flight>,
+    /// When the last probe was sent that was refused, if none was answered since.
+    refused_ns: Option<u64>,
+}
+
+/// What was made out of a flow's probes.
+#[derive(Debug, Default)]
+struct Told {
+    tally: Tally,
+    /// The probe after which any earlier one that is answered was overtaken.
+    newest: u32,
+    last_network: Option<Duration>,
+}
+
+/// A probe to be sent now.
+#[derive(Debug, Clone, Copy)]
+pub struct Outgoing {
+    pub flow: FlowKey,
+    pub bytes: [u8; LENGTH],
+}
+
+impl Prober {
+    /// `seed` is drawn at random: it tells this prober's probes from those of others.
+    /// Who shall answer learns of it at about the same time: `head_start` is given to them.
+    pub fn new(seed: u64, head_start: Duration) -> Self {
+        let mut random = Random::new(seed);
+        Self {
+            session: random.draw() as u32,
+            schedule: Schedule::new(random, head_start),
+            peers: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            strays: Strays::default(),
+        }
+    }
+
+    pub fn handle_list(&mut self, now: Moment, list: &ProbeList) {
+        self.schedule.handle_list(now, list);
+        let tallied = |told: &Told| told.tally != Tally::default();
+        let listed: BTreeSet<_> = list.flows.iter().collect();
+        self.flows
+            .retain(|flow, told| tallied(told) || listed.contains(flow));
+    }
+
+    /// A probe that shall be sent now.
+    pub fn poll_probe(&mut self, now: Moment, clocks: Clocks) -> Option<Outgoing> {
+        let flow = self.schedule.poll(now)?;
+        let peer = self.peers.entry(pair(&flow)).or_default();
+        peer.last_number = peer.last_number.wrapping_add(1);
+        let number = peer.last_number;
+        peer.flights.push_back(Flight::new(number, flow, clocks));
+        let session = self.session;
+        let bytes = Packet::Probe(Name { session, number }).to_bytes();
+        Some(Outgoing { flow, bytes })
+    }
+
+    /// When [`Self::poll_probe`] next has something.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.schedule.next_due()
+    }
+
+    /// The host could not send it.
+    pub fn handle_unsent(&mut self, probe: &Outgoing) {
+        if let Some(flight) = self.sent(pair(&probe.flow), &probe.bytes) {
+            flight.state = State::Told;
+            self.told(probe.flow).tally.unsent += 1;
+        }
+    }
+
+    /// The kernel stamped a probe as it left. `pair` and `bytes` are the packet's.
+    pub fn handle_left(&mut self, pair: Pair, bytes: &[u8], stamp: Stamp) {
+        if let Some(flight) = self.sent(pair, bytes) {
+            flight.left.get_or_insert_default().add(stamp);
+        }
+        self.settle_complete(pair);
+    }
+
+    /// The peer's kernel sent a probe back: nobody there listens.
+    pub fn handle_refused(&mut self, pair: Pair, bytes: &[u8]) {
+        let Some(flight) = self.sent(pair, bytes) else {
+            return;
+        };
+        if !matches!(flight.state, State::Flying) {
+            return;
+        }
+        flight.state = State::Told;
+        let (flow, sent) = (flight.flow, flight.sent);
+        self.told(flow).tally.refused += 1;
+        if let Some(peer) = self.peers.get_mut(&pair) {
+            peer.refused_ns = Some(sent.steady_ns);
+        }
+    }
+
+    /// A packet that came to `to`, a port that probes are sent from, with what was left of its TTL.
+    pub fn handle_packet(&mut self, packet: &Arrival<'_>) {
+        let answer = match Packet::read(packet.bytes) {
+            None => return self.strays.malformed += 1,
+            Some(Packet::Answer(answer)) if answer.name.session == self.session => answer,
+            Some(_) => return self.strays.foreign += 1,
+        };
+        let pair = [*packet.to.ip(), *packet.from.ip()];
+        if self.land(pair, &answer, packet)
+            && let Some(peer) = self.peers.get_mut(&pair)
+        {
+            peer.handle_earlier(&answer);
+            self.settle_complete(pair);
+        }
+    }
+
+    /// Gives up what is overdue.
+    pub fn handle_time(&mut self, now: &Clocks) {
+        let Self { peers, flows, .. } = self;
+        for peer in peers.values_mut() {
+            while let Some(flight) = peer.flights.pop_front_if(|flight| flight.is_overdue(now)) {
+                let told = flows.entry(flight.flow).or_default();
+                match flight.state {
+                    State::Flying if peer.refuses(&flight) => told.tally.refused += 1,
+                    _ => told.settle(&flight),
+                }
+            }
+        }
+    }
+
+    /// What came of the probes whose fate was decided since the last call.
+    pub fn poll_readings(&mut self) -> Vec<ProbeReading> {
+        let news = self.flows.iter_mut().filter_map(|(&flow, told)| {
+            let tally = std::mem::take(&mut told.tally);
+            (tally != Tally::default()).then_some(ProbeReading { flow, tally })
+        });
+        news.collect()
+    }
+
+    /// Whether the fate of every probe is decided and told.
+    pub fn is_settled(&self) -> bool {
+        self.peers.values().all(|peer| peer.flights.is_empty())
+    }
+
+    /// All packets so far that were none of its answers.
+    pub fn strays(&self) -> Strays {
+        self.strays
+    }
+
+    /// Whether it answers a probe that is remembered; if not, what it says is not heeded.
+    fn land(&mut self, pair: Pair, answer: &Answer, packet: &Arrival<'_>) -> bool {
+        let number = answer.name.number;
+        let Some(peer) = self.peers.get_mut(&pair) else {
+            self.strays.foreign += 1;
+            return false;
+        };
+        let was_sent = (1..=peer.last_number).contains(&number);
+        let flight = match peer.flight(number) {
+            Some(flight) if flight.flow == flow_of(packet) => flight,
+            None if was_sent => {
+                self.strays.late += 1;
+                return false;
+            }
+            _ => {
+                self.strays.foreign += 1;
+                return false;
+            }
+        };
+        let flow = flight.flow;
+        match flight.state {
+            State::Flying => {
+                let landing = Landing::new(answer, packet.stamp, packet.ttl, packet.read);
+                flight.state = State::Answered(landing);
+                self.told(flow).note_order(number);
+            }
+            _ => self.told(flow).tally.duplicated += 1,
+        }
+        true
+    }
+
+    fn settle_complete(&mut self, pair: Pair) {
+        let Some(peer) = self.peers.get_mut(&pair) else {
+            return;
+        };
+        for flight in peer
+            .flights
+            .iter_mut()
+            .filter(|flight| flight.is_complete())
+        {
+            self.flows.entry(flight.flow).or_default().time(flight);
+            flight.state = State::Timed;
+        }
+    }
+
+    /// The flight of a probe of ours, by its bytes.
+    fn sent(&mut self, pair: Pair, bytes: &[u8]) -> Option<&mut Flight> {
+        let Some(Packet::Probe(name)) = Packet::read(bytes) else {
+            return None;
+        };
+        let peer = self
+            .peers
+            .get_mut(&pair)
+            .filter(|_| name.session == self.session)?;
+        peer.flight(name.number)
+    }
+
+    fn told(&mut self, flow: FlowKey) -> &mut Told {
+        self.flows.entry(flow).or_default()
+    }
+}
+
+/// A packet as it was received.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'p> {
+    pub from: SocketAddrV4,
+    pub to: SocketAddrV4,
+    pub bytes: &'p [u8],
+    pub ttl: u8,
+    pub stamp: Stamp,
+    /// When the program had its turn.
+    pub read: Clocks,
+}
+
+fn pair(flow: &FlowKey) -> Pair {
+    [*flow.source.ip(), *flow.destination.ip()]
+}
+
+/// The flow of the probe that this answers.
+fn flow_of(packet: &Arrival<'_>) -> FlowKey {
+    FlowKey {
+        protocol: Protocol::Udp,
+        source: packet.to,
+        destination: packet.from,
+    }
+}
+
+impl Peer {
+    fn flight(&mut self, number: u32) -> Option<&mut Flight> {
+        let at = self
+            .flights
+            .binary_search_by_key(&number, |flight| flight.number);
+        self.flights.get_mut(at.ok()?)
+    }
+
+    /// Kernels do not say so for every probe that they refuse, only about once a second.
+    fn refuses(&self, flight: &Flight) -> bool {
+        let apart = |refused: u64| refused.abs_diff(flight.sent.steady_ns);
+        self.refused_ns
+            .is_some_and(|refused| apart(refused) <= REFUSAL_NS)
+    }
+
+    /// What an answer says of probes before its own.
+    fn handle_earlier(&mut self, answer: &Answer) {
+        self.refused_ns = None;
+        if let Some((number, held)) = answer.earlier
+            && let Some(flight) = self.flight(number)
+            && let State::Answered(landing) = &mut flight.state
+        {
+            (landing.held, landing.is_final) = (Some(held), true);
+        }
+        for flight in &mut self.flights {
+            let back = answer.name.number.checked_sub(flight.number);
+            if let Some(back @ 1..=64) = back {
+                let seen = answer.seen >> (back - 1) & 1 == 1;
+                flight.seen = Some(seen || flight.seen == Some(true));
+            }
+        }
+    }
+}
+
+impl Told {
+    fn note_order(&mut self, number: u32) {
+        self.tally.reordered += u64::from(number < self.newest);
+        self.newest = self.newest.max(number);
+    }
+
+    /// Says what came of it, now that its patience has ended.
+    fn settle(&mut self, flight: &Flight) {
+        match (&flight.state, flight.seen) {
+            (State::Told, _) => {}
+            (State::Flying, Some(true)) => self.tally.lost.back += 1,
+            (State::Flying, Some(false)) => self.tally.lost.there += 1,
+            (State::Flying, None) => self.tally.lost.somewhere += 1,
+            (State::Timed, _) => self.tally.answered += 1,
+            (State::Answered(_), _) => {
+                self.tally.answered += 1;
+                self.time(flight);
+            }
+        }
+    }
+
+    /// Says how long it took where.
+    fn time(&mut self, flight: &Flight) {
+        let State::Answered(landing) = &flight.state else {
+            return;
+        };
+        self.tally.routers = Some(landing.routers);
+        let Some(split) = landing.split(flight) else {
+            return self.tally.untimed += 1;
+        };
+        self.tally.network.record(split.network);
+        self.tally.responder.record(split.responder);
+        self.tally.prober.record(split.prober);
+        if let Some(last) = self.last_network.replace(split.network) {
+            self.tally.jitter.record(split.network.abs_diff(last));
+        }
+        self.tally.stamped.note(split.stamps);
+    }
+}

@@ -1,0 +1,173 @@
+//! Answers the probes of hosts on the roster, and nobody else's.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+
+use super::packet::{Answer, Name};
+use super::prober::Arrival;
+use super::{Clocks, Held, LENGTH, Packet, Stamp, Strays};
+
+/// Probers of one host that are remembered: an agent, and a few that people started.
+const MOST_SESSIONS: usize = 8;
+/// Times that wait for an answer to take them along.
+const MOST_EARLIER: usize = 32;
+/// Answers that wait for the stamp of their departure.
+const MOST_LEAVING: usize = 256;
+
+#[derive(Debug, Default)]
+pub struct Responder {
+    roster: BTreeSet<Ipv4Addr>,
+    sessions: BTreeMap<Prober, Session>,
+    leaving: VecDeque<Leaving>,
+    /// When a packet came last: if the wall clock was set since, its stamps are of no use.
+    last_turn: Option<Clocks>,
+    strays: Strays,
+}
+
+/// By its address and the session it has drawn.
+type Prober = (Ipv4Addr, u32);
+
+#[derive(Debug)]
+struct Session {
+    newest: u32,
+    /// The lowest bit is the newest probe, and so always set.
+    seen: u64,
+    /// Of answers that have left; each later one takes one of these along.
+    earlier: VecDeque<(u32, Held)>,
+    heard: Clocks,
+}
+
+#[derive(Debug)]
+struct Leaving {
+    prober: Prober,
+    number: u32,
+    arrived: Stamp,
+    turn: Clocks,
+    left: Stamp,
+}
+
+impl Responder {
+    /// Answers these hosts from now on, and no others.
+    pub fn handle_roster(&mut self, roster: impl IntoIterator<Item = Ipv4Addr>) {
+        self.roster = roster.into_iter().collect();
+        let roster = &self.roster;
+        self.sessions.retain(|(host, _), _| roster.contains(host));
+    }
+
+    /// The answer to a packet, if there is one. It goes to where the packet came from, from where
+    /// the packet went to.
+    pub fn handle_packet(&mut self, packet: &Arrival<'_>) -> Option<[u8; LENGTH]> {
+        let steady = self.last_turn.replace(packet.read);
+        let steady = steady.is_none_or(|last| last.agree(&packet.read));
+        let Some(Packet::Probe(name)) = Packet::read(packet.bytes) else {
+            self.strays.malformed += 1;
+            return None;
+        };
+        let prober = (*packet.from.ip(), name.session);
+        if !self.roster.contains(&prober.0) {
+            self.strays.foreign += 1;
+            return None;
+        }
+        let held = packet.stamp.until(&Stamp::default(), [&packet.read; 2]);
+        let session = self.session(prober, name.number, packet.read);
+        let answer = Answer {
+            name,
+            ttl: packet.ttl,
+            held: held.filter(|_| steady),
+            earlier: session.earlier.pop_front(),
+            seen: session.note(name.number),
+        };
+        if steady {
+            self.note_leaving(prober, name, packet);
+        }
+        Some(Packet::Answer(answer).to_bytes())
+    }
+
+    /// The kernel stamped an answer to `host` as it left.
+    pub fn handle_left(&mut self, host: Ipv4Addr, bytes: &[u8], stamp: Stamp, now: &Clocks) {
+        let Some(Packet::Answer(Answer { name, .. })) = Packet::read(bytes) else {
+            return;
+        };
+        let prober = (host, name.session);
+        let is_it = |it: &Leaving| it.prober == prober && it.number == name.number;
+        let Some(at) = self.leaving.iter().position(is_it) else {
+            return;
+        };
+        // Those before it have left earlier, and nobody stamped them.
+        self.leaving.drain(..at);
+        let Some(leaving) = self.leaving.front_mut() else {
+            return;
+        };
+        leaving.left.add(stamp);
+        let held = leaving.arrived.until(&leaving.left, [&leaving.turn, now]);
+        if let (Some(held), Some(session)) = (held, self.sessions.get_mut(&prober)) {
+            session.note_left(name.number, held);
+        }
+    }
+
+    /// All packets so far that were not answered.
+    pub fn strays(&self) -> Strays {
+        self.strays
+    }
+
+    fn session(&mut self, prober: Prober, number: u32, now: Clocks) -> &mut Session {
+        if !self.sessions.contains_key(&prober) {
+            self.make_room(prober.0);
+        }
+        let session = self.sessions.entry(prober).or_insert(Session {
+            newest: number,
+            seen: 1,
+            earlier: VecDeque::new(),
+            heard: now,
+        });
+        session.heard = now;
+        session
+    }
+
+    /// Forgets whom of this host was not heard for longest, when it has too many.
+    fn make_room(&mut self, host: Ipv4Addr) {
+        let of_host = || self.sessions.range((host, 0)..=(host, u32::MAX));
+        let oldest = of_host().min_by_key(|(_, it)| it.heard.steady_ns);
+        if of_host().count() >= MOST_SESSIONS
+            && let Some(oldest) = oldest.map(|(prober, _)| *prober)
+        {
+            self.sessions.remove(&oldest);
+        }
+    }
+
+    fn note_leaving(&mut self, prober: Prober, name: Name, packet: &Arrival<'_>) {
+        if self.leaving.len() == MOST_LEAVING {
+            self.leaving.pop_front();
+        }
+        self.leaving.push_back(Leaving {
+            prober,
+            number: name.number,
+            arrived: packet.stamp,
+            turn: packet.read,
+            left: Stamp::default(),
+        });
+    }
+}
+
+impl Session {
+    /// The card's stamp takes the place of the kernel's, if that has not been told.
+    fn note_left(&mut self, number: u32, held: Held) {
+        self.earlier.retain(|(noted, _)| *noted != number);
+        if self.earlier.len() == MOST_EARLIER {
+            self.earlier.pop_front();
+        }
+        self.earlier.push_back((number, held));
+    }
+
+    /// Notes that a probe has arrived, and says which of the 64 before it had.
+    fn note(&mut self, number: u32) -> u64 {
+        if let Some(ahead) = number.checked_sub(self.newest) {
+            self.seen = self.seen.checked_shl(ahead).unwrap_or(0) | 1;
+            self.newest = number;
+            return self.seen >> 1;
+        }
+        let behind = self.newest - number;
+        self.seen |= 1_u64.checked_shl(behind).unwrap_or(0);
+        self.seen.checked_shr(behind + 1).unwrap_or(0)
+    }
+}

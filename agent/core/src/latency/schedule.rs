@@ -1,0 +1,220 @@
+//! When each flow is probed next.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::moment::Moment;
+use reweave_common::probing::ProbeList;
+use reweave_common::units::Rate;
+
+use super::packet::LENGTH;
+use crate::random::Random;
+
+/// What a probe takes on a wire: with the headers of UDP, IP and Ethernet and its checksum.
+pub const WIRE_BYTES: u64 = LENGTH as u64 + 8 + 20 + 18;
+/// No list makes an agent send more.
+pub const MOST_RATE: Rate = Rate::from_bits_per_s(10_000_000);
+/// No list makes an agent probe one flow more often.
+const LEAST_PERIOD: Duration = Duration::from_micros(100);
+/// No list is valid for longer.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// How far ahead of their share probes may be, so that not each of them is a turn of its own.
+const BURST: Duration = Duration::from_millis(5);
+
+#[derive(Debug)]
+pub(super) struct Schedule {
+    due: BTreeSet<(Moment, FlowKey)>,
+    period: Duration,
+    /// Between two probes, when there are as many as may be.
+    gap: Duration,
+    share_at: Moment,
+    ends: Moment,
+    random: Random,
+    /// Before a flow is probed for the first time.
+    head_start: Duration,
+}
+
+impl Schedule {
+    pub(super) fn new(random: Random, head_start: Duration) -> Self {
+        Self {
+            due: BTreeSet::new(),
+            period: LEAST_PERIOD,
+            gap: Duration::ZERO,
+            share_at: Moment::default(),
+            ends: Moment::default(),
+            random,
+            head_start,
+        }
+    }
+
+    /// Probes these flows from now on, and no others. A flow that was probed before keeps its turn.
+    pub(super) fn handle_list(&mut self, now: Moment, list: &ProbeList) {
+        let before = std::mem::take(&mut self.due);
+        let before: BTreeMap<_, _> = before.into_iter().map(|(at, flow)| (flow, at)).collect();
+        self.period = list.period.clamp(LEAST_PERIOD, LONGEST);
+        self.gap = gap(list.most_rate.min(MOST_RATE));
+        self.ends = now + list.valid_for.min(LONGEST);
+        let latest = now + self.head_start + self.period;
+        for &flow in &list.flows {
+            let turn = now + self.head_start + self.random.below(self.period);
+            let due = before.get(&flow).map_or(turn, |at| (*at).min(latest));
+            self.due.insert((due, flow));
+        }
+    }
+
+    /// A flow whose turn it is.
+    pub(super) fn poll(&mut self, now: Moment) -> Option<FlowKey> {
+        if now >= self.ends {
+            self.due.clear();
+        }
+        if self.share_at > now + BURST {
+            return None;
+        }
+        let &(due, flow) = self.due.first().filter(|(due, _)| *due <= now)?;
+        self.due.pop_first();
+        self.share_at = self.share_at.max(now) + self.gap;
+        // Jittered by a quarter, and never in arrears.
+        let pause = self.period * 3 / 4 + self.random.below(self.period / 2);
+        self.due.insert(((due + pause).max(now), flow));
+        Some(flow)
+    }
+
+    /// When [`Self::poll`] next has something.
+    pub(super) fn next_due(&self) -> Option<Moment> {
+        let (due, _) = self.due.first()?;
+        let lead = self
+            .share_at
+            .as_micros()
+            .saturating_sub(BURST.as_micros() as u64);
+        Some((*due).max(Moment::from_micros(lead)))
+    }
+}
+
+fn gap(most_rate: Rate) -> Duration {
+    let micros = WIRE_BYTES * 8 * 1_000_000 / most_rate.bits_per_s().max(1);
+    Duration::from_micros(micros + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    use reweave_common::flow::Protocol;
+
+    use super::*;
+
+    fn flow(port: u16) -> FlowKey {
+        let end = |host, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
+        FlowKey {
+            protocol: Protocol::Udp,
+            source: end(1, port),
+            destination: end(2, 7333),
+        }
+    }
+
+    fn list(flows: u16, period_ms: u64, most_bits_per_s: u64) -> ProbeList {
+        ProbeList {
+            flows: (0..flows).map(flow).collect(),
+            period: Duration::from_millis(period_ms),
+            most_rate: Rate::from_bits_per_s(most_bits_per_s),
+            roster: vec![],
+            valid_for: Duration::from_secs(10),
+        }
+    }
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_micros(ms * 1000)
+    }
+
+    /// Lets time pass, and says when which flow had its turn.
+    fn play(schedule: &mut Schedule, from: Moment, to: Moment) -> Vec<(Moment, FlowKey)> {
+        let (mut now, mut turns) = (from, vec![]);
+        while now < to {
+            turns.extend(std::iter::from_fn(|| schedule.poll(now)).map(|flow| (now, flow)));
+            match schedule.next_due() {
+                Some(due) if due > now => now = due,
+                Some(_) => now = now + Duration::from_micros(1),
+                None => break,
+            }
+        }
+        turns
+    }
+
+    #[test]
+    fn every_flow_has_its_turn_about_once_a_period_and_not_with_the_others() {
+        let mut schedule = Schedule::new(Random::new(1), Duration::ZERO);
+        schedule.handle_list(at(0), &list(64, 100, 10_000_000));
+        let turns = play(&mut schedule, at(0), at(9999));
+        let of = |it: FlowKey| turns.iter().filter(move |(_, flow)| *flow == it);
+        for flow in (0..64).map(flow) {
+            let times: Vec<_> = of(flow).map(|(at, _)| *at).collect();
+            assert!((95..=105).contains(&times.len()), "{}", times.len());
+            let gaps = times.windows(2).map(|pair| pair[1].since(pair[0]));
+            let gaps: Vec<_> = gaps.collect();
+            assert!(*gaps.iter().min().unwrap() >= Duration::from_millis(70));
+            assert!(*gaps.iter().max().unwrap() <= Duration::from_millis(130));
+        }
+        let busiest = (0..100).map(|slot| {
+            let slot = at(slot * 100)..at(slot * 100 + 10);
+            turns.iter().filter(|(at, _)| slot.contains(at)).count()
+        });
+        assert!(
+            busiest.max() < Some(20),
+            "64 flows within a tenth of the period"
+        );
+    }
+
+    #[test]
+    fn all_together_stay_below_the_most_whatever_the_list_asks_for() {
+        for (asked, most) in [(880_000, 880_000), (1_000_000_000, 10_000_000)] {
+            let mut schedule = Schedule::new(Random::new(2), Duration::ZERO);
+            schedule.handle_list(at(0), &list(500, 1, asked));
+            let turns = play(&mut schedule, at(0), at(2000));
+            let bits = turns.len() as u64 * WIRE_BYTES * 8 / 2;
+            assert!(bits <= most * 102 / 100, "{bits} bit/s of {most}");
+            assert!(bits >= most * 9 / 10, "{bits} bit/s of {most}");
+            let of_one = |it| turns.iter().filter(|(_, flow)| *flow == it).count();
+            let counts: Vec<_> = (0..500).map(|port| of_one(flow(port))).collect();
+            let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+            assert!(most - least <= 1 + most / 4, "{least} to {most} each");
+        }
+    }
+
+    #[test]
+    fn without_a_fresh_list_probing_ends() {
+        let mut schedule = Schedule::new(Random::new(3), Duration::ZERO);
+        schedule.handle_list(at(0), &list(8, 100, 10_000_000));
+        let turns = play(&mut schedule, at(0), at(60_000));
+        let (last, _) = *turns.last().unwrap();
+        assert!(last < at(10_000) && last > at(9_800), "{last:?}");
+        assert_eq!(schedule.next_due(), None);
+        schedule.handle_list(at(60_000), &list(8, 100, 10_000_000));
+        assert!(!play(&mut schedule, at(60_000), at(60_200)).is_empty());
+    }
+
+    #[test]
+    fn a_fresh_list_with_the_same_flows_sends_nothing_early() {
+        let fresh_every = |ms: u64| {
+            let mut schedule = Schedule::new(Random::new(4), Duration::ZERO);
+            let turns = (0..10_000 / ms).map(|turn| {
+                schedule.handle_list(at(turn * ms), &list(8, 100, 10_000_000));
+                play(&mut schedule, at(turn * ms), at((turn + 1) * ms)).len()
+            });
+            turns.sum::<usize>()
+        };
+        let [seldom, often] = [fresh_every(5_000), fresh_every(10)];
+        assert!(
+            often.abs_diff(seldom) <= seldom / 20,
+            "{often} and {seldom}"
+        );
+    }
+
+    #[test]
+    fn a_host_that_slept_does_not_make_up_for_it() {
+        let mut schedule = Schedule::new(Random::new(5), Duration::ZERO);
+        schedule.handle_list(at(0), &list(1, 10, 10_000_000));
+        let turns = play(&mut schedule, at(5_000), at(5_001));
+        assert!(turns.len() <= 2, "{turns:?}");
+    }
+}

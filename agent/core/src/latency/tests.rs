@@ -1,0 +1,509 @@
+//! A prober and a responder with a network between them that does what a test wants, under clocks
+//! that can be set.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::moment::Moment;
+use reweave_common::probing::{ProbeList, Routers, Stamped, Tally};
+use reweave_common::units::Rate;
+
+use super::packet::{LENGTH, Packet};
+use super::{Arrival, Clocks, MOST_RATE, Prober, Responder, Stamp, Strays, TTL};
+
+const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const B: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
+const MS: u64 = 1_000_000;
+/// From the program to the wire, and from the wire to the program.
+const LEAVING_NS: u64 = 20_000;
+const READING_NS: u64 = 70_000;
+
+fn flow(port: u16) -> FlowKey {
+    FlowKey {
+        protocol: Protocol::Udp,
+        source: SocketAddrV4::new(A, port),
+        destination: SocketAddrV4::new(B, 7333),
+    }
+}
+
+fn list(ports: &[u16]) -> ProbeList {
+    ProbeList {
+        flows: ports.iter().map(|port| flow(*port)).collect(),
+        period: Duration::from_millis(100),
+        most_rate: MOST_RATE,
+        roster: vec![],
+        valid_for: Duration::from_secs(3600),
+    }
+}
+
+/// What becomes of a packet on its way.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Takes(u64),
+    Twice(u64),
+    Lost,
+}
+
+/// What the network does to the probe that is sent as the n-th, and to its answer.
+type Ways = fn(u64) -> [Way; 2];
+
+struct World {
+    prober: Prober,
+    responder: Responder,
+    ways: Ways,
+    now_ns: u64,
+    /// How far each host's wall clock is from its steady one.
+    offset_ns: [u64; 2],
+    sent: u64,
+    flying: Vec<(u64, Event)>,
+    /// Whether the kernel says when answers leave.
+    stamps_answers: bool,
+    /// Whether it says so only once all that had arrived is answered.
+    stamps_late: bool,
+    unstamped: Vec<([u8; LENGTH], Stamp)>,
+}
+
+enum Event {
+    /// `bytes`, by the flow, sent as the n-th.
+    Probe(FlowKey, [u8; LENGTH], u64),
+    Answer(FlowKey, [u8; LENGTH]),
+}
+
+impl World {
+    fn new(ways: Ways) -> Self {
+        let mut responder = Responder::default();
+        responder.handle_roster([A]);
+        Self {
+            prober: Prober::new(7, Duration::ZERO),
+            responder,
+            ways,
+            now_ns: 5 * MS,
+            offset_ns: [1_700_000_000 * 1000 * MS, 99_000 * MS],
+            sent: 0,
+            flying: vec![],
+            stamps_answers: true,
+            stamps_late: false,
+            unstamped: vec![],
+        }
+    }
+
+    fn clocks(&self, host: usize, ahead_ns: u64) -> Clocks {
+        let steady_ns = self.now_ns + ahead_ns;
+        Clocks {
+            steady_ns,
+            wall_ns: steady_ns + self.offset_ns[host],
+        }
+    }
+
+    fn stamp(&self, host: usize, ahead_ns: u64) -> Stamp {
+        Stamp {
+            kernel_ns: Some(self.clocks(host, ahead_ns).wall_ns),
+            hardware_ns: None,
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment::from_micros(self.now_ns / 1000)
+    }
+
+    /// Plays for so long; what came of the probes.
+    fn play(&mut self, ms: u64) -> Tally {
+        let end = self.now_ns + ms * MS;
+        let mut tally = Tally::default();
+        while self.now_ns < end {
+            self.send();
+            self.deliver();
+            self.prober.handle_time(&self.clocks(0, 0));
+            for reading in self.prober.poll_readings() {
+                tally.merge(&reading.tally);
+            }
+            let due = self.prober.next_due().map(|due| due.as_micros() * 1000);
+            let next = self.flying.iter().map(|(at, _)| *at).chain(due).min();
+            let next = next.unwrap_or(end).max(self.now_ns + 1000);
+            self.now_ns = next.min(self.now_ns + 50 * MS).min(end);
+        }
+        tally
+    }
+
+    fn send(&mut self) {
+        while let Some(probe) = self.prober.poll_probe(self.moment(), self.clocks(0, 0)) {
+            self.sent += 1;
+            self.prober
+                .handle_left([A, B], &probe.bytes, self.stamp(0, LEAVING_NS));
+            let event = || Event::Probe(probe.flow, probe.bytes, self.sent);
+            let [there, _] = (self.ways)(self.sent);
+            let copies = match there {
+                Way::Lost => vec![],
+                Way::Takes(ns) => vec![(self.now_ns + LEAVING_NS + ns, event())],
+                Way::Twice(ns) => vec![
+                    (self.now_ns + LEAVING_NS + ns, event()),
+                    (self.now_ns + LEAVING_NS + ns + 1000, event()),
+                ],
+            };
+            self.flying.extend(copies);
+        }
+    }
+
+    fn deliver(&mut self) {
+        let now = self.now_ns;
+        let mut arrived: Vec<_> = self.flying.extract_if(.., |(at, _)| *at <= now).collect();
+        arrived.sort_by_key(|(at, _)| *at);
+        for (_, event) in arrived {
+            match event {
+                Event::Probe(flow, bytes, nth) => self.answer(flow, &bytes, nth),
+                Event::Answer(flow, bytes) => {
+                    let packet = self.arrival(0, &flow, &bytes, true);
+                    self.prober.handle_packet(&packet);
+                }
+            }
+        }
+        self.stamp_answers();
+    }
+
+    fn stamp_answers(&mut self) {
+        for (answer, stamp) in std::mem::take(&mut self.unstamped) {
+            let now = self.clocks(1, READING_NS + LEAVING_NS + 1000);
+            self.responder.handle_left(A, &answer, stamp, &now);
+        }
+    }
+
+    fn arrival<'p>(&self, host: usize, flow: &FlowKey, bytes: &'p [u8], back: bool) -> Arrival<'p> {
+        let (from, to) = match back {
+            true => (flow.destination, flow.source),
+            false => (flow.source, flow.destination),
+        };
+        Arrival {
+            from,
+            to,
+            bytes,
+            ttl: if back { TTL - 4 } else { TTL - 3 },
+            stamp: self.stamp(host, 0),
+            read: self.clocks(host, READING_NS),
+        }
+    }
+
+    fn answer(&mut self, flow: FlowKey, bytes: &[u8], nth: u64) {
+        let packet = self.arrival(1, &flow, bytes, false);
+        let Some(answer) = self.responder.handle_packet(&packet) else {
+            return;
+        };
+        let held = READING_NS + LEAVING_NS;
+        if self.stamps_answers {
+            self.unstamped.push((answer, self.stamp(1, held)));
+        }
+        if !self.stamps_late {
+            self.stamp_answers();
+        }
+        if let Way::Takes(ns) = (self.ways)(nth)[1] {
+            let at = self.now_ns + held + ns;
+            self.flying.push((at, Event::Answer(flow, answer)));
+        }
+    }
+}
+
+fn is_about(duration: Option<Duration>, expected_ns: u64) -> bool {
+    let nanos = duration.map_or(0.0, |it| it.as_nanos() as f64);
+    (nanos / expected_ns as f64 - 1.0).abs() < 0.01
+}
+
+#[test]
+fn the_time_of_a_probe_is_split_among_those_who_took_it() {
+    let mut world = World::new(|_| [Way::Takes(3 * MS), Way::Takes(5 * MS)]);
+    world.prober.handle_list(world.moment(), &list(&[1, 2, 3]));
+    let tally = world.play(10_000);
+    assert!((240..300).contains(&tally.answered), "{tally:?}");
+    assert_eq!(
+        (tally.lost.count(), tally.untimed, tally.reordered),
+        (0, 0, 0)
+    );
+    for share in [0.0, 0.5, 1.0] {
+        assert!(is_about(tally.network.quantile(share), 8 * MS));
+        assert!(is_about(
+            tally.responder.quantile(share),
+            READING_NS + LEAVING_NS
+        ));
+        assert!(is_about(
+            tally.prober.quantile(share),
+            READING_NS + LEAVING_NS
+        ));
+    }
+    assert_eq!(tally.jitter.quantile(1.0), Some(Duration::ZERO));
+    let kernel = tally.network.count();
+    assert!((0..=33).contains(&(kernel - tally.answered)), "a second's");
+    let all = Stamped {
+        kernel,
+        ..Stamped::default()
+    };
+    assert_eq!(tally.stamped, all);
+    assert_eq!(tally.routers, Some(Routers { there: 3, back: 4 }));
+}
+
+#[test]
+fn a_departure_that_nobody_stamped_counts_from_when_the_program_had_its_turn() {
+    let mut world = World::new(|_| [Way::Takes(3 * MS), Way::Takes(5 * MS)]);
+    world.stamps_answers = false;
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    let tally = world.play(3_000);
+    assert!(is_about(tally.network.median(), 8 * MS + LEAVING_NS));
+    assert_eq!(
+        (tally.stamped.kernel, tally.stamped.program),
+        (0, tally.network.count())
+    );
+}
+
+#[test]
+fn answers_that_leave_in_a_row_are_all_timed() {
+    // All of a period's probes arrive at once.
+    let mut world = World::new(|nth| [Way::Takes((20 - nth % 20) * MS), Way::Takes(MS)]);
+    world.stamps_late = true;
+    let mut list = list(&[1]);
+    list.period = Duration::from_millis(1);
+    world.prober.handle_list(world.moment(), &list);
+    let tally = world.play(2_000);
+    assert!(tally.answered > 700);
+    assert!(tally.stamped.program <= 40, "{:?}", tally.stamped);
+}
+
+#[test]
+fn losses_are_told_by_where_they_were() {
+    let mut world = World::new(|nth| {
+        let on = Way::Takes(MS);
+        match nth % 100 {
+            7 | 8 | 50 => [Way::Lost, on],
+            20 => [on, Way::Lost],
+            _ => [on, on],
+        }
+    });
+    world
+        .prober
+        .handle_list(world.moment(), &list(&[1, 2, 3, 4]));
+    let tally = world.play(100_000);
+    let hundreds = tally.sent() / 100;
+    assert!(hundreds >= 39);
+    assert!(
+        tally.lost.there.abs_diff(3 * hundreds) <= 3,
+        "{:?}",
+        tally.lost
+    );
+    assert!(tally.lost.back.abs_diff(hundreds) <= 1, "{:?}", tally.lost);
+    assert_eq!(tally.lost.somewhere, 0);
+    let loss = tally.loss().unwrap();
+    assert!(loss.least < 0.04 && 0.04 < loss.most, "{loss:?}");
+    assert_eq!(tally.untimed, 0);
+}
+
+#[test]
+fn where_nobody_answers_any_more_it_is_not_known_where_probes_are_lost() {
+    let mut world = World::new(|nth| match nth {
+        ..=50 => [Way::Takes(MS), Way::Takes(MS)],
+        _ => [Way::Takes(MS), Way::Lost],
+    });
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    let tally = world.play(10_000);
+    assert_eq!(
+        (tally.answered, tally.lost.there, tally.lost.back),
+        (50, 0, 0)
+    );
+    assert!(tally.lost.somewhere >= 35, "{:?}", tally.lost);
+}
+
+#[test]
+fn answers_that_overtake_or_come_twice_are_counted_and_lose_nothing() {
+    let mut world = World::new(|nth| match nth % 10 {
+        3 => [Way::Takes(250 * MS), Way::Takes(MS)],
+        6 => [Way::Twice(MS), Way::Takes(MS)],
+        _ => [Way::Takes(MS), Way::Takes(MS)],
+    });
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    let tally = world.play(30_000);
+    let tens = tally.answered / 10;
+    assert_eq!(tally.lost.count(), 0);
+    assert!(tally.reordered.abs_diff(tens) <= 1, "{}", tally.reordered);
+    assert!(tally.duplicated.abs_diff(tens) <= 1, "{}", tally.duplicated);
+    assert!(tally.jitter.quantile(1.0) > Some(Duration::from_millis(200)));
+}
+
+#[test]
+fn flows_do_not_overtake_one_another() {
+    // What one path takes longer is no reordering.
+    let mut world = World::new(|nth| match nth % 2 {
+        0 => [Way::Takes(300 * MS), Way::Takes(MS)],
+        _ => [Way::Takes(MS), Way::Takes(MS)],
+    });
+    let mut list = list(&[1]);
+    list.period = Duration::from_millis(400);
+    list.flows.push(flow(2));
+    world.prober.handle_list(world.moment(), &list);
+    let tally = world.play(20_000);
+    assert_eq!((tally.reordered, tally.lost.count()), (0, 0));
+}
+
+#[test]
+fn a_clock_that_is_set_makes_no_latency_strange() {
+    for host in [0, 1] {
+        for step in [3600 * 1000 * MS, 2 * MS, 200_000] {
+            for back in [false, true] {
+                let mut world = World::new(|_| [Way::Takes(3 * MS), Way::Takes(5 * MS)]);
+                world.prober.handle_list(world.moment(), &list(&[1, 2]));
+                let mut tally = world.play(1_000);
+                for _ in 0..20 {
+                    let offset = &mut world.offset_ns[host];
+                    *offset = if back {
+                        *offset - step.min(*offset / 50)
+                    } else {
+                        *offset + step
+                    };
+                    tally.merge(&world.play(337));
+                }
+                assert_eq!(tally.lost.count(), 0);
+                assert!(tally.untimed > 0, "host {host}, {step} ns, back {back}");
+                assert!(tally.untimed < tally.answered / 2);
+                for share in [0.0, 1.0] {
+                    assert!(is_about(tally.network.quantile(share), 8 * MS), "{tally:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_host_on_which_nobody_listens_loses_nothing() {
+    let mut world = World::new(|_| [Way::Lost, Way::Lost]);
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    let mut tally = Tally::default();
+    // As kernels do, the host speaks up for one probe in ten.
+    for turn in 0..50 {
+        while let Some(probe) = world.prober.poll_probe(world.moment(), world.clocks(0, 0)) {
+            if turn % 10 == 0 {
+                world.prober.handle_refused([A, B], &probe.bytes);
+            }
+        }
+        tally.merge(&world.play(1));
+        world.now_ns += 99 * MS;
+    }
+    tally.merge(&world.play(900));
+    assert_eq!(tally.lost.count(), 0, "{tally:?}");
+    assert!(tally.refused >= 35, "{tally:?}");
+    assert_eq!(tally.loss(), None);
+}
+
+#[test]
+fn what_cannot_be_sent_is_not_lost() {
+    let mut world = World::new(|_| [Way::Lost, Way::Lost]);
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    world.now_ns += 100 * MS;
+    let probe = world
+        .prober
+        .poll_probe(world.moment(), world.clocks(0, 0))
+        .unwrap();
+    world.prober.handle_unsent(&probe);
+    let tally = world.prober.poll_readings().remove(0).tally;
+    assert_eq!((tally.unsent, tally.sent()), (1, 0));
+    world.prober.handle_list(world.moment(), &list(&[]));
+    assert!(!world.prober.is_settled());
+    world.play(1_100);
+    assert!(world.prober.is_settled());
+}
+
+#[test]
+fn the_responder_answers_the_roster_only_and_no_longer_than_asked() {
+    let mut world = World::new(|_| [Way::Takes(MS), Way::Takes(MS)]);
+    world.responder.handle_roster([B]);
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    let tally = world.play(3_000);
+    assert_eq!(tally.answered, 0);
+    let foreign = world.responder.strays().foreign;
+    assert!((25..35).contains(&foreign), "{foreign}");
+    let probe = Packet::read(&[0; LENGTH]);
+    assert_eq!(probe, None);
+    for bytes in [&[][..], b"hello", &[0xff; 1500]] {
+        let packet = world.arrival(1, &flow(1), bytes, false);
+        assert_eq!(world.responder.handle_packet(&packet), None);
+    }
+    assert_eq!(world.responder.strays().malformed, 3);
+}
+
+#[test]
+fn forged_and_late_answers_are_counted_and_change_nothing() {
+    let mut world = World::new(|nth| match nth {
+        5 => [Way::Takes(3_000 * MS), Way::Takes(MS)],
+        _ => [Way::Takes(MS), Way::Takes(MS)],
+    });
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    let mut tally = world.play(5_000);
+    assert_eq!(
+        world.prober.strays(),
+        Strays {
+            late: 1,
+            ..Strays::default()
+        }
+    );
+    assert_eq!(tally.lost.count(), 1);
+    // Another session's, another port's, another host's, and one that was never asked for.
+    let mut others = World::new(|_| [Way::Takes(MS), Way::Takes(MS)]);
+    others.prober = Prober::new(8, Duration::ZERO);
+    let probe = |world: &mut World| {
+        world.prober.handle_list(world.moment(), &list(&[1]));
+        world.now_ns += 200 * MS;
+        let probe = world
+            .prober
+            .poll_probe(world.moment(), world.clocks(0, 0))
+            .unwrap();
+        let packet = world.arrival(1, &flow(1), &probe.bytes, false);
+        world.responder.handle_packet(&packet).unwrap()
+    };
+    let foreign = probe(&mut others);
+    let own = probe(&mut world);
+    let mut never = own;
+    never[12..16].copy_from_slice(&9_999_u32.to_be_bytes());
+    let mut stranger = flow(1);
+    stranger.destination.set_ip(Ipv4Addr::new(10, 0, 7, 7));
+    let before = world.prober.strays();
+    for (flow, bytes) in [
+        (flow(1), foreign),
+        (flow(2), own),
+        (stranger, own),
+        (flow(1), never),
+    ] {
+        let packet = world.arrival(0, &flow, &bytes, true);
+        world.prober.handle_packet(&packet);
+    }
+    assert_eq!(world.prober.strays().foreign - before.foreign, 4);
+    tally = Tally::default();
+    for reading in world.prober.poll_readings() {
+        tally.merge(&reading.tally);
+    }
+    assert_eq!((tally.duplicated, tally.answered), (0, 0));
+}
+
+#[test]
+fn a_crowd_of_probers_is_remembered_within_bounds() {
+    let mut responder = Responder::default();
+    responder.handle_roster([A]);
+    let world = World::new(|_| [Way::Lost, Way::Lost]);
+    for session in 0..20_000 {
+        let mut probe = [0; LENGTH];
+        probe[..5].copy_from_slice(b"RwP1\x01");
+        probe[8..12].copy_from_slice(&u32::to_be_bytes(session));
+        let packet = world.arrival(1, &flow(1), &probe, false);
+        assert!(responder.handle_packet(&packet).is_some());
+    }
+    assert!(format!("{responder:?}").matches("newest").count() <= 8);
+}
+
+#[test]
+fn a_list_that_asks_for_too_much_is_cut_down() {
+    let mut prober = Prober::new(1, Duration::ZERO);
+    let mut list = list(&[1]);
+    list.period = Duration::ZERO;
+    list.most_rate = Rate::from_bits_per_s(u64::MAX);
+    list.valid_for = Duration::MAX;
+    prober.handle_list(Moment::from_micros(1), &list);
+    let world = World::new(|_| [Way::Lost, Way::Lost]);
+    let probes = (0..1000).filter(|micros| {
+        let now = Moment::from_micros(*micros);
+        prober.poll_probe(now, world.clocks(0, 0)).is_some()
+    });
+    assert!(probes.count() <= 70, "10 Mb/s, and 5 ms ahead");
+}

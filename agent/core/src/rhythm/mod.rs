@@ -1,0 +1,139 @@
+//! The beat of a training job, found in nothing but how many bytes a host sends and receives.
+//!
+//! The bytes of short spans of time are compared with those some lag later (autocorrelation). A job
+//! looks most like itself one iteration later. What is found that way is believed if it holds to
+//! the present, and if the pauses between bursts come as regularly as it says.
+
+mod detect;
+mod likeness;
+mod rests;
+mod series;
+mod shape;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
+use reweave_common::rhythm::{Beat, Rhythm};
+use reweave_common::traffic::PeerTraffic;
+use reweave_common::units::Bytes;
+
+use detect::{Detected, detect};
+use series::Series;
+use shape::PeerBook;
+
+/// Iterations from some 60 ms on.
+const FINE: Duration = Duration::from_millis(10);
+/// Iterations of up to two minutes.
+const COARSE: Duration = Duration::from_millis(160);
+/// How often all that was seen is looked through.
+const PERIOD: Duration = Duration::from_secs(2);
+/// Less than this is no training, but somebody's heartbeat.
+const LEAST_BYTES_PER_S: f64 = 105_000.0;
+/// Who was watched for less than this is not known.
+const LEAST_WATCHED: Duration = Duration::from_secs(3);
+/// Two periods that differ by no more are the same beat.
+const SAME_PERIOD: f64 = 0.05;
+
+/// Follows the bytes of one host.
+#[derive(Debug)]
+pub struct RhythmBook {
+    /// Of ever longer spans.
+    series: [Series; 2],
+    peers: PeerBook,
+    began: Option<Moment>,
+    told: Option<(Moment, Rhythm)>,
+}
+
+impl Default for RhythmBook {
+    fn default() -> Self {
+        Self {
+            series: [FINE, COARSE].map(Series::new),
+            peers: PeerBook::default(),
+            began: None,
+            told: None,
+        }
+    }
+}
+
+impl RhythmBook {
+    /// What all wires together carried from one moment to another, which follows the one before.
+    pub fn handle_growth(&mut self, from: Moment, to: Moment, sent: Bytes, received: Bytes) {
+        self.began.get_or_insert(from);
+        for series in &mut self.series {
+            series.handle_growth(from, to, [sent, received]);
+        }
+    }
+
+    /// What was exchanged with each peer since counting began.
+    pub fn handle_peers(&mut self, now: Moment, peers: &[PeerTraffic]) {
+        self.peers.handle_peers(now, peers);
+    }
+
+    /// What is known by now.
+    pub fn poll_rhythm(&mut self, now: Moment) -> Rhythm {
+        if let Some((at, rhythm)) = self.told
+            && now.since(at) < PERIOD
+        {
+            return rhythm;
+        }
+        let rhythm = self.listen(now);
+        self.told = Some((now, rhythm));
+        rhythm
+    }
+
+    fn listen(&self, now: Moment) -> Rhythm {
+        let watched = self
+            .began
+            .map_or_else(Duration::default, |began| now.since(began));
+        if watched < LEAST_WATCHED {
+            return Rhythm::Unknown { watched };
+        }
+        let mut found = self.series.iter().filter_map(|series| {
+            let detected = detect(&series.spans())?;
+            Some(self.beat(now, series, &detected))
+        });
+        let is_training = |beat: &Beat| {
+            let bytes = beat.sent.count() + beat.received.count();
+            bytes as f64 / beat.period.as_secs_f64() >= LEAST_BYTES_PER_S
+        };
+        let found = found.find(is_training);
+        found.map_or(Rhythm::None { watched }, Rhythm::Found)
+    }
+
+    fn beat(&self, now: Moment, series: &Series, detected: &Detected) -> Beat {
+        let period = series.duration(detected.period);
+        let [sent, received] = series.per_period(detected.window, detected.period);
+        let mut next_gap = series.moment(detected.last_rest);
+        while next_gap <= now {
+            next_gap = next_gap + period;
+        }
+        Beat {
+            period,
+            gap: series.duration(detected.rest),
+            sent,
+            received,
+            shape: self.peers.shape(series.overlap(detected.window)),
+            confidence_percent: (detected.likeness * 100.0).round().clamp(0.0, 100.0) as u8,
+            iterations: (detected.window as f64 / detected.period) as u32,
+            since: self.since(period, series.moment_of_window(detected.window)),
+            next_gap,
+        }
+    }
+
+    /// A beat that goes on began when it was first told.
+    fn since(&self, period: Duration, seen: Moment) -> Moment {
+        match &self.told {
+            Some((_, Rhythm::Found(before))) if is_same(before.period, period) => {
+                before.since.min(seen)
+            }
+            _ => seen,
+        }
+    }
+}
+
+fn is_same(a: Duration, b: Duration) -> bool {
+    a.as_secs_f64().mul_add(-1.0, b.as_secs_f64()).abs() <= SAME_PERIOD * b.as_secs_f64()
+}

@@ -1,0 +1,163 @@
+//! The pauses between bursts.
+
+use super::likeness::quantile_of_busy;
+
+/// Less than this part of what is usual counts as rest: control, acknowledgements, heartbeats.
+const STILL: f64 = 0.05;
+
+/// An interval that differs so much from the others, as a part of them, is none of theirs.
+const FAR: f64 = 0.25;
+
+/// Fewer rests tell nothing.
+const FEW: usize = 4;
+/// A rest that is shorter than this part of the others is none of theirs.
+const OF_A_KIND: f64 = 0.6;
+/// A rest that is so many times as long as another is of another kind.
+const CLEARLY: f64 = 1.7;
+
+/// A run of spans in which next to nothing went.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rest {
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Rest {
+    fn len(&self) -> usize {
+        self.end - self.start
+    }
+}
+
+/// The pauses that set iterations apart.
+#[derive(Debug, PartialEq)]
+pub(super) struct Rests {
+    /// The median of their lengths.
+    pub(super) len: f64,
+    pub(super) count: usize,
+    /// Where the last one began.
+    pub(super) last_start: usize,
+    /// How far the intervals between them stray from their median, as a part of it: the median
+    /// of the deviations.
+    pub(super) irregularity: f64,
+    /// The part of them that is off by more than `FAR`.
+    pub(super) strays: f64,
+    /// From the end of one to the end of the next, on the mean; what is about twice as long misses a
+    /// rest.
+    pub(super) interval: f64,
+}
+
+/// The longest rests of `values`, as many as there are periods; none if it hardly ever rests.
+pub(super) fn rests(values: &[f64], period: f64) -> Option<Rests> {
+    let periods = (values.len() as f64 / period).round() as usize;
+    let mut longest = longest_first(values);
+    longest.truncate(periods.max(1));
+    if longest.len() + 2 < periods {
+        return None;
+    }
+    measured(longest)
+}
+
+/// The rests that are clearly longer than all others, where there are such.
+pub(super) fn distinct_rests(values: &[f64]) -> Option<Rests> {
+    let mut longest = longest_first(values);
+    let next = |at: usize| longest.get(at).map_or(1, Rest::len);
+    let step = |&at: &usize| longest[at - 1].len() - next(at).min(longest[at - 1].len());
+    let count = (FEW..=longest.len()).max_by_key(step)?;
+    if (longest[count - 1].len() as f64) < CLEARLY * next(count) as f64 {
+        return None;
+    }
+    longest.truncate(count);
+    measured(longest)
+}
+
+/// A rest that touches the beginning or the end may be longer than what is seen of it.
+fn longest_first(values: &[f64]) -> Vec<Rest> {
+    let mut longest = runs(values);
+    longest.retain(|rest| rest.start > 0 && rest.end < values.len());
+    longest.sort_by_key(|rest| (std::cmp::Reverse(rest.len()), rest.start));
+    longest
+}
+
+fn measured(mut rests: Vec<Rest>) -> Option<Rests> {
+    if rests.len() < FEW {
+        return None;
+    }
+    let len = median(rests.iter().map(|rest| rest.len() as f64).collect())?;
+    rests.retain(|rest| rest.len() as f64 >= OF_A_KIND * len);
+    rests.sort_by_key(|rest| rest.start);
+    let intervals: Vec<_> = rests
+        .windows(2)
+        .map(|pair| (pair[1].end - pair[0].end) as f64)
+        .collect();
+    let usual = median(intervals.clone())?;
+    let strayed: Vec<_> = intervals.iter().map(|it| (it - usual).abs()).collect();
+    let far = strayed.iter().filter(|&&off| off > FAR * usual).count();
+    let periods: f64 = intervals
+        .iter()
+        .map(|it| (it / usual).round().max(1.0))
+        .sum();
+    Some(Rests {
+        len,
+        last_start: rests.last()?.start,
+        count: rests.len(),
+        strays: far as f64 / intervals.len() as f64,
+        irregularity: median(strayed)? / usual,
+        interval: intervals.iter().sum::<f64>() / periods,
+    })
+}
+
+fn runs(values: &[f64]) -> Vec<Rest> {
+    let still = quantile_of_busy(values, 0.9) * STILL;
+    let mut runs: Vec<Rest> = vec![];
+    for (at, _) in values
+        .iter()
+        .enumerate()
+        .filter(|(_, value)| **value <= still)
+    {
+        match runs.last_mut() {
+            Some(run) if run.end == at => run.end = at + 1,
+            _ => runs.push(Rest {
+                start: at,
+                end: at + 1,
+            }),
+        }
+    }
+    runs
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    let middle = values.len().checked_sub(1)? / 2;
+    Some(*values.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_rests_set_iterations_apart() {
+        // Two bursts with a short pause between them, then a long one.
+        let iteration = [9.0, 9.0, 0.0, 9.0, 0.0, 0.0, 0.2, 0.0];
+        let values: Vec<_> = iteration.repeat(6);
+        let rests = rests(&values, 8.0).expect("it rests");
+        assert_eq!(
+            (rests.len, rests.interval, rests.irregularity),
+            (4.0, 8.0, 0.0)
+        );
+        assert_eq!(rests.last_start, 4 * 8 + 4);
+    }
+
+    #[test]
+    fn rests_of_another_kind_stand_out() {
+        let iteration = [9.0, 9.0, 0.0, 9.0, 0.0, 0.0, 0.2, 0.0];
+        let found = distinct_rests(&iteration.repeat(6)).expect("they do");
+        assert_eq!((found.len, found.interval, found.count), (4.0, 8.0, 5));
+        assert_eq!(distinct_rests(&[9.0, 0.0].repeat(40)), None);
+    }
+
+    #[test]
+    fn what_never_rests_has_no_rests() {
+        assert_eq!(rests(&[5.0; 100], 10.0), None);
+        assert_eq!(rests(&[0.0; 100], 10.0), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! What a host's traffic says as a whole: with whom it is exchanged, and whether it repeats itself.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use nix::net::if_::if_nametoindex;
+use reweave_agent_core::flows::Socket;
+use reweave_agent_core::rhythm::RhythmBook;
+use reweave_common::hardware::Lack;
+use reweave_common::moment::Moment;
+use reweave_common::sample::HostReading;
+use reweave_common::traffic::{Traffic, TrafficSource};
+
+use crate::counters::Tree;
+use crate::privileges;
+use crate::pulse::Pulse;
+use crate::traffic::{TrafficReader, Wire};
+
+/// Asking nft costs a process.
+const NFT_PERIOD: Duration = Duration::from_secs(2);
+
+pub struct Activity {
+    /// None where the counters' files are those of another network namespace.
+    pulse: Option<Pulse>,
+    rhythm: RhythmBook,
+    traffic: TrafficReader,
+    /// What this process may not do.
+    off: Vec<Lack>,
+    /// What was last counted, with the flows of datagrams.
+    told: Option<(Moment, Traffic, Vec<Socket>)>,
+}
+
+impl Activity {
+    pub fn start() -> Self {
+        let tree = Tree::new(std::path::Path::new("/"));
+        Self {
+            pulse: Pulse::start(move |name| is_wire(&tree, name)).ok(),
+            rhythm: RhythmBook::default(),
+            traffic: TrafficReader::open(TrafficSource::Ebpf),
+            off: privileges::lacks(),
+            told: None,
+        }
+    }
+
+    /// All that is known at this moment, and the flows of datagrams that this host sends. `sockets` are
+    /// those of TCP.
+    pub fn readings(
+        &mut self,
+        now: Moment,
+        wires: &[Wire],
+        own: &BTreeSet<Ipv4Addr>,
+        sockets: &[Socket],
+    ) -> (Vec<HostReading>, Vec<Socket>) {
+        if self.is_due(now) {
+            let read = self.traffic.read(now, wires, own, sockets);
+            self.rhythm.handle_peers(now, &read.traffic.peers);
+            self.told = Some((now, read.traffic, read.datagrams));
+        }
+        let mut readings = vec![];
+        if let Some(pulse) = &self.pulse {
+            for it in pulse.take() {
+                self.rhythm
+                    .handle_growth(it.from, it.to, it.sent, it.received);
+            }
+            readings.push(HostReading::Rhythm(self.rhythm.poll_rhythm(now)));
+        }
+        let (traffic, datagrams) = match &self.told {
+            Some((_, traffic, datagrams)) => (Some(traffic.clone()), datagrams.clone()),
+            None => (None, vec![]),
+        };
+        readings.extend(traffic.map(HostReading::Traffic));
+        readings.extend(self.lacks().into_iter().map(HostReading::Lack));
+        (readings, datagrams)
+    }
+
+    fn is_due(&self, now: Moment) -> bool {
+        let dear = self.traffic.source() == TrafficSource::Nftables;
+        let fresh = |(at, ..): &(Moment, Traffic, Vec<Socket>)| now.since(*at) < NFT_PERIOD;
+        !(dear && self.told.as_ref().is_some_and(fresh))
+    }
+
+    fn lacks(&self) -> Vec<Lack> {
+        let refused = self.traffic.refused().iter();
+        let mut lacks: Vec<_> = refused
+            .map(|it| privileges::refused(format!("traffic by {}", it.source), &it.because))
+            .collect();
+        // What was tried tells more.
+        let untried = |off: &&Lack| lacks.iter().all(|it| it.measurement != off.measurement);
+        let untried: Vec<_> = self.off.iter().filter(untried).cloned().collect();
+        lacks.extend(untried);
+        lacks
+    }
+}
+
+/// Interfaces that lie on top of others would be counted twice.
+fn is_wire(tree: &Tree, name: &str) -> bool {
+    let here = if_nametoindex(name).is_ok_and(|index| tree.has_interface(name, index));
+    here && tree.interfaces().iter().any(|it| it == name) && !tree.is_stacked(name)
+}

@@ -1,0 +1,142 @@
+//! What interfaces carry, for a person.
+
+use std::thread;
+use std::time::Duration;
+
+use reweave_agent::clock;
+use reweave_agent::counters::CounterReader;
+use reweave_agent::error::AgentError;
+use reweave_agent::host::Host;
+use reweave_agent::netlink::RouteSocket;
+use reweave_agent_core::counters::HealthBook;
+use reweave_agent_core::links::LinkBook;
+use reweave_common::health::{Health, SignalReading};
+use reweave_common::sample::{Counters, HostReading, Reading, Spare};
+use serde::Serialize;
+
+use super::show::or_dash;
+use super::{Counters as Asked, Form, Output, table};
+
+#[derive(Default, Serialize)]
+struct Seen {
+    counters: Vec<Counters>,
+    health: Vec<Health>,
+    spare: Vec<Spare>,
+}
+
+pub(super) fn counters(asked: &Asked) -> Result<(), AgentError> {
+    let seen = match &asked.recorded.root {
+        Some(root) => recorded(&mut CounterReader::recorded(root)),
+        None => live(asked)?,
+    };
+    tell(&seen, asked.watched.output);
+    Ok(())
+}
+
+/// Reads twice, as rates and growth take.
+fn live(asked: &Asked) -> Result<Seen, AgentError> {
+    let mut route = RouteSocket::open()?;
+    let (mut book, mut host) = (LinkBook::default(), Host::open(Duration::ZERO)?);
+    let mut read = || -> Result<Vec<Reading>, AgentError> {
+        let (now, links) = (clock::now(), route.links()?);
+        let said = host.readings(now, &links, &route.queue_drops()?);
+        let wires = links.into_iter().filter(|link| !link.loopback);
+        let counts = wires.map(|link| link.count).chain(host.ports());
+        let mut readings = book.handle_links(now, counts.collect());
+        readings.extend(host.spare(&readings));
+        readings.extend(said.into_iter().map(Reading::Host));
+        Ok(readings)
+    };
+    read()?;
+    thread::sleep(asked.watched.over_ms);
+    Ok(Seen::from(read()?))
+}
+
+fn recorded(reader: &mut CounterReader) -> Seen {
+    let now = clock::now();
+    let names = reader.tree().interfaces();
+    let counts = reader.read(&names, &Default::default());
+    let mut links = reader.recorded_links();
+    links.extend(reader.ports());
+    let mut seen = Seen::from(LinkBook::default().handle_links(now, links));
+    seen.health = HealthBook::default().handle_counts(now, &counts);
+    seen
+}
+
+impl From<Vec<Reading>> for Seen {
+    fn from(readings: Vec<Reading>) -> Self {
+        let mut seen = Self::default();
+        for reading in readings {
+            match reading {
+                Reading::Counters(counters) => seen.counters.push(counters),
+                Reading::Host(HostReading::Health(health)) => seen.health.push(health),
+                Reading::Host(HostReading::Spare(spare)) => seen.spare.push(spare),
+                _ => {}
+            }
+        }
+        seen
+    }
+}
+
+fn tell(seen: &Seen, output: Output) {
+    if output.form == Form::Json {
+        println!("{}", serde_json::json!(seen));
+        return;
+    }
+    let row = |it: &Counters| {
+        let spare = seen
+            .spare
+            .iter()
+            .find(|spare| spare.interface == it.interface);
+        counters_row(it, spare)
+    };
+    let rows: Vec<_> = seen.counters.iter().map(row).collect();
+    let headings = [
+        "interface",
+        "state",
+        "sends",
+        "receives",
+        "dropped",
+        "left to send",
+    ];
+    table::print(headings, &rows);
+    let rows: Vec<_> = seen.health.iter().flat_map(health_rows).collect();
+    if !rows.is_empty() {
+        println!();
+        table::print(
+            [
+                "place",
+                "counted",
+                "in all",
+                "grew by",
+                "per second",
+                "part",
+            ],
+            &rows,
+        );
+    }
+}
+
+fn counters_row(it: &Counters, spare: Option<&Spare>) -> [String; 6] {
+    [
+        it.interface.clone(),
+        if it.up { "up" } else { "down" }.to_owned(),
+        or_dash(it.send_rate),
+        or_dash(it.receive_rate),
+        it.dropped_packets.to_string(),
+        or_dash(spare.map(|spare| spare.send)),
+    ]
+}
+
+fn health_rows(health: &Health) -> impl Iterator<Item = [String; 6]> {
+    health.signals.iter().map(|it: &SignalReading| {
+        [
+            health.place.to_string(),
+            it.signal.to_string(),
+            it.total.to_string(),
+            or_dash(it.grown),
+            or_dash(health.per_s(it).map(|pace| format!("{pace:.1}"))),
+            or_dash(it.ratio().map(|ratio| format!("{ratio:.1e}"))),
+        ]
+    })
+}

@@ -1,0 +1,148 @@
+//! What a node is, for a person.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reweave_agent::clock;
+use reweave_agent::counters::{NicReader, Tree};
+use reweave_agent::error::AgentError;
+use reweave_agent::host::Host;
+use reweave_agent::netlink::RouteSocket;
+use reweave_agent::privileges;
+use reweave_common::hardware::{Lack, Machine, Neighbour, Nic, Pcie};
+use reweave_common::sample::{HostReading, Interface};
+use reweave_common::units::Bytes;
+use serde::Serialize;
+
+use super::show::{joined, or_dash};
+use super::{Facts as Asked, Form, table};
+
+#[derive(Default, Serialize)]
+struct Facts {
+    interfaces: Vec<Interface>,
+    nics: Vec<Nic>,
+    machine: Option<Machine>,
+    neighbours: Vec<Neighbour>,
+    /// Measurements that are off.
+    off: Vec<Lack>,
+}
+
+pub(super) fn facts(asked: &Asked) -> Result<(), AgentError> {
+    let facts = match &asked.recorded.root {
+        Some(root) => recorded(&Tree::new(root)),
+        None => live()?,
+    };
+    tell_lacks(&facts.off);
+    match asked.output.form {
+        Form::Json => println!("{}", serde_json::json!(facts)),
+        Form::Table => tell(&facts),
+    }
+    Ok(())
+}
+
+fn live() -> Result<Facts, AgentError> {
+    let mut route = RouteSocket::open()?;
+    let links = route.links()?;
+    let said = Host::open(Duration::ZERO)?.readings(clock::now(), &links, &BTreeMap::new());
+    let mut facts = Facts {
+        interfaces: route.interfaces()?,
+        off: privileges::lacks(),
+        ..Facts::default()
+    };
+    for reading in said {
+        match reading {
+            HostReading::Nic(nic) => facts.nics.push(*nic),
+            HostReading::Neighbour(neighbour) => facts.neighbours.push(*neighbour),
+            HostReading::Machine(machine) => facts.machine = Some(machine),
+            _ => {}
+        }
+    }
+    Ok(facts)
+}
+
+/// Of a copy, addresses are not known, and neither is the machine.
+fn recorded(tree: &Tree) -> Facts {
+    let mut nics = NicReader::recorded(tree);
+    let names = tree.interfaces().into_iter();
+    Facts {
+        nics: names.map(|name| nics.read(&name)).collect(),
+        ..Facts::default()
+    }
+}
+
+fn tell(facts: &Facts) {
+    let row = |it: &Interface| [it.name.clone(), joined(&it.addresses), joined(&it.gateways)];
+    let rows: Vec<_> = facts.interfaces.iter().map(row).collect();
+    table::print(["interface", "addresses", "gateways"], &rows);
+    let rows: Vec<_> = facts.nics.iter().map(nic_row).collect();
+    if !rows.is_empty() {
+        println!();
+        let headings = [
+            "nic", "driver", "speed", "fec", "mtu", "pcie", "numa", "rdma",
+        ];
+        table::print(headings, &rows);
+    }
+    tell_neighbours(&facts.neighbours);
+    if let Some(machine) = &facts.machine {
+        println!();
+        let headings = ["processors", "busy", "memory", "available", "numa nodes"];
+        table::print(headings, &[machine_row(machine)]);
+    }
+}
+
+fn tell_neighbours(neighbours: &[Neighbour]) {
+    let row = |it: &Neighbour| {
+        [
+            it.interface.clone(),
+            it.system.clone(),
+            it.port.clone(),
+            or_dash(it.address),
+        ]
+    };
+    let rows: Vec<_> = neighbours.iter().map(row).collect();
+    if !rows.is_empty() {
+        println!();
+        table::print(["interface", "neighbour", "port", "address"], &rows);
+    }
+}
+
+/// In words, for they are advice.
+fn tell_lacks(lacks: &[Lack]) {
+    for lack in lacks {
+        eprintln!(
+            "off: {}: {}; {}",
+            lack.measurement, lack.because, lack.remedy
+        );
+    }
+}
+
+fn nic_row(it: &Nic) -> [String; 8] {
+    [
+        it.interface.clone(),
+        or_dash(it.driver.as_ref()),
+        or_dash(it.speed),
+        or_dash(it.fec),
+        or_dash(it.mtu_bytes),
+        it.pcie.map_or_else(|| "-".to_owned(), bus),
+        or_dash(it.numa_node),
+        or_dash(it.rdma.as_ref()),
+    ]
+}
+
+fn bus(pcie: Pcie) -> String {
+    match pcie.is_degraded() {
+        true => format!("{}, could be {}", pcie.now, pcie.most),
+        false => pcie.now.to_string(),
+    }
+}
+
+fn machine_row(it: &Machine) -> [String; 5] {
+    let gib = |bytes: Bytes| format!("{:.1} GiB", bytes.count() as f64 / f64::from(1 << 30));
+    [
+        it.cpus.to_string(),
+        or_dash(it.cpu_busy_percent.map(|percent| format!("{percent} %"))),
+        gib(it.memory),
+        gib(it.memory_available),
+        it.numa_nodes.len().to_string(),
+    ]
+}

@@ -1,0 +1,194 @@
+//! Latency and loss to a few hosts, for a person; and the other side of it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs, UdpSocket};
+use std::time::{Duration, Instant};
+
+use reweave_agent::error::AgentError;
+use reweave_agent::probing::Engine;
+use reweave_agent_core::latency::{MOST_RATE, Strays};
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::probing::{ProbeList, ProbeReading, Spread, Stamps, Summary, Tally};
+use serde_json::{Value, json};
+
+use super::show::or_dash;
+use super::{Form, Probe, table};
+
+/// Fates are looked for so often.
+const TURN: Duration = Duration::from_millis(100);
+
+pub(super) fn probe(asked: &Probe) -> Result<(), AgentError> {
+    let hosts = asked.hosts.iter().map(|host| resolve(host));
+    let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
+    if asked.respond {
+        return respond(&hosts, asked.port);
+    }
+    let mut engine = Engine::new(rand::random(), Duration::ZERO);
+    let flows = flows(&hosts, asked)?;
+    engine.handle_list(list(flows, asked))?;
+    let tallies = measure(&mut engine, asked.over_s)?;
+    tell(&tallies, engine.strays()[0], asked.output.form);
+    Ok(())
+}
+
+fn resolve(host: &str) -> Result<Ipv4Addr, AgentError> {
+    let unknown = |source| AgentError::UnknownHost {
+        host: host.to_owned(),
+        source,
+    };
+    let found = (host, 0).to_socket_addrs().map_err(unknown)?;
+    let mut found = found.filter_map(|address| match address {
+        SocketAddr::V4(address) => Some(*address.ip()),
+        SocketAddr::V6(_) => None,
+    });
+    let none = || io::Error::new(io::ErrorKind::NotFound, "it has no IPv4 address");
+    found.next().ok_or_else(|| unknown(none()))
+}
+
+fn respond(hosts: &[Ipv4Addr], port: u16) -> Result<(), AgentError> {
+    let mut engine = Engine::new(rand::random(), Duration::ZERO);
+    engine.answer_on(port)?;
+    engine.handle_roster(hosts.iter().copied());
+    eprintln!(
+        "answering the probes of {} on UDP port {port}",
+        super::show::joined(hosts)
+    );
+    loop {
+        engine.turn(Duration::from_secs(60))?;
+    }
+}
+
+/// To each host from each source port.
+fn flows(hosts: &[Ipv4Addr], asked: &Probe) -> Result<Vec<FlowKey>, AgentError> {
+    let mut flows = vec![];
+    for &host in hosts {
+        let own = own_address(host).map_err(|source| AgentError::NoWay { host, source })?;
+        flows.extend((0..asked.paths).map(|path| FlowKey {
+            protocol: Protocol::Udp,
+            source: SocketAddrV4::new(own, asked.source_port.saturating_add(path)),
+            destination: SocketAddrV4::new(host, asked.port),
+        }));
+    }
+    Ok(flows)
+}
+
+/// The address that this host speaks to the other one from.
+fn own_address(host: Ipv4Addr) -> io::Result<Ipv4Addr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.connect((host, 9))?;
+    match socket.local_addr()? {
+        SocketAddr::V4(own) => Ok(*own.ip()),
+        SocketAddr::V6(_) => Ok(Ipv4Addr::UNSPECIFIED),
+    }
+}
+
+fn list(flows: Vec<FlowKey>, asked: &Probe) -> ProbeList {
+    let between = Duration::from_secs(1) / asked.rate;
+    ProbeList {
+        period: between * u32::from(asked.paths),
+        flows,
+        most_rate: MOST_RATE,
+        roster: vec![],
+        valid_for: Duration::from_secs(asked.over_s),
+    }
+}
+
+type Tallies = BTreeMap<FlowKey, Tally>;
+
+/// Probes until the list has run out and the fate of each probe is known.
+fn measure(engine: &mut Engine, over_s: u64) -> Result<Tallies, AgentError> {
+    let end = Instant::now() + Duration::from_secs(over_s);
+    let mut tallies = Tallies::new();
+    while Instant::now() < end || !engine.is_settled() {
+        engine.turn(TURN)?;
+        for ProbeReading { flow, tally } in engine.poll_readings() {
+            tallies.entry(flow).or_default().merge(&tally);
+        }
+    }
+    Ok(tallies)
+}
+
+fn tell(tallies: &Tallies, strays: Strays, form: Form) {
+    let mut hosts: BTreeMap<Ipv4Addr, Tally> = BTreeMap::new();
+    for (flow, tally) in tallies {
+        let host = hosts.entry(*flow.destination.ip()).or_default();
+        host.merge(tally);
+    }
+    if form == Form::Json {
+        let hosts: Vec<_> = hosts.iter().map(|host| told(tallies, host)).collect();
+        println!("{}", json!({ "hosts": hosts, "strays": strays }));
+        return;
+    }
+    let rows: Vec<_> = hosts.iter().map(row).collect();
+    let headings = [
+        "host",
+        "sent",
+        "lost",
+        "loss, 95 %",
+        "network",
+        "p99",
+        "most",
+        "responder",
+        "prober",
+        "jitter",
+        "routers",
+        "stamps",
+    ];
+    table::print(headings, &rows);
+    for (host, tally) in hosts.iter().filter(|(_, tally)| tally.refused > 0) {
+        let refused = tally.refused;
+        eprintln!(
+            "{host} refused {refused} probes: run an agent there, or reweave-agent probe --respond"
+        );
+    }
+}
+
+/// A host with all its paths, by the source ports that lead over them.
+fn told(tallies: &Tallies, (host, all): (&Ipv4Addr, &Tally)) -> Value {
+    let own = tallies
+        .iter()
+        .filter(|(flow, _)| flow.destination.ip() == host);
+    let path = |(flow, tally): (&FlowKey, &Tally)| json!({ "flow": flow, "summary": Summary::from(tally) });
+    let paths: Vec<_> = own.map(path).collect();
+    json!({ "host": host, "summary": Summary::from(all), "paths": paths })
+}
+
+fn row((host, tally): (&Ipv4Addr, &Tally)) -> [String; 12] {
+    let it = Summary::from(tally);
+    let median = |spread: Option<Spread>| or_dash(spread.map(|it| micros(it.median)));
+    let loss = it.loss.map(|loss| {
+        let [least, most] = [loss.least, loss.most].map(|share| share * 100.0);
+        format!("{least:.2} to {most:.2} %")
+    });
+    let routers = it.routers.map(|way| match way.there == way.back {
+        true => way.there.to_string(),
+        false => format!("{} there, {} back", way.there, way.back),
+    });
+    [
+        host.to_string(),
+        it.sent.to_string(),
+        it.lost.to_string(),
+        or_dash(loss),
+        median(it.network_us),
+        or_dash(it.network_us.map(|it| micros(it.p99))),
+        or_dash(it.network_us.map(|it| micros(it.most))),
+        median(it.responder_us),
+        median(it.prober_us),
+        median(it.jitter_us),
+        or_dash(routers),
+        or_dash(it.stamped.mostly().map(by)),
+    ]
+}
+
+fn micros(micros: f64) -> String {
+    format!("{micros:.1} us")
+}
+
+fn by(stamps: Stamps) -> &'static str {
+    match stamps {
+        Stamps::Program => "program",
+        Stamps::Kernel => "kernel",
+        Stamps::Hardware => "hardware",
+    }
+}

@@ -1,0 +1,76 @@
+//! The beat of this host's traffic, for a person.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reweave_agent::activity::Activity;
+use reweave_agent::clock;
+use reweave_agent::error::AgentError;
+use reweave_agent::flows::FlowSocket;
+use reweave_agent::netlink::RouteSocket;
+use reweave_agent::traffic::{own_addresses, wires};
+use reweave_common::rhythm::{Beat, Rhythm, Shape};
+use reweave_common::sample::HostReading;
+
+use super::show::or_dash;
+use super::{Form, Watched, table};
+
+/// As often as a serving agent looks.
+const STEP: Duration = Duration::from_millis(500);
+
+pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
+    let (mut route, mut flows) = (RouteSocket::open()?, FlowSocket::open()?);
+    let mut activity = Activity::start();
+    let end = Instant::now() + watched.over_ms;
+    let mut heard = None;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        thread::sleep(left.min(STEP));
+        let (wires, own) = (wires(&route.links()?), own_addresses(&route.interfaces()?));
+        let (said, _) = activity.readings(clock::now(), &wires, &own, &flows.sockets()?);
+        let mut rhythms = said.into_iter().filter_map(|reading| match reading {
+            HostReading::Rhythm(rhythm) => Some(rhythm),
+            _ => None,
+        });
+        heard = rhythms.next_back().or(heard);
+    }
+    let heard = heard.ok_or(AgentError::NoPulse)?;
+    match (watched.output.form, heard) {
+        (Form::Json, rhythm) => println!("{}", serde_json::json!({ "rhythm": rhythm })),
+        (Form::Table, Rhythm::Found(beat)) => tell(&beat),
+        (Form::Table, Rhythm::Unknown { .. }) => println!("not known yet; watch for longer"),
+        (Form::Table, Rhythm::None { .. }) => println!("no rhythm"),
+    }
+    Ok(())
+}
+
+fn tell(beat: &Beat) {
+    let ms = |it: Duration| format!("{:.1} ms", it.as_secs_f64() * 1e3);
+    let mb = |bytes: u64| format!("{:.2} MB", bytes as f64 / 1e6);
+    let row = [
+        ms(beat.period),
+        ms(beat.gap),
+        mb(beat.sent.count()),
+        mb(beat.received.count()),
+        or_dash(beat.shape.map(shape)),
+        format!("{} %", beat.confidence_percent),
+        beat.iterations.to_string(),
+    ];
+    let headings = [
+        "period",
+        "gap",
+        "sent",
+        "received",
+        "shape",
+        "confidence",
+        "iterations",
+    ];
+    table::print(headings, &[row]);
+}
+
+fn shape(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Ring => "ring",
+        Shape::AllToAll => "all-to-all",
+        Shape::Pipeline => "pipeline",
+    }
+}

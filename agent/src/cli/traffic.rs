@@ -1,0 +1,201 @@
+//! With whom this host exchanges how much, for a person.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reweave_agent::clock;
+use reweave_agent::error::AgentError;
+use reweave_agent::flows::FlowSocket;
+use reweave_agent::netlink::RouteSocket;
+use reweave_agent::traffic::{Refusal, TrafficRead, TrafficReader, own_addresses, wires};
+use reweave_agent_core::traffic::Direction;
+use reweave_common::flow::FlowKey;
+use reweave_common::traffic::{PeerTraffic, Traffic, TrafficSource, Volume};
+use reweave_common::units::{Bytes, Rate};
+use serde::Serialize;
+
+use super::show::or_dash;
+use super::{Form, Source, Traffic as Asked, table};
+
+/// How often sockets are looked at.
+const STEP: Duration = Duration::from_millis(100);
+
+/// What was exchanged in some time.
+#[derive(Serialize)]
+struct Seen {
+    source: TrafficSource,
+    over: Duration,
+    unknown_packets: u64,
+    peers: Vec<PeerTraffic>,
+    flows: Vec<SeenFlow>,
+}
+
+#[derive(Serialize)]
+struct SeenFlow {
+    flow: FlowKey,
+    received: bool,
+    #[serde(flatten)]
+    volume: Volume,
+}
+
+pub(super) fn traffic(asked: &Asked) -> Result<(), AgentError> {
+    let mut eye = Eye::open(asked.source.into())?;
+    let mut before = eye.read()?;
+    let mut began = clock::now();
+    tell_refused(eye.reader.refused());
+    loop {
+        let read = eye.read_after(asked.watched.over_ms)?;
+        let now = clock::now();
+        let seen = Seen::between(&before, &read, now.since(began));
+        match asked.watched.output.form {
+            Form::Json => println!("{}", serde_json::json!(seen)),
+            Form::Table => tell(&seen),
+        }
+        if !asked.watch {
+            return Ok(());
+        }
+        (before, began) = (read, now);
+    }
+}
+
+/// All that is looked at.
+struct Eye {
+    reader: TrafficReader,
+    route: RouteSocket,
+    flows: FlowSocket,
+}
+
+impl Eye {
+    fn open(best: TrafficSource) -> Result<Self, AgentError> {
+        Ok(Self {
+            reader: TrafficReader::open(best),
+            route: RouteSocket::open()?,
+            flows: FlowSocket::open()?,
+        })
+    }
+
+    /// Sockets that close meanwhile are looked at before they do.
+    fn read_after(&mut self, time: Duration) -> Result<TrafficRead, AgentError> {
+        let end = Instant::now() + time;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            thread::sleep(left.min(STEP));
+            if self.reader.source() == TrafficSource::Sockets {
+                self.read()?;
+            }
+        }
+        self.read()
+    }
+
+    fn read(&mut self) -> Result<TrafficRead, AgentError> {
+        let wires = wires(&self.route.links()?);
+        let own = own_addresses(&self.route.interfaces()?);
+        let sockets = self.flows.sockets()?;
+        Ok(self.reader.read(clock::now(), &wires, &own, &sockets))
+    }
+}
+
+impl From<Source> for TrafficSource {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Ebpf => Self::Ebpf,
+            Source::Nftables => Self::Nftables,
+            Source::Sockets => Self::Sockets,
+        }
+    }
+}
+
+impl Seen {
+    /// Where the source changed in between, all that the new one has counted.
+    fn between(before: &TrafficRead, now: &TrafficRead, over: Duration) -> Self {
+        let same = before.traffic.source == now.traffic.source;
+        let old = before.traffic.peers.iter().filter(|_| same);
+        let old: BTreeMap<Ipv4Addr, &PeerTraffic> = old.map(|it| (it.peer, it)).collect();
+        let peers = now
+            .traffic
+            .peers
+            .iter()
+            .map(|it| grown(it, old.get(&it.peer)));
+        let moved = |it: &PeerTraffic| it.sent.bytes + it.received.bytes > Bytes::ZERO;
+        Self {
+            source: now.traffic.source,
+            over,
+            unknown_packets: unknown_packets(&before.traffic, &now.traffic),
+            peers: peers.filter(moved).collect(),
+            flows: flows(before, now),
+        }
+    }
+}
+
+fn unknown_packets(before: &Traffic, now: &Traffic) -> u64 {
+    now.unknown_packets.saturating_sub(before.unknown_packets)
+}
+
+fn grown(now: &PeerTraffic, before: Option<&&PeerTraffic>) -> PeerTraffic {
+    let part = |of: fn(&PeerTraffic) -> Volume| less(of(now), before.map(|it| of(it)));
+    PeerTraffic {
+        peer: now.peer,
+        sent: part(|it| it.sent),
+        received: part(|it| it.received),
+    }
+}
+
+fn less(now: Volume, before: Option<Volume>) -> Volume {
+    let before = before.unwrap_or_default();
+    let packets = now
+        .packets
+        .map(|now| now.saturating_sub(before.packets.unwrap_or(0)));
+    Volume {
+        bytes: Bytes::new(now.bytes.count().saturating_sub(before.bytes.count())),
+        packets,
+    }
+}
+
+fn flows(before: &TrafficRead, now: &TrafficRead) -> Vec<SeenFlow> {
+    let old: BTreeMap<_, _> = before
+        .flows
+        .iter()
+        .map(|it| ((it.flow, it.direction), it.volume))
+        .collect();
+    let flows = now.flows.iter().map(|it| SeenFlow {
+        flow: it.flow,
+        received: it.direction == Direction::Received,
+        volume: less(it.volume, old.get(&(it.flow, it.direction)).copied()),
+    });
+    let mut flows: Vec<_> = flows.filter(|it| it.volume.bytes > Bytes::ZERO).collect();
+    flows.sort_by_key(|it| (std::cmp::Reverse(it.volume.bytes), it.flow));
+    flows
+}
+
+fn tell_refused(refused: &[Refusal]) {
+    for refusal in refused {
+        eprintln!("not counted by {}: {}", refusal.source, refusal.because);
+    }
+}
+
+fn tell(seen: &Seen) {
+    println!("counted by {}", seen.source);
+    let rate = |volume: Volume| Rate::mean(volume.bytes, seen.over).to_string();
+    let row = |it: &PeerTraffic| {
+        [
+            it.peer.to_string(),
+            rate(it.sent),
+            rate(it.received),
+            or_dash(it.sent.packets),
+            or_dash(it.received.packets),
+        ]
+    };
+    let rows: Vec<_> = seen.peers.iter().map(row).collect();
+    let headings = ["peer", "sent", "received", "packets out", "packets in"];
+    table::print(headings, &rows);
+    let row = |it: &SeenFlow| {
+        let direction = if it.received { "in" } else { "out" };
+        [it.flow.to_string(), direction.to_owned(), rate(it.volume)]
+    };
+    let rows: Vec<_> = seen.flows.iter().map(row).collect();
+    if !rows.is_empty() {
+        println!();
+        table::print(["flow", "direction", "rate"], &rows);
+    }
+}

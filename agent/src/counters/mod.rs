@@ -1,0 +1,152 @@
+//! The counters of NICs and RDMA ports, and what NICs are: from /sys, /proc and the drivers.
+//!
+//! The root of /sys and /proc is a parameter, so that a copy of another machine's can be read.
+
+mod ethtool;
+mod machine;
+mod nics;
+mod ports;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use reweave_agent_core::counters::{Counts, Meaning, Origin, meaning, texts};
+use reweave_agent_core::links::LinkCount;
+use reweave_common::health::{Place, Signal};
+use reweave_common::units::Bytes;
+
+pub use ethtool::EthtoolError;
+pub use machine::MachineReader;
+pub use nics::NicReader;
+pub use tree::Tree;
+
+use ethtool::Ethtool;
+
+/// What drivers count, and where it comes from.
+enum Driver {
+    Kernel(Ethtool),
+    /// `ethtool/NAME` holds what `ethtool -S NAME` printed on that other machine.
+    Recorded,
+}
+
+pub struct CounterReader {
+    tree: Tree,
+    driver: Driver,
+}
+
+impl CounterReader {
+    /// Of the machine and network namespace this runs in.
+    pub fn open() -> Result<Self, EthtoolError> {
+        Ok(Self {
+            tree: Tree::new(Path::new("/")),
+            driver: Driver::Kernel(Ethtool::open()?),
+        })
+    }
+
+    /// Of a copy of some machine's files.
+    pub fn recorded(root: &Path) -> Self {
+        Self {
+            tree: Tree::new(root),
+            driver: Driver::Recorded,
+        }
+    }
+
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// All counters of these interfaces, of all RDMA ports and of the host. `queue_drops` are those
+    /// of the kernel's queues, by interface.
+    pub fn read(
+        &mut self,
+        interfaces: &[String],
+        queue_drops: &BTreeMap<String, u64>,
+    ) -> Vec<Counts> {
+        let mut places = vec![];
+        for name in interfaces {
+            places.push(self.read_interface(name, queue_drops.get(name).copied()));
+        }
+        places.extend(ports::read(&self.tree));
+        places.extend(self.read_host());
+        places
+    }
+
+    /// The interfaces of a copy, as counted when it was taken.
+    pub fn recorded_links(&self) -> Vec<LinkCount> {
+        let names = self.tree.interfaces().into_iter();
+        names.map(|name| link(&self.tree, name)).collect()
+    }
+
+    /// RDMA ports as interfaces of their own: their bytes pass the kernel by.
+    pub fn ports(&self) -> Vec<LinkCount> {
+        ports::links(&self.tree)
+    }
+
+    fn read_interface(&mut self, name: &str, queue_drops: Option<u64>) -> Counts {
+        let mut counts = match &mut self.driver {
+            Driver::Kernel(ethtool) => ethtool.counts(name),
+            Driver::Recorded => recorded(&self.tree, name),
+        };
+        counts.extend(statistics(&self.tree, name));
+        let drops = queue_drops.map(|drops| (Signal::QueueDrops.into(), drops));
+        counts.extend(drops);
+        Counts {
+            place: Place::Interface(name.to_owned()),
+            counts,
+        }
+    }
+
+    fn read_host(&self) -> Option<Counts> {
+        let [drops, squeezes] = texts::softnet(&self.tree.text("proc/net/softnet_stat")?)?;
+        Some(Counts {
+            place: Place::Host,
+            counts: vec![
+                (Signal::SoftirqDrops.into(), drops),
+                (Signal::SoftirqSqueezes.into(), squeezes),
+            ],
+        })
+    }
+}
+
+fn link(tree: &Tree, interface: String) -> LinkCount {
+    let folder = format!("sys/class/net/{interface}");
+    let count = |name: &str| tree.number(&format!("{folder}/statistics/{name}"));
+    let dropped = ["tx_dropped", "rx_dropped", "rx_missed_errors"];
+    LinkCount {
+        up: tree.number(&format!("{folder}/carrier")) == Some(1),
+        sent: Bytes::new(count("tx_bytes").unwrap_or_default()),
+        received: Bytes::new(count("rx_bytes").unwrap_or_default()),
+        dropped_packets: dropped.iter().filter_map(|name| count(name)).sum(),
+        interface,
+    }
+}
+
+fn recorded(tree: &Tree, interface: &str) -> Vec<(Meaning, u64)> {
+    let text = tree.text(&format!("ethtool/{interface}"));
+    let text = text.unwrap_or_default();
+    let named = texts::named_numbers(&text);
+    named
+        .filter_map(|(name, value)| Some((meaning(Origin::Driver, name)?, value)))
+        .collect()
+}
+
+fn statistics(tree: &Tree, interface: &str) -> Vec<(Meaning, u64)> {
+    let folder = format!("sys/class/net/{interface}");
+    let mut counts = named_files(tree, &format!("{folder}/statistics"), Origin::Statistics);
+    let downs = tree.number(&format!("{folder}/carrier_down_count"));
+    counts.extend(downs.map(|downs| (Signal::LinkDowns.into(), downs)));
+    counts
+}
+
+/// The files of a folder that hold counters with a meaning.
+fn named_files(tree: &Tree, folder: &str, origin: Origin) -> Vec<(Meaning, u64)> {
+    let read = |name: String| {
+        let meaning = meaning(origin, &name)?;
+        Some((meaning, tree.number(&format!("{folder}/{name}"))?))
+    };
+    tree.names(folder).into_iter().filter_map(read).collect()
+}

@@ -1,0 +1,95 @@
+//! RDMA ports: what their NICs count past the kernel.
+
+use reweave_agent_core::counters::{Counts, Origin, texts};
+use reweave_agent_core::links::LinkCount;
+use reweave_common::health::Place;
+use reweave_common::units::Bytes;
+
+use super::{Tree, named_files};
+
+const DEVICES: &str = "sys/class/infiniband";
+
+struct Port {
+    device: String,
+    number: u8,
+    folder: String,
+}
+
+pub(super) fn read(tree: &Tree) -> Vec<Counts> {
+    all(tree)
+        .into_iter()
+        .map(|port| port.counts(tree))
+        .collect()
+}
+
+pub(super) fn links(tree: &Tree) -> Vec<LinkCount> {
+    let links = all(tree).into_iter().filter_map(|port| port.link(tree));
+    links.collect()
+}
+
+/// The device that sends over an interface.
+pub(super) fn device_of(tree: &Tree, interface: &str) -> Option<String> {
+    let sends_over_it = |device: &String| {
+        let nets = tree.names(&format!("{DEVICES}/{device}/device/net"));
+        nets.iter().any(|net| net == interface)
+    };
+    let by_bus = tree.names(DEVICES).into_iter().find(sends_over_it);
+    // Soft-RoCE has no bus, and names its interface as its parent.
+    by_bus.or_else(|| {
+        let is_parent = |device: &String| {
+            let parent = tree.text(&format!("{DEVICES}/{device}/parent"));
+            parent.is_some_and(|parent| parent.trim() == interface)
+        };
+        tree.names(DEVICES).into_iter().find(is_parent)
+    })
+}
+
+fn all(tree: &Tree) -> Vec<Port> {
+    let mut ports = vec![];
+    for device in tree.names(DEVICES) {
+        let folder = format!("{DEVICES}/{device}/ports");
+        let numbers = tree.names(&folder);
+        let numbers = numbers.iter().filter_map(|name| name.parse().ok());
+        ports.extend(numbers.map(|number: u8| Port {
+            device: device.clone(),
+            number,
+            folder: format!("{folder}/{number}"),
+        }));
+    }
+    ports
+}
+
+impl Port {
+    fn counts(&self, tree: &Tree) -> Counts {
+        let of =
+            |folder: &str, origin| named_files(tree, &format!("{}/{folder}", self.folder), origin);
+        let mut counts = of("hw_counters", Origin::PortHardware);
+        counts.extend(of("counters", Origin::Port));
+        Counts {
+            place: Place::RdmaPort {
+                device: self.device.clone(),
+                port: self.number,
+            },
+            counts,
+        }
+    }
+
+    fn link(&self, tree: &Tree) -> Option<LinkCount> {
+        let state = tree.text(&format!("{}/state", self.folder))?;
+        Some(LinkCount {
+            interface: format!("{}/{}", self.device, self.number),
+            up: texts::port_is_active(&state),
+            sent: self.bytes(tree, "port_xmit_data")?,
+            received: self.bytes(tree, "port_rcv_data")?,
+            dropped_packets: tree
+                .number(&format!("{}/counters/port_xmit_discards", self.folder))
+                .unwrap_or_default(),
+        })
+    }
+
+    /// Counted in words of four bytes, one for each lane.
+    fn bytes(&self, tree: &Tree, name: &str) -> Option<Bytes> {
+        let words = tree.number(&format!("{}/counters/{name}", self.folder))?;
+        Some(Bytes::new(words.saturating_mul(4)))
+    }
+}

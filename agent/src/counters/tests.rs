@@ -1,0 +1,265 @@
+//! The files of machines that are not here: a host with an mlx5 NIC, and one with Soft-RoCE.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use reweave_agent_core::counters::HealthBook;
+use reweave_common::hardware::Duplex;
+use reweave_common::health::{Health, Signal};
+use reweave_common::moment::Moment;
+use reweave_common::units::Rate;
+use tempfile::TempDir;
+
+use super::*;
+
+const ETH0: &str = "sys/class/net/eth0";
+const PORT: &str = "sys/class/infiniband/mlx5_0/ports/1";
+
+/// Files as a ConnectX-6 at 200 Gb/s shows them, seated in a slot of half its width.
+const MLX5: &[(&str, &str)] = &[
+    ("sys/class/net/lo/type", "772\n"),
+    ("sys/class/net/eth0/type", "1\n"),
+    ("sys/class/net/eth0/ifindex", "4\n"),
+    ("sys/class/net/eth0/carrier", "1\n"),
+    ("sys/class/net/eth0/speed", "200000\n"),
+    ("sys/class/net/eth0/duplex", "full\n"),
+    ("sys/class/net/eth0/mtu", "9000\n"),
+    ("sys/class/net/eth0/carrier_down_count", "3\n"),
+    ("sys/class/net/eth0/statistics/tx_bytes", "81234567890123\n"),
+    ("sys/class/net/eth0/statistics/rx_bytes", "71234567890123\n"),
+    ("sys/class/net/eth0/statistics/rx_crc_errors", "17\n"),
+    ("sys/class/net/eth0/statistics/rx_packets", "4000000000\n"),
+    ("sys/class/net/eth0/statistics/tx_dropped", "0\n"),
+    (
+        "sys/class/net/eth0/device/current_link_speed",
+        "16.0 GT/s PCIe\n",
+    ),
+    (
+        "sys/class/net/eth0/device/max_link_speed",
+        "16.0 GT/s PCIe\n",
+    ),
+    ("sys/class/net/eth0/device/current_link_width", "8\n"),
+    ("sys/class/net/eth0/device/max_link_width", "16\n"),
+    ("sys/class/net/eth0/device/numa_node", "1\n"),
+    ("sys/class/infiniband/mlx5_0/device/net/eth0/mtu", "9000\n"),
+    ("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n"),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data",
+        "1000\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data",
+        "500\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error",
+        "0\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/counters/link_downed",
+        "2\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence",
+        "12\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/hw_counters/lifespan",
+        "10\n",
+    ),
+    (
+        "proc/net/softnet_stat",
+        "0000272d 00000002 00000001 0 0\n0 1 0 0 0\n",
+    ),
+    ("sys/devices/system/node/node0/cpulist", "0-63\n"),
+    (
+        "sys/devices/system/node/node0/meminfo",
+        "Node 0 MemTotal: 1024 kB\n",
+    ),
+    (
+        "ethtool/eth0",
+        "NIC statistics:\n     rx_packets: 4000000000\n     rx_corrected_bits_phy: 5521\n     \
+         rx_bits_phy: 99000000000000\n     rx_prio3_pause: 41\n     rx_prio3_pause_duration: 900\n     \
+         tx_pause_storm_warning_events: 0\n     module_high_temp: 1\n",
+    ),
+];
+
+const GARBAGE: &[&str] = &[
+    "",
+    "-1\n",
+    "99999999999999999999999\n",
+    "\u{fffd}\n:",
+    "N/A (no cable)\n",
+];
+
+fn machine(files: &[(&str, &str)]) -> TempDir {
+    let root = TempDir::new().expect("a folder");
+    files
+        .iter()
+        .for_each(|(path, text)| put(root.path(), path, text));
+    root
+}
+
+fn put(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().expect("a folder above")).expect("folders");
+    fs::write(path, text).expect("a file");
+}
+
+fn read(root: &Path) -> Vec<Counts> {
+    let mut reader = CounterReader::recorded(root);
+    let interfaces = reader.tree().interfaces();
+    reader.read(&interfaces, &BTreeMap::new())
+}
+
+fn signal(health: &[Health], place: &str, signal: Signal) -> Option<u64> {
+    let health = health.iter().find(|it| it.place.to_string() == place)?;
+    let found = health.signals.iter().find(|it| it.signal == signal)?;
+    Some(found.total)
+}
+
+fn said(root: &Path) -> Vec<Health> {
+    HealthBook::default().handle_counts(Moment::default(), &read(root))
+}
+
+#[test]
+fn every_source_of_counters_is_read() {
+    let root = machine(MLX5);
+    let said = said(root.path());
+    let of = |place, name| signal(&said, place, name);
+    assert_eq!(of("eth0", Signal::FrameErrors), Some(17));
+    assert_eq!(of("eth0", Signal::CorrectedBits), Some(5521));
+    assert_eq!(of("eth0", Signal::Pauses(3)), Some(41));
+    assert_eq!(of("eth0", Signal::PausedMicros(3)), Some(900));
+    assert_eq!(of("eth0", Signal::LinkDowns), Some(3));
+    assert_eq!(of("eth0", Signal::HotModule), Some(1));
+    assert_eq!(
+        of("eth0", Signal::PauseStormWarnings),
+        None,
+        "never counted"
+    );
+    assert_eq!(of("mlx5_0/1", Signal::LinkDowns), Some(2));
+    assert_eq!(of("mlx5_0/1", Signal::OutOfSequence), Some(12));
+    assert_eq!(of("host", Signal::SoftirqDrops), Some(3));
+    assert_eq!(of("host", Signal::SoftirqSqueezes), Some(1));
+    assert_eq!(of("lo", Signal::LinkDowns), None, "loopback is no wire");
+}
+
+#[test]
+fn the_drops_of_queues_come_from_elsewhere() {
+    let root = machine(MLX5);
+    let drops = BTreeMap::from([("eth0".to_owned(), 9)]);
+    let counts = CounterReader::recorded(root.path()).read(&["eth0".to_owned()], &drops);
+    let said = HealthBook::default().handle_counts(Moment::default(), &counts);
+    assert_eq!(signal(&said, "eth0", Signal::QueueDrops), Some(9));
+}
+
+#[test]
+fn an_rdma_port_is_an_interface_whose_words_have_four_bytes() {
+    let root = machine(MLX5);
+    let reader = CounterReader::recorded(root.path());
+    let [port] = &reader.ports()[..] else {
+        panic!("there is one port");
+    };
+    assert_eq!((port.interface.as_str(), port.up), ("mlx5_0/1", true));
+    assert_eq!([port.sent.count(), port.received.count()], [4000, 2000]);
+}
+
+#[test]
+fn a_nic_in_a_narrow_slot_is_known_as_such() {
+    let root = machine(MLX5);
+    let driver = root.path().join(ETH0).join("device/driver");
+    symlink("../../../bus/pci/drivers/mlx5_core", driver).expect("a link");
+    let nic = NicReader::recorded(&Tree::new(root.path())).read("eth0");
+    let pcie = nic.pcie.expect("it has a bus");
+    assert!(pcie.is_degraded());
+    assert_eq!(pcie.now.to_string(), "16 GT/s x8");
+    assert_eq!(nic.speed.map(Rate::gbps), Some(200.0));
+    assert_eq!(
+        (nic.duplex, nic.mtu_bytes),
+        (Some(Duplex::Full), Some(9000))
+    );
+    assert_eq!(
+        (nic.numa_node, nic.rdma.as_deref()),
+        (Some(1), Some("mlx5_0"))
+    );
+    assert_eq!(nic.driver.as_deref(), Some("mlx5_core"));
+}
+
+#[test]
+fn the_copy_of_a_machine_has_its_interfaces() {
+    let root = machine(MLX5);
+    let [eth0] = &CounterReader::recorded(root.path()).recorded_links()[..] else {
+        panic!("there is one wire");
+    };
+    assert!(eth0.up);
+    assert_eq!(eth0.sent.count(), 81_234_567_890_123);
+}
+
+#[test]
+fn a_soft_rdma_device_names_its_interface() {
+    let root = machine(&[
+        ("sys/class/infiniband/rxe0/parent", "eth7\n"),
+        ("sys/class/infiniband/rxe0/ports/1/state", "1: DOWN\n"),
+        (
+            "sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_seq_err",
+            "4\n",
+        ),
+        ("sys/class/net/eth7/type", "1\n"),
+    ]);
+    let nic = NicReader::recorded(&Tree::new(root.path())).read("eth7");
+    assert_eq!(nic.rdma.as_deref(), Some("rxe0"));
+    assert_eq!(
+        signal(&said(root.path()), "rxe0/1", Signal::SequenceNaks),
+        Some(4)
+    );
+}
+
+#[test]
+fn a_machine_without_any_of_it_has_nothing_to_say() {
+    let root = machine(&[]);
+    assert_eq!(read(root.path()), []);
+    let nic = NicReader::recorded(&Tree::new(root.path())).read("eth0");
+    assert_eq!((nic.speed, nic.pcie, nic.driver), (None, None, None));
+}
+
+/// What a NIC's firmware, a torn read or a strange kernel may leave in any of the files.
+#[test]
+fn garbage_in_any_file_is_no_counter() {
+    let root = machine(MLX5);
+    let tree = Tree::new(root.path());
+    let mut reader = MachineReader::new(&tree);
+    for (garbled, text) in MLX5 {
+        for garbage in GARBAGE {
+            put(root.path(), garbled, garbage);
+            let _ = (read(root.path()), NicReader::recorded(&tree).read("eth0"));
+            let _ = (reader.read(), CounterReader::recorded(root.path()).ports());
+        }
+        put(root.path(), garbled, text);
+    }
+    put(
+        root.path(),
+        &format!("{PORT}/hw_counters/out_of_sequence"),
+        "N/A\n",
+    );
+    assert_eq!(
+        signal(&said(root.path()), "mlx5_0/1", Signal::OutOfSequence),
+        None
+    );
+}
+
+#[test]
+fn numa_nodes_have_processors_and_memory() {
+    let root = machine(MLX5);
+    let machine = MachineReader::new(&Tree::new(root.path())).read();
+    let machine = machine.expect("this is a machine");
+    let [node] = &machine.numa_nodes[..] else {
+        panic!("there is one node");
+    };
+    assert_eq!(
+        (node.node, node.cpus, node.memory.count()),
+        (0, 64, 1 << 20)
+    );
+    assert!(machine.cpus > 0 && machine.memory > machine.memory_available);
+}

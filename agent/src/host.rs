@@ -1,0 +1,154 @@
+//! What a host says of itself besides its flows: hardware, counters, machine.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reweave_agent_core::counters::HealthBook;
+use reweave_agent_core::links::LinkCount;
+use reweave_agent_core::spare::spare;
+use reweave_common::hardware::{Machine, Neighbour, Nic};
+use reweave_common::health::Health;
+use reweave_common::moment::Moment;
+use reweave_common::sample::{HostReading, Reading};
+
+use crate::counters::{CounterReader, EthtoolError, MachineReader, NicReader};
+use crate::lldp;
+use crate::netlink::Link;
+
+/// The kernel keeps the counters of RDMA ports for 10 ms, and large NICs have thousands.
+pub const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
+/// What NICs and machines are changes seldom.
+const FACTS_PERIOD: Duration = Duration::from_secs(30);
+
+pub struct Host {
+    counters: CounterReader,
+    health: HealthBook,
+    nics: NicReader,
+    machine: MachineReader,
+    told: Told,
+    counters_period: Duration,
+}
+
+/// What was last found out, and when.
+#[derive(Default)]
+struct Told {
+    health: Option<(Moment, Vec<Health>)>,
+    facts: Option<(Moment, Facts)>,
+}
+
+#[derive(Default)]
+struct Facts {
+    nics: Vec<Nic>,
+    machine: Option<Machine>,
+    neighbours: Vec<Neighbour>,
+}
+
+impl Host {
+    /// Counters are read no more often than once in `counters_period`.
+    pub fn open(counters_period: Duration) -> Result<Self, EthtoolError> {
+        let counters = CounterReader::open()?;
+        Ok(Self {
+            nics: NicReader::open(counters.tree())?,
+            machine: MachineReader::new(counters.tree()),
+            counters,
+            health: HealthBook::default(),
+            told: Told::default(),
+            counters_period,
+        })
+    }
+
+    /// The interfaces of RDMA devices, beside those of the kernel.
+    pub fn ports(&self) -> Vec<LinkCount> {
+        self.counters.ports()
+    }
+
+    /// All that is known at this moment. `drops` are those of the kernel's queues.
+    pub fn readings(
+        &mut self,
+        now: Moment,
+        links: &[Link],
+        drops: &BTreeMap<u32, u64>,
+    ) -> Vec<HostReading> {
+        let wires: Vec<_> = links.iter().filter(|link| self.sees(link)).collect();
+        let told = &self.told;
+        let [health_at, facts_at] = [
+            told.health.as_ref().map(|(at, _)| *at),
+            told.facts.as_ref().map(|(at, _)| *at),
+        ];
+        if is_due(health_at, now, self.counters_period) {
+            self.told.health = Some((now, self.read_health(now, &wires, drops)));
+        }
+        if is_due(facts_at, now, FACTS_PERIOD) {
+            self.told.facts = Some((now, self.read_facts(&wires)));
+        }
+        self.told.readings()
+    }
+
+    /// What is left of each interface whose speed is known.
+    pub fn spare(&self, counters: &[Reading]) -> Vec<Reading> {
+        let facts = self.told.facts.as_ref();
+        let nics = facts.map_or(&[][..], |(_, facts)| &facts.nics);
+        let spare = counters.iter().filter_map(|reading| match reading {
+            Reading::Counters(counters) => {
+                let nic = nics
+                    .iter()
+                    .find(|nic| nic.interface == counters.interface)?;
+                spare(nic, counters)
+            }
+            _ => None,
+        });
+        spare
+            .map(|it| Reading::Host(HostReading::Spare(it)))
+            .collect()
+    }
+
+    fn sees(&self, link: &Link) -> bool {
+        let tree = self.counters.tree();
+        !link.loopback && tree.has_interface(&link.count.interface, link.index)
+    }
+
+    /// Who has no lldpd, or may not ask it, has no neighbours.
+    fn read_facts(&mut self, wires: &[&Link]) -> Facts {
+        let nics = wires
+            .iter()
+            .map(|link| self.nics.read(&link.count.interface));
+        Facts {
+            nics: nics.collect(),
+            machine: self.machine.read(),
+            neighbours: lldp::neighbours().unwrap_or_default(),
+        }
+    }
+
+    fn read_health(
+        &mut self,
+        now: Moment,
+        wires: &[&Link],
+        drops: &BTreeMap<u32, u64>,
+    ) -> Vec<Health> {
+        let name = |link: &&Link| link.count.interface.clone();
+        let names: Vec<_> = wires.iter().map(name).collect();
+        let drops_of = |link: &&Link| Some((name(link), *drops.get(&link.index)?));
+        let drops = wires.iter().filter_map(drops_of).collect();
+        let counts = self.counters.read(&names, &drops);
+        self.health.handle_counts(now, &counts)
+    }
+}
+
+impl Told {
+    fn readings(&self) -> Vec<HostReading> {
+        let health = self.health.iter().flat_map(|(_, health)| health);
+        let mut readings: Vec<_> = health.cloned().map(HostReading::Health).collect();
+        if let Some((_, facts)) = &self.facts {
+            let nics = facts.nics.iter().cloned().map(Box::new);
+            readings.extend(nics.map(HostReading::Nic));
+            readings.extend(facts.machine.clone().map(HostReading::Machine));
+            let neighbours = facts.neighbours.iter().cloned().map(Box::new);
+            readings.extend(neighbours.map(HostReading::Neighbour));
+        }
+        readings
+    }
+}
+
+fn is_due(last: Option<Moment>, now: Moment, period: Duration) -> bool {
+    last.is_none_or(|last| now.since(last) >= period)
+}

@@ -1,0 +1,129 @@
+//! Who says to be at the other ends of the interfaces, where lldpd runs.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::process::{Command, Stdio};
+
+use reweave_common::hardware::Neighbour;
+use serde_json::Value;
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+pub enum LldpError {
+    #[error("cannot start lldpcli; install lldpd")]
+    Start { source: io::Error },
+    #[error("lldpcli failed: {words}")]
+    Failed { words: String },
+    #[error("what lldpcli tells is not understood")]
+    Garbled { source: serde_json::Error },
+}
+
+/// As lldpd has heard them.
+pub fn neighbours() -> Result<Vec<Neighbour>, LldpError> {
+    let run = Command::new("lldpcli")
+        .args(["-f", "json0", "show", "neighbors"])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| LldpError::Start { source })?;
+    if !run.status.success() {
+        let words = String::from_utf8_lossy(&run.stderr);
+        let first = words.lines().next().unwrap_or("it did not say why");
+        return Err(LldpError::Failed {
+            words: first.to_owned(),
+        });
+    }
+    heard(&String::from_utf8_lossy(&run.stdout))
+}
+
+/// In `json0`, everything that may be there more than once is a list, even when it is there once.
+fn heard(json: &str) -> Result<Vec<Neighbour>, LldpError> {
+    let told: Value = serde_json::from_str(json).map_err(|source| LldpError::Garbled { source })?;
+    let interfaces = list(&told["lldp"])
+        .iter()
+        .flat_map(|it| list(&it["interface"]));
+    Ok(interfaces.filter_map(neighbour).collect())
+}
+
+fn neighbour(told: &Value) -> Option<Neighbour> {
+    let chassis = list(&told["chassis"]).first()?;
+    let port = list(&told["port"]).first()?;
+    let addresses = list(&chassis["mgmt-ip"]).iter().filter_map(value);
+    Some(Neighbour {
+        interface: told["name"].as_str()?.to_owned(),
+        system: first(&chassis["name"]).or_else(|| first(&chassis["id"]))?,
+        port: port_name(port)?,
+        address: addresses
+            .filter_map(|it| it.parse::<Ipv4Addr>().ok())
+            .next(),
+    })
+}
+
+/// Some name their ports in the identity, some only in the description.
+fn port_name(port: &Value) -> Option<String> {
+    let is_name = |id: &&Value| id["type"] == "ifname";
+    let named = list(&port["id"]).iter().find(is_name).and_then(value);
+    named
+        .map(str::to_owned)
+        .or_else(|| first(&port["descr"]))
+        .or_else(|| first(&port["id"]))
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn value(of: &Value) -> Option<&str> {
+    of["value"].as_str()
+}
+
+fn first(values: &Value) -> Option<String> {
+    list(values).iter().find_map(value).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEARD: &str = r#"{"lldp":[{"interface":[
+      {"name":"eth0","via":"LLDP","rid":"1","age":"0 day, 00:01:02",
+       "chassis":[{"id":[{"type":"mac","value":"50:6b:4b:00:00:01"}],"name":[{"value":"leaf1"}],
+                   "descr":[{"value":"SONiC"}],"mgmt-ip":[{"value":"fe80::1"},{"value":"10.1.0.1"}]}],
+       "port":[{"id":[{"type":"ifname","value":"Ethernet4"}],"descr":[{"value":"etp2"}]}]},
+      {"name":"eth1","via":"LLDP",
+       "chassis":[{"id":[{"type":"mac","value":"50:6b:4b:00:00:02"}]}],
+       "port":[{"id":[{"type":"mac","value":"50:6b:4b:00:00:12"}],"descr":[{"value":"swp7"}]}]}]}]}"#;
+
+    #[test]
+    fn neighbours_have_names_and_ports() {
+        let heard = heard(HEARD).expect("JSON");
+        let shown: Vec<_> = heard
+            .iter()
+            .map(|it| [&it.interface, &it.system, &it.port].map(String::as_str))
+            .collect();
+        let expected = [
+            ["eth0", "leaf1", "Ethernet4"],
+            ["eth1", "50:6b:4b:00:00:02", "swp7"],
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(heard[0].address, Some(Ipv4Addr::new(10, 1, 0, 1)));
+    }
+
+    #[test]
+    fn nobody_is_heard_where_nobody_speaks() {
+        assert_eq!(heard(r#"{"lldp":[{}]}"#).expect("JSON"), []);
+    }
+
+    #[test]
+    fn damaged_text_is_read_in_peace() {
+        for end in 0..HEARD.len() {
+            let _ = heard(&HEARD[..end]);
+        }
+        for at in 0..HEARD.len() {
+            for byte in *b"0[{\"]}n" {
+                let mut damaged = HEARD.as_bytes().to_vec();
+                damaged[at] = byte;
+                let _ = heard(&String::from_utf8_lossy(&damaged));
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Probing on a thread of its own, so that nothing else the agent does delays a stamp or an answer.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use reweave_agent_core::latency::Strays;
+use reweave_common::flow::FlowKey;
+use reweave_common::probing::{ProbeList, ProbeReading, Tally};
+
+use super::engine::Engine;
+use crate::error::told;
+
+/// A new list waits no longer than that.
+const TURN: Duration = Duration::from_millis(200);
+/// Between two turns, so that an agent costs its host little. It counts as the program's time, at
+/// the prober as at the responder, and never as the network's.
+const PAUSE: Duration = Duration::from_millis(4);
+/// Readings are handed over so often.
+const SHARE_EVERY: Duration = Duration::from_millis(100);
+
+pub struct ProbeThread {
+    lists: Option<Sender<ProbeList>>,
+    shared: Arc<Mutex<Shared>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    tallies: BTreeMap<FlowKey, Tally>,
+    strays: [Strays; 2],
+}
+
+impl ProbeThread {
+    /// Its sockets stay in the network namespace they were opened in: that of the caller.
+    pub fn start(engine: Engine) -> Self {
+        let (lists, to_follow) = channel();
+        let shared = Arc::default();
+        let to_fill = Arc::clone(&shared);
+        let thread = thread::spawn(move || follow(engine, &to_follow, &to_fill));
+        Self {
+            lists: Some(lists),
+            shared,
+            thread: Some(thread),
+        }
+    }
+
+    pub fn handle_list(&self, list: ProbeList) {
+        if let Some(lists) = &self.lists {
+            let _ = lists.send(list);
+        }
+    }
+
+    /// What came of probes since the last call.
+    pub fn poll_readings(&self) -> Vec<ProbeReading> {
+        let tallies = std::mem::take(&mut lock(&self.shared).tallies);
+        let reading = |(flow, tally)| ProbeReading { flow, tally };
+        tallies.into_iter().map(reading).collect()
+    }
+
+    /// Packets that were of no use so far, at the ports that ask and the port that answers.
+    pub fn strays(&self) -> [Strays; 2] {
+        lock(&self.shared).strays
+    }
+}
+
+impl Drop for ProbeThread {
+    fn drop(&mut self) {
+        drop(self.lists.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared>) {
+    let mut shared_at = Instant::now();
+    loop {
+        match lists.try_recv() {
+            Ok(list) => {
+                if let Err(error) = engine.handle_list(list) {
+                    tracing::warn!("not all is probed: {}", told(&error));
+                }
+            }
+            Err(TryRecvError::Disconnected) => return,
+            Err(TryRecvError::Empty) => {}
+        }
+        if let Err(error) = engine.turn(TURN) {
+            return tracing::error!("no more probing: {}", told(&error));
+        }
+        // Packets that come in the meantime have their stamps, and wait for one turn together.
+        thread::park_timeout(PAUSE);
+        if shared_at.elapsed() >= SHARE_EVERY {
+            shared_at = Instant::now();
+            share(&mut engine, shared);
+        }
+    }
+}
+
+fn share(engine: &mut Engine, shared: &Mutex<Shared>) {
+    let mut shared = lock(shared);
+    for ProbeReading { flow, tally } in engine.poll_readings() {
+        shared.tallies.entry(flow).or_default().merge(&tally);
+    }
+    shared.strays = engine.strays();
+}

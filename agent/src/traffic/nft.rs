@@ -1,0 +1,190 @@
+//! Counters of nftables, where no program may be loaded into the kernel: sets that each new pair of
+//! hosts and each new flow joins by itself.
+//!
+//! The table bears Reweave's name. It is made anew at start and goes at the end.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::process::{Command, Output, Stdio};
+
+use reweave_agent_core::traffic::{Counted, Direction, FlowCount, PairCount};
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::traffic::Volume;
+use reweave_common::units::Bytes;
+use serde_json::Value;
+use thiserror::Error;
+
+const TABLE: &str = "reweave_traffic";
+/// Counted from the IP header on; on the wire there is a frame around each.
+const FRAME_BYTES: u64 = 14;
+
+#[derive(Debug, Error)]
+pub enum NftError {
+    #[error("cannot start nft; install nftables")]
+    Start { source: io::Error },
+    #[error("nft refused: {words}")]
+    Refused { words: String },
+    #[error("what nft tells is not understood")]
+    Garbled { source: serde_json::Error },
+}
+
+pub(super) struct NftCounter(());
+
+impl NftCounter {
+    pub(super) fn install() -> Result<Self, NftError> {
+        nft(&["-f", "-"], &script())?;
+        Ok(Self(()))
+    }
+
+    pub(super) fn read(&mut self) -> Result<Counted, NftError> {
+        let listed = nft(&["-j", "list", "table", "ip", TABLE], "")?;
+        counted(&listed)
+    }
+}
+
+impl Drop for NftCounter {
+    fn drop(&mut self) {
+        // Whoever removed it before has done it for us.
+        let _ = nft(&["delete", "table", "ip", TABLE], "");
+    }
+}
+
+/// Adding it first makes it there to be deleted.
+fn script() -> String {
+    let (pair, flow) = (
+        "ip saddr . ip daddr",
+        "ip saddr . ip daddr . ip protocol . th sport . th dport",
+    );
+    let set = |name: &str, of: &str| {
+        format!("set {name} {{ typeof {of}; flags dynamic; size 16384; counter; }}\n",)
+    };
+    let chain = |name: &str, hook: &str, way: &str| {
+        format!(
+            "chain {name} {{ type filter hook {hook} priority {priority}; policy accept;\n\
+             add @pairs_{way} {{ {pair} }}\n\
+             meta l4proto {{ tcp, udp }} add @flows_{way} {{ {flow} }}\n}}\n",
+            priority = if way == "sent" { 300 } else { -350 },
+        )
+    };
+    let sets: String = ["sent", "received"]
+        .iter()
+        .flat_map(|way| {
+            [
+                set(&format!("pairs_{way}"), pair),
+                set(&format!("flows_{way}"), flow),
+            ]
+        })
+        .collect();
+    let chains =
+        chain("outward", "postrouting", "sent") + &chain("inward", "prerouting", "received");
+    format!("table ip {TABLE}\ndelete table ip {TABLE}\ntable ip {TABLE} {{\n{sets}{chains}}}\n")
+}
+
+fn nft(arguments: &[&str], script: &str) -> Result<String, NftError> {
+    let failed = |source| NftError::Start { source };
+    let mut child = Command::new("nft")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // If it does not read to the end, it says why.
+        let _ = stdin.write_all(script.as_bytes());
+    }
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = child.wait_with_output().map_err(failed)?;
+    if status.success() {
+        return Ok(String::from_utf8_lossy(&stdout).into_owned());
+    }
+    let words = String::from_utf8_lossy(&stderr);
+    let first = words.lines().next().unwrap_or("it did not say why");
+    Err(NftError::Refused {
+        words: first.to_owned(),
+    })
+}
+
+/// Reads the elements of all sets; those of another form are none of ours.
+fn counted(json: &str) -> Result<Counted, NftError> {
+    let listed: Value =
+        serde_json::from_str(json).map_err(|source| NftError::Garbled { source })?;
+    let mut counted = Counted::default();
+    for set in array(&listed["nftables"]).iter().map(|it| &it["set"]) {
+        let direction = match set["name"].as_str() {
+            Some("pairs_sent" | "flows_sent") => Direction::Sent,
+            Some("pairs_received" | "flows_received") => Direction::Received,
+            _ => continue,
+        };
+        for element in array(&set["elem"]).iter().map(|it| &it["elem"]) {
+            let (parts, volume) = (
+                array(&element["val"]["concat"]),
+                volume(&element["counter"]),
+            );
+            match (pair(parts, direction), flow(parts), volume) {
+                (Some(pair), _, Some(volume)) => counted.pairs.push(PairCount { volume, ..pair }),
+                (_, Some(flow), Some(volume)) => counted.flows.push(FlowCount {
+                    flow,
+                    direction,
+                    volume,
+                    busy: None,
+                }),
+                _ => {}
+            }
+        }
+    }
+    Ok(counted)
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn volume(counter: &Value) -> Option<Volume> {
+    let packets = counter["packets"].as_u64()?;
+    let bytes = counter["bytes"].as_u64()?;
+    Some(Volume {
+        bytes: Bytes::new(bytes.saturating_add(packets.saturating_mul(FRAME_BYTES))),
+        packets: Some(packets),
+    })
+}
+
+fn address(value: &Value) -> Option<Ipv4Addr> {
+    value.as_str()?.parse().ok()
+}
+
+fn pair(parts: &[Value], direction: Direction) -> Option<PairCount> {
+    let [source, destination] = parts else {
+        return None;
+    };
+    Some(PairCount {
+        source: address(source)?,
+        destination: address(destination)?,
+        direction,
+        volume: Volume::default(),
+    })
+}
+
+fn flow(parts: &[Value]) -> Option<FlowKey> {
+    let [source, destination, protocol, sport, dport] = parts else {
+        return None;
+    };
+    let end = |host: &Value, port: &Value| {
+        Some(SocketAddrV4::new(
+            address(host)?,
+            u16::try_from(port.as_u64()?).ok()?,
+        ))
+    };
+    Some(FlowKey {
+        protocol: match (protocol.as_str(), protocol.as_u64()) {
+            (Some("tcp"), _) | (_, Some(6)) => Protocol::Tcp,
+            (Some("udp"), _) | (_, Some(17)) => Protocol::Udp,
+            _ => return None,
+        },
+        source: end(source, sport)?,
+        destination: end(destination, dport)?,
+    })
+}

@@ -1,0 +1,334 @@
+//! Probes between hosts: what is measured, who is answered, and what strangers can do.
+
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use reweave_agent::probing::{Engine, ProbeThread};
+use reweave_agent_core::latency::{MOST_RATE, WIRE_BYTES};
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::histogram::Histogram;
+use reweave_common::probing::{PROBE_PORT, ProbeList, Routers, Stamps, Tally};
+use reweave_common::units::Rate;
+use serde_json::Value;
+
+use crate::commands::{agent, json_of};
+use crate::fabric::{Fabric, flow, host, kernel_counter, nft_in, wait_for, within};
+use crate::tests;
+
+tests! {
+    hosts_measure_the_way_to_each_other,
+    losses_are_told_by_where_they_were needs "nft",
+    strangers_are_not_answered_and_garbage_is_counted,
+    without_a_fresh_list_probing_ends,
+    no_list_makes_an_agent_exceed_its_rate,
+    a_port_that_is_taken_costs_its_flows_only,
+    a_person_probes_without_a_coordinator,
+    a_host_without_an_agent_refuses_and_loses_nothing,
+    no_right_is_needed_to_probe,
+    an_agent_at_the_other_end_confirms_a_trace,
+}
+
+const ALL: [Ipv4Addr; 4] = [
+    Ipv4Addr::new(10, 0, 0, 1),
+    Ipv4Addr::new(10, 0, 1, 1),
+    Ipv4Addr::new(10, 1, 0, 1),
+    Ipv4Addr::new(10, 1, 1, 1),
+];
+
+fn probing(number: usize) -> ProbeThread {
+    within(&format!("h{number}"), || {
+        let mut engine = Engine::new(number as u64 + 1, Duration::from_millis(500));
+        engine.answer_on(PROBE_PORT).expect("the port is free");
+        ProbeThread::start(engine)
+    })
+}
+
+fn probe(from: usize, to: usize, port: u16) -> FlowKey {
+    let [source, destination] = [(host(from), port), (host(to), PROBE_PORT)];
+    let end = |(host, port)| SocketAddrV4::new(host, port);
+    flow(Protocol::Udp, end(source), end(destination))
+}
+
+fn list(flows: impl IntoIterator<Item = FlowKey>, roster: &[Ipv4Addr]) -> ProbeList {
+    ProbeList {
+        flows: flows.into_iter().collect(),
+        period: Duration::from_millis(10),
+        most_rate: MOST_RATE,
+        roster: roster.to_vec(),
+        valid_for: Duration::from_secs(60),
+    }
+}
+
+/// What comes of probes, merged, once it is enough.
+fn measured(probing: &ProbeThread, enough: impl Fn(&Tally) -> bool) -> Tally {
+    let mut merged = Tally::default();
+    wait_for("enough probes", || {
+        for reading in probing.poll_readings() {
+            merged.merge(&reading.tally);
+        }
+        enough(&merged).then(|| merged.clone())
+    })
+}
+
+fn hosts_measure_the_way_to_each_other() {
+    let _fabric = Fabric::new();
+    let [near, far] = [probing(0), probing(2)];
+    far.handle_list(list([probe(2, 0, 7400)], &ALL));
+    near.handle_list(list((7400..7404).map(|port| probe(0, 2, port)), &ALL));
+    for probing in [&near, &far] {
+        let tally = measured(probing, |tally| tally.answered >= 200);
+        assert_eq!((tally.lost.count(), tally.reordered), (0, 0), "{tally:?}");
+        let there = Routers { there: 3, back: 3 };
+        assert_eq!(tally.routers, Some(there));
+        assert_eq!(
+            tally.stamped.mostly(),
+            Some(Stamps::Kernel),
+            "{:?}",
+            tally.stamped
+        );
+        let [network, prober] = [&tally.network, &tally.prober].map(Histogram::median);
+        assert!(network > Some(Duration::ZERO) && network < Some(Duration::from_millis(5)));
+        assert!(prober > Some(Duration::ZERO));
+        assert!(tally.network.count() + tally.untimed >= tally.answered);
+    }
+}
+
+fn losses_are_told_by_where_they_were() {
+    let _fabric = Fabric::new();
+    let [near, _far] = [probing(0), answering(2)];
+    // Every tenth probe is lost there, and every fifth answer back.
+    nft_in(
+        "leaf1",
+        "table ip lossy { chain forward { type filter hook forward priority 0; \
+         udp dport 7333 numgen inc mod 10 0 drop; udp sport 7333 numgen inc mod 5 0 drop; }; }",
+    );
+    near.handle_list(list((7400..7404).map(|port| probe(0, 2, port)), &[]));
+    let tally = measured(&near, |tally| tally.sent() >= 1000);
+    let share = |count: u64| count as f64 / tally.sent() as f64;
+    let [there, back] = [tally.lost.there, tally.lost.back].map(share);
+    assert!((there - 0.1).abs() < 0.01, "{:?}", tally.lost);
+    assert!((back - 0.18).abs() < 0.015, "{:?}", tally.lost);
+    let loss = tally.loss().expect("there were probes");
+    assert!(loss.least < 0.28 && 0.28 < loss.most, "{loss:?}");
+}
+
+/// A host that only answers.
+fn answering(number: usize) -> ProbeThread {
+    let probing = probing(number);
+    probing.handle_list(list([], &ALL));
+    probing
+}
+
+fn strangers_are_not_answered_and_garbage_is_counted() {
+    let _fabric = Fabric::new();
+    let [near, far] = [probing(0), probing(2)];
+    far.handle_list(list([], &ALL[..1]));
+    near.handle_list(list([probe(0, 2, 7400)], &[]));
+    measured(&near, |tally| tally.answered >= 20);
+    let stranger = within("h1", || UdpSocket::bind((host(1), 7400)).expect("bind"));
+    let to = (host(2), PROBE_PORT);
+    let mut probe = [0; 64];
+    probe[..5].copy_from_slice(b"RwP1\x01");
+    let mut seed: u32 = 1;
+    for turn in 0..2000_usize {
+        // Probes, what is left of probes, and bytes of any length.
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let garbage: Vec<_> = (0..turn % 1400)
+            .map(|at| (seed >> (at % 24)) as u8)
+            .collect();
+        stranger.send_to(&garbage, to).expect("sent");
+        stranger.send_to(&probe[..turn % 64], to).expect("sent");
+        if turn % 10 == 0 {
+            stranger.send_to(&probe, to).expect("sent");
+        }
+    }
+    // Nothing the stranger sent to the port that asks is taken for an answer either.
+    for bytes in [&probe[..], &[0xff; 64], &[]] {
+        stranger.send_to(bytes, (host(0), 7400)).expect("sent");
+    }
+    let arrived = |number: usize| {
+        let node = format!("h{number}");
+        kernel_counter(&node, "Udp", "InDatagrams")
+    };
+    let before = arrived(2);
+    let strays = wait_for("the strays are counted", || {
+        let strays = far.strays()[1];
+        (strays.foreign > 0 && arrived(2) >= before).then_some(strays)
+    });
+    assert!(strays.malformed > 0, "{strays:?}");
+    wait_for("those at the port that asks", || {
+        (near.strays()[0].malformed >= 2).then_some(())
+    });
+    assert!(near.strays()[0].foreign >= 1);
+    measured(&near, |tally| tally.answered >= 20);
+    stranger.set_nonblocking(true).expect("a setting");
+    assert!(
+        stranger.recv(&mut [0; 64]).is_err(),
+        "a stranger was answered"
+    );
+}
+
+/// Datagrams that host 0 has sent.
+fn sent() -> u64 {
+    kernel_counter("h0", "Udp", "OutDatagrams")
+}
+
+fn without_a_fresh_list_probing_ends() {
+    let _fabric = Fabric::new();
+    let [near, _far] = [probing(0), answering(2)];
+    let mut short = list([probe(0, 2, 7400)], &[]);
+    short.valid_for = Duration::from_millis(1500);
+    near.handle_list(short);
+    measured(&near, |tally| tally.answered >= 10);
+    let (mut last, mut since) = (sent(), Instant::now());
+    wait_for("the last probe", || {
+        if sent() != last {
+            (last, since) = (sent(), Instant::now());
+        }
+        (since.elapsed() > Duration::from_millis(500)).then_some(())
+    });
+}
+
+fn no_list_makes_an_agent_exceed_its_rate() {
+    let _fabric = Fabric::new();
+    let [near, _far] = [probing(0), answering(2)];
+    let mut greedy = list((7400..7408).map(|port| probe(0, 2, port)), &[]);
+    greedy.period = Duration::ZERO;
+    greedy.most_rate = Rate::from_bits_per_s(176_000);
+    near.handle_list(greedy);
+    measured(&near, |tally| tally.answered >= 10);
+    let (before, begun) = (sent(), Instant::now());
+    measured(&near, |tally| tally.answered >= 600);
+    let most = 176_000.0 / 8.0 / WIRE_BYTES as f64 * begun.elapsed().as_secs_f64();
+    let sent = (sent() - before) as f64;
+    assert!(
+        sent <= most * 1.02 + 5.0,
+        "{sent} probes where {most} may be"
+    );
+}
+
+fn a_port_that_is_taken_costs_its_flows_only() {
+    let _fabric = Fabric::new();
+    let [near, _far] = [probing(0), answering(2)];
+    let _taken = within("h0", || UdpSocket::bind((host(0), 7400)).expect("bind"));
+    near.handle_list(list((7400..7402).map(|port| probe(0, 2, port)), &[]));
+    let tally = measured(&near, |tally| tally.answered >= 50);
+    assert_eq!(tally.lost.count() + tally.unsent, 0, "{tally:?}");
+}
+
+/// The other side of a person's probes, until dropped.
+struct Responder(Child);
+
+impl Responder {
+    fn start(node: &str, of: &[&str]) -> Self {
+        let child = within(node, || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
+            command.args(["probe", "--respond"]).args(of);
+            command.stderr(Stdio::null()).spawn().expect("it starts")
+        });
+        Self(child)
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn summary(told: &Value, host: usize) -> &Value {
+    &told["hosts"][host]["summary"]
+}
+
+fn a_person_probes_without_a_coordinator() {
+    let _fabric = Fabric::new();
+    let _responders = ["h1", "h2"].map(|node| Responder::start(node, &["10.0.0.1"]));
+    let asked = [
+        "probe", "10.0.1.1", "10.1.0.1", "--over-s", "2", "--rate", "100",
+    ];
+    let told = json_of("h0", &asked);
+    assert_eq!(told["hosts"][0]["host"], "10.0.1.1");
+    for (number, routers) in [(0, 1), (1, 3)] {
+        let it = summary(&told, number);
+        assert!(it["sent"].as_u64() > Some(150), "{it}");
+        assert_eq!(it["routers"]["there"], routers);
+        assert!(it["network_us"]["median"].as_f64() > Some(0.0), "{it}");
+        let paths = told["hosts"][number]["paths"].as_array().expect("a list");
+        assert_eq!(paths.len(), 4);
+    }
+    let table = agent(
+        "h0",
+        &["probe", "10.0.1.1", "--over-s", "3", "--rate", "50"],
+    );
+    let table = String::from_utf8_lossy(&table.stdout);
+    assert!(
+        table.starts_with("host      sent  lost  loss, 95 %"),
+        "{table}"
+    );
+    assert!(table.contains("kernel"), "{table}");
+}
+
+fn a_host_without_an_agent_refuses_and_loses_nothing() {
+    let _fabric = Fabric::new();
+    let asked = ["probe", "10.1.0.1", "--over-s", "3", "--rate", "50"];
+    let told = json_of("h0", &asked);
+    let it = summary(&told, 0);
+    assert_eq!(it["lost"], 0, "{it}");
+    assert!(it["refused"].as_u64() > Some(100), "{it}");
+    let table = agent("h0", &["probe", "10.1.0.1", "--over-s", "1"]);
+    let words = String::from_utf8_lossy(&table.stderr);
+    assert!(words.contains("probe --respond"), "{words}");
+    let nobody = agent("h0", &["probe", "no-such-host.invalid"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&nobody.stderr);
+    assert!(
+        words.contains("no-such-host.invalid") && words.contains("IPv4"),
+        "{words}"
+    );
+}
+
+fn no_right_is_needed_to_probe() {
+    let _fabric = Fabric::new();
+    let _responder = Responder::start("h2", &["10.0.0.1"]);
+    let told = within("h0", || {
+        let mut command = Command::new("unshare");
+        command.args([
+            "--user",
+            env!("CARGO_BIN_EXE_reweave-agent"),
+            "probe",
+            "10.1.0.1",
+        ]);
+        let run = command.args(["--over-s", "2", "--output", "json"]).output();
+        run.expect("unshare runs")
+    });
+    let words = String::from_utf8_lossy(&told.stderr);
+    assert!(told.status.success(), "{words}");
+    let told: Value = serde_json::from_slice(&told.stdout).expect("one JSON object");
+    let it = summary(&told, 0);
+    assert!(it["sent"].as_u64() > Some(10), "{it}");
+    assert!(it["stamped"]["kernel"].as_u64() > Some(10), "{it}");
+}
+
+fn an_agent_at_the_other_end_confirms_a_trace() {
+    let _fabric = Fabric::new();
+    let trace = ["trace", "udp", "10.0.0.1:40000", "10.1.0.1:4791"];
+    let told = json_of("h0", &trace);
+    assert_eq!(
+        (&told["confirmed"], &told["routers_back"]),
+        (&Value::Bool(false), &Value::Null)
+    );
+    let _responder = Responder::start("h2", &["10.0.0.1"]);
+    wait_for("the agent confirms", || {
+        let told = json_of("h0", &trace);
+        let routers = told["routers"].as_array().expect("a list").len();
+        (told["confirmed"] == true && routers == 3 && told["routers_back"] == 3).then_some(())
+    });
+    // Where the host answers no echo, the agent's word is enough.
+    nft_in(
+        "h2",
+        "table ip deaf { chain in { type filter hook input priority 0; icmp type echo-request drop; }; }",
+    );
+    assert_eq!(json_of("h0", &trace)["confirmed"], true);
+}

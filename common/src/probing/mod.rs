@@ -1,0 +1,260 @@
+//! Latency and loss between hosts: what an agent shall probe, and what came of it.
+
+mod summary;
+mod window;
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::flow::FlowKey;
+use crate::histogram::Histogram;
+use crate::units::Rate;
+
+pub use summary::{Spread, Summary};
+pub use window::ProbeWindow;
+
+/// The UDP port agents answer probes on.
+pub const PROBE_PORT: u16 = 7333;
+
+/// What to probe. Each list replaces the one before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeList {
+    /// By these five fields probes are sent: each source port may take another path.
+    pub flows: Vec<FlowKey>,
+    /// Each flow is probed so often.
+    pub period: Duration,
+    /// All probes together are no more than this, whatever that does to the period.
+    pub most_rate: Rate,
+    /// Who is answered; it stays in force when the list has run out.
+    pub roster: Vec<Ipv4Addr>,
+    /// Without a fresh list, probing ends then.
+    pub valid_for: Duration,
+}
+
+/// What came of the probes of one flow whose fate was decided since the last reading.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeReading {
+    pub flow: FlowKey,
+    pub tally: Tally,
+}
+
+/// Who noted the times of departure and arrival, from the worst to the best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stamps {
+    /// The program that sent or received: the host's own delays count as the network's.
+    Program,
+    Kernel,
+    Hardware,
+}
+
+/// What came of probes. Tallies of other times and flows can be merged into one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    pub answered: u64,
+    pub lost: Lost,
+    /// The host is there, and says that nobody on it answers probes.
+    pub refused: u64,
+    /// This host could not send them: it knows no way there.
+    pub unsent: u64,
+    /// Answers that came after the answer to a later probe.
+    pub reordered: u64,
+    /// Answers that came again.
+    pub duplicated: u64,
+    /// Answered, but a clock was set meanwhile: nothing is said of their times.
+    pub untimed: u64,
+    /// There and back, from stamp to stamp, without the time between at the responder.
+    pub network: Histogram,
+    /// Between arrival and departure there.
+    pub responder: Histogram,
+    /// Before departure and after arrival here.
+    pub prober: Histogram,
+    /// By how much the network's time differed from that of the probe before.
+    pub jitter: Histogram,
+    /// How many of these times are by whose stamps.
+    pub stamped: Stamped,
+    /// Of the last answer.
+    pub routers: Option<Routers>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamped {
+    pub program: u64,
+    pub kernel: u64,
+    pub hardware: u64,
+}
+
+/// Probes without an answer, by where they were lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    pub there: u64,
+    pub back: u64,
+    /// No later answer told whether the probe had arrived.
+    pub somewhere: u64,
+}
+
+/// How many routers a probe passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Routers {
+    pub there: u8,
+    pub back: u8,
+}
+
+impl Stamped {
+    pub fn note(&mut self, stamps: Stamps) {
+        *match stamps {
+            Stamps::Program => &mut self.program,
+            Stamps::Kernel => &mut self.kernel,
+            Stamps::Hardware => &mut self.hardware,
+        } += 1;
+    }
+
+    /// By which nearly all are: one in five may be by worse ones. None when there are none.
+    pub fn mostly(&self) -> Option<Stamps> {
+        let all = self
+            .program
+            .saturating_add(self.kernel)
+            .saturating_add(self.hardware);
+        let few = all / 5;
+        match () {
+            () if all == 0 => None,
+            () if self.program > few => Some(Stamps::Program),
+            () if self.program.saturating_add(self.kernel) > few => Some(Stamps::Kernel),
+            () => Some(Stamps::Hardware),
+        }
+    }
+}
+
+impl Lost {
+    pub fn count(&self) -> u64 {
+        let known = self.there.saturating_add(self.back);
+        known.saturating_add(self.somewhere)
+    }
+}
+
+impl Tally {
+    /// Probes that had somebody to answer them.
+    pub fn sent(&self) -> u64 {
+        self.answered.saturating_add(self.lost.count())
+    }
+
+    /// Of the probes that had somebody to answer them, the share that was lost.
+    pub fn loss(&self) -> Option<Loss> {
+        Loss::new(self.lost.count(), self.sent())
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.answered, other.answered),
+            (&mut self.lost.there, other.lost.there),
+            (&mut self.lost.back, other.lost.back),
+            (&mut self.lost.somewhere, other.lost.somewhere),
+            (&mut self.refused, other.refused),
+            (&mut self.unsent, other.unsent),
+            (&mut self.reordered, other.reordered),
+            (&mut self.duplicated, other.duplicated),
+            (&mut self.untimed, other.untimed),
+            (&mut self.stamped.program, other.stamped.program),
+            (&mut self.stamped.kernel, other.stamped.kernel),
+            (&mut self.stamped.hardware, other.stamped.hardware),
+        ];
+        for (own, more) in pairs {
+            *own = own.saturating_add(more);
+        }
+        self.network.merge(&other.network);
+        self.responder.merge(&other.responder);
+        self.prober.merge(&other.prober);
+        self.jitter.merge(&other.jitter);
+        self.routers = other.routers.or(self.routers);
+    }
+}
+
+/// A share that was lost, and between which bounds the true one lies in 95 of 100 cases, as Wilson
+/// has it: bounds that hold for few probes too, and where none was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Loss {
+    pub share: f64,
+    pub least: f64,
+    pub most: f64,
+}
+
+impl Loss {
+    /// The normal distribution's 97.5th percentile.
+    const Z: f64 = 1.959_963_984_540_054;
+
+    /// None when nothing was sent.
+    pub fn new(lost: u64, sent: u64) -> Option<Self> {
+        if sent == 0 {
+            return None;
+        }
+        let (sent, share) = (sent as f64, lost as f64 / sent as f64);
+        let z2 = Self::Z * Self::Z;
+        let middle = share + z2 / (2.0 * sent);
+        let spread = share * (1.0 - share) / sent + z2 / (4.0 * sent * sent);
+        let half = Self::Z * spread.max(0.0).sqrt();
+        let scale = 1.0 + z2 / sent;
+        Some(Self {
+            share,
+            least: ((middle - half) / scale).clamp(0.0, share),
+            most: ((middle + half) / scale).clamp(share, 1.0),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(lost: u64, sent: u64) -> [f64; 2] {
+        let loss = Loss::new(lost, sent).unwrap();
+        assert_eq!(loss.share, lost as f64 / sent as f64);
+        [loss.least, loss.most].map(|it| (it * 1e4).round() / 1e4)
+    }
+
+    #[test]
+    fn the_bounds_are_wilson_s() {
+        // Figures from tables of the Wilson score interval.
+        assert_eq!(bounds(200, 20_000), [0.0087, 0.0115]);
+        assert_eq!(bounds(1, 10), [0.0179, 0.4042]);
+        assert_eq!(bounds(0, 600), [0.0, 0.0064]);
+        assert_eq!(bounds(5, 5), [0.5655, 1.0]);
+        assert_eq!(Loss::new(0, 0), None);
+    }
+
+    #[test]
+    fn a_merged_tally_adds_up_and_keeps_the_last_way() {
+        let with = |stamps, there| {
+            let mut tally = Tally {
+                answered: 3,
+                lost: Lost {
+                    there: 1,
+                    back: 0,
+                    somewhere: 2,
+                },
+                routers: Some(Routers { there, back: 3 }),
+                ..Tally::default()
+            };
+            tally.stamped.note(stamps);
+            tally
+        };
+        let mut merged = with(Stamps::Hardware, 3);
+        merged.merge(&with(Stamps::Kernel, 5));
+        merged.merge(&Tally::default());
+        assert_eq!((merged.sent(), merged.lost.count()), (12, 6));
+        assert_eq!(merged.stamped.mostly(), Some(Stamps::Kernel));
+        assert_eq!(merged.routers, Some(Routers { there: 5, back: 3 }));
+    }
+
+    #[test]
+    fn a_few_worse_stamps_are_named_only_when_they_are_many() {
+        let mut stamped = Stamped::default();
+        assert_eq!(stamped.mostly(), None);
+        stamped.kernel = 90;
+        stamped.program = 10;
+        assert_eq!(stamped.mostly(), Some(Stamps::Kernel));
+        stamped.program = 30;
+        assert_eq!(stamped.mostly(), Some(Stamps::Program));
+    }
+}

@@ -1,0 +1,76 @@
+//! What a tally comes to, for people and scripts.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Loss, Routers, Stamped, Tally};
+use crate::histogram::Histogram;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Probes that had somebody to answer them, and are decided.
+    pub sent: u64,
+    pub lost: u64,
+    /// Of these, the ones that are known to have been lost on the way there, and on the way back.
+    pub lost_there: u64,
+    pub lost_back: u64,
+    pub loss: Option<Loss>,
+    pub refused: u64,
+    pub unsent: u64,
+    pub reordered: u64,
+    pub duplicated: u64,
+    pub untimed: u64,
+    pub network_us: Option<Spread>,
+    pub responder_us: Option<Spread>,
+    pub prober_us: Option<Spread>,
+    pub jitter_us: Option<Spread>,
+    pub stamped: Stamped,
+    pub routers: Option<Routers>,
+}
+
+/// How durations are spread, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    pub least: f64,
+    pub median: f64,
+    pub p99: f64,
+    pub most: f64,
+}
+
+impl From<&Tally> for Summary {
+    fn from(tally: &Tally) -> Self {
+        Self {
+            sent: tally.sent(),
+            lost: tally.lost.count(),
+            lost_there: tally.lost.there,
+            lost_back: tally.lost.back,
+            loss: tally.loss(),
+            refused: tally.refused,
+            unsent: tally.unsent,
+            reordered: tally.reordered,
+            duplicated: tally.duplicated,
+            untimed: tally.untimed,
+            network_us: Spread::of(&tally.network),
+            responder_us: Spread::of(&tally.responder),
+            prober_us: Spread::of(&tally.prober),
+            jitter_us: Spread::of(&tally.jitter),
+            stamped: tally.stamped,
+            routers: tally.routers,
+        }
+    }
+}
+
+impl Spread {
+    /// None of nothing.
+    pub fn of(histogram: &Histogram) -> Option<Self> {
+        let micros = |duration: Duration| duration.as_nanos() as f64 / 1e3;
+        let at = |share| histogram.quantile(share).map(micros);
+        Some(Self {
+            least: at(0.0)?,
+            median: at(0.5)?,
+            p99: at(0.99)?,
+            most: at(1.0)?,
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! What came of probes lately.
+
+use std::time::Duration;
+
+use super::Tally;
+use crate::moment::Moment;
+
+/// Tallies of the last half-minute to minute, merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeWindow {
+    earlier: Tally,
+    current: Tally,
+    began: Moment,
+    heard: Moment,
+}
+
+impl ProbeWindow {
+    pub const HALF: Duration = Duration::from_secs(30);
+
+    pub fn new(now: Moment) -> Self {
+        Self {
+            earlier: Tally::default(),
+            current: Tally::default(),
+            began: now,
+            heard: now,
+        }
+    }
+
+    pub fn add(&mut self, now: Moment, tally: &Tally) {
+        self.handle_time(now);
+        self.heard = now;
+        self.current.merge(tally);
+    }
+
+    pub fn tally(&self) -> Tally {
+        let mut tally = self.earlier.clone();
+        tally.merge(&self.current);
+        tally
+    }
+
+    /// Lets go of what is too old; says whether anything is left.
+    pub fn handle_time(&mut self, now: Moment) -> bool {
+        if now.since(self.began) >= Self::HALF {
+            self.earlier = std::mem::take(&mut self.current);
+            self.began = now;
+        }
+        now.since(self.heard) < 2 * Self::HALF
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_holds_the_last_half_minute_and_no_more_than_a_minute() {
+        let at = |s: u64| Moment::from_micros(s * 1_000_000);
+        let mut window = ProbeWindow::new(at(0));
+        let one = Tally {
+            answered: 1,
+            ..Tally::default()
+        };
+        for second in 0..200 {
+            window.add(at(second), &one);
+            let held = window.tally().answered;
+            assert!(
+                (30.min(second + 1)..=60).contains(&held),
+                "{held} at {second}"
+            );
+        }
+        assert!(window.handle_time(at(230)) && !window.handle_time(at(260)));
+        assert_eq!(window.tally(), Tally::default());
+    }
+}

@@ -1,0 +1,54 @@
+//! The beat of a training job, as its traffic shows it on one host.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::moment::Moment;
+use crate::units::Bytes;
+
+/// Whether a host's traffic repeats itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rhythm {
+    /// Too little was seen to tell.
+    Unknown {
+        watched: Duration,
+    },
+    /// There is traffic, and it does not repeat itself; or there is none.
+    None {
+        watched: Duration,
+    },
+    Found(Beat),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beat {
+    /// From the start of an iteration's traffic to the start of the next one's.
+    pub period: Duration,
+    /// How much of that the wires rest in one piece: the host computes.
+    pub gap: Duration,
+    pub sent: Bytes,
+    pub received: Bytes,
+    pub shape: Option<Shape>,
+    /// How alike the iterations are, to a hundred.
+    pub confidence_percent: u8,
+    /// How many iterations this was learned from.
+    pub iterations: u32,
+    /// When the traffic took this beat up, as far as it was seen.
+    pub since: Moment,
+    /// When the wires will rest next, by the clock of the one who measures.
+    pub next_gap: Moment,
+}
+
+/// How the hosts of a job exchange data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// To one, from another one, as much.
+    Ring,
+    /// To all and from all the same.
+    AllToAll,
+    /// To a neighbour and back, or to two.
+    Pipeline,
+}

@@ -1,0 +1,132 @@
+//! Who probes whom: every host the others, each by a few source ports, so that most of the paths
+//! between them are covered.
+//!
+//! In a large cluster a host probes the next [`MOST_PEERS`] in the fabric's order, and so each is
+//! probed by as many.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use reweave_common::fabric::Role;
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::probing::{PROBE_PORT, ProbeList};
+use reweave_common::units::Rate;
+
+use crate::effect::Outbox;
+use crate::model::Known;
+
+const MOST_PEERS: usize = 64;
+/// Ports that no program draws by itself, since kernels draw from higher ones.
+const SOURCE_PORTS: std::ops::Range<u16> = 7400..7404;
+/// Of each flow: ten probes a second to each peer.
+const PERIOD: Duration = Duration::from_millis(400);
+/// Probes take no more than one part in this of a host's slowest link.
+const LEAST_SHARE: u64 = 1000;
+const VALID_FOR: Duration = Duration::from_secs(30);
+const REFRESH_EVERY: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Default)]
+pub(crate) struct Probing {
+    /// Of every host that ever reported: one that is gone is probed on, to tell whether it is the
+    /// agent that is gone, the host, or the way there.
+    addresses: Addresses,
+    /// What each agent was told last, and when.
+    told: Told,
+    looked: Option<Moment>,
+}
+
+/// The addresses of each host on the fabric.
+type Addresses = BTreeMap<NodeId, Vec<Ipv4Addr>>;
+
+impl Probing {
+    /// A new session knows no list.
+    pub(crate) fn handle_connected(&mut self, node: NodeId) {
+        self.told.remove(&node);
+    }
+
+    /// Tells hosts whom to probe, where that has changed or was told a while ago.
+    pub(crate) fn advance(&mut self, known: Known<'_>, out: &mut Outbox) {
+        let every = known.policy.look_every;
+        if self
+            .looked
+            .is_some_and(|looked| known.now.since(looked) < every)
+        {
+            return;
+        }
+        self.looked = Some(known.now);
+        self.addresses.extend(addresses(known));
+        let hosts = self.addresses.keys();
+        for &node in hosts.filter(|node| known.ingest.is_connected(**node)) {
+            let list = list(known, node, &self.addresses);
+            if !is_told(&self.told, known.now, node, &list) {
+                self.told.insert(node, (known.now, list.clone()));
+                out.probe(node, list);
+            }
+        }
+    }
+}
+
+type Told = BTreeMap<NodeId, (Moment, ProbeList)>;
+
+fn is_told(told: &Told, now: Moment, node: NodeId, list: &ProbeList) -> bool {
+    let told = told.get(&node);
+    told.is_some_and(|(at, told)| told == list && now.since(*at) < REFRESH_EVERY)
+}
+
+/// Only those that are known to lie on a link of the fabric.
+fn addresses(known: Known<'_>) -> Addresses {
+    let wiring = known.picture().wiring;
+    let mut addresses = Addresses::new();
+    for (address, node) in wiring.addresses() {
+        let is_host = known.fabric.node(node).role == Role::Host;
+        if is_host && wiring.link(address).is_some() {
+            addresses.entry(node).or_default().push(address);
+        }
+    }
+    addresses
+}
+
+fn list(known: Known<'_>, node: NodeId, addresses: &Addresses) -> ProbeList {
+    let after = addresses.range(node..).skip(1);
+    let peers = after.chain(addresses.range(..node)).take(MOST_PEERS);
+    let own = addresses.get(&node).map_or(&[][..], Vec::as_slice);
+    let flows = peers
+        .flat_map(|(_, theirs)| pairs(own, theirs))
+        .flat_map(flows);
+    ProbeList {
+        flows: flows.collect(),
+        period: PERIOD,
+        most_rate: most_rate(known, node),
+        roster: addresses.values().flatten().copied().collect(),
+        valid_for: VALID_FOR,
+    }
+}
+
+/// Rail by rail: the first address of a host probes the other's first. Who has fewer is probed by
+/// the rest at its last.
+fn pairs(own: &[Ipv4Addr], theirs: &[Ipv4Addr]) -> Vec<[Ipv4Addr; 2]> {
+    let pair = |(rail, &from): (usize, &Ipv4Addr)| {
+        let to = theirs.get(rail).or(theirs.last())?;
+        Some([from, *to])
+    };
+    own.iter().enumerate().filter_map(pair).collect()
+}
+
+fn flows([from, to]: [Ipv4Addr; 2]) -> impl Iterator<Item = FlowKey> {
+    SOURCE_PORTS.map(move |port| FlowKey {
+        protocol: Protocol::Udp,
+        source: SocketAddrV4::new(from, port),
+        destination: SocketAddrV4::new(to, PROBE_PORT),
+    })
+}
+
+fn most_rate(known: Known<'_>, node: NodeId) -> Rate {
+    let links = known.fabric.links_of(node).iter();
+    let slowest = links
+        .map(|link| known.fabric.link(*link).rate.bits_per_s())
+        .min();
+    Rate::from_bits_per_s(slowest.unwrap_or(0) / LEAST_SHARE)
+}

@@ -1,0 +1,151 @@
+//! Who is told to probe whom, and what is made of what they say.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::instruction::Instruction;
+use reweave_common::operator::Mode;
+use reweave_common::probing::{PROBE_PORT, ProbeReading, Tally};
+use reweave_common::sample::{Reading, Sample};
+
+use super::cluster::Cluster;
+use super::network::host_address;
+use super::scene::{A_WHILE, status};
+use crate::{Effect, Input};
+
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.run_for(A_WHILE);
+    cluster
+}
+
+fn lists_sent(cluster: &Cluster) -> usize {
+    let is_list = |effect: &&Effect| {
+        let Effect::Send { instruction, .. } = effect else {
+            return false;
+        };
+        matches!(instruction, Instruction::Probe(_))
+    };
+    cluster.effects.iter().filter(is_list).count()
+}
+
+#[test]
+fn every_host_probes_every_other_one_by_a_few_ports_and_switches_probe_nobody() {
+    let cluster = cluster();
+    assert_eq!(cluster.network.probes.len(), 6);
+    for (&node, list) in &cluster.network.probes {
+        let pairs: BTreeSet<_> = list
+            .flows
+            .iter()
+            .map(|flow| (*flow.source.ip(), *flow.destination.ip()))
+            .collect();
+        let hosts = ["h0", "h1", "h2", "h3", "h4", "h5"];
+        let hosts = hosts.map(|name| cluster.network.node(name));
+        let others = hosts.iter().filter(|host| **host != node);
+        let expected = others.map(|host| (host_address(node), host_address(*host)));
+        assert_eq!(pairs, expected.collect());
+        let ports: BTreeSet<_> = list.flows.iter().map(|flow| flow.source.port()).collect();
+        assert_eq!((list.flows.len(), ports.len()), (20, 4));
+        assert!(
+            list.flows
+                .iter()
+                .all(|flow| flow.destination.port() == PROBE_PORT)
+        );
+        let roster: BTreeSet<_> = list.roster.iter().copied().collect();
+        assert_eq!(roster, hosts.map(host_address).into_iter().collect());
+        assert_eq!(
+            list.most_rate.bits_per_s(),
+            200_000,
+            "a thousandth of its link"
+        );
+    }
+}
+
+#[test]
+fn lists_are_told_again_before_they_run_out_and_not_all_the_time() {
+    let mut cluster = cluster();
+    let before = lists_sent(&cluster);
+    cluster.run_for(Duration::from_secs(60));
+    let told = lists_sent(&cluster) - before;
+    assert!((30..=42).contains(&told), "6 hosts in a minute: {told}");
+}
+
+#[test]
+fn a_host_that_comes_back_is_told_at_once_and_one_that_is_gone_is_probed_on() {
+    let mut cluster = cluster();
+    let node = cluster.network.node("h3");
+    cluster.disconnect(node);
+    cluster.network.probes.clear();
+    cluster.run_for(Duration::from_secs(12));
+    assert_eq!(cluster.network.probes.len(), 5);
+    let gone = host_address(node);
+    for list in cluster.network.probes.values() {
+        assert!(list.flows.iter().any(|flow| *flow.destination.ip() == gone));
+    }
+    cluster.connect(node);
+    cluster.run_for(Duration::from_secs(1));
+    assert!(cluster.network.probes.contains_key(&node));
+}
+
+fn say(cluster: &mut Cluster, from: &str, flow: FlowKey, tally: Tally) {
+    let node = cluster.network.node(from);
+    let readings = vec![Reading::Probes(Box::new(ProbeReading { flow, tally }))];
+    let taken = cluster.now();
+    let sample = Sample { taken, readings };
+    cluster.handle(Input::Sample { node, sample });
+}
+
+#[test]
+fn a_status_tells_pairs_of_hosts_the_worst_first() {
+    let mut cluster = cluster();
+    let flow = |from: &str, to: &str, path: usize| {
+        let list = &cluster.network.probes[&cluster.network.node(from)];
+        let to = host_address(cluster.network.node(to));
+        let mut flows = list
+            .flows
+            .iter()
+            .filter(|flow| *flow.destination.ip() == to);
+        *flows.nth(path).unwrap()
+    };
+    let tally = |answered, lost, micros| {
+        let mut tally = Tally {
+            answered,
+            ..Tally::default()
+        };
+        tally.lost.somewhere = lost;
+        tally.network.record(Duration::from_micros(micros));
+        tally
+    };
+    let flows = [
+        flow("h0", "h1", 0),
+        flow("h0", "h1", 1),
+        flow("h2", "h4", 0),
+        flow("h4", "h2", 0),
+    ];
+    say(&mut cluster, "h0", flows[0], tally(100, 0, 70));
+    say(&mut cluster, "h0", flows[0], tally(100, 0, 90));
+    say(&mut cluster, "h0", flows[1], tally(100, 1, 50));
+    say(&mut cluster, "h2", flows[2], tally(100, 0, 500));
+    say(&mut cluster, "h4", flows[3], tally(100, 0, 300));
+    // Of another host's flow nobody may speak.
+    say(&mut cluster, "h5", flows[2], tally(0, 100, 1));
+    let probes = status(&mut cluster).probes;
+    let pairs: Vec<_> = probes
+        .worst
+        .iter()
+        .map(|pair| (pair.from.as_str(), pair.to.as_str(), pair.summary.sent))
+        .collect();
+    assert_eq!(
+        pairs,
+        [("h0", "h1", 301), ("h2", "h4", 100), ("h4", "h2", 100)]
+    );
+    let all = probes.all.unwrap();
+    assert_eq!((probes.pairs, all.sent, all.lost), (3, 501, 1));
+    cluster.run_for(Duration::from_secs(120));
+    assert_eq!(
+        status(&mut cluster).probes.all,
+        None,
+        "nobody spoke of it for long"
+    );
+}

@@ -1,0 +1,131 @@
+//! Any list of probes, and anything that came of them.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use reweave_common::histogram::Histogram;
+use reweave_common::operator::{PairStatus, ProbeStatus};
+use reweave_common::probing::{
+    Loss, Lost, ProbeList, ProbeReading, Routers, Spread, Stamped, Summary, Tally,
+};
+
+use super::{MANY, addresses, duration, finite, flow, rate, text};
+
+pub(super) fn list() -> impl Strategy<Value = ProbeList> {
+    let parts = (
+        vec(flow(), 0..MANY),
+        duration(),
+        rate(),
+        addresses(),
+        duration(),
+    );
+    parts.prop_map(|(flows, period, most_rate, roster, valid_for)| ProbeList {
+        flows,
+        period,
+        most_rate,
+        roster,
+        valid_for,
+    })
+}
+
+pub(super) fn reading() -> impl Strategy<Value = ProbeReading> {
+    (flow(), tally()).prop_map(|(flow, tally)| ProbeReading { flow, tally })
+}
+
+fn histogram() -> impl Strategy<Value = Histogram> {
+    vec(any::<u64>(), 0..MANY).prop_map(|durations| {
+        let mut histogram = Histogram::default();
+        for nanos in durations {
+            histogram.record(Duration::from_nanos(nanos));
+        }
+        histogram
+    })
+}
+
+fn tally() -> impl Strategy<Value = Tally> {
+    let counts = any::<[u64; 9]>();
+    let histograms = [(); 4].map(|()| histogram());
+    let parts = (counts, histograms, stamped(), routers());
+    parts.prop_map(|(counts, histograms, stamped, routers)| {
+        let [network, responder, prober, jitter] = histograms;
+        let lost = Lost {
+            there: counts[1],
+            back: counts[2],
+            somewhere: counts[3],
+        };
+        Tally {
+            answered: counts[0],
+            lost,
+            refused: counts[4],
+            unsent: counts[5],
+            reordered: counts[6],
+            duplicated: counts[7],
+            untimed: counts[8],
+            network,
+            responder,
+            prober,
+            jitter,
+            stamped,
+            routers,
+        }
+    })
+}
+
+fn stamped() -> impl Strategy<Value = Stamped> {
+    any::<(u64, u64, u64)>().prop_map(|(program, kernel, hardware)| Stamped {
+        program,
+        kernel,
+        hardware,
+    })
+}
+
+fn routers() -> impl Strategy<Value = Option<Routers>> {
+    let routers = any::<(u8, u8)>().prop_map(|(there, back)| Routers { there, back });
+    option::of(routers)
+}
+
+pub(super) fn status() -> impl Strategy<Value = ProbeStatus> {
+    let pair = (text(), text(), summary()).prop_map(|(from, to, summary)| PairStatus {
+        from,
+        to,
+        summary,
+    });
+    let parts = (any::<usize>(), option::of(summary()), vec(pair, 0..MANY));
+    parts.prop_map(|(pairs, all, worst)| ProbeStatus { pairs, all, worst })
+}
+
+fn summary() -> impl Strategy<Value = Summary> {
+    let spread = || {
+        let spread = [(); 4].map(|()| finite());
+        option::of(spread.prop_map(|[least, median, p99, most]| Spread {
+            least,
+            median,
+            p99,
+            most,
+        }))
+    };
+    let loss = [(); 3].map(|()| finite());
+    let loss = option::of(loss.prop_map(|[share, least, most]| Loss { share, least, most }));
+    let spreads = [(); 4].map(|()| spread());
+    let parts = (any::<[u64; 9]>(), loss, spreads, stamped(), routers());
+    parts.prop_map(|(counts, loss, spreads, stamped, routers)| Summary {
+        sent: counts[0],
+        lost: counts[1],
+        lost_there: counts[2],
+        lost_back: counts[3],
+        loss,
+        refused: counts[4],
+        unsent: counts[5],
+        reordered: counts[6],
+        duplicated: counts[7],
+        untimed: counts[8],
+        network_us: spreads[0],
+        responder_us: spreads[1],
+        prober_us: spreads[2],
+        jitter_us: spreads[3],
+        stamped,
+        routers,
+    })
+}

@@ -1,0 +1,190 @@
+//! Anything a host may say of itself.
+
+use std::net::Ipv4Addr;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use reweave_common::hardware::{
+    Duplex, Fec, Lack, Machine, Neighbour, Nic, NumaNode, Pcie, PcieLink,
+};
+use reweave_common::health::{Health, Place, Signal, SignalReading};
+use reweave_common::moment::Moment;
+use reweave_common::rhythm::{Beat, Rhythm, Shape};
+use reweave_common::sample::{HostReading, Spare};
+use reweave_common::traffic::{PeerTraffic, Traffic, TrafficSource, Volume};
+
+use super::arbitrary::{MANY, bytes, duration, rate, text};
+
+pub(super) fn host_reading() -> impl Strategy<Value = HostReading> {
+    let vanished =
+        (text(), moment()).prop_map(|(interface, seen)| HostReading::Vanished { interface, seen });
+    prop_oneof![
+        health().prop_map(HostReading::Health),
+        nic().prop_map(|it| HostReading::Nic(Box::new(it))),
+        machine().prop_map(HostReading::Machine),
+        neighbour().prop_map(|it| HostReading::Neighbour(Box::new(it))),
+        vanished,
+        rhythm().prop_map(HostReading::Rhythm),
+        traffic().prop_map(HostReading::Traffic),
+        spare().prop_map(HostReading::Spare),
+        lack().prop_map(HostReading::Lack),
+    ]
+}
+
+fn moment() -> impl Strategy<Value = Moment> {
+    any::<u64>().prop_map(Moment::from_micros)
+}
+
+fn health() -> impl Strategy<Value = Health> {
+    let place = prop_oneof![
+        text().prop_map(Place::Interface),
+        (text(), any::<u8>()).prop_map(|(device, port)| Place::RdmaPort { device, port }),
+        Just(Place::Host),
+    ];
+    let signal = prop_oneof![
+        Just(Signal::FrameErrors),
+        any::<u8>().prop_map(Signal::Pauses),
+        any::<u8>().prop_map(Signal::PausedMicros),
+        Just(Signal::SoftirqSqueezes),
+    ];
+    let counts = any::<(u64, Option<u64>, Option<u64>)>();
+    let reading = (signal, counts).prop_map(|(signal, (total, grown, of))| SignalReading {
+        signal,
+        total,
+        grown,
+        of,
+    });
+    let parts = (place, duration(), vec(reading, 0..MANY));
+    parts.prop_map(|(place, over, signals)| Health {
+        place,
+        over,
+        signals,
+    })
+}
+
+fn nic() -> impl Strategy<Value = Nic> {
+    let link = || any::<(u32, u8)>().prop_map(|(mt_per_s, lanes)| PcieLink { mt_per_s, lanes });
+    let pcie = (link(), link()).prop_map(|(now, most)| Pcie { now, most });
+    let duplex = prop_oneof![Just(Duplex::Half), Just(Duplex::Full)];
+    let fec = prop_oneof![
+        Just(Fec::Off),
+        Just(Fec::BaseR),
+        Just(Fec::ReedSolomon),
+        Just(Fec::LowLatencyReedSolomon),
+    ];
+    let names = (text(), option::of(text()), option::of(text()));
+    let wire = (option::of(rate()), option::of(duplex), option::of(fec));
+    let host = (option::of(pcie), any::<(Option<u32>, Option<u16>)>());
+    (names, wire, host).prop_map(|(names, wire, host)| Nic {
+        interface: names.0,
+        driver: names.1,
+        rdma: names.2,
+        speed: wire.0,
+        duplex: wire.1,
+        fec: wire.2,
+        pcie: host.0,
+        mtu_bytes: host.1.0,
+        numa_node: host.1.1,
+    })
+}
+
+fn machine() -> impl Strategy<Value = Machine> {
+    let node = (any::<(u16, u32)>(), bytes()).prop_map(|((node, cpus), memory)| NumaNode {
+        node,
+        cpus,
+        memory,
+    });
+    let parts = (
+        any::<(u32, Option<u8>)>(),
+        bytes(),
+        bytes(),
+        vec(node, 0..MANY),
+    );
+    parts.prop_map(|(cpus, memory, memory_available, numa_nodes)| Machine {
+        cpus: cpus.0,
+        cpu_busy_percent: cpus.1,
+        memory,
+        memory_available,
+        numa_nodes,
+    })
+}
+
+fn neighbour() -> impl Strategy<Value = Neighbour> {
+    let parts = (text(), text(), text(), any::<Option<Ipv4Addr>>());
+    parts.prop_map(|(interface, system, port, address)| Neighbour {
+        interface,
+        system,
+        port,
+        address,
+    })
+}
+
+fn rhythm() -> impl Strategy<Value = Rhythm> {
+    let shape = prop_oneof![
+        Just(Shape::Ring),
+        Just(Shape::AllToAll),
+        Just(Shape::Pipeline),
+    ];
+    let times = (duration(), duration(), moment(), moment());
+    let counts = (bytes(), bytes(), any::<(u8, u32)>());
+    let beat = (times, counts, option::of(shape)).prop_map(|(times, counts, shape)| Beat {
+        period: times.0,
+        gap: times.1,
+        since: times.2,
+        next_gap: times.3,
+        sent: counts.0,
+        received: counts.1,
+        confidence_percent: counts.2.0,
+        iterations: counts.2.1,
+        shape,
+    });
+    prop_oneof![
+        duration().prop_map(|watched| Rhythm::Unknown { watched }),
+        duration().prop_map(|watched| Rhythm::None { watched }),
+        beat.prop_map(Rhythm::Found),
+    ]
+}
+
+fn traffic() -> impl Strategy<Value = Traffic> {
+    let source = prop_oneof![
+        Just(TrafficSource::Ebpf),
+        Just(TrafficSource::Nftables),
+        Just(TrafficSource::Sockets),
+    ];
+    let volume = || {
+        let parts = (bytes(), any::<Option<u64>>());
+        parts.prop_map(|(bytes, packets)| Volume { bytes, packets })
+    };
+    let peer =
+        (any::<Ipv4Addr>(), volume(), volume()).prop_map(|(peer, sent, received)| PeerTraffic {
+            peer,
+            sent,
+            received,
+        });
+    let parts = (source, any::<u64>(), vec(peer, 0..MANY));
+    parts.prop_map(|(source, unknown_packets, peers)| Traffic {
+        source,
+        unknown_packets,
+        peers,
+    })
+}
+
+fn spare() -> impl Strategy<Value = Spare> {
+    let parts = (text(), rate(), rate(), rate());
+    parts.prop_map(|(interface, capacity, send, receive)| Spare {
+        interface,
+        capacity,
+        send,
+        receive,
+    })
+}
+
+fn lack() -> impl Strategy<Value = Lack> {
+    let parts = (text(), text(), text());
+    parts.prop_map(|(measurement, because, remedy)| Lack {
+        measurement,
+        because,
+        remedy,
+    })
+}

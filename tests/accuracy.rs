@@ -1,0 +1,35 @@
+//! Are the agent's figures right? Each is held against a tool that nobody here wrote, or against
+//! the counters of the links that the packets pass.
+
+#[path = "accuracy/flows.rs"]
+mod flows;
+#[path = "accuracy/latency.rs"]
+mod latency;
+#[path = "accuracy/loss.rs"]
+mod loss;
+#[path = "lab/tests/support/needs.rs"]
+mod needs;
+mod play;
+#[path = "accuracy/scene.rs"]
+mod scene;
+#[path = "accuracy/traces.rs"]
+mod traces;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+fn main() -> ExitCode {
+    // In a node of a lab, this program sends the packets of a flow.
+    if let Some(flow) = flows::asked_for() {
+        return flow.send();
+    }
+    let tests = [latency::tests(), loss::tests(), traces::tests()];
+    // Each measures times, so none may have another beside it.
+    let arguments = Arguments {
+        test_threads: Some(1),
+        ..Arguments::from_args()
+    };
+    let tests = tests.into_iter().flatten().collect();
+    libtest_mimic::run(&arguments, tests).exit_code()
+}

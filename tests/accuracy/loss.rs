@@ -1,0 +1,104 @@
+//! Losses: as many as there are, and none where there is none.
+
+use libtest_mimic::Trial;
+use reweave_tests::{PATIENCE, Stage, wait_for};
+use serde_json::Value;
+
+use crate::needs::{Need, trial};
+use crate::play::{must, once_right};
+use crate::scene::{Responder, agent, host, lab, packets, pair};
+
+const WITH_MTR: &[Need] = &[Need::Lab, Need::Program("mtr")];
+const SWITCHES: [&str; 4] = ["leaf0", "leaf1", "spine0", "spine1"];
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "one_percent_of_20000_probes_is_told_within_its_bounds",
+            &[Need::Lab],
+            || {
+                once_right(one_percent, |bounds| {
+                    bounds.least <= 0.01 && 0.01 <= bounds.most
+                });
+            },
+        ),
+        trial(
+            "routers_that_answer_seldom_lose_nothing",
+            WITH_MTR,
+            behind_reluctant_routers,
+        ),
+    ]
+}
+
+#[derive(Debug)]
+struct Bounds {
+    least: f64,
+    most: f64,
+}
+
+/// What is lost half a percent each way is lost one percent there and back.
+fn one_percent() -> Bounds {
+    let faults =
+        "[[fault]]\nkind = \"link-loss\"\nat_s = 0\npercent = 0.50126\nlink = [\"a\", \"b\"]\n";
+    let stage = lab(&pair(0, 1.0), faults);
+    must(wait_for("the link loses packets", PATIENCE, || {
+        let said = stage.output("a", &["ping", "-f", "-q", "-c", "2000", "b"])?;
+        Ok((!said.contains(" 0% packet loss")).then_some(()))
+    }));
+    let _responder = Responder::start(&stage, "b", "a");
+    let ways = [("a", "tx"), ("b", "rx"), ("b", "tx"), ("a", "rx")];
+    let counters = || ways.map(|(node, way)| packets(&stage, node, "eth0", way));
+    let before = counters();
+    let words = ["probe", "b", "--over-s", "22", "--rate", "1000"];
+    let told = agent(&stage, "a", &words);
+    let after = counters();
+    let [sent, arrived, answered, back] = [0, 1, 2, 3].map(|at| after[at] - before[at]);
+    let summary = &told["hosts"][0]["summary"];
+    let count = |name: &str| summary[name].as_u64().expect("a count");
+    assert!(count("sent") >= 20_000, "{summary}");
+    let [there, home] = [sent - arrived, answered - back];
+    println!("by the counters, {there} were lost there and {home} back: {summary}");
+    assert_eq!([count("lost_there"), count("lost_back")], [there, home]);
+    Bounds {
+        least: bound(summary, "least"),
+        most: bound(summary, "most"),
+    }
+}
+
+fn bound(summary: &Value, name: &str) -> f64 {
+    summary["loss"][name].as_f64().expect("a bound")
+}
+
+/// A router that is asked too often says nothing, which tools that ask routers show as loss.
+fn behind_reluctant_routers() {
+    let stage = lab(include_str!("../lab/scenarios/two-leaves.toml"), "");
+    for switch in SWITCHES {
+        reluctant(&stage, switch);
+    }
+    let _responder = Responder::start(&stage, "h4", "h0");
+    let mtr = ["mtr", "--report", "--no-dns", "-c", "20", "-i", "0.1", "h4"];
+    let mtrs = must(stage.output("h0", &mtr));
+    println!("{mtrs}");
+    let lossy = mtrs
+        .lines()
+        .filter(|line| line.contains("|--") && !line.contains(" 0.0%"));
+    assert!(lossy.count() >= 1, "the routers were to answer seldom");
+    let told = agent(
+        &stage,
+        "h0",
+        &["probe", "h4", "--over-s", "5", "--rate", "200"],
+    );
+    let summary = &told["hosts"][0]["summary"];
+    assert_eq!(told["hosts"][0]["host"], host(4).to_string());
+    assert!(summary["sent"].as_u64() >= Some(900), "{summary}");
+    assert_eq!(summary["lost"], 0, "{summary}");
+    assert_eq!(
+        summary["routers"],
+        serde_json::json!({"there": 3, "back": 3})
+    );
+}
+
+fn reluctant(stage: &Stage, switch: &str) {
+    let limit = "echo 1000 >/proc/sys/net/ipv4/icmp_ratelimit";
+    must(stage.output(switch, &["sh", "-c", limit]));
+}
