@@ -115,7 +115,7 @@ impl Ingest {
         readings.extend(
             others
                 .into_iter()
-                .filter(|reading| is_sized(reading) && self.may_say(node, reading)),
+                .filter(|reading| self.believes(node, reading)),
         );
         self.note_session(node, now, spoken - readings.len());
         readings.retain(|reading| !self.is_in_doubt(now, reading));
@@ -181,8 +181,12 @@ impl Ingest {
         }
     }
 
-    /// Whether the reading is about what is the node's own.
-    pub fn may_say(&self, node: NodeId, reading: &Reading) -> bool {
+    /// Whether the reading is about what is the node's own, and not longer than such things are.
+    pub fn believes(&self, node: NodeId, reading: &Reading) -> bool {
+        is_sized(reading) && self.may_say(node, reading)
+    }
+
+    fn may_say(&self, node: NodeId, reading: &Reading) -> bool {
         let about = match reading {
             Reading::Flow(reading) => &reading.flow,
             Reading::FlowEnded(flow) => flow,

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p reweave-history --example cost -- FOLDER AGENTS SECONDS
 //!
-//! Each agent tells once a second of 2 links, 8 flows, 64 round trips and itself; figures vary as
+//! Each agent tells once a second of 2 links, 8 flows, 64 probed pairs and itself; figures vary as
 //! measured ones do.
 
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::LinkId;
 use reweave_common::moment::Moment;
+use reweave_common::probing::{ProbeReading, Tally};
 use reweave_common::sample::{Counters, FlowReading};
 use reweave_common::units::{Bytes, Rate};
 use reweave_history::{Chronicle, Entry, Far, Rules};
@@ -68,9 +69,10 @@ fn tell(chronicle: &mut Chronicle, now: Moment, agent: u64, second: u64, dice: &
         );
     }
     for peer in 0..64 {
-        let address = address(agent + peer + 1);
-        let rtt = Duration::from_nanos(8_000 + dice.below(4_000));
-        chronicle.observe(now, Entry::round_trip(&node, &address, Some("h1"), rtt));
+        chronicle.observe(
+            now,
+            Entry::probes(&node, Some("h1"), &probes(agent, peer, dice)),
+        );
     }
     for port in 0..8 {
         let reading = reading(agent, port, second, dice);
@@ -99,18 +101,36 @@ fn counters(port: u64, second: u64, dice: &mut Dice) -> Counters {
     }
 }
 
-fn reading(agent: u64, port: u64, second: u64, dice: &mut Dice) -> FlowReading {
+fn flow(agent: u64, peer: u64, port: u64) -> FlowKey {
     let end = |agent, port| SocketAddrV4::new(address(agent), port);
+    FlowKey {
+        protocol: Protocol::Tcp,
+        source: end(agent, 49_152 + port as u16),
+        destination: end(agent + peer + 1, 5001),
+    }
+}
+
+fn probes(agent: u64, peer: u64, dice: &mut Dice) -> ProbeReading {
+    let mut tally = Tally {
+        answered: 1,
+        ..Tally::default()
+    };
+    tally
+        .network
+        .record(Duration::from_nanos(8_000 + dice.below(4_000)));
+    ProbeReading {
+        flow: flow(agent, peer, 0),
+        tally,
+    }
+}
+
+fn reading(agent: u64, port: u64, second: u64, dice: &mut Dice) -> FlowReading {
     FlowReading {
-        flow: FlowKey {
-            protocol: Protocol::Tcp,
-            source: end(agent, 49_152 + port as u16),
-            destination: end(agent + port + 1, 5001),
-        },
+        flow: flow(agent, port, port),
         bytes: Bytes::new(second * 6_000_000_000 + dice.below(1 << 28)),
         rate: Some(rate(dice)),
-        rtt: Duration::from_nanos(8_000 + dice.below(4_000)),
-        retransmits: 0,
+        rtt: Some(Duration::from_nanos(8_000 + dice.below(4_000))),
+        retransmits: Some(0),
     }
 }
 

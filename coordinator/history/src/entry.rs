@@ -5,9 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
+use reweave_common::hardware::Machine;
+use reweave_common::health::Health;
 use reweave_common::ids::LinkId;
 use reweave_common::plan::Generation;
+use reweave_common::probing::ProbeReading;
+use reweave_common::rhythm::Beat;
 use reweave_common::sample::{Counters, FlowReading, Interface, TracedPath};
+use reweave_common::traffic::{PeerTraffic, TrafficSource};
 use reweave_common::units::Rate;
 
 use crate::kind::Kind;
@@ -17,6 +22,7 @@ use crate::row::{Gauge, Measures};
 const BETWEEN: char = '\u{1f}';
 /// What is longer is cut: no honest text comes near it.
 const LONGEST_TEXT: usize = 16 * 1024;
+const LONGEST_PART: usize = 256;
 
 /// What one line of a table speaks of, moment after moment.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +41,7 @@ impl Series {
             let start = key.len();
             // Writing to memory does not fail.
             let _ = write!(key, "{part}");
+            key.truncate(key.floor_char_boundary(start + LONGEST_PART));
             if key[start..].contains(BETWEEN) {
                 let plain = key[start..].replace(BETWEEN, " ");
                 key.replace_range(start.., &plain);
@@ -112,8 +119,8 @@ impl Entry {
     /// `hops` is the way it takes, where that is known: see [`Entry::path`].
     pub fn flow(node: &str, to: Option<&str>, hops: Option<String>, reading: &FlowReading) -> Self {
         Self::of_flow(Kind::Flows, node, &reading.flow)
-            .gauges([reading.rate.map(Rate::bits_per_s), Some(nanos(reading.rtt))])
-            .counters([Some(reading.bytes.count()), Some(reading.retransmits)])
+            .gauges([reading.rate.map(Rate::bits_per_s), reading.rtt.map(nanos)])
+            .counters([Some(reading.bytes.count()), reading.retransmits])
             .texts([to.map(str::to_owned), hops])
     }
 
@@ -134,10 +141,65 @@ impl Entry {
         Self::new(kind, &[&node, protocol, source, destination])
     }
 
-    pub fn round_trip(node: &str, peer: &dyn Display, to: Option<&str>, rtt: Duration) -> Self {
-        Self::new(Kind::RoundTrips, &[&node, peer])
-            .gauges([Some(nanos(rtt))])
+    pub fn probes(node: &str, to: Option<&str>, reading: &ProbeReading) -> Self {
+        let ProbeReading { flow, tally } = reading;
+        let at = |share| tally.network.quantile(share).map(nanos);
+        Self::of_flow(Kind::Probes, node, flow)
+            .gauges([
+                Some(tally.sent()),
+                Some(tally.lost.count()),
+                at(0.5),
+                at(0.99),
+                at(1.0),
+            ])
             .texts([to.map(str::to_owned)])
+    }
+
+    /// One of each signal.
+    pub fn health(node: &str, health: &Health) -> impl Iterator<Item = Self> {
+        health.signals.iter().map(move |reading| {
+            Self::new(Kind::Health, &[&node, &health.place, &reading.signal])
+                .gauges([reading.grown])
+                .counters([Some(reading.total)])
+        })
+    }
+
+    pub fn machine(node: &str, machine: &Machine) -> Self {
+        Self::new(Kind::Machines, &[&node])
+            .gauges([
+                machine.cpu_busy_percent.map(Into::into),
+                Some(machine.memory_available.count()),
+            ])
+            .counters([Some(machine.memory.count()), Some(machine.cpus.into())])
+    }
+
+    pub fn rhythm(node: &str, beat: &Beat) -> Self {
+        Self::new(Kind::Rhythms, &[&node]).gauges([
+            Some(nanos(beat.period)),
+            Some(nanos(beat.gap)),
+            Some(beat.confidence_percent.into()),
+        ])
+    }
+
+    pub fn traffic(
+        node: &str,
+        to: Option<&str>,
+        source: TrafficSource,
+        traffic: &PeerTraffic,
+    ) -> Self {
+        let PeerTraffic {
+            peer,
+            sent,
+            received,
+        } = traffic;
+        Self::new(Kind::Traffic, &[&node, peer])
+            .counters([Some(sent.bytes.count()), Some(received.bytes.count())])
+            .texts([to.map(str::to_owned), Some(source.to_string())])
+    }
+
+    /// `detail` is JSON.
+    pub fn state(node: &str, what: &str, subject: &str, detail: String) -> Self {
+        Self::new(Kind::States, &[&node, &what, &subject]).texts([Some(detail)])
     }
 
     pub fn agent(node: &str, connected: bool, readings: Option<usize>) -> Self {

@@ -8,11 +8,16 @@ pub enum Kind {
     Findings,
     Flows,
     Gaps,
+    Health,
     Interfaces,
     Links,
+    Machines,
     Paths,
     Pins,
-    RoundTrips,
+    Probes,
+    Rhythms,
+    States,
+    Traffic,
 }
 
 /// The columns of a kind, besides the moment and the number of readings that each has.
@@ -28,17 +33,22 @@ pub(crate) struct Shape {
 }
 
 impl Kind {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 15] = [
         Self::Agents,
         Self::Changes,
         Self::Findings,
         Self::Flows,
         Self::Gaps,
+        Self::Health,
         Self::Interfaces,
         Self::Links,
+        Self::Machines,
         Self::Paths,
         Self::Pins,
-        Self::RoundTrips,
+        Self::Probes,
+        Self::Rhythms,
+        Self::States,
+        Self::Traffic,
     ];
 
     pub fn name(self) -> &'static str {
@@ -48,11 +58,16 @@ impl Kind {
             Self::Findings => "findings",
             Self::Flows => "flows",
             Self::Gaps => "gaps",
+            Self::Health => "health",
             Self::Interfaces => "interfaces",
             Self::Links => "links",
+            Self::Machines => "machines",
             Self::Paths => "paths",
             Self::Pins => "pins",
-            Self::RoundTrips => "round_trips",
+            Self::Probes => "probes",
+            Self::Rhythms => "rhythms",
+            Self::States => "states",
+            Self::Traffic => "traffic",
         }
     }
 
@@ -67,11 +82,16 @@ impl Kind {
             Self::Findings => &FINDINGS,
             Self::Flows => &FLOWS,
             Self::Gaps => &GAPS,
+            Self::Health => &HEALTH,
             Self::Interfaces => &INTERFACES,
             Self::Links => &LINKS,
+            Self::Machines => &MACHINES,
             Self::Paths => &PATHS,
             Self::Pins => &PINS,
-            Self::RoundTrips => &ROUND_TRIPS,
+            Self::Probes => &PROBES,
+            Self::Rhythms => &RHYTHMS,
+            Self::States => &STATES,
+            Self::Traffic => &TRAFFIC,
         }
     }
 }
@@ -112,6 +132,14 @@ const GAPS: Shape = Shape {
     texts: &[],
 };
 
+/// Counters of errors and of other trouble.
+const HEALTH: Shape = Shape {
+    keys: &["node", "place", "signal"],
+    gauges: &["grown"],
+    counters: &["total"],
+    texts: &[],
+};
+
 const INTERFACES: Shape = Shape {
     keys: &["node", "interface"],
     gauges: &[],
@@ -124,6 +152,13 @@ const LINKS: Shape = Shape {
     gauges: &["up", "send_bits_per_s", "receive_bits_per_s"],
     counters: &["sent_bytes", "received_bytes", "dropped_packets", "link"],
     texts: &["to_node"],
+};
+
+const MACHINES: Shape = Shape {
+    keys: &["node"],
+    gauges: &["cpu_busy_percent", "memory_available_bytes"],
+    counters: &["memory_bytes", "cpus"],
+    texts: &[],
 };
 
 const PATHS: Shape = Shape {
@@ -140,9 +175,34 @@ const PINS: Shape = Shape {
     texts: &[],
 };
 
-const ROUND_TRIPS: Shape = Shape {
-    keys: &["node", "peer"],
-    gauges: &["rtt_ns"],
+/// What came of the probes of one flow, reading by reading.
+const PROBES: Shape = Shape {
+    keys: &["node", "protocol", "source", "destination"],
+    gauges: &["sent", "lost", "median_ns", "p99_ns", "most_ns"],
     counters: &[],
     texts: &["to_node"],
+};
+
+/// The beat of a job, as a host's traffic shows it.
+const RHYTHMS: Shape = Shape {
+    keys: &["node"],
+    gauges: &["period_ns", "gap_ns", "confidence_percent"],
+    counters: &[],
+    texts: &[],
+};
+
+/// What a host says of itself that is neither a figure nor counts up, as JSON.
+const STATES: Shape = Shape {
+    keys: &["node", "what", "subject"],
+    gauges: &[],
+    counters: &[],
+    texts: &["detail"],
+};
+
+/// With whom a host exchanged how much since its agent began to count.
+const TRAFFIC: Shape = Shape {
+    keys: &["node", "peer"],
+    gauges: &[],
+    counters: &["sent_bytes", "received_bytes"],
+    texts: &["to_node", "counted_by"],
 };

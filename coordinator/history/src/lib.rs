@@ -25,8 +25,9 @@ pub use entry::{Entry, Far};
 pub use keeper::{KeeperError, Retention};
 pub use kind::Kind;
 pub use past::{
-    AgentSeen, Event, Figures, FlowSeen, GapSeen, InterfaceSeen, LinkSeen, Past, PastError,
-    PathSeen, PinsSeen, Question, RoundTripSeen, Seen, Window,
+    AgentSeen, Event, Figures, FlowSeen, GapSeen, HealthSeen, InterfaceSeen, LinkSeen, MachineSeen,
+    Past, PastError, PathSeen, PinsSeen, ProbesSeen, Question, RhythmSeen, Seen, StateSeen,
+    TrafficSeen, Window,
 };
 pub use place::written;
 pub use resolution::Resolution;

@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
-use reweave_common::sample::Sample;
+use reweave_common::sample::{HostReading, Reading, Sample};
 use reweave_core::{Command, Input};
 use reweave_history::{PastError, ShelfError};
 use thiserror::Error;
@@ -130,7 +130,7 @@ impl History {
     }
 
     fn put_sample(&self, at: Moment, node: NodeId, sample: &Sample) {
-        if self.load.reserve(sample.readings.len()) {
+        if self.load.reserve(weight(sample)) {
             self.put(at, What::Sample(node, sample.clone()));
         }
     }
@@ -149,10 +149,22 @@ impl History {
 impl What {
     fn readings(&self) -> usize {
         match self {
-            Self::Sample(_, sample) => sample.readings.len(),
+            Self::Sample(_, sample) => weight(sample),
             _ => 0,
         }
     }
+}
+
+/// In readings of the usual size; some are lists.
+fn weight(sample: &Sample) -> usize {
+    let weight = |reading: &Reading| match reading {
+        Reading::Host(HostReading::Traffic(traffic)) => 1 + traffic.peers.len(),
+        Reading::Host(HostReading::Health(health)) => 1 + health.signals.len(),
+        Reading::Pinned { rules, .. } => 1 + rules.len(),
+        Reading::Probes(_) => 8,
+        _ => 1,
+    };
+    sample.readings.iter().map(weight).sum()
 }
 
 impl Load {

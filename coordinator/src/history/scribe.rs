@@ -12,8 +12,10 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
-use reweave_common::sample::{Interface, Reading, Sample, TracedPath};
+use reweave_common::rhythm::Rhythm;
+use reweave_common::sample::{HostReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
+use reweave_common::traffic::{PeerTraffic, Traffic};
 use reweave_core::{Change, Command, Ingest, Wiring};
 use reweave_history::{Chronicle, Entry, Far, KeeperError, Told};
 use serde::Serialize;
@@ -206,7 +208,7 @@ impl Scribe {
         others.sort_by_key(|reading| !matches!(reading, Reading::Path(_)));
         self.take_interfaces(at, node, interfaces);
         for reading in others {
-            if self.ingest.may_say(node, &reading) {
+            if self.ingest.believes(node, &reading) {
                 self.take_reading(at, node, reading);
             }
         }
@@ -252,8 +254,9 @@ impl Scribe {
                 let to = self.name_of(*flow.flow.destination.ip());
                 Entry::flow(self.fabric.name(node), to, way, &flow)
             }
-            Reading::RoundTrip { peer, rtt } => {
-                Entry::round_trip(self.fabric.name(node), &peer, self.name_of(peer), rtt)
+            Reading::Probes(probes) => {
+                let to = self.name_of(*probes.flow.destination.ip());
+                Entry::probes(self.fabric.name(node), to, &probes)
             }
             Reading::Path(traced) => self.path(node, &traced),
             Reading::Pinned { generation, rules } => {
@@ -263,9 +266,39 @@ impl Scribe {
                 self.ways.remove(&(node, flow));
                 return;
             }
+            Reading::Host(reading) => return self.take_host(at, node, &reading),
             Reading::Interface(_) => return,
         };
         self.observe(at, entry);
+    }
+
+    fn take_host(&mut self, at: Moment, node: NodeId, reading: &HostReading) {
+        let name = self.fabric.name(node);
+        let state = |what, subject: &str| vec![Entry::state(name, what, subject, json(reading))];
+        let entries = match reading {
+            HostReading::Health(health) => Entry::health(name, health).collect(),
+            HostReading::Machine(machine) => vec![Entry::machine(name, machine)],
+            HostReading::Rhythm(Rhythm::Found(beat)) => vec![Entry::rhythm(name, beat)],
+            HostReading::Rhythm(_) => state("rhythm", ""),
+            HostReading::Traffic(traffic) => self.traffic(node, traffic),
+            HostReading::Nic(nic) => state("nic", &nic.interface),
+            HostReading::Neighbour(neighbour) => state("neighbour", &neighbour.interface),
+            HostReading::Vanished { interface, .. } => state("vanished", interface),
+            HostReading::Spare(spare) => state("spare", &spare.interface),
+            HostReading::Lack(lack) => state("lack", &lack.measurement),
+        };
+        entries
+            .into_iter()
+            .for_each(|entry| self.observe(at, entry));
+    }
+
+    fn traffic(&self, node: NodeId, traffic: &Traffic) -> Vec<Entry> {
+        let peers = traffic.peers.iter();
+        let entry = |peer: &PeerTraffic| {
+            let to = self.name_of(peer.peer);
+            Entry::traffic(self.fabric.name(node), to, traffic.source, peer)
+        };
+        peers.map(entry).collect()
     }
 
     fn name_of(&self, address: std::net::Ipv4Addr) -> Option<&str> {

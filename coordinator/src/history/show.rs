@@ -127,7 +127,7 @@ fn table(window: &Window) -> String {
     };
     section("Links", links(window));
     section("Flows", flows(window));
-    section("Round trips", round_trips(window));
+    section("Probes, by their medians", probes(window));
     section("Agents", agents(window));
     let events = [&window.changes, &window.findings].into_iter().flatten();
     let mut events: Vec<_> = events.collect();
@@ -216,9 +216,12 @@ fn flows(window: &Window) -> Vec<String> {
     summed(&window.flows, name, |flow| flow.rate_bits_per_s, rates)
 }
 
-fn round_trips(window: &Window) -> Vec<String> {
-    let name = |seen: &reweave_history::RoundTripSeen| format!("{} > {}", seen.node, seen.peer);
-    summed(&window.round_trips, name, |seen| seen.rtt_ns, times)
+fn probes(window: &Window) -> Vec<String> {
+    let name = |seen: &reweave_history::ProbesSeen| {
+        let to = seen.to_node.as_deref().unwrap_or("?");
+        format!("{} > {to}  {}", seen.node, seen.flow)
+    };
+    summed(&window.probes, name, |seen| seen.median_ns, times)
 }
 
 fn agents(window: &Window) -> Vec<String> {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
+use reweave_common::hardware::Machine;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
-use reweave_common::sample::{Reading, Sample};
+use reweave_common::sample::{HostReading, Reading, Sample};
 use reweave_core::Input;
 use reweave_history::{Kind, Past, Question, Resolution, Rules, Window};
 
@@ -82,10 +83,7 @@ fn a_history_that_stands_still_makes_nobody_wait() {
         writing: None,
     };
     let node = NodeId::from_index(0);
-    let reading = Reading::RoundTrip {
-        peer: [10, 0, 0, 1].into(),
-        rtt: std::time::Duration::from_micros(9),
-    };
+    let reading = Reading::Host(HostReading::Machine(Machine::default()));
     let of = |readings| Input::Sample {
         node,
         sample: Sample {

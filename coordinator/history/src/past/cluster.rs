@@ -1,7 +1,8 @@
 //! What was seen, on the fabric it was seen on: traffic and the state of links, as a simulation
 //! wants them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
@@ -12,7 +13,7 @@ use reweave_common::snapshot::{FlowState, Hop, LinkState};
 use reweave_common::traffic::TrafficMatrix;
 use reweave_common::units::{Bytes, Rate};
 
-use super::seen::{Figures, FlowSeen, LinkSeen, Seen, Window};
+use super::seen::{Figures, FlowSeen, LinkSeen, Seen, TrafficSeen, Window};
 
 impl Window {
     /// Every direction of a link that was measured: its mean rate over the whole window, whether it
@@ -26,7 +27,7 @@ impl Window {
             }
         }
         let hops = ends.keys().flat_map(|&hop| [hop, far_end(fabric, hop)]);
-        let hops: std::collections::BTreeSet<_> = hops.collect();
+        let hops: BTreeSet<_> = hops.collect();
         let state = |hop| Some((hop, link_state(fabric, &ends, hop, now)?));
         hops.into_iter().filter_map(state).collect()
     }
@@ -40,17 +41,47 @@ impl Window {
             .collect()
     }
 
-    /// What was sent from node to node.
+    /// What was sent from node to node: as hosts count it by peer, and where they do not, as their
+    /// flows tell.
     pub fn traffic_on(&self, fabric: &Fabric) -> TrafficMatrix {
         let mut traffic = TrafficMatrix::default();
+        let mut counted = BTreeSet::new();
+        for seen in self.by_peer().values() {
+            let last = seen
+                .iter()
+                .rev()
+                .find_map(|one| one.what.to_node.as_deref());
+            counted.insert(&*seen[0].what.node);
+            let counters = seen.iter().map(|one| one.what.sent_bytes);
+            add(
+                &mut traffic,
+                fabric,
+                [Some(&seen[0].what.node), last],
+                grown(counters),
+            );
+        }
         for seen in self.by_flow().values() {
-            let last = seen.iter().rev().find_map(|one| one.what.to_node.as_ref());
-            let to = last.and_then(|name| fabric.find(name));
-            if let (Some(from), Some(to)) = (fabric.find(&seen[0].what.node), to) {
-                traffic.add(from, to, sent(seen, self.resolution.width()));
+            let from = &*seen[0].what.node;
+            if !counted.contains(from) {
+                let last = seen
+                    .iter()
+                    .rev()
+                    .find_map(|one| one.what.to_node.as_deref());
+                let bytes = sent(seen, self.resolution.width());
+                add(&mut traffic, fabric, [Some(from), last], bytes);
             }
         }
         traffic
+    }
+
+    /// Each in the order of time.
+    fn by_peer(&self) -> BTreeMap<(&str, Ipv4Addr), Vec<&Seen<TrafficSeen>>> {
+        let mut peers: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for seen in &self.traffic {
+            let pair = (&*seen.what.node, seen.what.peer);
+            peers.entry(pair).or_default().push(seen);
+        }
+        peers
     }
 
     /// Each in the order of time.
@@ -151,9 +182,22 @@ fn sent(seen: &[&Seen<FlowSeen>], width: Duration) -> Bytes {
     };
     let rate = first.what.rate_bits_per_s.map_or(0.0, |rate| rate.mean);
     let guess = (rate * width.as_secs_f64() / 8.0) as u64;
-    let counters = seen.windows(2).map(|pair| {
-        let [before, after] = [pair[0].what.sent_bytes, pair[1].what.sent_bytes];
-        after.saturating_sub(before)
-    });
-    Bytes::new(guess.min(first.what.sent_bytes) + counters.sum::<u64>())
+    let counters = seen.iter().map(|one| one.what.sent_bytes);
+    Bytes::new(guess.min(first.what.sent_bytes) + grown(counters).count())
+}
+
+/// What a counter grew by; one that begins anew has grown by nothing then.
+fn grown(counters: impl Iterator<Item = u64> + Clone) -> Bytes {
+    let steps = counters.clone().skip(1).zip(counters);
+    Bytes::new(
+        steps
+            .map(|(after, before)| after.saturating_sub(before))
+            .sum(),
+    )
+}
+
+fn add(traffic: &mut TrafficMatrix, fabric: &Fabric, ends: [Option<&str>; 2], bytes: Bytes) {
+    if let [Some(from), Some(to)] = ends.map(|name| name.and_then(|name| fabric.find(name))) {
+        traffic.add(from, to, bytes);
+    }
 }

@@ -19,8 +19,8 @@ mod cluster;
 mod seen;
 
 pub use seen::{
-    AgentSeen, Event, Figures, FlowSeen, GapSeen, InterfaceSeen, LinkSeen, PathSeen, PinsSeen,
-    RoundTripSeen, Seen, Window,
+    AgentSeen, Event, Figures, FlowSeen, GapSeen, HealthSeen, InterfaceSeen, LinkSeen, MachineSeen,
+    PathSeen, PinsSeen, ProbesSeen, RhythmSeen, Seen, StateSeen, TrafficSeen, Window,
 };
 
 /// More rows than fit into memory with ease.

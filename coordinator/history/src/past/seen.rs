@@ -27,7 +27,12 @@ pub struct Window {
     pub links: Vec<Seen<LinkSeen>>,
     pub paths: Vec<Seen<PathSeen>>,
     pub pins: Vec<Seen<PinsSeen>>,
-    pub round_trips: Vec<Seen<RoundTripSeen>>,
+    pub probes: Vec<Seen<ProbesSeen>>,
+    pub health: Vec<Seen<HealthSeen>>,
+    pub machines: Vec<Seen<MachineSeen>>,
+    pub rhythms: Vec<Seen<RhythmSeen>>,
+    pub states: Vec<Seen<StateSeen>>,
+    pub traffic: Vec<Seen<TrafficSeen>>,
     /// Files that could not be read.
     pub warnings: Vec<String>,
 }
@@ -137,12 +142,65 @@ pub struct PinsSeen {
     pub rules: u64,
 }
 
+/// What came of the probes of one flow; each figure is one of each reading.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RoundTripSeen {
+pub struct ProbesSeen {
+    pub node: String,
+    pub to_node: Option<String>,
+    pub flow: FlowKey,
+    pub sent: Option<Figures>,
+    pub lost: Option<Figures>,
+    pub median_ns: Option<Figures>,
+    pub p99_ns: Option<Figures>,
+    pub most_ns: Option<Figures>,
+}
+
+/// A counter of trouble: what it grew by from reading to reading, and where it stood.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HealthSeen {
+    pub node: String,
+    pub place: String,
+    pub signal: String,
+    pub grown: Option<Figures>,
+    pub total: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MachineSeen {
+    pub node: String,
+    pub cpus: u64,
+    pub cpu_busy_percent: Option<Figures>,
+    pub memory_bytes: u64,
+    pub memory_available_bytes: Option<Figures>,
+}
+
+/// The beat of a job on one host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RhythmSeen {
+    pub node: String,
+    pub period_ns: Option<Figures>,
+    pub gap_ns: Option<Figures>,
+    pub confidence_percent: Option<Figures>,
+}
+
+/// What a host said of itself, as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StateSeen {
+    pub node: String,
+    pub what: String,
+    pub subject: String,
+    pub detail: String,
+}
+
+/// What a host has exchanged with a peer since its agent began to count, at the end of this stretch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TrafficSeen {
     pub node: String,
     pub peer: Ipv4Addr,
     pub to_node: Option<String>,
-    pub rtt_ns: Option<Figures>,
+    pub counted_by: Option<String>,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
 }
 
 fn as_text<S: serde::Serializer>(at: &Moment, serializer: S) -> Result<S::Ok, S::Error> {
@@ -162,7 +220,12 @@ impl Window {
             links: vec![],
             paths: vec![],
             pins: vec![],
-            round_trips: vec![],
+            probes: vec![],
+            health: vec![],
+            machines: vec![],
+            rhythms: vec![],
+            states: vec![],
+            traffic: vec![],
             warnings,
         };
         let strange = rows.iter().filter(|row| window.take(row).is_none()).count();
@@ -186,7 +249,12 @@ impl Window {
             Kind::Links => self.links.push(fields.seen(fields.link())),
             Kind::Paths => self.paths.push(fields.seen(fields.path()?)),
             Kind::Pins => self.pins.push(fields.seen(fields.pins())),
-            Kind::RoundTrips => self.round_trips.push(fields.seen(fields.round_trip()?)),
+            Kind::Probes => self.probes.push(fields.seen(fields.probes()?)),
+            Kind::Health => self.health.push(fields.seen(fields.health())),
+            Kind::Machines => self.machines.push(fields.seen(fields.machine())),
+            Kind::Rhythms => self.rhythms.push(fields.seen(fields.rhythm())),
+            Kind::States => self.states.push(fields.seen(fields.state())),
+            Kind::Traffic => self.traffic.push(fields.seen(fields.traffic()?)),
         }
         Some(())
     }
@@ -296,12 +364,65 @@ impl Fields<'_> {
         }
     }
 
-    fn round_trip(&self) -> Option<RoundTripSeen> {
-        Some(RoundTripSeen {
+    fn probes(&self) -> Option<ProbesSeen> {
+        Some(ProbesSeen {
+            node: self.key("node"),
+            to_node: self.text("to_node"),
+            flow: self.flow_key()?,
+            sent: self.gauge("sent"),
+            lost: self.gauge("lost"),
+            median_ns: self.gauge("median_ns"),
+            p99_ns: self.gauge("p99_ns"),
+            most_ns: self.gauge("most_ns"),
+        })
+    }
+
+    fn health(&self) -> HealthSeen {
+        HealthSeen {
+            node: self.key("node"),
+            place: self.key("place"),
+            signal: self.key("signal"),
+            grown: self.gauge("grown"),
+            total: self.count("total"),
+        }
+    }
+
+    fn machine(&self) -> MachineSeen {
+        MachineSeen {
+            node: self.key("node"),
+            cpus: self.count("cpus"),
+            cpu_busy_percent: self.gauge("cpu_busy_percent"),
+            memory_bytes: self.count("memory_bytes"),
+            memory_available_bytes: self.gauge("memory_available_bytes"),
+        }
+    }
+
+    fn rhythm(&self) -> RhythmSeen {
+        RhythmSeen {
+            node: self.key("node"),
+            period_ns: self.gauge("period_ns"),
+            gap_ns: self.gauge("gap_ns"),
+            confidence_percent: self.gauge("confidence_percent"),
+        }
+    }
+
+    fn state(&self) -> StateSeen {
+        StateSeen {
+            node: self.key("node"),
+            what: self.key("what"),
+            subject: self.key("subject"),
+            detail: self.text("detail").unwrap_or_default(),
+        }
+    }
+
+    fn traffic(&self) -> Option<TrafficSeen> {
+        Some(TrafficSeen {
             node: self.key("node"),
             peer: self.key("peer").parse().ok()?,
             to_node: self.text("to_node"),
-            rtt_ns: self.gauge("rtt_ns"),
+            counted_by: self.text("counted_by"),
+            sent_bytes: self.count("sent_bytes"),
+            received_bytes: self.count("received_bytes"),
         })
     }
 

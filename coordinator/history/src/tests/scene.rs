@@ -165,8 +165,8 @@ pub(super) fn flowing(sent: u64, rate: Option<u64>) -> Entry {
         flow: flow(49152),
         bytes: Count::new(sent),
         rate: rate.map(Rate::from_bits_per_s),
-        rtt: Duration::from_micros(20),
-        retransmits: 3,
+        rtt: Some(Duration::from_micros(20)),
+        retransmits: Some(3),
     };
     Entry::flow("h0", Some("h1"), Some("h0/0 leaf0/1".to_owned()), &reading)
 }

@@ -100,12 +100,11 @@ fn more_series_than_are_kept_are_counted() {
     };
     let mut chronicle = Chronicle::on(Box::new(disk.clone()), rules, 1).unwrap();
     chronicle.advance(second(0)).unwrap();
-    for peer in 0..25 {
-        let rtt = std::time::Duration::from_micros(7);
-        let entry = crate::Entry::round_trip("h0", &std::net::Ipv4Addr::from_bits(peer), None, rtt);
+    for subject in 0..25 {
+        let entry = crate::Entry::state("h0", "nic", &subject.to_string(), "{}".to_owned());
         chronicle.observe(second(0), entry);
     }
     chronicle.close().unwrap();
     assert_eq!(chronicle.take_told().beyond, 15);
-    assert_eq!(look(&disk, 0, 10, Resolution::Second).round_trips.len(), 10);
+    assert_eq!(look(&disk, 0, 10, Resolution::Second).states.len(), 10);
 }

@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
+use reweave_common::hardware::Machine;
 use reweave_common::plan::Generation;
+use reweave_common::probing::{ProbeReading, Tally};
 use reweave_common::sample::{Interface, TracedPath};
+use reweave_common::traffic::{PeerTraffic, TrafficSource, Volume};
+use reweave_common::units::Bytes;
 
 use super::scene::{Disk, chronicle, flow, flowing, live, look, second};
 use crate::entry::Entry;
@@ -54,14 +58,26 @@ fn every_kind_comes_back_as_it_was() {
     };
     let traced = TracedPath {
         flow: flow(1),
+        confirmed: true,
         routers: vec![Some([10, 1, 0, 1].into()), None],
+    };
+    let mut probes = ProbeReading {
+        flow: flow(2),
+        tally: Tally::default(),
+    };
+    (probes.tally.answered, probes.tally.lost.there) = (3, 1);
+    let machine = Machine {
+        cpu_busy_percent: Some(7),
+        ..Machine::default()
     };
     let entries = [
         Entry::agent("h0", true, Some(12)),
         Entry::interface("h0", &interface),
         Entry::path("h0", None, &traced),
         Entry::pins("leaf0", Generation(4), 2),
-        Entry::round_trip("h0", &"10.0.0.2", Some("h1"), Duration::from_micros(9)),
+        Entry::probes("h0", Some("h1"), &probes),
+        Entry::machine("h0", &machine),
+        Entry::state("h0", "nic", "eth0", "{}".to_owned()),
         Entry::change("verified", "", Generation(4), "{\"a\":1}".to_owned()),
         Entry::finding(Generation(4), "ecmp-collision", "leaf0/3", "{}".to_owned()),
         Entry::gap("too busy", 9),
@@ -83,7 +99,12 @@ fn every_kind_comes_back_as_it_was() {
         (window.pins[0].what.generation, window.pins[0].what.rules),
         (Generation(4), 2)
     );
-    assert_eq!(window.round_trips[0].what.rtt_ns.unwrap().min, 9000);
+    let probed = &window.probes[0].what;
+    assert_eq!(probed.to_node.as_deref(), Some("h1"));
+    assert_eq!((probed.lost.unwrap().max, probed.sent.unwrap().max), (1, 4));
+    assert_eq!(probed.median_ns, None, "no answer, no time");
+    assert_eq!(window.machines[0].what.cpu_busy_percent.unwrap().max, 7);
+    assert_eq!(window.states[0].what.subject, "eth0");
     assert_eq!(window.changes[0].what.detail, "{\"a\":1}");
     assert_eq!(window.findings[0].what.place, "leaf0/3");
     assert_eq!(window.gaps[0].what.lost.unwrap().max, 9);
@@ -118,6 +139,34 @@ fn traffic_and_links_are_those_of_the_fabric() {
         .map(|state| (state.up, state.rate.bits_per_s()))
         .collect();
     assert_eq!(rates, [(true, 60)], "the mean of 10 to 109, rounded");
+}
+
+/// They know of more than the flows that they tell of.
+#[test]
+fn what_hosts_count_by_peer_goes_before_what_flows_tell() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    for at in 0..10 {
+        chronicle.advance(second(at)).unwrap();
+        chronicle.observe(second(at), flowing(at * 1000, Some(8000)));
+        let volume = |bytes| Volume {
+            bytes: Bytes::new(bytes),
+            packets: None,
+        };
+        let traffic = PeerTraffic {
+            peer: [10, 0, 0, 2].into(),
+            // Counted anew after a restart.
+            sent: volume(at % 5 * 7000),
+            received: volume(0),
+        };
+        let entry = Entry::traffic("h0", Some("h1"), TrafficSource::Ebpf, &traffic);
+        chronicle.observe(second(at), entry);
+    }
+    chronicle.close().unwrap();
+    let fabric = Fabric::parse("f.toml", FABRIC).unwrap();
+    let [h0, h1] = ["h0", "h1"].map(|name| fabric.find(name).unwrap());
+    let window = look(&disk, 0, 10, Resolution::Second);
+    assert_eq!(window.traffic_on(&fabric).get(h0, h1).count(), 8 * 7000);
 }
 
 #[test]
