@@ -129,7 +129,9 @@ impl Entry {
         let routers = traced.routers.iter();
         let routers = routers.map(|router| router.map_or("*".to_owned(), |ip| ip.to_string()));
         let routers: Vec<_> = routers.collect();
-        Self::of_flow(Kind::Paths, node, &traced.flow).texts([Some(routers.join(" ")), hops])
+        Self::of_flow(Kind::Paths, node, &traced.flow)
+            .counters([Some(traced.confirmed.into())])
+            .texts([Some(routers.join(" ")), hops])
     }
 
     fn of_flow(kind: Kind, node: &str, flow: &FlowKey) -> Self {

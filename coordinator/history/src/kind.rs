@@ -164,7 +164,7 @@ const MACHINES: Shape = Shape {
 const PATHS: Shape = Shape {
     keys: &["node", "protocol", "source", "destination"],
     gauges: &[],
-    counters: &[],
+    counters: &["confirmed"],
     texts: &["routers", "hops"],
 };
 

@@ -131,6 +131,8 @@ pub struct PathSeen {
     pub flow: FlowKey,
     /// Nothing for one that did not answer.
     pub routers: Vec<Option<Ipv4Addr>>,
+    /// The receiver's agent said that so many routers lie before it.
+    pub confirmed: bool,
     pub hops: Option<String>,
 }
 
@@ -352,6 +354,7 @@ impl Fields<'_> {
                 .split_whitespace()
                 .map(router)
                 .collect::<Option<_>>()?,
+            confirmed: self.count("confirmed") > 0,
             hops: self.text("hops"),
         })
     }

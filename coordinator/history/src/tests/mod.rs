@@ -2,6 +2,7 @@
 
 mod crashes;
 mod misfits;
+mod peers;
 mod scene;
 mod thinning;
 mod written;

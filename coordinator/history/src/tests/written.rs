@@ -95,6 +95,7 @@ fn every_kind_comes_back_as_it_was() {
         (window.paths[0].what.flow, &window.paths[0].what.routers),
         (flow(1), &traced.routers)
     );
+    assert!(window.paths[0].what.confirmed);
     assert_eq!(
         (window.pins[0].what.generation, window.pins[0].what.rules),
         (Generation(4), 2)
