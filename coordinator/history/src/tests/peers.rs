@@ -15,7 +15,7 @@ print(table.num_rows, pyarrow.compute.sum(table['send_bits_per_s_max']), table['
 import duckdb
 files = folder + '/**/*.parquet'
 query = f\"SELECT count(*), sum(send_bits_per_s_max), min(hour) FROM read_parquet('{files}', hive_partitioning = true)\"
-print(*duckdb.sql(query).fetchone())
+print(*duckdb.sql(query).fetchall()[0])
 ";
 
 #[test]
