@@ -1,8 +1,9 @@
 //! The line to the coordinator: kept up for as long as the agent runs, by a task of its own.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use reweave_common::instruction::Ack;
+use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::sample::Sample;
 use reweave_link::{Channel, Dialer, LinkError, Session, reason};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
@@ -27,7 +28,7 @@ pub struct Uplink {
 #[derive(Debug)]
 pub enum Event {
     Connected,
-    Told(CoordinatorMessage),
+    Told(Instruction),
     Lost,
 }
 
@@ -84,7 +85,11 @@ async fn keep_up(mut dialer: Dialer, tell: mpsc::Sender<Event>, mut outgoing: Ou
         tracing::info!("{} at {}", session.peer(), session.address());
         let _ = tell.send(Event::Connected).await;
         match unless_closed(&tell, serve(&session, &tell, &mut outgoing)).await {
-            Some(error) => tracing::warn!("the line is lost: {}", reason(&error)),
+            Some(Ending::Lost(error)) => tracing::warn!("the line is lost: {}", reason(&error)),
+            Some(Ending::Elsewhere(there)) => {
+                session.close("another coordinator leads").await;
+                dialer.go_elsewhere(there);
+            }
             None => return session.close("the agent ends").await,
         }
         let _ = tell.send(Event::Lost).await;
@@ -106,26 +111,31 @@ impl Outgoing {
     }
 }
 
-/// Serves both directions until one of them fails.
-async fn serve(
-    session: &Session,
-    tell: &mpsc::Sender<Event>,
-    outgoing: &mut Outgoing,
-) -> LinkError {
+/// Why a session ends.
+enum Ending {
+    Lost(LinkError),
+    /// Another coordinator leads, there if that is known.
+    Elsewhere(Option<SocketAddr>),
+}
+
+/// Serves both directions until one of them fails, or there is nothing to be had here.
+async fn serve(session: &Session, tell: &mpsc::Sender<Event>, outgoing: &mut Outgoing) -> Ending {
     tokio::select! {
-        error = listen(session, tell) => error,
-        error = speak(session, Channel::Commands, &mut outgoing.acks) => error,
-        error = speak(session, Channel::Telemetry, &mut outgoing.samples) => error,
+        ending = listen(session, tell) => ending,
+        error = speak(session, Channel::Commands, &mut outgoing.acks) => Ending::Lost(error),
+        error = speak(session, Channel::Telemetry, &mut outgoing.samples) => Ending::Lost(error),
     }
 }
 
-async fn listen(session: &Session, tell: &mpsc::Sender<Event>) -> LinkError {
+async fn listen(session: &Session, tell: &mpsc::Sender<Event>) -> Ending {
     loop {
-        let told = match session.receive(Channel::Commands).await {
-            Ok(message) => Event::Told(message),
-            Err(error) => return error,
+        let instruction = match session.receive(Channel::Commands).await {
+            Ok(CoordinatorMessage::Elsewhere(there)) => return Ending::Elsewhere(there),
+            Ok(CoordinatorMessage::Watch(watch)) => Instruction::Watch(watch),
+            Ok(CoordinatorMessage::Install(install)) => Instruction::Install(install),
+            Err(error) => return Ending::Lost(error),
         };
-        let _ = tell.send(told).await;
+        let _ = tell.send(Event::Told(instruction)).await;
     }
 }
 

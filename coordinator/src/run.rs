@@ -1,25 +1,24 @@
 //! Putting the program together, and taking it apart again.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use reweave_common::moment::Moment;
-use reweave_core::Core;
 use reweave_link::{Identity, Listener, Role};
+use reweave_replica::{Founding, Member, MemberId, Message, Saved};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::clock::Clock;
 use crate::config::{Config, Settings};
 use crate::data::{Belonging, Data};
-use crate::drive::Drive;
+use crate::drive::{self, Drive, decode_state};
 use crate::error::CoordinatorError;
 use crate::intake::{Event, Intake, queue};
-use crate::log::Opened;
 use crate::recorder::{Beginning, Recorder};
-use crate::sessions::welcome;
+use crate::replication::{Cluster, Directory, Engine, Opened, Outlets, Replication, carry_posts};
+use crate::sessions::{Host, welcome};
 
 /// As often as the core wants to know that time passes.
 const TICK: Duration = Duration::from_millis(100);
@@ -28,12 +27,15 @@ const SHED_REPORT: Duration = Duration::from_secs(10);
 pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let config = settings.read()?;
     let identity = load_identity(&config)?;
+    let founders = Founders::of(&config, &identity)?;
     let belonging = Belonging {
         cluster: identity.cluster().to_string(),
         fabric: config.fabric_text.clone(),
     };
-    let Data { opened, lock } = Data::open(&config.data, &belonging)?;
-    let drive = prepare(settings, &config, opened)?;
+    let beginning = |head| founders.beginning(&config, head);
+    let Data { opened, lock } = Data::open(&config.data, &belonging, beginning)?;
+    let (intake, events) = queue();
+    let parts = prepare(settings, &config, &founders, opened, &intake)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -41,9 +43,62 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         what: "the event loop",
         source,
     })?;
-    let outcome = runtime.block_on(lead(&config, &identity, drive));
+    let threads = Threads::start(parts.engine, parts.drive, events)?;
+    let network = Network {
+        posts: parts.posts,
+        cluster: parts.cluster,
+        replication: parts.replication,
+    };
+    let outcome = runtime.block_on(serve(&config, &identity, network, threads, intake));
     drop(lock);
     outcome
+}
+
+/// The coordinators that a cluster begins with, and which of them this is.
+struct Founders {
+    own: MemberId,
+    members: BTreeMap<MemberId, Member>,
+}
+
+impl Founders {
+    fn of(config: &Config, identity: &Identity) -> Result<Self, CoordinatorError> {
+        let name = identity.member().name();
+        if config.members.is_empty() {
+            return Ok(Self::alone(name, config));
+        }
+        let mut members = config.members.iter();
+        let own = members.find(|(_, member)| member.name == name);
+        let own = own.ok_or_else(|| CoordinatorError::NotAMember {
+            name: name.to_owned(),
+        })?;
+        Ok(Self {
+            own: *own.0,
+            members: config.members.clone(),
+        })
+    }
+
+    fn alone(name: &str, config: &Config) -> Self {
+        let own = MemberId(1);
+        let member = Member {
+            name: name.to_owned(),
+            address: config.listen,
+            replaces: None,
+        };
+        let members = BTreeMap::from([(own, member)]);
+        Self { own, members }
+    }
+
+    /// What an empty folder begins with.
+    fn beginning(&self, config: &Config, head: Vec<u8>) -> Saved {
+        if config.join {
+            return Saved::joining(self.own, head);
+        }
+        let founding = Founding {
+            members: self.members.clone(),
+            state: Vec::new(),
+        };
+        Saved::founding(self.own, head, founding)
+    }
 }
 
 fn load_identity(config: &Config) -> Result<Identity, CoordinatorError> {
@@ -64,82 +119,150 @@ fn load_identity(config: &Config) -> Result<Identity, CoordinatorError> {
     Ok(identity)
 }
 
-/// The core as it was when the last run ended, ready to go on.
+/// Everything that works together, before anything of it runs.
+struct Parts {
+    engine: Engine,
+    drive: Drive,
+    posts: mpsc::UnboundedReceiver<Message>,
+    cluster: watch::Receiver<Cluster>,
+    replication: Replication,
+}
+
 fn prepare(
     settings: &Settings,
     config: &Config,
+    founders: &Founders,
     opened: Opened,
-) -> Result<Drive, CoordinatorError> {
+    intake: &Intake,
+) -> Result<Parts, CoordinatorError> {
     if opened.torn_bytes > 0 {
         tracing::warn!(
-            "cut {} bytes off the log: an entry that was never completed",
+            "cut {} bytes off the log: a write that was never completed",
             opened.torn_bytes
         );
     }
-    let mut core = Core::new(config.policy.clone(), config.fabric.clone());
-    let last = opened.commands.iter().map(|command| command.at).max();
-    let clock = Clock::after(last.unwrap_or(Moment::default()));
-    let recorder = settings.record.as_ref().map(|path| {
-        let beginning = Beginning {
-            policy: config.policy.clone(),
-            fabric: config.fabric_text.clone(),
-            log: opened.commands.clone(),
-        };
-        Recorder::begin(path, &beginning)
+    let directory = Directory::new(founders.own, &founders.members);
+    let (posts, posted) = mpsc::unbounded_channel();
+    let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
+    let outlets = Outlets {
+        intake: intake.clone(),
+        posts,
+        cluster: published,
+    };
+    let state = decode_state(&opened.saved.state())?;
+    let (engine, replication) = Engine::start(&opened.saved, opened.store, directory, outlets)?;
+    let beginning = || Beginning {
+        policy: config.policy.clone(),
+        fabric: config.fabric_text.clone(),
+    };
+    let recorder = settings.record.as_ref();
+    let recorder = recorder.map(|path| Recorder::begin(path, &beginning()));
+    let drive = Drive::new(drive::Parts {
+        policy: config.policy.clone(),
+        fabric: config.fabric.clone(),
+        id: founders.own,
+        state,
+        replication: replication.clone(),
+        cluster: cluster.clone(),
+        recorder: recorder.transpose()?,
     });
-    opened
-        .commands
-        .into_iter()
-        .for_each(|command| core.apply(command));
-    let state = core.state();
-    tracing::info!(
-        "{} entries in the log; generation {} of the routes is in force",
-        state.applied(),
-        state.in_force().generation
-    );
-    Ok(Drive::new(core, opened.log, clock, recorder.transpose()?))
+    Ok(Parts {
+        engine,
+        drive,
+        posts: posted,
+        cluster,
+        replication,
+    })
 }
 
-/// Serves until a signal asks to end, or until the core cannot be driven any more.
-async fn lead(config: &Config, identity: &Identity, drive: Drive) -> Result<(), CoordinatorError> {
-    let [mut terminated, mut interrupted] = [
-        ending(SignalKind::terminate())?,
-        ending(SignalKind::interrupt())?,
-    ];
-    let roles = [Role::Agent, Role::Operator];
-    let listener = Listener::bind(config.listen, identity, &roles);
-    let mut listener = listener.map_err(|source| CoordinatorError::Listen {
-        source: Box::new(source),
-    })?;
-    let (intake, events) = queue();
-    let (died, dead) = oneshot::channel::<()>();
-    let driving = thread::Builder::new()
-        .name("drive".to_owned())
-        .spawn(move || {
+/// What waits for the disk, and what plans.
+struct Threads {
+    log: JoinHandle<()>,
+    drive: JoinHandle<Result<(), CoordinatorError>>,
+    /// Closed when the drive has ended.
+    dead: oneshot::Receiver<()>,
+}
+
+impl Threads {
+    fn start(
+        engine: Engine,
+        drive: Drive,
+        events: mpsc::Receiver<Event>,
+    ) -> Result<Self, CoordinatorError> {
+        let failed = |what| move |source| CoordinatorError::Start { what, source };
+        let (died, dead) = oneshot::channel::<()>();
+        let log = thread::Builder::new().name("log".to_owned());
+        let log = log.spawn(|| engine.run()).map_err(failed("the log"))?;
+        let driving = thread::Builder::new().name("drive".to_owned());
+        let driving = driving.spawn(move || {
             let outcome = drive.run(events);
             drop(died);
             outcome
         });
-    let driving = driving.map_err(|source| CoordinatorError::Start {
-        what: "the drive",
-        source,
+        Ok(Self {
+            log,
+            drive: driving.map_err(failed("the drive"))?,
+            dead,
+        })
+    }
+
+    fn join(self) -> Result<(), CoordinatorError> {
+        let outcome = self.drive.join();
+        // When it has died, the drive has said so.
+        let _ = self.log.join();
+        outcome.unwrap_or(Err(CoordinatorError::DriveDied))
+    }
+}
+
+/// What the network has to do with the replica.
+struct Network {
+    posts: mpsc::UnboundedReceiver<Message>,
+    cluster: watch::Receiver<Cluster>,
+    replication: Replication,
+}
+
+/// Serves until a signal asks to end, or until the core cannot be driven any more.
+async fn serve(
+    config: &Config,
+    identity: &Identity,
+    network: Network,
+    mut threads: Threads,
+    intake: Intake,
+) -> Result<(), CoordinatorError> {
+    let [mut terminated, mut interrupted] = [
+        ending(SignalKind::terminate())?,
+        ending(SignalKind::interrupt())?,
+    ];
+    let roles = [Role::Agent, Role::Operator, Role::Coordinator];
+    let listener = Listener::bind(config.listen, identity, &roles);
+    let mut listener = listener.map_err(|source| CoordinatorError::Listen {
+        source: Box::new(source),
     })?;
     tracing::info!(
         "coordinator of {} listens on {}",
         identity.cluster(),
         config.listen
     );
+    let host = Host {
+        fabric: config.fabric.clone(),
+        intake: intake.clone(),
+        cluster: network.cluster.clone(),
+        replication: network.replication.clone(),
+    };
+    let own = identity.clone();
+    let posting = carry_posts(network.posts, network.cluster, own, network.replication);
     let outcome = tokio::select! {
-        error = welcome(&mut listener, &config.fabric, &intake) => Err(error),
+        error = welcome(&mut listener, &host) => Err(error),
+        () = posting => Ok(()),
         () = tick(&intake) => Ok(()),
-        _ = dead => Ok(()),
+        _ = &mut threads.dead => Ok(()),
         _ = terminated.recv() => Ok(()),
         _ = interrupted.recv() => Ok(()),
     };
     listener.close("the coordinator ends").await;
     // A drive that is gone needs no telling.
     let _ = intake.put(Event::End).await;
-    outcome.and(join(driving))
+    outcome.and(threads.join())
 }
 
 fn ending(kind: SignalKind) -> Result<Signal, CoordinatorError> {
@@ -148,10 +271,6 @@ fn ending(kind: SignalKind) -> Result<Signal, CoordinatorError> {
         source,
     };
     signal(kind).map_err(failed)
-}
-
-fn join(driving: JoinHandle<Result<(), CoordinatorError>>) -> Result<(), CoordinatorError> {
-    driving.join().unwrap_or(Err(CoordinatorError::DriveDied))
 }
 
 /// Lets the core know that time passes, until nobody is there who wants to know.

@@ -2,6 +2,7 @@
 //! the values of the pipeline hold ids.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,8 @@ pub enum Refused {
     Busy { running: Generation },
     /// Things are not as the plan needs them, or the judge of plans says no.
     Unfit { reasons: Vec<String> },
+    /// Another coordinator does; there, if that is known.
+    NotLeading { leader: Option<SocketAddr> },
 }
 
 impl fmt::Display for Refused {
@@ -88,6 +91,13 @@ impl fmt::Display for Refused {
             Self::Unfit { reasons } => {
                 write!(f, "the plan cannot be applied: {}", reasons.join("; "))
             }
+            Self::NotLeading {
+                leader: Some(leader),
+            } => write!(f, "another coordinator leads, at {leader}; ask there"),
+            Self::NotLeading { leader: None } => f.write_str(
+                "no coordinator leads now; ask again when most of them are there and reach each \
+                 other",
+            ),
         }
     }
 }

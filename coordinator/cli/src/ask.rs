@@ -3,10 +3,10 @@
 use std::env;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use reweave_common::operator::{Request, Response, Status};
+use reweave_common::operator::{Refused, Request, Response, Status};
 use reweave_link::{Channel, Identity, Role, Session, connect};
 use reweave_proto::DEFAULT_PORT;
 use tokio::runtime::{Builder, Runtime};
@@ -16,19 +16,22 @@ use crate::error::CliError;
 
 /// A coordinator answers in milliseconds, unless its disk or its network is in trouble.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// Coordinators that have no leader need some tenths of a second to find one.
+const WITHOUT_LEADER: Duration = Duration::from_millis(200);
 
 /// Where the coordinator is, and who asks.
 #[derive(Debug, Args)]
 pub(crate) struct Reach {
-    /// Where the coordinator listens
+    /// Where the coordinator listens; of several, whichever answers
     #[arg(
         long,
         env = "REWEAVE_COORDINATOR",
         value_name = "ADDRESS[:PORT]",
         default_value = "127.0.0.1",
+        value_delimiter = ',',
         global = true
     )]
-    coordinator: String,
+    coordinator: Vec<String>,
     /// Folder with an operator's certificate [default: ~/.config/reweave/operator]
     #[arg(long, env = "REWEAVE_IDENTITY", value_name = "DIR", global = true)]
     identity: Option<PathBuf>,
@@ -36,7 +39,11 @@ pub(crate) struct Reach {
 
 impl Reach {
     fn addresses(&self) -> Result<Vec<SocketAddr>, CliError> {
-        let name = self.coordinator.as_str();
+        let each = self.coordinator.iter().map(|name| Self::looked_up(name));
+        Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
+    fn looked_up(name: &str) -> Result<Vec<SocketAddr>, CliError> {
         if let Ok(address) = name.parse::<IpAddr>() {
             return Ok(vec![(address, DEFAULT_PORT).into()]);
         }
@@ -72,6 +79,8 @@ fn usual_identity() -> Option<PathBuf> {
 pub(crate) struct Coordinator {
     runtime: Runtime,
     session: Session,
+    addresses: Vec<SocketAddr>,
+    identity: Identity,
 }
 
 impl Coordinator {
@@ -79,15 +88,31 @@ impl Coordinator {
         let (addresses, identity) = (reach.addresses()?, reach.identity()?);
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(CliError::Start)?;
-        let session = runtime.block_on(connect(&addresses, &identity, Role::Coordinator));
-        let session = session.map_err(|source| CliError::Reach {
-            address: addresses[0],
-            source: Box::new(source),
-        })?;
-        Ok(Self { runtime, session })
+        let session = runtime.block_on(open(&addresses, &identity))?;
+        Ok(Self {
+            runtime,
+            session,
+            addresses,
+            identity,
+        })
     }
 
+    /// Whichever coordinator leads answers, once there is one.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Response, CliError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let response = self.ask_this_one(request)?;
+            let Response::Refused(Refused::NotLeading { leader }) = response else {
+                return Ok(response);
+            };
+            if Instant::now() > deadline {
+                return Ok(response);
+            }
+            self.go_to(leader)?;
+        }
+    }
+
+    fn ask_this_one(&mut self, request: &Request) -> Result<Response, CliError> {
         let session = &self.session;
         let exchange = async {
             session.send(Channel::Commands, request).await?;
@@ -99,6 +124,21 @@ impl Coordinator {
         answer
             .map_err(|_| CliError::NoAnswer)?
             .map_err(|error| CliError::Ask(Box::new(error)))
+    }
+
+    /// To the leader, if it can be reached, and to anybody after a while otherwise.
+    fn go_to(&mut self, leader: Option<SocketAddr>) -> Result<(), CliError> {
+        if let Some(leader) = leader
+            && let Ok(session) = self.runtime.block_on(open(&[leader], &self.identity))
+        {
+            self.session = session;
+            return Ok(());
+        }
+        self.wait(WITHOUT_LEADER);
+        self.session = self
+            .runtime
+            .block_on(open(&self.addresses, &self.identity))?;
+        Ok(())
     }
 
     pub(crate) fn status(&mut self) -> Result<Status, CliError> {
@@ -114,4 +154,12 @@ impl Coordinator {
         let slept = async { tokio::time::sleep(duration).await };
         self.runtime.block_on(slept);
     }
+}
+
+async fn open(addresses: &[SocketAddr], identity: &Identity) -> Result<Session, CliError> {
+    let session = connect(addresses, identity, Role::Coordinator).await;
+    session.map_err(|source| CliError::Reach {
+        address: addresses[0],
+        source: Box::new(source),
+    })
 }

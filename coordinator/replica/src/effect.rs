@@ -88,3 +88,7 @@ pub struct LostLog {
     pub held: u64,
     pub ends: u64,
 }
+
+#[derive(Debug, Error)]
+#[error("Raft cannot go on from what was saved")]
+pub struct StartError(#[source] pub(crate) raft::Error);

@@ -21,8 +21,8 @@ mod wire;
 mod tests;
 
 pub use change::{Change, ChangeRefused, Member, Members};
-pub use effect::{Applied, Effect, LostLog, NotLeading, ReadId, RequestId, Standing};
+pub use effect::{Applied, Effect, LostLog, NotLeading, ReadId, RequestId, Standing, StartError};
 pub use journal::{Batch, Journal, JournalError, Record, Saved, Tail};
-pub use replica::{Founding, Replica, Status};
+pub use replica::{Founding, Proposal, Replica, Status};
 pub use timing::Timing;
 pub use wire::{Configuration, Content, Entry, Kind, MemberId, Message, Snapshot, Vote};

@@ -150,8 +150,7 @@ impl Kind {
 
 impl Message {
     /// None for kinds that never leave a replica.
-    pub(crate) fn of(message: eraftpb::Message) -> Option<Self> {
-        let mut message = message;
+    pub(crate) fn of(mut message: eraftpb::Message) -> Option<Self> {
         let kind = Kind::of(message.get_msg_type())?;
         let snapshot = (kind == Kind::Snapshot).then(|| message.take_snapshot());
         let entries = message.take_entries().into_iter();
@@ -214,9 +213,11 @@ impl Entry {
     }
 
     pub(crate) fn into_raft(self) -> eraftpb::Entry {
-        let mut entry = eraftpb::Entry::default();
-        entry.term = self.term;
-        entry.index = self.index;
+        let mut entry = eraftpb::Entry {
+            term: self.term,
+            index: self.index,
+            ..eraftpb::Entry::default()
+        };
         match self.content {
             Content::Proposal(data) => entry.data = data.into(),
             Content::Membership {
@@ -289,8 +290,10 @@ impl Snapshot {
     }
 
     pub(crate) fn into_raft(self) -> eraftpb::Snapshot {
-        let mut snapshot = eraftpb::Snapshot::default();
-        snapshot.data = self.data.into();
+        let mut snapshot = eraftpb::Snapshot {
+            data: self.data.into(),
+            ..eraftpb::Snapshot::default()
+        };
         let about = snapshot.mut_metadata();
         about.index = self.index;
         about.term = self.term;
@@ -320,13 +323,14 @@ impl From<&ConfState> for Configuration {
 impl From<&Configuration> for ConfState {
     fn from(ours: &Configuration) -> Self {
         let ids = |ids: &[MemberId]| ids.iter().map(|id| id.0).collect();
-        let mut state = Self::default();
-        state.voters = ids(&ours.voters);
-        state.learners = ids(&ours.learners);
-        state.voters_outgoing = ids(&ours.voters_outgoing);
-        state.learners_next = ids(&ours.learners_next);
-        state.auto_leave = ours.auto_leave;
-        state
+        Self {
+            voters: ids(&ours.voters),
+            learners: ids(&ours.learners),
+            voters_outgoing: ids(&ours.voters_outgoing),
+            learners_next: ids(&ours.learners_next),
+            auto_leave: ours.auto_leave,
+            ..Self::default()
+        }
     }
 }
 

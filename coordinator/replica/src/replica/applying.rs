@@ -9,13 +9,23 @@ use serde::{Deserialize, Serialize};
 use super::{Envelope, Replica, Writing};
 use crate::change::{Change, Members, steps_in};
 use crate::effect::{Applied, Effect, RequestId};
-use crate::wire::Snapshot;
+use crate::wire::{Content, Snapshot};
 
 /// What an entry holds.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Proposal {
-    pub(super) request: RequestId,
-    pub(super) payload: Vec<u8>,
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    pub request: RequestId,
+    pub payload: Vec<u8>,
+}
+
+impl Proposal {
+    /// None in entries that hold something else, or what this version does not know.
+    pub fn of(entry: &crate::wire::Entry) -> Option<Self> {
+        match &entry.content {
+            Content::Proposal(data) => postcard::from_bytes(data).ok(),
+            Content::Membership { .. } => None,
+        }
+    }
 }
 
 /// A snapshot that the shell has been asked for, and what was there besides when it was.

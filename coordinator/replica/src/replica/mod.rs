@@ -10,12 +10,13 @@ use raft::{RawNode, Ready, StateRole};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Member, Members};
-use crate::effect::{Effect, LostLog, RequestId, Standing};
+use crate::effect::{Effect, LostLog, RequestId, Standing, StartError};
 use crate::journal::{Batch, Record, Saved};
 use crate::memory::Memory;
 use crate::reads::Reads;
 use crate::timing::Timing;
 use crate::wire::{Configuration, Entry, Kind, MemberId, Message, Snapshot, Vote};
+pub use applying::Proposal;
 use applying::SnapshotDue;
 
 /// What a cluster begins with, the same for all who found it.
@@ -151,10 +152,10 @@ impl Envelope {
 
 impl Replica {
     /// Goes on from what was saved. The state to apply entries to is the one in its snapshot.
-    pub fn new(saved: &Saved, timing: Timing) -> Result<Self, raft::Error> {
+    pub fn new(saved: &Saved, timing: Timing) -> Result<Self, StartError> {
         let config = timing.raft(saved.member.0, saved.snapshot.index);
         let logger = slog::Logger::root(slog::Discard, slog::o!());
-        let node = RawNode::new(&config, Memory::of(saved), &logger)?;
+        let node = RawNode::new(&config, Memory::of(saved), &logger).map_err(StartError)?;
         let envelope = Envelope::decode(&saved.snapshot.data).unwrap_or_default();
         let mut replica = Self {
             node,

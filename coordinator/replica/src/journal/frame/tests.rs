@@ -125,7 +125,9 @@ fn a_file_without_its_first_batch_is_damage() {
         let read = Journal::read(&content[..length]);
         let refused = matches!(
             read,
-            Err(JournalError::Damaged { .. } | JournalError::OtherVersion { .. } | JournalError::Headless)
+            Err(JournalError::Damaged { .. }
+                | JournalError::OtherVersion { .. }
+                | JournalError::Headless)
         );
         assert!(refused, "cut to {length}: {read:?}");
     }
