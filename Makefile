@@ -31,12 +31,13 @@ demo: ## Shows Reweave mend a collision of flows in a virtual cluster, and take 
 # All test stages build with --workspace, so that cargo builds each dependency once for all of them.
 test: ## Runs all checks that every change must pass, in minutes.
 	@deploy/setup.sh build checks lab
-	source deploy/stage.sh 7
+	source deploy/stage.sh 8
 	stage format cargo fmt --all --check
 	stage clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 	stage deny   deploy/deny.sh
 	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins
 	stage tidy   cargo test --locked --workspace --test tidy
+	stage worlds cargo test --locked --workspace --test simulation
 	stage build  cargo build --locked --workspace --bins
 	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test system
 	finish

@@ -1,0 +1,19 @@
+//! The stories of the lab and more, in the simulated world: by one clock and one seed, with the same
+//! decisions as in the product.
+
+#[path = "simulation/deaths.rs"]
+mod deaths;
+#[path = "simulation/judged.rs"]
+mod judged;
+#[path = "simulation/mending.rs"]
+mod mending;
+#[path = "simulation/mistaken.rs"]
+mod mistaken;
+#[path = "simulation/repeats.rs"]
+mod repeats;
+#[path = "simulation/scene.rs"]
+mod scene;
+#[path = "simulation/seeds.rs"]
+mod seeds;
+#[path = "simulation/thwarted.rs"]
+mod thwarted;

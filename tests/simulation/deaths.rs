@@ -1,0 +1,154 @@
+//! Everything dies once at every point: the coordinator over each entry of its log, the agent of
+//! the switch before each step of its work. However it was, in the end the switches hold what is
+//! in force, and nobody is worse off.
+
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::operator::Mode;
+use reweave_core::{Ended, Outcome, Phase};
+use reweave_tests::world::World;
+use reweave_tests::world::coordinator::Death;
+use reweave_tests::world::faults::Fault;
+use reweave_tests::world::wire::Weather;
+
+use crate::scene::{LOOK, led, planned};
+
+/// An operator of little patience asks so often.
+const INSISTS: Duration = Duration::from_secs(1);
+
+/// What the world is like in which somebody dies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Story {
+    /// A plan that is good.
+    Mended,
+    /// One that does not keep its promise.
+    Mistaken,
+    /// One that its switch refuses.
+    Refused,
+    /// One for flows that end.
+    Pointless,
+}
+
+const STORIES: [Story; 4] = [
+    Story::Mended,
+    Story::Mistaken,
+    Story::Refused,
+    Story::Pointless,
+];
+
+/// A collision, and an operator who wants it mended as often as it takes.
+fn tell(story: Story, prepare: impl FnOnce(&mut World)) -> (World, Ended) {
+    let mut world = led(Mode::Manual, 7, Weather::FAIR);
+    world.start_job("train");
+    world.run_for(LOOK);
+    prepare(&mut world);
+    if story == Story::Refused {
+        let switches: Vec<_> = world.network.kernels.keys().copied().collect();
+        switches
+            .into_iter()
+            .for_each(|switch| world.network.refuse(switch, true));
+    }
+    planned(&mut world);
+    match story {
+        Story::Mended | Story::Refused => {}
+        Story::Mistaken => {
+            world.start_job("late");
+            world.run_for(LOOK);
+        }
+        Story::Pointless => {
+            insist(&mut world);
+            world.stop_job("train");
+        }
+    }
+    for _ in 0..120 {
+        if let Some(ended) = last_ended(&world) {
+            return (world, ended);
+        }
+        insist(&mut world);
+        world.run_for(INSISTS);
+    }
+    world.fail("it never ended")
+}
+
+fn last_ended(world: &World) -> Option<Ended> {
+    world.state()?.history().next_back().cloned()
+}
+
+fn insist(world: &mut World) {
+    use reweave_common::operator::Request::{Apply, Plan};
+    let rollout = world.state().and_then(|state| state.rollout());
+    let proposed = rollout.filter(|rollout| rollout.phase == Phase::Proposed);
+    let generation = proposed.map(|rollout| rollout.plan.generation);
+    world.ask(generation.map_or(Plan, |generation| Apply { generation }));
+}
+
+fn ends_as_it_should(story: Story, outcome: &Outcome) -> bool {
+    match story {
+        Story::Mended => *outcome == Outcome::Committed,
+        Story::Mistaken | Story::Refused => matches!(outcome, Outcome::RolledBack { .. }),
+        Story::Pointless => {
+            matches!(
+                outcome,
+                Outcome::Withdrawn { .. } | Outcome::RolledBack { .. }
+            )
+        }
+    }
+}
+
+#[test]
+fn the_coordinator_may_die_over_every_entry_of_its_log() {
+    for story in STORIES {
+        let (undisturbed, ended) = tell(story, |_| {});
+        assert!(
+            ends_as_it_should(story, &ended.outcome),
+            "{story:?}: {ended:?}"
+        );
+        for entry in 0..undisturbed.coordinator.log().len() {
+            for is_durable in [false, true] {
+                let death = Death { entry, is_durable };
+                let (mut world, ended) = tell(story, |world| world.coordinator.will_die(death));
+                assert_eq!(world.coordinator.died, 1, "{story:?} {death:?}");
+                if !ends_as_it_should(story, &ended.outcome) {
+                    world.fail(&format!("{story:?} {death:?}: {:?}", ended.outcome));
+                }
+                world.rest();
+            }
+        }
+    }
+}
+
+#[test]
+fn the_agent_of_the_switch_may_die_at_every_step() {
+    for story in [Story::Mended, Story::Mistaken, Story::Refused] {
+        let (undisturbed, _) = tell(story, |_| {});
+        let switch = busiest(&undisturbed);
+        for steps in 0..undisturbed.agents[&switch].steps {
+            let death = Fault::AgentDiesAfter {
+                node: switch,
+                steps,
+            };
+            let (mut world, ended) = tell(story, |world| {
+                world.afflict(Duration::ZERO, death);
+                world.run_for(Duration::from_millis(1));
+            });
+            let is_over = matches!(
+                ended.outcome,
+                Outcome::Committed | Outcome::RolledBack { .. }
+            );
+            assert!(is_over, "{story:?} {steps}: {ended:?}");
+            world.rest();
+            assert!(
+                world.journal().contains("dies"),
+                "{story:?} {steps}: nobody died"
+            );
+        }
+    }
+}
+
+/// The switch whose agent had most to do.
+fn busiest(world: &World) -> NodeId {
+    let agents = world.agents.values();
+    let busiest = agents.max_by_key(|agent| agent.steps);
+    busiest.expect("there are agents").node
+}

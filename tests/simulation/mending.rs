@@ -1,0 +1,64 @@
+//! The first story: two flows share one uplink while another is idle, and Reweave mends it.
+
+use std::time::Duration;
+
+use reweave_common::operator::{Mode, Request, Response};
+use reweave_core::{Author, Outcome};
+use reweave_tests::world::World;
+use reweave_tests::world::wire::Weather;
+
+use crate::scene::{LOOK, apply, collided, ended, led, planned, rates_mbps, slowest};
+
+/// Perfect would be a little under 2.
+const LEAST_GAIN: f64 = 1.8;
+/// From the first byte of the colliding flows to the victim's new rate.
+const REPAIRED_WITHIN: Duration = Duration::from_secs(5);
+/// What two flows cannot both have on one uplink of 200 Mb/s.
+const ALONE_MBPS: f64 = 150.0;
+const A_GLANCE: Duration = Duration::from_millis(50);
+
+#[test]
+fn an_operator_mends_a_collision() {
+    let mut world = collided(Mode::Manual, 1, Weather::FAIR);
+    let flows = world.jobs.flows("train");
+    let before = slowest(&rates_mbps(&mut world, &flows, LOOK));
+    let Some(Response::Findings(findings)) = world.ask(Request::Diagnose) else {
+        panic!("no findings")
+    };
+    assert_eq!(findings.findings.len(), 1, "{findings:#?}");
+    let plan = planned(&mut world);
+    apply(&mut world, plan);
+    let ended = ended(&mut world, 1);
+    assert_eq!(ended.outcome, Outcome::Committed);
+    let after = slowest(&rates_mbps(&mut world, &flows, LOOK));
+    assert!(after / before >= LEAST_GAIN, "{before} -> {after}");
+    assert_eq!(world.laws.looks.kept, 1);
+    world.look_at_rest();
+}
+
+#[test]
+fn the_coordinator_mends_a_collision_alone_within_five_seconds() {
+    for seed in 1..=8 {
+        let mut world = led(Mode::Auto, seed, Weather::FAIR);
+        world.start_job("train");
+        let flows = world.jobs.flows("train");
+        let began = world.now();
+        let collided = slowest(&rates_mbps(&mut world, &flows, Duration::from_millis(500)));
+        while slowest(&rates_mbps(&mut world, &flows, A_GLANCE)) < ALONE_MBPS {
+            mended_in_time(&world, world.now().since(began));
+        }
+        let ended = ended(&mut world, 1);
+        assert_eq!(
+            (ended.outcome, ended.proposed.by),
+            (Outcome::Committed, Author::Policy)
+        );
+        let after = slowest(&rates_mbps(&mut world, &flows, LOOK));
+        assert!(after / collided >= LEAST_GAIN, "{collided} -> {after}");
+    }
+}
+
+fn mended_in_time(world: &World, waited: Duration) {
+    if waited > REPAIRED_WITHIN {
+        world.fail("not mended in five seconds");
+    }
+}

@@ -1,0 +1,135 @@
+//! Many worlds in which much goes wrong: lines are slow and forgetful, processes die, switches
+//! refuse, jobs come and go. Each is one seed.
+//!
+//! `REWEAVE_SEED=N` plays that one alone and prints its journal; `REWEAVE_SEEDS=COUNT` plays so many.
+
+use std::num::NonZero;
+use std::panic::{catch_unwind, resume_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reweave_common::ids::Rank;
+use reweave_common::operator::Mode;
+use reweave_common::scenario::{Job, PathChoice, Scenario, Transport};
+use reweave_common::units::Bytes;
+use reweave_common::workload::Pattern;
+use reweave_core::Policy;
+use reweave_tests::world::World;
+use reweave_tests::world::chance::Chance;
+use reweave_tests::world::faults::{Fault, plague};
+use reweave_tests::world::wire::Weather;
+
+use crate::scene::{demo, policy};
+
+/// So many in every run of the tests.
+const SEEDS: u64 = 120;
+const TROUBLED: Duration = Duration::from_secs(40);
+/// Shorter than usual, so that more happens.
+const COOL_DOWN: Duration = Duration::from_secs(2);
+
+#[test]
+fn whatever_goes_wrong_the_laws_hold() {
+    if let Some(seed) = number("REWEAVE_SEED") {
+        return eprintln!("{}", live(seed).journal());
+    }
+    let (began, count) = (Instant::now(), number("REWEAVE_SEEDS").unwrap_or(SEEDS));
+    let (next, sum) = (AtomicU64::new(0), Mutex::new(Sum::default()));
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(seed) = Some(next.fetch_add(1, SeqCst)).filter(|seed| *seed < count)
+                {
+                    let world = telling_how_to_see_it_again(seed);
+                    sum.lock().expect("nobody died with it").add(&world);
+                }
+            });
+        }
+    });
+    let sum = sum.into_inner().expect("nobody died with it");
+    eprintln!(
+        "{count} seeds in {:.1} s: {sum:?}",
+        began.elapsed().as_secs_f64()
+    );
+    assert!(sum.kept > 0 && sum.taken_back > 0, "nothing was tried");
+}
+
+fn telling_how_to_see_it_again(seed: u64) -> World {
+    catch_unwind(|| live(seed)).unwrap_or_else(|panic| {
+        eprintln!("to see it again: REWEAVE_SEED={seed} cargo test --test simulation seeds");
+        resume_unwind(panic)
+    })
+}
+
+/// What was seen in all worlds.
+#[derive(Debug, Default)]
+struct Sum {
+    events: u64,
+    coordinators_died: usize,
+    instructions_followed: u64,
+    kept: u64,
+    taken_back: u64,
+}
+
+impl Sum {
+    fn add(&mut self, world: &World) {
+        self.events += world.events();
+        self.coordinators_died += world.coordinator.died;
+        self.instructions_followed += world.laws.looks.acts;
+        self.kept += world.laws.looks.kept;
+        self.taken_back += world.laws.looks.taken_back;
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    let number = value.parse();
+    Some(number.unwrap_or_else(|_| panic!("{variable} is a number, not {value:?}")))
+}
+
+/// A world that is troubled for a while and then comes to rest.
+pub(crate) fn live(seed: u64) -> World {
+    let mut chance = Chance::of(seed ^ 0x5eed);
+    let policy = Policy {
+        cool_down: COOL_DOWN,
+        ..policy(Mode::Auto)
+    };
+    let mut world = World::new(demo(), policy, seed, Weather::FOUL);
+    world.laws.may_trade = true;
+    world.start_job("train");
+    for number in 0..chance.below(6) {
+        let job = some_job(&mut chance, world.scenario(), number);
+        let at = chance.time(Duration::ZERO, TROUBLED);
+        world.afflict(at, Fault::JobStarts(Box::new(job)));
+    }
+    let troubles = chance.below(12);
+    plague(&mut world, &mut chance, TROUBLED, troubles);
+    world.run_for(TROUBLED);
+    world.rest();
+    world
+}
+
+/// Streams from one or two hosts to others.
+fn some_job(chance: &mut Chance, scenario: &Scenario, number: usize) -> Job {
+    let mut hosts: Vec<_> = scenario.fabric.endpoints().collect();
+    let mut drawn = || hosts.swap_remove(chance.below(hosts.len()));
+    let hosts = [drawn(), drawn(), drawn(), drawn()].to_vec();
+    let pairs = [[0, 1], [2, 3]].map(|pair| pair.map(Rank::from_index));
+    let streams = 1 + chance.below(2);
+    Job {
+        name: format!("job-{number}"),
+        hosts,
+        pattern: Pattern::Streams {
+            pairs: pairs[..streams].to_vec(),
+        },
+        bytes: Bytes::new(2_000_000 + 1_000_000 * chance.below(10) as u64),
+        flows_per_pair: 1 + chance.below(2) as u32,
+        compute: Duration::from_millis(10 * chance.below(5) as u64),
+        iterations: u32::MAX,
+        transport: Transport::Tcp,
+        paths: *chance.one_of(&[PathChoice::Hash, PathChoice::Collide, PathChoice::Spread]),
+        start: Duration::ZERO,
+    }
+}

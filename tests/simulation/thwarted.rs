@@ -1,0 +1,191 @@
+//! Plans that cannot be carried out: a switch refuses, a disk is full, the flow is gone, answers are
+//! late or lost. The network is never worse off than before.
+
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::Refusal;
+use reweave_common::operator::Mode;
+use reweave_common::plan::Generation;
+use reweave_core::{Outcome, Phase, Reason};
+use reweave_tests::world::World;
+use reweave_tests::world::faults::Fault;
+use reweave_tests::world::wire::Weather;
+
+use crate::scene::{apply, collided, ended, planned};
+
+/// The demo's collision, a plan against it, and the switch that it changes.
+fn offered() -> (World, Generation, NodeId) {
+    let mut world = collided(Mode::Manual, 1, Weather::FAIR);
+    let plan = planned(&mut world);
+    let pins = &world
+        .state()
+        .and_then(|state| state.rollout())
+        .expect("it is offered")
+        .plan
+        .pins;
+    let switch = pins[0].at;
+    (world, plan, switch)
+}
+
+fn is_applying(world: &mut World) -> bool {
+    let rollout = world.state().and_then(|state| state.rollout());
+    rollout.is_some_and(|rollout| matches!(rollout.phase, Phase::Applying(_)))
+}
+
+/// Why the plan was taken back, after which no switch holds anything of it.
+fn taken_back(world: &mut World) -> Vec<Reason> {
+    let ended = ended(world, 1);
+    let Outcome::RolledBack { reasons, .. } = ended.outcome else {
+        world.fail(&format!("not taken back but {:?}", ended.outcome))
+    };
+    world.look_at_rest();
+    assert!(
+        world
+            .network
+            .kernels
+            .values()
+            .all(|kernel| kernel.rules().is_empty())
+    );
+    reasons
+}
+
+#[test]
+fn a_switch_that_refuses_the_rule_has_the_plan_taken_back() {
+    let (mut world, plan, switch) = offered();
+    world.network.refuse(switch, true);
+    apply(&mut world, plan);
+    let reasons = taken_back(&mut world);
+    let refused = |reason: &Reason| {
+        matches!(
+            reason,
+            Reason::Refused {
+                refusal: Refusal::Kernel { .. },
+                ..
+            }
+        )
+    };
+    assert!(reasons.iter().all(refused), "{reasons:?}");
+}
+
+#[test]
+fn a_switch_that_cannot_write_its_state_down_has_the_plan_taken_back() {
+    let (mut world, plan, switch) = offered();
+    world.afflict(
+        Duration::ZERO,
+        Fault::DiskIsFull {
+            node: switch,
+            is_full: true,
+        },
+    );
+    world.run_for(Duration::from_millis(1));
+    apply(&mut world, plan);
+    let reasons = taken_back(&mut world);
+    let refused = |reason: &Reason| {
+        matches!(
+            reason,
+            Reason::Refused {
+                refusal: Refusal::NotDurable { .. },
+                ..
+            }
+        )
+    };
+    assert!(reasons.iter().all(refused), "{reasons:?}");
+}
+
+#[test]
+fn a_flow_that_ends_before_the_plan_is_applied_has_it_withdrawn() {
+    let (mut world, ..) = offered();
+    world.stop_job("train");
+    let ended = ended(&mut world, 1);
+    assert!(
+        matches!(ended.outcome, Outcome::Withdrawn { .. }),
+        "{:?}",
+        ended.outcome
+    );
+    assert_eq!(world.laws.looks.acts, 0, "no switch was told anything");
+}
+
+/// The switch hears of it when its flow is gone already.
+#[test]
+fn a_flow_that_ends_before_its_pin_lands_has_the_plan_taken_back() {
+    let (mut world, plan, _) = offered();
+    let slow = Duration::from_secs(3);
+    world.wire.weather = Weather {
+        least_delay: slow,
+        most_delay: slow,
+        ..Weather::FAIR
+    };
+    apply(&mut world, plan);
+    assert!(is_applying(&mut world));
+    world.wire.weather = Weather::FAIR;
+    world.stop_job("train");
+    let reasons = taken_back(&mut world);
+    let ended = |reason: &Reason| matches!(reason, Reason::FlowEnded { .. });
+    assert!(reasons.iter().any(ended), "{reasons:?}");
+}
+
+#[test]
+fn when_every_answer_is_lost_the_plan_is_taken_back_once_answers_come_again() {
+    let (mut world, plan, _) = offered();
+    world.wire.weather = Weather {
+        loss: 1.0,
+        ..Weather::FAIR
+    };
+    apply(&mut world, plan);
+    world.run_for(Duration::from_secs(30));
+    let state = world.state().expect("the coordinator runs");
+    let held = state.rollout().map(|rollout| &rollout.phase);
+    assert!(matches!(held, Some(Phase::Held(_))), "{held:?}");
+    world.wire.weather = Weather::FAIR;
+    let reasons = taken_back(&mut world);
+    let silent = |reason: &Reason| matches!(reason, Reason::Silent { .. });
+    assert!(reasons.iter().any(silent), "{reasons:?}");
+}
+
+#[test]
+fn answers_that_come_late_twice_and_out_of_order_change_nothing() {
+    let (mut world, plan, _) = offered();
+    world.wire.weather = Weather {
+        most_delay: Duration::from_millis(900),
+        disorder: 0.5,
+        echo: 1.0,
+        ..Weather::FAIR
+    };
+    apply(&mut world, plan);
+    assert_eq!(ended(&mut world, 1).outcome, Outcome::Committed);
+    world.rest();
+}
+
+#[test]
+fn instructions_of_a_former_leader_are_not_followed() {
+    let (mut world, plan, _) = offered();
+    world.wire.weather = Weather {
+        ghosts: 1.0,
+        ..Weather::FAIR
+    };
+    world.start_job("late");
+    world.run_for(Duration::from_secs(3));
+    apply(&mut world, plan);
+    taken_back(&mut world);
+    world.rest();
+    assert!(world.journal().matches("hears an old instruction").count() >= 2);
+    assert!(
+        world
+            .network
+            .kernels
+            .values()
+            .all(|kernel| kernel.rules().is_empty())
+    );
+}
+
+#[test]
+fn rules_that_somebody_takes_away_come_back() {
+    let (mut world, plan, switch) = offered();
+    apply(&mut world, plan);
+    assert_eq!(ended(&mut world, 1).outcome, Outcome::Committed);
+    world.afflict(Duration::ZERO, Fault::RulesFlushed { switch });
+    world.run_for(Duration::from_secs(1));
+    world.look_at_rest();
+    assert_eq!(world.network.kernels[&switch].rules().len(), 1);
+}

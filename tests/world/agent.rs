@@ -1,0 +1,389 @@
+//! An agent: the real decisions of `agent/core`, between a simulated kernel and a line to the
+//! coordinator. It does what the agent's own shell does, step by step, and can die between any two.
+
+use std::time::Duration;
+
+use reweave_agent_core::fence::{Effect, Fence, Record};
+use reweave_agent_core::flows::FlowBook;
+use reweave_agent_core::links::LinkBook;
+use reweave_agent_core::pings::Pings;
+use reweave_agent_core::probe::{Aim, Answer, Probe};
+use reweave_agent_core::trace::{Found, Tracer};
+use reweave_common::fabric::Role;
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::{Ack, Install, Refusal, Watch};
+use reweave_common::moment::Moment;
+use reweave_common::sample::{PinRule, Reading, Sample};
+
+use super::chance::Chance;
+use super::network::Network;
+use super::wire::SessionId;
+
+/// Addresses and routes are read so often.
+const FACTS_PERIOD: Duration = Duration::from_secs(5);
+/// Clocks of hosts agree on nothing.
+const MOST_CLOCK: Duration = Duration::from_secs(1_000_000);
+
+/// Whoever watches what an agent does to its switch.
+pub trait Witness {
+    /// The kernel of `switch` has changed by one operation.
+    fn changed(&mut self, network: &Network, switch: NodeId);
+    /// `install` is about to be carried out.
+    fn acts(&mut self, switch: NodeId, install: &Install);
+}
+
+#[derive(Debug)]
+pub struct Agent {
+    pub node: NodeId,
+    role: Role,
+    /// Survives the process.
+    disk: Record,
+    pub disk_is_full: bool,
+    process: Option<Process>,
+    /// Tells timers of this process from those of earlier ones.
+    life: u64,
+    /// It dies before so many further steps of following instructions.
+    pub steps_to_live: Option<usize>,
+    /// All steps it ever took.
+    pub steps: usize,
+}
+
+#[derive(Debug)]
+struct Process {
+    /// What its clock shows when the world began.
+    clock: Duration,
+    fence: Fence,
+    links: LinkBook,
+    flows: FlowBook,
+    tracer: Tracer,
+    pings: Pings,
+    facts: Option<(Moment, Vec<Reading>)>,
+    news: Vec<Reading>,
+    session: Option<SessionId>,
+}
+
+/// The process ended in the middle of its work.
+#[derive(Debug)]
+pub struct Died;
+
+impl Agent {
+    pub fn new(node: NodeId, role: Role) -> Self {
+        Self {
+            node,
+            role,
+            disk: Record::default(),
+            disk_is_full: false,
+            process: None,
+            life: 0,
+            steps_to_live: None,
+            steps: 0,
+        }
+    }
+
+    pub fn life(&self) -> u64 {
+        self.life
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.process.is_some()
+    }
+
+    pub fn is_switch(&self) -> bool {
+        self.role == Role::Switch
+    }
+
+    pub fn session(&self) -> Option<SessionId> {
+        self.process.as_ref()?.session
+    }
+
+    /// Its kernel is made to hold what was in force when an agent last ran here.
+    pub fn start(&mut self, chance: &mut Chance, network: &mut Network, watcher: &mut dyn Witness) {
+        self.life += 1;
+        let process = Process {
+            clock: chance.time(Duration::ZERO, MOST_CLOCK),
+            fence: Fence::new(self.disk.clone()),
+            links: LinkBook::default(),
+            flows: FlowBook::default(),
+            tracer: Tracer::default(),
+            pings: Pings::default(),
+            facts: None,
+            news: Vec::new(),
+            session: None,
+        };
+        let in_force = process.fence.in_force().rules.clone();
+        self.process = Some(process);
+        if !self.is_switch() {
+            return;
+        }
+        if let Err(Stop::Refused(_)) = self.hold(&in_force, network, watcher) {
+            let _ = self.hold(&[], network, watcher);
+        }
+    }
+
+    /// The kernel keeps what it holds.
+    pub fn die(&mut self) {
+        self.process = None;
+        self.life += 1;
+    }
+
+    pub fn handle_connected(&mut self, session: SessionId) {
+        if let Some(process) = &mut self.process {
+            process.session = Some(session);
+        }
+    }
+
+    /// Nobody is left to ask for probes.
+    pub fn handle_lost(&mut self, now: Moment) {
+        if let Some(process) = &mut self.process {
+            process.session = None;
+            process.watch(now, &Watch::default());
+        }
+    }
+
+    pub fn watch(&mut self, now: Moment, watch: &Watch) {
+        if let Some(process) = &mut self.process {
+            process.watch(now, watch);
+        }
+    }
+
+    /// All readings at this moment, with the news.
+    pub fn sample(
+        &mut self,
+        now: Moment,
+        network: &mut Network,
+        watcher: &mut dyn Witness,
+    ) -> Result<Option<Sample>, Died> {
+        if self.process.is_none() {
+            return Ok(None);
+        }
+        let pins = self.read_pins(network, watcher)?;
+        let node = self.node;
+        Ok(self.process.as_mut().map(|process| {
+            let taken = process.own(now);
+            let mut readings: Vec<_> = pins.into_iter().collect();
+            readings.extend(process.links.handle_links(taken, network.link_counts(node)));
+            readings.extend(process.facts(taken, network, node));
+            readings.extend(process.flows.handle_sockets(taken, &network.sockets(node)));
+            readings.append(&mut process.news);
+            Sample { taken, readings }
+        }))
+    }
+
+    /// Whether something was found out that should not wait for the next sample.
+    pub fn has_news(&self) -> bool {
+        let news = self.process.iter().flat_map(|process| &process.news);
+        news.into_iter().any(|it| matches!(it, Reading::Path(_)))
+    }
+
+    /// What should not wait, in a sample of its own.
+    pub fn poll_news(&mut self, now: Moment) -> Option<Sample> {
+        let process = self.process.as_mut()?;
+        let is_urgent = process.news.iter().any(|it| matches!(it, Reading::Path(_)));
+        is_urgent.then(|| Sample {
+            taken: process.own(now),
+            readings: std::mem::take(&mut process.news),
+        })
+    }
+
+    /// The answers to what was asked, unless it dies over it.
+    pub fn install(
+        &mut self,
+        install: &Install,
+        network: &mut Network,
+        watcher: &mut dyn Witness,
+    ) -> Result<Vec<Ack>, Died> {
+        let Some(process) = &mut self.process else {
+            return Ok(Vec::new());
+        };
+        if self.role != Role::Switch {
+            return Ok(vec![Ack {
+                generation: install.generation,
+                token: install.token,
+                outcome: Err(Refusal::NotASwitch),
+            }]);
+        }
+        process.fence.handle_install(install.clone());
+        self.carry_out(install, network, watcher)
+    }
+
+    /// The probes that are due.
+    pub fn probes(&mut self, now: Moment) -> Vec<Probe> {
+        self.process.as_mut().map_or_else(Vec::new, |process| {
+            let now = process.own(now);
+            let pings = std::iter::from_fn(|| process.pings.poll_probe(now));
+            let mut probes: Vec<_> = pings.collect();
+            probes.extend(std::iter::from_fn(|| process.tracer.poll_probe(now)));
+            process.hear_news();
+            probes
+        })
+    }
+
+    /// When [`Self::probes`] has to be called at the latest.
+    pub fn next_probe(&self) -> Option<Moment> {
+        let process = self.process.as_ref()?;
+        let due = [process.tracer.next_due(), process.pings.next_due()];
+        let due = due.into_iter().flatten().min()?;
+        Some(process.worlds(due))
+    }
+
+    pub fn handle_answer(&mut self, now: Moment, answer: &Answer) {
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        let now = process.own(now);
+        match answer.aim {
+            Aim::RoundTrip(_) => process.pings.handle_answer(now, answer),
+            Aim::Hop(_) | Aim::Distance(_) => process.tracer.handle_answer(now, answer),
+        }
+        process.hear_news();
+    }
+
+    /// What the kernel holds, after it was made to hold what it shall.
+    fn read_pins(
+        &mut self,
+        network: &mut Network,
+        watcher: &mut dyn Witness,
+    ) -> Result<Option<Reading>, Died> {
+        let Some(in_force) = self.process.as_ref().filter(|_| self.role == Role::Switch) else {
+            return Ok(None);
+        };
+        let in_force = in_force.fence.in_force().clone();
+        let held = match self.hold(&in_force.rules, network, watcher) {
+            Err(Stop::Dead) => return Err(Died),
+            Err(Stop::Refused(_)) => return Ok(None),
+            Ok(()) => network.kernels[&self.node].rules().to_vec(),
+        };
+        Ok(Some(Reading::Pinned {
+            generation: in_force.generation,
+            rules: held,
+        }))
+    }
+
+    /// Does what the fence says until it has nothing more to say.
+    fn carry_out(
+        &mut self,
+        install: &Install,
+        network: &mut Network,
+        watcher: &mut dyn Witness,
+    ) -> Result<Vec<Ack>, Died> {
+        let mut acks = Vec::new();
+        while let Some(effect) = self.process.as_mut().and_then(|it| it.fence.poll_effect()) {
+            self.take_step().map_err(|_| Died)?;
+            match effect {
+                Effect::Note(record) => {
+                    let noted = self.note(record);
+                    self.fence().handle_noted(noted);
+                }
+                Effect::Apply(rules) => {
+                    if rules == self.fence_shall_hold(install) {
+                        watcher.acts(self.node, install);
+                    }
+                    let applied = match self.hold(&rules, network, watcher) {
+                        Err(Stop::Dead) => return Err(Died),
+                        Err(Stop::Refused(error)) => Err(error),
+                        Ok(()) => Ok(()),
+                    };
+                    self.fence().handle_applied(applied);
+                }
+                Effect::ReadBack => {
+                    let held = network.kernels[&self.node].rules().to_vec();
+                    self.fence().handle_read_back(Ok(held));
+                }
+                Effect::Send(ack) => acks.push(ack),
+            }
+        }
+        Ok(acks)
+    }
+
+    fn fence_shall_hold(&self, install: &Install) -> Vec<PinRule> {
+        let mut rules = install.rules.clone();
+        rules.sort();
+        rules.dedup();
+        rules
+    }
+
+    fn note(&mut self, record: Record) -> Result<(), String> {
+        if self.disk_is_full {
+            return Err("no space left on the disk".to_owned());
+        }
+        self.disk = record;
+        Ok(())
+    }
+
+    fn hold(
+        &mut self,
+        rules: &[PinRule],
+        network: &mut Network,
+        watcher: &mut dyn Witness,
+    ) -> Result<(), Stop> {
+        for op in network.kernels[&self.node].ops_to_hold(rules) {
+            self.take_step()?;
+            network.change(self.node, &op).map_err(Stop::Refused)?;
+            watcher.changed(network, self.node);
+        }
+        Ok(())
+    }
+
+    fn take_step(&mut self) -> Result<(), Stop> {
+        self.steps += 1;
+        match &mut self.steps_to_live {
+            Some(0) => {
+                self.steps_to_live = None;
+                self.die();
+                Err(Stop::Dead)
+            }
+            Some(steps) => {
+                *steps -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn fence(&mut self) -> &mut Fence {
+        let process = self.process.as_mut();
+        &mut process.expect("only a running agent takes steps").fence
+    }
+}
+
+enum Stop {
+    Refused(String),
+    Dead,
+}
+
+impl Process {
+    /// What its own clock shows.
+    fn own(&self, now: Moment) -> Moment {
+        now + self.clock
+    }
+
+    fn worlds(&self, own: Moment) -> Moment {
+        let clock_us = self.clock.as_micros() as u64;
+        Moment::from_micros(own.as_micros().saturating_sub(clock_us))
+    }
+
+    fn watch(&mut self, now: Moment, watch: &Watch) {
+        let now = self.own(now);
+        self.tracer.watch(now, &watch.trace);
+        self.pings.watch(now, &watch.ping);
+    }
+
+    fn facts(&mut self, now: Moment, network: &Network, node: NodeId) -> Vec<Reading> {
+        let fresh = |(at, _): &&(Moment, _)| now.since(*at) < FACTS_PERIOD;
+        if self.facts.as_ref().filter(fresh).is_none() {
+            let facts = network.interfaces(node).into_iter().map(Reading::Interface);
+            self.facts = Some((now, facts.collect()));
+        }
+        let facts = self.facts.iter();
+        facts.flat_map(|(_, facts)| facts.clone()).collect()
+    }
+
+    fn hear_news(&mut self) {
+        self.news.extend(self.pings.poll_measured());
+        while let Some(found) = self.tracer.poll_found() {
+            if let Found::Path(path) = found {
+                self.news.push(Reading::Path(path));
+            }
+        }
+    }
+}

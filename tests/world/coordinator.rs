@@ -1,0 +1,255 @@
+//! The coordinator: the real core, a log that survives it, and seats for agents. It drives the core
+//! as the coordinator's own loop does, and can die at any entry of its log.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Request, Response};
+use reweave_common::sample::Sample;
+use reweave_core::{Command, Core, Effect, Input, Policy, Recorded, Recording};
+
+use super::wire::SessionId;
+
+#[derive(Debug)]
+pub struct Coordinator {
+    policy: Policy,
+    fabric: Arc<Fabric>,
+    /// Survives the process.
+    log: Vec<Command>,
+    process: Option<Process>,
+    deaths: Vec<Death>,
+    /// How often it has died.
+    pub died: usize,
+    last_request: u64,
+    recording: Option<Recording>,
+    effects: Vec<Effect>,
+}
+
+#[derive(Debug)]
+struct Process {
+    core: Core,
+    seats: BTreeMap<NodeId, SessionId>,
+}
+
+/// It dies over the entry of this index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Death {
+    pub entry: usize,
+    /// Whether the entry is on disk by then. It is never applied.
+    pub is_durable: bool,
+}
+
+/// What comes out for the world to carry out.
+#[derive(Debug)]
+pub enum Output {
+    Send {
+        to: SessionId,
+        node: NodeId,
+        instruction: Instruction,
+    },
+    Reply {
+        id: u64,
+        response: Response,
+    },
+    Died,
+}
+
+impl Coordinator {
+    pub fn new(policy: Policy, fabric: Arc<Fabric>) -> Self {
+        let mut new = Self {
+            policy,
+            fabric,
+            log: Vec::new(),
+            process: None,
+            deaths: Vec::new(),
+            died: 0,
+            last_request: 0,
+            recording: None,
+            effects: Vec::new(),
+        };
+        new.start();
+        new
+    }
+
+    /// From the log that was left behind.
+    pub fn start(&mut self) {
+        let mut core = Core::new(self.policy.clone(), Arc::clone(&self.fabric));
+        self.log
+            .iter()
+            .cloned()
+            .for_each(|command| core.apply(command));
+        let seats = BTreeMap::new();
+        self.process = Some(Process { core, seats });
+    }
+
+    pub fn die(&mut self) {
+        self.died += usize::from(self.process.take().is_some());
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// While it runs.
+    pub fn core(&self) -> Option<&Core> {
+        Some(&self.process.as_ref()?.core)
+    }
+
+    pub fn log(&self) -> &[Command] {
+        &self.log
+    }
+
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub fn will_die(&mut self, death: Death) {
+        self.deaths.push(death);
+    }
+
+    /// Writes down all that goes in and comes out from now on.
+    pub fn record(&mut self) {
+        self.recording = Some(Recording {
+            policy: self.policy.clone(),
+            log: self.log.clone(),
+            inputs: Vec::new(),
+        });
+        self.effects.clear();
+    }
+
+    /// What went in since, and what came out.
+    pub fn recorded(&self) -> Option<(&Recording, &[Effect])> {
+        Some((self.recording.as_ref()?, &self.effects))
+    }
+
+    /// A new session takes the place of the one before.
+    pub fn seat(&mut self, now: Moment, node: NodeId, session: SessionId) -> Vec<Output> {
+        let Some(process) = &mut self.process else {
+            return Vec::new();
+        };
+        let before = process.seats.get(&node).copied();
+        if before.is_some_and(|held| held > session) {
+            return Vec::new();
+        }
+        let mut outputs = before.map_or_else(Vec::new, |held| self.left(now, node, held));
+        if let Some(process) = &mut self.process {
+            process.seats.insert(node, session);
+        }
+        outputs.extend(self.feed(now, Input::AgentUp { node }));
+        outputs
+    }
+
+    /// The end of a session, unless another has taken its place.
+    pub fn left(&mut self, now: Moment, node: NodeId, session: SessionId) -> Vec<Output> {
+        if !self.is_seated(node, session) {
+            return Vec::new();
+        }
+        if let Some(process) = &mut self.process {
+            process.seats.remove(&node);
+        }
+        self.feed(now, Input::AgentDown { node })
+    }
+
+    pub fn sample(
+        &mut self,
+        now: Moment,
+        (node, session): (NodeId, SessionId),
+        sample: Sample,
+    ) -> Vec<Output> {
+        if !self.is_seated(node, session) {
+            return Vec::new();
+        }
+        self.feed(now, Input::Sample { node, sample })
+    }
+
+    pub fn ack(
+        &mut self,
+        now: Moment,
+        (node, session): (NodeId, SessionId),
+        ack: Ack,
+    ) -> Vec<Output> {
+        if !self.is_seated(node, session) {
+            return Vec::new();
+        }
+        self.feed(now, Input::Ack { node, ack })
+    }
+
+    pub fn tick(&mut self, now: Moment) -> Vec<Output> {
+        self.feed(now, Input::Tick)
+    }
+
+    /// The number of the request, which its reply will have too.
+    pub fn ask(&mut self, now: Moment, request: Request) -> (u64, Vec<Output>) {
+        self.last_request += 1;
+        let id = self.last_request;
+        let principal = "ada".to_owned();
+        let outputs = self.feed(
+            now,
+            Input::Operator {
+                id,
+                principal,
+                request,
+            },
+        );
+        (id, outputs)
+    }
+
+    fn is_seated(&self, node: NodeId, session: SessionId) -> bool {
+        let seats = self.process.as_ref().map(|process| &process.seats);
+        seats.is_some_and(|seats| seats.get(&node) == Some(&session))
+    }
+
+    fn feed(&mut self, now: Moment, input: Input) -> Vec<Output> {
+        let Some(process) = &mut self.process else {
+            return Vec::new();
+        };
+        if let Some(recording) = &mut self.recording {
+            let input = input.clone();
+            recording.inputs.push(Recorded { at: now, input });
+        }
+        process.core.handle(now, input);
+        let mut outputs = Vec::new();
+        while let Some(effect) = self.process.as_mut().and_then(|it| it.core.poll_effect()) {
+            if self.recording.is_some() {
+                self.effects.push(effect.clone());
+            }
+            outputs.extend(self.carry_out(effect));
+        }
+        outputs
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Option<Output> {
+        match effect {
+            Effect::Append(command) => self.append(command),
+            Effect::Send { node, instruction } => {
+                let seats = &self.process.as_ref()?.seats;
+                let to = *seats.get(&node)?;
+                Some(Output::Send {
+                    to,
+                    node,
+                    instruction,
+                })
+            }
+            Effect::Reply { id, response } => Some(Output::Reply { id, response }),
+        }
+    }
+
+    fn append(&mut self, command: Command) -> Option<Output> {
+        let entry = self.log.len();
+        let death = self.deaths.iter().position(|death| death.entry == entry);
+        let death = death.map(|index| self.deaths.swap_remove(index));
+        if death.is_none_or(|death| death.is_durable) {
+            self.log.push(command.clone());
+        }
+        if death.is_some() {
+            self.die();
+            return Some(Output::Died);
+        }
+        self.process.as_mut()?.core.apply(command);
+        None
+    }
+}

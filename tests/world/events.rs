@@ -1,0 +1,135 @@
+//! All that can happen, and who sees to it.
+
+use reweave_agent_core::probe::Answer;
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::{Ack, Install, Instruction};
+use reweave_common::sample::Sample;
+
+use super::faults::Fault;
+use super::wire::SessionId;
+use super::{TICK, WANDER, World};
+
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// Time passes for the coordinator.
+    Tick,
+    /// The coordinator starts anew.
+    Lead,
+    StartAgent {
+        node: NodeId,
+    },
+    Dial {
+        node: NodeId,
+        life: u64,
+    },
+    /// The agent's end of a session is gone.
+    Lost {
+        node: NodeId,
+        session: SessionId,
+    },
+    /// The coordinator notices that a session is gone.
+    Left {
+        node: NodeId,
+        session: SessionId,
+    },
+    Report {
+        node: NodeId,
+        life: u64,
+    },
+    News {
+        node: NodeId,
+        life: u64,
+    },
+    Probe {
+        node: NodeId,
+        life: u64,
+    },
+    Answer {
+        node: NodeId,
+        life: u64,
+        answer: Answer,
+    },
+    Instruct {
+        node: NodeId,
+        session: SessionId,
+        instruction: Instruction,
+    },
+    /// An instruction of somebody who led once.
+    Ghost {
+        node: NodeId,
+        install: Install,
+    },
+    Sample {
+        node: NodeId,
+        session: SessionId,
+        sample: Sample,
+    },
+    Ack {
+        node: NodeId,
+        session: SessionId,
+        ack: Ack,
+    },
+    /// A flow has sent all it had, or a rank has computed.
+    Traffic {
+        turn: u64,
+    },
+    Wander,
+    Fault(Fault),
+}
+
+impl World {
+    pub(super) fn live(&mut self, event: Event) {
+        let now = self.now();
+        match event {
+            Event::Tick => {
+                self.schedule.after(TICK, Event::Tick);
+                let outputs = self.coordinator.tick(now);
+                self.carry_all_out(outputs);
+            }
+            Event::Lead => self.lead(),
+            Event::StartAgent { node } => self.start_agent(node),
+            Event::Dial { node, life } => self.dial(node, life),
+            Event::Lost { node, session } => self.lose(node, session),
+            Event::Left { node, session } => {
+                let outputs = self.coordinator.left(now, node, session);
+                self.carry_all_out(outputs);
+            }
+            Event::Report { node, life } => self.report(node, life),
+            Event::News { node, life } => self.tell_news(node, life),
+            Event::Probe { node, life } => self.probe(node, life),
+            Event::Answer { node, life, answer } => self.hear_answer(node, life, &answer),
+            Event::Instruct {
+                node,
+                session,
+                instruction,
+            } => {
+                self.instruct(node, session, instruction);
+            }
+            Event::Ghost { node, install } => {
+                self.note(format!("{} hears an old instruction", self.name(node)));
+                self.install(node, &install);
+            }
+            Event::Sample {
+                node,
+                session,
+                sample,
+            } => {
+                let outputs = self.coordinator.sample(now, (node, session), sample);
+                self.carry_all_out(outputs);
+            }
+            Event::Ack { node, session, ack } => {
+                let outputs = self.coordinator.ack(now, (node, session), ack);
+                self.carry_all_out(outputs);
+            }
+            Event::Traffic { turn } if turn == self.turn => self.flow_on(),
+            Event::Traffic { .. } => {}
+            Event::Wander => {
+                self.schedule.after(WANDER, Event::Wander);
+                self.network.advance(now);
+                self.network.wander(&mut self.chance);
+                self.traffic_changed();
+            }
+            Event::Fault(fault) => self.strike(fault),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The coordinator in its world: it dies and starts anew, and what it decides goes out.
+
+use std::time::Duration;
+
+use reweave_common::instruction::Instruction;
+
+use super::coordinator::Output;
+use super::events::Event;
+use super::wire::Channel;
+use super::{IDLE, World};
+
+impl World {
+    pub(super) fn lead(&mut self) {
+        if !self.coordinator.is_running() {
+            self.note("the coordinator starts anew".to_owned());
+            self.coordinator.start();
+        }
+    }
+
+    /// It comes back after a while; its sessions are lost, which agents notice one by one.
+    pub(super) fn mourn_coordinator(&mut self) {
+        self.note("the coordinator dies".to_owned());
+        let back = self.a_while();
+        self.schedule.after(back, Event::Lead);
+        let sessions: Vec<_> = self
+            .agents
+            .values()
+            .filter_map(|agent| Some((agent.node, agent.session()?)))
+            .collect();
+        for (node, session) in sessions {
+            let noticed = self.wire.a_while(Duration::from_millis(1), IDLE);
+            self.schedule.after(noticed, Event::Lost { node, session });
+        }
+    }
+
+    pub(super) fn carry_all_out(&mut self, outputs: Vec<Output>) {
+        outputs
+            .into_iter()
+            .for_each(|output| self.carry_out(output));
+    }
+
+    pub(super) fn carry_out(&mut self, output: Output) {
+        let now = self.now();
+        match output {
+            Output::Reply { .. } => {}
+            Output::Died => self.mourn_coordinator(),
+            Output::Send {
+                to: session,
+                node,
+                instruction,
+            } => {
+                if let Instruction::Install(install) = &instruction
+                    && let Some(at) = self.wire.ghost(now)
+                {
+                    let install = install.clone();
+                    self.schedule.at(at, Event::Ghost { node, install });
+                }
+                for at in self.wire.arrivals(now, session, Channel::Instructions) {
+                    let instruction = instruction.clone();
+                    let event = Event::Instruct {
+                        node,
+                        session,
+                        instruction,
+                    };
+                    self.schedule.at(at, event);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The whole system in a world of its own: the real decisions of coordinator and agents, on a
+//! simulated network with simulated lines between them, all by one clock and one seed.
+//!
+//! A world is what a scenario says, and goes on event by event. After every event the [`laws`] are
+//! looked at. Two worlds with one seed that are treated alike live alike, to the last byte.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Request, Response};
+use reweave_common::scenario::{Job, Scenario};
+use reweave_core::{Policy, State};
+
+pub mod agent;
+pub mod chance;
+pub mod coordinator;
+pub mod events;
+pub mod faults;
+pub mod jobs;
+pub mod laws;
+mod leading;
+pub mod network;
+pub mod schedule;
+mod serving;
+mod traffic;
+pub mod wire;
+
+use agent::Agent;
+use chance::Chance;
+use coordinator::{Coordinator, Output};
+use events::Event;
+use faults::Fault;
+use jobs::Jobs;
+use laws::Laws;
+use network::Network;
+use schedule::Schedule;
+use wire::{Weather, Wire};
+
+/// The coordinator's shell lets time pass for its core so often.
+const TICK: Duration = Duration::from_millis(100);
+/// Agents report so often.
+const PACE: Duration = Duration::from_millis(500);
+/// News is told at once, but not one piece at a time.
+const NEWS_PAUSE: Duration = Duration::from_millis(20);
+/// Rates wander so often.
+const WANDER: Duration = Duration::from_millis(100);
+/// Whoever stands for a dead process starts anew, or dials again, after so long.
+const COMES_BACK: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(1500)];
+/// The longest until a peer that says nothing any more is given up.
+const IDLE: Duration = Duration::from_secs(5);
+/// Nothing takes longer once everything works again.
+const LONGEST_CALM: Duration = Duration::from_secs(240);
+
+#[derive(Debug)]
+pub struct World {
+    pub network: Network,
+    pub jobs: Jobs,
+    pub coordinator: Coordinator,
+    pub agents: BTreeMap<NodeId, Agent>,
+    pub wire: Wire,
+    pub laws: Laws,
+    schedule: Schedule<Event>,
+    scenario: Scenario,
+    chance: Chance,
+    seed: u64,
+    /// Tells the last wake of traffic from outdated ones.
+    turn: u64,
+    /// When each agent next has to be called to probe.
+    probes_due: BTreeMap<NodeId, Moment>,
+    journal: Vec<(Moment, String)>,
+    events: u64,
+}
+
+impl World {
+    /// With a coordinator and all agents running; no job has begun.
+    pub fn new(scenario: Scenario, policy: Policy, seed: u64, weather: Weather) -> Self {
+        let mut chance = Chance::of(seed);
+        let now = Moment::from_micros(1_000_000);
+        let network = Network::new(scenario.fabric.clone(), chance.number(), now);
+        let fabric = network.fabric.clone();
+        let agent =
+            |(id, node): (NodeId, &reweave_common::fabric::Node)| (id, Agent::new(id, node.role));
+        let mut world = Self {
+            agents: fabric.nodes().map(agent).collect(),
+            coordinator: Coordinator::new(policy, fabric.clone()),
+            wire: Wire::new(chance.branch(), weather),
+            network,
+            jobs: Jobs::default(),
+            laws: Laws::default(),
+            schedule: Schedule::starting_at(now),
+            scenario,
+            chance,
+            seed,
+            turn: 0,
+            probes_due: BTreeMap::new(),
+            journal: Vec::new(),
+            events: 0,
+        };
+        world.schedule.after(TICK, Event::Tick);
+        world.schedule.after(WANDER, Event::Wander);
+        for (node, _) in fabric.nodes() {
+            let soon = world.chance.time(Duration::ZERO, PACE);
+            world.schedule.after(soon, Event::StartAgent { node });
+        }
+        world
+    }
+
+    pub fn now(&self) -> Moment {
+        self.schedule.now()
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// What has been decided, while somebody is there who knows.
+    pub fn state(&self) -> Option<&State> {
+        Some(self.coordinator.core()?.state())
+    }
+
+    /// What has happened so far, line by line.
+    pub fn journal(&self) -> String {
+        let mut text = String::new();
+        for (at, line) in &self.journal {
+            let _ = writeln!(text, "{:>12} {line}", at.as_micros());
+        }
+        text
+    }
+
+    /// A job of the scenario.
+    pub fn start_job(&mut self, name: &str) {
+        let jobs = &self.scenario.jobs;
+        let job = jobs.iter().find(|job| job.name == name).cloned();
+        self.start(&job.unwrap_or_else(|| panic!("the scenario has no job {name}")));
+    }
+
+    pub fn start(&mut self, job: &Job) {
+        self.note(format!("job {} begins", job.name));
+        self.network.advance(self.schedule.now());
+        self.jobs.start(self.schedule.now(), job, &mut self.network);
+        self.traffic_changed();
+    }
+
+    pub fn stop_job(&mut self, name: &str) {
+        self.note(format!("job {name} ends"));
+        self.network.advance(self.schedule.now());
+        self.jobs.stop(name, &mut self.network);
+        self.traffic_changed();
+    }
+
+    /// Asks the coordinator, who answers at once if it is there.
+    pub fn ask(&mut self, request: Request) -> Option<Response> {
+        let now = self.now();
+        let (asked, outputs) = self.coordinator.ask(now, request);
+        let mut answer = None;
+        for output in outputs {
+            match output {
+                Output::Reply { id, response } if id == asked => answer = Some(response),
+                other => self.carry_out(other),
+            }
+        }
+        self.look();
+        answer
+    }
+
+    pub fn afflict(&mut self, delay: Duration, fault: Fault) {
+        self.schedule.after(delay, Event::Fault(fault));
+    }
+
+    pub fn run_for(&mut self, duration: Duration) {
+        let end = self.now() + duration;
+        self.run_until_or(end, |_| false);
+    }
+
+    /// How long it took. There is a limit to patience.
+    pub fn run_until(&mut self, what: &str, is_so: impl FnMut(&mut Self) -> bool) -> Duration {
+        let began = self.now();
+        if !self.run_until_or(began + LONGEST_CALM, is_so) {
+            self.fail(&format!("not {what} in {} s", LONGEST_CALM.as_secs()));
+        }
+        self.now().since(began)
+    }
+
+    /// Whether it came to be so before `end`.
+    fn run_until_or(&mut self, end: Moment, mut is_so: impl FnMut(&mut Self) -> bool) -> bool {
+        while self.now() < end {
+            if is_so(self) {
+                return true;
+            }
+            self.step();
+        }
+        is_so(self)
+    }
+
+    /// The next event, and then a look at the laws.
+    pub fn step(&mut self) {
+        if let Some(event) = self.schedule.go_on() {
+            self.events += 1;
+            self.live(event);
+            self.look();
+        }
+    }
+
+    /// Ends the test with all there is to know.
+    #[track_caller]
+    pub fn fail(&self, why: &str) -> ! {
+        let journal = self.journal();
+        let lines: Vec<_> = journal.lines().collect();
+        let last = lines[lines.len().saturating_sub(60)..].join("\n");
+        let rollout = self.state().and_then(State::rollout);
+        panic!(
+            "seed {} at {} us: {why}\n{last}\nunder way: {rollout:#?}",
+            self.seed,
+            self.now().as_micros()
+        );
+    }
+
+    fn look(&mut self) {
+        if let Some(core) = self.coordinator.core() {
+            let log = self.coordinator.log();
+            self.laws.look_at_log(log, core.state(), &self.network);
+        }
+        let breaches = self.laws.breaches();
+        if !breaches.is_empty() {
+            let breaches: Vec<_> = breaches.iter().map(ToString::to_string).collect();
+            self.fail(&breaches.join("; "));
+        }
+    }
+
+    pub fn name(&self, node: NodeId) -> &str {
+        self.network.fabric.name(node)
+    }
+
+    pub fn note(&mut self, line: String) {
+        self.journal.push((self.schedule.now(), line));
+    }
+
+    fn a_while(&mut self) -> Duration {
+        let [least, most] = COMES_BACK;
+        self.wire.a_while(least, most)
+    }
+}

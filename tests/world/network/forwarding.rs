@@ -1,0 +1,126 @@
+//! Where packets go: by the pins of switches, and else by a hash among the ways that are nearest.
+//! Hash and routes are the world's own, so that the planner is not judged by itself.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::snapshot::Hop;
+
+use super::addresses::link_of_rule;
+use super::kernel::Kernel;
+
+pub type Kernels = BTreeMap<NodeId, Kernel>;
+
+/// Further than any sane way is long.
+const MOST_HOPS: usize = 32;
+
+/// Why packets of a flow do not arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    InALoop,
+    /// This node has no way on.
+    At(NodeId),
+}
+
+/// Links towards each node that sends and receives, by the node that has the choice.
+#[derive(Debug, Clone)]
+pub struct Ways {
+    towards: BTreeMap<NodeId, Vec<Vec<LinkId>>>,
+    salt: u64,
+}
+
+impl Ways {
+    /// Switches with another `salt` choose otherwise.
+    pub fn new(fabric: &Fabric, salt: u64) -> Self {
+        let towards = fabric.endpoints().map(|to| (to, tree(fabric, to)));
+        Self {
+            towards: towards.collect(),
+            salt,
+        }
+    }
+
+    /// The hops that a packet of this flow takes now.
+    pub fn path(
+        &self,
+        fabric: &Fabric,
+        kernels: &Kernels,
+        flow: &FlowKey,
+        [from, to]: [NodeId; 2],
+    ) -> Result<Vec<Hop>, Lost> {
+        let mut path = Vec::new();
+        let mut at = from;
+        while at != to {
+            if path.len() == MOST_HOPS {
+                return Err(Lost::InALoop);
+            }
+            let pin = kernels.get(&at).and_then(|kernel| kernel.followed(flow));
+            let link = match pin {
+                Some(rule) => link_of_rule(fabric, at, rule),
+                None => self.hashed(at, to, flow),
+            };
+            let link = link.ok_or(Lost::At(at))?;
+            path.push(Hop { from: at, link });
+            at = fabric.link(link).far(at).node;
+            if at != to && !fabric.node(at).role.forwards() {
+                return Err(Lost::At(at));
+            }
+        }
+        Ok(path)
+    }
+
+    fn hashed(&self, at: NodeId, to: NodeId, flow: &FlowKey) -> Option<LinkId> {
+        let links = self.towards.get(&to)?.get(at.index())?;
+        let choice = hash(flow, self.salt ^ at.index() as u64);
+        let index = choice.checked_rem(links.len() as u64)?;
+        links.get(index as usize).copied()
+    }
+}
+
+/// FNV-1a over the five fields, with its last bits well mixed.
+fn hash(flow: &FlowKey, salt: u64) -> u64 {
+    let [source, destination] = [flow.source, flow.destination];
+    let protocol = match flow.protocol {
+        Protocol::Tcp => 6,
+        Protocol::Udp => 17,
+    };
+    let bytes = salt.to_be_bytes().into_iter().chain([protocol]);
+    let bytes = bytes
+        .chain(source.ip().octets())
+        .chain(destination.ip().octets());
+    let bytes = bytes.chain(source.port().to_be_bytes());
+    let bytes = bytes.chain(destination.port().to_be_bytes());
+    let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, fold);
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^ (hash >> 33)
+}
+
+/// For each node, its links to neighbours that are one hop nearer to `to`.
+fn tree(fabric: &Fabric, to: NodeId) -> Vec<Vec<LinkId>> {
+    let mut nearer = vec![Vec::new(); fabric.nodes().len()];
+    let mut distance = vec![usize::MAX; fabric.nodes().len()];
+    distance[to.index()] = 0;
+    let mut ring = vec![to];
+    while !ring.is_empty() {
+        let mut next_ring = Vec::new();
+        for at in ring {
+            if at != to && !fabric.node(at).role.forwards() {
+                continue;
+            }
+            for &link in fabric.links_of(at) {
+                let far = fabric.link(link).far(at).node;
+                if distance[far.index()] == usize::MAX {
+                    distance[far.index()] = distance[at.index()] + 1;
+                    next_ring.push(far);
+                }
+                if distance[far.index()] == distance[at.index()] + 1 {
+                    nearer[far.index()].push(link);
+                }
+            }
+        }
+        ring = next_ring;
+    }
+    nearer
+}

@@ -1,0 +1,56 @@
+//! The pins that the kernel of a switch holds, and how they change: one operation after the other.
+
+use reweave_agent_core::reconcile::{RuleOp, reconcile};
+use reweave_common::flow::FlowKey;
+use reweave_common::sample::PinRule;
+
+/// Survives its agent.
+#[derive(Debug, Clone, Default)]
+pub struct Kernel {
+    /// The oldest first: of two for one flow, it is followed.
+    rules: Vec<PinRule>,
+    /// It takes no rule while this is set.
+    pub(super) refuses: bool,
+}
+
+impl Kernel {
+    pub fn holding(rules: Vec<PinRule>) -> Self {
+        Self {
+            rules,
+            ..Self::default()
+        }
+    }
+
+    pub fn rules(&self) -> &[PinRule] {
+        &self.rules
+    }
+
+    pub(super) fn followed(&self, flow: &FlowKey) -> Option<&PinRule> {
+        self.rules.iter().find(|rule| rule.flow == *flow)
+    }
+
+    /// What has to be done, in this order, so that it holds these and no others.
+    pub fn ops_to_hold(&self, desired: &[PinRule]) -> Vec<RuleOp> {
+        reconcile(desired, &self.rules)
+    }
+
+    /// One change at a time, as a kernel takes them.
+    pub(super) fn change(&mut self, op: &RuleOp) -> Result<(), String> {
+        match op {
+            RuleOp::Add(_) if self.refuses => Err("no space left for rules".to_owned()),
+            RuleOp::Add(rule) if self.rules.contains(rule) => Ok(()),
+            RuleOp::Add(rule) => {
+                self.rules.push(rule.clone());
+                Ok(())
+            }
+            RuleOp::Remove(rule) => {
+                self.rules.retain(|held| held != rule);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.rules.clear();
+    }
+}

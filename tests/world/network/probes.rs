@@ -1,0 +1,57 @@
+//! What the network answers to probes: routers say by which interface a packet came to them whose
+//! TTL ran out, and hosts return echoes.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use reweave_agent_core::probe::{Aim, Answer, Event, Probe};
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::ids::NodeId;
+
+use super::Network;
+use super::addresses::{end_address, host_address};
+
+impl Network {
+    /// The answer to a probe that is sent now, and how long it takes without any queues.
+    pub fn answer(&self, sender: NodeId, probe: &Probe) -> Option<(Duration, Answer)> {
+        let to = self.addresses.owner(probe.destination())?;
+        let flow = self.treated_like(sender, probe);
+        let known = self.flows.get(&flow).map(|flow| flow.way.clone());
+        let ends = [sender, to];
+        let find = || self.ways.path(&self.fabric, &self.kernels, &flow, ends);
+        let path = known.unwrap_or_else(find).ok()?;
+        let passed = path.get(..usize::from(probe.ttl).min(path.len()))?;
+        let last = *passed.last()?;
+        let (from, event) = if passed.len() < path.len() {
+            (end_address(&self.fabric, self.far(last)), Event::Expired)
+        } else if matches!(probe.aim, Aim::Hop(_)) {
+            return None;
+        } else {
+            (probe.destination(), Event::Echoed)
+        };
+        let there: Duration = passed
+            .iter()
+            .map(|hop| self.fabric.link(hop.link).latency)
+            .sum();
+        let answer = Answer {
+            aim: probe.aim,
+            id: probe.id,
+            from,
+            event,
+        };
+        Some((2 * there, answer))
+    }
+
+    /// Routers hash a probe for a flow like the flow, and echoes by their addresses.
+    fn treated_like(&self, sender: NodeId, probe: &Probe) -> FlowKey {
+        let no_port = |address: Ipv4Addr| SocketAddrV4::new(address, 0);
+        match probe.aim {
+            Aim::Hop(flow) => flow,
+            Aim::Distance(host) | Aim::RoundTrip(host) => FlowKey {
+                protocol: Protocol::Udp,
+                source: no_port(host_address(&self.fabric, sender)),
+                destination: no_port(host),
+            },
+        }
+    }
+}
