@@ -227,13 +227,24 @@ impl Replica {
         }
     }
 
-    /// The log as this replica has it, from where its snapshot ends: index, term and content.
-    pub fn log(&self) -> Vec<Entry> {
-        let memory = self.node.raft.store();
-        let stable = memory.after(0);
+    /// The term that this replica was elected in, if it still leads as far as it knows.
+    pub fn elected(&self) -> Option<u64> {
+        self.is_leader().then_some(self.node.raft.term)
+    }
+
+    /// Index and term of the last entry.
+    pub fn last(&self) -> (u64, u64) {
+        let log = &self.node.raft.raft_log;
+        (log.last_index(), log.last_term())
+    }
+
+    /// The entries after this index, as far as they are at hand.
+    pub fn log(&self, after: u64) -> Vec<Entry> {
+        let stable = self.node.raft.store().after(after);
         let unstable = self.node.raft.raft_log.unstable_entries();
         let first_unstable = unstable.first().map_or(u64::MAX, |entry| entry.index);
         let stable = stable.filter(|entry| entry.index < first_unstable);
+        let unstable = unstable.iter().filter(|entry| entry.index > after);
         stable.chain(unstable).map(Entry::of).collect()
     }
 
