@@ -13,7 +13,7 @@ const VALUES: usize = 4;
 /// Numbers of clients begin here; those of nodes are lower.
 const FIRST_CLIENT: u64 = 1000;
 /// After so many attempts a client may have had enough.
-const PATIENCE: u64 = 12;
+const PATIENCE: u64 = 6;
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -91,7 +91,7 @@ impl Client {
 
     /// Nobody can tell what becomes of it then.
     pub(crate) fn may_give_up(&mut self, chance: &mut Chance) {
-        if self.attempts > PATIENCE && chance.happens(0.02) {
+        if self.attempts > PATIENCE && chance.happens(0.1) {
             self.asked = None;
             self.gave_up += 1;
         }

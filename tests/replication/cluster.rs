@@ -24,6 +24,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// A client asks again after so long, and somebody else.
 const ANSWER_WITHIN: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(400)];
 const ON_THE_WAY: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(2)];
+/// From one node that does not lead to the next.
+const LOOKS_AROUND: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(30)];
+const MOST_GIVEN_UP: u64 = 4;
 const THINKS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(30)];
 const DECIDES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(120)];
 const SNAPSHOT_TAKES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(20)];
@@ -84,6 +87,9 @@ enum Event {
     Elsewhere {
         asker: Asker,
         leader: Option<u64>,
+    },
+    Ask {
+        asker: Asker,
     },
     TimedOut {
         asker: Asker,
@@ -241,6 +247,7 @@ impl Cluster {
                 answer,
             } => self.answer(asker, request, answer),
             Event::Elsewhere { asker, leader } => self.elsewhere(asker, leader),
+            Event::Ask { asker } => self.ask_again(asker),
             Event::TimedOut { asker } => self.timed_out(asker),
             Event::Decide => self.decide(),
         }
@@ -405,6 +412,9 @@ impl Cluster {
         let answer = running.machine.answer(request);
         let waiting = running.waiting.remove(&request);
         if let (Some(asker), Some(answer)) = (waiting, answer) {
+            if let Some(term) = self.nodes[&id].leads() {
+                self.laws.acknowledged(term, request);
+            }
             self.after(
                 ON_THE_WAY,
                 Event::Answer {
@@ -484,8 +494,8 @@ impl Cluster {
                 },
             );
         }
-        if let (Standing::Leads { .. }, Some(running)) = (standing, &self.nodes[&id].running) {
-            self.laws.leads(id, &running.machine);
+        if let (Standing::Leads { term }, Some(running)) = (standing, &self.nodes[&id].running) {
+            self.laws.leads(id, term, &running.machine);
         }
     }
 
@@ -539,9 +549,6 @@ impl Cluster {
         if !fits || !client.hear(asked.request, answer, &mut self.history) {
             return;
         }
-        if !is_read {
-            self.laws.acknowledged(request.client, request.number);
-        }
         self.after(
             THINKS,
             Event::Think {
@@ -556,7 +563,14 @@ impl Cluster {
             return;
         }
         self.believed[asker.client] = leader.unwrap_or_else(|| self.anybody());
-        self.try_again(asker.client);
+        self.after(LOOKS_AROUND, Event::Ask { asker });
+    }
+
+    fn ask_again(&mut self, asker: Asker) {
+        let client = &self.clients[asker.client];
+        if client.attempt == asker.attempt && client.asked.is_some() {
+            self.ask(asker.client);
+        }
     }
 
     fn timed_out(&mut self, asker: Asker) {
@@ -568,8 +582,12 @@ impl Cluster {
         self.try_again(asker.client);
     }
 
+    /// A few requests are never heard of again: each makes the history harder to judge.
     fn try_again(&mut self, client: usize) {
-        self.clients[client].may_give_up(&mut self.chance);
+        let given_up: u64 = self.clients.iter().map(|client| client.gave_up).sum();
+        if given_up < MOST_GIVEN_UP {
+            self.clients[client].may_give_up(&mut self.chance);
+        }
         self.ask(client);
     }
 
@@ -626,6 +644,15 @@ impl Cluster {
             self.carry_out(id);
             done
         })
+    }
+
+    /// How each of them is, for whoever wants to know what went wrong.
+    pub(crate) fn standing(&self) -> String {
+        let each = self.nodes.iter().map(|(id, node)| match &node.running {
+            Some(running) => format!("{id}: {:?}", running.replica),
+            None => format!("{id} does not run"),
+        });
+        each.collect::<Vec<_>>().join("\n")
     }
 
     pub(crate) fn standing_still(&mut self, node: u64, duration: Duration) {

@@ -158,7 +158,11 @@ fn any_history() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
     #[test]
     fn both_judges_agree(history in any_history()) {
         prop_assert_eq!(is_linearizable(&history), by_all_orders(&history));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
-use reweave_replica::{Entry, Replica};
+use reweave_replica::{Entry, Replica, RequestId};
 
 use crate::machine::{Fnv, Machine};
 
@@ -16,8 +16,8 @@ pub(crate) struct Laws {
     entries: BTreeMap<(u64, u64), (u64, Option<u64>)>,
     /// What the state was after each entry that was applied anywhere.
     states: BTreeMap<u64, u64>,
-    /// Of each client, the last request that it was told was done.
-    acknowledged: BTreeMap<u64, u64>,
+    /// By term, the last request of each client that the leader told it was done.
+    acknowledged: BTreeMap<u64, BTreeMap<u64, u64>>,
     /// How far each node's log has been looked at.
     looked: BTreeMap<u64, (u64, u64)>,
     pub(crate) applied: u64,
@@ -98,14 +98,16 @@ impl Laws {
         }
     }
 
-    pub(crate) fn acknowledged(&mut self, client: u64, number: u64) {
-        let last = self.acknowledged.entry(client).or_default();
-        *last = number.max(*last);
+    pub(crate) fn acknowledged(&mut self, term: u64, request: RequestId) {
+        let of_term = self.acknowledged.entry(term).or_default();
+        let last = of_term.entry(request.client).or_default();
+        *last = request.number.max(*last);
     }
 
-    /// Whoever leads has all that clients were told was done.
-    pub(crate) fn leads(&self, node: u64, machine: &Machine) {
-        for (client, number) in &self.acknowledged {
+    /// Whoever leads has all that leaders before told clients was done.
+    pub(crate) fn leads(&self, node: u64, term: u64, machine: &Machine) {
+        let before = self.acknowledged.range(..term);
+        for (client, number) in before.flat_map(|(_, of_term)| of_term) {
             let held = machine.last(*client);
             assert!(
                 held >= *number,

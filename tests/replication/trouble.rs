@@ -198,15 +198,27 @@ impl Trouble {
                 .all(|(client, before)| client.answered > before + 2)
         };
         let went_on = self.cluster.run_until(CALM, goes_on);
-        assert!(went_on, "everything works, and clients wait for answers");
+        assert!(
+            went_on,
+            "everything works, and clients wait for answers: {}",
+            self.cluster.standing()
+        );
         while self.cluster.now() < end && !self.replaced() {
             self.cluster.run_for(REST);
             self.finish_replacement();
         }
-        assert!(self.replaced(), "the newcomer never came to vote");
+        assert!(
+            self.replaced(),
+            "the newcomer never came to vote: {}",
+            self.cluster.standing()
+        );
         self.cluster.is_closing = true;
         let agreed = self.cluster.run_until(CALM, same_everywhere);
-        assert!(agreed, "everything works, and states are not the same");
+        assert!(
+            agreed,
+            "everything works, and states are not the same: {}",
+            self.cluster.standing()
+        );
     }
 
     fn replaced(&self) -> bool {

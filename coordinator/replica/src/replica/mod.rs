@@ -251,7 +251,8 @@ impl Replica {
     pub fn handle_tick(&mut self) {
         self.node.tick();
         self.reads.tick(self.timing.election_ticks);
-        if self.leads() {
+        // Nothing can be agreed on, and so nobody told that it leads, while a quorum waits for it.
+        if self.is_leader() {
             self.give_up_on_snapshots();
             self.promote_who_caught_up();
         }
@@ -360,6 +361,8 @@ impl Replica {
         }
         if !ready.snapshot().is_empty() {
             memory.restore(ready.snapshot().clone());
+            // It holds what comes before this one.
+            self.snapshot_due = None;
         }
         memory.append(ready.entries());
         let vote = Record::Vote(Vote::from(memory.vote()));
