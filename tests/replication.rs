@@ -18,6 +18,8 @@ mod linear;
 mod machine;
 #[path = "replication/node.rs"]
 mod node;
+#[path = "replication/points.rs"]
+mod points;
 #[path = "replication/seeds.rs"]
 mod seeds;
 #[path = "replication/trouble.rs"]

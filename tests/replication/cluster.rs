@@ -107,6 +107,8 @@ pub(crate) struct Cluster {
     pub(crate) clients: Vec<Client>,
     /// Nobody begins anything new.
     pub(crate) is_closing: bool,
+    /// Leaders decide things by themselves.
+    pub(crate) is_deciding: bool,
     pub(crate) history: History,
     pub(crate) laws: Laws,
     pub(crate) timing: Timing,
@@ -142,6 +144,7 @@ impl Cluster {
             weather: Weather::CALM,
             clients: (0..clients).map(Client::new).collect(),
             is_closing: false,
+            is_deciding: true,
             history: History::default(),
             laws: Laws::default(),
             timing,
@@ -599,7 +602,7 @@ impl Cluster {
     /// Whoever leads, or thinks so, decides something.
     fn decide(&mut self) {
         self.after(DECIDES, Event::Decide);
-        if self.is_closing {
+        if self.is_closing || !self.is_deciding {
             return;
         }
         let leaders = self
@@ -644,6 +647,18 @@ impl Cluster {
             self.carry_out(id);
             done
         })
+    }
+
+    pub(crate) fn answered(&self) -> u64 {
+        self.clients.iter().map(|client| client.answered).sum()
+    }
+
+    /// Whoever leads, as far as it knows.
+    pub(crate) fn leader(&self) -> Option<u64> {
+        let mut nodes = self.nodes.iter();
+        nodes
+            .find(|(_, node)| node.leads().is_some())
+            .map(|(&id, _)| id)
     }
 
     /// How each of them is, for whoever wants to know what went wrong.

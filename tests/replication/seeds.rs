@@ -19,6 +19,7 @@ use crate::trouble::{Life, Trouble};
 
 /// So many in every run of the tests.
 const SEEDS: u64 = 1000;
+const OPERATIONS: u64 = 5000;
 const TROUBLED: Duration = Duration::from_millis(1500);
 
 #[test]
@@ -48,6 +49,20 @@ fn whatever_goes_wrong_the_laws_hold() {
         "{sum:?}"
     );
     assert!(sum.answered > 10 * count, "{sum:?}");
+}
+
+/// One long life: `REWEAVE_OPERATIONS=COUNT` makes it longer.
+#[test]
+fn a_long_history_is_linearizable() {
+    let count = number("REWEAVE_OPERATIONS").unwrap_or(OPERATIONS);
+    let began = Instant::now();
+    let mut trouble = Trouble::new(number("REWEAVE_SEED").unwrap_or(7));
+    // Registers are what is judged here, and the more of that the better.
+    trouble.cluster.is_deciding = false;
+    let (life, cluster) = trouble.live_while(|cluster| cluster.answered() < count);
+    assert_linearizable(&cluster.history);
+    let seconds = began.elapsed().as_secs_f64();
+    eprintln!("{count} operations in {seconds:.1} s: {life:?}");
 }
 
 fn number(name: &str) -> Option<u64> {

@@ -53,9 +53,13 @@ impl Trouble {
     }
 
     /// Trouble for so long, then calm: then everybody is answered, and all come to be the same.
-    pub(crate) fn live(mut self, duration: Duration) -> (Life, Cluster) {
+    pub(crate) fn live(self, duration: Duration) -> (Life, Cluster) {
         let end = self.cluster.now() + duration;
-        while self.cluster.now() < end {
+        self.live_while(|cluster| cluster.now() < end)
+    }
+
+    pub(crate) fn live_while(mut self, goes_on: impl Fn(&Cluster) -> bool) -> (Life, Cluster) {
+        while goes_on(&self.cluster) {
             let pause = self.cluster.chance.time(EVERY[0], EVERY[1]);
             self.cluster.run_for(pause);
             self.strike();
@@ -70,7 +74,7 @@ impl Trouble {
         let clients = &self.cluster.clients;
         Life {
             events: self.cluster.events,
-            answered: clients.iter().map(|client| client.answered).sum(),
+            answered: self.cluster.answered(),
             gave_up: clients.iter().map(|client| client.gave_up).sum(),
             terms: self.cluster.laws.terms(),
             restored: self.cluster.laws.snapshots_restored,
