@@ -3,6 +3,8 @@
 
 #[path = "simulation/deaths.rs"]
 mod deaths;
+#[path = "simulation/fabrics.rs"]
+mod fabrics;
 #[path = "simulation/judged.rs"]
 mod judged;
 #[path = "simulation/mending.rs"]
@@ -11,6 +13,8 @@ mod mending;
 mod mistaken;
 #[path = "simulation/repeats.rs"]
 mod repeats;
+#[path = "simulation/scenarios.rs"]
+mod scenarios;
 #[path = "simulation/scene.rs"]
 mod scene;
 #[path = "simulation/seeds.rs"]

@@ -57,9 +57,15 @@ pub enum Refusal {
     /// It knows this generation with other rules.
     DifferentContent { held: Generation },
     /// The kernel would not take it; what was there before is there again.
-    Kernel { error: String },
+    Kernel {
+        #[serde(deserialize_with = "crate::printable::text")]
+        error: String,
+    },
     /// It could not note the instruction down before acting on it.
-    NotDurable { error: String },
+    NotDurable {
+        #[serde(deserialize_with = "crate::printable::text")]
+        error: String,
+    },
     /// This node forwards nothing.
     NotASwitch,
 }

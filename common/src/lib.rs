@@ -16,6 +16,7 @@ pub mod names;
 pub mod observations;
 pub mod operator;
 pub mod plan;
+mod printable;
 pub mod routes;
 pub mod sample;
 pub mod scenario;

@@ -40,6 +40,7 @@ pub enum Reading {
 /// What is set up on an interface, and who is known to be at its other end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
+    #[serde(deserialize_with = "crate::printable::text")]
     pub name: String,
     pub addresses: Vec<Ipv4Addr>,
     /// Next hops that routes reach over this interface.
@@ -48,6 +49,7 @@ pub struct Interface {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
+    #[serde(deserialize_with = "crate::printable::text")]
     pub interface: String,
     pub up: bool,
     pub sent: Bytes,
@@ -81,6 +83,7 @@ pub struct TracedPath {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PinRule {
     pub flow: FlowKey,
+    #[serde(deserialize_with = "crate::printable::text")]
     pub interface: String,
     pub next_hop: Ipv4Addr,
 }

@@ -31,6 +31,8 @@ pub(crate) enum ReplayError {
         line: usize,
         problem: &'static str,
     },
+    #[error("{}: no run begins here; `reweave-coordinator run --record` makes a recording", path.display())]
+    NoRun { path: PathBuf },
     #[error("its fabric cannot be read")]
     Fabric(#[from] InputError),
     #[error("an effect cannot be written")]
@@ -117,7 +119,12 @@ impl<'p, W: Write> Replay<'p, W> {
                 Err(source) => return Err(self.not_a_line(source)),
             }
         }
-        Ok(self.count)
+        match self.core {
+            Some(_) => Ok(self.count),
+            None => Err(ReplayError::NoRun {
+                path: self.path.to_owned(),
+            }),
+        }
     }
 
     fn live(&mut self, line: Line, text: &[u8]) -> Result<(), ReplayError> {

@@ -25,8 +25,8 @@ use screen::Screen;
 fn main() -> ExitCode {
     let interrupt = Interrupt::install();
     match tell(&interrupt) {
-        _ if interrupt.is_raised() => ExitCode::from(130),
         Ok(true) => ExitCode::SUCCESS,
+        _ if interrupt.is_raised() => ExitCode::from(130),
         Ok(false) => {
             eprintln!("this is not what the demo is to show");
             ExitCode::FAILURE

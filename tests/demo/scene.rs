@@ -168,7 +168,7 @@ impl<'s> Scene<'s> {
 
     /// At a terminal the jobs go on until the person has seen enough.
     pub(crate) fn stay(&mut self, interrupt: &Interrupt) -> Result<(), StageError> {
-        self.screen.invitation(&self.stage);
+        self.screen.invitation(&self.stage)?;
         while !interrupt.is_raised() {
             let before = uplinks::read(&self.stage, &self.uplinks)?;
             if interrupt.wait_for(A_GLANCE) {

@@ -2,7 +2,6 @@
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use reweave_common::fabric::Role;
@@ -10,11 +9,15 @@ use reweave_common::operator::{Collision, Hop, Outcome, Plan, Record};
 use reweave_common::plan::LostBecause;
 use reweave_common::units::Rate;
 use reweave_tests::{JobReport, Stage, StageError};
+use textwrap::Options;
 
 use crate::scene::Scene;
 use crate::uplinks::{Loads, Uplink};
 
 const BAR_CELLS: usize = 24;
+/// What every terminal has; longer lines go on below their first word.
+const COLUMNS: usize = 80;
+const HANGING: &str = "         ";
 const CLEAR_LINE: &str = "\r\x1b[K";
 
 pub(crate) struct Screen {
@@ -94,8 +97,8 @@ impl Screen {
         let losers: Vec<_> = losers.collect();
         let room: Vec<_> = found.with_room.iter().map(hop).collect();
         self.line(&format!(
-            "\n{}  {} share {}, which is {:.0} % full,\n         while {} has room; flow \
-             imbalance {:.0} %, and {:.0} % would be possible",
+            "\n{}  {} share {}, which is {:.0} % full, while {} has room; flow imbalance \
+             {:.0} %, and {:.0} % would be possible",
             self.ink(Ink::Bold, "Finding"),
             losers.join(" and "),
             hop(&found.hop),
@@ -213,25 +216,24 @@ impl Screen {
     }
 
     /// How to look around. Whoever needed sudo for the lab needs it again.
-    pub(crate) fn invitation(&self, stage: &Stage) {
+    pub(crate) fn invitation(&self, stage: &Stage) -> Result<(), StageError> {
         let sudo = match env::var_os("SUDO_USER") {
             Some(_) => "sudo ",
             None => "",
         };
-        let [lab, reweave] = [stage.programs().lab(), stage.programs().reweave()].map(near);
-        let identity = stage.path("certificates/operator");
-        let identity = identity.display();
-        self.line(
-            "\nThe jobs go on. Look around from another terminal, and end it here with Ctrl-C:",
-        );
-        for words in [
-            format!("station -- {reweave} --identity {identity} status"),
-            format!("station -- {reweave} --identity {identity} history"),
-            "leaf0 -- ip rule".to_owned(),
+        let reweave = stage.shortcut("reweave", &stage.operator().command(&[]))?;
+        let leaf0 = stage.shortcut("leaf0", &stage.enter("leaf0"))?;
+        let [reweave, leaf0] = [reweave, leaf0].map(|path| path.display().to_string());
+        self.line("\nThe jobs go on. Look around from another terminal:");
+        for command in [
+            format!("{sudo}{reweave} status"),
+            format!("{sudo}{reweave} history"),
+            format!("{sudo}{leaf0} ip rule"),
         ] {
-            let command = format!("{sudo}{lab} exec {words}");
             self.line(&format!("  {}", self.ink(Ink::Blue, &command)));
         }
+        self.line("Ctrl-C ends it.");
+        Ok(())
     }
 
     /// One line that goes on changing, narrow enough for any terminal.
@@ -262,7 +264,8 @@ impl Screen {
 
     /// A closed pipe ends the showing, not the demo: its exit code still tells.
     fn line(&self, text: &str) {
-        let _ = writeln!(io::stdout().lock(), "{text}");
+        let narrow = Options::new(COLUMNS).subsequent_indent(HANGING);
+        let _ = writeln!(io::stdout().lock(), "{}", textwrap::fill(text, narrow));
     }
 
     fn ink(&self, ink: Ink, text: &str) -> String {
@@ -276,16 +279,6 @@ impl Screen {
 
 fn hop(hop: &Hop) -> String {
     format!("{} > {}", hop.from, hop.to)
-}
-
-/// A path as short as it can be said from here.
-fn near(path: impl AsRef<Path>) -> String {
-    let path = path.as_ref();
-    let here = env::current_dir().unwrap_or_default();
-    path.strip_prefix(here)
-        .unwrap_or(path)
-        .display()
-        .to_string()
 }
 
 fn cells(load: Rate, capacity: Rate) -> usize {

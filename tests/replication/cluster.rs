@@ -350,7 +350,7 @@ impl Cluster {
 
     fn carry_out_one(&mut self, id: u64, effect: Effect) {
         match effect {
-            Effect::Send(message) => self.post(message),
+            Effect::Send(message) => self.post(&message),
             Effect::Persist(batch) => self.write(id, &batch),
             Effect::Apply(applied) => self.apply(id, &applied),
             Effect::Repeated(request) => self.answer_waiting(id, request),
@@ -364,8 +364,8 @@ impl Cluster {
         }
     }
 
-    fn post(&mut self, message: Message) {
-        if self.cut.contains(&direction(&message)) || self.chance.happens(self.weather.lost) {
+    fn post(&mut self, message: &Message) {
+        if self.cut.contains(&direction(message)) || self.chance.happens(self.weather.lost) {
             return;
         }
         let copies = 1 + usize::from(self.chance.happens(self.weather.repeated));

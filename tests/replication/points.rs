@@ -51,6 +51,33 @@ fn all_die_at_once_and_come_back_with_all_they_promised() {
     }
 }
 
+/// A leader that is cut off goes on writing what nobody agrees on. Another's entries take the place
+/// of those, and it dies just then.
+#[test]
+fn what_was_replaced_does_not_come_back() {
+    for seed in 0..80 {
+        let mut cluster = settled(seed);
+        let old = cluster.leader().expect("somebody answered");
+        let others = (1..=3).filter(|&other| other != old);
+        cluster.cut = others
+            .flat_map(|other| [(old, other), (other, old)])
+            .collect();
+        let elsewhere = move |cluster: &Cluster| {
+            let mut nodes = cluster.nodes.iter();
+            nodes.any(|(&id, node)| id != old && node.leads().is_some())
+        };
+        assert!(cluster.run_until(A_WHILE, elsewhere), "seed {seed}");
+        cluster.cut.clear();
+        let a_moment = cluster
+            .chance
+            .time(Duration::from_millis(1), Duration::from_millis(30));
+        cluster.run_for(a_moment);
+        cluster.kill(old, Duration::from_millis(10));
+        assert!(goes_on(&mut cluster), "seed {seed}");
+        assert_linearizable(&cluster.history);
+    }
+}
+
 /// All 64 ways in which lines between three may be cut, one direction at a time.
 #[test]
 fn there_is_a_leader_wherever_a_quorum_is_connected_both_ways() {

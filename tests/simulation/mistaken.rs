@@ -1,32 +1,37 @@
 //! The second story: between plan and change another job takes the uplink that the plan counts on.
 
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::{NodeId, Rank};
 use reweave_common::operator::Mode;
+use reweave_common::sample::PinRule;
+use reweave_common::scenario::{Job, PathChoice, Scenario};
+use reweave_common::workload::Pattern;
 use reweave_core::Outcome;
-use reweave_tests::world::network::forwarding::Kernels;
+use reweave_tests::Setting;
+use reweave_tests::world::World;
 use reweave_tests::world::wire::Weather;
 
-use crate::scene::{LOOK, apply, collided, ended, planned, rates_mbps};
+use crate::scene::{LOOK, apply, collided, demo, ended, planned, policy, rates_mbps};
 
 /// How far a rate may be from what it was.
 const WANDER: f64 = 0.1;
+
+fn rules(world: &World) -> Vec<Vec<PinRule>> {
+    let kernels = world.network.kernels.values();
+    kernels.map(|kernel| kernel.rules().to_vec()).collect()
+}
 
 #[test]
 fn a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_rules() {
     let mut world = collided(Mode::Manual, 1, Weather::FAIR);
     let plan = planned(&mut world);
-    let rules = |kernels: &Kernels| -> Vec<_> {
-        kernels
-            .values()
-            .map(|kernel| kernel.rules().to_vec())
-            .collect()
-    };
-    let held = rules(&world.network.kernels);
+    let held = rules(&world);
     world.start_job("late");
     let flows = [world.jobs.flows("train"), world.jobs.flows("late")].concat();
     let before = rates_mbps(&mut world, &flows, LOOK);
 
     apply(&mut world, plan);
-    world.run_until("pinned", |world| rules(&world.network.kernels) != held);
+    world.run_until("pinned", |world| rules(world) != held);
     let ended = ended(&mut world, 1);
     let Outcome::RolledBack {
         generation,
@@ -37,11 +42,67 @@ fn a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_rules() {
     };
     assert!(!reasons.is_empty());
     assert_eq!(generation, plan.next(), "agents refuse old ones");
-    assert_eq!(rules(&world.network.kernels), held);
+    assert_eq!(rules(&world), held);
     assert_eq!(world.laws.looks.taken_back, 1);
     let after = rates_mbps(&mut world, &flows, LOOK);
     for (before, after) in before.iter().zip(&after) {
         assert!((after / before - 1.0).abs() < WANDER, "{before} -> {after}");
     }
     world.look_at_rest();
+}
+
+/// The second plan of a switch is taken back, and the first stays in force there.
+#[test]
+fn taking_a_plan_back_leaves_what_was_kept_before() {
+    let mut world = World::new(three_spines(), policy(Mode::Manual), 1, Weather::FAIR);
+    world.run_until("all there", |world| world.is_calm());
+    world.start_job("train");
+    world.run_for(LOOK);
+    let first = planned(&mut world);
+    apply(&mut world, first);
+    assert_eq!(ended(&mut world, 1).outcome, Outcome::Committed);
+    let kept = rules(&world);
+    assert_eq!(kept.concat().len(), 1);
+
+    let (idle, busy): (Vec<_>, Vec<_>) = ["spine0", "spine1", "spine2"]
+        .map(|name| world.network.node(name))
+        .into_iter()
+        .partition(|&spine| !is_passed(&world, spine));
+    start_one_flow(&mut world, [2, 6], busy[0]);
+    let second = planned(&mut world);
+    start_one_flow(&mut world, [3, 7], idle[0]);
+    world.run_for(LOOK);
+    apply(&mut world, second);
+    let outcome = ended(&mut world, 2).outcome;
+    assert!(matches!(outcome, Outcome::RolledBack { .. }), "{outcome:?}");
+    assert_eq!(rules(&world), kept);
+    world.look_at_rest();
+}
+
+/// The demo's jobs with one way more.
+fn three_spines() -> Scenario {
+    let fabric = Setting::DEMO.fabric.replace("spines = 2", "spines = 3");
+    Scenario {
+        fabric: Fabric::parse("three-spines.toml", &fabric).expect("it is sound"),
+        ..demo()
+    }
+}
+
+fn is_passed(world: &World, node: NodeId) -> bool {
+    let ways = world.network.flows().map(|flow| world.network.way(flow));
+    let mut hops = ways.flat_map(|way| way.expect("no flow is lost"));
+    hops.any(|hop| hop.from == node)
+}
+
+fn start_one_flow(world: &mut World, hosts: [usize; 2], via: NodeId) {
+    let late = world.scenario().jobs[1].clone();
+    world.start(&Job {
+        name: format!("h{}", hosts[0]),
+        hosts: hosts.map(NodeId::from_index).to_vec(),
+        pattern: Pattern::Streams {
+            pairs: vec![[0, 1].map(Rank::from_index)],
+        },
+        paths: PathChoice::Via(via),
+        ..late
+    });
 }

@@ -21,10 +21,11 @@ use reweave_tests::world::chance::Chance;
 use reweave_tests::world::faults::{Fault, plague};
 use reweave_tests::world::wire::Weather;
 
+use crate::fabrics::some_fabric;
 use crate::scene::{demo, policy};
 
 /// So many in every run of the tests.
-const SEEDS: u64 = 120;
+const SEEDS: u64 = 100;
 const TROUBLED: Duration = Duration::from_secs(40);
 /// Shorter than usual, so that more happens.
 const COOL_DOWN: Duration = Duration::from_secs(2);
@@ -96,10 +97,10 @@ pub(crate) fn live(seed: u64) -> World {
         cool_down: COOL_DOWN,
         ..policy(Mode::Auto)
     };
-    let mut world = World::new(demo(), policy, seed, Weather::FOUL);
+    let scenario = some_scenario(&mut chance);
+    let mut world = World::new(scenario, policy, seed, Weather::FOUL);
     world.laws.may_trade = true;
-    world.start_job("train");
-    for number in 0..chance.below(6) {
+    for number in 0..1 + chance.below(6) {
         let job = some_job(&mut chance, world.scenario(), number);
         let at = chance.time(Duration::ZERO, TROUBLED);
         world.afflict(at, Fault::JobStarts(Box::new(job)));
@@ -111,8 +112,24 @@ pub(crate) fn live(seed: u64) -> World {
     world
 }
 
-/// Streams from one or two hosts to others.
+/// The demo's, where its jobs may come at any time, or one on another fabric.
+fn some_scenario(chance: &mut Chance) -> Scenario {
+    let demo = demo();
+    if chance.happens(0.5) {
+        return demo;
+    }
+    Scenario {
+        fabric: some_fabric(chance),
+        jobs: Vec::new(),
+        ..demo
+    }
+}
+
+/// One of the scenario's, or streams from one or two hosts to others.
 fn some_job(chance: &mut Chance, scenario: &Scenario, number: usize) -> Job {
+    if let Some(job) = scenario.jobs.get(number) {
+        return job.clone();
+    }
     let mut hosts: Vec<_> = scenario.fabric.endpoints().collect();
     let mut drawn = || hosts.swap_remove(chance.below(hosts.len()));
     let hosts = [drawn(), drawn(), drawn(), drawn()].to_vec();

@@ -17,7 +17,8 @@ pub mod world;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -248,9 +249,32 @@ impl Stage {
 
     /// A program that will run in a node.
     pub fn inside(&self, node: &str, program: impl AsRef<OsStr>) -> Command {
-        let mut command = self.lab(&["exec", "--lab", &self.name, node, "--"]);
+        let mut command = self.enter(node);
         command.arg(program);
         command
+    }
+
+    /// What enters a node, and wants a program to run there.
+    pub fn enter(&self, node: &str) -> Command {
+        self.lab(&["exec", "--lab", &self.name, node, "--"])
+    }
+
+    /// A script that stands for a long command, for people; it goes with the stage.
+    pub fn shortcut(&self, name: &str, command: &Command) -> Result<PathBuf, StageError> {
+        let set = command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let set = set.map(|(name, value)| format!("{}={} ", name.display(), quoted(value)));
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let words: Vec<_> = words.map(quoted).collect();
+        let line = set.collect::<String>() + &words.join(" ");
+        let path = self.write(name, &format!("#!/bin/sh\n{line} \"$@\"\n"))?;
+        let executable = fs::set_permissions(&path, Permissions::from_mode(0o755));
+        executable.map_err(|source| StageError::Files {
+            path: path.clone(),
+            source,
+        })?;
+        Ok(path)
     }
 
     /// Makes certificates that the cluster's own authority did not sign.
@@ -376,4 +400,9 @@ impl Drop for Stage {
             let _ = program::output(&mut self.lab(&["down", &self.name]));
         }
     }
+}
+
+/// As a shell reads it: as one word, whatever is in it.
+fn quoted(word: &OsStr) -> String {
+    format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"))
 }

@@ -1,6 +1,7 @@
 //! An agent: the real decisions of `agent/core`, between a simulated kernel and a line to the
 //! coordinator. It does what the agent's own shell does, step by step, and can die between any two.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_agent_core::fence::{Effect, Fence, Record};
@@ -28,8 +29,8 @@ const MOST_CLOCK: Duration = Duration::from_secs(1_000_000);
 pub trait Witness {
     /// The kernel of `switch` has changed by one operation.
     fn changed(&mut self, network: &Network, switch: NodeId);
-    /// `install` is about to be carried out.
-    fn acts(&mut self, switch: NodeId, install: &Install);
+    /// `install` is about to be carried out; `noted` is what would survive a crash now.
+    fn acts(&mut self, switch: NodeId, install: &Install, noted: &Record);
 }
 
 #[derive(Debug)]
@@ -275,8 +276,8 @@ impl Agent {
                     self.fence().handle_noted(noted);
                 }
                 Effect::Apply(rules) => {
-                    if rules == self.fence_shall_hold(install) {
-                        watcher.acts(self.node, install);
+                    if rules == distinct(&install.rules) {
+                        watcher.acts(self.node, install, &self.disk);
                     }
                     let applied = match self.hold(&rules, network, watcher) {
                         Err(Stop::Dead) => return Err(Died),
@@ -293,13 +294,6 @@ impl Agent {
             }
         }
         Ok(acks)
-    }
-
-    fn fence_shall_hold(&self, install: &Install) -> Vec<PinRule> {
-        let mut rules = install.rules.clone();
-        rules.sort();
-        rules.dedup();
-        rules
     }
 
     fn note(&mut self, record: Record) -> Result<(), String> {
@@ -349,6 +343,11 @@ impl Agent {
 enum Stop {
     Refused(String),
     Dead,
+}
+
+fn distinct(rules: &[PinRule]) -> Vec<PinRule> {
+    let distinct: BTreeSet<_> = rules.iter().cloned().collect();
+    distinct.into_iter().collect()
 }
 
 impl Process {

@@ -103,10 +103,6 @@ impl Coordinator {
         &self.log
     }
 
-    pub fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
     pub fn will_die(&mut self, death: Death) {
         self.deaths.push(death);
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use reweave_agent_core::fence::Record;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Install, Token};
@@ -32,6 +33,11 @@ pub enum Breach {
         switch: NodeId,
         told: (Generation, Token),
         acted: (Generation, Token),
+    },
+    /// A crash just then would have let the switch forget what it has promised.
+    ActedUnnoted {
+        switch: NodeId,
+        generation: Generation,
     },
     GenerationGivenTwice {
         generation: Generation,
@@ -157,7 +163,8 @@ impl Laws {
         }
         self.looks.taken_back += 1;
         for (&switch, kernel) in &begun.kernels {
-            if sorted(kernel.rules()) != sorted(network.kernels[&switch].rules()) {
+            let now = &network.kernels[&switch];
+            if !now.is_robbed() && sorted(kernel.rules()) != sorted(now.rules()) {
                 self.breaches.push(Breach::NotRestored { switch });
             }
         }
@@ -195,7 +202,8 @@ impl Laws {
     /// Every switch holds what is in force, and nothing else.
     pub fn look_at_rules(&mut self, state: &State, network: &Network) {
         let in_force = state.in_force();
-        for (&switch, kernel) in &network.kernels {
+        let kernels = network.kernels.iter();
+        for (&switch, kernel) in kernels.filter(|(_, kernel)| !kernel.is_robbed()) {
             let pins = in_force.pins.iter().filter(|pin| pin.at == switch);
             let expected: Vec<_> = pins.map(|pin| rule_of_pin(&network.fabric, pin)).collect();
             if sorted(kernel.rules()) != sorted(&expected) {
@@ -211,8 +219,16 @@ impl Witness for Laws {
         self.look_at_ways(network);
     }
 
-    fn acts(&mut self, switch: NodeId, install: &Install) {
+    fn acts(&mut self, switch: NodeId, install: &Install, noted: &Record) {
         self.looks.acts += 1;
+        let promised = noted.promised.as_ref();
+        if promised.map(|noted| (noted.generation, noted.token))
+            != Some((install.generation, install.token))
+        {
+            let generation = install.generation;
+            self.breaches
+                .push(Breach::ActedUnnoted { switch, generation });
+        }
         let acted = (install.generation, install.token);
         let told = *self.acted.entry(switch).or_insert(acted);
         if acted.0 < told.0 || acted.1 < told.1 {
@@ -250,6 +266,12 @@ impl fmt::Display for Breach {
                 "switch {switch} acted on generation {} with token {} after {} with {}",
                 acted.0, acted.1.0, told.0, told.1.0
             ),
+            Self::ActedUnnoted { switch, generation } => {
+                write!(
+                    f,
+                    "switch {switch} acted on generation {generation} before noting it down"
+                )
+            }
             Self::GenerationGivenTwice { generation } => {
                 write!(f, "generation {generation} is not newer than all before")
             }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use reweave_common::fabric::Node;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
@@ -46,8 +47,8 @@ const PACE: Duration = Duration::from_millis(500);
 /// News is told at once, but not one piece at a time.
 const NEWS_PAUSE: Duration = Duration::from_millis(20);
 /// Rates wander so often.
-const WANDER: Duration = Duration::from_millis(100);
-/// Whoever stands for a dead process starts anew, or dials again, after so long.
+const WANDER: Duration = Duration::from_millis(200);
+/// A dead process starts anew, and an agent without a session dials again, after so long.
 const COMES_BACK: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(1500)];
 /// The longest until a peer that says nothing any more is given up.
 const IDLE: Duration = Duration::from_secs(5);
@@ -81,8 +82,7 @@ impl World {
         let now = Moment::from_micros(1_000_000);
         let network = Network::new(scenario.fabric.clone(), chance.number(), now);
         let fabric = network.fabric.clone();
-        let agent =
-            |(id, node): (NodeId, &reweave_common::fabric::Node)| (id, Agent::new(id, node.role));
+        let agent = |(id, node): (NodeId, &Node)| (id, Agent::new(id, node.role));
         let mut world = Self {
             agents: fabric.nodes().map(agent).collect(),
             coordinator: Coordinator::new(policy, fabric.clone()),
@@ -110,10 +110,6 @@ impl World {
 
     pub fn now(&self) -> Moment {
         self.schedule.now()
-    }
-
-    pub fn seed(&self) -> u64 {
-        self.seed
     }
 
     pub fn events(&self) -> u64 {

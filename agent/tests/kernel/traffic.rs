@@ -138,8 +138,8 @@ pub(crate) struct Datagrams {
     arrived: JoinHandle<BTreeSet<u64>>,
 }
 
-/// Says that no more will come.
-const LAST: u64 = u64::MAX;
+/// Marks the number of a datagram that tells how many there were before it.
+const TOTAL: u64 = 1 << 63;
 
 impl Datagrams {
     pub(crate) fn start(from: usize, to: usize) -> Self {
@@ -157,7 +157,7 @@ impl Datagrams {
             flow: flow(Protocol::Udp, ends[0], ends[1]),
             stop,
             sent: thread::spawn(move || send_until(&sender, &stopped)),
-            arrived: thread::spawn(move || receive_until_last(&receiver)),
+            arrived: thread::spawn(move || receive_all(&receiver)),
         }
     }
 
@@ -182,20 +182,24 @@ fn send_until(sender: &UdpSocket, stopped: &AtomicBool) -> u64 {
         number += 1;
         pause(Duration::from_millis(1));
     }
-    // By then those sent before have overtaken one another, if they did.
-    pause(Duration::from_millis(100));
-    send(LAST);
+    send(TOTAL | number);
     number
 }
 
-fn receive_until_last(receiver: &UdpSocket) -> BTreeSet<u64> {
+/// Until all have come, or nothing comes any more. On a busy machine those that went another way may
+/// come long after the one that tells how many there were.
+fn receive_all(receiver: &UdpSocket) -> BTreeSet<u64> {
     receiver
         .set_read_timeout(Some(PATIENCE))
         .expect("a timeout");
+    let mut arrived = BTreeSet::new();
+    let mut total = None;
     let mut number = [0; 8];
-    let numbers = std::iter::from_fn(|| {
-        receiver.recv(&mut number).expect("datagrams come");
-        Some(u64::from_be_bytes(number))
-    });
-    numbers.take_while(|number| *number != LAST).collect()
+    while total != Some(arrived.len() as u64) && receiver.recv(&mut number).is_ok() {
+        match u64::from_be_bytes(number) {
+            told if told & TOTAL != 0 => total = Some(told & !TOTAL),
+            number => drop(arrived.insert(number)),
+        }
+    }
+    arrived
 }

@@ -32,7 +32,14 @@ pub enum Request {
     Apply {
         generation: Generation,
     },
-    History,
+    /// The newest records, or those that are older than this generation's.
+    History {
+        before: Option<Generation>,
+    },
+    /// The record of one plan.
+    Record {
+        generation: Generation,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,8 +52,10 @@ pub enum Response {
     ApplyStarted {
         generation: Generation,
     },
-    /// The newest first.
+    /// The newest first, as many as fit into one answer; none when there are no older ones.
     History(Vec<Record>),
+    /// Nothing when it is not known any more.
+    Record(Option<Box<Record>>),
     Refused(Refused),
 }
 

@@ -1,7 +1,7 @@
 //! `reweave apply`: hands a plan over to the coordinator and sees what comes of it.
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use reweave_common::operator::{Outcome, Record, Request, Response};
@@ -13,6 +13,9 @@ use crate::names::Names;
 use crate::{Output, print, show};
 
 const GLANCE: Duration = Duration::from_millis(100);
+
+/// How long a coordinator may be away while its change is followed.
+const LONGEST_AWAY: Duration = Duration::from_secs(30);
 
 /// Carry out the plan that makes this generation, and see what comes of it
 ///
@@ -41,7 +44,13 @@ impl Apply {
                 page.line(&format!("plan {generation} is being carried out"));
             });
         }
-        let record = follow(&mut coordinator, generation)?;
+        let follower = Follower {
+            reach,
+            coordinator,
+            generation,
+            told: None,
+        };
+        let (record, mut coordinator) = follower.follow()?;
         let names = Names::of(&coordinator.status()?);
         print(output, &record, |page| show::record(page, &record, &names))?;
         Ok(match record.outcome {
@@ -51,32 +60,59 @@ impl Apply {
     }
 }
 
-/// Waits until it has ended, one way or another, and tells what happens meanwhile.
-fn follow(coordinator: &mut Coordinator, generation: Generation) -> Result<Record, CliError> {
-    let mut told = None;
-    loop {
-        let record = recorded(coordinator, generation)?;
-        if record.outcome != Outcome::Running {
-            return Ok(record);
-        }
-        let change = coordinator.status()?.change;
-        let words = change.filter(|change| change.generation == generation);
-        let words = words.map(|change| show::phase(&change));
-        if words.is_some() && words != told {
-            eprintln!("{}", words.as_deref().unwrap_or_default());
-            told = words;
-        }
-        coordinator.wait(GLANCE);
-    }
+/// Follows a change to its end, one way or another, and tells what happens meanwhile.
+struct Follower<'r> {
+    reach: &'r Reach,
+    coordinator: Coordinator,
+    generation: Generation,
+    told: Option<String>,
 }
 
-fn recorded(coordinator: &mut Coordinator, generation: Generation) -> Result<Record, CliError> {
-    let records = match coordinator.ask(&Request::History)? {
-        Response::History(records) => records,
-        Response::Refused(refused) => return Err(CliError::Refused(refused)),
-        other => return Err(CliError::unexpected(&other)),
-    };
-    let ours = |record: &Record| record.plan.generation == generation;
-    let found = records.into_iter().find(ours);
-    found.ok_or(CliError::Lost { generation })
+impl Follower<'_> {
+    fn follow(mut self) -> Result<(Record, Coordinator), CliError> {
+        loop {
+            match self.look() {
+                Ok(record) if record.outcome == Outcome::Running => {
+                    self.coordinator.wait(GLANCE);
+                }
+                Ok(record) => return Ok((record, self.coordinator)),
+                Err(error) if error.is_of_the_session() => self.reach_again(&error)?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn look(&mut self) -> Result<Record, CliError> {
+        let record = self.coordinator.record(self.generation)?;
+        let change = self.coordinator.status()?.change;
+        let words = change.filter(|change| change.generation == self.generation);
+        let words = words.map(|change| show::phase(&change));
+        if words.is_some() && words != self.told {
+            eprintln!("{}", words.as_deref().unwrap_or_default());
+            self.told = words;
+        }
+        Ok(record)
+    }
+
+    /// A coordinator that was started again goes on with what it had begun.
+    fn reach_again(&mut self, lost: &CliError) -> Result<(), CliError> {
+        eprintln!("{}; trying again", lost.told());
+        let generation = self.generation;
+        let end = Instant::now() + LONGEST_AWAY;
+        loop {
+            match Coordinator::reach(self.reach) {
+                Ok(again) => {
+                    self.coordinator = again;
+                    return Ok(());
+                }
+                Err(source) if Instant::now() >= end => {
+                    return Err(CliError::OutOfSight {
+                        generation,
+                        source: Box::new(source),
+                    });
+                }
+                Err(_) => self.coordinator.wait(GLANCE),
+            }
+        }
+    }
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use reweave_common::operator::{Refused, Request, Response, Status};
+use reweave_common::operator::{Record, Refused, Request, Response, Status};
+use reweave_common::plan::Generation;
 use reweave_link::{Channel, Identity, Role, Session, connect};
 use reweave_proto::DEFAULT_PORT;
 use tokio::runtime::{Builder, Runtime};
@@ -144,6 +145,32 @@ impl Coordinator {
     pub(crate) fn status(&mut self) -> Result<Status, CliError> {
         match self.ask(&Request::Status)? {
             Response::Status(status) => Ok(*status),
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
+        }
+    }
+
+    /// The newest records, asked for page by page.
+    pub(crate) fn history(&mut self, most: usize) -> Result<Vec<Record>, CliError> {
+        let mut records: Vec<Record> = Vec::new();
+        while records.len() < most {
+            let before = records.last().map(|oldest| oldest.plan.generation);
+            match self.ask(&Request::History { before })? {
+                Response::History(older) if older.is_empty() => break,
+                Response::History(older) => records.extend(older),
+                Response::Refused(refused) => return Err(CliError::Refused(refused)),
+                other => return Err(CliError::unexpected(&other)),
+            }
+        }
+        records.truncate(most);
+        Ok(records)
+    }
+
+    pub(crate) fn record(&mut self, generation: Generation) -> Result<Record, CliError> {
+        match self.ask(&Request::Record { generation })? {
+            Response::Record(found) => found
+                .map(|record| *record)
+                .ok_or(CliError::Lost { generation }),
             Response::Refused(refused) => Err(CliError::Refused(refused)),
             other => Err(CliError::unexpected(&other)),
         }

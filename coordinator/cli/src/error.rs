@@ -39,6 +39,13 @@ pub(crate) enum CliError {
     Refused(Refused),
     #[error("the coordinator gave an answer that fits no question: {answer}")]
     Unexpected { answer: String },
+    #[error(
+        "the coordinator is away; plan {generation} may still be carried out: see `reweave history`"
+    )]
+    OutOfSight {
+        generation: Generation,
+        source: Box<CliError>,
+    },
     #[error("plan {generation} is not in the history any more; see `reweave history`")]
     Lost { generation: Generation },
     #[error("cannot start")]
@@ -56,6 +63,11 @@ impl CliError {
         Self::Unexpected {
             answer: format!("{answer:?}"),
         }
+    }
+
+    /// Whether another session may bring what this one did not.
+    pub(crate) fn is_of_the_session(&self) -> bool {
+        matches!(self, Self::Ask(_) | Self::NoAnswer)
     }
 
     /// With all that led to it.

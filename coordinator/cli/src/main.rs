@@ -58,7 +58,11 @@ enum Command {
     /// Carry out the plan that makes this generation, and see what comes of it
     Apply(apply::Apply),
     /// What was changed, by whom, and what came of it
-    History,
+    History {
+        /// How many changes to show at most, the newest first
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        most: usize,
+    },
 }
 
 fn main() -> ExitCode {
@@ -78,7 +82,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Diagnose => show(reach, *output, Request::Diagnose),
         Command::Plan => show(reach, *output, Request::Plan),
         Command::Apply(apply) => apply.run(reach, *output),
-        Command::History => show(reach, *output, Request::History),
+        Command::History { most } => show_history(reach, *output, *most),
     }
 }
 
@@ -111,12 +115,18 @@ fn show(reach: &Reach, output: Output, request: Request) -> Result<ExitCode, Cli
         Response::Plan(plan) => print(output, &PlanAnswer { plan: &plan }, |page| {
             show::plan(page, plan.as_deref(), &names);
         }),
-        Response::History(records) => print(output, &HistoryAnswer { history: &records }, |page| {
-            show::history(page, &records, &names);
-        }),
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),
     }
+}
+
+fn show_history(reach: &Reach, output: Output, most: usize) -> Result<ExitCode, CliError> {
+    let mut coordinator = Coordinator::reach(reach)?;
+    let names = Names::of(&coordinator.status()?);
+    let records = coordinator.history(most)?;
+    print(output, &HistoryAnswer { history: &records }, |page| {
+        show::history(page, &records, &names);
+    })
 }
 
 /// Prints a result: as it is for scripts, laid out for people.

@@ -16,7 +16,7 @@ fn recorded() -> (Scene, String) {
     let _answers = [
         scene.ask(Request::Plan),
         scene.ask(Request::Apply { generation }),
-        scene.ask(Request::History),
+        scene.ask(Request::History { before: None }),
     ];
     scene.put(Event::Tick);
     let alone = scene.alone();
@@ -74,6 +74,32 @@ fn an_effect_that_was_taken_out_or_put_in_is_noticed() {
     for altered in [fewer, more] {
         let error = replayed(&scene, &(altered.join("\n") + "\n")).unwrap_err();
         assert!(matches!(error, ReplayError::Differs { .. }), "{error}");
+    }
+}
+
+#[test]
+fn an_effect_that_is_missing_before_the_next_input_is_noticed() {
+    let (scene, text) = recorded();
+    let lines: Vec<_> = text.lines().collect();
+    let is_last =
+        |pair: &[&str]| pair[0].starts_with("{\"effect\"") && !pair[1].starts_with("{\"effect\"");
+    let at = lines.windows(2).position(is_last).unwrap();
+    let mut fewer = lines.clone();
+    fewer.remove(at);
+    let error = replayed(&scene, &(fewer.join("\n") + "\n")).unwrap_err();
+    let ReplayError::Differs { recorded, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(recorded, "no further effect");
+}
+
+#[test]
+fn what_holds_no_run_is_not_replayed() {
+    let (scene, text) = recorded();
+    for cut in ["", "garbage", &text[..100]] {
+        let error = replayed(&scene, cut).unwrap_err();
+        assert!(matches!(error, ReplayError::NoRun { .. }), "{cut}: {error}");
+        assert!(error.is_bad_input());
     }
 }
 

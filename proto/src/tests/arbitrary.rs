@@ -37,7 +37,8 @@ pub(super) fn seeded() -> ProptestConfig {
 }
 
 fn text() -> impl Strategy<Value = String> {
-    "\\PC{0,20}"
+    // Line and paragraph separators do not pass as they are.
+    "[\\PC&&[^\u{2028}\u{2029}]]{0,20}"
 }
 
 fn texts() -> impl Strategy<Value = Vec<String>> {
@@ -207,7 +208,8 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         Just(Request::Diagnose),
         Just(Request::Plan),
         generation().prop_map(|generation| Request::Apply { generation }),
-        Just(Request::History),
+        option::of(generation()).prop_map(|before| Request::History { before }),
+        generation().prop_map(|generation| Request::Record { generation }),
     ]
 }
 
@@ -481,6 +483,7 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         option::of(plan().prop_map(Box::new)).prop_map(Response::Plan),
         generation().prop_map(|generation| Response::ApplyStarted { generation }),
         vec(record(), 0..MANY).prop_map(Response::History),
+        option::of(record().prop_map(Box::new)).prop_map(Response::Record),
         refused().prop_map(Response::Refused),
     ]
 }

@@ -11,6 +11,8 @@ pub struct Kernel {
     rules: Vec<PinRule>,
     /// It takes no rule while this is set.
     pub(super) refuses: bool,
+    /// Somebody else took its rules away, and its agent has not put them back yet.
+    is_robbed: bool,
 }
 
 impl Kernel {
@@ -25,6 +27,10 @@ impl Kernel {
         &self.rules
     }
 
+    pub fn is_robbed(&self) -> bool {
+        self.is_robbed
+    }
+
     pub(super) fn followed(&self, flow: &FlowKey) -> Option<&PinRule> {
         self.rules.iter().find(|rule| rule.flow == *flow)
     }
@@ -36,6 +42,7 @@ impl Kernel {
 
     /// One change at a time, as a kernel takes them.
     pub(super) fn change(&mut self, op: &RuleOp) -> Result<(), String> {
+        self.is_robbed = false;
         match op {
             RuleOp::Add(_) if self.refuses => Err("no space left for rules".to_owned()),
             RuleOp::Add(rule) if self.rules.contains(rule) => Ok(()),
@@ -51,6 +58,7 @@ impl Kernel {
     }
 
     pub(super) fn flush(&mut self) {
+        self.is_robbed |= !self.rules.is_empty();
         self.rules.clear();
     }
 }

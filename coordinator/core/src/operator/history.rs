@@ -1,7 +1,7 @@
 //! What was changed, by whom, and what came of it.
 
-use reweave_common::operator::{FlowOutcome, Outcome, Plan as NamedPlan, Record};
-use reweave_common::plan::Plan;
+use reweave_common::operator::{FlowOutcome, Outcome, Plan, Record};
+use reweave_common::plan::{self, Generation};
 
 use super::status::millis;
 use crate::model::Known;
@@ -9,14 +9,49 @@ use crate::reason::Reason;
 use crate::state::{self, Ended, Phase, Rollout, Signed, State};
 use crate::verify::Verdict;
 
-/// The newest first, and before it what is under way.
-pub(super) fn history(known: Known<'_>, state: &State) -> Vec<Record> {
+/// How much one answer holds, in flows told of; each takes some hundred bytes, and a frame takes a
+/// mebibyte.
+const MOST_TOLD: usize = 1000;
+
+/// The newest first, from `before` on, as many as fit into one answer and at least one.
+pub(super) fn page(known: Known<'_>, state: &State, before: Option<Generation>) -> Vec<Record> {
+    let is_older = |record: &Record| before.is_none_or(|before| record.plan.generation < before);
+    as_many_as_fit(all(known, state).filter(is_older), size)
+}
+
+fn as_many_as_fit<T>(all: impl Iterator<Item = T>, size: impl Fn(&T) -> usize) -> Vec<T> {
+    let mut told = 0;
+    let fits = |one: &T| {
+        let is_first = told == 0;
+        told += 1 + size(one);
+        is_first || told <= MOST_TOLD
+    };
+    all.take_while(fits).collect()
+}
+
+pub(super) fn find(known: Known<'_>, state: &State, generation: Generation) -> Option<Record> {
+    all(known, state).find(|record| record.plan.generation == generation)
+}
+
+/// What is under way, and then what has ended, the newest first.
+fn all<'a>(known: Known<'a>, state: &'a State) -> impl Iterator<Item = Record> + 'a {
     let running = state.rollout().map(|rollout| running(known, rollout));
-    let ended = state
-        .history()
-        .rev()
-        .map(|ended| ended_record(known, ended));
-    running.into_iter().chain(ended).collect()
+    let ended = state.history().rev();
+    let ended = ended.map(move |ended| ended_record(known, ended));
+    running.into_iter().chain(ended)
+}
+
+fn size(record: &Record) -> usize {
+    let Plan {
+        moves,
+        pins,
+        predictions,
+        report,
+        ..
+    } = &record.plan;
+    let alternatives = report.alternatives.iter();
+    let lost: usize = alternatives.map(|lost| lost.moves.len()).sum();
+    record.flows.len() + moves.len() + pins.len() + predictions.len() + lost
 }
 
 fn running(known: Known<'_>, rollout: &Rollout) -> Record {
@@ -66,14 +101,14 @@ fn outcome(known: Known<'_>, outcome: &state::Outcome) -> Outcome {
 
 fn record(
     known: Known<'_>,
-    plan: &Plan,
+    plan: &plan::Plan,
     [proposed, approved]: [Option<&Signed>; 2],
     verdict: Option<&Verdict>,
     outcome: Outcome,
 ) -> Record {
     let name = |signed: &Signed| signed.by.to_string();
     Record {
-        plan: NamedPlan::named(plan, known.fabric),
+        plan: Plan::named(plan, known.fabric),
         proposed_by: proposed.map(name).unwrap_or_default(),
         approved_by: approved.map(name),
         age_ms: proposed.map_or(0, |signed| millis(known.now.since(signed.at))),
@@ -99,4 +134,18 @@ fn words(known: Known<'_>, reasons: &[Reason]) -> Vec<String> {
         .iter()
         .map(|reason| reason.words(known.fabric))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_cut_where_it_would_outgrow_its_frame_but_is_never_empty() {
+        let page = |sizes: &[usize]| as_many_as_fit(sizes.iter().copied(), |size| *size).len();
+        assert_eq!(page(&[]), 0);
+        assert_eq!(page(&[MOST_TOLD * 9, 1]), 1);
+        assert_eq!(page(&[MOST_TOLD / 2 - 1; 3]), 2);
+        assert_eq!(page(&[0; 2 * MOST_TOLD]), MOST_TOLD);
+    }
 }

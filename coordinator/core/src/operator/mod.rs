@@ -36,7 +36,13 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, waits: Option<&Waits>) {
             Ok(()) => Response::ApplyStarted { generation },
             Err(refused) => Response::Refused(refused),
         },
-        Request::History => Response::History(history::history(turn.known, turn.state)),
+        Request::History { before } => {
+            Response::History(history::page(turn.known, turn.state, before))
+        }
+        Request::Record { generation } => {
+            let record = history::find(turn.known, turn.state, generation);
+            Response::Record(record.map(Box::new))
+        }
     };
     turn.out.reply(id, response);
 }

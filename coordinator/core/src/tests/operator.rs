@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reweave_common::operator::{AgentState, Mode, Outcome, Phase, Request, Response};
+use reweave_common::plan::Generation;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
@@ -150,7 +151,7 @@ fn history_has_the_newest_first_and_says_why_a_plan_did_not_stay() {
     cluster.network.switch("leaf0").mood = Mood::Obeys;
     cluster.run_for(A_WHILE);
     let second = cluster.plan();
-    let Response::History(history) = cluster.ask(Request::History) else {
+    let Response::History(history) = cluster.ask(Request::History { before: None }) else {
         panic!("no history")
     };
     let plans: Vec<_> = history
@@ -173,6 +174,40 @@ fn history_has_the_newest_first_and_says_why_a_plan_did_not_stay() {
     assert!(*generation > first && second > *generation);
 }
 
+/// Each of these plans is one flow that moves; each ends because the switch refuses it.
+#[test]
+fn history_comes_page_by_page_and_a_record_by_its_generation() {
+    let mut cluster = collision();
+    cluster.network.switch("leaf0").mood = Mood::Refuses;
+    let mut applied = Vec::new();
+    for ended in 1..=3 {
+        let plan = cluster.plan();
+        cluster.apply(plan);
+        cluster.run_until_ended(ended);
+        cluster.run_for(A_WHILE);
+        applied.push(plan);
+    }
+    let [first, second, third] = applied[..] else {
+        panic!()
+    };
+    let mut older_than = |before| -> Vec<Generation> {
+        match cluster.ask(Request::History { before }) {
+            Response::History(page) => page.iter().map(|record| record.plan.generation).collect(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(older_than(None), [third, second, first]);
+    assert_eq!(older_than(Some(third)), [second, first]);
+    assert!(older_than(Some(first)).is_empty());
+    for (generation, known) in [(second, true), (Generation(999), false)] {
+        let Response::Record(found) = cluster.ask(Request::Record { generation }) else {
+            panic!("no record");
+        };
+        let found = found.map(|record| record.plan.generation);
+        assert_eq!(found, known.then_some(generation));
+    }
+}
+
 #[test]
 fn every_answer_reads_back_from_the_wire_and_from_json() {
     let mut cluster = collision();
@@ -180,7 +215,7 @@ fn every_answer_reads_back_from_the_wire_and_from_json() {
         Request::Status,
         Request::Diagnose,
         Request::Plan,
-        Request::History,
+        Request::History { before: None },
     ];
     for request in requests {
         let answer = cluster.ask(request);

@@ -23,7 +23,7 @@ fn eventful() -> Cluster {
         Request::Status,
         Request::Diagnose,
         Request::Plan,
-        Request::History,
+        Request::History { before: None },
     ] {
         cluster.ask(request);
         cluster.run_for(Duration::from_millis(500));

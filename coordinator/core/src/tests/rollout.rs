@@ -26,7 +26,7 @@ fn a_collision_is_found_planned_applied_verified_and_committed() {
         cluster.network.uplink(&flows[1])
     );
     cluster.assert_one_generation();
-    let Response::History(history) = cluster.ask(Request::History) else {
+    let Response::History(history) = cluster.ask(Request::History { before: None }) else {
         panic!()
     };
     assert_eq!(history[0].outcome, Shown::Committed);

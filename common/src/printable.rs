@@ -1,0 +1,46 @@
+//! Text from other machines, made fit to be shown, logged and kept: it cannot steer a terminal, begin
+//! a line of its own, or go on without end.
+
+use serde::{Deserialize, Deserializer};
+
+/// More than any message of a kernel has.
+const LONGEST_TEXT: usize = 400;
+
+/// For `#[serde(deserialize_with)]`.
+pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    String::deserialize(deserializer).map(|text| printable(&text))
+}
+
+fn printable(text: &str) -> String {
+    let shown = |c: char| match c.is_control() || is_invisible(c) {
+        true => char::REPLACEMENT_CHARACTER,
+        false => c,
+    };
+    text.chars().take(LONGEST_TEXT).map(shown).collect()
+}
+
+/// What separates lines or turns the direction of writing without being a control character.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::instruction::Refusal;
+
+    fn received(error: &str) -> String {
+        let sent = serde_json::json!({ "kernel": { "error": error } });
+        let Refusal::Kernel { error } = serde_json::from_value(sent).unwrap() else {
+            panic!()
+        };
+        error
+    }
+
+    #[test]
+    fn what_would_steer_a_terminal_is_replaced_and_what_has_no_end_is_cut() {
+        assert_eq!(received("Gerät fehlt: up0"), "Gerät fehlt: up0");
+        let hostile = received("\u{1b}[2J\u{7}\nplan 9: kept\u{202e}");
+        assert_eq!(hostile, "\u{fffd}[2J\u{fffd}\u{fffd}plan 9: kept\u{fffd}");
+        assert_eq!(received(&"x".repeat(1 << 20)).len(), super::LONGEST_TEXT);
+    }
+}
