@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use reweave_common::member::DenyList;
 use reweave_link::join::Door;
-use reweave_link::{Identity, Listener};
+use reweave_link::{Identity, Listener, reason};
 use reweave_replica::{Founding, Member, MemberId, Message, Saved};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -268,7 +268,7 @@ async fn serve(
 /// Where others come to.
 struct Openings {
     listener: Listener,
-    door: Door,
+    door: Option<Door>,
 }
 
 impl Openings {
@@ -277,19 +277,32 @@ impl Openings {
             source: Box::new(source),
         };
         let listener = Listener::bind(config.listen, identity, &ROLES).map_err(failed)?;
-        let door = Door::bind(config.door, identity).map_err(failed)?;
+        let door = match Door::bind(config.door, identity) {
+            Ok(door) => Some(door),
+            Err(error) if config.door_is_usual => {
+                let why = reason(&error);
+                tracing::warn!("nobody can join here: {why}; --door gives another place");
+                None
+            }
+            Err(error) => return Err(failed(error)),
+        };
         // Where a port was left open, these are what it became.
         let listens = listener.address().unwrap_or(config.listen);
-        let joins = door.address().unwrap_or(config.door);
         let cluster = identity.cluster();
-        tracing::info!("coordinator of {cluster} listens on {listens}, for newcomers on {joins}");
+        tracing::info!("coordinator of {cluster} listens on {listens}");
+        if let Some(place) = door.as_ref().and_then(|door| door.address().ok()) {
+            tracing::info!("newcomers are heard on {place}");
+        }
         Ok(Self { listener, door })
     }
 
     async fn welcome(&mut self, house: &House) -> CoordinatorError {
+        let Some(door) = &mut self.door else {
+            return welcome(&mut self.listener, house).await;
+        };
         tokio::select! {
             error = welcome(&mut self.listener, house) => error,
-            error = keep_door(&mut self.door, house) => error,
+            error = keep_door(door, house) => error,
         }
     }
 }

@@ -41,7 +41,8 @@ pub(crate) struct Settings {
     /// Where agents and operators connect to [default: 0.0.0.0:7332]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Where newcomers with a token connect to [default: the port after that of --listen]
+    /// Where newcomers with a token connect to [default: the port after that of --listen,
+    /// if it is free]
     #[arg(long, value_name = "ADDRESS:PORT")]
     door: Option<SocketAddr>,
     /// Where health and metrics are served over HTTP [default: 127.0.0.1:7334, if it is free]
@@ -90,6 +91,8 @@ pub(crate) struct Config {
     pub(crate) fabric_text: String,
     pub(crate) listen: SocketAddr,
     pub(crate) door: SocketAddr,
+    /// Nobody said where: then newcomers are heard there if that can be.
+    pub(crate) door_is_usual: bool,
     /// None when nobody said where: then it is served where it usually is, if it can be.
     pub(crate) http: Option<SocketAddr>,
     pub(crate) identity: PathBuf,
@@ -141,11 +144,13 @@ impl Settings {
         let identity = self.identity.clone().or(file.identity);
         let mode = self.mode.map_or(file.policy.mode, Mode::from);
         let listen = self.listen.or(file.listen).unwrap_or_else(everywhere);
+        let door = self.door.or(file.door);
         Ok(Config {
             fabric: Arc::new(fabric),
             fabric_text,
             listen,
-            door: self.door.or(file.door).unwrap_or_else(|| beside(listen)),
+            door: door.unwrap_or_else(|| beside(listen)),
+            door_is_usual: door.is_none(),
             http: self.http.or(file.http),
             identity: identity.unwrap_or_else(|| data.join("identity")),
             data,

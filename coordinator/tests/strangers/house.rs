@@ -213,8 +213,12 @@ fn places(log: &Path) -> [SocketAddr; 3] {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let said = fs::read_to_string(log).unwrap();
-        let told = ["listens on ", "newcomers on ", "health and metrics on "]
-            .map(|words| place_after(&said, words));
+        let told = [
+            "listens on ",
+            "newcomers are heard on ",
+            "health and metrics on ",
+        ]
+        .map(|words| place_after(&said, words));
         if let [Some(address), Some(door), Some(http)] = told {
             return [address, door, http];
         }
