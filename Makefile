@@ -31,7 +31,7 @@ demo: ## Shows Reweave mend a collision of flows in a virtual cluster, and take 
 # All test stages build with --workspace, so that cargo builds each dependency once for all of them.
 test: ## Runs all checks that every change must pass, in minutes.
 	@deploy/setup.sh build checks lab
-	source deploy/stage.sh 8
+	source deploy/stage.sh 9
 	stage format cargo fmt --all --check
 	stage clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 	stage deny   deploy/deny.sh
@@ -39,6 +39,7 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage tidy   cargo test --locked --workspace --test tidy
 	stage worlds cargo test --locked --workspace --test simulation --test replication
 	stage build  cargo build --locked --workspace --bins
+	stage trio   cargo test --locked --workspace --test trio
 	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test system
 	finish
 

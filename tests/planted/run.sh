@@ -9,7 +9,7 @@ tree=$(git rev-parse --show-toplevel)
 cd "$tree"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$tree/target}
 # Enough for each of them; more only takes longer where nothing is wrong.
-export REWEAVE_SEEDS=${REWEAVE_SEEDS:-400}
+export REWEAVE_SEEDS=${REWEAVE_SEEDS:-2000}
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
