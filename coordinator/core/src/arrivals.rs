@@ -11,7 +11,7 @@ use reweave_common::operator::About;
 
 use crate::command::Change;
 use crate::rollout::Turn;
-use crate::state::Standing;
+use crate::state::{NoEntry, Standing};
 
 const MOST_TURNED_AWAY: usize = 64;
 /// Newcomers wait for one entry of the log each.
@@ -32,6 +32,8 @@ pub(crate) struct Knock {
     pub(crate) token: Digest,
     pub(crate) key: Digest,
     pub(crate) from: String,
+    /// An entry of the log has asked to let it in.
+    pub(crate) is_written: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -88,6 +90,10 @@ impl Arrivals {
                     self.handle_turned_away(now, knock.from, &why.to_string(), 1);
                     turn.out.answer(knock.id, Err(why));
                 }
+                // The log did not take it, and will not.
+                Standing::Open if knock.is_written => {
+                    turn.out.answer(knock.id, Err(NoEntry::UnknownToken));
+                }
                 Standing::Open => {
                     turn.decide(Change::Admitted {
                         token: knock.token,
@@ -95,7 +101,10 @@ impl Arrivals {
                         from: knock.from.clone(),
                     });
                     // Once that is in the log, the log says whether it was this one who came first.
-                    self.waiting.push_front(knock);
+                    self.waiting.push_front(Knock {
+                        is_written: true,
+                        ..knock
+                    });
                 }
             }
         }

@@ -148,6 +148,7 @@ impl Core {
                     token,
                     key,
                     from,
+                    is_written: false,
                 });
                 self.stirred = true;
             }
