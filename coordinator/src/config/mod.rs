@@ -1,8 +1,10 @@
 //! What the coordinator is told: by flags, and by one file whose every key is known.
 
 mod check;
+mod members;
 mod policy;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,10 +16,12 @@ use reweave_common::input::{Document, InputError};
 use reweave_common::operator::Mode;
 use reweave_core::Policy;
 use reweave_proto::DEFAULT_PORT;
+use reweave_replica::{Member, MemberId};
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::error::CoordinatorError;
+use members::MemberFile;
 
 /// Where things are unless somebody says otherwise.
 const CONFIG: &str = "/etc/reweave/coordinator.toml";
@@ -54,6 +58,9 @@ pub(crate) struct Settings {
     /// Who decides that a plan is carried out [default: manual]
     #[arg(long)]
     mode: Option<ModeName>,
+    /// Begin with nothing but a number, for a cluster that goes on already
+    #[arg(long)]
+    join: bool,
     /// Write everything that comes in and goes out to a new file, for `replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
@@ -90,6 +97,9 @@ pub(crate) struct Config {
     pub(crate) http: Option<SocketAddr>,
     pub(crate) identity: PathBuf,
     pub(crate) data: PathBuf,
+    /// The coordinators of the cluster; none when this one leads alone.
+    pub(crate) members: BTreeMap<MemberId, Member>,
+    pub(crate) join: bool,
     pub(crate) policy: Policy,
 }
 
@@ -102,10 +112,11 @@ struct FileSettings {
     http: Option<SocketAddr>,
     identity: Option<PathBuf>,
     data: Option<PathBuf>,
+    members: BTreeMap<MemberId, Member>,
     policy: Policy,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
     fabric: Option<PathBuf>,
@@ -114,6 +125,8 @@ struct Head {
     http: Option<Spanned<String>>,
     identity: Option<PathBuf>,
     data: Option<PathBuf>,
+    #[serde(default)]
+    member: Vec<MemberFile>,
 }
 
 impl Settings {
@@ -141,6 +154,8 @@ impl Settings {
             http: self.http.or(file.http),
             identity: identity.unwrap_or_else(|| data.join("identity")),
             data,
+            members: file.members,
+            join: self.join,
             policy: Policy {
                 mode,
                 ..file.policy
@@ -196,11 +211,7 @@ impl FileSettings {
         let policy = table.take_table("policy")?;
         let document = table.document();
         let head: Head = table.finish()?;
-        let address = |text: &Spanned<String>| {
-            let problem = |_| format!("{:?} is not of the form ADDRESS:PORT", text.get_ref());
-            let parsed = text.get_ref().parse().map_err(problem);
-            parsed.map_err(|problem| document.error(text.span(), problem))
-        };
+        let address = |text: &Spanned<String>| members::address(document, text);
         Ok(Self {
             fabric: head.fabric,
             listen: head.listen.as_ref().map(address).transpose()?,
@@ -208,6 +219,7 @@ impl FileSettings {
             http: head.http.as_ref().map(address).transpose()?,
             identity: head.identity,
             data: head.data,
+            members: members::read(document, &head.member)?,
             policy: policy.map_or_else(|| Ok(Policy::default()), policy::read)?,
         })
     }
@@ -299,6 +311,25 @@ mod tests {
             "{one}"
         );
         parse("[policy]\nsettle_ms = 9999").unwrap();
+    }
+
+    #[test]
+    fn members_are_read_and_none_is_there_twice() {
+        let member = |id: u64, name: &str, address: &str| {
+            format!("[[member]]\nid = {id}\nname = \"{name}\"\naddress = \"{address}\"\n")
+        };
+        let two = member(1, "c1", "10.0.0.1:7332") + &member(2, "c2", "10.0.0.2:7332");
+        let settings = parse(&two).unwrap();
+        assert_eq!(settings.members[&MemberId(2)].name, "c2");
+        let twice = two.clone() + &member(2, "c3", "10.0.0.3:7332");
+        assert_eq!(
+            error_of(&twice),
+            "c.toml:10: id: 2 is the number of two members"
+        );
+        let named = two.clone() + &member(3, "c1", "10.0.0.3:7332");
+        assert!(error_of(&named).starts_with("c.toml:11: name: \"c1\" is the name of two"));
+        let nowhere = two + &member(3, "c3", "there");
+        assert!(error_of(&nowhere).starts_with("c.toml:12: address: \"there\" is not of"));
     }
 
     #[test]
