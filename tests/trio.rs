@@ -152,7 +152,7 @@ fn free_addresses() -> Vec<String> {
     let sockets: Vec<_> = (0..3)
         .map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port is free"))
         .collect();
-    let addresses = sockets.iter().map(|socket| socket.local_addr());
+    let addresses = sockets.iter().map(UdpSocket::local_addr);
     addresses
         .map(|address| address.expect("it is bound").to_string())
         .collect()

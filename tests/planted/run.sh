@@ -7,7 +7,8 @@ set -euo pipefail
 
 tree=$(git rev-parse --show-toplevel)
 cd "$tree"
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$tree/target}
+# A folder of its own: cargo takes one tree for the other where they share one.
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$tree/target}/planted
 # Enough for each of them; more only takes longer where nothing is wrong.
 export REWEAVE_SEEDS=${REWEAVE_SEEDS:-2000}
 

@@ -100,6 +100,28 @@ fn an_operator_is_answered_after_what_was_decided_is_in_the_log() {
     assert_eq!(offered, plan.generation);
 }
 
+#[test]
+fn started_again_it_offers_what_it_offered_and_goes_on_with_it() {
+    let mut scene = Scene::new();
+    scene.collide();
+    let mut answer = scene.ask(Request::Plan);
+    let alone = scene.alone();
+    scene.run(alone).unwrap();
+    let Ok(Response::Plan(Some(plan))) = answer.try_recv() else {
+        panic!("a plan was to be had");
+    };
+    let mut again = scene.again();
+    again.collide();
+    let generation = plan.generation;
+    let mut offered = again.ask(Request::Plan);
+    let mut applied = again.ask(Request::Apply { generation });
+    let alone = again.alone();
+    again.run(alone).unwrap();
+    assert_eq!(offered.try_recv().unwrap(), Response::Plan(Some(plan)));
+    let started = applied.try_recv().unwrap();
+    assert_eq!(started, Response::ApplyStarted { generation });
+}
+
 /// What cannot be made durable does not happen.
 #[test]
 fn a_disk_that_fails_ends_the_drive_before_anybody_is_answered() {

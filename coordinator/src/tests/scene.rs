@@ -61,6 +61,15 @@ impl Scene {
         }
     }
 
+    /// The same coordinator after its end, on what it left behind.
+    pub(super) fn again(self) -> Self {
+        std::fs::remove_file(self.recording()).unwrap();
+        Self {
+            folder: self.folder,
+            ..Self::new()
+        }
+    }
+
     pub(super) fn opened(&self) -> Opened {
         let member = Voter {
             name: "coordinator".to_owned(),
