@@ -107,7 +107,11 @@ fn started_again_it_offers_what_it_offered_and_goes_on_with_it() {
     let mut answer = scene.ask(Request::Plan);
     let alone = scene.alone();
     scene.run(alone).unwrap();
-    let Ok(Response::Plan(Some(plan))) = answer.try_recv() else {
+    let Ok(Response::Plan {
+        plan: Some(plan),
+        not_seen,
+    }) = answer.try_recv()
+    else {
         panic!("a plan was to be had");
     };
     let mut again = scene.again();
@@ -117,7 +121,11 @@ fn started_again_it_offers_what_it_offered_and_goes_on_with_it() {
     let mut applied = again.ask(Request::Apply { generation });
     let alone = again.alone();
     again.run(alone).unwrap();
-    assert_eq!(offered.try_recv().unwrap(), Response::Plan(Some(plan)));
+    let same = Response::Plan {
+        plan: Some(plan),
+        not_seen,
+    };
+    assert_eq!(offered.try_recv().unwrap(), same);
     let started = applied.try_recv().unwrap();
     assert_eq!(started, Response::ApplyStarted { generation });
 }
