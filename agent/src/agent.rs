@@ -203,7 +203,8 @@ impl Agent {
                 self.tracer.handle_distance(now, host, routers.there);
             }
         }
-        probes.into_iter().map(Reading::Probes).collect()
+        let readings = probes.into_iter().map(Box::new);
+        readings.map(Reading::Probes).collect()
     }
 
     fn read_facts(&mut self, now: Moment) -> Vec<Reading> {

@@ -26,7 +26,8 @@ pub enum Reading {
     Flow(FlowReading),
     /// The flow has closed; nothing more will be heard of it.
     FlowEnded(FlowKey),
-    Probes(ProbeReading),
+    /// Boxed, or every reading would take as much memory.
+    Probes(Box<ProbeReading>),
     Path(TracedPath),
     /// What the kernel holds under Reweave's protocol number, read back.
     Pinned {

@@ -151,7 +151,7 @@ fn reading() -> impl Strategy<Value = Reading> {
         counters().prop_map(Reading::Counters),
         flow_reading().prop_map(Reading::Flow),
         flow().prop_map(Reading::FlowEnded),
-        probes::reading().prop_map(Reading::Probes),
+        probes::reading().prop_map(|it| Reading::Probes(Box::new(it))),
         path,
         pinned,
     ]

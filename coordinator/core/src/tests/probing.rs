@@ -90,7 +90,7 @@ fn a_host_that_comes_back_is_told_at_once_and_one_that_is_gone_is_probed_on() {
 
 fn say(cluster: &mut Cluster, from: &str, flow: FlowKey, tally: Tally) {
     let node = cluster.network.node(from);
-    let readings = vec![Reading::Probes(ProbeReading { flow, tally })];
+    let readings = vec![Reading::Probes(Box::new(ProbeReading { flow, tally }))];
     let taken = cluster.now();
     let sample = Sample { taken, readings };
     cluster.handle(Input::Sample { node, sample });
