@@ -6,6 +6,7 @@
 pub mod abilities;
 pub mod agent;
 pub mod clock;
+pub mod credentials;
 pub mod error;
 pub mod flows;
 pub mod netlink;

@@ -93,6 +93,8 @@ fn handle(agent: &mut Agent, uplink: &Uplink, ticks: &mut Interval, event: Event
         Event::Lost => agent.watch(&Watch::default()),
         Event::Told(CoordinatorMessage::Watch(watch)) => agent.watch(&watch),
         Event::Told(CoordinatorMessage::Probe(list)) => agent.probe_hosts(list),
+        // The line keeps these to itself.
+        Event::Told(CoordinatorMessage::Denied(_) | CoordinatorMessage::Renewed { .. }) => {}
         Event::Told(CoordinatorMessage::Install(install)) => {
             for ack in agent.install(install) {
                 uplink.send_ack(ack);

@@ -12,11 +12,13 @@ use proptest::test_runner::RngSeed;
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
+use reweave_common::member::{Admission, DenyList, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{
-    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowOutcome,
-    FlowStatus, Hop, LinkStatus, Loser, Mode, Move, Outcome, Phase, Pin, Plan, Prediction, Record,
-    Refused, Report, Request, Response, RunningChange, Status,
+    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowImbalance,
+    FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Measured, Mode, Move, NotSeen, Outcome, Phase,
+    Pin, Plan, Prediction, Record, Refused, Report, Request, Response, RunningChange, Status,
+    Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::sample::{
@@ -24,10 +26,11 @@ use reweave_common::sample::{
 };
 use reweave_common::units::{Bytes, Rate};
 
+use super::members;
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
 
-const MANY: usize = 6;
+pub(super) const MANY: usize = 6;
 
 /// The same messages in every run.
 pub(super) fn seeded() -> ProptestConfig {
@@ -38,7 +41,7 @@ pub(super) fn seeded() -> ProptestConfig {
     }
 }
 
-fn text() -> impl Strategy<Value = String> {
+pub(super) fn text() -> impl Strategy<Value = String> {
     // Line and paragraph separators do not pass as they are.
     "[\\PC&&[^\u{2028}\u{2029}]]{0,20}"
 }
@@ -167,8 +170,14 @@ fn sample() -> impl Strategy<Value = Sample> {
 
 fn refusal() -> impl Strategy<Value = Refusal> {
     prop_oneof![
-        generation().prop_map(|held| Refusal::Older { held }),
-        generation().prop_map(|held| Refusal::DifferentContent { held }),
+        generation().prop_map(|held| Refusal::Older {
+            held,
+            token: Token(held.0)
+        }),
+        generation().prop_map(|held| Refusal::DifferentContent {
+            held,
+            token: Token(held.0)
+        }),
         text().prop_map(|error| Refusal::Kernel { error }),
         text().prop_map(|error| Refusal::NotDurable { error }),
         Just(Refusal::NotASwitch),
@@ -188,6 +197,8 @@ pub(super) fn agent_message() -> impl Strategy<Value = AgentMessage> {
     prop_oneof![
         sample().prop_map(AgentMessage::Sample),
         ack().prop_map(AgentMessage::Ack),
+        any::<u64>().prop_map(|time_of_day_us| AgentMessage::Clock { time_of_day_us }),
+        vec(any::<u8>(), 0..MANY).prop_map(|request| AgentMessage::Renew { request }),
     ]
 }
 
@@ -201,7 +212,19 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
         })
     });
     let list = probes::list().prop_map(CoordinatorMessage::Probe);
-    prop_oneof![watch, install, list]
+    let renewed = proptest::option::of(text())
+        .prop_map(|chain_pem| CoordinatorMessage::Renewed { chain_pem });
+    prop_oneof![watch, install, renewed, denied(), list]
+}
+
+fn denied() -> impl Strategy<Value = CoordinatorMessage> {
+    vec((text(), any::<u64>()), 0..MANY).prop_map(|denied| {
+        let mut list = DenyList::default();
+        for (name, admission) in denied {
+            list.deny(Member::new(Role::Coordinator, &name), Admission(admission));
+        }
+        CoordinatorMessage::Denied(list)
+    })
 }
 
 pub(super) fn hello() -> impl Strategy<Value = Hello> {
@@ -220,6 +243,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         generation().prop_map(|generation| Request::Apply { generation }),
         option::of(generation()).prop_map(|before| Request::History { before }),
         generation().prop_map(|generation| Request::Record { generation }),
+        members::request(),
     ]
 }
 
@@ -237,17 +261,24 @@ fn agent_status() -> impl Strategy<Value = AgentStatus> {
         any::<Option<u64>>(),
         option::of(generation()),
         links,
+        option::of((text(), text(), any::<u64>(), any::<i64>())),
     );
-    parts.prop_map(|(who, state, age_ms, generation, links)| AgentStatus {
-        node: who.0,
-        addresses: who.1,
-        state,
-        age_ms,
-        generation,
-        known_links: links.0,
-        links: links.1,
-        discarded_readings: links.2,
-    })
+    parts.prop_map(
+        |(who, state, age_ms, generation, links, about)| AgentStatus {
+            node: who.0,
+            addresses: who.1,
+            state,
+            age_ms,
+            generation,
+            known_links: links.0,
+            links: links.1,
+            discarded_readings: links.2,
+            build: about.clone().map(|about| about.0),
+            protocol: about.clone().map(|about| about.1),
+            certificate_left_s: about.as_ref().map(|about| about.2),
+            clock_skew_ms: about.map(|about| about.3),
+        },
+    )
 }
 
 fn running_change() -> impl Strategy<Value = RunningChange> {
@@ -309,9 +340,24 @@ fn status() -> impl Strategy<Value = Status> {
         vec(flow_status(), 0..MANY),
         vec(pin(), 0..MANY),
         probes::status(),
+        vec(useless_pin(), 0..MANY),
+        measured(),
     );
-    let parts = (generation(), said, option::of(running_change()), seen);
-    parts.prop_map(|(generation, said, change, seen)| Status {
+    let peers = (
+        texts(),
+        vec(members::coordinator(), 0..MANY),
+        vec(members::refused(), 0..MANY),
+        vec(members::invitation(), 0..MANY),
+        vec(members::member(), 0..MANY),
+    );
+    let parts = (
+        generation(),
+        said,
+        option::of(running_change()),
+        seen,
+        peers,
+    );
+    parts.prop_map(|(generation, said, change, seen, peers)| Status {
         generation,
         mode: said.0,
         alarms: said.1,
@@ -322,7 +368,24 @@ fn status() -> impl Strategy<Value = Status> {
         flows: seen.2,
         pins: seen.3,
         probes: seen.4,
+        useless_pins: seen.5,
+        measured: seen.6,
+        warnings: peers.0,
+        coordinators: peers.1,
+        refused: peers.2,
+        invitations: peers.3,
+        revoked: peers.4,
     })
+}
+
+fn measured() -> impl Strategy<Value = Measured> {
+    let uneven = (finite(), vec(hop(), 0..MANY), imbalance());
+    let uneven = uneven.prop_map(|(mean_fim_percent, worst_over, worst)| FlowImbalance {
+        mean_fim_percent,
+        worst_over,
+        worst,
+    });
+    option::of(uneven).prop_map(|flow_imbalance| Measured { flow_imbalance })
 }
 
 fn pin() -> impl Strategy<Value = Pin> {
@@ -351,6 +414,22 @@ fn imbalance() -> impl Strategy<Value = Imbalance> {
 }
 
 fn finding() -> impl Strategy<Value = Finding> {
+    prop_oneof![collision(), useless_pin().prop_map(Finding::UselessPin)]
+}
+
+fn useless_pin() -> impl Strategy<Value = UselessPin> {
+    let because = prop_oneof![
+        texts().prop_map(|links| Useless::WayDown { links }),
+        Just(Useless::FlowEnded)
+    ];
+    (flow(), hop(), because).prop_map(|(flow, hop, because)| UselessPin { flow, hop, because })
+}
+
+fn not_seen() -> impl Strategy<Value = NotSeen> {
+    (texts(), vec(flow(), 0..MANY)).prop_map(|(nodes, ways_of)| NotSeen { nodes, ways_of })
+}
+
+fn collision() -> impl Strategy<Value = Finding> {
     let hops = vec(hop(), 0..MANY);
     let parts = (hop(), finite(), vec(loser(), 0..MANY), hops, imbalance());
     parts.prop_map(|(hop, utilization, losers, with_room, imbalance)| {
@@ -424,6 +503,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             generation,
         });
     prop_oneof![
+        Just(Outcome::Offered),
         Just(Outcome::Running),
         Just(Outcome::Committed),
         rolled_back,
@@ -483,16 +563,19 @@ fn refused() -> impl Strategy<Value = Refused> {
 }
 
 pub(super) fn response() -> impl Strategy<Value = Response> {
-    let findings = (generation(), vec(finding(), 0..MANY)).prop_map(|(generation, findings)| {
+    let findings = (generation(), vec(finding(), 0..MANY), not_seen());
+    let findings = findings.prop_map(|(generation, findings, not_seen)| {
         Response::Findings(Findings {
             generation,
             findings,
+            not_seen,
         })
     });
     prop_oneof![
         status().prop_map(|status| Response::Status(Box::new(status))),
         findings,
-        option::of(plan().prop_map(Box::new)).prop_map(Response::Plan),
+        (option::of(plan().prop_map(Box::new)), not_seen())
+            .prop_map(|(plan, not_seen)| Response::Plan { plan, not_seen }),
         generation().prop_map(|generation| Response::ApplyStarted { generation }),
         vec(record(), 0..MANY).prop_map(Response::History),
         option::of(record().prop_map(Box::new)).prop_map(Response::Record),

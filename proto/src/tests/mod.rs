@@ -6,5 +6,6 @@ mod heap;
 mod hello;
 mod hostile;
 mod json;
+mod members;
 mod names;
 mod round_trips;

@@ -1,7 +1,7 @@
 //! A tiny network to try the core on, with agents at its nodes: two leaves, and a few spines and
 //! hosts. Its hashing and its rate model are its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,7 @@ pub(crate) struct Network {
     pub(crate) switches: BTreeMap<NodeId, Switch>,
     watches: BTreeMap<NodeId, Watch>,
     pub(crate) probes: BTreeMap<NodeId, ProbeList>,
+    down: BTreeSet<LinkId>,
     ended: Vec<FlowKey>,
 }
 
@@ -52,6 +53,7 @@ impl Network {
             switches,
             watches: BTreeMap::new(),
             probes: BTreeMap::new(),
+            down: BTreeSet::new(),
             ended: Vec::new(),
         }
     }
@@ -83,6 +85,28 @@ impl Network {
             },
         );
         key
+    }
+
+    pub(crate) fn fail(&mut self, a: &str, b: &str) {
+        let link = self.link(a, b);
+        self.down.insert(link);
+    }
+
+    pub(crate) fn mend(&mut self, a: &str, b: &str) {
+        let link = self.link(a, b);
+        self.down.remove(&link);
+    }
+
+    fn link(&self, a: &str, b: &str) -> LinkId {
+        let [a, b] = [a, b].map(|name| self.node(name));
+        self.fabric.links_between(a, b).next().unwrap()
+    }
+
+    /// Whether what the flow sends arrives. Leaves know of links that are down at other switches
+    /// as little as where no routing protocol runs.
+    pub(crate) fn arrives(&self, key: &FlowKey) -> bool {
+        let path = self.path(key, &self.flows[key]);
+        path.iter().all(|hop| !self.down.contains(&hop.link))
     }
 
     pub(crate) fn pause(&mut self, flow: FlowKey) {
@@ -147,7 +171,7 @@ impl Network {
             let far = self.fabric.link(link).far(node).node;
             Reading::Counters(Counters {
                 interface: interface_name(&self.fabric, node, index),
-                up: true,
+                up: !self.down.contains(&link),
                 sent: Bytes::ZERO,
                 received: Bytes::ZERO,
                 dropped_packets: 0,
@@ -261,7 +285,7 @@ impl Network {
         let paths: BTreeMap<_, _> = self
             .flows
             .iter()
-            .filter(|(_, flow)| !flow.idle)
+            .filter(|(key, flow)| !flow.idle && self.arrives(key))
             .map(|(key, flow)| (*key, self.path(key, flow)))
             .collect();
         let mut room = BTreeMap::new();

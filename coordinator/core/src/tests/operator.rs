@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_common::operator::{AgentState, Mode, Outcome, Phase, Request, Response};
+use reweave_common::operator::{AgentState, Mode, NotSeen, Outcome, Phase, Request, Response};
 use reweave_common::plan::Generation;
 use serde_json::{Value, json};
 
@@ -161,7 +161,7 @@ fn history_has_the_newest_first_and_says_why_a_plan_did_not_stay() {
     assert_eq!(plans, [second, first]);
     assert_eq!(
         (&history[0].outcome, &history[0].approved_by),
-        (&Outcome::Running, &None)
+        (&Outcome::Offered, &None)
     );
     let Outcome::RolledBack {
         reasons,
@@ -224,4 +224,46 @@ fn every_answer_reads_back_from_the_wire_and_from_json() {
         let json = serde_json::to_string(&answer).unwrap();
         assert_eq!(serde_json::from_str::<Response>(&json).unwrap(), answer);
     }
+}
+
+#[test]
+fn status_tells_how_unevenly_flows_are_spread() {
+    let mut cluster = collision();
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    let imbalance = status.measured.flow_imbalance.unwrap();
+    assert_eq!(imbalance.worst.fim_percent, 100.0);
+    let over: Vec<_> = imbalance.worst_over.iter().map(|hop| &hop.to[..]).collect();
+    assert_eq!(over, ["spine0", "spine1"]);
+}
+
+#[test]
+fn what_nobody_sees_is_told_with_the_findings_and_with_the_plan() {
+    let mut cluster = collision();
+    let everything = NotSeen::default();
+    assert_eq!(not_seen(&mut cluster), [everything.clone(), everything]);
+    let spine = cluster.network.node("spine1");
+    cluster.connected.remove(&spine);
+    cluster.run_for(Duration::from_secs(5));
+    let flow = cluster.network.start("h2", "h5", 1002, 1);
+    cluster.run_for(Duration::from_secs(20));
+    let expected = NotSeen {
+        nodes: vec!["spine1".to_owned()],
+        ways_of: vec![flow],
+    };
+    assert_eq!(not_seen(&mut cluster), [expected.clone(), expected.clone()]);
+    assert_eq!(
+        expected.to_string(),
+        format!("spine1 does not report; the way of {flow} is not known")
+    );
+}
+
+/// As told with findings, and with a plan.
+fn not_seen(cluster: &mut Cluster) -> [NotSeen; 2] {
+    [Request::Diagnose, Request::Plan].map(|request| match cluster.ask(request) {
+        Response::Findings(found) => found.not_seen,
+        Response::Plan { not_seen, .. } => not_seen,
+        other => panic!("{other:?}"),
+    })
 }
