@@ -426,13 +426,13 @@ Pins
   h0 > h4  leaf0 > spine1
   h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down
 
-Flow imbalance
-  mean 50 %; at worst 100 % (the best possible is 0 %) over leaf0 > spine0, leaf0 > spine1
-
 Probes of the last minute
   hosts         probes  lost            loss  round trip     p99
   all 56 pairs     600     6  0.46 .. 2.16 %      120 us  120 us
   h0 > h4          600     0  0.00 .. 0.64 %      120 us  120 us
+
+Flow imbalance
+  mean 50 %; at worst 100 % (the best possible is 0 %) over leaf0 > spine0, leaf0 > spine1
 
 Coordinators
   name  state  term  build  certificate for  signer for
