@@ -267,9 +267,10 @@ impl Network {
         let socket = |(key, flow): (&FlowKey, &Flow)| Socket {
             flow: *key,
             acked: Bytes::new(flow.acked_bytes as u64),
-            busy: TICK * (flow.busy.as_micros() / TICK.as_micros()) as u32,
-            rtt: Duration::from_micros(300),
-            retransmits: 0,
+            received: Bytes::ZERO,
+            busy: Some(TICK * (flow.busy.as_micros() / TICK.as_micros()) as u32),
+            rtt: Some(Duration::from_micros(300)),
+            retransmits: Some(0),
         };
         own.map(socket).collect()
     }

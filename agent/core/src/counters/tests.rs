@@ -5,6 +5,78 @@ use std::time::Duration;
 use super::texts::named_numbers;
 use super::*;
 
+/// All that points at a fault, by the names of drivers and kernels.
+const TABLE: [(Origin, &str, Signal); 24] = [
+    (Origin::Driver, "rx_crc_errors_phy", Signal::FrameErrors),
+    (Origin::Statistics, "rx_crc_errors", Signal::FrameErrors),
+    (
+        Origin::Driver,
+        "rx_corrected_bits_phy",
+        Signal::CorrectedBits,
+    ),
+    (
+        Origin::Driver,
+        "rx_pcs_symbol_err_phy",
+        Signal::SymbolErrors,
+    ),
+    (Origin::Driver, "link_down_events_phy", Signal::LinkDowns),
+    (Origin::Driver, "module_high_temp", Signal::HotModule),
+    (Origin::Driver, "rx_discards_phy", Signal::Discards),
+    (Origin::Driver, "rx_oversize_pkts_phy", Signal::Oversized),
+    (Origin::Driver, "rx_prio3_pause", Signal::Pauses(3)),
+    (
+        Origin::Driver,
+        "rx_prio0_pause_duration",
+        Signal::PausedMicros(0),
+    ),
+    (
+        Origin::Driver,
+        "tx_pause_storm_warning_events",
+        Signal::PauseStormWarnings,
+    ),
+    (
+        Origin::Driver,
+        "tx_pause_storm_error_events",
+        Signal::PauseStormErrors,
+    ),
+    (Origin::Port, "symbol_error", Signal::SymbolErrors),
+    (Origin::Port, "link_error_recovery", Signal::Retrains),
+    (Origin::Port, "link_downed", Signal::LinkDowns),
+    (Origin::Port, "port_xmit_wait", Signal::CreditWaits),
+    (
+        Origin::PortHardware,
+        "out_of_sequence",
+        Signal::OutOfSequence,
+    ),
+    (Origin::PortHardware, "packet_seq_err", Signal::SequenceNaks),
+    (
+        Origin::PortHardware,
+        "local_ack_timeout_err",
+        Signal::AckTimeouts,
+    ),
+    (
+        Origin::PortHardware,
+        "np_cnp_sent",
+        Signal::CongestionNoticesSent,
+    ),
+    (
+        Origin::PortHardware,
+        "rp_cnp_handled",
+        Signal::CongestionNoticesHeeded,
+    ),
+    (
+        Origin::PortHardware,
+        "rx_icrc_encapsulated",
+        Signal::PayloadErrors,
+    ),
+    (Origin::PortHardware, "out_of_buffer", Signal::OutOfBuffers),
+    (
+        Origin::PortHardware,
+        "rnr_nak_retry_err",
+        Signal::NotReadyRetries,
+    ),
+];
+
 /// As `ethtool -S` prints it.
 fn driver(text: &str) -> Vec<(Meaning, u64)> {
     counts(Origin::Driver, text)
@@ -44,77 +116,7 @@ fn grown(readings: &[SignalReading], signal: Signal) -> Option<u64> {
 
 #[test]
 fn every_counter_that_matters_has_a_meaning() {
-    let table = [
-        (Origin::Driver, "rx_crc_errors_phy", Signal::FrameErrors),
-        (Origin::Statistics, "rx_crc_errors", Signal::FrameErrors),
-        (
-            Origin::Driver,
-            "rx_corrected_bits_phy",
-            Signal::CorrectedBits,
-        ),
-        (
-            Origin::Driver,
-            "rx_pcs_symbol_err_phy",
-            Signal::SymbolErrors,
-        ),
-        (Origin::Driver, "link_down_events_phy", Signal::LinkDowns),
-        (Origin::Driver, "module_high_temp", Signal::HotModule),
-        (Origin::Driver, "rx_discards_phy", Signal::Discards),
-        (Origin::Driver, "rx_oversize_pkts_phy", Signal::Oversized),
-        (Origin::Driver, "rx_prio3_pause", Signal::Pauses(3)),
-        (
-            Origin::Driver,
-            "rx_prio0_pause_duration",
-            Signal::PausedMicros(0),
-        ),
-        (
-            Origin::Driver,
-            "tx_pause_storm_warning_events",
-            Signal::PauseStormWarnings,
-        ),
-        (
-            Origin::Driver,
-            "tx_pause_storm_error_events",
-            Signal::PauseStormErrors,
-        ),
-        (Origin::Port, "symbol_error", Signal::SymbolErrors),
-        (Origin::Port, "link_error_recovery", Signal::Retrains),
-        (Origin::Port, "link_downed", Signal::LinkDowns),
-        (Origin::Port, "port_xmit_wait", Signal::CreditWaits),
-        (
-            Origin::PortHardware,
-            "out_of_sequence",
-            Signal::OutOfSequence,
-        ),
-        (Origin::PortHardware, "packet_seq_err", Signal::SequenceNaks),
-        (
-            Origin::PortHardware,
-            "local_ack_timeout_err",
-            Signal::AckTimeouts,
-        ),
-        (
-            Origin::PortHardware,
-            "np_cnp_sent",
-            Signal::CongestionNoticesSent,
-        ),
-        (
-            Origin::PortHardware,
-            "rp_cnp_handled",
-            Signal::CongestionNoticesHeeded,
-        ),
-        (
-            Origin::PortHardware,
-            "rx_icrc_encapsulated",
-            Signal::PayloadErrors,
-        ),
-        (Origin::PortHardware, "out_of_buffer", Signal::OutOfBuffers),
-        (
-            Origin::PortHardware,
-            "rnr_nak_retry_err",
-            Signal::NotReadyRetries,
-        ),
-    ];
-    for (origin, name, expected) in table {
+    for (origin, name, expected) in TABLE {
         match meaning(origin, name) {
             Some(Meaning::Signal { signal, .. }) => assert_eq!(signal, expected, "{name}"),
             other => panic!("{name} means {other:?}"),
