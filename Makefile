@@ -16,7 +16,7 @@ IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
 FAST_LAB_TESTS := smoke worker
 SLOW_LAB_TESTS := $(filter-out $(FAST_LAB_TESTS),$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
 
-.PHONY: help demo test test-lab clean
+.PHONY: help demo test test-lab bench bench-peers clean
 
 help: ## Lists the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -35,7 +35,7 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage format cargo fmt --all --check
 	stage clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 	stage deny   deploy/deny.sh
-	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins
+	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test strangers
 	stage tidy   cargo test --locked --workspace --test tidy
 	stage worlds cargo test --locked --workspace --test simulation
 	stage build  cargo build --locked --workspace --bins
@@ -47,6 +47,21 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	source deploy/stage.sh 2
 	stage build cargo build --locked --workspace --bins
 	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories
+	finish
+
+bench: ## Measures how long the planner's parts take on this machine, beside what is asked of them.
+	@deploy/setup.sh build
+	cargo run --locked --release --package reweave-benches -- $(BENCHES)
+
+# SimGrid is in another language and behind its own library: one program, built here alone.
+SIMGRID := $(or $(CARGO_TARGET_DIR),target)/bench-peers/simgrid
+
+bench-peers: ## Compares the simulator with SimGrid: every flow's times, and the speed of both.
+	@deploy/setup.sh build simgrid
+	source deploy/stage.sh 2
+	mkdir -p $(dir $(SIMGRID))
+	stage compile g++ -O2 -std=c++17 -o $(SIMGRID) benches/peers/simgrid.cpp -lsimgrid
+	stage compare cargo run --locked --release --package reweave-benches -- --peers $(SIMGRID)
 	finish
 
 clean: ## Removes what the commands above made here.

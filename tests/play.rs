@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use reweave_common::operator::{Outcome, Plan, Record, Status};
+use reweave_common::operator::{Plan, Record, Status};
 use reweave_tests::{Job, Labs, Leadership, PATIENCE, Setting, Stage, StageError, wait_for};
 
 use crate::needs::Need;
@@ -65,7 +65,7 @@ pub(crate) fn ended(stage: &Stage) -> Record {
     let operator = stage.operator();
     must(wait_for("the change ends", PATIENCE, || {
         let newest = operator.history()?.into_iter().next();
-        Ok(newest.filter(|record| record.outcome != Outcome::Running))
+        Ok(newest.filter(|record| !record.outcome.is_open()))
     }))
 }
 

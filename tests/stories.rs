@@ -15,6 +15,8 @@ mod needs;
 mod play;
 #[path = "stories/replays.rs"]
 mod replays;
+#[path = "stories/severed.rs"]
+mod severed;
 #[path = "stories/thwarted.rs"]
 mod thwarted;
 
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         deaths::tests(),
         replays::tests(),
         loops::tests(),
+        severed::tests(),
     ];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {

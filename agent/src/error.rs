@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use reweave_link::LinkError;
+use reweave_link::join::JoinError;
 use reweave_link::pki::PkiError;
 use thiserror::Error;
 
@@ -40,6 +41,12 @@ pub enum AgentError {
         folder: PathBuf,
         source: Box<PkiError>,
     },
+    #[error(
+        "{} holds the certificate of {member}, and this program needs an agent's", folder.display()
+    )]
+    NotAnAgent { folder: PathBuf, member: String },
+    #[error("cannot join the cluster")]
+    Join { source: Box<JoinError> },
     #[error("cannot look for a coordinator")]
     Link { source: Box<LinkError> },
     #[error("cannot tell what this node is")]

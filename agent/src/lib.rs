@@ -7,6 +7,7 @@ pub mod activity;
 pub mod agent;
 pub mod clock;
 pub mod counters;
+pub mod credentials;
 pub mod error;
 pub mod flows;
 pub mod host;

@@ -2,26 +2,27 @@
 
 mod cli;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Parser;
 use reweave_agent::agent::Agent;
+use reweave_agent::credentials::Credentials;
 use reweave_agent::error::{AgentError, told};
 use reweave_agent::role::Role;
 use reweave_agent::run::run;
 use reweave_agent::session::Uplink;
 use reweave_agent_core::probe::Mark;
-use reweave_link::{self as link, Dialer, Identity};
+use reweave_link::join::{Token, enter};
+use reweave_link::pki::MEMBER_CERTIFICATE;
+use reweave_link::{self as link, Dialer};
 
 use cli::{Cli, Command, Run};
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .without_time()
-        .init();
-    let outcome = match Cli::parse().command {
+    let cli = Cli::parse();
+    cli.log.start();
+    let outcome = match cli.command {
         Command::Show(what) => cli::show(&what),
         Command::Run(settings) => serve(&settings),
     };
@@ -35,22 +36,43 @@ fn main() -> ExitCode {
 }
 
 fn serve(settings: &Run) -> Result<(), AgentError> {
-    let identity = Identity::load(&settings.identity).map_err(|source| AgentError::Identity {
-        folder: settings.identity.clone(),
-        source: Box::new(source),
-    })?;
-    let role = settings.role.map_or_else(Role::detect, Ok)?;
-    let agent = Agent::start(role, &settings.state, Mark(rand::random()))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let runtime = runtime.map_err(|source| AgentError::Loop { source })?;
+    if let Some(token) = &settings.join {
+        runtime.block_on(join(settings, token))?;
+    }
+    let credentials = Credentials::load(&settings.identity)?;
+    let role = settings.role.map_or_else(Role::detect, Ok)?;
+    let agent = Agent::start(role, &settings.state, Mark(rand::random()))?;
     runtime.block_on(async {
         let coordinators = settings.coordinator.clone();
-        let dialer = Dialer::new(&identity, coordinators, link::Role::Coordinator);
+        let ours = credentials.identity();
+        let dialer = Dialer::new(ours, coordinators, link::Role::Coordinator);
         let dialer = dialer.map_err(|source| AgentError::Link {
             source: Box::new(source),
         })?;
-        run(agent, Uplink::start(dialer), settings.interval_ms).await
+        let uplink = Uplink::start(dialer, credentials);
+        run(agent, uplink, settings.interval_ms).await
     })
+}
+
+/// Unless this node belongs to the cluster already: whoever starts this again has the same command.
+async fn join(settings: &Run, token: &Token) -> Result<(), AgentError> {
+    if settings.identity.join(MEMBER_CERTIFICATE).exists() {
+        tracing::info!("{} has a certificate", settings.identity.display());
+        return Ok(());
+    }
+    let beside = |to: &SocketAddr| SocketAddr::new(to.ip(), to.port().saturating_add(1));
+    let doors: Vec<_> = match settings.door.as_slice() {
+        [] => settings.coordinator.iter().map(beside).collect(),
+        doors => doors.to_vec(),
+    };
+    let joined = enter(&doors, token, &settings.identity).await;
+    let identity = joined.map_err(|source| AgentError::Join {
+        source: Box::new(source),
+    })?;
+    tracing::info!("this node belongs to the cluster, as {}", identity.member());
+    Ok(())
 }

@@ -80,6 +80,8 @@ fn handle(agent: &mut Agent, uplink: &Uplink, ticks: &mut Interval, event: Event
         // Nobody is left to ask for probes, or to hear of them.
         Event::Lost => agent.watch(&Watch::default()),
         Event::Told(CoordinatorMessage::Watch(watch)) => agent.watch(&watch),
+        // The line keeps these to itself.
+        Event::Told(CoordinatorMessage::Denied(_) | CoordinatorMessage::Renewed { .. }) => {}
         Event::Told(CoordinatorMessage::Install(install)) => {
             for ack in agent.install(install) {
                 uplink.send_ack(ack);

@@ -1,25 +1,30 @@
 //! The line to the coordinator: kept up for as long as the agent runs, by a task of its own.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use reweave_agent_core::delta::Delta;
 use reweave_common::instruction::Ack;
 use reweave_common::sample::Sample;
-use reweave_link::{Channel, Dialer, LinkError, Session, reason};
-use reweave_proto::message::{AgentMessage, CoordinatorMessage};
+use reweave_link::{Channel, Dialer, Identity, LinkError, Session, reason};
+use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::credentials::Credentials;
 
 /// What is measured while the line is slow or gone is of no use later.
 const MOST_SAMPLES: usize = 8;
 /// Instructions come one by one, each after the answer to the one before.
 const MOST_ACKS: usize = 64;
+/// Clocks drift slowly, and are set rarely.
+const CLOCK_PERIOD: Duration = Duration::from_secs(10);
 /// Saying goodbye takes no longer.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 pub struct Uplink {
     events: mpsc::Receiver<Event>,
-    samples: mpsc::Sender<AgentMessage>,
+    samples: mpsc::Sender<Sample>,
     acks: mpsc::Sender<AgentMessage>,
     task: JoinHandle<()>,
 }
@@ -33,13 +38,13 @@ pub enum Event {
 
 /// What waits to be sent.
 struct Outgoing {
-    samples: mpsc::Receiver<AgentMessage>,
+    samples: mpsc::Receiver<Sample>,
     acks: mpsc::Receiver<AgentMessage>,
 }
 
 impl Uplink {
     /// Must be called inside a runtime.
-    pub fn start(dialer: Dialer) -> Self {
+    pub fn start(dialer: Dialer, credentials: Credentials) -> Self {
         let (tell, events) = mpsc::channel(MOST_ACKS);
         let (samples, samples_out) = mpsc::channel(MOST_SAMPLES);
         let (acks, acks_out) = mpsc::channel(MOST_ACKS);
@@ -47,7 +52,7 @@ impl Uplink {
             samples: samples_out,
             acks: acks_out,
         };
-        let task = tokio::spawn(keep_up(dialer, tell, outgoing));
+        let task = tokio::spawn(keep_up(dialer, credentials, tell, outgoing));
         Self {
             events,
             samples,
@@ -69,7 +74,7 @@ impl Uplink {
 
     /// Sends it, unless the line is gone or too slow: there will be a newer one.
     pub fn send_sample(&self, sample: Sample) {
-        let _ = self.samples.try_send(AgentMessage::Sample(sample));
+        let _ = self.samples.try_send(sample);
     }
 
     /// Sends it, unless the line is gone: then the coordinator will ask again.
@@ -78,16 +83,23 @@ impl Uplink {
     }
 }
 
-async fn keep_up(mut dialer: Dialer, tell: mpsc::Sender<Event>, mut outgoing: Outgoing) {
+async fn keep_up(
+    mut dialer: Dialer,
+    mut credentials: Credentials,
+    tell: mpsc::Sender<Event>,
+    mut outgoing: Outgoing,
+) {
     while let Some(session) = unless_closed(&tell, dialer.dial()).await {
         outgoing.forget();
         tracing::info!("{} at {}", session.peer(), session.address());
         let _ = tell.send(Event::Connected).await;
-        match unless_closed(&tell, serve(&session, &tell, &mut outgoing)).await {
+        let serving = serve(&session, &tell, &mut outgoing, &mut credentials);
+        match unless_closed(&tell, serving).await {
             Some(error) => tracing::warn!("the line is lost: {}", reason(&error)),
             None => return session.close("the agent ends").await,
         }
         let _ = tell.send(Event::Lost).await;
+        dialer.renew(credentials.identity());
     }
 }
 
@@ -111,17 +123,36 @@ async fn serve(
     session: &Session,
     tell: &mpsc::Sender<Event>,
     outgoing: &mut Outgoing,
+    credentials: &mut Credentials,
 ) -> LinkError {
+    let (answers, heard) = mpsc::channel(1);
     tokio::select! {
-        error = listen(session, tell) => error,
-        error = speak(session, Channel::Commands, &mut outgoing.acks) => error,
-        error = speak(session, Channel::Telemetry, &mut outgoing.samples) => error,
+        error = listen(session, tell, &answers, credentials.identity().clone()) => error,
+        error = answer(session, &mut outgoing.acks) => error,
+        error = report(session, &mut outgoing.samples) => error,
+        error = credentials.keep_good(session, heard) => error,
+        error = tell_the_time(session) => error,
+        error = session.shut_out() => error,
     }
 }
 
-async fn listen(session: &Session, tell: &mpsc::Sender<Event>) -> LinkError {
+async fn listen(
+    session: &Session,
+    tell: &mpsc::Sender<Event>,
+    renewed: &mpsc::Sender<Option<String>>,
+    ours: Identity,
+) -> LinkError {
     loop {
         let told = match session.receive(Channel::Commands).await {
+            Ok(CoordinatorMessage::Denied(list)) => {
+                ours.deny(list);
+                continue;
+            }
+            Ok(CoordinatorMessage::Renewed { chain_pem }) => {
+                // An answer that nobody waits for is none.
+                let _ = renewed.try_send(chain_pem);
+                continue;
+            }
             Ok(message) => Event::Told(message),
             Err(error) => return error,
         };
@@ -129,13 +160,40 @@ async fn listen(session: &Session, tell: &mpsc::Sender<Event>) -> LinkError {
     }
 }
 
-async fn speak(
-    session: &Session,
-    channel: Channel,
-    messages: &mut mpsc::Receiver<AgentMessage>,
-) -> LinkError {
+/// So that the coordinator can say whose clock is wrong.
+async fn tell_the_time(session: &Session) -> LinkError {
+    if session.version() < MEMBERSHIP {
+        return session.closed().await;
+    }
+    let mut ticks = interval(CLOCK_PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        let micros = since_epoch.unwrap_or_default().as_micros();
+        let time_of_day_us = u64::try_from(micros).unwrap_or(u64::MAX);
+        let clock = AgentMessage::Clock { time_of_day_us };
+        if let Err(error) = session.send(Channel::Commands, &clock).await {
+            return error;
+        }
+    }
+}
+
+/// A full picture first, and then what has changed.
+async fn report(session: &Session, samples: &mut mpsc::Receiver<Sample>) -> LinkError {
+    let mut delta = Delta::default();
+    while let Some(sample) = samples.recv().await {
+        let message = AgentMessage::Sample(delta.handle_sample(sample));
+        if let Err(error) = session.send(Channel::Telemetry, &message).await {
+            return error;
+        }
+    }
+    session.closed().await
+}
+
+async fn answer(session: &Session, messages: &mut mpsc::Receiver<AgentMessage>) -> LinkError {
     while let Some(message) = messages.recv().await {
-        if let Err(error) = session.send(channel, &message).await {
+        if let Err(error) = session.send(Channel::Commands, &message).await {
             return error;
         }
     }

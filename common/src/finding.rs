@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::flow::FlowKey;
+use crate::ids::LinkId;
 use crate::snapshot::Hop;
 use crate::units::Rate;
 
@@ -11,6 +12,8 @@ use crate::units::Rate;
 pub enum Finding {
     /// Flows share a full link while an equal path has room.
     EcmpCollision(Collision),
+    /// A pin holds a flow where it serves it no more.
+    UselessPin(UselessPin),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +25,24 @@ pub struct Collision {
     /// Equal-cost hops that had room for at least one of them.
     pub with_room: Vec<Hop>,
     pub imbalance: Imbalance,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UselessPin {
+    pub flow: FlowKey,
+    /// Where it is pinned, and to what.
+    pub hop: Hop,
+    pub because: Useless,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Useless {
+    /// The way it leads has come to an end: these links are down.
+    WayDown {
+        links: Vec<LinkId>,
+    },
+    FlowEnded,
 }
 
 /// A flow in a collision: what it gets, and what it would get if the flows were spread.

@@ -17,6 +17,12 @@ use crate::sample::PinRule;
 #[serde(transparent)]
 pub struct Token(pub u64);
 
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Instruction {
@@ -52,10 +58,10 @@ pub struct Ack {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
-    /// The agent has followed a later instruction already.
-    Older { held: Generation },
-    /// It knows this generation with other rules.
-    DifferentContent { held: Generation },
+    /// The agent has followed a later instruction already: that of this generation and token.
+    Older { held: Generation, token: Token },
+    /// It knows this generation with other rules, or this token with another generation.
+    DifferentContent { held: Generation, token: Token },
     /// The kernel would not take it; what was there before is there again.
     Kernel {
         #[serde(deserialize_with = "crate::printable::text")]
@@ -73,8 +79,11 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Older { held } => write!(f, "it holds the later generation {held}"),
-            Self::DifferentContent { held } => {
+            Self::Older { held, token } => write!(
+                f,
+                "it has followed a later instruction, generation {held} under token {token}"
+            ),
+            Self::DifferentContent { held, .. } => {
                 write!(f, "it holds generation {held} with other rules")
             }
             Self::Kernel { error } => write!(f, "its kernel refused: {error}"),

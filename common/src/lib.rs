@@ -5,6 +5,7 @@
 //! what their text means is decided here, so that every program refuses the same mistakes with
 //! the same words.
 
+pub mod carriage;
 pub mod fabric;
 pub mod finding;
 pub mod flow;
@@ -13,17 +14,21 @@ pub mod health;
 pub mod ids;
 pub mod input;
 pub mod instruction;
+pub mod iteration;
+pub mod member;
 pub mod moment;
 pub mod names;
 pub mod observations;
 pub mod operator;
 pub mod plan;
 mod printable;
+pub mod recorded;
 pub mod rhythm;
 pub mod routes;
 pub mod sample;
 pub mod scenario;
 pub mod snapshot;
+pub mod timings;
 pub mod traffic;
 pub mod units;
 pub mod workload;

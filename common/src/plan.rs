@@ -48,6 +48,13 @@ pub struct Plan {
     pub report: Report,
 }
 
+impl Plan {
+    /// Whether it moves nothing, and only takes pins away that serve no more.
+    pub fn only_lifts(&self) -> bool {
+        self.moves.is_empty()
+    }
+}
+
 /// One flow goes another way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Move {

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
+use reweave_common::member::DenyList;
 use reweave_common::operator::Response;
-use reweave_core::{Core, Effect, Input};
+use reweave_core::{Core, Effect, Input, NoEntry, Pass};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::error::{CoordinatorError, told};
@@ -27,7 +28,11 @@ pub(crate) struct Drive {
     seats: BTreeMap<NodeId, Seat>,
     /// Operators that wait for an answer.
     waiting: BTreeMap<u64, oneshot::Sender<Response>>,
+    /// Newcomers that do.
+    knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
+    /// Who is shut out, by what has been applied.
+    denied: watch::Sender<DenyList>,
 }
 
 struct Seat {
@@ -37,15 +42,23 @@ struct Seat {
 
 impl Drive {
     pub(crate) fn new(core: Core, log: Log, clock: Clock, recorder: Option<Recorder>) -> Self {
+        let denied = core.state().membership().denied().clone();
         Self {
+            denied: watch::Sender::new(denied),
             core,
             log,
             clock,
             recorder,
             seats: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            knocking: BTreeMap::new(),
             last_request: 0,
         }
+    }
+
+    /// Follows who is shut out.
+    pub(crate) fn denied(&self) -> watch::Receiver<DenyList> {
+        self.denied.subscribe()
     }
 
     /// Until [`Event::End`], or until something is wrong that makes it unsafe to go on.
@@ -72,14 +85,20 @@ impl Drive {
                 self.feed(Input::Ack { node, ack })
             }
             Event::Left { from } if self.is_seated(from) => self.unseat(from.node),
-            Event::Measured { .. } | Event::Acknowledged { .. } | Event::Left { .. } => Ok(()),
+            Event::Described { from, about } if self.is_seated(from) => {
+                let node = from.node;
+                self.feed(Input::About { node, about })
+            }
+            Event::Measured { .. }
+            | Event::Acknowledged { .. }
+            | Event::Described { .. }
+            | Event::Left { .. } => Ok(()),
             Event::Asked {
                 principal,
                 request,
                 reply,
             } => {
-                self.last_request += 1;
-                let id = self.last_request;
+                let id = self.next_request();
                 self.waiting.insert(id, reply);
                 self.feed(Input::Operator {
                     id,
@@ -87,9 +106,32 @@ impl Drive {
                     request,
                 })
             }
+            Event::Knocked {
+                token,
+                key,
+                from,
+                reply,
+            } => {
+                let id = self.next_request();
+                self.knocking.insert(id, reply);
+                self.feed(Input::Knock {
+                    id,
+                    token,
+                    key,
+                    from,
+                })
+            }
+            Event::TurnedAway { from, why, times } => {
+                self.feed(Input::TurnedAway { from, why, times })
+            }
             Event::Tick => self.feed(Input::Tick),
             Event::End => Ok(()),
         }
+    }
+
+    fn next_request(&mut self) -> u64 {
+        self.last_request += 1;
+        self.last_request
     }
 
     /// A new session takes the place of the one before, of which nothing more is heard.
@@ -146,14 +188,29 @@ impl Drive {
             Effect::Append(command) => {
                 self.log.append(&command)?;
                 self.core.apply(command);
+                self.publish_denied();
             }
             Effect::Send { node, instruction } => self.send(node, instruction),
             Effect::Reply { id, response } => {
                 // An operator who has left wants no answer.
                 let _ = self.waiting.remove(&id).map(|reply| reply.send(response));
             }
+            Effect::Answer { id, pass } => {
+                let _ = self.knocking.remove(&id).map(|reply| reply.send(pass));
+            }
         }
         Ok(())
+    }
+
+    fn publish_denied(&self) {
+        let denied = self.core.state().membership().denied();
+        self.denied.send_if_modified(|published| {
+            let changed = published != denied;
+            if changed {
+                published.clone_from(denied);
+            }
+            changed
+        });
     }
 
     /// An agent that takes nothing is as good as gone: its session ends, and it comes back or not.

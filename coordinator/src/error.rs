@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use reweave_common::input::InputError;
@@ -20,8 +21,6 @@ pub(crate) enum CoordinatorError {
     Input(#[from] InputError),
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{what} is not set: give --{what}, or write it into the file that --config names")]
-    Unset { what: &'static str },
     #[error("cannot use the certificate in {}", folder.display())]
     Identity {
         folder: PathBuf,
@@ -31,6 +30,11 @@ pub(crate) enum CoordinatorError {
     NotACoordinator { folder: String, member: String },
     #[error("cannot listen")]
     Listen { source: Box<LinkError> },
+    #[error("cannot serve health and metrics at {address}: give another address with --http")]
+    Http {
+        address: SocketAddr,
+        source: io::Error,
+    },
     #[error(transparent)]
     Data(#[from] DataError),
     #[error("cannot keep the log; ending, so that nothing happens that is not in it")]
@@ -55,7 +59,6 @@ impl CoordinatorError {
         match self {
             Self::Input(_)
             | Self::Read { .. }
-            | Self::Unset { .. }
             | Self::Identity { .. }
             | Self::NotACoordinator { .. } => 2,
             Self::Data(error) if error.is_bad_input() => 2,

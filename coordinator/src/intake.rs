@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Instruction};
-use reweave_common::operator::{Request, Response};
+use reweave_common::member::{Digest, Member};
+use reweave_common::operator::{About, Request, Response};
 use reweave_common::sample::Sample;
+use reweave_core::{NoEntry, Pass};
 use tokio::sync::{mpsc, oneshot};
 
 /// A thousand agents report twice a second, and the core takes microseconds for each report.
@@ -43,8 +45,26 @@ pub(crate) enum Event {
     Left {
         from: Origin,
     },
+    /// What is known of an agent besides what it measures.
+    Described {
+        from: Origin,
+        about: About,
+    },
+    /// Somebody without a certificate, with a token and a key.
+    Knocked {
+        token: Digest,
+        key: Digest,
+        from: String,
+        reply: oneshot::Sender<Result<Pass, NoEntry>>,
+    },
+    /// Somebody was not let in, so often since it was last told.
+    TurnedAway {
+        from: String,
+        why: String,
+        times: u64,
+    },
     Asked {
-        principal: String,
+        principal: Member,
         request: Request,
         reply: oneshot::Sender<Response>,
     },
@@ -59,7 +79,22 @@ pub(crate) struct Closed;
 #[derive(Debug, Clone)]
 pub(crate) struct Intake {
     events: mpsc::Sender<Event>,
-    shed: Arc<AtomicU64>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    shed: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// Since the program started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Telemetry that found no place.
+    pub(crate) shed: u64,
+    /// Peers that were not let in.
+    pub(crate) refused: u64,
 }
 
 pub(crate) fn queue() -> (Intake, mpsc::Receiver<Event>) {
@@ -68,8 +103,8 @@ pub(crate) fn queue() -> (Intake, mpsc::Receiver<Event>) {
 
 fn queue_of(length: usize) -> (Intake, mpsc::Receiver<Event>) {
     let (events, queue) = mpsc::channel(length);
-    let shed = Arc::default();
-    (Intake { events, shed }, queue)
+    let counters = Arc::default();
+    (Intake { events, counters }, queue)
 }
 
 impl Intake {
@@ -85,14 +120,25 @@ impl Intake {
         }
         let crowded = self.events.capacity() <= RESERVED.min(self.events.max_capacity() / 4);
         if crowded || self.events.try_send(event).is_err() {
-            self.shed.fetch_add(1, Ordering::Relaxed);
+            self.counters.shed.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// How much telemetry found no place since this was last asked.
-    pub(crate) fn take_shed(&self) -> u64 {
-        self.shed.swap(0, Ordering::Relaxed)
+    /// Whether anybody takes events.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.events.is_closed()
+    }
+
+    pub(crate) fn note_refused(&self, times: u64) {
+        self.counters.refused.fetch_add(times, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            shed: self.counters.shed.load(Ordering::Relaxed),
+            refused: self.counters.refused.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -125,12 +171,12 @@ mod tests {
         for _ in 0..10 {
             intake.put_telemetry(sample()).unwrap();
         }
-        assert_eq!((queue.len(), intake.take_shed()), (6, 4));
+        assert_eq!((queue.len(), intake.counts().shed), (6, 4));
         intake.put(Event::Left { from: origin() }).await.unwrap();
         intake.put(Event::Tick).await.unwrap();
         queue.recv().await.unwrap();
         intake.put_telemetry(sample()).unwrap();
-        assert_eq!(intake.take_shed(), 1);
+        assert_eq!(intake.counts().shed, 5);
     }
 
     #[tokio::test]

@@ -11,11 +11,15 @@ use crate::name::ClusterName;
 /// A hello is short, whoever it is from.
 pub const MAX_HELLO_BYTES: usize = 1024;
 
+/// A release speaks with the one before and the one after.
+const MOST_MINORS_APART: u16 = 1;
+
 /// What this build speaks.
-pub const VERSION: Version = Version { major: 1, minor: 0 };
+pub const VERSION: Version = Version { major: 1, minor: 1 };
 
 /// Majors do not understand each other. Within one, a later minor only adds kinds of messages, and
-/// each side says only what the lower of both minors knows.
+/// each side says only what the lower of both minors knows. A release raises the minor by one at
+/// most, and speaks with the release before and the one after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Version {
     pub major: u16,
@@ -61,7 +65,10 @@ impl Hello {
     /// come to the same answer.
     pub fn agree(&self, theirs: &Self) -> Result<Version, HelloError> {
         if self.version.major != theirs.version.major {
-            return Err(self.other_major(theirs));
+            return Err(HelloError::OtherMajor(self.versions(theirs)));
+        }
+        if self.version.minor.abs_diff(theirs.version.minor) > MOST_MINORS_APART {
+            return Err(HelloError::FarMinor(self.versions(theirs)));
         }
         if self.cluster != theirs.cluster {
             return Err(HelloError::OtherCluster {
@@ -72,8 +79,8 @@ impl Hello {
         Ok(self.version.min(theirs.version))
     }
 
-    fn other_major(&self, theirs: &Self) -> HelloError {
-        HelloError::OtherMajor {
+    fn versions(&self, theirs: &Self) -> Versions {
+        Versions {
             ours: self.version,
             our_build: self.build.clone(),
             theirs: theirs.version,
@@ -82,19 +89,43 @@ impl Hello {
     }
 }
 
+/// What two sides speak that do not understand each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Versions {
+    pub ours: Version,
+    pub our_build: String,
+    pub theirs: Version,
+    pub their_build: String,
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            ours,
+            our_build,
+            theirs,
+            their_build,
+        } = self;
+        let older = match ours < theirs {
+            true => "this one",
+            false => "the other side",
+        };
+        write!(
+            f,
+            "the other side speaks protocol {theirs} (build {their_build:?}), this one {ours} \
+             (build {our_build:?}): upgrade {older}"
+        )
+    }
+}
+
 /// Why two sides will not talk.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HelloError {
-    #[error(
-        "the other side speaks protocol {theirs} (build {their_build:?}), this one {ours} (build \
-         {our_build:?}): upgrade {}", if .ours < .theirs { "this one" } else { "the other side" }
-    )]
-    OtherMajor {
-        ours: Version,
-        our_build: String,
-        theirs: Version,
-        their_build: String,
-    },
+    #[error("{0}")]
+    OtherMajor(Versions),
+    /// More than one release lies between them.
+    #[error("{0}, by one release after the other")]
+    FarMinor(Versions),
     #[error("the other side belongs to cluster {theirs:?}, this one to {ours:?}")]
     OtherCluster { ours: String, theirs: String },
 }

@@ -1,14 +1,25 @@
 //! The messages between an agent and the coordinator. A later minor version adds kinds at the end.
 
 use reweave_common::instruction::{Ack, Install, Instruction, Watch};
+use reweave_common::member::DenyList;
 use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
+
+use crate::hello::Version;
 
 /// Said by an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AgentMessage {
     Sample(Sample),
     Ack(Ack),
+    /// What the agent's clock shows.
+    Clock {
+        time_of_day_us: u64,
+    },
+    /// Certify this new key for me.
+    Renew {
+        request: Vec<u8>,
+    },
 }
 
 /// Said to an agent.
@@ -16,7 +27,18 @@ pub enum AgentMessage {
 pub enum CoordinatorMessage {
     Watch(Watch),
     Install(Install),
+    /// Who is shut out: nobody of these is a coordinator any more.
+    Denied(DenyList),
+    /// The new certificate and that of its signer, in PEM; none when there will be none, and the
+    /// reason is the coordinator's own.
+    Renewed {
+        chain_pem: Option<String>,
+    },
 }
+
+/// Since this version: clocks, renewals, and who is shut out. Whoever speaks an older one is told
+/// nothing of them.
+pub const MEMBERSHIP: Version = Version { major: 1, minor: 1 };
 
 impl From<Instruction> for CoordinatorMessage {
     fn from(instruction: Instruction) -> Self {

@@ -3,47 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+pub use reweave_common::member::Role;
+use reweave_common::member::{LONGEST_MEMBER, Member, UnknownRole};
+use reweave_common::names::is_plain;
 use thiserror::Error;
 
 const SCHEME: &str = "spiffe://";
-const LONGEST: usize = 63;
-
-/// What somebody may be in a cluster. What each may do is decided elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    Coordinator,
-    Agent,
-    Operator,
-}
-
-impl Role {
-    pub const ALL: [Self; 3] = [Self::Coordinator, Self::Agent, Self::Operator];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Coordinator => "coordinator",
-            Self::Agent => "agent",
-            Self::Operator => "operator",
-        }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Role {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        let role = Self::ALL.into_iter().find(|role| role.as_str() == text);
-        role.ok_or_else(|| NameError::UnknownRole(text.to_owned()))
-    }
-}
+const SIGNER: &str = "/signer";
 
 /// The name of a cluster: what its certificates and its members have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,6 +76,23 @@ impl MemberName {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// As it stands in the certificate that a coordinator signs others with.
+    pub fn signer_uri(&self) -> String {
+        format!("{self}{SIGNER}")
+    }
+
+    /// The coordinator whose signer this is.
+    pub fn from_signer_uri(uri: &str) -> Result<Self, NameError> {
+        let member = uri.strip_suffix(SIGNER).map(str::parse).transpose()?;
+        let coordinator = member.filter(|member: &Self| member.role == Role::Coordinator);
+        coordinator.ok_or_else(|| NameError::NotASigner(uri.to_owned()))
+    }
+
+    /// The same within its cluster.
+    pub fn member(&self) -> Member {
+        Member::new(self.role, &self.name)
+    }
 }
 
 /// The member's URI.
@@ -140,9 +123,7 @@ impl FromStr for MemberName {
 
 /// Names end up in paths, URIs and logs, so they hold nothing that means something there.
 fn checked(name: &str) -> Result<String, NameError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let begins_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    (begins_well && name.len() <= LONGEST && name.chars().all(plain))
+    is_plain(name, LONGEST_MEMBER)
         .then(|| name.to_owned())
         .ok_or_else(|| NameError::BadName(name.to_owned()))
 }
@@ -150,12 +131,14 @@ fn checked(name: &str) -> Result<String, NameError> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
     #[error(
-        "{0:?} is no name: use up to {LONGEST} letters, digits, '-', '_' and '.', beginning with a \
+        "{0:?} is no name: use up to {LONGEST_MEMBER} letters, digits, '-', '_' and '.', beginning with a \
          letter or digit"
     )]
     BadName(String),
-    #[error("{0:?} is no role of a cluster's member: use coordinator, agent or operator")]
-    UnknownRole(String),
+    #[error(transparent)]
+    UnknownRole(#[from] UnknownRole),
     #[error("{0:?} is not of the form spiffe://CLUSTER/ROLE/NAME")]
     NotOurs(String),
+    #[error("{0:?} is not of the form spiffe://CLUSTER/coordinator/NAME{SIGNER}")]
+    NotASigner(String),
 }

@@ -18,8 +18,10 @@ pub(crate) fn tell(screen: &Screen) -> Result<bool, StageError> {
     scene.show("Before", &before);
 
     let findings = scene.stage.operator().diagnose()?.findings;
-    for Finding::EcmpCollision(collision) in &findings {
-        screen.finding(&scene, collision);
+    for finding in &findings {
+        if let Finding::EcmpCollision(collision) = finding {
+            screen.finding(&scene, collision);
+        }
     }
     let plan = scene.plan()?;
     screen.plan(&scene, &plan);

@@ -147,7 +147,7 @@ impl Screen {
             Outcome::RolledBack { reasons, .. } => ("Taken back", reasons.as_slice()),
             Outcome::Abandoned { reasons } => ("Given up", reasons.as_slice()),
             Outcome::Held { reasons } => ("Held", reasons.as_slice()),
-            Outcome::Running => ("Not done", &[][..]),
+            Outcome::Offered | Outcome::Running => ("Not done", &[][..]),
         };
         let title = self.ink(Ink::Bold, title);
         let seconds = took.as_secs_f64();

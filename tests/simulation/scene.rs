@@ -48,7 +48,11 @@ pub(crate) fn collided(mode: Mode, seed: u64, weather: Weather) -> World {
 pub(crate) fn planned(world: &mut World) -> Generation {
     let mut plan = None;
     world.run_until("planned", |world| {
-        if let Some(Response::Plan(Some(offered))) = world.ask(Request::Plan) {
+        if let Some(Response::Plan {
+            plan: Some(offered),
+            ..
+        }) = world.ask(Request::Plan)
+        {
             plan = Some(offered.generation);
         }
         plan.is_some()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use libtest_mimic::Trial;
 use reweave_common::fabric::Fabric;
+use reweave_common::member::{Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_common::plan::{Pin, Plan};
@@ -144,7 +145,7 @@ impl Run {
         };
         let input = Input::Operator {
             id: u64::MAX,
-            principal: "tester".to_owned(),
+            principal: Member::new(Role::Operator, "tester"),
             request,
         };
         self.core.handle(self.now, input);

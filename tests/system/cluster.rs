@@ -52,12 +52,16 @@ fn wrong_certificates_are_refused() {
 
     let operators = stage.path("certificates/operator");
     must(stage.start_agent_as("h3", &operators));
-    must(wait_for("h3 is in, as an operator", PATIENCE, || {
-        Ok(stage
-            .said("agent-h3")
-            .contains(" INFO coordinator ")
-            .then_some(()))
-    }));
+    must(wait_for(
+        "h3's agent will not be an operator",
+        PATIENCE,
+        || {
+            Ok(stage
+                .said("agent-h3")
+                .contains("this program needs an agent's")
+                .then_some(()))
+        },
+    ));
 
     let status = must(stage.operator().status());
     assert_eq!(state_of("h3", &status), AgentState::Unseen);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::member::{Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_common::sample::Sample;
@@ -182,7 +183,7 @@ impl Coordinator {
     pub fn ask(&mut self, now: Moment, request: Request) -> (u64, Vec<Output>) {
         self.last_request += 1;
         let id = self.last_request;
-        let principal = "ada".to_owned();
+        let principal = Member::new(Role::Operator, "ada");
         let outputs = self.feed(
             now,
             Input::Operator {
@@ -231,6 +232,8 @@ impl Coordinator {
                 })
             }
             Effect::Reply { id, response } => Some(Output::Reply { id, response }),
+            // All members of this world have had their certificates from the beginning.
+            Effect::Answer { .. } => None,
         }
     }
 

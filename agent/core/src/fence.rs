@@ -155,16 +155,16 @@ impl Fence {
         let Some(promised) = &self.record.promised else {
             return Verdict::Follow;
         };
-        let held = promised.generation;
-        if install.token < promised.token || install.generation < held {
-            return Verdict::Refuse(Refusal::Older { held });
+        let (held, token) = (promised.generation, promised.token);
+        if install.token < token || install.generation < held {
+            return Verdict::Refuse(Refusal::Older { held, token });
         }
         let same_generation = install.generation == held;
-        let same_token = install.token == promised.token;
+        let same_token = install.token == token;
         let same_rules = install.rules == promised.rules;
         match (same_token, same_generation) {
-            (true, false) => Verdict::Refuse(Refusal::DifferentContent { held }),
-            (_, true) if !same_rules => Verdict::Refuse(Refusal::DifferentContent { held }),
+            (true, false) => Verdict::Refuse(Refusal::DifferentContent { held, token }),
+            (_, true) if !same_rules => Verdict::Refuse(Refusal::DifferentContent { held, token }),
             (true, true) => self
                 .answered
                 .clone()

@@ -6,6 +6,7 @@
 //! carries out what it is told.
 
 pub mod counters;
+pub mod delta;
 pub mod fence;
 pub mod flows;
 pub mod links;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use reweave_agent::role::Role;
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_link::join::Token;
 
 pub(crate) use show::show;
 
@@ -22,14 +23,35 @@ pub(crate) use show::show;
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Cli {
+    /// How to write the log, to standard error
+    #[arg(long, value_enum, default_value_t = Log::Text, global = true)]
+    pub(crate) log: Log,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Log {
+    /// For people
+    Text,
+    /// One JSON object per line, with the time
+    Json,
+}
+
+impl Log {
+    pub(crate) fn start(self) {
+        let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
+        match self {
+            Self::Text => log.with_target(false).without_time().init(),
+            Self::Json => log.json().init(),
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serves a coordinator until told to end; goes on without one, and looks for it again
-    Run(Run),
+    Run(Box<Run>),
     #[command(flatten)]
     Show(Show),
 }
@@ -40,8 +62,23 @@ pub(crate) struct Run {
     #[arg(long, required = true, value_name = "ADDRESS:PORT")]
     pub(crate) coordinator: Vec<SocketAddr>,
     /// Folder with this agent's certificate and key, and the cluster's authority
-    #[arg(long, value_name = "DIR")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/var/lib/reweave/agent/identity"
+    )]
     pub(crate) identity: PathBuf,
+    /// What `reweave cluster token` printed: the certificate is had with it, unless there is one
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "REWEAVE_JOIN",
+        hide_env_values = true
+    )]
+    pub(crate) join: Option<Token>,
+    /// Where coordinators hear newcomers [default: the port after that of --coordinator]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) door: Vec<SocketAddr>,
     /// Folder for what must not be forgotten
     #[arg(long, value_name = "DIR", default_value = "/var/lib/reweave/agent")]
     pub(crate) state: PathBuf,

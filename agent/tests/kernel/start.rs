@@ -134,7 +134,8 @@ fn a_restart_keeps_what_is_in_force() {
     assert_eq!(
         older.outcome,
         Err(Refusal::Older {
-            held: Generation(4)
+            held: Generation(4),
+            token: Token(40),
         })
     );
     let (sent, arrived) = datagrams.finish();
@@ -194,13 +195,14 @@ fn older_and_contradicting_instructions_are_refused() {
     let mut agent = start_leaf(&scratch);
     let rules = [pin(some_flow(1), 0)];
     let first = only(agent.install(install(5, 50, &rules)));
-    let held = Generation(5);
+    let (held, token) = (Generation(5), Token(50));
+    let older = Err(Refusal::Older { held, token });
     let mut outcome = |install| only(agent.install(install)).outcome;
-    assert_eq!(outcome(install(4, 60, &[])), Err(Refusal::Older { held }));
-    assert_eq!(outcome(install(6, 49, &[])), Err(Refusal::Older { held }));
+    assert_eq!(outcome(install(4, 60, &[])), older);
+    assert_eq!(outcome(install(6, 49, &[])), older);
     assert_eq!(
         outcome(install(5, 51, &[])),
-        Err(Refusal::DifferentContent { held })
+        Err(Refusal::DifferentContent { held, token })
     );
     assert_eq!(outcome(install(5, 50, &rules)), first.outcome);
     assert_eq!(pinned(&mut agent), (5, rules.to_vec()));

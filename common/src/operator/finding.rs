@@ -1,5 +1,7 @@
 //! What is wrong, by name.
 
+use std::fmt;
+
 use crate::fabric::Fabric;
 use crate::finding::{self, Imbalance};
 use crate::flow::FlowKey;
@@ -14,12 +16,61 @@ pub struct Findings {
     /// The generation of routes under which this was seen.
     pub generation: Generation,
     pub findings: Vec<Finding>,
+    /// What may be wrong besides, where nobody looks.
+    pub not_seen: NotSeen,
+}
+
+/// Where the picture has holes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotSeen {
+    /// Nodes whose agents do not report.
+    pub nodes: Vec<String>,
+    /// Flows that matter, and of which a hop is not known.
+    pub ways_of: Vec<FlowKey>,
+}
+
+impl NotSeen {
+    pub fn is_nothing(&self) -> bool {
+        self.nodes.is_empty() && self.ways_of.is_empty()
+    }
+}
+
+impl fmt::Display for NotSeen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let silent = self
+            .nodes
+            .iter()
+            .map(|node| format!("{node} does not report"));
+        let ways = self.ways_of.iter();
+        let ways = ways.map(|flow| format!("the way of {flow} is not known"));
+        let all: Vec<_> = silent.chain(ways).collect();
+        f.write_str(&all.join("; "))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
     EcmpCollision(Collision),
+    UselessPin(UselessPin),
+}
+
+/// A pin that serves its flow no more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UselessPin {
+    pub flow: FlowKey,
+    pub hop: Hop,
+    pub because: Useless,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Useless {
+    /// Beyond the pin these links are down, and no other way leads on.
+    WayDown {
+        links: Vec<String>,
+    },
+    FlowEnded,
 }
 
 /// Flows that share a full link while an equal path has room.
@@ -46,6 +97,41 @@ impl Finding {
             finding::Finding::EcmpCollision(collision) => {
                 Self::EcmpCollision(Collision::named(collision, fabric))
             }
+            finding::Finding::UselessPin(pin) => Self::UselessPin(UselessPin::named(pin, fabric)),
+        }
+    }
+}
+
+impl fmt::Display for UselessPin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { flow, hop, because } = self;
+        write!(f, "{flow} is pinned at {} to {}, ", hop.from, hop.to)?;
+        match because {
+            Useless::WayDown { links } => {
+                write!(f, "and no way leads on from there: {} down", are(links))
+            }
+            Useless::FlowEnded => f.write_str("and has ended"),
+        }
+    }
+}
+
+fn are(links: &[String]) -> String {
+    let verb = if links.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", links.join(", "))
+}
+
+impl UselessPin {
+    pub fn named(pin: &finding::UselessPin, fabric: &Fabric) -> Self {
+        let because = match &pin.because {
+            finding::Useless::WayDown { links } => Useless::WayDown {
+                links: links.iter().map(|&link| fabric.link_name(link)).collect(),
+            },
+            finding::Useless::FlowEnded => Useless::FlowEnded,
+        };
+        Self {
+            flow: pin.flow,
+            hop: Hop::named(pin.hop, fabric),
+            because,
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
+    /// Nobody has said yet that it shall be carried out.
+    Offered,
     Running,
     Committed,
     /// The old routes are back, under a generation of their own.
@@ -39,6 +41,13 @@ pub enum Outcome {
     Held {
         reasons: Vec<String>,
     },
+}
+
+impl Outcome {
+    /// Whether it has not come out yet.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Offered | Self::Running)
+    }
 }
 
 /// What a flow had, what it was promised and what it got.

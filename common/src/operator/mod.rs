@@ -2,26 +2,32 @@
 //! the values of the pipeline hold ids.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::member::{Digest, Member, Role};
 use crate::plan::Generation;
 
 mod finding;
 mod history;
+mod measured;
+mod membership;
 mod place;
 mod plan;
 mod status;
 
-pub use finding::{Collision, Finding, Findings, Loser};
+pub use finding::{Collision, Finding, Findings, Loser, NotSeen, Useless, UselessPin};
 pub use history::{FlowChange, FlowOutcome, Outcome, Record};
+pub use measured::{FlowImbalance, Measured, RoundTrip, RoundTrips};
+pub use membership::{About, CoordinatorState, CoordinatorStatus, OpenInvitation, RefusedPeer};
 pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report};
 pub use status::{
     AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, Phase, RunningChange, Status,
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
     Status,
@@ -39,6 +45,36 @@ pub enum Request {
     Record {
         generation: Generation,
     },
+    /// Let this member join, once, with the token of this digest.
+    Invite {
+        member: Member,
+        token: Digest,
+        lasting: Duration,
+    },
+    /// Shut this member out: its sessions end, and its certificates are worth nothing.
+    Revoke {
+        member: Member,
+    },
+    /// Certify a new key for whoever asks. The core never sees it.
+    Renew {
+        request: Vec<u8>,
+    },
+}
+
+impl Request {
+    /// Whether a certificate of this role is enough to ask it.
+    pub fn may_be_asked_by(&self, role: Role) -> bool {
+        match self {
+            Self::Status
+            | Self::Diagnose
+            | Self::History { .. }
+            | Self::Record { .. }
+            | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
+            Self::Plan | Self::Apply { .. } | Self::Invite { .. } | Self::Revoke { .. } => {
+                role == Role::Operator
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,8 +82,11 @@ pub enum Request {
 pub enum Response {
     Status(Box<Status>),
     Findings(Findings),
-    /// Nothing when there is nothing to mend, or no way to mend it.
-    Plan(Option<Box<Plan>>),
+    /// Nothing when there is nothing to mend, or no way to mend it, as far as can be seen.
+    Plan {
+        plan: Option<Box<Plan>>,
+        not_seen: NotSeen,
+    },
     ApplyStarted {
         generation: Generation,
     },
@@ -56,6 +95,16 @@ pub enum Response {
     /// Nothing when it is not known any more.
     Record(Option<Box<Record>>),
     Refused(Refused),
+    Invited {
+        expires_in_ms: u64,
+    },
+    Revoked {
+        member: Member,
+    },
+    /// The new certificate and that of its signer, in PEM.
+    Renewed {
+        chain_pem: String,
+    },
 }
 
 /// Why a request led to nothing.
@@ -72,6 +121,14 @@ pub enum Refused {
     Busy { running: Generation },
     /// Things are not as the plan needs them, or the judge of plans says no.
     Unfit { reasons: Vec<String> },
+    /// Nobody of this name can be a member.
+    NoSuchMember { member: Member },
+    /// A token is good for less.
+    TooLong { longest_s: u64 },
+    /// So many tokens are out.
+    TooManyTokens { most: usize },
+    /// This coordinator cannot sign certificates.
+    CannotSign { why: String },
 }
 
 impl fmt::Display for Refused {
@@ -96,6 +153,20 @@ impl fmt::Display for Refused {
             ),
             Self::Unfit { reasons } => {
                 write!(f, "the plan cannot be applied: {}", reasons.join("; "))
+            }
+            Self::NoSuchMember { member } => match member.role {
+                Role::Agent => write!(f, "the fabric has no node called {:?}", member.name),
+                _ => write!(f, "nobody can be called {:?}", member.name),
+            },
+            Self::TooLong { longest_s } => {
+                write!(f, "a token is good for {} minutes at most", longest_s / 60)
+            }
+            Self::TooManyTokens { most } => write!(
+                f,
+                "{most} tokens are out and not used; wait until some have expired"
+            ),
+            Self::CannotSign { why } => {
+                write!(f, "this coordinator cannot sign certificates: {why}")
             }
         }
     }

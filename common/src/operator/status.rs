@@ -5,13 +5,17 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
+use super::finding::UselessPin;
+use super::measured::Measured;
+use super::membership::{CoordinatorStatus, OpenInvitation, RefusedPeer};
 use super::place::Hop;
 use super::plan::Pin;
 use crate::flow::FlowKey;
+use crate::member::Member;
 use crate::plan::Generation;
 use crate::units::Rate;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// Of the routes that are in force.
     pub generation: Generation,
@@ -28,6 +32,18 @@ pub struct Status {
     /// Each flow that was sending lately.
     pub flows: Vec<FlowStatus>,
     pub pins: Vec<Pin>,
+    /// Those of them that serve their flows no more, and why.
+    pub useless_pins: Vec<UselessPin>,
+    pub measured: Measured,
+    /// What a person should look at, the worst first; less than what needs one at once.
+    pub warnings: Vec<String>,
+    /// The one that answers is among them.
+    pub coordinators: Vec<CoordinatorStatus>,
+    /// Who was not let in lately, the latest first.
+    pub refused: Vec<RefusedPeer>,
+    pub invitations: Vec<OpenInvitation>,
+    /// Members that are shut out.
+    pub revoked: Vec<Member>,
 }
 
 /// Who decides that a plan is carried out.
@@ -56,6 +72,12 @@ pub struct AgentStatus {
     pub links: usize,
     /// Readings that were not kept, because they spoke for another node or were too many.
     pub discarded_readings: u64,
+    /// Of its session; absent without one.
+    pub build: Option<String>,
+    pub protocol: Option<String>,
+    pub certificate_left_s: Option<u64>,
+    /// By how much its clock is ahead of the coordinator's.
+    pub clock_skew_ms: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

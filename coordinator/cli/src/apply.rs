@@ -72,7 +72,7 @@ impl Follower<'_> {
     fn follow(mut self) -> Result<(Record, Coordinator), CliError> {
         loop {
             match self.look() {
-                Ok(record) if record.outcome == Outcome::Running => {
+                Ok(record) if record.outcome.is_open() => {
                     self.coordinator.wait(GLANCE);
                 }
                 Ok(record) => return Ok((record, self.coordinator)),

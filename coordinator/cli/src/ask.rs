@@ -2,12 +2,13 @@
 
 use std::env;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use reweave_common::operator::{Record, Request, Response, Status};
 use reweave_common::plan::Generation;
+use reweave_link::pki::KeyRequest;
 use reweave_link::{Channel, Identity, Role, Session, connect};
 use reweave_proto::DEFAULT_PORT;
 use tokio::runtime::{Builder, Runtime};
@@ -52,10 +53,19 @@ impl Reach {
         Ok(found.collect())
     }
 
-    fn identity(&self) -> Result<Identity, CliError> {
+    /// Where newcomers are heard: at the port after.
+    pub(crate) fn doors(&self) -> Result<Vec<SocketAddr>, CliError> {
+        let beside = |to: SocketAddr| SocketAddr::new(to.ip(), to.port().saturating_add(1));
+        Ok(self.addresses()?.into_iter().map(beside).collect())
+    }
+
+    fn folder(&self) -> Result<PathBuf, CliError> {
         let usual = || usual_identity().filter(|folder| folder.is_dir());
         let folder = self.identity.clone().or_else(usual);
-        let folder = folder.ok_or(CliError::NoIdentity)?;
+        folder.ok_or(CliError::NoIdentity)
+    }
+
+    fn identity(&self, folder: PathBuf) -> Result<Identity, CliError> {
         Identity::load(&folder).map_err(|source| CliError::Identity {
             folder,
             source: Box::new(source),
@@ -73,11 +83,14 @@ fn usual_identity() -> Option<PathBuf> {
 pub(crate) struct Coordinator {
     runtime: Runtime,
     session: Session,
+    identity: Identity,
 }
 
 impl Coordinator {
+    /// Where two thirds of the certificate's life are over, it is renewed on this occasion.
     pub(crate) fn reach(reach: &Reach) -> Result<Self, CliError> {
-        let (addresses, identity) = (reach.addresses()?, reach.identity()?);
+        let (addresses, folder) = (reach.addresses()?, reach.folder()?);
+        let identity = reach.identity(folder.clone())?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(CliError::Start)?;
         let session = runtime.block_on(connect(&addresses, &identity, Role::Coordinator));
@@ -85,7 +98,31 @@ impl Coordinator {
             address: addresses[0],
             source: Box::new(source),
         })?;
-        Ok(Self { runtime, session })
+        let mut coordinator = Self {
+            runtime,
+            session,
+            identity,
+        };
+        if coordinator.identity.validity().renewal() <= SystemTime::now()
+            && let Err(error) = coordinator.renew(&folder)
+        {
+            eprintln!("warning: this certificate is not renewed: {}", error.told());
+        }
+        Ok(coordinator)
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn renew(&mut self, folder: &Path) -> Result<(), CliError> {
+        let key = KeyRequest::new(folder)?;
+        let request = key.der().to_vec();
+        match self.ask(&Request::Renew { request })? {
+            Response::Renewed { chain_pem } => Ok(key.install(&chain_pem)?),
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
+        }
     }
 
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Response, CliError> {

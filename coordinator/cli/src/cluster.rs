@@ -4,16 +4,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
+use reweave_common::member::UnknownRole;
 use reweave_link::Role;
-use reweave_link::pki::{Authority, Validity};
+use reweave_link::pki::{Authority, DAY, Validity};
 use serde::Serialize;
 
+use crate::ask::Reach;
 use crate::error::CliError;
+use crate::join::Join;
+use crate::membership::{Revoke, Token};
 use crate::{Output, print};
 
-const DEFAULT_DAYS: u64 = 365;
-const DAY: Duration = Duration::from_hours(24);
+/// As long as those that members renew for themselves.
+const DEFAULT_DAYS: u64 = 1;
+/// A coordinator signs members for so long without the authority's key being fetched.
+const SIGNER_LIFE: Duration = Duration::from_hours(24 * 365);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cluster {
@@ -28,35 +34,28 @@ pub(crate) enum Cluster {
     /// Issue certificates for members; a name that has one gets a new one in its place
     Issue {
         /// What they are
-        #[arg(long, value_enum)]
-        role: RoleName,
+        #[arg(long, value_parser = role)]
+        role: Role,
         /// Their names; for agents, the nodes of the fabric they run on
         #[arg(long = "name", required = true, num_args = 1.., value_name = "NAME")]
         names: Vec<String>,
-        /// The folder that `cluster init` made
+        /// The folder that `cluster init` made, or one with a coordinator's signer
         #[arg(long, value_name = "DIR", default_value = ".")]
         dir: PathBuf,
-        /// For how long they are good
+        /// For how long they are good; members renew theirs in time, for a day each
         #[arg(long, default_value_t = DEFAULT_DAYS)]
         days: u64,
     },
+    /// Make join tokens: each lets one node or person in, once, within minutes
+    Token(Token),
+    /// Join a cluster with a token, and keep the certificate
+    Join(Join),
+    /// Shut a member out: its sessions end within seconds, and its certificates are worth nothing
+    Revoke(Revoke),
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum RoleName {
-    Agent,
-    Coordinator,
-    Operator,
-}
-
-impl From<RoleName> for Role {
-    fn from(name: RoleName) -> Self {
-        match name {
-            RoleName::Agent => Self::Agent,
-            RoleName::Coordinator => Self::Coordinator,
-            RoleName::Operator => Self::Operator,
-        }
-    }
+fn role(text: &str) -> Result<Role, UnknownRole> {
+    text.parse()
 }
 
 /// A certificate that was made, and where it lies.
@@ -67,31 +66,38 @@ struct Issued {
 }
 
 impl Cluster {
-    pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        let issued = match self {
-            Self::Init { dir, name } => init(dir, name)?,
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        match self {
+            Self::Init { dir, name } => show(output, &init(dir, name)?),
             Self::Issue {
                 role,
                 names,
                 dir,
                 days,
-            } => {
-                let issuer = Issuer {
-                    authority: Authority::load(dir)?,
-                    dir,
-                    validity: Validity::lasting(DAY.saturating_mul(days_of(*days)))?,
-                };
-                let role = Role::from(*role);
-                let issued = names.iter().map(|name| issuer.issue(role, name));
-                issued.collect::<Result<_, _>>()?
-            }
-        };
-        print(output, &serde_json::json!({ "issued": issued }), |page| {
-            let rows = issued.iter();
-            let rows = rows.map(|one| [one.member.clone(), one.folder.display().to_string()]);
-            page.table(["member", "certificate in"], rows);
-        })
+            } => show(output, &issue(*role, names, dir, *days)?),
+            Self::Token(token) => token.run(reach, output),
+            Self::Join(join) => join.run(reach, output),
+            Self::Revoke(revoke) => revoke.run(reach, output),
+        }
     }
+}
+
+fn show(output: Output, issued: &[Issued]) -> Result<ExitCode, CliError> {
+    print(output, &serde_json::json!({ "issued": issued }), |page| {
+        let rows = issued.iter();
+        let rows = rows.map(|one| [one.member.clone(), one.folder.display().to_string()]);
+        page.table(["member", "certificate in"], rows);
+    })
+}
+
+fn issue(role: Role, names: &[String], dir: &Path, days: u64) -> Result<Vec<Issued>, CliError> {
+    let issuer = Issuer {
+        authority: Authority::load(dir)?,
+        dir,
+        validity: Validity::lasting(DAY.saturating_mul(days_of(days)))?,
+    };
+    let issued = names.iter().map(|name| issuer.issue(role, name));
+    issued.collect()
 }
 
 /// More than `u32` days are refused as too long all the same.
@@ -127,6 +133,10 @@ impl Issuer<'_> {
             _ => self.dir.join(format!("{role}s")).join(name),
         };
         let member = self.authority.issue(role, name, self.validity, &folder)?;
+        if role == Role::Coordinator {
+            let life = Validity::lasting(SIGNER_LIFE)?;
+            self.authority.issue_signer(name, life, &folder)?;
+        }
         Ok(Issued {
             member: member.to_string(),
             folder,
@@ -163,6 +173,15 @@ mod tests {
         for folder in [dir.join("coordinator"), dir.join("operator"), agent.folder] {
             assert_eq!(Identity::load(&folder).unwrap().cluster().as_str(), "rack7");
         }
+        // A coordinator signs for a day, and without the authority's key.
+        let coordinator = dir.join("coordinator");
+        assert!(!coordinator.join("ca.key").exists());
+        let names = ["h1".to_owned()];
+        let issued = issue(Role::Agent, &names, &coordinator, 1).unwrap();
+        let signed = Identity::load(&issued[0].folder).unwrap();
+        assert_eq!(signed.problem(std::time::SystemTime::now()), None);
+        let long = issue(Role::Agent, &names, &coordinator, 2).unwrap_err();
+        assert!(long.told().contains("a day at most"), "{}", long.told());
     }
 
     #[test]

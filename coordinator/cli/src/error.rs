@@ -3,14 +3,29 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::Utf8Error;
 
+use reweave_common::input::InputError;
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::Generation;
+use reweave_formats::chakra::ChakraError;
+use reweave_formats::flight_recorder::FlightRecorderError;
+use reweave_formats::nccl_inspector::InspectorError;
+use reweave_formats::topoopt::{ProfileError, TaskGraphError};
+use reweave_link::join::{JoinError, TokenError};
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
+use reweave_planner::collectives::CollectiveError;
+use reweave_planner::sim::SimError;
+use reweave_planner::workload::SimulationError;
+use reweave_planner::workload::job::operators::OperatorError;
+use reweave_planner::workload::job::preset::PresetError;
+use reweave_planner::workload::recorded::RecordedError;
 use thiserror::Error;
 
 use crate::ask;
+use crate::sim::collective::is_bad_input;
+use crate::sim::sweep::StoreError;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
@@ -31,6 +46,10 @@ pub(crate) enum CliError {
         address: SocketAddr,
         source: Box<LinkError>,
     },
+    #[error(transparent)]
+    Token(TokenError),
+    #[error("cannot join")]
+    Join { source: Box<JoinError> },
     #[error("the coordinator did not answer")]
     Ask(#[source] Box<LinkError>),
     #[error("the coordinator did not answer within {} s", ask::PATIENCE.as_secs())]
@@ -48,10 +67,59 @@ pub(crate) enum CliError {
     },
     #[error("plan {generation} is not in the history any more; see `reweave history`")]
     Lost { generation: Generation },
+    #[error("cannot run {}", program.display())]
+    Program { program: PathBuf, source: io::Error },
     #[error("cannot start")]
     Start(#[source] io::Error),
     #[error(transparent)]
     Pki(Box<PkiError>),
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} is larger than {most_bytes} bytes", path.display())]
+    TooLarge { path: PathBuf, most_bytes: u64 },
+    #[error("{} is not text", path.display())]
+    NotText { path: PathBuf, source: Utf8Error },
+    #[error(transparent)]
+    Input(InputError),
+    #[error("{}", path.display())]
+    Profile { path: PathBuf, source: ProfileError },
+    #[error("{}", path.display())]
+    Operators {
+        path: PathBuf,
+        source: OperatorError,
+    },
+    #[error("{}", path.display())]
+    Preset { path: PathBuf, source: PresetError },
+    #[error("{}", path.display())]
+    TaskGraph {
+        path: PathBuf,
+        source: Box<TaskGraphError>,
+    },
+    #[error("a sweep of more than {most} points: split it")]
+    TooManyPoints { most: usize },
+    #[error(transparent)]
+    Store(StoreError),
+    #[error("{0}")]
+    Collective(CollectiveError),
+    #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
+    NoPayload,
+    #[error(transparent)]
+    Chakra(ChakraError),
+    #[error("{}", path.display())]
+    FlightRecorder {
+        path: PathBuf,
+        source: FlightRecorderError,
+    },
+    #[error(transparent)]
+    Inspector(InspectorError),
+    #[error("{0}")]
+    Recorded(RecordedError),
+    #[error("{option} {value} is out of its range")]
+    BadOption { option: &'static str, value: f64 },
+    #[error("the fabric has no link {name}; links are called as in leaf0-spine1")]
+    NoSuchLink { name: String },
+    #[error("{0}")]
+    Simulation(SimulationError),
     #[error("cannot print as JSON")]
     Json(#[source] serde_json::Error),
     #[error("cannot print")]
@@ -80,7 +148,31 @@ impl CliError {
             Self::NoIdentity
             | Self::Identity { .. }
             | Self::NoSuchAddress { .. }
-            | Self::Pki(_) => 2,
+            | Self::Token(_)
+            | Self::Pki(_)
+            | Self::Read { .. }
+            | Self::TooLarge { .. }
+            | Self::NotText { .. }
+            | Self::Input(_)
+            | Self::Profile { .. }
+            | Self::Operators { .. }
+            | Self::Preset { .. }
+            | Self::TaskGraph { .. }
+            | Self::Chakra(_)
+            | Self::FlightRecorder { .. }
+            | Self::Inspector(_)
+            | Self::Recorded(_)
+            | Self::BadOption { .. }
+            | Self::NoSuchLink { .. }
+            | Self::NoPayload
+            | Self::TooManyPoints { .. }
+            | Self::Store(StoreError::Unknown { .. })
+            | Self::Simulation(
+                SimulationError::Network(_)
+                | SimulationError::Problem(_)
+                | SimulationError::Course(SimError::TooLong),
+            ) => 2,
+            Self::Collective(error) if is_bad_input(error) => 2,
             _ => 1,
         }
     }

@@ -6,16 +6,20 @@
 mod apply;
 mod ask;
 mod cluster;
+mod config;
 mod error;
+mod join;
+mod membership;
 mod names;
 mod page;
 mod show;
+mod sim;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use reweave_common::operator::{Plan, Record, Request, Response};
+use reweave_common::operator::{NotSeen, Plan, Record, Request, Response};
 use serde::Serialize;
 
 use ask::{Coordinator, Reach};
@@ -25,7 +29,7 @@ use page::Page;
 
 /// Measures a training cluster, finds what slows its jobs, and mends it while they run
 #[derive(Debug, Parser)]
-#[command(name = "reweave", version)]
+#[command(name = "reweave", version, args_override_self = true)]
 struct Arguments {
     #[command(flatten)]
     reach: Reach,
@@ -49,6 +53,9 @@ enum Command {
     /// Certificates: who belongs to the cluster
     #[command(subcommand)]
     Cluster(cluster::Cluster),
+    /// Settings: whether a coordinator would start with them
+    #[command(subcommand)]
+    Config(config::Config),
     /// How the cluster is doing: agents, links, flows, pins, and what is being changed
     Status,
     /// What is wrong, with evidence
@@ -63,6 +70,8 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 20)]
         most: usize,
     },
+    /// What would be: workloads and flows on fabrics that need not exist
+    Sim(sim::Simulation),
 }
 
 fn main() -> ExitCode {
@@ -77,12 +86,14 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let Arguments { reach, output, .. } = arguments;
     match &arguments.command {
-        Command::Cluster(command) => command.run(*output),
+        Command::Cluster(command) => command.run(reach, *output),
+        Command::Config(command) => command.run(),
         Command::Status => show_status(reach, *output),
-        Command::Diagnose => show(reach, *output, Request::Diagnose),
-        Command::Plan => show(reach, *output, Request::Plan),
+        Command::Diagnose => show(reach, *output, &Request::Diagnose),
+        Command::Plan => show(reach, *output, &Request::Plan),
         Command::Apply(apply) => apply.run(reach, *output),
         Command::History { most } => show_history(reach, *output, *most),
+        Command::Sim(command) => command.run(*output),
     }
 }
 
@@ -97,6 +108,7 @@ fn show_status(reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
 #[derive(Serialize)]
 struct PlanAnswer<'a> {
     plan: &'a Option<Box<Plan>>,
+    not_seen: &'a NotSeen,
 }
 
 #[derive(Serialize)]
@@ -105,16 +117,23 @@ struct HistoryAnswer<'a> {
 }
 
 /// Asks, and shows the answer with the names of the nodes that it speaks of.
-fn show(reach: &Reach, output: Output, request: Request) -> Result<ExitCode, CliError> {
+fn show(reach: &Reach, output: Output, request: &Request) -> Result<ExitCode, CliError> {
     let mut coordinator = Coordinator::reach(reach)?;
     let names = Names::of(&coordinator.status()?);
-    match coordinator.ask(&request)? {
+    match coordinator.ask(request)? {
         Response::Findings(findings) => print(output, &findings, |page| {
             show::findings(page, &findings, &names);
         }),
-        Response::Plan(plan) => print(output, &PlanAnswer { plan: &plan }, |page| {
-            show::plan(page, plan.as_deref(), &names);
-        }),
+        Response::Plan { plan, not_seen } => {
+            let answer = PlanAnswer {
+                plan: &plan,
+                not_seen: &not_seen,
+            };
+            print(output, &answer, |page| {
+                show::plan(page, plan.as_deref(), &names);
+                show::not_seen(page, &not_seen, &names);
+            })
+        }
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),
     }

@@ -3,6 +3,7 @@
 use std::env;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
+use std::net::IpAddr;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ink {
@@ -75,13 +76,19 @@ struct Column {
 impl Column {
     fn of<const N: usize>(heading: &str, rows: &[[String; N]], n: usize) -> Self {
         let cells = || rows.iter().map(|row| row[n].as_str());
-        let is_figure = |cell: &str| cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit());
+        let is_figure = |cell: &str| cell == "-" || is_figure(cell);
         let width = cells().map(width).chain([width(heading)]).max();
         Self {
             width: width.unwrap_or(0),
             figures: !rows.is_empty() && cells().all(is_figure),
         }
     }
+}
+
+/// An address is a name, though it begins as figures do.
+fn is_figure(cell: &str) -> bool {
+    let number = cell.strip_prefix('-').unwrap_or(cell);
+    number.starts_with(|c: char| c.is_ascii_digit()) && cell.parse::<IpAddr>().is_err()
 }
 
 fn line<const N: usize>(columns: &[Column], row: &[String; N]) -> String {

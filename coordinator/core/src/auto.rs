@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
-use reweave_common::operator::Mode;
+use reweave_common::operator::{Mode, NotSeen};
 use reweave_common::plan::Plan;
 
 use crate::command::{Author, Change};
@@ -20,9 +20,10 @@ use crate::verify::concerned;
 #[derive(Debug, Default)]
 pub(crate) struct Autopilot {
     looked: Option<Moment>,
-    /// How many plans had ended when it last looked, and when it saw that.
+    /// How many plans had ended when it last looked.
     ended: u64,
-    ended_at: Moment,
+    /// When it saw that one had which changed something.
+    changed_at: Option<Moment>,
     waits: Option<Waits>,
 }
 
@@ -32,9 +33,9 @@ pub(crate) enum Waits {
     CoolingDown {
         rest: Duration,
     },
-    /// As far as can be seen without these nodes, which do not report.
+    /// As far as can be seen.
     NothingToMend {
-        unseen: Vec<String>,
+        not_seen: NotSeen,
     },
     TooLittleToGain,
     TooFewReadings {
@@ -56,12 +57,11 @@ impl fmt::Display for Waits {
                     rest.as_secs() + 1
                 )
             }
-            Self::NothingToMend { unseen } if unseen.is_empty() => {
+            Self::NothingToMend { not_seen } if not_seen.is_nothing() => {
                 f.write_str("nothing is wrong that a plan could mend")
             }
-            Self::NothingToMend { unseen } => {
-                let unseen = unseen.join(", ");
-                write!(f, "nothing is seen to be wrong, but {unseen} do not report")
+            Self::NothingToMend { not_seen } => {
+                write!(f, "nothing is seen to be wrong, but {not_seen}")
             }
             Self::TooLittleToGain => f.write_str("the best plan would gain too little"),
             Self::TooFewReadings { flow } => write!(f, "{flow} has not been measured long enough"),
@@ -76,7 +76,7 @@ impl Autopilot {
     }
 
     pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
-        self.note_end(turn.known.now, turn.state.ended());
+        self.note_end(turn.known.now, turn.state);
         if turn.known.policy.mode == Mode::Manual || !self.is_due(turn.known) {
             return;
         }
@@ -86,9 +86,13 @@ impl Autopilot {
         };
     }
 
-    fn note_end(&mut self, now: Moment, ended: u64) {
-        if self.ended != ended {
-            (self.ended, self.ended_at) = (ended, now);
+    fn note_end(&mut self, now: Moment, state: &State) {
+        let new = state.ended().saturating_sub(self.ended);
+        self.ended = state.ended();
+        let new = usize::try_from(new).unwrap_or(usize::MAX);
+        let mut new = state.history().rev().take(new);
+        if new.any(|ended| ended.outcome.changed_something()) {
+            self.changed_at = Some(now);
         }
     }
 
@@ -105,16 +109,19 @@ impl Autopilot {
 
     /// Proposes what would mend things, and approves it when it still would.
     fn look(&mut self, turn: &mut Turn<'_>, proposed: Option<&Plan>) -> Option<Waits> {
+        let picture = turn.known.picture();
+        let urgent = planning::lift_dead(&picture, turn.state);
         let rest = self.rest_of_cool_down(turn.known, turn.state);
-        if !rest.is_zero() {
+        if urgent.is_none() && !rest.is_zero() {
             return Some(Waits::CoolingDown { rest });
         }
-        let snapshot = turn.known.picture().snapshot(turn.state.in_force());
-        let Some(plan) = planning::plan(turn.known.policy, turn.state, &snapshot) else {
+        let plan = urgent.or_else(|| planning::plan(&picture, turn.state));
+        let Some(plan) = plan else {
             proposed
                 .into_iter()
                 .for_each(|proposed| withdraw(turn, proposed));
-            return Some(nothing_to_mend(turn.known));
+            let not_seen = picture.not_seen();
+            return Some(Waits::NothingToMend { not_seen });
         };
         if let Some(waits) = not_now(turn.known, &plan) {
             return Some(waits);
@@ -136,23 +143,25 @@ impl Autopilot {
     }
 
     fn rest_of_cool_down(&self, known: Known<'_>, state: &State) -> Duration {
-        let ended = state.history().rev().map(|ended| &ended.outcome);
-        let failures = ended
-            .take_while(|outcome| **outcome != Outcome::Committed)
+        let plans = state.history().rev().filter(|plan| !plan.plan.only_lifts());
+        let outcomes = plans.map(|ended| &ended.outcome);
+        let since_success = outcomes.take_while(|outcome| **outcome != Outcome::Committed);
+        let failures = since_success
+            .filter(|outcome| matches!(outcome, Outcome::RolledBack { .. }))
             .count();
-        if self.ended == 0 {
+        let Some(changed_at) = self.changed_at else {
             return Duration::ZERO;
-        }
+        };
         let failures = u32::try_from(failures).unwrap_or(u32::MAX);
         known
             .policy
             .cool_down_after(failures)
-            .saturating_sub(known.now.since(self.ended_at))
+            .saturating_sub(known.now.since(changed_at))
     }
 }
 
 /// What speaks against carrying it out unasked.
-fn not_now(known: Known<'_>, plan: &Plan) -> Option<Waits> {
+pub(crate) fn not_now(known: Known<'_>, plan: &Plan) -> Option<Waits> {
     if !known.policy.promises_enough(&plan.report) {
         return Some(Waits::TooLittleToGain);
     }
@@ -160,16 +169,6 @@ fn not_now(known: Known<'_>, plan: &Plan) -> Option<Waits> {
         .into_iter()
         .find(|flow| !known.is_well_measured(flow))?;
     Some(Waits::TooFewReadings { flow: unsure })
-}
-
-fn nothing_to_mend(known: Known<'_>) -> Waits {
-    let silent = known
-        .fabric
-        .nodes()
-        .filter(|(node, _)| !known.is_fresh(*node));
-    Waits::NothingToMend {
-        unseen: silent.map(|(_, node)| node.name.clone()).collect(),
-    }
 }
 
 fn withdraw(turn: &mut Turn<'_>, proposed: &Plan) {

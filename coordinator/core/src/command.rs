@@ -9,6 +9,7 @@ use std::fmt;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Ack;
+use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
 use reweave_common::sample::PinRule;
@@ -47,7 +48,8 @@ pub enum Change {
         generation: Generation,
         by: Author,
     },
-    /// Comes before every instruction to a switch. Its index in the log is their token.
+    /// Comes before every instruction to a switch. Their token is its
+    /// index in the log, or more where switches have followed what is lost from it.
     StepIntent(StepIntent),
     /// A switch's answer to the last intent.
     Acked {
@@ -65,6 +67,24 @@ pub enum Change {
     /// Every switch concerned holds what it held before the plan.
     RolledBack {
         generation: Generation,
+    },
+    /// Whoever has the secret of this digest may join as this member until then.
+    Invited {
+        token: Digest,
+        member: Member,
+        expires: Moment,
+        by: Author,
+    },
+    /// Somebody came with the secret, and this key. The index of the entry is the admission.
+    Admitted {
+        token: Digest,
+        key: Digest,
+        from: String,
+    },
+    /// What this member was admitted by before is worth nothing.
+    Revoked {
+        member: Member,
+        by: Author,
     },
 }
 

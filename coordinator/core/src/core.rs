@@ -14,12 +14,13 @@ use reweave_common::instruction::Ack;
 use reweave_common::moment::Moment;
 use reweave_common::units::Rate;
 
+use crate::arrivals::{Arrivals, Knock};
 use crate::auto::Autopilot;
 use crate::command::{Change, Command};
 use crate::effect::{Effect, Input, Outbox};
 use crate::ingest::Ingest;
 use crate::model::{Known, least_elephant};
-use crate::operator::{self, Asked};
+use crate::operator::{self, Asked, Seen};
 use crate::policy::Policy;
 use crate::rollout::{Driver, Turn};
 use crate::rules::rerouted;
@@ -33,6 +34,7 @@ pub struct Core {
     driver: Driver,
     autopilot: Autopilot,
     watching: Watching,
+    arrivals: Arrivals,
     asked: VecDeque<Asked>,
     outbox: Outbox,
     /// Of the last input; none until this core leads.
@@ -76,6 +78,7 @@ impl Core {
             driver: Driver::default(),
             autopilot: Autopilot::default(),
             watching: Watching::default(),
+            arrivals: Arrivals::default(),
             asked: VecDeque::new(),
             outbox: Outbox::default(),
             now: None,
@@ -113,9 +116,30 @@ impl Core {
                 self.stirred = true;
             }
             Input::AgentUp { node } => self.handle_agent_up(now, node),
-            Input::AgentDown { node } => self.senses.ingest.handle_disconnected(node),
+            Input::AgentDown { node } => {
+                self.senses.ingest.handle_disconnected(node);
+                self.arrivals.handle_disconnected(node);
+            }
             Input::Sample { node, sample } => self.senses.ingest.handle_sample(node, now, sample),
             Input::Ack { node, ack } => self.handle_ack(now, node, ack),
+            Input::About { node, about } => self.arrivals.handle_about(node, now, about),
+            Input::TurnedAway { from, why, times } => {
+                self.arrivals.handle_turned_away(now, from, &why, times);
+            }
+            Input::Knock {
+                id,
+                token,
+                key,
+                from,
+            } => {
+                self.arrivals.handle_knock(Knock {
+                    id,
+                    token,
+                    key,
+                    from,
+                });
+                self.stirred = true;
+            }
         }
     }
 
@@ -123,6 +147,11 @@ impl Core {
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.advance();
         self.outbox.poll()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn known_at(&self, now: Moment) -> Known<'_> {
+        self.senses.at(now)
     }
 
     fn handle_tick(&mut self, now: Moment) {
@@ -178,10 +207,15 @@ impl Core {
         if turn.out.is_settled() {
             self.autopilot.advance(&mut turn);
         }
+        self.arrivals.advance(&mut turn);
         while turn.out.is_settled()
             && let Some(asked) = self.asked.pop_front()
         {
-            operator::answer(&mut turn, asked, self.autopilot.waits());
+            let seen = Seen {
+                waits: self.autopilot.waits(),
+                arrivals: &self.arrivals,
+            };
+            operator::answer(&mut turn, asked, seen);
         }
     }
 }

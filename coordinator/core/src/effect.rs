@@ -5,12 +5,14 @@ use std::collections::VecDeque;
 
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Instruction, Watch};
+use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
-use reweave_common::operator::{Request, Response};
+use reweave_common::operator::{About, Request, Response};
 use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Change, Command};
+use crate::state::{NoEntry, Pass};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -31,14 +33,32 @@ pub enum Input {
         node: NodeId,
         ack: Ack,
     },
-    /// `id` comes back with the reply; `principal` is the name in the operator's certificate.
+    /// `id` comes back with the reply; `principal` is who the certificate names.
     Operator {
         id: u64,
-        principal: String,
+        principal: Member,
         request: Request,
     },
     /// Time has passed. To be handed in about every 100 ms.
     Tick,
+    /// What is known of an agent besides what it measures.
+    About {
+        node: NodeId,
+        about: About,
+    },
+    /// Somebody without a certificate has this secret, and this key. `id` comes back.
+    Knock {
+        id: u64,
+        token: Digest,
+        key: Digest,
+        from: String,
+    },
+    /// Somebody was not let in, so often since the last time it was told.
+    TurnedAway {
+        from: String,
+        why: String,
+        times: u64,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,6 +73,11 @@ pub enum Effect {
     Reply {
         id: u64,
         response: Response,
+    },
+    /// Whether the one who knocked is let in, as whom, and why not.
+    Answer {
+        id: u64,
+        pass: Result<Pass, NoEntry>,
     },
 }
 
@@ -82,6 +107,10 @@ impl Outbox {
 
     pub(crate) fn reply(&mut self, id: u64, response: Response) {
         self.effects.push_back(Effect::Reply { id, response });
+    }
+
+    pub(crate) fn answer(&mut self, id: u64, pass: Result<Pass, NoEntry>) {
+        self.effects.push_back(Effect::Answer { id, pass });
     }
 
     /// Whether all that was decided has been applied: nothing is decided before that.

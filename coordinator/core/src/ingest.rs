@@ -41,6 +41,10 @@ struct Session {
 impl Ingest {
     /// No interface of a node has more.
     const MOST_ADDRESSES: usize = 64;
+    /// No packet passes more routers.
+    const MOST_ROUTERS: usize = 255;
+    /// No interface is called anything longer.
+    const LONGEST_NAME: usize = 64;
 
     pub(crate) fn observations(&self) -> &Observations {
         &self.observations
@@ -105,12 +109,13 @@ impl Ingest {
         let spoken = interfaces.len() + others.len();
         let interfaces = interfaces
             .into_iter()
+            .filter(is_sized)
             .map(|reading| self.with_own_addresses(node, reading));
         let mut readings: Vec<_> = interfaces.collect();
         readings.extend(
             others
                 .into_iter()
-                .filter(|reading| self.may_say(node, reading)),
+                .filter(|reading| is_sized(reading) && self.may_say(node, reading)),
         );
         self.note_session(node, now, spoken - readings.len());
         readings.retain(|reading| !self.is_in_doubt(now, reading));
@@ -237,6 +242,18 @@ impl Ingest {
             self.owners.insert(address, node);
         }
         self.owner(address) == Some(node)
+    }
+}
+
+/// Whether it is no larger than what it speaks of can be.
+fn is_sized(reading: &Reading) -> bool {
+    let is_short = |name: &str| name.len() <= Ingest::LONGEST_NAME;
+    match reading {
+        Reading::Interface(interface) => is_short(&interface.name),
+        Reading::Counters(counters) => is_short(&counters.interface),
+        Reading::Path(path) => path.routers.len() <= Ingest::MOST_ROUTERS,
+        Reading::Pinned { rules, .. } => rules.iter().all(|rule| is_short(&rule.interface)),
+        _ => true,
     }
 }
 

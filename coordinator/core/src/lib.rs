@@ -6,6 +6,7 @@
 //! wrong and the checker whether that is sound, carries a plan out, and judges by measurement
 //! whether it is kept or taken back.
 
+mod arrivals;
 mod auto;
 mod command;
 mod core;
@@ -13,6 +14,7 @@ mod effect;
 mod ingest;
 mod model;
 mod operator;
+mod pins;
 mod planning;
 mod policy;
 mod reason;
@@ -36,6 +38,7 @@ pub use reason::Reason;
 pub use recording::{Recorded, Recording};
 pub use spread::Spread;
 pub use state::{
-    Answer, Ended, InForce, Outcome, Phase, Rollout, Signed, State, Step, Target, Undo,
+    Answer, Ended, InForce, Invitation, Membership, NoEntry, Outcome, Pass, Phase, Rollout, Signed,
+    State, Step, Target, Undo,
 };
 pub use verify::{Decision, Judged, Verdict};

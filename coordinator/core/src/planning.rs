@@ -1,24 +1,72 @@
-//! Asking the planner.
+//! What is wrong, and what would mend it: asks the planner, and sees to pins that serve no more.
 
-use reweave_common::finding::Finding;
-use reweave_common::plan::Plan;
-use reweave_common::snapshot::Snapshot;
+use std::collections::BTreeSet;
 
-use crate::policy::Policy;
-use crate::state::State;
+use reweave_common::finding::{Finding, UselessPin};
+use reweave_common::plan::{Pin, Plan, Report};
+use reweave_common::units::Rate;
 
-pub(crate) fn findings(policy: &Policy, snapshot: &Snapshot) -> Vec<Finding> {
-    reweave_planner::diagnose(snapshot, &policy.planner)
+use crate::model::Picture;
+use crate::pins;
+use crate::state::{InForce, State};
+
+/// Pins that lead nowhere come first: their flows have nothing at all.
+pub(crate) fn findings(picture: &Picture<'_>, in_force: &InForce) -> Vec<Finding> {
+    let dead = pins::dead(picture, &in_force.pins).into_iter();
+    let dead = dead.map(Finding::UselessPin);
+    dead.chain(collisions(picture, in_force)).collect()
+}
+
+fn collisions(picture: &Picture<'_>, in_force: &InForce) -> Vec<Finding> {
+    let policy = &picture.known.policy.planner;
+    reweave_planner::diagnose(&picture.snapshot(in_force), policy)
 }
 
 /// What would mend what is wrong. Its number is one that no plan had before, so that an operator
 /// who approves a number approves what was shown, and no agent takes it for something old.
-pub(crate) fn plan(policy: &Policy, state: &State, snapshot: &Snapshot) -> Option<Plan> {
-    let findings = findings(policy, snapshot);
-    let plan = reweave_planner::plan(snapshot, &findings, &policy.planner)?;
+///
+/// Pins that lead nowhere are taken away before anything else, and what is left of flows that have
+/// ended when there is nothing else to do.
+pub(crate) fn plan(picture: &Picture<'_>, state: &State) -> Option<Plan> {
+    let left_over = || pins::left_over(picture.known, &state.in_force().pins);
+    lift_dead(picture, state)
+        .or_else(|| mend(picture, state))
+        .or_else(|| lift(state, left_over()))
+}
+
+/// What cannot wait.
+pub(crate) fn lift_dead(picture: &Picture<'_>, state: &State) -> Option<Plan> {
+    lift(state, pins::dead(picture, &state.in_force().pins))
+}
+
+fn mend(picture: &Picture<'_>, state: &State) -> Option<Plan> {
+    let in_force = state.in_force();
+    let (snapshot, findings) = (picture.snapshot(in_force), collisions(picture, in_force));
+    let plan = reweave_planner::plan(&snapshot, &findings, &picture.known.policy.planner)?;
     Some(Plan {
         generation: state.next_generation(),
         ..plan
+    })
+}
+
+/// Without any pin of these flows: those of one flow were made for each other. It promises nothing.
+fn lift(state: &State, useless: Vec<UselessPin>) -> Option<Plan> {
+    let in_force = state.in_force();
+    let flows: BTreeSet<_> = useless.iter().map(|pin| pin.flow).collect();
+    let kept = |pin: &&Pin| !flows.contains(&pin.flow);
+    let nothing = Rate::from_bits_per_s(0);
+    (!flows.is_empty()).then(|| Plan {
+        generation: state.next_generation(),
+        parent: in_force.generation,
+        pins: in_force.pins.iter().filter(kept).copied().collect(),
+        moves: Vec::new(),
+        predictions: Vec::new(),
+        report: Report {
+            findings: useless.into_iter().map(Finding::UselessPin).collect(),
+            slowest_before: nothing,
+            slowest_after: nothing,
+            alternatives: Vec::new(),
+        },
     })
 }
 

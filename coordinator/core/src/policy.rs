@@ -32,6 +32,9 @@ pub struct Policy {
     pub answer_within: Duration,
     /// An instruction is sent so often before the plan is taken back. Default 3.
     pub most_sends: u32,
+    /// A plan that nobody approves is withdrawn after this. Default 10 min: what was measured then
+    /// says little of now.
+    pub offer_for: Duration,
     /// An approved plan that cannot begin by then is refused. Default 10 s: agents need a few
     /// seconds to come back to a coordinator that was started anew.
     pub begin_within: Duration,
@@ -57,6 +60,7 @@ impl Default for Policy {
             verify_within: Duration::from_secs(10),
             answer_within: Duration::from_secs(2),
             most_sends: 3,
+            offer_for: Duration::from_mins(10),
             begin_within: Duration::from_secs(10),
             retry_held_after: Duration::from_secs(30),
             cool_down: Duration::from_secs(10),

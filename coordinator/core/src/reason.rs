@@ -18,6 +18,8 @@ pub enum Reason {
     Superseded {
         by: Generation,
     },
+    /// Nobody approved it in time.
+    NotApproved,
     /// Its findings do not hold any more.
     NothingToMend,
     FlowEnded {
@@ -72,6 +74,7 @@ impl Reason {
         match self {
             Self::Unsound(fault) => format!("it is unsound: {fault}"),
             Self::Superseded { by } => format!("plan {by} took its place"),
+            Self::NotApproved => "nobody approved it in time".to_owned(),
             Self::NothingToMend => "nothing is wrong any more that it would mend".to_owned(),
             Self::FlowEnded { flow } => format!("{flow} has ended"),
             Self::NotMeasured { flow } => format!("there are no recent readings of {flow}"),

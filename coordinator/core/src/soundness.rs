@@ -1,10 +1,7 @@
 //! Asking the judge of plans, who shares nothing with the planner.
 
-use std::collections::BTreeSet;
-
 use reweave_check::{Network, check};
 use reweave_common::plan::Plan;
-use reweave_common::snapshot::Hop;
 
 use crate::model::Picture;
 use crate::reason::Reason;
@@ -12,12 +9,10 @@ use crate::state::InForce;
 
 /// What speaks against the plan, whatever it promises.
 pub(crate) fn objections(picture: &Picture<'_>, in_force: &InForce, plan: &Plan) -> Vec<Reason> {
-    let down = picture.links().into_iter().filter(|(_, state)| !state.up);
-    let down: BTreeSet<_> = down.map(|(Hop { link, .. }, _)| link).collect();
     let network = Network {
         fabric: picture.fabric(),
         addresses: &picture.wiring.addresses(),
-        down: &down,
+        down: &picture.down(),
         generation: in_force.generation,
         pins: &in_force.pins,
     };

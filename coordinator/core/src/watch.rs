@@ -57,8 +57,13 @@ impl Watching {
     }
 
     fn note_elephants(&mut self, known: Known<'_>) {
-        let flows = known.picture().flows().into_iter();
-        let elephants = flows.filter(|state| known.is_elephant(state.rate));
+        let picture = known.picture();
+        let least = match picture.holds_flows_back() {
+            true => known.least_throttled(),
+            false => known.least_elephant,
+        };
+        let flows = picture.flows().into_iter();
+        let elephants = flows.filter(|state| state.rate >= least);
         self.elephants.extend(elephants.map(|state| state.flow));
         self.elephants
             .retain(|flow| known.ingest.flow(flow).is_some());

@@ -44,7 +44,8 @@ pub fn plan(snapshot: &Snapshot, findings: &[Finding], policy: &Policy) -> Optio
 
 fn indices_of_losers(model: &Model<'_>, findings: &[Finding]) -> BTreeSet<usize> {
     let named = findings.iter().flat_map(|finding| match finding {
-        Finding::EcmpCollision(collision) => &collision.losers,
+        Finding::EcmpCollision(collision) => &collision.losers[..],
+        Finding::UselessPin(_) => &[],
     });
     named.filter_map(|loser| model.find(loser.flow)).collect()
 }

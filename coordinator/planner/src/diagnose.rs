@@ -1,9 +1,10 @@
 //! What is wrong: full hops whose flows would gain if they were spread.
 //!
-//! A collision is a full hop on which elephants meet, though another hop of the same cost has room,
-//! and at least one of them would surely gain if they were spread. Where the switch of the full hop
-//! has a choice of its own, its equal-cost hops are what counts. Where it has none, as on the way
-//! down, the choice was made before; then the hops in the same place on the flows' other ways count.
+//! A collision is a full hop on which elephants meet, though there are others of the same cost, and
+//! at least one of them would surely gain if they were spread. The others may be full too: what
+//! counts is who would get more. Where the switch of the full hop has a choice of its own, its
+//! equal-cost hops are what counts. Where it has none, as on the way down, the choice was made
+//! before; then the hops in the same place on the flows' other ways count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +17,17 @@ use crate::Policy;
 use crate::fim::imbalance_over;
 use crate::model::{Flow, Model};
 use crate::predict::Oracle;
-use crate::search::{Answer, search};
+use crate::search::{Answer, Weighed, search};
+
+/// So many single moves are tried to tell whether a hop has room.
+const MOST_TRIALS: usize = 64;
 
 /// All collisions, in the order of their hops. A stale, partial or doubtful picture yields none.
 pub fn diagnose(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
     let model = Model::new(snapshot, policy);
     let full_hops = full_hops(&model).into_iter();
     let mut meetings = different(full_hops.flat_map(|hop| meetings(&model, hop)).collect());
-    meetings.retain(|meeting| !with_room(&model, meeting).is_empty());
+    meetings.retain(|meeting| has_choice(&model, meeting));
     if meetings.is_empty() {
         return Vec::new();
     }
@@ -121,9 +125,36 @@ fn in_same_place(model: &Model<'_>, flows: &BTreeSet<usize>, hop: Hop) -> Vec<Ho
     peers.into_iter().collect()
 }
 
-fn with_room(model: &Model<'_>, meeting: &Meeting) -> Vec<Hop> {
-    let has_room = |hop: &Hop| model.observed.is_usable(*hop) && !model.observed.is_full(*hop);
-    meeting.peers.iter().copied().filter(has_room).collect()
+fn has_choice(model: &Model<'_>, meeting: &Meeting) -> bool {
+    let other = |hop: &&Hop| **hop != meeting.hop && model.observed.is_usable(**hop);
+    meeting.peers.iter().any(|hop| other(&hop))
+}
+
+/// The hops on which one of the losers would get more than here, if it alone moved.
+fn with_room(
+    model: &Model<'_>,
+    meeting: &Meeting,
+    losers: &[Loser],
+    present: &Weighed,
+) -> Vec<Hop> {
+    let losers: Vec<_> = losers.iter().filter_map(|l| model.find(l.flow)).collect();
+    let gains_on = |hop: &&Hop| {
+        let moves = losers.iter().flat_map(|&flow| {
+            let over = model.flows[flow].ways_over(**hop);
+            over.map(move |way| (flow, way))
+        });
+        let mut moves = moves.take(MOST_TRIALS);
+        **hop != meeting.hop && moves.any(|(flow, way)| gains_alone(model, present, flow, way))
+    };
+    meeting.peers.iter().filter(gains_on).copied().collect()
+}
+
+fn gains_alone(model: &Model<'_>, present: &Weighed, flow: usize, way: usize) -> bool {
+    let mut choice = present.choice.clone();
+    choice[flow] = way;
+    let [before, after] = [&present.shares, &model.shares(&choice)]
+        .map(|shares| shares[flow].rate.bits_per_s() as f64);
+    after > before * (1.0 + model.policy().least_gain)
 }
 
 /// A meeting is a collision if somebody loses by it.
@@ -135,8 +166,8 @@ fn collision(model: &Model<'_>, meeting: &Meeting, spread: &Answer) -> Option<Co
     Some(Collision {
         hop: meeting.hop,
         utilization: model.observed.utilization(meeting.hop)?,
+        with_room: with_room(model, meeting, &losers, &spread.present),
         losers,
-        with_room: with_room(model, meeting),
         imbalance: imbalance_over(model, &meeting.peers)?,
     })
 }

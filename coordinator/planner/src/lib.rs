@@ -6,6 +6,7 @@
 //! decided here: the checker does that, with a model of its own.
 
 mod balance;
+pub mod collectives;
 mod diagnose;
 pub mod fim;
 mod forecast;
@@ -15,11 +16,13 @@ mod observed;
 mod policy;
 mod predict;
 mod search;
+pub mod sim;
 #[cfg(test)]
 mod tests {
     pub(crate) mod scene;
 }
 mod ways;
+pub mod workload;
 
 pub use balance::plan;
 pub use diagnose::diagnose;

@@ -19,6 +19,8 @@ use crate::ways::{Way, alternatives};
 /// 1500 bytes, rounded up, so that they are not taken for the traffic of strangers.
 const WIRE_PER_PAYLOAD: f64 = 1.05;
 
+mod ceiling;
+
 pub(crate) struct Model<'s> {
     pub(crate) observed: Observed<'s>,
     /// In the order of their keys.
@@ -53,9 +55,11 @@ impl Flow<'_> {
         self.places[0].contains(&place)
     }
 
-    fn unavoidable(&self) -> Vec<usize> {
-        let on_all = |place: &usize| self.places.iter().all(|way| way.contains(place));
-        self.places[0].iter().copied().filter(on_all).collect()
+    /// Its other ways that lead over this hop.
+    pub(crate) fn ways_over(&self, hop: Hop) -> impl Iterator<Item = usize> {
+        let ways = self.ways.iter().enumerate().skip(1);
+        let over = ways.filter(move |(_, way)| way.hops.contains(&hop));
+        over.map(|(index, _)| index)
     }
 
     fn demand<'a>(&self, hops: &'a [usize]) -> Demand<'a> {
@@ -112,18 +116,6 @@ impl<'s> Model<'s> {
         let demands: Vec<_> = demands.collect();
         max_min(&self.capacities, &demands)
     }
-
-    /// What the flows would get of the hops that all their ways have in common, if they asked for
-    /// no more than `limits` besides. Compared from the slowest up, no choice of ways gives more.
-    pub(crate) fn ceiling(&self, limits: &[Option<Rate>]) -> Vec<Share> {
-        let common: Vec<_> = self.flows.iter().map(Flow::unavoidable).collect();
-        let flows = self.flows.iter().zip(&common);
-        let mut demands: Vec<_> = flows.map(|(flow, hops)| flow.demand(hops)).collect();
-        for (demand, &limit) in demands.iter_mut().zip(limits) {
-            demand.most = [demand.most, limit].into_iter().flatten().min();
-        }
-        max_min(&self.capacities, &demands)
-    }
 }
 
 /// What the flows bring onto one hop.
@@ -163,7 +155,8 @@ impl<'s, 'r> Workshop<'s, 'r> {
     }
 
     fn flow(&mut self, state: &'s FlowState, path: &[Hop]) -> Flow<'s> {
-        let elephant = self.is_elephant(state, path);
+        let greedy = self.is_greedy(state, path);
+        let elephant = self.is_elephant(state, path, greedy);
         let mut ways = vec![Way::present(path)];
         if elephant {
             let others = alternatives(self.observed.fabric(), self.routes, state, path);
@@ -173,7 +166,7 @@ impl<'s, 'r> Workshop<'s, 'r> {
         let places = ways.iter().map(|way| self.places_of(&way.hops)).collect();
         // What no full hop holds back is held back by itself, or by something outside the network:
         // it will take as much as now wherever it goes.
-        let most = (!self.is_greedy(state, path)).then_some(state.rate);
+        let most = (!greedy).then_some(state.rate);
         Flow {
             state,
             ways,
@@ -183,9 +176,15 @@ impl<'s, 'r> Workshop<'s, 'r> {
         }
     }
 
-    fn is_elephant(&self, state: &FlowState, path: &[Hop]) -> bool {
+    /// The size of what a full hop holds back is not to be told by its rate: the more meet there,
+    /// the less each has.
+    fn is_elephant(&self, state: &FlowState, path: &[Hop], greedy: bool) -> bool {
+        let least_share = match greedy {
+            true => self.policy().throttled_share(),
+            false => self.policy().elephant_share,
+        };
         let narrowest = path.iter().map(|&hop| self.observed.nominal(hop)).min();
-        let least = narrowest.map(|rate| rate.bits_per_s() as f64 * self.policy().elephant_share);
+        let least = narrowest.map(|rate| rate.bits_per_s() as f64 * least_share);
         least.is_some_and(|least| state.rate.bits_per_s() as f64 >= least)
     }
 

@@ -40,3 +40,11 @@ impl Default for Policy {
         }
     }
 }
+
+impl Policy {
+    /// A flow that a full link holds back is an elephant from this share of a link on. A hundred
+    /// that share one link are no longer worth a pin each.
+    pub fn throttled_share(&self) -> f64 {
+        self.elephant_share / 10.0
+    }
+}

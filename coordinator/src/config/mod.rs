@@ -1,5 +1,6 @@
 //! What the coordinator is told: by flags, and by one file whose every key is known.
 
+mod check;
 mod policy;
 
 use std::fs;
@@ -18,19 +19,33 @@ use toml::Spanned;
 
 use crate::error::CoordinatorError;
 
+/// Where things are unless somebody says otherwise.
+const CONFIG: &str = "/etc/reweave/coordinator.toml";
+const FABRIC: &str = "/etc/reweave/fabric.toml";
+const DATA: &str = "/var/lib/reweave/coordinator";
+
 /// Flags go before the file.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Settings {
     /// A file with these settings and the policy; deploy/coordinator.toml explains each
+    /// [default: /etc/reweave/coordinator.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The fabric file: nodes, roles and links
+    /// The fabric file: nodes, roles and links [default: /etc/reweave/fabric.toml]
     #[arg(long, value_name = "FILE")]
     fabric: Option<PathBuf>,
     /// Where agents and operators connect to [default: 0.0.0.0:7332]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
+    /// Where newcomers with a token connect to [default: the port after that of --listen,
+    /// if it is free]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    door: Option<SocketAddr>,
+    /// Where health and metrics are served over HTTP [default: 127.0.0.1:7334, if it is free]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Option<SocketAddr>,
     /// Folder with this coordinator's certificate and key, and the cluster's authority
+    /// [default: /var/lib/reweave/coordinator/identity]
     #[arg(long, value_name = "DIR")]
     identity: Option<PathBuf>,
     /// Folder for what must not be forgotten [default: /var/lib/reweave/coordinator]
@@ -68,6 +83,11 @@ pub(crate) struct Config {
     /// What the fabric was read from.
     pub(crate) fabric_text: String,
     pub(crate) listen: SocketAddr,
+    pub(crate) door: SocketAddr,
+    /// Nobody said where: then newcomers are heard there if that can be.
+    pub(crate) door_is_usual: bool,
+    /// None when nobody said where: then it is served where it usually is, if it can be.
+    pub(crate) http: Option<SocketAddr>,
     pub(crate) identity: PathBuf,
     pub(crate) data: PathBuf,
     pub(crate) policy: Policy,
@@ -78,6 +98,8 @@ pub(crate) struct Config {
 struct FileSettings {
     fabric: Option<PathBuf>,
     listen: Option<SocketAddr>,
+    door: Option<SocketAddr>,
+    http: Option<SocketAddr>,
     identity: Option<PathBuf>,
     data: Option<PathBuf>,
     policy: Policy,
@@ -88,36 +110,58 @@ struct FileSettings {
 struct Head {
     fabric: Option<PathBuf>,
     listen: Option<Spanned<String>>,
+    door: Option<Spanned<String>>,
+    http: Option<Spanned<String>>,
     identity: Option<PathBuf>,
     data: Option<PathBuf>,
 }
 
 impl Settings {
     pub(crate) fn read(&self) -> Result<Config, CoordinatorError> {
-        let file = match &self.config {
+        let file = match self.file() {
             None => FileSettings::default(),
-            Some(path) => FileSettings::read(path)?,
+            Some(path) => FileSettings::read(&path)?,
         };
-        let unset = |what| move || CoordinatorError::Unset { what };
         let fabric_path = self.fabric.clone().or(file.fabric);
-        let fabric_path = fabric_path.ok_or_else(unset("fabric"))?;
+        let fabric_path = fabric_path.unwrap_or_else(|| PathBuf::from(FABRIC));
         let fabric_text = read(&fabric_path)?;
         let fabric = Fabric::parse(&fabric_path.display().to_string(), &fabric_text)?;
-        let identity = self.identity.clone().or(file.identity);
         let data = self.data.clone().or(file.data);
+        let data = data.unwrap_or_else(|| PathBuf::from(DATA));
+        let identity = self.identity.clone().or(file.identity);
         let mode = self.mode.map_or(file.policy.mode, Mode::from);
+        let listen = self.listen.or(file.listen).unwrap_or_else(everywhere);
+        let door = self.door.or(file.door);
         Ok(Config {
             fabric: Arc::new(fabric),
             fabric_text,
-            listen: self.listen.or(file.listen).unwrap_or_else(everywhere),
-            identity: identity.ok_or_else(unset("identity"))?,
-            data: data.unwrap_or_else(|| PathBuf::from("/var/lib/reweave/coordinator")),
+            listen,
+            door: door.unwrap_or_else(|| beside(listen)),
+            door_is_usual: door.is_none(),
+            http: self.http.or(file.http),
+            identity: identity.unwrap_or_else(|| data.join("identity")),
+            data,
             policy: Policy {
                 mode,
                 ..file.policy
             },
         })
     }
+}
+
+impl Settings {
+    /// The file that was named, or else the usual one if it is there.
+    fn file(&self) -> Option<PathBuf> {
+        let usual = || Some(PathBuf::from(CONFIG)).filter(|path| path.exists());
+        self.config.clone().or_else(usual)
+    }
+}
+
+/// The port after it, or any when there is none.
+fn beside(listen: SocketAddr) -> SocketAddr {
+    let port = listen.port().checked_add(1);
+    let port = port.filter(|_| listen.port() != 0);
+    SocketAddr::new(listen.ip(), port.unwrap_or(0))
 }
 
 fn everywhere() -> SocketAddr {
@@ -160,6 +204,8 @@ impl FileSettings {
         Ok(Self {
             fabric: head.fabric,
             listen: head.listen.as_ref().map(address).transpose()?,
+            door: head.door.as_ref().map(address).transpose()?,
+            http: head.http.as_ref().map(address).transpose()?,
             identity: head.identity,
             data: head.data,
             policy: policy.map_or_else(|| Ok(Policy::default()), policy::read)?,
@@ -188,6 +234,12 @@ mod tests {
         let sample = parse(SAMPLE).unwrap();
         assert_eq!(sample.policy, Policy::default());
         assert_eq!(sample.listen, Some(everywhere()));
+        assert_eq!(sample.door, Some(beside(everywhere())));
+        assert_eq!(sample.http, Some(crate::http::USUAL));
+        let folder = |path: &Option<PathBuf>| path.clone().unwrap().display().to_string();
+        assert_eq!(folder(&sample.fabric), FABRIC);
+        assert_eq!(folder(&sample.data), DATA);
+        assert_eq!(folder(&sample.identity), format!("{DATA}/identity"));
     }
 
     /// A setting that is not in the sample would be one that nobody finds.
@@ -200,7 +252,7 @@ mod tests {
             assert!(error_of(&unknown).contains("this key is unknown"), "{line}");
         }
         let keys = SAMPLE.lines().filter(|line| line.contains(" = ")).count();
-        assert_eq!(keys, 4 + policy::SETTINGS);
+        assert_eq!(keys, 6 + policy::SETTINGS);
     }
 
     #[test]
@@ -234,6 +286,22 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_that_could_never_keep_a_plan_is_refused() {
+        let said = |lines: &str| error_of(&format!("[policy]\n{lines}\n"));
+        let both = said("verify_within_ms = 1\nsettle_ms = 60000");
+        assert!(
+            both.starts_with("c.toml:2: verify_within_ms: no plan could ever be kept"),
+            "{both}"
+        );
+        let one = said("settle_ms = 10000");
+        assert!(
+            one.starts_with("c.toml:2: settle_ms: no plan could ever be kept"),
+            "{one}"
+        );
+        parse("[policy]\nsettle_ms = 9999").unwrap();
+    }
+
+    #[test]
     fn paths_in_the_file_start_where_it_lies() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c.toml");
@@ -263,8 +331,21 @@ mod tests {
         assert_eq!(config.listen, "10.0.0.2:8".parse().unwrap());
         assert_eq!(config.policy.mode, Mode::Auto);
         assert_eq!(config.fabric.nodes().len(), 3);
-        let unset = Settings::default().read().unwrap_err();
-        assert!(unset.to_string().contains("give --fabric"), "{unset}");
-        assert_eq!(unset.exit_code(), 2);
+        assert_eq!(config.door, "10.0.0.2:9".parse().unwrap());
+        assert_eq!(config.identity, folder.path().join("i"));
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let missing = Settings {
+            fabric: Some(PathBuf::from("/nowhere/fabric.toml")),
+            ..Settings::default()
+        };
+        let error = missing.read().unwrap_err();
+        assert!(
+            error.to_string().contains("/nowhere/fabric.toml"),
+            "{error}"
+        );
+        assert_eq!(error.exit_code(), 2);
     }
 }

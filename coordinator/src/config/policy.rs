@@ -15,7 +15,7 @@ const MOST_EVALUATIONS: i64 = 1_000_000;
 
 /// How many keys there are.
 #[cfg(test)]
-pub(super) const SETTINGS: usize = 18;
+pub(super) const SETTINGS: usize = 19;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,6 +33,7 @@ struct PolicyFile {
     verify_within_ms: Option<Spanned<f64>>,
     answer_within_ms: Option<Spanned<f64>>,
     most_sends: Option<Spanned<i64>>,
+    offer_for_ms: Option<Spanned<f64>>,
     begin_within_ms: Option<Spanned<f64>>,
     retry_held_after_ms: Option<Spanned<f64>>,
     cool_down_ms: Option<Spanned<f64>>,
@@ -44,7 +45,7 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
     let reader = Reader(table.document());
     let file: PolicyFile = table.finish()?;
     let default = Policy::default();
-    Ok(Policy {
+    let policy = Policy {
         mode: file.mode.unwrap_or(default.mode),
         planner: reader.planner(&file, &default.planner)?,
         readings: reader.whole(&file.readings, Recent::MOST as i64, default.readings)?,
@@ -53,12 +54,15 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
         verify_within: reader.millis(&file.verify_within_ms, default.verify_within)?,
         answer_within: reader.millis(&file.answer_within_ms, default.answer_within)?,
         most_sends: reader.whole(&file.most_sends, MOST_SENDS, default.most_sends)?,
+        offer_for: reader.millis(&file.offer_for_ms, default.offer_for)?,
         begin_within: reader.millis(&file.begin_within_ms, default.begin_within)?,
         retry_held_after: reader.millis(&file.retry_held_after_ms, default.retry_held_after)?,
         cool_down: reader.millis(&file.cool_down_ms, default.cool_down)?,
         look_every: reader.millis(&file.look_every_ms, default.look_every)?,
         trace_every: reader.millis(&file.trace_every_ms, default.trace_every)?,
-    })
+    };
+    reader.can_commit(&file, &policy)?;
+    Ok(policy)
 }
 
 type PlannerPolicy = reweave_planner::Policy;
@@ -84,6 +88,23 @@ impl Reader<'_> {
                 most_evaluations,
             )?,
         })
+    }
+
+    /// A verdict needs readings of the time between the two.
+    fn can_commit(&self, file: &PolicyFile, policy: &Policy) -> Result<(), InputError> {
+        let (settle, within) = (policy.settle.as_millis(), policy.verify_within.as_millis());
+        let set = file.verify_within_ms.as_ref().or(file.settle_ms.as_ref());
+        match set.filter(|_| within <= settle) {
+            Some(set) => {
+                let problem = format!(
+                    "no plan could ever be kept: what is measured in the first {settle} ms \
+                     (settle_ms) does not count, and after {within} ms (verify_within_ms) it is \
+                     judged; make verify_within_ms larger"
+                );
+                Err(self.0.error(set.span(), problem))
+            }
+            None => Ok(()),
+        }
     }
 
     fn share(&self, value: &Option<Spanned<f64>>, default: f64) -> Result<f64, InputError> {

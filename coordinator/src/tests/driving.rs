@@ -76,7 +76,10 @@ fn an_operator_is_answered_after_what_was_decided_is_in_the_log() {
     let mut answer = scene.ask(Request::Plan);
     let drive = scene.drive(scene.opened());
     scene.run(drive).unwrap();
-    let Ok(Response::Plan(Some(plan))) = answer.try_recv() else {
+    let Ok(Response::Plan {
+        plan: Some(plan), ..
+    }) = answer.try_recv()
+    else {
         panic!("a plan was to be had");
     };
     let effects = lines_with(&scene.recording(), "{\"effect\"");

@@ -10,6 +10,7 @@ use reweave_common::fabric::{Fabric, Port};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::instruction::Instruction;
+use reweave_common::member::{Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
@@ -96,7 +97,7 @@ impl Scene {
 
     pub(super) fn ask(&self, request: Request) -> oneshot::Receiver<Response> {
         let (reply, answer) = oneshot::channel();
-        let principal = "ops".to_owned();
+        let principal = Member::new(Role::Operator, "ops");
         self.put(Event::Asked {
             principal,
             request,

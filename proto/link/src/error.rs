@@ -67,6 +67,8 @@ pub enum LinkError {
         address: SocketAddr,
         source: Box<LinkError>,
     },
+    #[error("{address} asks for a certificate for a key that it does not show to have")]
+    NoKey { address: SocketAddr },
     #[error("no address led to a session: {}", joined(.0))]
     NoneReached(Vec<LinkError>),
     #[error("the message cannot be sent")]
@@ -76,6 +78,9 @@ pub enum LinkError {
     Unreadable(#[source] WireError),
     #[error("the other side closed the session{}", because(.reason))]
     ClosedByPeer { reason: String },
+    /// The other side was let in and is not welcome any more; the session has been closed.
+    #[error("the other side is shut out")]
+    ShutOut(#[source] Refusal),
     #[error("this side has closed the session")]
     ClosedHere,
     #[error("the other side has ended the channel")]
@@ -86,6 +91,43 @@ pub enum LinkError {
     Restarted,
     #[error("the session broke")]
     Broken(#[source] ConnectionError),
+}
+
+impl LinkError {
+    /// Where the peer is that this is about, if it is about one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Socket { address, .. }
+            | Self::Connect { address, .. }
+            | Self::HandshakeTimedOut { address }
+            | Self::Refused { address, .. }
+            | Self::RefusedByPeer { address, .. }
+            | Self::Handshake { address, .. }
+            | Self::Hello { address, .. }
+            | Self::WrongChannels { address }
+            | Self::NoHello { address, .. }
+            | Self::NoKey { address } => Some(*address),
+            _ => None,
+        }
+    }
+
+    /// What is wrong with that peer, without where it is.
+    pub fn fault(&self) -> String {
+        match self {
+            Self::Refused { source, .. } => reason(source),
+            Self::Hello { source, .. } => reason(source),
+            Self::HandshakeTimedOut { .. } => "it did not complete the handshake".to_owned(),
+            Self::Handshake { source, .. } => format!("the handshake failed: {}", reason(source)),
+            Self::WrongChannels { .. } => {
+                "it did not open one channel of commands and one of telemetry".to_owned()
+            }
+            Self::NoHello { source, .. } => format!("no hello from it: {}", reason(source)),
+            Self::NoKey { .. } => {
+                "it asks for a certificate for a key that it does not show to have".to_owned()
+            }
+            other => reason(other),
+        }
+    }
 }
 
 fn hint(own_problem: Option<&Refusal>) -> String {
@@ -114,8 +156,7 @@ pub fn reason(error: &(dyn Error + 'static)) -> String {
 }
 
 /// What a peer says ends up in logs and on terminals.
-fn printable(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
+pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }
 
@@ -124,7 +165,7 @@ impl From<ConnectionError> for LinkError {
     fn from(error: ConnectionError) -> Self {
         match error {
             ConnectionError::ApplicationClosed(close) => Self::ClosedByPeer {
-                reason: printable(&close.reason),
+                reason: printable(&String::from_utf8_lossy(&close.reason)),
             },
             ConnectionError::LocallyClosed => Self::ClosedHere,
             ConnectionError::TimedOut => Self::Vanished,

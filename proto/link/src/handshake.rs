@@ -1,7 +1,7 @@
 //! What a handshake came to, for the side that looks at it.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use quinn::{Connection, ConnectionError, Endpoint};
@@ -11,8 +11,8 @@ use rustls::AlertDescription;
 use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::opening::{Opened, OpeningError};
-use crate::session::{Peer, Session};
-use crate::verify::{Refusal, Verdict};
+use crate::session::Session;
+use crate::verify::{Credentials, Refusal, Verdict};
 
 /// TLS alerts are told as QUIC errors from here on.
 const CRYPTO_ERRORS: u64 = 0x100;
@@ -40,8 +40,13 @@ impl Handshake {
         opened: Opened,
         endpoint: Option<Endpoint>,
     ) -> Result<Session, LinkError> {
+        let credentials = self.credentials()?;
         Ok(Session {
-            peer: self.peer()?,
+            peer: credentials.member.clone(),
+            good_until: Mutex::new(credentials.until),
+            credentials,
+            denied: self.ours.denied().follow(),
+            build: opened.build,
             version: opened.version,
             connection,
             commands: opened.commands,
@@ -51,9 +56,9 @@ impl Handshake {
     }
 
     /// TLS does not complete without a verdict; were that ever to fail, nobody gets in.
-    fn peer(&self) -> Result<Peer, LinkError> {
+    fn credentials(&self) -> Result<Credentials, LinkError> {
         match self.verdict.get() {
-            Some(Ok(member)) => Ok(Peer::from(member)),
+            Some(Ok(credentials)) => Ok(credentials.clone()),
             Some(Err(refusal)) => Err(self.refused(refusal.clone())),
             None => Err(self.refused(Refusal::NoCertificate)),
         }
@@ -65,15 +70,9 @@ impl Handshake {
     }
 
     pub(crate) fn opening_failed(&self, error: OpeningError) -> LinkError {
-        let address = self.address;
         match error {
             OpeningError::Lost(lost) => self.connecting_failed(lost),
-            OpeningError::Disagreed(source) => LinkError::Hello { address, source },
-            OpeningError::WrongChannels => LinkError::WrongChannels { address },
-            OpeningError::NoHello(error) => LinkError::NoHello {
-                address,
-                source: Box::new(error),
-            },
+            other => other.at(self.address),
         }
     }
 

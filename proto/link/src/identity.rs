@@ -1,16 +1,19 @@
 //! Who this process is: its certificate, its key, and the authority it trusts.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use reweave_common::member::{Admission, DenyList};
 use reweave_proto::name::{ClusterName, MemberName};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, TrustAnchor, UnixTime};
 use rustls::sign::CertifiedKey;
 
-use crate::pki::{self, PkiError, files};
+use crate::denied::Denied;
+use crate::pki::{self, PkiError, Validity, files};
 use crate::return_key::ReturnKey;
 use crate::verify::{self, Refusal};
 
@@ -19,24 +22,53 @@ use crate::verify::{self, Refusal};
 pub struct Identity {
     member: MemberName,
     certified: Arc<CertifiedKey>,
+    admission: Admission,
+    validity: Validity,
     authority: Arc<TrustAnchor<'static>>,
+    authority_der: CertificateDer<'static>,
+    authority_pem: Arc<str>,
+    denied: Denied,
     provider: Arc<CryptoProvider>,
     return_key: ReturnKey,
 }
 
 impl Identity {
-    /// Reads what [`Authority::issue`](pki::Authority::issue) wrote. Whether the certificate is
-    /// good at this time is not asked here, see [`Identity::problem`].
+    /// Reads what [`Authority::issue`](pki::Authority::issue) or
+    /// [`KeyRequest::install`](pki::KeyRequest::install) wrote. Whether the certificate is good at
+    /// this time is not asked here, see [`Identity::problem`].
     pub fn load(dir: &Path) -> Result<Self, PkiError> {
+        Self::read(dir, Denied::default())
+    }
+
+    /// What is in the folder now, with the same list of those who are shut out.
+    pub fn reload(&self, dir: &Path) -> Result<Self, PkiError> {
+        Self::read(dir, self.denied.clone())
+    }
+
+    fn read(dir: &Path, denied: Denied) -> Result<Self, PkiError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let certificate_path = dir.join(pki::MEMBER_CERTIFICATE);
-        let certificate = pki::certificate_in(&certificate_path, &files::read(&certificate_path)?)?;
-        let key = private_key(&dir.join(pki::MEMBER_KEY))?;
+        let path = dir.join(pki::MEMBER_CERTIFICATE);
+        let chain = pki::chain_in(&path, &files::read(&path)?)?;
+        let member = member_of(&path, &chain[0])?;
+        let facts = pki::facts(&chain[0])
+            .ok_or_else(|| PkiError::not_a_certificate(&path, webpki::Error::BadDer))?;
+        let authority_path = dir.join(pki::AUTHORITY_CERTIFICATE);
+        let authority_pem = files::read(&authority_path)?;
+        let authority_der = pki::certificate_in(&authority_path, &authority_pem)?;
+        let (key, return_key) = certified(dir, &provider, &chain)?;
+        // A signer outlives many keys, and so do the sessions' resets then.
+        let lasting = files::read_private(&dir.join(pki::SIGNER_KEY)).ok();
+        let lasting = lasting.map(|key| ReturnKey::derive(key.as_bytes()));
         Ok(Self {
-            member: member_of(&certificate_path, &certificate)?,
-            authority: Arc::new(authority_in(&dir.join(pki::AUTHORITY_CERTIFICATE))?),
-            return_key: ReturnKey::derive(key.secret_der()),
-            certified: Arc::new(certified(dir, &provider, certificate, key)?),
+            member,
+            admission: facts.admission,
+            validity: facts.validity,
+            authority: Arc::new(anchor(dir, &authority_der)?),
+            authority_der,
+            authority_pem: authority_pem.into(),
+            return_key: lasting.unwrap_or(return_key),
+            certified: Arc::new(key),
+            denied,
             provider,
         })
     }
@@ -53,7 +85,35 @@ impl Identity {
     pub fn problem(&self, now: SystemTime) -> Option<Refusal> {
         let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(since_epoch);
-        verify::chain(&self.authority, &self.certified.cert[0], &[], now).err()
+        let chain = &self.certified.cert;
+        verify::chain(&self.authority, &chain[0], &chain[1..], now).err()
+    }
+
+    pub fn admission(&self) -> Admission {
+        self.admission
+    }
+
+    /// When this certificate is good.
+    pub fn validity(&self) -> Validity {
+        self.validity
+    }
+
+    /// Shuts these out from now on, and ends their sessions. All clones hear of it.
+    pub fn deny(&self, list: DenyList) {
+        self.denied.set(list);
+    }
+
+    pub(crate) fn denied(&self) -> &Denied {
+        &self.denied
+    }
+
+    pub(crate) fn authority_pem(&self) -> &str {
+        &self.authority_pem
+    }
+
+    /// The authority's certificate, which newcomers know the cluster by.
+    pub(crate) fn authority_der(&self) -> &CertificateDer<'static> {
+        &self.authority_der
     }
 
     pub(crate) fn authority(&self) -> &Arc<TrustAnchor<'static>> {
@@ -68,9 +128,8 @@ impl Identity {
     #[cfg(test)]
     pub(crate) fn showing(mut self, dir: &Path) -> Self {
         let path = dir.join(pki::MEMBER_CERTIFICATE);
-        let certificate = pki::certificate_in(&path, &files::read(&path).unwrap()).unwrap();
-        let key = private_key(&dir.join(pki::MEMBER_KEY)).unwrap();
-        self.certified = Arc::new(certified(dir, &self.provider, certificate, key).unwrap());
+        let chain = pki::chain_in(&path, &files::read(&path).unwrap()).unwrap();
+        self.certified = Arc::new(certified(dir, &self.provider, &chain).unwrap().0);
         self
     }
 
@@ -83,6 +142,16 @@ impl Identity {
     }
 }
 
+/// Not the key.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("member", &self.member)
+            .field("admission", &self.admission)
+            .finish_non_exhaustive()
+    }
+}
+
 fn member_of(path: &Path, certificate: &CertificateDer<'_>) -> Result<MemberName, PkiError> {
     let uri =
         pki::sole_uri(certificate).map_err(|source| PkiError::not_a_certificate(path, source))?;
@@ -92,10 +161,10 @@ fn member_of(path: &Path, certificate: &CertificateDer<'_>) -> Result<MemberName
     })
 }
 
-fn authority_in(path: &Path) -> Result<TrustAnchor<'static>, PkiError> {
-    let certificate = pki::certificate_in(path, &files::read(path)?)?;
-    let anchor = webpki::anchor_from_trusted_cert(&certificate);
-    let anchor = anchor.map_err(|source| PkiError::not_a_certificate(path, source))?;
+fn anchor(dir: &Path, authority: &CertificateDer<'_>) -> Result<TrustAnchor<'static>, PkiError> {
+    let anchor = webpki::anchor_from_trusted_cert(authority);
+    let path = dir.join(pki::AUTHORITY_CERTIFICATE);
+    let anchor = anchor.map_err(|source| PkiError::not_a_certificate(&path, source))?;
     Ok(anchor.to_owned())
 }
 
@@ -108,23 +177,43 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PkiError> {
     })
 }
 
+/// The certificate with its key. A renewal that was cut short is finished first.
 fn certified(
     dir: &Path,
     provider: &CryptoProvider,
-    certificate: CertificateDer<'static>,
-    key: PrivateKeyDer<'static>,
-) -> Result<CertifiedKey, PkiError> {
-    let path = dir.join(pki::MEMBER_KEY);
+    chain: &[CertificateDer<'static>],
+) -> Result<(CertifiedKey, ReturnKey), PkiError> {
+    let key = dir.join(pki::MEMBER_KEY);
+    let next = dir.join(pki::NEXT_KEY);
+    let held = matching(&key, dir, provider, chain);
+    if held.is_ok() || !next.exists() {
+        return held;
+    }
+    let renewed = matching(&next, dir, provider, chain);
+    if renewed.is_ok() {
+        pki::settle(dir)?;
+    }
+    renewed.or(held)
+}
+
+fn matching(
+    path: &Path,
+    dir: &Path,
+    provider: &CryptoProvider,
+    chain: &[CertificateDer<'static>],
+) -> Result<(CertifiedKey, ReturnKey), PkiError> {
+    let key = private_key(path)?;
+    let return_key = ReturnKey::derive(key.secret_der());
     let key = provider.key_provider.load_private_key(key);
     let key = key.map_err(|source| PkiError::MemberKey {
-        path: path.clone(),
+        path: path.to_owned(),
         source,
     })?;
-    let certified = CertifiedKey::new(vec![certificate], key);
+    let certified = CertifiedKey::new(chain.to_vec(), key);
     match certified.keys_match() {
-        Ok(()) => Ok(certified),
+        Ok(()) => Ok((certified, return_key)),
         Err(source) => Err(PkiError::Mismatch {
-            key: path,
+            key: path.to_owned(),
             certificate: dir.join(pki::MEMBER_CERTIFICATE),
             source,
         }),

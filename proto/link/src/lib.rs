@@ -7,14 +7,18 @@
 //! Deliberately absent: resumption and 0-RTT (each session proves its certificate anew), migration
 //! (a peer stays where it is), datagrams, and any stream besides the two.
 
+mod admit;
 mod backoff;
 mod connect;
+mod denied;
 mod dialer;
 mod error;
 mod handshake;
 mod identity;
+pub mod join;
 mod listener;
 mod opening;
+mod pace;
 pub mod pki;
 mod return_key;
 mod session;
@@ -34,4 +38,4 @@ pub use listener::Listener;
 pub use reweave_proto::name::Role;
 pub use session::{Channel, Peer, Session};
 pub use transport::{HANDSHAKE_DEADLINE, IDLE_TIMEOUT};
-pub use verify::Refusal;
+pub use verify::{Credentials, Refusal};

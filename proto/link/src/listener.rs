@@ -7,20 +7,20 @@ use std::sync::Arc;
 use quinn::{Endpoint, Incoming, ServerConfig};
 use reweave_proto::hello::Hello;
 use reweave_proto::name::Role;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
 
+use crate::admit::{Handshakes, Limits};
 use crate::error::LinkError;
 use crate::handshake::Handshake;
 use crate::identity::Identity;
 use crate::session::{CLOSE_DONE, Session};
-use crate::transport::HANDSHAKE_DEADLINE;
 use crate::{opening, tls, transport};
 
-/// Handshakes at once; the others wait.
-const MOST_HANDSHAKES: usize = 512;
-/// While there are so many, newcomers must first show that they are where they say they are.
-const MANY_HANDSHAKES: usize = 64;
+const LIMITS: Limits = Limits {
+    most: 512,
+    many: 64,
+    most_of_one: 256,
+    many_of_one: 16,
+};
 /// What waits beyond is turned away unseen.
 const MOST_WAITING: usize = 4096;
 const WAITING_BYTES: u64 = 16 << 20;
@@ -35,7 +35,7 @@ pub struct Listener {
     ours: Identity,
     hello: Hello,
     accepted: Arc<[Role]>,
-    handshakes: JoinSet<Result<Session, LinkError>>,
+    handshakes: Handshakes<Session>,
 }
 
 impl Listener {
@@ -62,7 +62,7 @@ impl Listener {
             ours: ours.clone(),
             hello,
             accepted: accepted.into(),
-            handshakes: JoinSet::new(),
+            handshakes: Handshakes::new(LIMITS),
         })
     }
 
@@ -70,43 +70,26 @@ impl Listener {
         self.endpoint.local_addr()
     }
 
+    /// A new certificate, for the sessions to come.
+    pub fn renew(&mut self, ours: &Identity) {
+        self.ours = ours.clone();
+    }
+
     /// The next session, or why the next peer was not let in: that is for the log, and no reason
     /// to stop. Nothing is lost when the wait is given up. `None` when the socket is gone.
     pub async fn accept(&mut self) -> Option<Result<Session, LinkError>> {
-        loop {
-            let has_room = self.handshakes.len() < MOST_HANDSHAKES;
-            tokio::select! {
-                Some(done) = self.handshakes.join_next() => match done {
-                    Ok(outcome) => return Some(outcome),
-                    // A bug, but whoever found it must not stop the others from coming in.
-                    Err(panic) => tracing::error!(%panic, "a handshake broke off"),
-                },
-                incoming = self.endpoint.accept(), if has_room => self.begin(incoming?),
-            }
-        }
+        let begin = |incoming: Incoming| {
+            let handshake = Handshake::new(&self.ours, &self.hello, incoming.remote_address());
+            let (config, accepted) = (self.config.clone(), self.accepted.clone());
+            async move { run(&handshake, incoming, config, &accepted).await }
+        };
+        self.handshakes.next(&self.endpoint, begin).await
     }
 
     /// Ends all sessions too, and waits until their peers are likely to have heard why.
     pub async fn close(self, why: &str) {
         self.endpoint.close(CLOSE_DONE, why.as_bytes());
         self.endpoint.wait_idle().await;
-    }
-
-    fn begin(&mut self, incoming: Incoming) {
-        if self.handshakes.len() >= MANY_HANDSHAKES && !incoming.remote_address_validated() {
-            // Fails only for those whose address is validated.
-            let _ = incoming.retry();
-            return;
-        }
-        let handshake = Handshake::new(&self.ours, &self.hello, incoming.remote_address());
-        let (config, accepted) = (self.config.clone(), self.accepted.clone());
-        self.handshakes.spawn(async move {
-            let run = run(&handshake, incoming, config, &accepted);
-            match timeout(HANDSHAKE_DEADLINE, run).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(handshake.timed_out()),
-            }
-        });
     }
 }
 

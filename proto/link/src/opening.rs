@@ -1,6 +1,7 @@
 //! The first words of a session: the side that connected opens both channels, and both sides say
 //! hello on the channel of commands. Each checks the other's hello, so both know why it fails.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, RecvStream, SendStream};
@@ -8,7 +9,7 @@ use reweave_proto::frame::MAX_FRAME_BYTES;
 use reweave_proto::hello::{Hello, HelloError, MAX_HELLO_BYTES, Version};
 use thiserror::Error;
 
-use crate::error::LinkError;
+use crate::error::{LinkError, printable};
 use crate::session::{CLOSE_HELLO, Channel, Lane, Reader, Writer};
 
 /// How long the accepting side waits for the other to see for itself that they do not agree.
@@ -17,6 +18,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Both channels, and what is spoken on them.
 pub(crate) struct Opened {
     pub(crate) version: Version,
+    /// What the other side calls its build.
+    pub(crate) build: String,
     pub(crate) commands: Lane,
     pub(crate) telemetry: Lane,
 }
@@ -57,6 +60,14 @@ pub(crate) async fn accept(connection: &Connection, ours: &Hello) -> Result<Open
         Ok(channels) => greet(channels, ours).await,
         Err(error) => Err(error),
     };
+    part(connection, opened).await
+}
+
+/// The accepting side's end of what did not become a session.
+pub(crate) async fn part<T>(
+    connection: &Connection,
+    opened: Result<T, OpeningError>,
+) -> Result<T, OpeningError> {
     if let Err(OpeningError::Disagreed(_)) = opened {
         // It finds the same in our hello, and leaves.
         let _ = tokio::time::timeout(FAREWELL, connection.closed()).await;
@@ -118,15 +129,26 @@ async fn greet(channels: Channels, ours: &Hello) -> Result<Opened, OpeningError>
     } = channels;
     let mut writer = Writer::new(commands.send);
     let mut reader = Reader::new(commands.receive, MAX_HELLO_BYTES);
-    let theirs = exchange(&mut writer, &mut reader, ours).await?;
-    let version = ours.agree(&theirs).map_err(OpeningError::Disagreed)?;
+    let (theirs, version) = greet_on(&mut writer, &mut reader, ours).await?;
     reader.raise_limit(MAX_FRAME_BYTES);
     let telemetry_reader = Reader::new(telemetry.receive, MAX_FRAME_BYTES);
     Ok(Opened {
         version,
+        build: printable(&theirs.build),
         commands: Lane::new(writer, reader),
         telemetry: Lane::new(Writer::new(telemetry.send), telemetry_reader),
     })
+}
+
+/// The other's hello, and what both speak.
+pub(crate) async fn greet_on(
+    writer: &mut Writer,
+    reader: &mut Reader,
+    ours: &Hello,
+) -> Result<(Hello, Version), OpeningError> {
+    let theirs = exchange(writer, reader, ours).await?;
+    let version = ours.agree(&theirs).map_err(OpeningError::Disagreed)?;
+    Ok((theirs, version))
 }
 
 async fn exchange(
@@ -142,6 +164,21 @@ async fn exchange(
 
 fn farewell(connection: &Connection, error: &OpeningError) {
     connection.close(CLOSE_HELLO, error.to_string().as_bytes());
+}
+
+impl OpeningError {
+    /// The same as it is told to others.
+    pub(crate) fn at(self, address: SocketAddr) -> LinkError {
+        match self {
+            Self::Lost(lost) => lost.into(),
+            Self::Disagreed(source) => LinkError::Hello { address, source },
+            Self::WrongChannels => LinkError::WrongChannels { address },
+            Self::NoHello(error) => LinkError::NoHello {
+                address,
+                source: Box::new(error),
+            },
+        }
+    }
 }
 
 impl From<LinkError> for OpeningError {

@@ -2,17 +2,23 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, Bytes};
 use quinn::{Connection, Endpoint, RecvStream, SendStream, VarInt};
+use reweave_common::member::DenyList;
+pub use reweave_common::member::Member as Peer;
 use reweave_proto::frame::{self, FrameDecoder};
 use reweave_proto::hello::Version;
-use reweave_proto::name::{MemberName, Role};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
+use tokio::time::sleep;
 
 use crate::error::{LinkError, reason};
+use crate::pace::Pace;
+use crate::verify::{Credentials, Refusal};
 
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -20,6 +26,10 @@ const PIECE_BYTES: usize = 64 << 10;
 pub(crate) const CLOSE_DONE: VarInt = VarInt::from_u32(0);
 pub(crate) const CLOSE_HELLO: VarInt = VarInt::from_u32(1);
 pub(crate) const CLOSE_UNREADABLE: VarInt = VarInt::from_u32(2);
+pub(crate) const CLOSE_SHUT_OUT: VarInt = VarInt::from_u32(3);
+
+/// Certificates expire by the time of day, which may be set anew while we wait for it.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Messages keep their order within a channel, and nothing on one channel waits for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,28 +65,6 @@ impl Channel {
     }
 }
 
-/// Who is at the other end, as its certificate says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    pub role: Role,
-    pub name: String,
-}
-
-impl From<&MemberName> for Peer {
-    fn from(member: &MemberName) -> Self {
-        Self {
-            role: member.role(),
-            name: member.name().to_owned(),
-        }
-    }
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.role, self.name)
-    }
-}
-
 /// One stream, both ways.
 pub(crate) struct Lane {
     pub(crate) writer: Mutex<Writer>,
@@ -93,6 +81,7 @@ pub(crate) struct Writer {
 pub(crate) struct Reader {
     stream: RecvStream,
     decoder: FrameDecoder,
+    pace: Option<Pace>,
 }
 
 impl Lane {
@@ -123,6 +112,11 @@ impl Writer {
         self.stream.finish().unwrap();
     }
 
+    #[cfg(test)]
+    pub(crate) fn priority(&self) -> i32 {
+        self.stream.priority().unwrap()
+    }
+
     async fn flush(&mut self) -> Result<(), quinn::WriteError> {
         while !self.unsent.is_empty() {
             let sent = self.stream.write(&self.unsent).await?;
@@ -137,6 +131,7 @@ impl Reader {
         Self {
             stream,
             decoder: FrameDecoder::with_limit(limit_bytes),
+            pace: None,
         }
     }
 
@@ -146,6 +141,17 @@ impl Reader {
 
     /// The next frame. Nothing is lost when the wait for it is given up.
     pub(crate) async fn receive(&mut self) -> Result<Bytes, LinkError> {
+        if let Some(pace) = &mut self.pace {
+            sleep(pace.pause()).await;
+        }
+        let frame = self.next_frame().await?;
+        if let Some(pace) = &mut self.pace {
+            pace.handle_frame(frame.len());
+        }
+        Ok(frame)
+    }
+
+    async fn next_frame(&mut self) -> Result<Bytes, LinkError> {
         loop {
             if let Some(frame) = self.decoder.poll_frame().map_err(LinkError::Unreadable)? {
                 return Ok(frame);
@@ -168,6 +174,11 @@ impl Reader {
 /// All methods take `&self`: one task may send while others receive.
 pub struct Session {
     pub(crate) peer: Peer,
+    pub(crate) credentials: Credentials,
+    /// Renewing the certificate moves it.
+    pub(crate) good_until: std::sync::Mutex<SystemTime>,
+    pub(crate) denied: watch::Receiver<DenyList>,
+    pub(crate) build: String,
     pub(crate) version: Version,
     pub(crate) connection: Connection,
     pub(crate) commands: Lane,
@@ -185,6 +196,70 @@ impl Session {
         self.connection.remote_address()
     }
 
+    /// What the peer's certificate said when the session began.
+    pub fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    /// What the peer calls its build.
+    pub fn build(&self) -> &str {
+        &self.build
+    }
+
+    /// Until when the peer's certificate is good, as far as this side knows.
+    pub fn good_until(&self) -> SystemTime {
+        *self.lock_good_until()
+    }
+
+    /// The peer has another certificate now.
+    pub fn renewed(&self, until: SystemTime) {
+        *self.lock_good_until() = until;
+    }
+
+    fn lock_good_until(&self) -> MutexGuard<'_, SystemTime> {
+        self.good_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who is shut out, as this side knows it.
+    pub fn denied(&self) -> watch::Receiver<DenyList> {
+        self.denied.clone()
+    }
+
+    /// Waits until the peer is shut out, and closes the session then.
+    pub async fn shut_out(&self) -> LinkError {
+        let mut denied = self.denied.clone();
+        loop {
+            let refusal = self.credentials.denied_by(&denied.borrow_and_update());
+            if let Some(refusal) = refusal {
+                return self.expel(refusal);
+            }
+            if denied.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Waits until the peer's certificate is good no more, and closes the session then.
+    pub async fn expired(&self) -> LinkError {
+        loop {
+            match self.good_until().duration_since(SystemTime::now()) {
+                Ok(left) => sleep(left.min(LOOK_AGAIN)).await,
+                Err(past) => {
+                    let ago = past.duration();
+                    return self.expel(Refusal::Expired { ago });
+                }
+            }
+        }
+    }
+
+    /// Why, is for this side alone.
+    fn expel(&self, refusal: Refusal) -> LinkError {
+        self.connection.close(CLOSE_SHUT_OUT, b"not let in");
+        LinkError::ShutOut(refusal)
+    }
+
     /// What both sides speak.
     pub fn version(&self) -> Version {
         self.version
@@ -196,6 +271,12 @@ impl Session {
         let frame = frame::encode(message).map_err(LinkError::Unsendable)?;
         let mut writer = self.lane(channel).writer.lock().await;
         Ok(writer.send(frame).await?)
+    }
+
+    /// From now on the peer is listened to no faster on this channel, after a burst.
+    pub async fn pace(&self, channel: Channel, rate_bytes_per_s: u32, burst_bytes: u32) {
+        let mut reader = self.lane(channel).reader.lock().await;
+        reader.pace = Some(Pace::new(rate_bytes_per_s, burst_bytes));
     }
 
     /// Waits for the next message. Nothing is lost when the wait is given up.
@@ -229,7 +310,7 @@ impl Session {
         }
     }
 
-    fn lane(&self, channel: Channel) -> &Lane {
+    pub(crate) fn lane(&self, channel: Channel) -> &Lane {
         match channel {
             Channel::Commands => &self.commands,
             Channel::Telemetry => &self.telemetry,

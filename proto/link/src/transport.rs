@@ -12,6 +12,8 @@ use crate::error::LinkError;
 
 /// From the first packet to the end of the hello.
 pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(3);
+/// From the first packet to the certificate, which the cluster has to write down first.
+pub(crate) const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 /// A peer that is silent for longer is gone.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(1);
@@ -27,6 +29,8 @@ const SESSION_WINDOW_BYTES: u32 = CHANNELS * CHANNEL_WINDOW_BYTES;
 /// The same for what waits to be acknowledged, with room for acknowledgements that come late.
 const SEND_WINDOW_BYTES: u64 = 4 * CHANNEL_WINDOW_BYTES as u64;
 
+const DOOR_WINDOW_BYTES: u32 = 32 << 10;
+
 /// A storm of agents that all come back at once must fit: with the usual 208 KiB a third of four
 /// thousand were still outside after half a minute, with this none after three seconds.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
@@ -41,7 +45,21 @@ pub(crate) fn accepting_side() -> Arc<TransportConfig> {
     limits(CHANNELS)
 }
 
+/// For the side that newcomers come to, who open one stream and say little.
+pub(crate) fn door() -> Arc<TransportConfig> {
+    let mut config = base(1);
+    config
+        .stream_receive_window(DOOR_WINDOW_BYTES.into())
+        .receive_window(DOOR_WINDOW_BYTES.into())
+        .send_window(DOOR_WINDOW_BYTES.into());
+    Arc::new(config)
+}
+
 fn limits(streams_from_peer: u32) -> Arc<TransportConfig> {
+    Arc::new(base(streams_from_peer))
+}
+
+fn base(streams_from_peer: u32) -> TransportConfig {
     let idle = VarInt::from_u32(IDLE_TIMEOUT.as_millis() as u32);
     let mut config = TransportConfig::default();
     config
@@ -54,7 +72,7 @@ fn limits(streams_from_peer: u32) -> Arc<TransportConfig> {
         .max_idle_timeout(Some(IdleTimeout::from(idle)))
         .keep_alive_interval(Some(KEEP_ALIVE))
         .initial_rtt(INITIAL_RTT);
-    Arc::new(config)
+    config
 }
 
 /// Somewhere to send from to `peer`.

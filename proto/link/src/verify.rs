@@ -5,8 +5,9 @@
 //! it was refused.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use reweave_common::member::{Admission, DenyList, Member};
 use reweave_proto::name::{ClusterName, MemberName, NameError, Role};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -16,8 +17,9 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Signatu
 use thiserror::Error;
 use webpki::KeyUsage;
 
+use crate::denied::Denied;
 use crate::identity::Identity;
-use crate::pki;
+use crate::pki::{self, Facts};
 
 /// Why a peer is not let in.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -44,6 +46,14 @@ pub enum Refusal {
         theirs: MemberName,
         accepted: Vec<Role>,
     },
+    #[error("{theirs} has been revoked")]
+    Revoked { theirs: Member },
+    #[error("its certificate was signed by {signer}, whose signer has been revoked")]
+    SignerRevoked { signer: Member },
+    #[error("its certificate was signed by what is no signer of this cluster")]
+    NotASigner,
+    #[error("its certificate was signed by {signer} for longer than a signer may")]
+    LivesTooLong { signer: Member },
 }
 
 fn coarse(time: &Duration) -> String {
@@ -60,8 +70,18 @@ fn listed(roles: &[Role]) -> String {
     names.join(" or ")
 }
 
+/// What a certificate that was found good says of its bearer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credentials {
+    pub member: Member,
+    pub admission: Admission,
+    pub until: SystemTime,
+    /// Who signed it, where that was not the authority itself.
+    pub signer: Option<(Member, Admission)>,
+}
+
 /// What was found out about the peer of one handshake.
-pub(crate) type Verdict = OnceLock<Result<MemberName, Refusal>>;
+pub(crate) type Verdict = OnceLock<Result<Credentials, Refusal>>;
 
 /// Judges the one peer of one handshake.
 #[derive(Debug)]
@@ -69,6 +89,7 @@ pub(crate) struct Judge {
     authority: Arc<TrustAnchor<'static>>,
     cluster: ClusterName,
     accepted: Vec<Role>,
+    denied: Denied,
     provider: Arc<CryptoProvider>,
     verdict: Arc<Verdict>,
 }
@@ -79,9 +100,26 @@ impl Judge {
             authority: ours.authority().clone(),
             cluster: ours.cluster().clone(),
             accepted: accepted.to_vec(),
+            denied: ours.denied().clone(),
             provider: ours.provider().clone(),
             verdict,
         })
+    }
+
+    /// For somebody who has no certificate yet and is to be given one.
+    pub(crate) fn of_door(
+        authority: TrustAnchor<'static>,
+        cluster: ClusterName,
+        provider: Arc<CryptoProvider>,
+    ) -> Self {
+        Self {
+            authority: Arc::new(authority),
+            cluster,
+            accepted: vec![Role::Coordinator],
+            denied: Denied::default(),
+            provider,
+            verdict: Arc::default(),
+        }
     }
 
     /// Notes down the verdict, and gives away no more than yes or no.
@@ -91,30 +129,76 @@ impl Judge {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), rustls::Error> {
-        let verdict = chain(&self.authority, certificate, intermediates, now)
-            .and_then(|()| self.member(certificate));
+        let verdict = self.examine(certificate, intermediates, now);
         let opaque = CertificateError::ApplicationVerificationFailure;
         let answer = verdict.as_ref().map(|_| ()).map_err(|_| opaque.into());
         self.verdict.get_or_init(|| verdict.clone());
         answer
     }
 
-    fn member(&self, certificate: &CertificateDer<'_>) -> Result<MemberName, Refusal> {
+    pub(crate) fn examine(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<Credentials, Refusal> {
+        let signer = chain(&self.authority, certificate, intermediates, now)?;
+        self.credentials(certificate, signer.as_ref())
+    }
+
+    fn credentials(
+        &self,
+        certificate: &CertificateDer<'_>,
+        signer: Option<&CertificateDer<'_>>,
+    ) -> Result<Credentials, Refusal> {
+        let member = self.member(certificate)?;
+        let facts = facts(certificate)?;
+        let credentials = Credentials {
+            member,
+            admission: facts.admission,
+            until: facts.validity.not_after,
+            signer: signer.map(|signer| self.signer(signer)).transpose()?,
+        };
+        if let Some((signer, _)) = &credentials.signer
+            && !facts.validity.is_short()
+        {
+            let signer = signer.clone();
+            return Err(Refusal::LivesTooLong { signer });
+        }
+        match credentials.denied_by(&self.denied.now()) {
+            Some(refusal) => Err(refusal),
+            None => Ok(credentials),
+        }
+    }
+
+    fn member(&self, certificate: &CertificateDer<'_>) -> Result<Member, Refusal> {
         let uri = pki::sole_uri(certificate).map_err(Refusal::Unusable)?;
         let member: MemberName = uri.parse().map_err(Refusal::Unnamed)?;
-        if *member.cluster() != self.cluster {
-            return Err(Refusal::OtherCluster {
-                theirs: member.cluster().clone(),
-                ours: self.cluster.clone(),
-            });
-        }
+        self.same_cluster(&member)?;
         if !self.accepted.contains(&member.role()) {
             return Err(Refusal::WrongRole {
                 theirs: member,
                 accepted: self.accepted.clone(),
             });
         }
-        Ok(member)
+        Ok(member.member())
+    }
+
+    fn signer(&self, certificate: &CertificateDer<'_>) -> Result<(Member, Admission), Refusal> {
+        let uri = pki::sole_uri(certificate).map_err(Refusal::Unusable)?;
+        let signer = MemberName::from_signer_uri(&uri).map_err(|_| Refusal::NotASigner)?;
+        self.same_cluster(&signer)?;
+        Ok((signer.member(), facts(certificate)?.admission))
+    }
+
+    fn same_cluster(&self, member: &MemberName) -> Result<(), Refusal> {
+        if *member.cluster() == self.cluster {
+            return Ok(());
+        }
+        Err(Refusal::OtherCluster {
+            theirs: member.cluster().clone(),
+            ours: self.cluster.clone(),
+        })
     }
 
     fn signed_13(
@@ -144,13 +228,32 @@ impl Judge {
     }
 }
 
-/// Signed by the authority, and valid now.
+impl Credentials {
+    /// Why they are good no more, if so.
+    pub(crate) fn denied_by(&self, list: &DenyList) -> Option<Refusal> {
+        if list.denies(&self.member, self.admission) {
+            let theirs = self.member.clone();
+            return Some(Refusal::Revoked { theirs });
+        }
+        let (signer, admission) = self.signer.as_ref()?;
+        list.denies(signer, *admission)
+            .then(|| Refusal::SignerRevoked {
+                signer: signer.clone(),
+            })
+    }
+}
+
+fn facts(certificate: &CertificateDer<'_>) -> Result<Facts, Refusal> {
+    pki::facts(certificate).ok_or(Refusal::Unusable(webpki::Error::BadDer))
+}
+
+/// Signed by the authority or a signer of it, and valid now; the signer's certificate, if any.
 pub(crate) fn chain(
     authority: &TrustAnchor<'static>,
     certificate: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],
     now: UnixTime,
-) -> Result<(), Refusal> {
+) -> Result<Option<CertificateDer<'static>>, Refusal> {
     let parsed = webpki::EndEntityCert::try_from(certificate).map_err(Refusal::Unusable)?;
     let verified = parsed.verify_for_usage(
         webpki::ALL_VERIFICATION_ALGS,
@@ -161,7 +264,9 @@ pub(crate) fn chain(
         None,
         None,
     );
-    verified.map(drop).map_err(refusal)
+    let path = verified.map_err(refusal)?;
+    let signer = path.intermediate_certificates().next();
+    Ok(signer.map(|signer| signer.der().into_owned()))
 }
 
 fn refusal(error: webpki::Error) -> Refusal {

@@ -10,11 +10,13 @@ use proptest::test_runner::RngSeed;
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
+use reweave_common::member::{Admission, DenyList, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{
-    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowOutcome,
-    FlowStatus, Hop, LinkStatus, Loser, Mode, Move, Outcome, Phase, Pin, Plan, Prediction, Record,
-    Refused, Report, Request, Response, RunningChange, Status,
+    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowImbalance,
+    FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Measured, Mode, Move, NotSeen, Outcome, Phase,
+    Pin, Plan, Prediction, Record, Refused, Report, Request, Response, RoundTrip, RoundTrips,
+    RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::sample::{
@@ -23,6 +25,7 @@ use reweave_common::sample::{
 use reweave_common::units::{Bytes, Rate};
 
 use super::hosts::host_reading;
+use super::members;
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
 
@@ -159,8 +162,14 @@ fn sample() -> impl Strategy<Value = Sample> {
 
 fn refusal() -> impl Strategy<Value = Refusal> {
     prop_oneof![
-        generation().prop_map(|held| Refusal::Older { held }),
-        generation().prop_map(|held| Refusal::DifferentContent { held }),
+        generation().prop_map(|held| Refusal::Older {
+            held,
+            token: Token(held.0)
+        }),
+        generation().prop_map(|held| Refusal::DifferentContent {
+            held,
+            token: Token(held.0)
+        }),
         text().prop_map(|error| Refusal::Kernel { error }),
         text().prop_map(|error| Refusal::NotDurable { error }),
         Just(Refusal::NotASwitch),
@@ -180,6 +189,8 @@ pub(super) fn agent_message() -> impl Strategy<Value = AgentMessage> {
     prop_oneof![
         sample().prop_map(AgentMessage::Sample),
         ack().prop_map(AgentMessage::Ack),
+        any::<u64>().prop_map(|time_of_day_us| AgentMessage::Clock { time_of_day_us }),
+        vec(any::<u8>(), 0..MANY).prop_map(|request| AgentMessage::Renew { request }),
     ]
 }
 
@@ -193,7 +204,19 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
             rules,
         })
     });
-    prop_oneof![watch, install]
+    let renewed = proptest::option::of(text())
+        .prop_map(|chain_pem| CoordinatorMessage::Renewed { chain_pem });
+    prop_oneof![watch, install, renewed, denied()]
+}
+
+fn denied() -> impl Strategy<Value = CoordinatorMessage> {
+    vec((text(), any::<u64>()), 0..MANY).prop_map(|denied| {
+        let mut list = DenyList::default();
+        for (name, admission) in denied {
+            list.deny(Member::new(Role::Coordinator, &name), Admission(admission));
+        }
+        CoordinatorMessage::Denied(list)
+    })
 }
 
 pub(super) fn hello() -> impl Strategy<Value = Hello> {
@@ -212,6 +235,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         generation().prop_map(|generation| Request::Apply { generation }),
         option::of(generation()).prop_map(|before| Request::History { before }),
         generation().prop_map(|generation| Request::Record { generation }),
+        members::request(),
     ]
 }
 
@@ -229,17 +253,24 @@ fn agent_status() -> impl Strategy<Value = AgentStatus> {
         any::<Option<u64>>(),
         option::of(generation()),
         links,
+        option::of((text(), text(), any::<u64>(), any::<i64>())),
     );
-    parts.prop_map(|(who, state, age_ms, generation, links)| AgentStatus {
-        node: who.0,
-        addresses: who.1,
-        state,
-        age_ms,
-        generation,
-        known_links: links.0,
-        links: links.1,
-        discarded_readings: links.2,
-    })
+    parts.prop_map(
+        |(who, state, age_ms, generation, links, about)| AgentStatus {
+            node: who.0,
+            addresses: who.1,
+            state,
+            age_ms,
+            generation,
+            known_links: links.0,
+            links: links.1,
+            discarded_readings: links.2,
+            build: about.clone().map(|about| about.0),
+            protocol: about.clone().map(|about| about.1),
+            certificate_left_s: about.as_ref().map(|about| about.2),
+            clock_skew_ms: about.map(|about| about.3),
+        },
+    )
 }
 
 fn running_change() -> impl Strategy<Value = RunningChange> {
@@ -300,9 +331,24 @@ fn status() -> impl Strategy<Value = Status> {
         vec(link_status(), 0..MANY),
         vec(flow_status(), 0..MANY),
         vec(pin(), 0..MANY),
+        vec(useless_pin(), 0..MANY),
+        measured(),
     );
-    let parts = (generation(), said, option::of(running_change()), seen);
-    parts.prop_map(|(generation, said, change, seen)| Status {
+    let peers = (
+        texts(),
+        vec(members::coordinator(), 0..MANY),
+        vec(members::refused(), 0..MANY),
+        vec(members::invitation(), 0..MANY),
+        vec(members::member(), 0..MANY),
+    );
+    let parts = (
+        generation(),
+        said,
+        option::of(running_change()),
+        seen,
+        peers,
+    );
+    parts.prop_map(|(generation, said, change, seen, peers)| Status {
         generation,
         mode: said.0,
         alarms: said.1,
@@ -312,6 +358,35 @@ fn status() -> impl Strategy<Value = Status> {
         links: seen.1,
         flows: seen.2,
         pins: seen.3,
+        useless_pins: seen.4,
+        measured: seen.5,
+        warnings: peers.0,
+        coordinators: peers.1,
+        refused: peers.2,
+        invitations: peers.3,
+        revoked: peers.4,
+    })
+}
+
+fn measured() -> impl Strategy<Value = Measured> {
+    let trip = (text(), text(), any::<u64>());
+    let trip = trip.prop_map(|(from, to, rtt_us)| RoundTrip { from, to, rtt_us });
+    let trips = (any::<usize>(), any::<u64>(), vec(trip, 0..MANY));
+    let trips = trips.prop_map(|(pairs, median_us, slowest)| RoundTrips {
+        pairs,
+        median_us,
+        slowest,
+    });
+    let uneven = (finite(), vec(hop(), 0..MANY), imbalance());
+    let uneven = uneven.prop_map(|(mean_fim_percent, worst_over, worst)| FlowImbalance {
+        mean_fim_percent,
+        worst_over,
+        worst,
+    });
+    let parts = (option::of(trips), option::of(uneven));
+    parts.prop_map(|(round_trips, flow_imbalance)| Measured {
+        round_trips,
+        flow_imbalance,
     })
 }
 
@@ -341,6 +416,22 @@ fn imbalance() -> impl Strategy<Value = Imbalance> {
 }
 
 fn finding() -> impl Strategy<Value = Finding> {
+    prop_oneof![collision(), useless_pin().prop_map(Finding::UselessPin)]
+}
+
+fn useless_pin() -> impl Strategy<Value = UselessPin> {
+    let because = prop_oneof![
+        texts().prop_map(|links| Useless::WayDown { links }),
+        Just(Useless::FlowEnded)
+    ];
+    (flow(), hop(), because).prop_map(|(flow, hop, because)| UselessPin { flow, hop, because })
+}
+
+fn not_seen() -> impl Strategy<Value = NotSeen> {
+    (texts(), vec(flow(), 0..MANY)).prop_map(|(nodes, ways_of)| NotSeen { nodes, ways_of })
+}
+
+fn collision() -> impl Strategy<Value = Finding> {
     let hops = vec(hop(), 0..MANY);
     let parts = (hop(), finite(), vec(loser(), 0..MANY), hops, imbalance());
     parts.prop_map(|(hop, utilization, losers, with_room, imbalance)| {
@@ -414,6 +505,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             generation,
         });
     prop_oneof![
+        Just(Outcome::Offered),
         Just(Outcome::Running),
         Just(Outcome::Committed),
         rolled_back,
@@ -473,16 +565,19 @@ fn refused() -> impl Strategy<Value = Refused> {
 }
 
 pub(super) fn response() -> impl Strategy<Value = Response> {
-    let findings = (generation(), vec(finding(), 0..MANY)).prop_map(|(generation, findings)| {
+    let findings = (generation(), vec(finding(), 0..MANY), not_seen());
+    let findings = findings.prop_map(|(generation, findings, not_seen)| {
         Response::Findings(Findings {
             generation,
             findings,
+            not_seen,
         })
     });
     prop_oneof![
         status().prop_map(|status| Response::Status(Box::new(status))),
         findings,
-        option::of(plan().prop_map(Box::new)).prop_map(Response::Plan),
+        (option::of(plan().prop_map(Box::new)), not_seen())
+            .prop_map(|(plan, not_seen)| Response::Plan { plan, not_seen }),
         generation().prop_map(|generation| Response::ApplyStarted { generation }),
         vec(record(), 0..MANY).prop_map(Response::History),
         option::of(record().prop_map(Box::new)).prop_map(Response::Record),

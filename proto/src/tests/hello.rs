@@ -20,9 +20,21 @@ fn this_build_says_what_it_is() {
 
 #[test]
 fn within_a_major_both_speak_the_lower_minor() {
-    let (old, new) = (hello(1, 0, "lab"), hello(1, 7, "lab"));
+    let (old, new) = (hello(1, 6, "lab"), hello(1, 7, "lab"));
     assert_eq!(old.agree(&new), Ok(old.version));
     assert_eq!(new.agree(&old), Ok(old.version));
+}
+
+#[test]
+fn minors_of_releases_that_do_not_follow_each_other_are_refused_by_both() {
+    let (old, new) = (hello(1, 3, "lab"), hello(1, 5, "lab"));
+    assert_eq!(
+        old.agree(&new).unwrap_err().to_string(),
+        "the other side speaks protocol 1.5 (build \"1.5.9\"), this one 1.3 (build \"1.3.9\"): \
+         upgrade this one, by one release after the other"
+    );
+    let upgrade = new.agree(&old).unwrap_err().to_string();
+    assert!(upgrade.contains("upgrade the other side"), "{upgrade}");
 }
 
 #[test]

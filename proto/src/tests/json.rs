@@ -6,7 +6,7 @@ use reweave_common::fabric::{Fabric, FabricBuilder, Role};
 use reweave_common::finding::{Collision, Finding, Imbalance, Loser};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::LinkId;
-use reweave_common::operator::{self, Refused, Request, Response};
+use reweave_common::operator::{self, NotSeen, Refused, Request, Response};
 use reweave_common::plan::{
     Alternative, Generation, LostBecause, Move, Pin, Plan, Prediction, Report,
 };
@@ -182,8 +182,14 @@ fn requests_and_refusals_are_told_by_their_names() {
         serde_json::to_value(busy).unwrap(),
         json!({"refused": {"busy": {"running": 4}}})
     );
-    let nothing = serde_json::to_value(Response::Plan(None)).unwrap();
-    assert_eq!(nothing, json!({"plan": null}));
+    let nothing = Response::Plan {
+        plan: None,
+        not_seen: NotSeen::default(),
+    };
+    assert_eq!(
+        serde_json::to_value(nothing).unwrap(),
+        json!({"plan": {"plan": null, "not_seen": {"nodes": [], "ways_of": []}}})
+    );
 }
 
 #[test]

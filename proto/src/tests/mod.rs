@@ -7,5 +7,6 @@ mod hello;
 mod hostile;
 mod hosts;
 mod json;
+mod members;
 mod names;
 mod round_trips;

@@ -92,7 +92,7 @@ struct Conductor<'n> {
     nodes: &'n Nodes,
     job: RunningJob<'n>,
     output: Output,
-    /// Of each flow, as last asked for.
+    /// Of each flow, as last asked for; empty while a node on the way knows no route.
     paths: Vec<Vec<String>>,
 }
 
@@ -128,17 +128,25 @@ impl Conductor<'_> {
     fn ask_paths(&mut self) -> Result<(), LabError> {
         let tally = self.job.tally();
         let routed: Vec<_> = tally.flows().iter().map(|flow| flow.routed).collect();
-        let paths = walk::paths(self.nodes, &routed)?;
-        self.paths = paths.iter().map(|path| tally.names(path)).collect();
+        self.paths = match walk::paths(self.nodes, &routed) {
+            Ok(paths) => paths.iter().map(|path| tally.names(path)).collect(),
+            // A node that has no route for a flow is trouble for the flow, and the job tells of that.
+            Err(LabError::ToolRefused { .. } | LabError::NoPath { .. }) => {
+                vec![Vec::new(); routed.len()]
+            }
+            Err(error) => return Err(error),
+        };
         Ok(())
     }
 
     fn moment(&self, at: Duration) -> Moment {
         let tally = self.job.tally();
         let iterations = tally.iterations();
+        let fabric = self.nodes.fabric();
+        let name = |node| fabric.node(node).name.clone();
         let flow = |(index, path): (usize, &Vec<String>)| Flow {
-            from: path.first().cloned().unwrap_or_default(),
-            to: path.last().cloned().unwrap_or_default(),
+            from: name(tally.flows()[index].routed.from),
+            to: name(tally.flows()[index].routed.to),
             source: tally.flows()[index].spec.source,
             destination: tally.flows()[index].spec.destination,
             rate_mbps: tally.rate(index, WINDOW).mbps(),

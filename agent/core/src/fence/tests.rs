@@ -132,6 +132,7 @@ fn an_older_generation_or_token_is_refused() {
     assert!(switch.told(&mut fence, newest).outcome.is_ok());
     let older = Err(Refusal::Older {
         held: Generation(5),
+        token: Token(50),
     });
     for stale in [
         install(4, 51, &[]),
@@ -147,11 +148,38 @@ fn an_older_generation_or_token_is_refused() {
 }
 
 #[test]
+fn whoever_goes_beyond_what_a_refusal_tells_is_followed() {
+    let (mut switch, mut fence) = new_switch();
+    switch.told(&mut fence, install(5, 50, &[rule(1, 0)]));
+    let refused = switch.told(&mut fence, install(1, 2, &[rule(2, 0)]));
+    let Err(Refusal::Older { held, token }) = refused.outcome else {
+        panic!("{refused:?}")
+    };
+    let beyond = install(held.0 + 1, token.0 + 1, &[rule(2, 0)]);
+    assert_eq!(
+        switch.told(&mut fence, beyond).outcome,
+        Ok(vec![rule(2, 0)])
+    );
+}
+
+#[test]
+fn while_an_instruction_is_followed_the_answer_to_the_one_before_is_not_given_for_it() {
+    let (mut switch, mut fence) = new_switch();
+    switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    fence.handle_install(install(2, 2, &[rule(2, 0)]));
+    fence.handle_install(install(2, 2, &[rule(2, 0)]));
+    switch.carry_out(&mut fence, usize::MAX);
+    let tokens: Vec<_> = switch.acks.iter().map(|ack| ack.token.0).collect();
+    assert_eq!(tokens, [2, 2]);
+}
+
+#[test]
 fn a_generation_has_one_content() {
     let (mut switch, mut fence) = new_switch();
     switch.told(&mut fence, install(5, 50, &[rule(1, 0), rule(2, 0)]));
     let other = Err(Refusal::DifferentContent {
         held: Generation(5),
+        token: Token(50),
     });
     for token in [50, 51] {
         let ack = switch.told(&mut fence, install(5, token, &[rule(1, 1)]));

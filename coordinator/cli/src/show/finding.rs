@@ -1,28 +1,48 @@
 //! What is wrong, with evidence.
 
 use reweave_common::flow::FlowKey;
-use reweave_common::operator::{Collision, Finding, Findings};
+use reweave_common::operator::{Collision, Finding, Findings, NotSeen, UselessPin};
 
 use super::hop;
-use crate::names::Names;
+use crate::names::{FlowNames, Names};
 use crate::page::{Ink, Page};
 
 pub(crate) fn findings(page: &mut Page, findings: &Findings, names: &Names) {
     if findings.findings.is_empty() {
-        return page.line("nothing is wrong that Reweave could see");
+        page.line("nothing is wrong that Reweave could see");
     }
     for finding in &findings.findings {
         match finding {
             Finding::EcmpCollision(found) => collision(page, found, names),
+            Finding::UselessPin(found) => useless_pin(page, found, names),
         }
     }
+    not_seen(page, &findings.not_seen, names);
+}
+
+/// What else may be wrong.
+pub(crate) fn not_seen(page: &mut Page, not_seen: &NotSeen, names: &Names) {
+    if !not_seen.is_nothing() {
+        let flows = names.flows(not_seen.ways_of.iter().copied());
+        let words = flows.named(&format!("not all is seen: {not_seen}"));
+        let words = page.ink(Ink::Yellow, &words);
+        page.line(&words);
+    }
+}
+
+fn useless_pin(page: &mut Page, found: &UselessPin, names: &Names) {
+    let words = format!("Useless pin at {}", hop(&found.hop));
+    let words = page.ink(Ink::Red, &words);
+    page.heading(&words);
+    let flows = names.flows([found.flow]);
+    page.line(&format!("  {}", flows.named(&found.to_string())));
 }
 
 fn collision(page: &mut Page, found: &Collision, names: &Names) {
     let words = format!("Collision on {}", hop(&found.hop));
     let words = page.ink(Ink::Red, &words);
     page.heading(&words);
-    page.line(&format!("  {}", why(found)));
+    page.line(&format!("  {}", shared(found)));
     let flows = names.flows(found.losers.iter().map(|loser| loser.flow));
     let rows = found.losers.iter().map(|loser| {
         [
@@ -44,20 +64,32 @@ fn collision(page: &mut Page, found: &Collision, names: &Names) {
 }
 
 /// In one sentence.
-pub(super) fn why(found: &Collision) -> String {
+pub(super) fn why(finding: &Finding, flows: &FlowNames<'_>) -> String {
+    match finding {
+        Finding::EcmpCollision(found) => shared(found),
+        Finding::UselessPin(pin) => flows.named(&pin.to_string()),
+    }
+}
+
+fn shared(found: &Collision) -> String {
     let room: Vec<_> = found.with_room.iter().map(hop).collect();
-    let has = if room.len() == 1 { "has" } else { "have" };
+    let elsewhere = match &room[..] {
+        [] => "though it could be shared better".to_owned(),
+        [one] => format!("while {one} has room"),
+        several => format!("while {} have room", several.join(", ")),
+    };
     format!(
-        "{} is {:.0} % full and shared by {} flows, while {} {has} room",
+        "{} is {:.0} % full and shared by {} flows, {elsewhere}",
         hop(&found.hop),
         found.utilization * 100.0,
         found.losers.len(),
-        room.join(", ")
     )
 }
 
 /// All flows that a finding speaks of.
-pub(super) fn flows_of(finding: &Finding) -> impl Iterator<Item = FlowKey> {
-    let Finding::EcmpCollision(found) = finding;
-    found.losers.iter().map(|loser| loser.flow)
+pub(super) fn flows_of(finding: &Finding) -> Vec<FlowKey> {
+    match finding {
+        Finding::EcmpCollision(found) => found.losers.iter().map(|loser| loser.flow).collect(),
+        Finding::UselessPin(pin) => vec![pin.flow],
+    }
 }

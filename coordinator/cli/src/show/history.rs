@@ -45,6 +45,7 @@ pub(crate) fn record(page: &mut Page, record: &Record, names: &Names) {
 
 fn outcome(record: &Record) -> String {
     match &record.outcome {
+        Outcome::Offered => "on offer".to_owned(),
         Outcome::Running => "under way".to_owned(),
         Outcome::Committed => "kept".to_owned(),
         Outcome::RolledBack { generation, .. } => {
@@ -69,7 +70,7 @@ fn signatures(record: &Record) -> String {
 
 fn reasons(outcome: &Outcome) -> &[String] {
     match outcome {
-        Outcome::Running | Outcome::Committed => &[],
+        Outcome::Offered | Outcome::Running | Outcome::Committed => &[],
         Outcome::RolledBack { reasons, .. }
         | Outcome::Abandoned { reasons }
         | Outcome::Held { reasons } => reasons,

@@ -2,10 +2,11 @@
 
 mod finding;
 mod history;
+mod peers;
 mod plan;
 mod status;
 
-pub(crate) use finding::findings;
+pub(crate) use finding::{findings, not_seen};
 pub(crate) use history::{history, record};
 pub(crate) use plan::plan;
 pub(crate) use status::{phase, status};

@@ -1,5 +1,7 @@
 //! What would be changed, what that promises, and why not something else.
 
+use std::collections::BTreeSet;
+
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::{Alternative, Finding, Move, Plan};
 use reweave_common::plan::LostBecause;
@@ -25,17 +27,24 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     for made in &plan.moves {
         page.line(&format!("  {}", words_of(made, &flows)));
     }
-    page.text.push('\n');
-    predictions(page, plan, &flows);
-    page.heading("Why");
-    for Finding::EcmpCollision(found) in &plan.report.findings {
-        page.line(&format!("  {}", why(found)));
+    for flow in lifted(plan) {
+        page.line(&format!("  {} is pinned no more", flows.name(&flow)));
     }
-    page.line(&format!(
-        "  the slowest flow goes from {} to {}",
-        plan.report.slowest_before_bits_per_s, plan.report.slowest_after_bits_per_s
-    ));
-    alternatives(page, plan, &flows);
+    if !plan.predictions.is_empty() {
+        page.text.push('\n');
+        predictions(page, plan, &flows);
+    }
+    page.heading("Why");
+    for found in &plan.report.findings {
+        page.line(&format!("  {}", why(found, &flows)));
+    }
+    if !plan.moves.is_empty() {
+        page.line(&format!(
+            "  the slowest flow goes from {} to {}",
+            plan.report.slowest_before_bits_per_s, plan.report.slowest_after_bits_per_s
+        ));
+        alternatives(page, plan, &flows);
+    }
     let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
     page.line(&format!("\ncarry it out with  {apply}"));
 }
@@ -50,6 +59,16 @@ pub(super) fn flows_in(plan: &Plan) -> impl Iterator<Item = FlowKey> {
             .flat_map(|lost| moved(&lost.moves)),
     );
     predicted.chain(found).chain(moved)
+}
+
+/// The flows whose pins are taken away because they serve no more.
+fn lifted(plan: &Plan) -> BTreeSet<FlowKey> {
+    let findings = plan.report.findings.iter();
+    let useless = findings.filter_map(|finding| match finding {
+        Finding::UselessPin(pin) => Some(pin.flow),
+        Finding::EcmpCollision(_) => None,
+    });
+    useless.collect()
 }
 
 fn moved(moves: &[Move]) -> impl Iterator<Item = FlowKey> {

@@ -1,10 +1,11 @@
 //! How the cluster is doing.
 
 use reweave_common::operator::{
-    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, Phase, RunningChange, Status,
+    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Measured, Mode, Phase, RunningChange,
+    Status,
 };
 
-use super::hop;
+use super::{hop, peers};
 use crate::names::Names;
 use crate::page::{Ink, Page, age};
 
@@ -18,6 +19,11 @@ pub(crate) fn status(page: &mut Page, status: &Status, names: &Names) {
     links(page, &status.links);
     flows(page, &status.flows, names);
     pins(page, status, names);
+    measured(page, &status.measured);
+    peers::coordinators(page, &status.coordinators);
+    peers::refused(page, &status.refused);
+    peers::invitations(page, &status.invitations);
+    peers::revoked(page, &status.revoked);
 }
 
 fn head(page: &mut Page, status: &Status) {
@@ -35,6 +41,10 @@ fn head(page: &mut Page, status: &Status) {
     for alarm in &status.alarms {
         let alarm = page.ink(Ink::Red, &format!("alarm: {alarm}"));
         page.line(&alarm);
+    }
+    for warning in &status.warnings {
+        let warning = page.ink(Ink::Yellow, &format!("look at: {warning}"));
+        page.line(&warning);
     }
     if let Some(change) = &status.change {
         let change = page.ink(Ink::Yellow, &phase(change));
@@ -76,10 +86,21 @@ fn agents(page: &mut Page, agents: &[AgentStatus]) {
             agent.age_ms.map_or_else(dash, age),
             format!("{} of {}", agent.known_links, agent.links),
             agent.generation.map_or_else(dash, |held| held.to_string()),
+            agent.clock_skew_ms.map_or_else(dash, skew),
+            agent.certificate_left_s.map_or_else(dash, peers::seconds),
         ]
     };
     let rows: Vec<_> = agents.iter().map(row).collect();
-    page.table(["node", "state", "heard", "links known", "holds"], rows);
+    let headings = [
+        "node",
+        "state",
+        "heard",
+        "links known",
+        "holds",
+        "clock off",
+        "certificate for",
+    ];
+    page.table(headings, rows);
     for agent in agents.iter().filter(|agent| agent.discarded_readings > 0) {
         page.line(&format!(
             "  of what {} said, {} readings were not believed: not its own, or too many",
@@ -97,8 +118,13 @@ fn state(page: &Page, state: AgentState) -> String {
     }
 }
 
-fn dash() -> String {
+pub(super) fn dash() -> String {
     "-".to_owned()
+}
+
+fn skew(skew_ms: i64) -> String {
+    let sign = if skew_ms <= -100 { "-" } else { "" };
+    format!("{sign}{}", age(skew_ms.unsigned_abs()))
 }
 
 /// Those that carry nothing are left out.
@@ -173,4 +199,36 @@ fn pins(page: &mut Page, status: &Status, names: &Names) {
     let rows = status.pins.iter();
     let rows = rows.map(|pin| [names.name(&pin.flow), hop(&pin.hop)]);
     page.table(["flow", "goes"], rows);
+    for useless in &status.useless_pins {
+        page.line(&names.named(&format!("  {useless}")));
+    }
+}
+
+fn measured(page: &mut Page, measured: &Measured) {
+    if let Some(trips) = &measured.round_trips {
+        page.heading("Round trips");
+        page.line(&format!(
+            "  median {} over {} pairs of hosts; the slowest:",
+            millis(trips.median_us),
+            trips.pairs
+        ));
+        let rows = trips.slowest.iter();
+        let rows = rows.map(|trip| [format!("{} > {}", trip.from, trip.to), millis(trip.rtt_us)]);
+        page.table(["from > to", "takes"], rows);
+    }
+    if let Some(found) = &measured.flow_imbalance {
+        let over: Vec<_> = found.worst_over.iter().map(hop).collect();
+        page.heading("Flow imbalance");
+        page.line(&format!(
+            "  mean {:.0} %; at worst {:.0} % (the best possible is {:.0} %) over {}",
+            found.mean_fim_percent,
+            found.worst.fim_percent,
+            found.worst.floor_percent,
+            over.join(", ")
+        ));
+    }
+}
+
+fn millis(micros: u64) -> String {
+    format!("{:.2} ms", micros as f64 / 1e3)
 }

@@ -2,10 +2,12 @@
 
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::FlowKey;
+use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
-    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowOutcome,
-    FlowStatus, Hop, LinkStatus, Loser, Mode, Move, Outcome, Phase, Pin, Plan, Prediction, Record,
-    Report, RunningChange, Status,
+    AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
+    Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Measured,
+    Mode, Move, NotSeen, OpenInvitation, Outcome, Phase, Pin, Plan, Prediction, Record,
+    RefusedPeer, Report, RoundTrip, RoundTrips, RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::units::Rate;
@@ -119,6 +121,10 @@ fn a_finding() {
     let findings = Findings {
         generation: Generation(3),
         findings: vec![Finding::EcmpCollision(collision())],
+        not_seen: NotSeen {
+            nodes: vec!["spine1".to_owned()],
+            ways_of: vec![flows()[0]],
+        },
     };
     let expected = "\
 Collision on leaf0 > spine0
@@ -128,6 +134,7 @@ Collision on leaf0 > spine0
   h1 > h5  99.0 Mb/s  198.0 Mb/s
   flow imbalance 100 % (the best possible is 0 %), by rate 100 %; the fullest link carries 2.00 \
 times the mean
+not all is seen: spine1 does not report; the way of h0 > h4 is not known
 ";
     shows(
         |page| super::findings(page, &findings, &eight_hosts()),
@@ -217,6 +224,34 @@ Plan 4: taken back; the old routes are generation 5 now
     );
 }
 
+fn coordinator() -> CoordinatorStatus {
+    CoordinatorStatus {
+        name: "c0".to_owned(),
+        state: CoordinatorState::Leads,
+        term: None,
+        build: Some("0.1.0".to_owned()),
+        certificate_left_s: Some(60_000),
+        signer_left_s: Some(2_000_000),
+    }
+}
+
+fn refused() -> RefusedPeer {
+    RefusedPeer {
+        from: "10.0.0.9".to_owned(),
+        why: "it showed no certificate".to_owned(),
+        times: 3,
+        age_ms: 2_500,
+    }
+}
+
+fn invitation() -> OpenInvitation {
+    OpenInvitation {
+        member: Member::new(Role::Agent, "h7"),
+        by: "ann".to_owned(),
+        expires_in_ms: 599_000,
+    }
+}
+
 fn status() -> Status {
     let agent = |node: &str, state, age_ms, generation| AgentStatus {
         node: node.to_owned(),
@@ -227,6 +262,10 @@ fn status() -> Status {
         known_links: 1,
         links: 2,
         discarded_readings: 0,
+        build: None,
+        protocol: None,
+        certificate_left_s: age_ms.map(|_| 80_000),
+        clock_skew_ms: age_ms.map(|age_ms| -(age_ms as i64)),
     };
     let link = |hop, up, rate| LinkStatus {
         hop,
@@ -240,13 +279,7 @@ fn status() -> Status {
         mode: Mode::Auto,
         alarms: vec!["leaf1 holds other rules than it was told to; look at its agent".to_owned()],
         waits_because: Some("h1 does not report".to_owned()),
-        change: Some(RunningChange {
-            generation: Generation(4),
-            parent: Generation(3),
-            phase: Phase::Applying,
-            waiting_for: vec!["leaf0".to_owned()],
-            age_ms: 900,
-        }),
+        change: Some(running_change()),
         agents: vec![
             agent("h0", AgentState::Up, Some(400), None),
             agent("h1", AgentState::Unseen, None, None),
@@ -275,7 +308,74 @@ fn status() -> Status {
             flow: flows()[0],
             hop: to("leaf0", "spine1"),
         }],
+        useless_pins: vec![useless_pin()],
+        measured: measured(),
+        warnings: vec!["agents that are connected and silent: leaf0".to_owned()],
+        coordinators: vec![coordinator()],
+        refused: vec![refused()],
+        invitations: vec![invitation()],
+        revoked: vec![Member::new(Role::Agent, "h3")],
     }
+}
+
+fn running_change() -> RunningChange {
+    RunningChange {
+        generation: Generation(4),
+        parent: Generation(3),
+        phase: Phase::Applying,
+        waiting_for: vec!["leaf0".to_owned()],
+        age_ms: 900,
+    }
+}
+
+fn measured() -> Measured {
+    Measured {
+        round_trips: Some(RoundTrips {
+            pairs: 2,
+            median_us: 300,
+            slowest: vec![RoundTrip {
+                from: "h0".to_owned(),
+                to: "h4".to_owned(),
+                rtt_us: 4210,
+            }],
+        }),
+        flow_imbalance: Some(FlowImbalance {
+            mean_fim_percent: 50.0,
+            worst_over: vec![to("leaf0", "spine0"), to("leaf0", "spine1")],
+            worst: collision().imbalance,
+        }),
+    }
+}
+
+fn useless_pin() -> UselessPin {
+    UselessPin {
+        flow: flows()[0],
+        hop: to("leaf0", "spine1"),
+        because: Useless::WayDown {
+            links: vec!["spine1-leaf1".to_owned()],
+        },
+    }
+}
+
+#[test]
+fn a_plan_that_takes_pins_away() {
+    let mut lifting = plan();
+    lifting.moves.clear();
+    lifting.predictions.clear();
+    lifting.report.findings = vec![Finding::UselessPin(useless_pin())];
+    let expected = "\
+Plan 4, made for generation 3 of the routes
+  h0 > h4 is pinned no more
+
+Why
+  h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down
+
+carry it out with  reweave apply 4
+";
+    shows(
+        |page| super::plan(page, Some(&lifting), &eight_hosts()),
+        expected,
+    );
 }
 
 #[test]
@@ -283,14 +383,15 @@ fn a_status_begins_with_what_matters_most() {
     let expected = "\
 generation 3 of the routes is in force; changes are made by policy; 1 of 3 agents report
 alarm: leaf1 holds other rules than it was told to; look at its agent
+look at: agents that are connected and silent: leaf0
 plan 4 is being applied, waiting for leaf0
 nothing is changed just now: h1 does not report
 
 Agents
-  node   state   heard  links known  holds
-  h0     up      0.4 s       1 of 2      -
-  h1     unseen      -       1 of 2      -
-  leaf0  silent  4.0 s       1 of 2      3
+  node   state   heard  links known  holds  clock off  certificate for
+  h0     up      0.4 s       1 of 2      -     -0.4 s             22 h
+  h1     unseen      -       1 of 2      -          -                -
+  leaf0  silent  4.0 s       1 of 2      3     -4.0 s             22 h
 
 Links
   link            load                        rate          of
@@ -305,6 +406,30 @@ Flows
 Pins
   flow     goes
   h0 > h4  leaf0 > spine1
+  h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down
+
+Round trips
+  median 0.30 ms over 2 pairs of hosts; the slowest:
+  from > to    takes
+  h0 > h4    4.21 ms
+
+Flow imbalance
+  mean 50 %; at worst 100 % (the best possible is 0 %) over leaf0 > spine0, leaf0 > spine1
+
+Coordinators
+  name  state  term  build  certificate for  signer for
+  c0    leads     -  0.1.0             16 h        23 d
+
+Not let in
+  from      why                       times   last
+  10.0.0.9  it showed no certificate      3  2.5 s
+
+Join tokens
+  for       made by  good for
+  agent h7  ann         9 min
+
+Shut out
+  agent h3
 ";
     shows(
         |page| super::status(page, &status(), &eight_hosts()),

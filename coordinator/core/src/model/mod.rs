@@ -1,15 +1,16 @@
 //! From observations and the fabric to a snapshot: addresses become nodes, routers become hops, and
 //! what is too old or not known for sure is left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use reweave_common::fabric::Fabric;
+use reweave_common::fabric::{Fabric, Role};
 use reweave_common::flow::FlowKey;
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
 use reweave_common::observations::{Aged, NodeObservations, Recent};
+use reweave_common::operator::NotSeen;
 use reweave_common::sample::Counters;
 use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
 use reweave_common::units::Rate;
@@ -36,7 +37,7 @@ pub(crate) struct Known<'a> {
 
 /// What follows from it.
 pub(crate) struct Picture<'a> {
-    known: Known<'a>,
+    pub(crate) known: Known<'a>,
     nodes: wiring::Reporting<'a>,
     pub(crate) wiring: Wiring,
 }
@@ -72,6 +73,14 @@ impl<'a> Known<'a> {
     pub(crate) fn is_well_measured(self, flow: &FlowKey) -> bool {
         let recent = self.ingest.flow(flow);
         recent.is_some_and(|recent| self.spread_since(recent, Moment::default()).is_some())
+    }
+
+    /// The same for flows that may be held back by a full link: the more meet there, the less each
+    /// has.
+    pub(crate) fn least_throttled(self) -> Rate {
+        let planner = &self.policy.planner;
+        let share = planner.throttled_share() / planner.elephant_share;
+        scaled(self.least_elephant, share)
     }
 
     /// Whether a flow of this rate is worth looking after, wherever it goes: mice come and go.
@@ -114,6 +123,36 @@ impl Picture<'_> {
         });
         hops.filter_map(|hop| Some((hop, self.link_state(hop)?)))
             .collect()
+    }
+
+    /// What may be wrong without anybody seeing it.
+    pub(crate) fn not_seen(&self) -> NotSeen {
+        let nodes = self.known.fabric.nodes();
+        let silent = nodes.filter(|(node, _)| !self.known.is_fresh(*node));
+        let flows = self.flows().into_iter();
+        let unknown =
+            flows.filter(|state| state.path.is_none() && self.known.is_elephant(state.rate));
+        NotSeen {
+            nodes: silent.map(|(_, node)| node.name.clone()).collect(),
+            ways_of: unknown.map(|state| state.flow).collect(),
+        }
+    }
+
+    /// Whether a switch sends over a link that is full.
+    pub(crate) fn holds_flows_back(&self) -> bool {
+        let full = |(hop, state): (Hop, LinkState)| {
+            let capacity = self.known.fabric.link(hop.link).rate;
+            let is_switch = self.known.fabric.node(hop.from).role == Role::Switch;
+            is_switch && state.rate >= scaled(capacity, self.known.policy.planner.full_at)
+        };
+        self.links().into_iter().any(full)
+    }
+
+    /// Links of which an end says that they are down.
+    pub(crate) fn down(&self) -> BTreeSet<LinkId> {
+        let links = self.links().into_iter();
+        let down = links.filter(|(_, state)| !state.up);
+        down.map(|(hop, _)| hop.link).collect()
     }
 
     /// What this end has sent; or, where nobody says, what the other end has received.

@@ -59,6 +59,7 @@ fn running(known: Known<'_>, rollout: &Rollout) -> Record {
         Phase::Held(undo) => Outcome::Held {
             reasons: words(known, &undo.reasons),
         },
+        Phase::Proposed => Outcome::Offered,
         _ => Outcome::Running,
     };
     let signed = [Some(&rollout.proposed), rollout.approved.as_ref()];

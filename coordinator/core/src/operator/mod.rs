@@ -1,8 +1,10 @@
 //! What an operator asks for, done and answered.
 
-use reweave_common::operator::{Findings, Plan as NamedPlan, Refused, Request, Response};
+use reweave_common::member::Member;
+use reweave_common::operator::{Findings, NotSeen, Plan as NamedPlan, Refused, Request, Response};
 use reweave_common::plan::{Generation, Plan};
 
+use crate::arrivals::Arrivals;
 use crate::auto::Waits;
 use crate::command::{Author, Change};
 use crate::planning;
@@ -10,26 +12,41 @@ use crate::rollout::{Hindrance, Turn, first_step};
 use crate::state::{Phase, Rollout};
 
 mod history;
+mod measured;
+mod membership;
 mod status;
+mod warnings;
 
 /// A request on its way to its reply.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) id: u64,
-    pub(crate) principal: String,
+    pub(crate) principal: Member,
     pub(crate) request: Request,
 }
 
-pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, waits: Option<&Waits>) {
+/// What is shown of the leader itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub(crate) waits: Option<&'a Waits>,
+    pub(crate) arrivals: &'a Arrivals,
+}
+
+pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
     let Asked {
         id,
         principal,
         request,
     } = asked;
+    if !request.may_be_asked_by(principal.role) {
+        let role = principal.role.to_string();
+        return turn
+            .out
+            .reply(id, Response::Refused(Refused::NotAllowed { role }));
+    }
+    let principal = principal.name;
     let response = match request {
-        Request::Status => {
-            Response::Status(Box::new(status::status(turn.known, turn.state, waits)))
-        }
+        Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
         Request::Diagnose => diagnose(turn),
         Request::Plan => plan(turn, principal),
         Request::Apply { generation } => match apply(turn, principal, generation) {
@@ -43,17 +60,28 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, waits: Option<&Waits>) {
             let record = history::find(turn.known, turn.state, generation);
             Response::Record(record.map(Box::new))
         }
+        Request::Invite {
+            member,
+            token,
+            lasting,
+        } => membership::invite(turn, principal, member, token, lasting),
+        Request::Revoke { member } => membership::revoke(turn, principal, member),
+        Request::Renew { .. } => Response::Refused(Refused::CannotSign {
+            why: "the request did not come over a session of its own".to_owned(),
+        }),
     };
     turn.out.reply(id, response);
 }
 
 fn diagnose(turn: &Turn<'_>) -> Response {
-    let snapshot = turn.known.picture().snapshot(turn.state.in_force());
-    let findings = planning::findings(turn.known.policy, &snapshot);
+    let picture = turn.known.picture();
+    let in_force = turn.state.in_force();
+    let findings = planning::findings(&picture, in_force);
     let named = findings.iter().map(|finding| turn.named(finding));
     Response::Findings(Findings {
-        generation: snapshot.generation,
+        generation: in_force.generation,
         findings: named.collect(),
+        not_seen: picture.not_seen(),
     })
 }
 
@@ -62,15 +90,19 @@ fn plan(turn: &mut Turn<'_>, principal: String) -> Response {
     if let Some(running) = running(turn) {
         return Response::Refused(Refused::Busy { running });
     }
-    let snapshot = turn.known.picture().snapshot(turn.state.in_force());
-    let Some(plan) = planning::plan(turn.known.policy, turn.state, &snapshot) else {
-        return Response::Plan(None);
+    let picture = turn.known.picture();
+    let not_seen = picture.not_seen();
+    let Some(plan) = planning::plan(&picture, turn.state) else {
+        return Response::Plan {
+            plan: None,
+            not_seen,
+        };
     };
     let proposed = turn.state.rollout().map(|rollout| &rollout.plan);
     if let Some(same) = proposed.filter(|proposed| planning::do_the_same(proposed, &plan)) {
-        return turn.shown(same);
+        return turn.shown(same, not_seen);
     }
-    let shown = turn.shown(&plan);
+    let shown = turn.shown(&plan, not_seen);
     turn.decide(Change::PlanProposed {
         plan: Box::new(plan),
         by: Author::Operator(principal),
@@ -131,7 +163,10 @@ impl Turn<'_> {
         reweave_common::operator::Finding::named(finding, self.known.fabric)
     }
 
-    fn shown(&self, plan: &Plan) -> Response {
-        Response::Plan(Some(Box::new(NamedPlan::named(plan, self.known.fabric))))
+    fn shown(&self, plan: &Plan, not_seen: NotSeen) -> Response {
+        Response::Plan {
+            plan: Some(Box::new(NamedPlan::named(plan, self.known.fabric))),
+            not_seen,
+        }
     }
 }

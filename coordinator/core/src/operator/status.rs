@@ -5,18 +5,30 @@ use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
+use reweave_common::member::Member;
 use reweave_common::observations::NodeObservations;
 use reweave_common::operator::{
-    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, Phase, Pin, RunningChange, Status,
-    hops,
+    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, OpenInvitation, Phase, Pin,
+    RefusedPeer, RunningChange, Status, Useless, UselessPin, hops,
 };
 use reweave_common::snapshot::{self, FlowState, LinkState};
 
-use crate::auto::Waits;
+use super::Seen;
+use super::measured::measured;
+use super::warnings::warnings;
+use crate::arrivals::Arrivals;
 use crate::model::{Known, Picture};
-use crate::state::{self, Rollout, State, Step};
+use crate::pins;
+use crate::state::{self, InForce, Rollout, State, Step};
 
-pub(super) fn status(known: Known<'_>, state: &State, waits: Option<&Waits>) -> Status {
+/// Coordinators are for others to add: who leads is not the core's to know.
+pub(super) fn status(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
+    let mut status = without_warnings(known, state, seen);
+    status.warnings = warnings(&status);
+    status
+}
+
+fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
     let picture = known.picture();
     let in_force = state.in_force();
     let pins = in_force
@@ -24,15 +36,19 @@ pub(super) fn status(known: Known<'_>, state: &State, waits: Option<&Waits>) -> 
         .iter()
         .map(|pin| Pin::named(pin, known.fabric));
     let nodes = known.fabric.nodes().map(|(node, _)| node);
+    let useless_pins = useless_pins(&picture, in_force);
     Status {
         generation: in_force.generation,
         mode: known.policy.mode,
-        alarms: alarms(known, state),
-        waits_because: waits
+        alarms: alarms(known, state, &useless_pins),
+        waits_because: seen
+            .waits
             .filter(|_| known.policy.mode == Mode::Auto)
             .map(ToString::to_string),
         change: state.rollout().map(|rollout| running(known, rollout)),
-        agents: nodes.map(|node| agent(known, &picture, node)).collect(),
+        agents: nodes
+            .map(|node| agent(known, &picture, seen.arrivals, node))
+            .collect(),
         links: picture
             .links()
             .iter()
@@ -44,7 +60,52 @@ pub(super) fn status(known: Known<'_>, state: &State, waits: Option<&Waits>) -> 
             .map(|flow| flow_status(known.fabric, flow))
             .collect(),
         pins: pins.collect(),
+        measured: measured(known, &picture, in_force),
+        useless_pins,
+        warnings: Vec::new(),
+        coordinators: Vec::new(),
+        refused: refused(known, seen.arrivals),
+        invitations: invitations(known, state),
+        revoked: revoked(state),
     }
+}
+
+fn useless_pins(picture: &Picture<'_>, in_force: &InForce) -> Vec<UselessPin> {
+    let mut useless = pins::dead(picture, &in_force.pins);
+    for ended in pins::left_over(picture.known, &in_force.pins) {
+        if !useless.iter().any(|pin| pin.flow == ended.flow) {
+            useless.push(ended);
+        }
+    }
+    let named = useless.iter();
+    named
+        .map(|pin| UselessPin::named(pin, picture.fabric()))
+        .collect()
+}
+
+fn refused(known: Known<'_>, arrivals: &Arrivals) -> Vec<RefusedPeer> {
+    let told = arrivals.turned_away().map(|one| RefusedPeer {
+        from: one.from.clone(),
+        why: one.why.clone(),
+        times: one.times,
+        age_ms: millis(known.now.since(one.last)),
+    });
+    told.collect()
+}
+
+fn invitations(known: Known<'_>, state: &State) -> Vec<OpenInvitation> {
+    let open = state.membership().open(known.now);
+    let told = open.map(|invitation| OpenInvitation {
+        member: invitation.member.clone(),
+        by: invitation.by.to_string(),
+        expires_in_ms: millis(invitation.expires.since(known.now)),
+    });
+    told.collect()
+}
+
+fn revoked(state: &State) -> Vec<Member> {
+    let denied = state.membership().denied().iter();
+    denied.map(|(member, _)| member.clone()).collect()
 }
 
 fn running(known: Known<'_>, rollout: &Rollout) -> RunningChange {
@@ -72,8 +133,9 @@ fn phase(phase: &state::Phase) -> Phase {
     }
 }
 
-/// A change that could not be taken back, and switches that hold other rules than they should.
-fn alarms(known: Known<'_>, state: &State) -> Vec<String> {
+/// A change that could not be taken back, switches that hold other rules than they should, and
+/// flows that are pinned to where no way leads on.
+fn alarms(known: Known<'_>, state: &State, useless: &[UselessPin]) -> Vec<String> {
     let held = state
         .rollout()
         .and_then(|rollout| held(known.fabric, rollout));
@@ -90,7 +152,18 @@ fn alarms(known: Known<'_>, state: &State) -> Vec<String> {
             node.name
         )
     });
-    held.into_iter().chain(astray).collect()
+    let lost = useless
+        .iter()
+        .filter(|pin| pin.because != Useless::FlowEnded);
+    let lost = lost.map(|pin| lost_flow(known.policy.mode, pin));
+    held.into_iter().chain(astray).chain(lost).collect()
+}
+
+fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
+    match mode {
+        Mode::Manual => format!("{pin}; take the pin away with the plan of `reweave plan`"),
+        Mode::Auto => format!("{pin}; the pin is taken away as soon as that can be done"),
+    }
 }
 
 fn held(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
@@ -124,7 +197,15 @@ fn is_astray(known: Known<'_>, state: &State, node: NodeId) -> bool {
     state::sorted(&pinned.value.1) != state::sorted(told.unwrap_or_default())
 }
 
-fn agent(known: Known<'_>, picture: &Picture<'_>, node: NodeId) -> AgentStatus {
+fn agent(
+    known: Known<'_>,
+    picture: &Picture<'_>,
+    arrivals: &Arrivals,
+    node: NodeId,
+) -> AgentStatus {
+    let about = arrivals.about(node, known.now);
+    let left = about.map(|(about, since)| about.good_for.saturating_sub(since));
+    let skew_us = about.and_then(|(about, _)| about.skew_us);
     let observed = known.ingest.observations().node(node);
     let links = known.fabric.links_of(node);
     let is_known = |link| {
@@ -145,6 +226,10 @@ fn agent(known: Known<'_>, picture: &Picture<'_>, node: NodeId) -> AgentStatus {
         known_links: links.iter().filter(|&&link| is_known(link)).count(),
         links: links.len(),
         discarded_readings: known.ingest.discarded(node),
+        build: about.map(|(about, _)| about.build.clone()),
+        protocol: about.map(|(about, _)| about.protocol.clone()),
+        certificate_left_s: left.map(|left| left.as_secs()),
+        clock_skew_ms: skew_us.map(|skew_us| skew_us / 1000),
     }
 }
 

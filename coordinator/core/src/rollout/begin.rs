@@ -9,6 +9,7 @@ use reweave_common::plan::Plan;
 use super::{Turn, measure};
 use crate::command::{Aim, Change, StepIntent};
 use crate::model::{Known, Picture};
+use crate::pins;
 use crate::reason::Reason;
 use crate::rules;
 use crate::soundness;
@@ -35,9 +36,13 @@ pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<StepIntent, Hin
     }
 }
 
-/// A plan for flows that are gone mends nothing. Whether it was dropped.
+/// A plan for flows that are gone mends nothing, nor does one against pins that serve again.
+/// Whether it was dropped.
 pub(super) fn drop_if_pointless(turn: &mut Turn<'_>, plan: &Plan) -> bool {
-    let reasons: Vec<_> = ended(turn.known, plan).collect();
+    let mut reasons: Vec<_> = ended(turn.known, plan).collect();
+    if pins::lifts_in_vain(&turn.known.picture(), &turn.state.in_force().pins, plan) {
+        reasons.push(Reason::NothingToMend);
+    }
     let pointless = !reasons.is_empty();
     if pointless {
         turn.decide(Change::PlanWithdrawn {
@@ -46,6 +51,16 @@ pub(super) fn drop_if_pointless(turn: &mut Turn<'_>, plan: &Plan) -> bool {
         });
     }
     pointless
+}
+
+/// A plan on offer goes when it is pointless, or nobody has wanted it for long.
+pub(super) fn drop_unless_of_use(turn: &mut Turn<'_>, plan: &Plan, waited: Duration) {
+    if !drop_if_pointless(turn, plan) && waited >= turn.known.policy.offer_for {
+        turn.decide(Change::PlanWithdrawn {
+            generation: plan.generation,
+            reasons: vec![Reason::NotApproved],
+        });
+    }
 }
 
 pub(super) fn ended(known: Known<'_>, plan: &Plan) -> impl Iterator<Item = Reason> {

@@ -10,7 +10,7 @@ use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::Token;
+use reweave_common::instruction::{Refusal, Token};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
 
@@ -19,7 +19,7 @@ use crate::effect::Outbox;
 use crate::model::Known;
 use crate::reason::Reason;
 use crate::state::{Answer, Phase, Rollout, State, Step, Undo, sorted};
-use crate::verify::judge;
+use crate::verify::{Decision, Verdict, judge};
 
 mod begin;
 mod measure;
@@ -62,7 +62,7 @@ impl Driver {
         self.note_stage(turn.known.now, rollout);
         match &rollout.phase {
             Phase::Proposed => {
-                begin::drop_if_pointless(turn, &rollout.plan);
+                begin::drop_unless_of_use(turn, &rollout.plan, self.waited(turn));
             }
             Phase::Approved => begin::begin(turn, &rollout.plan, self.waited(turn)),
             Phase::Applying(step) => self.install(turn, &rollout.plan, step),
@@ -97,6 +97,9 @@ impl Driver {
     }
 
     fn verify(&self, turn: &mut Turn<'_>, rollout: &Rollout) {
+        if rollout.plan.only_lifts() {
+            return keep_unjudged(turn, &rollout.plan);
+        }
         let Known { now, policy, .. } = turn.known;
         let from = self.since + policy.settle;
         if now < from {
@@ -131,10 +134,16 @@ impl Driver {
     }
 
     /// Switches that are silent are asked on; when one refuses, all are told anew from time to
-    /// time, since an agent answers the same instruction always the same.
+    /// time, since an agent answers the same instruction always the same. That is soon where a
+    /// switch has only said what to go beyond.
     fn keep_trying(&mut self, turn: &mut Turn<'_>, undo: &Undo, step: &Step) {
+        let policy = turn.known.policy;
         let any_failed = step.failures().next().is_some();
-        if any_failed && self.waited(turn) >= turn.known.policy.retry_held_after {
+        let pause = match step.failures().all(|(_, answer)| is_ahead(answer)) {
+            true => policy.answer_within,
+            false => policy.retry_held_after,
+        };
+        if any_failed && self.waited(turn) >= pause {
             put_back(turn, undo);
         } else {
             self.send_due(turn, step);
@@ -172,6 +181,17 @@ impl Driver {
     }
 }
 
+/// A pin that serves no more is not put back, whatever its flow gets without it.
+fn keep_unjudged(turn: &mut Turn<'_>, plan: &Plan) {
+    turn.decide(Change::Verified {
+        generation: plan.generation,
+        verdict: Verdict {
+            decision: Decision::Commit,
+            flows: Vec::new(),
+        },
+    });
+}
+
 fn put_back(turn: &mut Turn<'_>, undo: &Undo) {
     begin_undo(turn, undo.switches.iter().copied(), undo.reasons.clone());
 }
@@ -207,6 +227,15 @@ fn reads_back(turn: &Turn<'_>, undo: &Undo, step: &Step) -> bool {
         held.zip(rules)
             .is_some_and(|(held, rules)| sorted(&held.value.1) == sorted(rules))
     })
+}
+
+/// Whether a switch follows the next instruction, since that goes beyond all it knows.
+fn is_ahead(answer: &Answer) -> bool {
+    use Refusal::{DifferentContent, Older};
+    matches!(
+        answer,
+        Answer::Refused(Older { .. } | DifferentContent { .. })
+    )
 }
 
 fn failure((node, answer): (NodeId, &Answer)) -> Reason {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Refusal, Token};
+use reweave_common::member::Admission;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Pin, Plan};
 
@@ -14,26 +15,32 @@ use crate::command::{Aim, Change, Command, StepIntent};
 use crate::reason::Reason;
 use crate::verify::{Decision, Verdict};
 
+mod membership;
 mod rollout;
 mod step;
 
+pub use membership::{Invitation, Membership, NoEntry, Pass};
+pub(crate) use membership::{MOST_TOKENS, Standing};
 pub use rollout::{Ended, Outcome, Phase, Rollout, Signed, Undo};
 pub(crate) use step::sorted;
 pub use step::{Answer, Step, Target};
 
 /// So many plans that have ended are remembered; the log has them all.
 const MOST_HISTORY: usize = 256;
-/// No generation comes near it; a claim beyond it is a lie, and is not followed.
-const LAST_CREDIBLE: Generation = Generation(u64::MAX / 2);
+/// No generation and no token comes near it; a claim beyond it is a lie, and is not followed.
+const LAST_CREDIBLE: u64 = u64::MAX / 2;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct State {
     applied: u64,
+    /// By how much tokens are ahead of the log: a switch may have followed what is lost from it.
+    ahead: u64,
     newest: Generation,
     in_force: InForce,
     rollout: Option<Rollout>,
     ended: u64,
     history: VecDeque<Ended>,
+    membership: Membership,
 }
 
 /// The routes that were committed, or put back.
@@ -65,6 +72,11 @@ impl State {
         self.history.iter()
     }
 
+    /// Who is invited, and who is shut out.
+    pub fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
     /// What a switch was told last, by the step under way or before it.
     pub(crate) fn last_install(&self, node: NodeId) -> Option<Install> {
         let step = self
@@ -86,7 +98,7 @@ impl State {
     }
 
     pub fn apply(&mut self, command: Command) {
-        let token = Token(self.applied);
+        let token = Token(self.applied.saturating_add(self.ahead));
         self.applied += 1;
         let at = command.at;
         match command.change {
@@ -112,6 +124,22 @@ impl State {
             } => self.conclude(at, generation, verdict),
             Change::Held { generation } => self.hold(generation),
             Change::RolledBack { generation } => self.roll_back(at, generation),
+            Change::Invited {
+                token,
+                member,
+                expires,
+                by,
+            } => {
+                let invitation = Invitation::new(member, by, expires);
+                self.membership.invite(at, token, invitation);
+            }
+            Change::Admitted { token, key, from } => {
+                let admission = Admission(self.applied);
+                self.membership.admit(at, token, key, from, admission);
+            }
+            Change::Revoked { member, .. } => {
+                self.membership.revoke(member, Admission(self.applied));
+            }
         }
     }
 
@@ -168,15 +196,21 @@ impl State {
 
     fn acknowledge(&mut self, node: NodeId, ack: Ack) {
         let claimed = match &ack.outcome {
-            Err(Refusal::Older { held } | Refusal::DifferentContent { held }) => Some(*held),
+            Err(Refusal::Older { held, token } | Refusal::DifferentContent { held, token }) => {
+                Some((*held, *token))
+            }
             _ => None,
         };
         let Some(rollout) = &mut self.rollout else {
             return;
         };
         if rollout.acknowledge(node, ack) {
-            let credible = claimed.filter(|held| *held <= LAST_CREDIBLE);
-            self.newest = self.newest.max(credible.unwrap_or_default());
+            let (held, token) = claimed.unwrap_or_default();
+            let credible = |number: &u64| *number <= LAST_CREDIBLE;
+            let held = Some(held.0).filter(credible).map(Generation);
+            self.newest = self.newest.max(held.unwrap_or_default());
+            let token = Some(token.0).filter(credible).unwrap_or_default();
+            self.ahead = self.ahead.max((token + 1).saturating_sub(self.applied));
         }
     }
 

@@ -91,6 +91,13 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// Whether any switch was told anything.
+    pub(crate) fn changed_something(&self) -> bool {
+        matches!(self, Self::Committed | Self::RolledBack { .. })
+    }
+}
+
 impl Rollout {
     pub(super) fn new(plan: Plan, proposed: Signed) -> Self {
         let phase = Phase::Proposed;

@@ -56,7 +56,10 @@ fn generation() -> impl Strategy<Value = Generation> {
 fn ack() -> impl Strategy<Value = Ack> {
     let outcome = prop_oneof![
         rules().prop_map(Ok),
-        generation().prop_map(|held| Err(Refusal::Older { held })),
+        (generation(), 0..60_u64).prop_map(|(held, token)| Err(Refusal::Older {
+            held,
+            token: Token(token)
+        })),
         Just(Err(Refusal::NotASwitch)),
     ];
     (generation(), 0..40_u64, outcome).prop_map(|(generation, token, outcome)| Ack {
@@ -317,6 +320,7 @@ fn the_next_generation_is_beyond_what_any_agent_has_heard_of_unless_it_lies() {
             2,
             Err(Refusal::Older {
                 held: Generation(held),
+                token: Token(0),
             }),
         )
     };
@@ -325,6 +329,21 @@ fn the_next_generation_is_beyond_what_any_agent_has_heard_of_unless_it_lies() {
         [next(0), next(9), next(u64::MAX)],
         [2, 10, 2].map(Generation)
     );
+}
+
+#[test]
+fn tokens_go_on_beyond_what_any_agent_has_heard_of_unless_it_lies() {
+    let begun = [propose(0, 1), approve(1), step(1, INSTALL, &[0, 1])];
+    let next = |token| {
+        let older = Refusal::Older {
+            held: Generation(0),
+            token: Token(token),
+        };
+        let heard = [acked(0, 1, 2, Err(older)), step(2, UNDO, &[0, 1])];
+        let state = applied(&[&begun[..], &heard].concat());
+        state.rollout().unwrap().phase.step().unwrap().token
+    };
+    assert_eq!([next(0), next(9), next(u64::MAX)], [4, 10, 4].map(Token));
 }
 
 #[test]

@@ -1,15 +1,19 @@
 //! What the coordinator does by itself, and what it leaves alone.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::instruction::Instruction;
-use reweave_common::operator::{Mode, Request, Response};
+use reweave_common::operator::{Mode, Phase, Request, Response};
+use reweave_common::plan::{Generation, Plan};
 
 use super::cluster::Cluster;
 use super::network::Network;
+use super::scene::{phase, planned};
 use super::switch::Mood;
-use crate::{Author, Effect, Outcome, Policy};
+use crate::auto::{Waits, not_now};
+use crate::{Author, Change, Effect, Outcome, Policy, Reason};
 
 const A_WHILE: Duration = Duration::from_secs(2);
 
@@ -69,7 +73,7 @@ fn while_a_switch_on_the_way_does_not_report_nothing_is_changed() {
     collide(&mut cluster);
     cluster.run_for(Duration::from_secs(10));
     assert!(cluster.log.is_empty(), "{:?}", cluster.log);
-    assert!(waits_because(&mut cluster).contains("spine1 do not report"));
+    assert!(waits_because(&mut cluster).contains("but spine1 does not report"));
     cluster.connect(spine);
     cluster.run_until_ended(1);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
@@ -170,4 +174,66 @@ fn a_switch_that_comes_back_is_told_again_what_it_was_told_last() {
     cluster.run_for(A_WHILE);
     assert_eq!(cluster.installs_sent(), sent + 1);
     cluster.assert_one_generation();
+}
+
+#[test]
+fn plans_that_changed_nothing_are_no_failures_and_cool_nothing_down() {
+    let plan = planned().0.core.state().rollout().unwrap().plan.clone();
+    let mut cluster = Cluster::new(Mode::Auto);
+    collide(&mut cluster);
+    for generation in (1..=3).map(Generation) {
+        let plan = Box::new(Plan {
+            generation,
+            ..plan.clone()
+        });
+        let (by, reasons) = (Author::Policy, vec![Reason::NothingToMend]);
+        cluster.append(Change::PlanProposed { plan, by });
+        cluster.append(Change::PlanWithdrawn {
+            generation,
+            reasons,
+        });
+    }
+    assert_eq!(cluster.core.state().ended(), 3);
+    let took = cluster.run_until("begun", |c| phase(c) == Some(Phase::Applying));
+    assert!(took < A_WHILE, "{took:?}");
+}
+
+#[test]
+fn a_success_makes_up_for_the_failures_before_it() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    cluster.network.switch("leaf0").mood = Mood::Refuses;
+    collide(&mut cluster);
+    cluster.run_until_ended(2);
+    cluster.network.switch("leaf0").mood = Mood::Obeys;
+    cluster.run_until_ended(3);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+    cluster.network.start("h3", "h0", 1002, 0);
+    cluster.network.start("h4", "h1", 1003, 0);
+    let took = cluster.run_until_ended(4).as_secs();
+    assert!((10..13).contains(&took), "{took}");
+}
+
+#[test]
+fn what_promises_too_little_is_left_alone() {
+    let (cluster, _, generation) = planned();
+    let state = cluster.core.state();
+    let mut plan = state.rollout().unwrap().plan.clone();
+    assert_eq!(plan.generation, generation);
+    let known = cluster.core.known_at(cluster.now());
+    assert!(not_now(known, &plan).is_none());
+    plan.report.slowest_after = plan.report.slowest_before;
+    assert_eq!(not_now(known, &plan), Some(Waits::TooLittleToGain));
+}
+
+#[test]
+fn of_too_many_flows_only_so_many_are_traced_at_once() {
+    let mut cluster = Cluster::on(Network::new(2, 1), Mode::Manual);
+    for port in 0..70 {
+        cluster.network.start("h0", "h1", 1000 + port, 0);
+    }
+    cluster.run_for(Duration::from_secs(30));
+    let asked = traced(&cluster.effects);
+    assert!(asked.iter().all(|flows| flows.len() <= 64), "{asked:?}");
+    let all: BTreeSet<_> = asked.into_iter().flatten().collect();
+    assert_eq!(all.len(), 70, "in time each has its turn");
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::member::{Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Mode, Request, Response};
 use reweave_common::plan::Generation;
@@ -122,7 +123,7 @@ impl Cluster {
                 return !self.dies_at.contains(&self.log.len());
             }
             Effect::Send { node, instruction } => self.to_agents.push((node, instruction)),
-            Effect::Reply { .. } => {}
+            Effect::Reply { .. } | Effect::Answer { .. } => {}
         }
         true
     }
@@ -158,7 +159,7 @@ impl Cluster {
         let id = self.effects.len() as u64;
         self.handle(Input::Operator {
             id,
-            principal: "ada".to_owned(),
+            principal: Member::new(Role::Operator, "ada"),
             request,
         });
     }
@@ -176,7 +177,9 @@ impl Cluster {
     /// Asks for a plan, and gives its number.
     pub(crate) fn plan(&mut self) -> Generation {
         match self.ask(Request::Plan) {
-            Response::Plan(Some(plan)) => plan.generation,
+            Response::Plan {
+                plan: Some(plan), ..
+            } => plan.generation,
             other => panic!("no plan: {other:?}"),
         }
     }
@@ -227,8 +230,13 @@ impl Cluster {
     }
 
     /// How long it took.
-    pub(crate) fn run_until(
+    pub(crate) fn run_until(&mut self, what: &str, is_so: impl FnMut(&Self) -> bool) -> Duration {
+        self.run_until_within(Duration::from_mins(2), what, is_so)
+    }
+
+    fn run_until_within(
         &mut self,
+        longest: Duration,
         what: &str,
         mut is_so: impl FnMut(&Self) -> bool,
     ) -> Duration {
@@ -236,8 +244,8 @@ impl Cluster {
         while !is_so(self) {
             let waited = self.now.since(begin);
             assert!(
-                waited < Duration::from_secs(120),
-                "not {what} in two minutes: {:?}",
+                waited < longest,
+                "not {what} in {longest:?}: {:?}",
                 self.core.state()
             );
             self.step();
@@ -247,6 +255,11 @@ impl Cluster {
 
     pub(crate) fn run_until_ended(&mut self, plans: u64) -> Duration {
         self.run_until("ended", |cluster| cluster.core.state().ended() == plans)
+    }
+
+    pub(crate) fn run_until_ended_within(&mut self, plans: u64, longest: Duration) -> Duration {
+        let ended = |cluster: &Self| cluster.core.state().ended() == plans;
+        self.run_until_within(longest, "ended", ended)
     }
 
     pub(crate) fn last_outcome(&self) -> &Outcome {

@@ -70,6 +70,34 @@ fn lies_about_the_flows_paths_and_addresses_of_others_have_no_effect() {
     assert!(discarded(lying, "h5") > 10);
 }
 
+/// What it keeps of an agent is bounded in every dimension.
+#[test]
+fn names_and_paths_of_any_length_are_not_kept() {
+    let cluster = run("h5", |cluster, _| {
+        let own = host_address(cluster.network.node("h5"));
+        let end = |host, port| std::net::SocketAddrV4::new(host, port);
+        let flow = FlowKey {
+            protocol: reweave_common::flow::Protocol::Tcp,
+            source: end(own, 1),
+            destination: end(Ipv4Addr::LOCALHOST, 2),
+        };
+        vec![
+            Reading::Interface(Interface {
+                name: "x".repeat(65),
+                addresses: vec![],
+                gateways: vec![],
+            }),
+            Reading::Path(TracedPath {
+                flow,
+                routers: vec![None; 256],
+            }),
+        ]
+    });
+    let kept = format!("{:?}", cluster.core);
+    assert!(!kept.contains(&"x".repeat(65)));
+    assert!(discarded(cluster, "h5") > 10);
+}
+
 fn discarded(mut cluster: Cluster, name: &str) -> u64 {
     let Response::Status(status) = cluster.ask(Request::Status) else {
         panic!("no status")

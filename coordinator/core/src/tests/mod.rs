@@ -3,8 +3,10 @@
 mod auto;
 mod cluster;
 mod liars;
+mod membership;
 mod network;
 mod operator;
+mod pins;
 mod replay;
 mod restart;
 mod rollout;

@@ -1,7 +1,7 @@
 //! A tiny network to try the core on, with agents at its nodes: two leaves, and a few spines and
 //! hosts. Its hashing and its rate model are its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,7 @@ pub(crate) struct Network {
     pub(crate) flows: BTreeMap<FlowKey, Flow>,
     pub(crate) switches: BTreeMap<NodeId, Switch>,
     watches: BTreeMap<NodeId, Watch>,
+    down: BTreeSet<LinkId>,
     ended: Vec<FlowKey>,
 }
 
@@ -49,6 +50,7 @@ impl Network {
             flows: BTreeMap::new(),
             switches,
             watches: BTreeMap::new(),
+            down: BTreeSet::new(),
             ended: Vec::new(),
         }
     }
@@ -80,6 +82,28 @@ impl Network {
             },
         );
         key
+    }
+
+    pub(crate) fn fail(&mut self, a: &str, b: &str) {
+        let link = self.link(a, b);
+        self.down.insert(link);
+    }
+
+    pub(crate) fn mend(&mut self, a: &str, b: &str) {
+        let link = self.link(a, b);
+        self.down.remove(&link);
+    }
+
+    fn link(&self, a: &str, b: &str) -> LinkId {
+        let [a, b] = [a, b].map(|name| self.node(name));
+        self.fabric.links_between(a, b).next().unwrap()
+    }
+
+    /// Whether what the flow sends arrives. Leaves know of links that are down at other switches
+    /// as little as where no routing protocol runs.
+    pub(crate) fn arrives(&self, key: &FlowKey) -> bool {
+        let path = self.path(key, &self.flows[key]);
+        path.iter().all(|hop| !self.down.contains(&hop.link))
     }
 
     pub(crate) fn pause(&mut self, flow: FlowKey) {
@@ -140,7 +164,7 @@ impl Network {
             let far = self.fabric.link(link).far(node).node;
             Reading::Counters(Counters {
                 interface: interface_name(&self.fabric, node, index),
-                up: true,
+                up: !self.down.contains(&link),
                 sent: Bytes::ZERO,
                 received: Bytes::ZERO,
                 dropped_packets: 0,
@@ -250,7 +274,7 @@ impl Network {
         let paths: BTreeMap<_, _> = self
             .flows
             .iter()
-            .filter(|(_, flow)| !flow.idle)
+            .filter(|(key, flow)| !flow.idle && self.arrives(key))
             .map(|(key, flow)| (*key, self.path(key, flow)))
             .collect();
         let mut room = BTreeMap::new();

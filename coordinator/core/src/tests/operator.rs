@@ -1,13 +1,17 @@
 //! What an operator is shown: by name, and with keys that scripts may rely on.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use reweave_common::operator::{AgentState, Mode, Outcome, Phase, Request, Response};
+use reweave_common::operator::{AgentState, Mode, NotSeen, Outcome, Phase, Request, Response};
 use reweave_common::plan::Generation;
+use reweave_common::sample::Reading;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
+use super::network::host_address;
 use super::switch::Mood;
+use crate::Input;
 
 const A_WHILE: Duration = Duration::from_secs(2);
 
@@ -161,7 +165,7 @@ fn history_has_the_newest_first_and_says_why_a_plan_did_not_stay() {
     assert_eq!(plans, [second, first]);
     assert_eq!(
         (&history[0].outcome, &history[0].approved_by),
-        (&Outcome::Running, &None)
+        (&Outcome::Offered, &None)
     );
     let Outcome::RolledBack {
         reasons,
@@ -224,4 +228,66 @@ fn every_answer_reads_back_from_the_wire_and_from_json() {
         let json = serde_json::to_string(&answer).unwrap();
         assert_eq!(serde_json::from_str::<Response>(&json).unwrap(), answer);
     }
+}
+
+#[test]
+fn status_tells_round_trips_and_how_unevenly_flows_are_spread() {
+    let mut cluster = collision();
+    let trip = |peer, rtt_us| Reading::RoundTrip {
+        peer,
+        rtt: Duration::from_micros(rtt_us),
+    };
+    let [h3, h4, h5] = ["h3", "h4", "h5"].map(|name| host_address(cluster.network.node(name)));
+    let nobody = Ipv4Addr::new(10, 9, 9, 9);
+    for (from, readings) in [
+        ("h0", vec![trip(h3, 900), trip(h4, 300), trip(h5, 200)]),
+        ("h1", vec![trip(h3, 100), trip(h4, 400), trip(nobody, 7000)]),
+    ] {
+        let node = cluster.network.node(from);
+        let mut sample = cluster.network.sample(node, cluster.now());
+        sample.readings.extend(readings);
+        cluster.handle(Input::Sample { node, sample });
+    }
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    let trips = status.measured.round_trips.unwrap();
+    assert_eq!((trips.pairs, trips.median_us), (5, 300));
+    let worst = &trips.slowest[0];
+    let worst = (&worst.from[..], &worst.to[..], worst.rtt_us);
+    assert_eq!(worst, ("h0", "h3", 900));
+    let imbalance = status.measured.flow_imbalance.unwrap();
+    assert_eq!(imbalance.worst.fim_percent, 100.0);
+    let over: Vec<_> = imbalance.worst_over.iter().map(|hop| &hop.to[..]).collect();
+    assert_eq!(over, ["spine0", "spine1"]);
+}
+
+#[test]
+fn what_nobody_sees_is_told_with_the_findings_and_with_the_plan() {
+    let mut cluster = collision();
+    let everything = NotSeen::default();
+    assert_eq!(not_seen(&mut cluster), [everything.clone(), everything]);
+    let spine = cluster.network.node("spine1");
+    cluster.connected.remove(&spine);
+    cluster.run_for(Duration::from_secs(5));
+    let flow = cluster.network.start("h2", "h5", 1002, 1);
+    cluster.run_for(Duration::from_secs(20));
+    let expected = NotSeen {
+        nodes: vec!["spine1".to_owned()],
+        ways_of: vec![flow],
+    };
+    assert_eq!(not_seen(&mut cluster), [expected.clone(), expected.clone()]);
+    assert_eq!(
+        expected.to_string(),
+        format!("spine1 does not report; the way of {flow} is not known")
+    );
+}
+
+/// As told with findings, and with a plan.
+fn not_seen(cluster: &mut Cluster) -> [NotSeen; 2] {
+    [Request::Diagnose, Request::Plan].map(|request| match cluster.ask(request) {
+        Response::Findings(found) => found.not_seen,
+        Response::Plan { not_seen, .. } => not_seen,
+        other => panic!("{other:?}"),
+    })
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use reweave_common::operator::{Mode, Request};
+use reweave_common::plan::Generation;
 
 use super::cluster::Cluster;
+use super::scene::{assert_rolled_back, collision};
 use super::switch::Mood;
 use crate::{Change, Core, Outcome, Phase};
 
@@ -239,4 +241,43 @@ proptest! {
         assert_generations_grow(&cluster);
         assert_log_tells_all(&cluster);
     }
+}
+
+#[test]
+fn a_coordinator_whose_log_is_lost_goes_beyond_what_switches_have_followed() {
+    for mode in [Mode::Auto, Mode::Manual] {
+        let (mut cluster, flows) = collision(mode);
+        cluster.network.switch("leaf0").followed(700, 9000);
+        cluster.run_for(A_WHILE);
+        if mode == Mode::Manual {
+            let plan = cluster.plan();
+            cluster.apply(plan);
+        }
+        let took = cluster.run_until_ended(1);
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert_rolled_back(&cluster);
+        if mode == Mode::Manual {
+            cluster.run_for(A_WHILE);
+            let plan = cluster.plan();
+            assert!(plan > Generation(700));
+            cluster.apply(plan);
+        }
+        cluster.run_until_ended(2);
+        assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+        let uplinks = flows.map(|flow| cluster.network.uplink(&flow));
+        assert_ne!(uplinks[0], uplinks[1]);
+    }
+}
+
+#[test]
+fn switches_that_are_ahead_by_different_counts_are_all_gone_beyond() {
+    let (mut cluster, _) = collision(Mode::Auto);
+    cluster.network.start("h3", "h0", 1002, 0);
+    cluster.network.start("h4", "h1", 1003, 0);
+    cluster.network.switch("leaf0").followed(70, 900);
+    cluster.network.switch("leaf1").followed(900, 70);
+    cluster.run_until("kept", |c| {
+        c.core.state().ended() > 0 && c.last_outcome() == &Outcome::Committed
+    });
+    cluster.assert_one_generation();
 }

@@ -219,7 +219,7 @@ fn only_the_plan_that_was_shown_can_be_applied() {
 #[test]
 fn nothing_is_planned_where_nothing_is_wrong() {
     let mut cluster = Cluster::new(Mode::Manual);
-    assert_eq!(cluster.ask(Request::Plan), Response::Plan(None));
+    assert!(nothing_planned(&mut cluster));
     assert_eq!(
         cluster.ask(Request::Apply {
             generation: Generation(1)
@@ -229,7 +229,7 @@ fn nothing_is_planned_where_nothing_is_wrong() {
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.network.start("h1", "h4", 1001, 1);
     cluster.run_for(A_WHILE);
-    assert_eq!(cluster.ask(Request::Plan), Response::Plan(None));
+    assert!(nothing_planned(&mut cluster));
     assert!(cluster.log.is_empty());
 }
 
@@ -301,4 +301,79 @@ fn a_sender_that_has_just_come_back_has_not_lost_its_flows() {
     cluster.apply(plan);
     cluster.run_until_ended(1);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+}
+
+#[test]
+fn a_dozen_on_one_uplink_while_the_other_idles_are_seen_and_spread() {
+    let mut cluster = Cluster::on(Network::new(2, 12), Mode::Auto);
+    for host in 0..12 {
+        let to = format!("h{}", 12 + host);
+        cluster.network.start(&format!("h{host}"), &to, 1000, 0);
+    }
+    cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+    let rates = cluster.network.rates();
+    assert!(rates.values().all(|rate| *rate > 16e6), "{rates:?}");
+}
+
+#[test]
+fn three_against_one_are_spread_though_both_uplinks_are_full() {
+    let mut cluster = Cluster::on(Network::new(2, 4), Mode::Auto);
+    for (host, spine) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
+        let to = format!("h{}", 4 + host);
+        cluster.network.start(&format!("h{host}"), &to, 1000, spine);
+    }
+    cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+    let rates = cluster.network.rates();
+    assert!(rates.values().all(|rate| *rate > 49e6), "{rates:?}");
+}
+
+#[test]
+fn a_plan_that_nobody_approves_is_withdrawn_in_time() {
+    let (mut cluster, _, _) = planned();
+    let took = cluster.run_until_ended_within(1, Duration::from_mins(11));
+    assert!((597..601).contains(&took.as_secs()), "{took:?}");
+    assert_eq!(reasons(&cluster), [Reason::NotApproved]);
+    assert_nothing_installed(&cluster);
+}
+
+#[test]
+fn a_session_alone_is_not_enough_to_begin() {
+    let (mut cluster, _, plan) = planned();
+    let leaf = cluster.network.node("leaf0");
+    cluster.connected.remove(&leaf);
+    cluster.run_for(2 * A_WHILE);
+    let answer = cluster.ask(Request::Apply { generation: plan });
+    let Response::Refused(Refused::Unfit { reasons }) = answer else {
+        panic!("leaf0 is connected, and silent: {answer:?}")
+    };
+    assert_eq!(reasons, ["the agent of leaf0 is not connected"]);
+    assert_nothing_installed(&cluster);
+}
+
+#[test]
+fn a_plan_onto_a_way_that_has_failed_since_is_refused_by_the_judge() {
+    let (mut cluster, _, plan) = planned();
+    let spine = cluster.core.state().rollout().unwrap().plan.pins[0];
+    let to = cluster.network.fabric.link(spine.link).far(spine.at).node;
+    let to = cluster.network.fabric.name(to).to_owned();
+    cluster.network.fail(&to, "leaf1");
+    cluster.run_for(Duration::from_millis(500));
+    let answer = cluster.ask(Request::Apply { generation: plan });
+    assert!(
+        matches!(answer, Response::Refused(Refused::Unfit { .. })),
+        "{answer:?}"
+    );
+    assert!(
+        reasons(&cluster).iter().any(|reason| {
+            matches!(
+                reason,
+                Reason::Unsound(reweave_check::Unsound::BlackHole { .. })
+            )
+        }),
+        "{:?}",
+        reasons(&cluster)
+    );
+    assert_nothing_installed(&cluster);
 }

@@ -34,6 +34,13 @@ pub(super) fn status(cluster: &mut Cluster) -> Status {
     }
 }
 
+pub(super) fn nothing_planned(cluster: &mut Cluster) -> bool {
+    matches!(
+        cluster.ask(Request::Plan),
+        Response::Plan { plan: None, .. }
+    )
+}
+
 pub(super) fn reasons(cluster: &Cluster) -> Vec<Reason> {
     match cluster.last_outcome() {
         Outcome::Committed => vec![],

@@ -55,12 +55,12 @@ impl Switch {
     }
 
     fn act(&mut self, install: Install) -> Result<Vec<PinRule>, Refusal> {
-        let held = self.generation;
-        if install.token < self.token || install.generation < held {
-            return Err(Refusal::Older { held });
+        let (held, token) = (self.generation, self.token);
+        if install.token < token || install.generation < held {
+            return Err(Refusal::Older { held, token });
         }
         if install.generation == held && install.rules != self.rules {
-            return Err(Refusal::DifferentContent { held });
+            return Err(Refusal::DifferentContent { held, token });
         }
         self.token = install.token;
         match self.mood {
@@ -88,6 +88,11 @@ impl Switch {
     pub(crate) fn forget(&mut self) {
         self.answers.clear();
         (self.generation, self.token) = (Generation(0), Token(0));
+    }
+
+    /// It has followed an instruction that nobody else knows of any more.
+    pub(crate) fn followed(&mut self, generation: u64, token: u64) {
+        (self.generation, self.token) = (Generation(generation), Token(token));
     }
 
     pub(crate) fn read_back(&self) -> Reading {

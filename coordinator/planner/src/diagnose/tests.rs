@@ -26,7 +26,10 @@ fn found(scene: &Scene) -> Vec<Collision> {
 fn found_in(snapshot: &Snapshot) -> Vec<Collision> {
     let findings = diagnose(snapshot, &Policy::default()).into_iter();
     findings
-        .map(|Finding::EcmpCollision(collision)| collision)
+        .filter_map(|finding| match finding {
+            Finding::EcmpCollision(collision) => Some(collision),
+            Finding::UselessPin(_) => None,
+        })
         .collect()
 }
 
@@ -116,12 +119,52 @@ fn three_on_one_of_two_links_gain_what_the_best_spread_gives() {
     assert_eq!(fair, [96.0, 48.0, 48.0]);
 }
 
+/// So many greedy flows on one uplink of 100 Mb/s, and so many on the other.
+fn spread(here: usize, there: usize) -> Scene {
+    let mut scene = Scene::leaf_spine(2, 2, 32, 100, 100);
+    for host in 0..here + there {
+        let via = if host < here { &UP } else { &OTHER };
+        scene.flow(&format!("h{host}"), &format!("h{}", 32 + host), via);
+    }
+    scene
+}
+
 #[test]
-fn where_no_hop_has_room_nothing_is_found() {
-    let mut scene = two_meet();
-    scene.flow("h2", "h6", &OTHER);
-    scene.flow("h3", "h7", &OTHER);
-    assert_eq!(found(&scene), []);
+fn a_full_link_has_room_where_a_flow_would_get_more_than_where_it_is() {
+    let scene = spread(3, 1);
+    let [collision] = &found(&scene)[..] else {
+        panic!("one collision")
+    };
+    assert_eq!(collision.hop, scene.hop("leaf0", "spine0"));
+    assert_eq!(collision.with_room, [scene.hop("leaf0", "spine1")]);
+    let imbalance = collision.imbalance;
+    assert_eq!(
+        (imbalance.fim_percent, imbalance.floor_percent),
+        (50.0, 0.0)
+    );
+    assert_eq!(collision.losers.len(), 3);
+    for loser in &collision.losers {
+        assert!(near(loser.rate, 31.9) && near(loser.fair_rate, 47.85));
+    }
+}
+
+#[test]
+fn the_more_meet_the_more_is_found() {
+    for (here, there) in [(15, 1), (12, 0), (30, 0)] {
+        let scene = spread(here, there);
+        let [collision] = &found(&scene)[..] else {
+            panic!("one collision of {here} with {there} elsewhere")
+        };
+        assert_eq!(collision.losers.len(), here);
+        assert_eq!(collision.imbalance.floor_percent, 0.0);
+    }
+}
+
+#[test]
+fn where_nobody_would_get_more_elsewhere_nothing_is_found() {
+    for (here, there) in [(2, 2), (8, 8), (2, 1), (8, 7), (1, 1)] {
+        assert_eq!(found(&spread(here, there)), [], "{here} and {there}");
+    }
     let mut scene = two_meet();
     scene.strangers("spine1", "leaf1", 95);
     assert_eq!(found(&scene), [], "the other way is full further down");
@@ -153,12 +196,12 @@ fn a_flow_that_its_receiver_holds_back_does_not_lose_but_its_neighbour_does() {
 
 #[test]
 fn mice_do_not_collide() {
-    let mut scene = Scene::leaf_spine(2, 2, 8, 100, 100);
+    let mut scene = Scene::leaf_spine(2, 2, 8, 1000, 1000);
     for host in 0..8 {
         scene.modest(&format!("h{host}"), &format!("h{}", host + 8), &UP, 9);
     }
-    scene.strangers("leaf0", "spine0", 25);
-    assert!(scene.snapshot().links[&scene.hop("leaf0", "spine0")].rate >= mbps(90));
+    scene.strangers("leaf0", "spine0", 900);
+    assert!(scene.snapshot().links[&scene.hop("leaf0", "spine0")].rate >= mbps(900));
     assert_eq!(found(&scene), []);
 }
 
@@ -236,4 +279,15 @@ fn a_gain_within_what_was_measured_anyway_is_none() {
         flow.rate_range = [mbps(20), mbps(70)];
     }
     assert_eq!(found_in(&snapshot), []);
+}
+
+#[test]
+fn where_all_share_alike_it_takes_one_round_of_trials_to_see_it() {
+    let scene = spread(16, 16);
+    let snapshot = scene.snapshot();
+    let policy = Policy::default();
+    let model = Model::new(&snapshot, &policy);
+    let answer = search(&model, &(0..32).collect());
+    assert!(!answer.is_a_change());
+    assert_eq!(answer.lost.len(), 1, "moves were tried one by one only");
 }

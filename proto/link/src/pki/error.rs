@@ -62,6 +62,15 @@ pub enum PkiError {
         "{} is not the key of the authority in {}", key.display(), certificate.display()
     )]
     AuthorityMismatch { key: PathBuf, certificate: PathBuf },
+    #[error(
+        "a coordinator's signer makes no signers: use the folder with the authority's key, {}",
+        super::AUTHORITY_KEY
+    )]
+    SignerOfSigner,
+    #[error("what a coordinator's signer signs is good for a day at most")]
+    TooLongForSigner,
+    #[error("this is no request for a certificate")]
+    BadRequest(#[source] rcgen::Error),
     #[error("cannot make a key")]
     Generate(#[source] rcgen::Error),
     #[error("cannot sign the certificate")]

@@ -63,11 +63,16 @@ pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), PkiErr
 }
 
 /// Whoever opens `path` meanwhile finds the old file or the new one, whole.
-pub(super) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
+pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
     let placed = written_beside(path, text, mode)?.persist(path);
     placed
         .map(drop)
         .map_err(|error| write_error(path, error.error))
+}
+
+/// Puts one file of a folder in place of another.
+pub(super) fn rename(from: &Path, to: &Path) -> Result<(), PkiError> {
+    fs::rename(from, to).map_err(|source| write_error(to, source))
 }
 
 fn written_beside(path: &Path, text: &str, mode: u32) -> Result<NamedTempFile, PkiError> {

@@ -1,32 +1,47 @@
-//! The certificates of a cluster: one authority that signs, and one certificate for each member.
+//! The certificates of a cluster, and who may make them.
+//!
+//! A cluster has one authority, whose key is needed to make a cluster and its coordinators, and may
+//! lie in a safe after that. Each coordinator has a *signer*: a certificate of the authority that
+//! allows it to sign members, for a day at a time. So nodes join and renew without the authority's
+//! key being on any machine that runs, and a coordinator that falls into other hands is shut out
+//! with all that it ever signed, while the cluster keeps its authority.
 //!
 //! A member's certificate serves both ends of TLS; what it may be used for follows from the role in
-//! its URI alone.
+//! its URI alone. Its serial number tells when it was let in.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PublicKeyData, SanType,
-};
-use reweave_proto::name::{ClusterName, MemberName, Role};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+mod authority;
 mod error;
+mod facts;
 pub(crate) mod files;
+mod params;
+mod request;
 
+pub use authority::Authority;
 pub use error::PkiError;
+pub(crate) use facts::{Facts, facts};
+pub use request::KeyRequest;
+pub(crate) use request::{key_digest, settle};
 
 /// The certificate of the authority, which every member holds.
 pub const AUTHORITY_CERTIFICATE: &str = "ca.pem";
-/// The key of the authority, which signs members and leaves its directory never.
+/// The key of the authority, which leaves its directory never.
 pub const AUTHORITY_KEY: &str = "ca.key";
+/// What a coordinator signs members with.
+pub const SIGNER_CERTIFICATE: &str = "signer.pem";
+pub const SIGNER_KEY: &str = "signer.key";
 pub const MEMBER_CERTIFICATE: &str = "node.pem";
 pub const MEMBER_KEY: &str = "node.key";
+/// A key whose certificate may not be there yet.
+pub(crate) const NEXT_KEY: &str = "node.key.next";
 
-const DAY: Duration = Duration::from_hours(24);
+/// As long as a signer may let a member be good.
+pub const DAY: Duration = Duration::from_hours(24);
 const LONGEST: Duration = Duration::from_hours(24 * 3653);
 /// Clocks differ by so much, and a certificate is used at once.
 const BACKDATED: Duration = Duration::from_mins(5);
@@ -56,165 +71,18 @@ impl Validity {
     pub fn day() -> Self {
         Self::lasting(DAY).expect("a day is shorter than the longest validity")
     }
-}
 
-/// Whoever holds this decides who belongs to the cluster.
-pub struct Authority {
-    cluster: ClusterName,
-    certificate_pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    /// Makes a cluster: a new authority in `dir`, unless there is one already.
-    pub fn create(dir: &Path, cluster: &str) -> Result<Self, PkiError> {
-        let cluster = cluster.parse().map_err(PkiError::Name)?;
-        let (certificate_path, key_path) =
-            (dir.join(AUTHORITY_CERTIFICATE), dir.join(AUTHORITY_KEY));
-        files::refuse_existing(&certificate_path)?;
-        files::refuse_existing(&key_path)?;
-        let key = KeyPair::generate().map_err(PkiError::Generate)?;
-        let params = authority_params(&cluster)?;
-        let certificate = params.self_signed(&key).map_err(PkiError::Sign)?;
-        files::make_private_dir(dir)?;
-        files::write_new(&key_path, &key.serialize_pem(), files::PRIVATE)?;
-        files::write_new(&certificate_path, &certificate.pem(), files::PUBLIC)?;
-        Ok(Self {
-            cluster,
-            certificate_pem: certificate.pem(),
-            issuer: Issuer::new(params, key),
-        })
+    /// Whether a signer may have given it.
+    pub(crate) fn is_short(&self) -> bool {
+        let length = self.not_after.duration_since(self.not_before);
+        length.is_ok_and(|length| length <= DAY + 2 * BACKDATED)
     }
 
-    pub fn load(dir: &Path) -> Result<Self, PkiError> {
-        let certificate_path = dir.join(AUTHORITY_CERTIFICATE);
-        let key_path = dir.join(AUTHORITY_KEY);
-        let certificate_pem = files::read(&certificate_path)?;
-        let certificate = certificate_in(&certificate_path, &certificate_pem)?;
-        let cluster = cluster_of(&certificate_path, &certificate)?;
-        let key = authority_key(&key_path)?;
-        if public_key(&certificate_path, &certificate)? != key.subject_public_key_info() {
-            return Err(PkiError::AuthorityMismatch {
-                key: key_path,
-                certificate: certificate_path,
-            });
-        }
-        Ok(Self {
-            issuer: Issuer::new(authority_params(&cluster)?, key),
-            cluster,
-            certificate_pem,
-        })
+    /// When to ask for the next one: with a third of its life left, it can be asked for often.
+    pub fn renewal(&self) -> SystemTime {
+        let life = self.not_after.duration_since(self.not_before);
+        self.not_before + life.unwrap_or_default() * 2 / 3
     }
-
-    pub fn cluster(&self) -> &ClusterName {
-        &self.cluster
-    }
-
-    /// Writes a new key and certificate for a member into `dir`, in place of those it had.
-    pub fn issue(
-        &self,
-        role: Role,
-        name: &str,
-        validity: Validity,
-        dir: &Path,
-    ) -> Result<MemberName, PkiError> {
-        let cluster = self.cluster.clone();
-        let member = MemberName::new(cluster, role, name).map_err(PkiError::Name)?;
-        let uri = member.to_string();
-        self.sign(&[&uri], name, validity, dir)?;
-        Ok(member)
-    }
-
-    /// Signs whatever it is told to. Apart from tests, members are all that is ever signed.
-    pub(crate) fn sign(
-        &self,
-        uris: &[&str],
-        common_name: &str,
-        validity: Validity,
-        dir: &Path,
-    ) -> Result<(), PkiError> {
-        let key = KeyPair::generate().map_err(PkiError::Generate)?;
-        let certificate = member_params(uris, common_name, validity)?
-            .signed_by(&key, &self.issuer)
-            .map_err(PkiError::Sign)?;
-        let authority = dir.join(AUTHORITY_CERTIFICATE);
-        files::make_private_dir(dir)?;
-        files::replace(&authority, &self.certificate_pem, files::PUBLIC)?;
-        files::replace(&dir.join(MEMBER_KEY), &key.serialize_pem(), files::PRIVATE)?;
-        files::replace(
-            &dir.join(MEMBER_CERTIFICATE),
-            &certificate.pem(),
-            files::PUBLIC,
-        )
-    }
-}
-
-/// The same for the same cluster, apart from its dates: the authority's name and usages are
-/// rebuilt from this when it is loaded.
-fn authority_params(cluster: &ClusterName) -> Result<CertificateParams, PkiError> {
-    let mut params = params_for(&[&cluster.uri()], &format!("Reweave cluster {cluster}"))?;
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    set_validity(&mut params, Validity::lasting(LONGEST)?);
-    Ok(params)
-}
-
-fn member_params(
-    uris: &[&str],
-    common_name: &str,
-    validity: Validity,
-) -> Result<CertificateParams, PkiError> {
-    let mut params = params_for(uris, common_name)?;
-    params.use_authority_key_identifier_extension = true;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![
-        ExtendedKeyUsagePurpose::ClientAuth,
-        ExtendedKeyUsagePurpose::ServerAuth,
-    ];
-    set_validity(&mut params, validity);
-    Ok(params)
-}
-
-fn params_for(uris: &[&str], common_name: &str) -> Result<CertificateParams, PkiError> {
-    let mut params = CertificateParams::default();
-    for &uri in uris {
-        let uri = uri.try_into().map_err(PkiError::Sign)?;
-        params.subject_alt_names.push(SanType::URI(uri));
-    }
-    params.distinguished_name = rcgen::DistinguishedName::new();
-    params
-        .distinguished_name
-        .push(DnType::CommonName, common_name);
-    Ok(params)
-}
-
-fn set_validity(params: &mut CertificateParams, validity: Validity) {
-    params.not_before = validity.not_before.into();
-    params.not_after = validity.not_after.into();
-}
-
-fn authority_key(path: &Path) -> Result<KeyPair, PkiError> {
-    let key = KeyPair::from_pem(&files::read_private(path)?);
-    key.map_err(|source| PkiError::AuthorityKey {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-fn public_key(path: &Path, certificate: &CertificateDer<'_>) -> Result<Vec<u8>, PkiError> {
-    match webpki::EndEntityCert::try_from(certificate) {
-        Ok(parsed) => Ok(parsed.subject_public_key_info().to_vec()),
-        Err(source) => Err(PkiError::not_a_certificate(path, source)),
-    }
-}
-
-fn cluster_of(path: &Path, certificate: &CertificateDer<'_>) -> Result<ClusterName, PkiError> {
-    let uri = sole_uri(certificate);
-    let uri = uri.map_err(|source| PkiError::not_a_certificate(path, source))?;
-    ClusterName::from_uri(&uri).map_err(|source| PkiError::CertificateName {
-        path: path.to_owned(),
-        source,
-    })
 }
 
 pub(crate) fn certificate_in(path: &Path, pem: &str) -> Result<CertificateDer<'static>, PkiError> {
@@ -223,6 +91,15 @@ pub(crate) fn certificate_in(path: &Path, pem: &str) -> Result<CertificateDer<'s
         what: "certificate",
         source,
     })
+}
+
+/// A certificate, and that of its signer where the authority did not sign it itself.
+pub(crate) fn chain_in(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'static>>, PkiError> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    match chain {
+        Ok(chain) if !chain.is_empty() => Ok(chain),
+        _ => certificate_in(path, pem).map(|certificate| vec![certificate]),
+    }
 }
 
 /// The one URI a certificate is for; empty, which is nobody's name, when there is none or several.

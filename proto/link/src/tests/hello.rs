@@ -65,10 +65,17 @@ async fn another_major_is_refused_by_both() {
 
 #[tokio::test]
 async fn another_minor_is_met_at_the_lower() {
-    let (accepted, connected) = greet(hello(1, 9, "lab"), hello(1, 2, "lab")).await;
+    let (accepted, connected) = greet(hello(1, 3, "lab"), hello(1, 2, "lab")).await;
     let lower = Version { major: 1, minor: 2 };
     assert_eq!(accepted.unwrap().version(), lower);
     assert_eq!(connected.unwrap().version(), lower);
+}
+
+#[tokio::test]
+async fn a_minor_of_long_ago_is_told_to_both() {
+    let (accepted, connected) = greet(hello(1, 9, "lab"), hello(1, 2, "lab")).await;
+    assert!(disagreement(accepted).contains("upgrade the other side, by one release"));
+    assert!(disagreement(connected).contains("upgrade this one, by one release"));
 }
 
 #[tokio::test]

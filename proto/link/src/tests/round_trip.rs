@@ -118,3 +118,13 @@ async fn a_session_that_is_closed_says_why() {
     let sent = coordinator.send(Channel::Commands, &watch).await;
     assert!(matches!(sent, Err(crate::LinkError::ClosedByPeer { .. })));
 }
+
+#[tokio::test]
+async fn commands_go_before_telemetry_when_both_have_something_to_send() {
+    let (coordinator, agent) = pair().await;
+    for side in [coordinator, agent] {
+        let [commands, telemetry] = [Channel::Commands, Channel::Telemetry].map(|c| side.lane(c));
+        let commands = commands.writer.lock().await.priority();
+        assert!(commands > telemetry.writer.lock().await.priority());
+    }
+}

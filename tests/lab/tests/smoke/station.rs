@@ -1,6 +1,7 @@
 //! The station beside the fabric, and jobs in a lab that is up: what programs that run the cluster
 //! need.
 
+use std::fs::{self, File};
 use std::process::{Child, Stdio};
 
 use libtest_mimic::Trial;
@@ -30,6 +31,11 @@ pub(crate) fn tests() -> Vec<Trial> {
             a_job_runs_until_told,
         ),
         trial("a_job_that_is_done_ends_alone", LAB, a_job_ends_alone),
+        trial(
+            "a_job_outlives_a_route_that_is_gone_for_a_while",
+            LAB,
+            a_job_outlives_a_lost_route,
+        ),
         trial("a_job_nobody_knows_is_refused", LAB, an_unknown_job),
     ]
 }
@@ -158,6 +164,31 @@ fn a_job_runs_until_told() {
     let flow = &report["flows"][0];
     let sound = (&flow["resets"], &flow["corrupted"]);
     assert_eq!(sound, (&0.into(), &0.into()), "{flow}");
+}
+
+fn a_job_outlives_a_lost_route() {
+    let lab = Lab::up_text(MANAGED);
+    let said = lab.home.file("said.jsonl", "");
+    let mut command = lab
+        .home
+        .lab(&["job", "--lab", &lab.name, "endless", "--output", "json"]);
+    let told = File::create(&said).expect("the file is there");
+    let running = command.stdout(told).spawn().expect("the program starts");
+    let last_way = || {
+        let text = fs::read_to_string(&said).unwrap_or_default();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let last: Value = serde_json::from_str(whole.lines().last()?).ok()?;
+        Some(last["progress"]["flows"][0]["path"].as_array()?.len())
+    };
+    wait_until("its way is known", || last_way() == Some(5));
+    let routes = lab.output("leaf0", &["ip", "route", "show", "10.0.0.2"]);
+    lab.output("leaf0", &["ip", "route", "del", "10.0.0.2"]);
+    wait_until("it has none", || last_way() == Some(0));
+    let back = routes.split_whitespace().collect::<Vec<_>>();
+    lab.output("leaf0", &[&["ip", "route", "add"][..], &back].concat());
+    wait_until("it is known again", || last_way() == Some(5));
+    signal(&running, Signal::SIGTERM);
+    finish(running, "job").expect_code(0);
 }
 
 fn a_job_ends_alone() {

@@ -128,7 +128,11 @@ impl Judge {
     fn new(scene: &Scene, findings: &[Finding], now: Vec<f64>) -> Self {
         let named = findings
             .iter()
-            .flat_map(|Finding::EcmpCollision(found)| &found.losers);
+            .filter_map(|finding| match finding {
+                Finding::EcmpCollision(found) => Some(&found.losers),
+                Finding::UselessPin(_) => None,
+            })
+            .flatten();
         let named: BTreeSet<_> = named.map(|loser| loser.flow).collect();
         Self {
             loses: scene

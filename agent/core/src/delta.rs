@@ -1,0 +1,86 @@
+//! A full picture first, and then what has changed: what is set up on a node's interfaces seldom
+//! does, and whoever was told keeps it for as long as the session stands.
+//!
+//! What is measured is told every time, since it is worth nothing without its age; and so are the
+//! pins, which are read back because they might have changed unseen.
+
+use std::collections::BTreeMap;
+
+use reweave_common::sample::{Interface, Reading, Sample};
+
+/// What was said over one session.
+#[derive(Debug, Default)]
+pub struct Delta {
+    interfaces: BTreeMap<String, Interface>,
+}
+
+impl Delta {
+    /// The sample without what was said already.
+    pub fn handle_sample(&mut self, mut sample: Sample) -> Sample {
+        sample.readings.retain(|reading| match reading {
+            Reading::Interface(interface) => self.is_news(interface),
+            _ => true,
+        });
+        sample
+    }
+
+    fn is_news(&mut self, interface: &Interface) -> bool {
+        if self.interfaces.get(&interface.name) == Some(interface) {
+            return false;
+        }
+        let name = interface.name.clone();
+        self.interfaces.insert(name, interface.clone());
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use reweave_common::moment::Moment;
+    use reweave_common::plan::Generation;
+
+    use super::*;
+
+    fn interface(name: &str, last: u8) -> Reading {
+        Reading::Interface(Interface {
+            name: name.to_owned(),
+            addresses: vec![Ipv4Addr::new(10, 0, 0, last)],
+            gateways: vec![],
+        })
+    }
+
+    fn pinned() -> Reading {
+        Reading::Pinned {
+            generation: Generation(1),
+            rules: vec![],
+        }
+    }
+
+    fn said(delta: &mut Delta, readings: &[Reading]) -> Vec<Reading> {
+        let sample = Sample {
+            taken: Moment::default(),
+            readings: readings.to_vec(),
+        };
+        delta.handle_sample(sample).readings
+    }
+
+    #[test]
+    fn interfaces_are_told_once_and_when_they_change() {
+        let mut delta = Delta::default();
+        let full = [interface("eth0", 1), interface("eth1", 2), pinned()];
+        assert_eq!(said(&mut delta, &full), full);
+        assert_eq!(said(&mut delta, &full), [pinned()]);
+        let moved = [interface("eth0", 1), interface("eth1", 3), pinned()];
+        assert_eq!(said(&mut delta, &moved), [interface("eth1", 3), pinned()]);
+        assert_eq!(said(&mut delta, &full), [interface("eth1", 2), pinned()]);
+    }
+
+    #[test]
+    fn a_new_session_is_told_everything() {
+        let full = [interface("eth0", 1)];
+        assert_eq!(said(&mut Delta::default(), &full), full);
+        assert_eq!(said(&mut Delta::default(), &full), full);
+    }
+}

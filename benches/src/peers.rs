@@ -1,0 +1,182 @@
+//! Against SimGrid: each flow's times on fresh random problems, and how long both take.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use reweave_planner::sim::{self, Outcome, Problem, SimTime, raw};
+
+use crate::machine::timed;
+use crate::sim::patterns;
+
+const SEEDS: std::ops::Range<u64> = 1..41;
+const TOLERANCE: f64 = 1e-6;
+
+/// What both simulate for speed.
+struct Race {
+    name: &'static str,
+    hosts: u32,
+    problem: fn(u32) -> Problem,
+    /// How many times as fast we mean to be.
+    wanted: f64,
+}
+
+const RACES: [Race; 2] = [
+    Race {
+        name: "all-to-all",
+        hosts: 256,
+        problem: patterns::all_to_all,
+        wanted: 1000.0,
+    },
+    Race {
+        name: "ring",
+        hosts: 1024,
+        problem: patterns::ring,
+        wanted: 5.0,
+    },
+];
+
+/// What the peer said: per flow its start and finish, and how it fared.
+struct Said {
+    flows: Vec<[f64; 2]>,
+    makespan_s: f64,
+    core_s: f64,
+}
+
+pub(crate) fn compare(program: &str) -> ExitCode {
+    println!("# seeds: {SEEDS:?}");
+    let unequal: Vec<_> = SEEDS.filter(|&seed| !is_equal(program, seed)).collect();
+    println!(
+        "{} random problems, {} of them unequal",
+        SEEDS.count(),
+        unequal.len()
+    );
+    println!("name flows ours_first_s ours_best_s simgrid_s times_as_fast wanted");
+    let speeds = RACES.map(|race| race.is_won(program));
+    match unequal.is_empty() && speeds.into_iter().all(|it| it) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn is_equal(program: &str, seed: u64) -> bool {
+    let text = random_problem(seed);
+    let file =
+        std::env::temp_dir().join(format!("reweave-peers-{}-{seed}.raw", std::process::id()));
+    fs::write(&file, &text).expect("the folder for temporary files can be written to");
+    let said = ask(program, "raw", &file.display().to_string());
+    let problem = raw::parse("random", &text).expect("the problem is sound");
+    let outcome = simulate(&problem);
+    let worst = worst(&outcome, &said.flows);
+    let equal = said.flows.len() == problem.tasks() && worst <= TOLERANCE;
+    if equal {
+        let _ = fs::remove_file(&file);
+    } else {
+        println!("seed {seed}: apart by {worst:e}, see {}", file.display());
+    }
+    equal
+}
+
+/// The greatest relative difference of a start or a finish.
+fn worst(outcome: &Outcome, flows: &[[f64; 2]]) -> f64 {
+    let ours = outcome.starts.iter().zip(&outcome.finishes);
+    let apart = |ours: SimTime, theirs: f64| (ours.seconds() - theirs).abs() / theirs.max(1e-9);
+    let pairs = ours.zip(flows);
+    let worst = pairs.map(|((start, finish), [theirs_start, theirs_finish])| {
+        apart(*start, *theirs_start).max(apart(*finish, *theirs_finish))
+    });
+    worst.fold(0.0, f64::max)
+}
+
+impl Race {
+    fn is_won(&self, program: &str) -> bool {
+        let problem = (self.problem)(self.hosts);
+        let said = ask(program, self.name, &self.hosts.to_string());
+        // The first run also pays for memory that nobody has touched yet.
+        let (outcome, first_s) = timed(|| simulate(&problem));
+        let again = (0..5).map(|_| timed(|| simulate(&problem)).1);
+        let ours_s = again.fold(first_s, f64::min);
+        let times = said.core_s / ours_s;
+        let name = format!("{}-{}", self.name, self.hosts);
+        let (flows, wanted) = (problem.tasks(), self.wanted);
+        println!(
+            "{name} {flows} {ours_s:.4} {:.4} {times:.1} {wanted}",
+            said.core_s
+        );
+        let apart = (outcome.makespan().seconds() / said.makespan_s - 1.0).abs();
+        if apart > TOLERANCE {
+            println!("{name}: makespans apart by {apart:e}");
+        }
+        times >= wanted && apart <= TOLERANCE
+    }
+}
+
+fn simulate(problem: &Problem) -> Outcome {
+    sim::simulate(problem, u64::MAX).expect("the problem is sound")
+}
+
+fn ask(program: &str, mode: &str, what: &str) -> Said {
+    let output = Command::new(Path::new(program)).args([mode, what]).output();
+    let output = output.unwrap_or_else(|error| panic!("cannot run {program}: {error}"));
+    assert!(
+        output.status.success(),
+        "{program} {mode} {what}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    let figure = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|it| it.trim().parse().ok())
+            .expect("the peer says how it fared")
+    };
+    let times = |line: &str| {
+        let mut words = line
+            .split_ascii_whitespace()
+            .skip(1)
+            .map(|word| word.parse().ok());
+        Some([words.next()??, words.next()??])
+    };
+    let flows = text.lines().filter(|line| !line.starts_with('#'));
+    Said {
+        flows: flows.filter_map(times).collect(),
+        makespan_s: figure("# makespan_s"),
+        core_s: figure("# core_s"),
+    }
+}
+
+/// Random numbers from a seed (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+}
+
+/// Flows over paths of any links, which wait for one another in any way that has an end.
+fn random_problem(seed: u64) -> String {
+    let mut dice = Dice(seed);
+    let links = 5 + dice.below(35);
+    let flows = 20 + dice.below(380);
+    let cap = |_| format!("cap {}\n", [10, 25, 100, 400][dice.below(4) as usize]);
+    let mut text: String = (0..links).map(cap).collect();
+    for _ in 0..flows {
+        let bytes = [1_000_000, 1_000_000 + dice.below(9_000_000)][dice.below(2) as usize];
+        let delay_ns = [0, 0, 0, dice.below(100_000)][dice.below(4) as usize];
+        text += &format!("flow {bytes} {}", delay_ns as f64 * 1e-9);
+        let mut path: Vec<_> = (0..=dice.below(6)).map(|_| dice.below(links)).collect();
+        path.sort_unstable();
+        path.dedup();
+        text.extend(path.iter().map(|link| format!(" {link}")));
+        text.push('\n');
+    }
+    for _ in 0..flows * 3 / 4 {
+        let after = 1 + dice.below(flows - 1);
+        text += &format!("dep {} {after}\n", dice.below(after));
+    }
+    text
+}

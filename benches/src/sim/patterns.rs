@@ -1,0 +1,77 @@
+//! Hosts of 100 Gb/s on a switch that is never the bottleneck: host `n` sends on link `2n` and
+//! receives on link `2n + 1`.
+
+use reweave_common::units::Rate;
+use reweave_planner::sim::{PathIndex, Problem, SimTime, TaskIndex};
+
+const SOUND: &str = "the problem is sound";
+
+fn hosts(count: u32) -> Problem {
+    let mut problem = Problem::new();
+    for _ in 0..2 * count {
+        problem
+            .add_link(Rate::from_bits_per_s(100_000_000_000))
+            .expect(SOUND);
+    }
+    problem
+}
+
+fn path(problem: &mut Problem, from: u32, to: u32) -> PathIndex {
+    problem.add_path(&[2 * from, 2 * to + 1]).expect(SOUND)
+}
+
+fn send(problem: &mut Problem, path: PathIndex, bits: f64) -> TaskIndex {
+    problem
+        .add_transfer(path, bits, SimTime::ZERO)
+        .expect(SOUND)
+}
+
+/// Every host to every other, 1 MB, at once.
+pub(crate) fn all_to_all(count: u32) -> Problem {
+    let mut problem = hosts(count);
+    for from in 0..count {
+        for to in (0..count).filter(|&to| to != from) {
+            let path = path(&mut problem, from, to);
+            send(&mut problem, path, 8e6);
+        }
+    }
+    problem
+}
+
+/// Every host to the next, then to the one after it, and so on; each begins a step when it has done
+/// the one before.
+pub(crate) fn shifted(count: u32) -> Problem {
+    let mut problem = hosts(count);
+    for shift in 1..count {
+        for from in 0..count {
+            let path = path(&mut problem, from, (from + shift) % count);
+            let task = send(&mut problem, path, 8e6);
+            if shift > 1 {
+                problem.add_wait(task - count, task).expect(SOUND);
+            }
+        }
+    }
+    problem
+}
+
+/// All-reduce of 100 KB for each host around a ring: in each step, every host sends on what it has
+/// received.
+pub(crate) fn ring(count: u32) -> Problem {
+    let mut problem = hosts(count);
+    let paths: Vec<_> = (0..count)
+        .map(|from| path(&mut problem, from, (from + 1) % count))
+        .collect();
+    for step in 0..2 * (count - 1) {
+        for from in 0..count {
+            let task = send(&mut problem, paths[from as usize], 8e5);
+            if step > 0 {
+                let before = task - from - count;
+                problem.add_wait(before + from, task).expect(SOUND);
+                problem
+                    .add_wait(before + (from + count - 1) % count, task)
+                    .expect(SOUND);
+            }
+        }
+    }
+    problem
+}

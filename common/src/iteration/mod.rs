@@ -1,0 +1,348 @@
+//! One iteration of a job, as a graph of tasks: computing, transfers and collectives.
+//!
+//! What is said here is what the job wants, whatever fabric carries it. A graph that was built has
+//! an end: each task it names exists, and none waits for itself.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::ids::Rank;
+use crate::units::Bytes;
+
+mod order;
+#[cfg(test)]
+mod tests;
+mod volume;
+
+pub use order::Order;
+
+/// A task of an iteration, by its place in the order of adding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskId(u32);
+
+impl TaskId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Ranks that act together, in the order of their ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupId(u32);
+
+impl GroupId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What tasks are called in a report; many tasks may share a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NameId(u32);
+
+impl NameId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// `bytes` is what is reduced.
+    AllReduce,
+    /// `bytes` is what is reduced, of which each member keeps its share.
+    ReduceScatter,
+    /// `bytes` is what each member has afterwards.
+    AllGather,
+    /// `bytes` is what each member gives away and keeps: an equal share for each of the group.
+    AllToAll,
+    /// `bytes` go from the first member to each other.
+    Broadcast,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Keeps the processor of one rank busy. A processor serves first what has waited longest.
+    Compute {
+        rank: Rank,
+        time: Duration,
+    },
+    /// Time passes, and nobody is busy.
+    Delay {
+        time: Duration,
+    },
+    Transfer {
+        from: Rank,
+        to: Rank,
+        bytes: Bytes,
+    },
+    /// Begins `local` after it could: the time that a member spends on its own memory.
+    Collective {
+        operation: Operation,
+        group: GroupId,
+        bytes: Bytes,
+        local: Duration,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    pub work: Work,
+    pub name: NameId,
+    /// What may begin after this, in the order in which it joins the queues.
+    pub then: Vec<TaskId>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Iteration {
+    ranks: usize,
+    names: Vec<String>,
+    groups: Vec<Vec<Rank>>,
+    tasks: Vec<Task>,
+}
+
+impl Iteration {
+    pub fn ranks(&self) -> usize {
+        self.ranks
+    }
+
+    pub fn tasks(&self) -> impl ExactSizeIterator<Item = (TaskId, &Task)> {
+        let numbered = self.tasks.iter().enumerate();
+        numbered.map(|(index, task)| (TaskId(index as u32), task))
+    }
+
+    pub fn task(&self, id: TaskId) -> &Task {
+        &self.tasks[id.index()]
+    }
+
+    pub fn group(&self, id: GroupId) -> &[Rank] {
+        &self.groups[id.index()]
+    }
+
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = (GroupId, &[Rank])> {
+        let numbered = self.groups.iter().enumerate();
+        numbered.map(|(index, group)| (GroupId(index as u32), &group[..]))
+    }
+
+    pub fn name(&self, id: NameId) -> &str {
+        &self.names[id.index()]
+    }
+
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// How many tasks each task waits for.
+    pub fn waits(&self) -> Vec<u32> {
+        let mut waits = vec![0; self.tasks.len()];
+        for next in self.tasks.iter().flat_map(|task| &task.then) {
+            waits[next.index()] += 1;
+        }
+        waits
+    }
+}
+
+/// Why a graph is not one iteration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IterationError {
+    NoRanks,
+    TooMany {
+        what: &'static str,
+        most: usize,
+    },
+    NoSuchRank {
+        task: usize,
+        rank: usize,
+        ranks: usize,
+    },
+    BadGroup {
+        task: usize,
+        problem: &'static str,
+    },
+    NoSuchTask {
+        task: usize,
+        named: usize,
+    },
+    TooLong {
+        task: usize,
+    },
+    TooLarge {
+        task: usize,
+    },
+    Cycle {
+        task: usize,
+        name: String,
+    },
+}
+
+impl fmt::Display for IterationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRanks => f.write_str("an iteration needs at least one rank"),
+            Self::TooMany { what, most } => write!(f, "more than {most} {what}"),
+            Self::NoSuchRank { task, rank, ranks } => {
+                write!(f, "task {task} is of rank {rank}, and there are {ranks}")
+            }
+            Self::BadGroup { task, problem } => write!(f, "task {task}: {problem}"),
+            Self::NoSuchTask { task, named } => {
+                write!(f, "task {task} names task {named}, which does not exist")
+            }
+            Self::TooLong { task } => {
+                let days = LONGEST.as_secs() / 86_400;
+                write!(f, "task {task} takes longer than {days} days")
+            }
+            Self::TooLarge { task } => write!(f, "task {task} moves more than {MOST_BYTES} bytes"),
+            Self::Cycle { task, name } => write!(f, "task {task} ({name}) waits for itself"),
+        }
+    }
+}
+
+impl std::error::Error for IterationError {}
+
+/// No task takes longer.
+const LONGEST: Duration = Duration::from_secs(10 * 86_400);
+/// No task moves more, so that sums over all tasks fit into 64 bits.
+const MOST_BYTES: u64 = 1 << 50;
+const MOST_RANKS: usize = 1 << 20;
+const MOST_TASKS: usize = 1 << 26;
+
+/// Puts an iteration together and refuses what cannot be carried out.
+#[derive(Debug, Clone)]
+pub struct IterationBuilder {
+    iteration: Iteration,
+    by_name: std::collections::BTreeMap<String, NameId>,
+    by_group: std::collections::BTreeMap<Vec<Rank>, GroupId>,
+}
+
+impl IterationBuilder {
+    pub fn new(ranks: usize) -> Self {
+        Self {
+            iteration: Iteration {
+                ranks,
+                names: Vec::new(),
+                groups: Vec::new(),
+                tasks: Vec::new(),
+            },
+            by_name: Default::default(),
+            by_group: Default::default(),
+        }
+    }
+
+    pub fn ranks(&self) -> usize {
+        self.iteration.ranks
+    }
+
+    pub fn name(&mut self, name: &str) -> NameId {
+        if let Some(&id) = self.by_name.get(name) {
+            return id;
+        }
+        let id = NameId(self.iteration.names.len() as u32);
+        self.iteration.names.push(name.to_owned());
+        self.by_name.insert(name.to_owned(), id);
+        id
+    }
+
+    pub fn group(&mut self, members: &[Rank]) -> GroupId {
+        if let Some(&id) = self.by_group.get(members) {
+            return id;
+        }
+        let id = GroupId(self.iteration.groups.len() as u32);
+        self.iteration.groups.push(members.to_vec());
+        self.by_group.insert(members.to_vec(), id);
+        id
+    }
+
+    pub fn add(&mut self, name: NameId, work: Work) -> TaskId {
+        let id = TaskId(self.iteration.tasks.len() as u32);
+        let then = Vec::new();
+        self.iteration.tasks.push(Task { work, name, then });
+        id
+    }
+
+    /// `next` may begin only after `task`.
+    pub fn then(&mut self, task: TaskId, next: TaskId) {
+        self.iteration.tasks[task.index()].then.push(next);
+    }
+
+    pub fn build(self) -> Result<Iteration, IterationError> {
+        let iteration = self.iteration;
+        within_limits(&iteration)?;
+        for (index, task) in iteration.tasks.iter().enumerate() {
+            check(&iteration, index, task)?;
+        }
+        Order::of(&iteration)?;
+        Ok(iteration)
+    }
+}
+
+fn within_limits(iteration: &Iteration) -> Result<(), IterationError> {
+    let limit = |what, count: usize, most| match count > most {
+        true => Err(IterationError::TooMany { what, most }),
+        false => Ok(()),
+    };
+    if iteration.ranks == 0 {
+        return Err(IterationError::NoRanks);
+    }
+    limit("ranks", iteration.ranks, MOST_RANKS)?;
+    limit("tasks", iteration.tasks.len(), MOST_TASKS)
+}
+
+fn check(iteration: &Iteration, index: usize, task: &Task) -> Result<(), IterationError> {
+    let rank = |rank: Rank| match rank.index() < iteration.ranks {
+        true => Ok(()),
+        false => Err(IterationError::NoSuchRank {
+            task: index,
+            rank: rank.index(),
+            ranks: iteration.ranks,
+        }),
+    };
+    let (time, bytes) = match task.work {
+        Work::Compute { rank: at, time } => {
+            rank(at)?;
+            (time, Bytes::ZERO)
+        }
+        Work::Delay { time } => (time, Bytes::ZERO),
+        Work::Transfer { from, to, bytes } => {
+            rank(from)?;
+            rank(to)?;
+            (Duration::ZERO, bytes)
+        }
+        Work::Collective {
+            group,
+            bytes,
+            local,
+            ..
+        } => {
+            check_group(index, iteration.group(group))?;
+            iteration.group(group).iter().try_for_each(|&r| rank(r))?;
+            (local, bytes)
+        }
+    };
+    if time > LONGEST {
+        return Err(IterationError::TooLong { task: index });
+    }
+    if bytes.count() > MOST_BYTES {
+        return Err(IterationError::TooLarge { task: index });
+    }
+    let stranger = |next: &&TaskId| next.index() >= iteration.tasks.len();
+    match task.then.iter().find(stranger) {
+        Some(named) => Err(IterationError::NoSuchTask {
+            task: index,
+            named: named.index(),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn check_group(task: usize, group: &[Rank]) -> Result<(), IterationError> {
+    let mut sorted = group.to_vec();
+    sorted.sort_unstable();
+    let problem = if group.is_empty() {
+        "its group has no members"
+    } else if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        "its group names a member twice"
+    } else {
+        return Ok(());
+    };
+    Err(IterationError::BadGroup { task, problem })
+}

@@ -1,0 +1,64 @@
+//! The tasks of an iteration, each after all that it waits for.
+
+use super::{Iteration, IterationError, TaskId};
+
+/// A topological order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order(Vec<TaskId>);
+
+impl Order {
+    /// Fails where a task waits for itself, and names one that does.
+    pub(super) fn of(iteration: &Iteration) -> Result<Self, IterationError> {
+        let mut waits = iteration.waits();
+        let free = |(id, _): (TaskId, _)| (waits[id.index()] == 0).then_some(id);
+        let mut order: Vec<_> = iteration.tasks().filter_map(free).collect();
+        let mut done = 0;
+        while let Some(&task) = order.get(done) {
+            done += 1;
+            for &next in &iteration.task(task).then {
+                waits[next.index()] -= 1;
+                if waits[next.index()] == 0 {
+                    order.push(next);
+                }
+            }
+        }
+        match order.len() == iteration.tasks.len() {
+            true => Ok(Self(order)),
+            false => Err(cycle(iteration, &waits)),
+        }
+    }
+
+    pub fn tasks(&self) -> &[TaskId] {
+        &self.0
+    }
+}
+
+impl Iteration {
+    pub fn order(&self) -> Order {
+        Order::of(self).expect("a built iteration has no cycle")
+    }
+}
+
+/// Of the tasks that never got free, one that lies on a cycle: walked backwards from any of them,
+/// each step stays among them, so some task comes twice.
+fn cycle(iteration: &Iteration, waits: &[u32]) -> IterationError {
+    let stuck = |id: TaskId| waits[id.index()] > 0;
+    let mut before = vec![None; waits.len()];
+    for (id, task) in iteration.tasks().filter(|(id, _)| stuck(*id)) {
+        for next in &task.then {
+            before[next.index()] = Some(id);
+        }
+    }
+    let mut seen = vec![false; waits.len()];
+    let mut at = before.iter().flatten().next().copied();
+    while let Some(id) = at.filter(|id| !seen[id.index()]) {
+        seen[id.index()] = true;
+        at = before[id.index()];
+    }
+    let task = at.map_or(0, TaskId::index);
+    let name = iteration.tasks.get(task);
+    IterationError::Cycle {
+        task,
+        name: name.map_or_else(String::new, |task| iteration.name(task.name).to_owned()),
+    }
+}

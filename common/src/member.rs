@@ -1,0 +1,185 @@
+//! Who belongs to a cluster, as what, since when, and who does not any more.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::is_plain;
+
+/// The longest name of a member.
+pub const LONGEST_MEMBER: usize = 63;
+
+/// What somebody may be in a cluster. What each may do is decided
+/// elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    Coordinator,
+    Agent,
+    Driver,
+    Operator,
+    Viewer,
+}
+
+impl Role {
+    pub const ALL: [Self; 5] = [
+        Self::Coordinator,
+        Self::Agent,
+        Self::Driver,
+        Self::Operator,
+        Self::Viewer,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Coordinator => "coordinator",
+            Self::Agent => "agent",
+            Self::Driver => "driver",
+            Self::Operator => "operator",
+            Self::Viewer => "viewer",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text names no role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownRole(pub String);
+
+impl fmt::Display for UnknownRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let roles = Role::ALL.map(Role::as_str).join(", ");
+        write!(f, "{:?} is no role: use one of {roles}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownRole {}
+
+impl FromStr for Role {
+    type Err = UnknownRole;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRole> {
+        let role = Self::ALL.into_iter().find(|role| role.as_str() == text);
+        role.ok_or_else(|| UnknownRole(text.to_owned()))
+    }
+}
+
+/// Somebody in a cluster that need not be named. For an agent, the name is that of its node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Member {
+    pub role: Role,
+    pub name: String,
+}
+
+impl Member {
+    pub fn new(role: Role, name: &str) -> Self {
+        let name = name.to_owned();
+        Self { role, name }
+    }
+
+    /// Whether a certificate could be made for it.
+    pub fn is_sound(&self) -> bool {
+        is_plain(&self.name, LONGEST_MEMBER)
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.role, self.name)
+    }
+}
+
+/// When a certificate's bearer was let into the cluster: by which entry of the log, counted from
+/// one. Renewals keep it. What was signed by hand has none, and counts as oldest.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Admission(pub u64);
+
+/// Who is shut out, up to which admission. Whoever is let in again later is not meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DenyList(BTreeMap<Member, Admission>);
+
+impl DenyList {
+    pub fn deny(&mut self, member: Member, up_to: Admission) {
+        let denied = self.0.entry(member).or_default();
+        *denied = up_to.max(*denied);
+    }
+
+    pub fn denies(&self, member: &Member, admitted: Admission) -> bool {
+        self.0.get(member).is_some_and(|last| admitted <= *last)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&Member, Admission)> {
+        self.0.iter().map(|(member, last)| (member, *last))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A SHA-256, of something that is not itself to be seen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+/// The beginning suffices for people.
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..4]
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_read_as_they_are_written() {
+        for role in Role::ALL {
+            assert_eq!(role.as_str().parse(), Ok(role));
+        }
+        let error = "root".parse::<Role>().unwrap_err().to_string();
+        assert!(error.contains("\"root\" is no role") && error.contains("viewer"));
+    }
+
+    #[test]
+    fn who_is_let_in_again_later_is_not_denied() {
+        let mut list = DenyList::default();
+        let [h0, h1] = ["h0", "h1"].map(|name| Member::new(Role::Agent, name));
+        list.deny(h0.clone(), Admission(7));
+        list.deny(h0.clone(), Admission(3));
+        assert!(list.denies(&h0, Admission(0)) && list.denies(&h0, Admission(7)));
+        assert!(!list.denies(&h0, Admission(8)));
+        assert!(!list.denies(&h1, Admission(0)));
+        let operator = Member::new(Role::Operator, "h0");
+        assert!(!list.denies(&operator, Admission(0)));
+    }
+
+    #[test]
+    fn names_that_mean_something_elsewhere_are_not_sound() {
+        for name in ["", "../h0", "-h0", "h 0", "h/0"] {
+            assert!(!Member::new(Role::Agent, name).is_sound(), "{name}");
+        }
+        assert!(Member::new(Role::Agent, "leaf-0.rack_1").is_sound());
+    }
+}

@@ -1,0 +1,46 @@
+//! `reweave config`: settings are the coordinator's, so its program is asked about them.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{self, ExitCode};
+
+use clap::Subcommand;
+
+use crate::error::CliError;
+
+const PROGRAM: &str = "reweave-coordinator";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Say whether a coordinator would start with these settings, and what is wrong with them
+    Check {
+        /// The file with the settings [default: /etc/reweave/coordinator.toml, if it is there]
+        file: Option<PathBuf>,
+    },
+}
+
+impl Config {
+    pub(crate) fn run(&self) -> Result<ExitCode, CliError> {
+        let Self::Check { file } = self;
+        let mut check = process::Command::new(program());
+        check.arg("check");
+        if let Some(file) = file {
+            check.arg("--config").arg(file);
+        }
+        let status = check.status();
+        let status = status.map_err(|source| CliError::Program {
+            program: program(),
+            source,
+        })?;
+        let code = status.code().and_then(|code| u8::try_from(code).ok());
+        Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+    }
+}
+
+/// The one beside this program, which is of the same build; or else that on the path.
+fn program() -> PathBuf {
+    let beside = env::current_exe().ok();
+    let beside = beside.map(|this| this.with_file_name(PROGRAM));
+    let beside = beside.filter(|program| program.exists());
+    beside.unwrap_or_else(|| PathBuf::from(PROGRAM))
+}

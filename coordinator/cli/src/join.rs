@@ -1,0 +1,64 @@
+//! `reweave cluster join`: a certificate for whoever has a token.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_link::join::{Token, TokenError, enter};
+use tokio::runtime::Builder;
+
+use crate::ask::Reach;
+use crate::error::CliError;
+use crate::{Output, print};
+
+#[derive(Debug, Args)]
+pub(crate) struct Join {
+    /// What `reweave cluster token` printed; `-` reads it from standard input
+    token: String,
+    /// The folder to write the certificate and its key into
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+    /// Where coordinators hear newcomers [default: the port after that of --coordinator]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    door: Vec<SocketAddr>,
+}
+
+impl Join {
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let token: Token = self.token()?.parse().map_err(CliError::Token)?;
+        let addresses = match self.door.as_slice() {
+            [] => reach.doors()?,
+            doors => doors.to_vec(),
+        };
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(CliError::Start)?;
+        let joined = runtime.block_on(enter(&addresses, &token, &self.into));
+        let member = match joined {
+            Ok(identity) => identity.member().to_string(),
+            Err(source) => {
+                let source = Box::new(source);
+                return Err(CliError::Join { source });
+            }
+        };
+        let folder = &self.into;
+        let value = serde_json::json!({ "member": member, "folder": folder });
+        print(output, &value, |page| {
+            let folder = folder.display();
+            page.line(&format!(
+                "{member} belongs to the cluster; its certificate is in {folder}"
+            ));
+        })
+    }
+
+    /// On a command line everybody on the machine can read it.
+    fn token(&self) -> Result<String, CliError> {
+        if self.token != "-" {
+            return Ok(self.token.clone());
+        }
+        let mut line = String::new();
+        let read = std::io::stdin().read_line(&mut line);
+        read.map_err(|_| CliError::Token(TokenError::NotOne))?;
+        Ok(line)
+    }
+}

@@ -1,0 +1,114 @@
+//! `reweave cluster token` and `revoke`: who may come in, and who may not any more.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use reweave_common::member::{Member, UnknownRole};
+use reweave_common::operator::{Request, Response};
+use reweave_link::{Identity, Role, join};
+use serde::Serialize;
+
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::{Output, print};
+
+const USUAL_MINUTES: u64 = 10;
+const LONGEST_MINUTES: u64 = 15;
+
+#[derive(Debug, Args)]
+pub(crate) struct Token {
+    /// Who may join; for agents, the nodes of the fabric they run on
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// What they are
+    #[arg(long, default_value = "agent", value_parser = role)]
+    role: Role,
+    /// For how long each token is good
+    #[arg(
+        long,
+        value_name = "MINUTES",
+        default_value_t = USUAL_MINUTES,
+        value_parser = clap::value_parser!(u64).range(1..=LONGEST_MINUTES)
+    )]
+    minutes: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Revoke {
+    /// Who is shut out
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// What it is
+    #[arg(long, default_value = "agent", value_parser = role)]
+    role: Role,
+}
+
+fn role(text: &str) -> Result<Role, UnknownRole> {
+    text.parse()
+}
+
+/// A token that was made.
+#[derive(Debug, Serialize)]
+struct Made {
+    member: String,
+    token: String,
+    expires_in_ms: u64,
+}
+
+impl Token {
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let mut coordinator = Coordinator::reach(reach)?;
+        let identity = coordinator.identity().clone();
+        let made = self.names.iter();
+        let made = made.map(|name| self.make(&mut coordinator, &identity, name));
+        let made: Vec<_> = made.collect::<Result<_, _>>()?;
+        print(output, &serde_json::json!({ "tokens": made }), |page| {
+            let rows = made.iter();
+            let rows = rows.map(|one| [one.member.clone(), one.token.clone()]);
+            page.table(["for", "token; whoever has it can join once"], rows);
+        })
+    }
+
+    /// The secret is made here, and the coordinator learns its digest alone.
+    fn make(
+        &self,
+        coordinator: &mut Coordinator,
+        ours: &Identity,
+        name: &str,
+    ) -> Result<Made, CliError> {
+        let member = Member::new(self.role, name);
+        let token = join::Token::new(ours, member.clone());
+        let request = Request::Invite {
+            member: member.clone(),
+            token: token.digest(),
+            lasting: Duration::from_secs(60 * self.minutes),
+        };
+        match coordinator.ask(&request)? {
+            Response::Invited { expires_in_ms } => Ok(Made {
+                member: member.to_string(),
+                token: token.to_string(),
+                expires_in_ms,
+            }),
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
+        }
+    }
+}
+
+impl Revoke {
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let member = Member::new(self.role, &self.name);
+        let mut coordinator = Coordinator::reach(reach)?;
+        let revoked = match coordinator.ask(&Request::Revoke { member })? {
+            Response::Revoked { member } => member.to_string(),
+            Response::Refused(refused) => return Err(CliError::Refused(refused)),
+            other => return Err(CliError::unexpected(&other)),
+        };
+        print(output, &serde_json::json!({ "revoked": revoked }), |page| {
+            page.line(&format!(
+                "{revoked} is shut out; a new join token lets it in again"
+            ));
+        })
+    }
+}

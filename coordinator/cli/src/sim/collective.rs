@@ -1,0 +1,193 @@
+//! `reweave sim collective`: how long the hosts of a fabric take to exchange data, and how long they
+//! need to.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use reweave_common::iteration::Operation;
+use reweave_planner::collectives::{self, Collective, CollectiveError, bound, bus_factor};
+use reweave_planner::sim::network::Network;
+use serde::Serialize;
+
+use super::costs::{Costs, Hashing};
+use super::effort::Effort;
+use super::input;
+use crate::error::CliError;
+use crate::page::Page;
+use crate::{Output, print};
+
+/// How long the hosts of a fabric take to exchange data, and how long they need to
+#[derive(Debug, Args)]
+pub(crate) struct Exchange {
+    /// What they do
+    #[arg(long, value_enum)]
+    op: Op,
+    /// As nccl-tests count: what is reduced, what each has afterwards, or what each gives away
+    #[arg(long, value_name = "N")]
+    bytes: f64,
+    /// The fabric; all its hosts take part, in their order
+    #[arg(long, value_name = "FABRIC")]
+    fabric: PathBuf,
+    /// How they do it; by default around a ring, and all-to-all all at once
+    #[arg(long, value_enum)]
+    algorithm: Option<Algorithm>,
+    /// The hosts of a group, for the hierarchical algorithm; by default those behind one switch
+    #[arg(long, value_name = "HOSTS")]
+    group: Option<usize>,
+    #[command(flatten)]
+    costs: Costs,
+    #[command(flatten)]
+    hashing: Hashing,
+    #[command(flatten)]
+    effort: Effort,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Op {
+    #[value(name = "allreduce", alias = "all-reduce")]
+    AllReduce,
+    #[value(name = "reducescatter", alias = "reduce-scatter")]
+    ReduceScatter,
+    #[value(name = "allgather", alias = "all-gather")]
+    AllGather,
+    #[value(name = "alltoall", alias = "all-to-all")]
+    AllToAll,
+    Broadcast,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Algorithm {
+    /// Around one ring, in the order of the hosts
+    Ring,
+    /// Around a ring for each way that the hosts are wired
+    MultiRing,
+    /// Up and down two binary trees
+    Tree,
+    /// Halving what is exchanged while doubling the distance, and back
+    Recursive,
+    /// Inside groups, between them, and inside again
+    Hierarchical,
+    /// All-to-all, all at once
+    Direct,
+    /// All-to-all, each host to the one so many further on
+    Shifted,
+    /// Spanning trees packed into the fabric, as fast as it allows
+    Optimal,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    time_us: f64,
+    busbw_gbps: f64,
+    optimum_us: f64,
+    algorithm: String,
+    /// What of it is latency and cost to start: the time that an empty exchange takes.
+    latency_us: f64,
+    events: u64,
+    wall_ms: f64,
+}
+
+impl From<Op> for Operation {
+    fn from(op: Op) -> Self {
+        match op {
+            Op::AllReduce => Self::AllReduce,
+            Op::ReduceScatter => Self::ReduceScatter,
+            Op::AllGather => Self::AllGather,
+            Op::AllToAll => Self::AllToAll,
+            Op::Broadcast => Self::Broadcast,
+        }
+    }
+}
+
+impl Exchange {
+    pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        let answer = self.answer()?;
+        print(output, &answer, |page| lay_out(page, &answer))
+    }
+
+    fn answer(&self) -> Result<Answer, CliError> {
+        let began = Instant::now();
+        let fabric = input::fabric(&self.fabric)?;
+        let network = Network::of(&fabric, self.costs.known().ok_or(CliError::NoPayload)?);
+        let collective = Collective {
+            fabric: &fabric,
+            operation: self.op.into(),
+            bytes: self.bytes,
+        };
+        let limit = self.effort.limit();
+        let time = |collective: &Collective<'_>| {
+            let ecmp = self.hashing.ecmp();
+            collectives::time(collective, self.algorithm(), &network, &ecmp, limit)
+        };
+        let played = time(&collective).map_err(CliError::Collective)?;
+        let empty = Collective {
+            bytes: 0.0,
+            ..collective
+        };
+        let latency = time(&empty).map_err(CliError::Collective)?.time;
+        let wire_per_byte = network.costs().wire_per_byte;
+        let optimum_us = bound::optimum_us(&collective, wire_per_byte, limit);
+        let time_us = played.time.micros();
+        Ok(Answer {
+            time_us,
+            busbw_gbps: self.bus_gbps(&collective, time_us)?,
+            // Uneven shares may beat the bound of even ones.
+            optimum_us: optimum_us.map_err(CliError::Collective)?.min(time_us),
+            algorithm: self.algorithm().to_string(),
+            latency_us: latency.micros(),
+            events: played.events,
+            wall_ms: began.elapsed().as_secs_f64() * 1e3,
+        })
+    }
+
+    fn bus_gbps(&self, collective: &Collective<'_>, time_us: f64) -> Result<f64, CliError> {
+        let hosts = collective.hosts().map_err(CliError::Collective)?.len();
+        let factor = bus_factor(collective.operation, hosts);
+        let gbps = self.bytes * 8.0 * factor / (time_us * 1e3);
+        Ok(if gbps.is_finite() { gbps } else { 0.0 })
+    }
+
+    fn algorithm(&self) -> collectives::Algorithm {
+        use collectives::Algorithm as Known;
+        let group = self.group.unwrap_or(0);
+        match (self.algorithm, self.op) {
+            (None, Op::AllToAll) => Known::Direct,
+            (None | Some(Algorithm::Ring), _) => Known::Ring,
+            (Some(Algorithm::MultiRing), _) => Known::MultiRing,
+            (Some(Algorithm::Tree), _) => Known::Tree,
+            (Some(Algorithm::Recursive), _) => Known::Recursive,
+            (Some(Algorithm::Hierarchical), _) => Known::Hierarchical { group },
+            (Some(Algorithm::Direct), _) => Known::Direct,
+            (Some(Algorithm::Shifted), _) => Known::Shifted,
+            (Some(Algorithm::Optimal), _) => Known::Optimal,
+        }
+    }
+}
+
+fn lay_out(page: &mut Page, answer: &Answer) {
+    let row = |name: &str, figure: String| [name.to_owned(), figure];
+    let share = answer.optimum_us / answer.time_us * 100.0;
+    let rows = [
+        row("takes", format!("{:.3} us", answer.time_us)),
+        row(
+            "of which latency and start-up",
+            format!("{:.3} us", answer.latency_us),
+        ),
+        row(
+            "cannot take less than",
+            format!("{:.3} us ({share:.1} %)", answer.optimum_us),
+        ),
+        row("bus bandwidth", format!("{:.3} Gb/s", answer.busbw_gbps)),
+    ];
+    page.table([&answer.algorithm, ""], rows);
+}
+
+/// What is wrong with the question, and what went wrong with the answer.
+pub(crate) fn is_bad_input(error: &CollectiveError) -> bool {
+    !matches!(
+        error,
+        CollectiveError::TooMuchWork { .. } | CollectiveError::Course(_)
+    )
+}

@@ -1,0 +1,78 @@
+//! What sending costs, and how switches choose.
+
+use clap::{Args, ValueEnum};
+use reweave_common::units::Rate;
+use reweave_planner::sim::SimTime;
+use reweave_planner::sim::ecmp::Ecmp;
+use reweave_planner::sim::network;
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Costs {
+    /// What it takes to start a transfer, besides latency
+    #[arg(long, value_name = "US", default_value = "0", value_parser = micros)]
+    start_up_us: SimTime,
+    /// Headers in each packet; with --packet-bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    header_bytes: u32,
+    /// The size of a packet with its headers
+    #[arg(long, value_name = "BYTES", default_value_t = 9000)]
+    packet_bytes: u32,
+    /// What a host that forwards for others can forward in all
+    #[arg(long, value_name = "GBPS", value_parser = rate)]
+    relay_gbps: Option<Rate>,
+    /// What it takes a host to forward
+    #[arg(long, value_name = "US", default_value = "0", value_parser = micros)]
+    relay_us: SimTime,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Hashing {
+    /// How switches choose among equal ways
+    #[arg(long, value_enum, default_value_t = Hash::Mixed)]
+    hash: Hash,
+    /// The seed of their hash
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u32,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Hash {
+    /// Each switch by a hash of its own
+    Mixed,
+    /// All switches by one CRC-32
+    Crc32,
+}
+
+fn micros(text: &str) -> Result<SimTime, String> {
+    let micros = text.parse().ok().and_then(SimTime::from_micros);
+    micros.ok_or_else(|| "write a time in microseconds, from 0 on".to_owned())
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let rate = text.parse().ok().and_then(Rate::from_gbps);
+    rate.ok_or_else(|| "write a rate in Gb/s".to_owned())
+}
+
+impl Costs {
+    /// `None` when packets hold nothing but headers.
+    pub(super) fn known(&self) -> Option<network::Costs> {
+        let payload = self.packet_bytes.checked_sub(self.header_bytes)?;
+        (payload > 0).then(|| network::Costs {
+            start_up: self.start_up_us,
+            wire_per_byte: f64::from(self.packet_bytes) / f64::from(payload),
+            relay_rate: self.relay_gbps,
+            relay_delay: self.relay_us,
+        })
+    }
+}
+
+impl Hashing {
+    pub(super) fn ecmp(&self) -> Ecmp {
+        match self.hash {
+            Hash::Mixed => Ecmp::Mixed {
+                seed: u64::from(self.seed),
+            },
+            Hash::Crc32 => Ecmp::Crc { seed: self.seed },
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `reweave sim flows`: flows between the hosts of a fabric.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::fabric::Fabric;
+use reweave_planner::sim::Outcome;
+use reweave_planner::sim::flows;
+use reweave_planner::sim::network::Network;
+use serde::Serialize;
+
+use super::costs::{Costs, Hashing};
+use super::effort::Effort;
+use super::input;
+use crate::error::CliError;
+use crate::page::Page;
+use crate::{Output, print};
+
+#[derive(Debug, Args)]
+pub(crate) struct Flows {
+    /// A table: src,dst,bytes,start_us[,after][,path][,sport,dport,proto]
+    flows: PathBuf,
+    /// The fabric they run on
+    #[arg(long, value_name = "FABRIC")]
+    fabric: PathBuf,
+    #[command(flatten)]
+    costs: Costs,
+    #[command(flatten)]
+    hashing: Hashing,
+    #[command(flatten)]
+    effort: Effort,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    makespan_us: f64,
+    flows: Vec<Flow>,
+    events: u64,
+    wall_ms: f64,
+}
+
+#[derive(Serialize)]
+struct Flow {
+    id: usize,
+    fct_us: f64,
+}
+
+impl Flows {
+    pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        let fabric = input::fabric(&self.fabric)?;
+        let network = Network::of(&fabric, self.costs.known().ok_or(CliError::NoPayload)?);
+        let name = self.flows.display().to_string();
+        let text = input::text(&self.flows)?;
+        let flows = flows::parse(&name, &text, &fabric, &network, &self.hashing.ecmp());
+        let flows = flows.map_err(CliError::Input)?;
+        let (outcome, wall_ms) = self.effort.simulate(&flows.problem)?;
+        let answer = Answer::new(&flows, &outcome, wall_ms);
+        print(output, &answer, |page| {
+            lay_out(page, &answer, &flows, &fabric);
+        })
+    }
+}
+
+impl Answer {
+    fn new(flows: &flows::Flows, outcome: &Outcome, wall_ms: f64) -> Self {
+        let times = flows.completion_times(outcome).into_iter().enumerate();
+        let flow = |(id, time): (usize, reweave_planner::sim::SimTime)| Flow {
+            id,
+            fct_us: time.micros(),
+        };
+        Self {
+            makespan_us: outcome.makespan().micros(),
+            flows: times.map(flow).collect(),
+            events: outcome.events,
+            wall_ms,
+        }
+    }
+}
+
+fn lay_out(page: &mut Page, answer: &Answer, flows: &flows::Flows, fabric: &Fabric) {
+    let rows = answer.flows.iter().zip(&flows.ends).map(|(flow, ends)| {
+        let [from, to] = ends.map(|node| fabric.name(node).to_owned());
+        [
+            flow.id.to_string(),
+            from,
+            to,
+            format!("{:.3} us", flow.fct_us),
+        ]
+    });
+    page.table(["flow", "from", "to", "took"], rows);
+    let events = answer.events;
+    page.line(&format!(
+        "all done after {:.3} us, {events} events",
+        answer.makespan_us
+    ));
+}

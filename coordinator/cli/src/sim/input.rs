@@ -1,0 +1,41 @@
+//! Files that commands are given.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use reweave_common::fabric::Fabric;
+
+use crate::error::CliError;
+
+/// No file of this kind is larger.
+const MOST_BYTES: u64 = 1 << 30;
+
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
+    let failed = |source| CliError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let file = fs::File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);
+    match read.map_err(failed)? as u64 > MOST_BYTES {
+        true => Err(CliError::TooLarge {
+            path: path.to_owned(),
+            most_bytes: MOST_BYTES,
+        }),
+        false => Ok(bytes),
+    }
+}
+
+pub(crate) fn text(path: &Path) -> Result<String, CliError> {
+    String::from_utf8(bytes(path)?).map_err(|source| CliError::NotText {
+        path: path.to_owned(),
+        source: source.utf8_error(),
+    })
+}
+
+pub(crate) fn fabric(path: &Path) -> Result<Fabric, CliError> {
+    let fabric = Fabric::parse(&path.display().to_string(), &text(path)?);
+    fabric.map_err(CliError::Input)
+}

@@ -1,0 +1,122 @@
+//! One iteration, simulated for whoever asked: exactly, and with what that leaves out.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::carriage::Carriage;
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::iteration::Iteration;
+use reweave_planner::sim::SimTime;
+use reweave_planner::workload::effects::{self, Effects, Interval, Setting};
+use reweave_planner::workload::{self, Network, Settings};
+
+use super::progress::Progress;
+use super::{MOST_WORK, show};
+use crate::error::CliError;
+use crate::{Output, print};
+
+/// What exact shares leave out, for the interval
+#[derive(Debug, Clone, Args)]
+pub(super) struct Uncertainty {
+    /// Also what exact shares leave out, effect by effect, and the interval that follows; this takes
+    /// some ten simulations
+    #[arg(long)]
+    interval: bool,
+    /// Before each step of a collective and each message
+    #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::COLD_START_US)]
+    cold_start_us: f64,
+    /// By how much traffic between many takes longer for lanes that stand still for others
+    #[arg(long, value_name = "FACTOR", requires = "interval", default_value_t = effects::HEAD_OF_LINE)]
+    head_of_line: f64,
+    /// How many hashes of the switches to try; 0 spreads traffic evenly
+    #[arg(long, value_name = "N", requires = "interval", default_value_t = effects::SEEDS)]
+    seeds: u32,
+    /// What messages to one port wait for each that is before them
+    #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::ROUND_TRIP_US)]
+    incast_us: f64,
+    /// What part of packets a link loses, as LINK=PART; may be repeated
+    #[arg(long, value_name = "LINK=PART", requires = "interval", value_parser = loss)]
+    loss: Vec<(String, f64)>,
+}
+
+fn loss(text: &str) -> Result<(String, f64), String> {
+    let (link, part) = text.rsplit_once('=').ok_or("write LINK=PART")?;
+    let part = part
+        .parse::<f64>()
+        .ok()
+        .filter(|part| (0.0..1.0).contains(part));
+    let part = part.ok_or("the part that is lost lies between 0 and 1")?;
+    Ok((link.to_owned(), part))
+}
+
+impl Uncertainty {
+    fn effects(&self, fabric: &Fabric) -> Result<Effects, CliError> {
+        let micros = |us, option| {
+            let time = SimTime::from_micros(us);
+            time.ok_or(CliError::BadOption { option, value: us })
+        };
+        if !(1.0..=100.0).contains(&self.head_of_line) {
+            return Err(CliError::BadOption {
+                option: "--head-of-line",
+                value: self.head_of_line,
+            });
+        }
+        let lossy = self.loss.iter().map(|(name, part)| {
+            let named = |(id, _): (LinkId, _)| (fabric.link_name(id) == *name).then_some(id);
+            let link = fabric.links().find_map(named);
+            let link = link.ok_or_else(|| CliError::NoSuchLink { name: name.clone() })?;
+            Ok((link, *part))
+        });
+        Ok(Effects {
+            cold_start: micros(self.cold_start_us, "--cold-start-us")?,
+            head_of_line: self.head_of_line,
+            seeds: self.seeds,
+            incast: micros(self.incast_us, "--incast-us")?,
+            loss: lossy.collect::<Result<_, CliError>>()?,
+        })
+    }
+}
+
+/// An iteration, and where it is to be carried out.
+pub(super) struct Scene<'s> {
+    pub(super) iteration: &'s Iteration,
+    pub(super) fabric: &'s Fabric,
+    pub(super) placement: &'s [NodeId],
+    pub(super) carriage: &'s Carriage,
+    pub(super) settings: Settings,
+}
+
+impl Scene<'_> {
+    pub(super) fn simulate(
+        self,
+        uncertainty: &Uncertainty,
+        output: Output,
+    ) -> Result<ExitCode, CliError> {
+        let effects = uncertainty.effects(self.fabric)?;
+        let settings = self.settings.clone();
+        let network = Network::new(self.fabric, self.placement, self.carriage, settings);
+        let mut progress = Progress::begin();
+        let evaluation = workload::evaluate(self.iteration, &network, MOST_WORK, &mut |at| {
+            progress.see(at);
+        });
+        let wall_ms = progress.end();
+        let evaluation = evaluation.map_err(CliError::Simulation)?;
+        let interval = match uncertainty.interval {
+            true => Some(self.interval(&effects).map_err(CliError::Simulation)?),
+            false => None,
+        };
+        let answer = show::Answer::new(evaluation, interval, wall_ms);
+        print(output, &answer, |page| show::iteration(page, &answer))
+    }
+
+    fn interval(&self, effects: &Effects) -> Result<Interval, workload::SimulationError> {
+        let setting = Setting {
+            iteration: self.iteration,
+            fabric: self.fabric,
+            placement: self.placement,
+            carriage: self.carriage,
+        };
+        setting.interval(&self.settings, effects, MOST_WORK)
+    }
+}

@@ -1,0 +1,143 @@
+//! The cost of an iteration, for scripts and for people.
+
+use reweave_planner::workload::effects::{Cost, Interval};
+use reweave_planner::workload::{Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch};
+use serde::Serialize;
+
+use crate::page::Page;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Answer {
+    iteration_ms: f64,
+    compute_bound_ms: f64,
+    comm_bound_ms: f64,
+    events: u64,
+    wall_ms: f64,
+    breakdown: Breakdown,
+}
+
+#[derive(Debug, Serialize)]
+struct Breakdown {
+    /// Between which times it lies when what exact shares leave out is counted.
+    interval: Option<Interval>,
+    /// The longest chain of tasks that wait for one another.
+    chain_bound_ms: f64,
+    /// The mean over all ranks.
+    #[serde(flatten)]
+    mean: RankTime,
+    exposed: Vec<Exposed>,
+    critical_path: Vec<Segment>,
+    ranks: Vec<RankTime>,
+    links: Vec<LaneLoad>,
+}
+
+impl Answer {
+    pub(crate) fn new(evaluation: Evaluation, interval: Option<Interval>, wall_ms: f64) -> Self {
+        Self {
+            iteration_ms: evaluation.iteration_ms,
+            compute_bound_ms: evaluation.bounds.compute_ms,
+            comm_bound_ms: evaluation.bounds.communication_ms,
+            events: evaluation.events,
+            wall_ms,
+            breakdown: Breakdown {
+                interval,
+                chain_bound_ms: evaluation.bounds.chain_ms,
+                mean: evaluation.mean,
+                exposed: evaluation.exposed,
+                critical_path: evaluation.critical,
+                ranks: evaluation.ranks,
+                links: evaluation.lanes,
+            },
+        }
+    }
+}
+
+/// People look at so many rows.
+const ROWS: usize = 8;
+
+pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
+    let Breakdown {
+        mean,
+        exposed,
+        critical_path,
+        links,
+        ..
+    } = &answer.breakdown;
+    page.line(&format!(
+        "An iteration takes {:.2} ms.",
+        answer.iteration_ms
+    ));
+    if let Some(interval) = &answer.breakdown.interval {
+        page.line(&uncertain(interval));
+    }
+    page.line(&format!(
+        "It cannot take less than {:.2} ms of computing, {:.2} ms of communication, {:.2} ms of tasks \
+         that wait for one another.",
+        answer.compute_bound_ms, answer.comm_bound_ms, answer.breakdown.chain_bound_ms
+    ));
+    page.heading("Time of a rank, on average");
+    let part = |name: &str, ms: f64| {
+        let percent = ms / answer.iteration_ms * 100.0;
+        [name.to_owned(), format!("{ms:.2}"), format!("{percent:.1}")]
+    };
+    let parts = [
+        ("computes", mean.compute_ms),
+        ("waits for its own communication", mean.exposed_ms),
+        ("waits for others", mean.stalled_ms),
+    ];
+    page.table(["it", "ms", "%"], parts.map(|(name, ms)| part(name, ms)));
+    if !exposed.is_empty() {
+        page.heading("Communication that is not hidden behind computing");
+        let rows = exposed.iter().take(ROWS).map(|it| part(&it.name, it.ms));
+        page.table(["what", "ms", "%"], rows);
+    }
+    page.heading("What the end waited for");
+    page.table(
+        ["what", "name", "ms", "tasks"],
+        critical_path.iter().take(ROWS).map(segment),
+    );
+    page.heading("Links, the most used first");
+    page.table(
+        ["link", "MB", "% used", "flows at once", "queue us"],
+        links.iter().take(ROWS).map(link),
+    );
+}
+
+fn uncertain(interval: &Interval) -> String {
+    let Interval {
+        low_ms,
+        high_ms,
+        costs,
+    } = interval;
+    let cost = |cost: &Cost| format!("{} {:.2} ms", cost.effect, cost.ms);
+    let costs: Vec<_> = costs.iter().map(cost).collect();
+    let why = match costs.is_empty() {
+        true => String::new(),
+        false => format!("; by themselves, they cost: {}", costs.join(", ")),
+    };
+    format!("What exact shares leave out puts it between {low_ms:.2} and {high_ms:.2} ms{why}.")
+}
+
+fn segment(segment: &Segment) -> [String; 4] {
+    let stretch = match segment.stretch {
+        Stretch::Compute => "computing",
+        Stretch::Communication => "communication",
+        Stretch::Delay => "delay",
+    };
+    [
+        stretch.to_owned(),
+        segment.name.clone(),
+        format!("{:.2}", segment.ms),
+        segment.tasks.to_string(),
+    ]
+}
+
+fn link(load: &LaneLoad) -> [String; 5] {
+    [
+        load.lane.clone(),
+        format!("{:.1}", load.bytes / 1e6),
+        format!("{:.1}", load.utilization * 100.0),
+        load.flows_at_once.to_string(),
+        format!("{:.0}", load.queue_us),
+    ]
+}

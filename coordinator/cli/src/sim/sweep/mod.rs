@@ -1,0 +1,239 @@
+//! `--sweep`: the same question for many settings, on all cores; `--shard` for many machines.
+//!
+//! Each point is a process of its own: this program with the options of that point. What one point
+//! takes, and how it fails, is nothing to the others.
+
+mod axis;
+mod store;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::input;
+use crate::error::CliError;
+use crate::{Output, print};
+use axis::{Axis, Point, Shard};
+
+pub(crate) use store::StoreError;
+
+#[derive(Debug, Args)]
+pub(crate) struct Sweep {
+    /// Ask for each of these values: of an option, or of a key of the fabric file. KEY=A,B,C or, of
+    /// whole numbers, KEY=FIRST..LAST; several make all combinations
+    #[arg(long, value_name = "KEY=VALUES", global = true)]
+    sweep: Vec<Axis>,
+    /// Of a sweep, only the K-th of every N points, counted from 0
+    #[arg(long, value_name = "K/N", global = true, requires = "to")]
+    shard: Option<Shard>,
+    /// Write the answers to a file of this shard in a folder, or at a URL
+    #[arg(long, value_name = "FOLDER|URL", global = true)]
+    to: Option<String>,
+}
+
+/// Our own options and those of `--output`, all of which have a value.
+const NOT_FOR_POINTS: [&str; 4] = ["--sweep", "--shard", "--to", "--output"];
+
+impl Sweep {
+    pub(super) fn is_asked(&self) -> bool {
+        !self.sweep.is_empty()
+    }
+
+    /// `options` are those that the question knows.
+    pub(super) fn run(&self, options: &[String], output: Output) -> Result<ExitCode, CliError> {
+        let shard = self.shard.unwrap_or(Shard::WHOLE);
+        let points = axis::points(&self.sweep)?;
+        let points: Vec<_> = points
+            .into_iter()
+            .enumerate()
+            .filter(|(nth, _)| shard.has(*nth))
+            .collect();
+        let asker = Asker::new(options)?;
+        let answers = asker.ask_all(&points);
+        let failed = answers
+            .iter()
+            .filter(|answer| answer.get("error").is_some())
+            .count();
+        self.tell(&answers, shard, output)?;
+        Ok(if failed > 0 {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+
+    fn tell(&self, answers: &[Value], shard: Shard, output: Output) -> Result<(), CliError> {
+        let lines: String = answers.iter().map(|answer| format!("{answer}\n")).collect();
+        if let Some(to) = &self.to {
+            let written = store::write(to, &shard.file(), lines).map_err(CliError::Store)?;
+            let summary = json!({ "points": answers.len(), "written": written });
+            return print(output, &summary, |page| {
+                page.line(&format!("{} points in {written}", answers.len()));
+            })
+            .map(drop);
+        }
+        for answer in answers {
+            print(output, answer, |page| page.line(&in_words(answer)))?;
+        }
+        Ok(())
+    }
+}
+
+/// The settings and the figures of a point, on one line.
+fn in_words(answer: &Value) -> String {
+    let figures = |key: &str| {
+        let fields = answer
+            .get(key)
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten();
+        let simple = fields.filter(|(_, value)| !value.is_array() && !value.is_object());
+        let words = simple.map(|(name, value)| match value {
+            Value::String(text) => format!("{name}={text}"),
+            value => format!("{name}={value}"),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let error = answer
+        .get("error")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    format!("{}: {}{error}", figures("point"), figures("answer"))
+}
+
+/// Asks this program itself.
+struct Asker<'o> {
+    program: PathBuf,
+    arguments: Vec<String>,
+    options: &'o [String],
+    /// Fabrics that differ from the one that is asked about.
+    scratch: tempfile::TempDir,
+}
+
+impl<'o> Asker<'o> {
+    fn new(options: &'o [String]) -> Result<Self, CliError> {
+        Ok(Self {
+            program: env::current_exe().map_err(CliError::Start)?,
+            arguments: without_own(env::args().skip(1)),
+            options,
+            scratch: tempfile::tempdir().map_err(CliError::Start)?,
+        })
+    }
+
+    /// The answers in the order of the points, whoever is first.
+    fn ask_all(&self, points: &[(usize, Point)]) -> Vec<Value> {
+        let next = AtomicUsize::new(0);
+        let answers = Mutex::new(vec![Value::Null; points.len()]);
+        let work = || {
+            while let Some((nth, point)) = points
+                .get(next.fetch_add(1, Ordering::Relaxed))
+                .map(|it| (&it.0, &it.1))
+            {
+                let answer = self.ask(*nth, point);
+                let place = points.partition_point(|(other, _)| other < nth);
+                answers
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner)[place] = answer;
+            }
+        };
+        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        thread::scope(|scope| {
+            for _ in 0..cores.min(points.len()) {
+                scope.spawn(work);
+            }
+        });
+        answers
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn ask(&self, nth: usize, point: &Point) -> Value {
+        let settings: Map<_, _> = point
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        match self.answer(nth, point) {
+            Ok(answer) => json!({ "point": settings, "answer": answer }),
+            Err(error) => json!({ "point": settings, "error": error }),
+        }
+    }
+
+    fn answer(&self, nth: usize, point: &Point) -> Result<Value, String> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).args(["--output", "json"]);
+        let is_option = |key: &str| self.options.iter().any(|option| option == key);
+        let (options, keys): (Vec<_>, Vec<_>) = point.iter().partition(|(key, _)| is_option(key));
+        for (key, value) in options {
+            command.arg(format!("--{key}={}", axis::plain(value)));
+        }
+        let file = self.scratch.path().join(format!("point-{nth}.toml"));
+        if !keys.is_empty() {
+            self.write_variant(&file, &keys)?;
+            command.arg("--fabric").arg(&file);
+        }
+        let output = command.output().map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            let words = String::from_utf8_lossy(&output.stderr);
+            let words = words.trim().trim_start_matches("error: ");
+            return Err(words.replace(&file.display().to_string(), "the fabric of this point"));
+        }
+        serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+    }
+
+    /// The fabric with other values of some keys.
+    fn write_variant(&self, file: &Path, keys: &[&(String, Value)]) -> Result<(), String> {
+        let unknown = || {
+            format!(
+                "{} is neither an option nor a key of a fabric here",
+                keys[0].0
+            )
+        };
+        let base = fabric_of(&self.arguments).ok_or_else(unknown)?;
+        let text = input::text(Path::new(&base)).map_err(|error| error.told())?;
+        let mut table: toml::Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| error.message().to_owned())?;
+        for (key, value) in keys.iter().copied() {
+            let value = toml::Value::try_from(value).map_err(|error| error.to_string())?;
+            table.insert(key.clone(), value);
+        }
+        fs::write(file, table.to_string()).map_err(|error| error.to_string())
+    }
+}
+
+fn without_own(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut skip = false;
+    for argument in arguments {
+        let is_own = NOT_FOR_POINTS.contains(&argument.as_str());
+        let holds_value = NOT_FOR_POINTS
+            .iter()
+            .any(|own| argument.starts_with(&format!("{own}=")));
+        if !(skip || is_own || holds_value) {
+            kept.push(argument);
+        }
+        skip = is_own;
+    }
+    kept
+}
+
+fn fabric_of(arguments: &[String]) -> Option<String> {
+    let follows = arguments
+        .iter()
+        .skip_while(|it| *it != "--fabric")
+        .nth(1)
+        .cloned();
+    let joined = || {
+        arguments
+            .iter()
+            .find_map(|it| it.strip_prefix("--fabric=").map(str::to_owned))
+    };
+    follows.or_else(joined)
+}

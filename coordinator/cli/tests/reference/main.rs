@@ -1,0 +1,36 @@
+//! `reweave sim` against results that others have published, and the presets against what was
+//! measured; and what it says of bad input.
+//!
+//! Reference inputs are found through REWEAVE_REFERENCE_DATA. Without it, the tests that need them
+//! are ignored.
+
+mod iterations;
+mod profiles;
+mod refusals;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+const VARIABLE: &str = "REWEAVE_REFERENCE_DATA";
+
+type Test = Box<dyn Fn(&Path) -> Result<(), Failed> + Send>;
+
+fn main() -> ExitCode {
+    let data = env::var_os(VARIABLE).map(PathBuf::from);
+    let tests = iterations::tests().chain(profiles::tests());
+    let trials = tests.map(|(name, test)| trial(&name, test, data.clone()));
+    let trials = trials.chain(refusals::trials());
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
+
+fn trial(name: &str, test: Test, data: Option<PathBuf>) -> Trial {
+    let Some(data) = data else {
+        let missing = format!("needs {VARIABLE}");
+        let nothing = Trial::test(name, || Ok(()));
+        return nothing.with_kind(missing).with_ignored_flag(true);
+    };
+    Trial::test(name, move || test(&data))
+}

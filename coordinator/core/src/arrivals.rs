@@ -1,0 +1,114 @@
+//! Who comes: newcomers with a token, agents with their builds and clocks, and those who are not
+//! let in. All but what the log says is the leader's own, and bounded.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::member::Digest;
+use reweave_common::moment::Moment;
+use reweave_common::operator::About;
+
+use crate::command::Change;
+use crate::rollout::Turn;
+use crate::state::Standing;
+
+const MOST_TURNED_AWAY: usize = 64;
+/// Newcomers wait for one entry of the log each.
+const MOST_WAITING: usize = 1024;
+const MOST_WORDS: usize = 300;
+
+#[derive(Debug, Default)]
+pub(crate) struct Arrivals {
+    waiting: VecDeque<Knock>,
+    about: BTreeMap<NodeId, (Moment, About)>,
+    /// The latest last.
+    turned_away: VecDeque<TurnedAway>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Knock {
+    pub(crate) id: u64,
+    pub(crate) token: Digest,
+    pub(crate) key: Digest,
+    pub(crate) from: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TurnedAway {
+    pub(crate) from: String,
+    pub(crate) why: String,
+    pub(crate) times: u64,
+    pub(crate) last: Moment,
+}
+
+impl Arrivals {
+    /// Beyond the bound nobody is answered, and whoever knocked may try again.
+    pub(crate) fn handle_knock(&mut self, knock: Knock) {
+        if self.waiting.len() < MOST_WAITING {
+            self.waiting.push_back(knock);
+        }
+    }
+
+    pub(crate) fn handle_about(&mut self, node: NodeId, now: Moment, about: About) {
+        self.about.insert(node, (now, about));
+    }
+
+    pub(crate) fn handle_disconnected(&mut self, node: NodeId) {
+        self.about.remove(&node);
+    }
+
+    pub(crate) fn handle_turned_away(&mut self, now: Moment, from: String, why: &str, times: u64) {
+        // What a peer may have had a hand in is cut short.
+        let why: String = why.chars().take(MOST_WORDS).collect();
+        let mut known = self.turned_away.iter();
+        let known = known.position(|one| one.from == from && one.why == why);
+        let before = known.and_then(|index| self.turned_away.remove(index));
+        if self.turned_away.len() == MOST_TURNED_AWAY {
+            self.turned_away.pop_front();
+        }
+        self.turned_away.push_back(TurnedAway {
+            from,
+            why,
+            times: times + before.map_or(0, |before| before.times),
+            last: now,
+        });
+    }
+
+    /// Lets in whom the log lets in; writes into the log who comes with a token that nobody used.
+    pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
+        while turn.out.is_settled()
+            && let Some(knock) = self.waiting.pop_front()
+        {
+            let now = turn.known.now;
+            let membership = turn.state.membership();
+            match membership.standing(knock.token, knock.key, now) {
+                Standing::Admitted(pass) => turn.out.answer(knock.id, Ok(pass)),
+                Standing::Closed(why) => {
+                    self.handle_turned_away(now, knock.from, &why.to_string(), 1);
+                    turn.out.answer(knock.id, Err(why));
+                }
+                Standing::Open => {
+                    turn.decide(Change::Admitted {
+                        token: knock.token,
+                        key: knock.key,
+                        from: knock.from.clone(),
+                    });
+                    // Once that is in the log, the log says whether it was this one who came first.
+                    self.waiting.push_front(knock);
+                }
+            }
+        }
+    }
+
+    /// With the time since it was told.
+    pub(crate) fn about(&self, node: NodeId, now: Moment) -> Option<(&About, Duration)> {
+        let (told, about) = self.about.get(&node)?;
+        Some((about, now.since(*told)))
+    }
+
+    /// The latest first.
+    pub(crate) fn turned_away(&self) -> impl Iterator<Item = &TurnedAway> {
+        self.turned_away.iter().rev()
+    }
+}

@@ -1,0 +1,61 @@
+//! Inviting members and shutting them out.
+
+use std::time::Duration;
+
+use reweave_common::member::{Digest, Member, Role};
+use reweave_common::operator::{Refused, Response};
+
+use super::status::millis;
+use crate::command::{Author, Change};
+use crate::rollout::Turn;
+use crate::state::MOST_TOKENS;
+
+/// Whoever finds a token later finds nothing.
+const LONGEST: Duration = Duration::from_mins(15);
+
+pub(super) fn invite(
+    turn: &mut Turn<'_>,
+    principal: String,
+    member: Member,
+    token: Digest,
+    lasting: Duration,
+) -> Response {
+    if let Some(refused) = hindrance(turn, &member, lasting) {
+        return Response::Refused(refused);
+    }
+    turn.decide(Change::Invited {
+        token,
+        member,
+        expires: turn.known.now + lasting,
+        by: Author::Operator(principal),
+    });
+    Response::Invited {
+        expires_in_ms: millis(lasting),
+    }
+}
+
+fn hindrance(turn: &Turn<'_>, member: &Member, lasting: Duration) -> Option<Refused> {
+    let is_node = || turn.known.fabric.find(&member.name).is_some();
+    if !member.is_sound() || (member.role == Role::Agent && !is_node()) {
+        let member = member.clone();
+        return Some(Refused::NoSuchMember { member });
+    }
+    if lasting > LONGEST {
+        let longest_s = LONGEST.as_secs();
+        return Some(Refused::TooLong { longest_s });
+    }
+    let is_full = turn.state.membership().is_full(turn.known.now);
+    is_full.then_some(Refused::TooManyTokens { most: MOST_TOKENS })
+}
+
+/// A node that the fabric has lost may still have a certificate, so only the name must be one.
+pub(super) fn revoke(turn: &mut Turn<'_>, principal: String, member: Member) -> Response {
+    if !member.is_sound() {
+        return Response::Refused(Refused::NoSuchMember { member });
+    }
+    turn.decide(Change::Revoked {
+        member: member.clone(),
+        by: Author::Operator(principal),
+    });
+    Response::Revoked { member }
+}

@@ -1,0 +1,93 @@
+//! What a person should look at, the worst first.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reweave_common::operator::{AgentState, AgentStatus, Status};
+
+/// A third of a certificate's life is left when it is renewed; with so little, renewing fails.
+const NEARLY_EXPIRED: Duration = Duration::from_hours(4);
+/// Logs and certificates go by the time of day; beyond this they lead people astray.
+const MOST_SKEW_MS: u64 = 500;
+/// Whoever knocked in vain earlier does not matter any more.
+const LATELY: Duration = Duration::from_mins(10);
+const MOST_NAMED: usize = 5;
+
+pub(super) fn warnings(status: &Status) -> Vec<String> {
+    let of_agents = |what, matters: fn(&AgentStatus) -> bool| {
+        let concerned = status.agents.iter().filter(|agent| matters(agent));
+        listed(
+            what,
+            &concerned
+                .map(|agent| agent.node.as_str())
+                .collect::<Vec<_>>(),
+        )
+    };
+    let warnings = [
+        of_agents("agents that are gone", |agent| {
+            agent.state == AgentState::Down
+        }),
+        of_agents("agents that are connected and silent", |agent| {
+            agent.state == AgentState::Silent
+        }),
+        of_agents("agents whose certificate is about to expire", is_expiring),
+        of_agents("agents whose clock is off by more than 0.5 s", is_askew),
+        refusals(status),
+        versions(status),
+        of_agents("agents that said what is not believed", |agent| {
+            agent.discarded_readings > 0
+        }),
+        of_agents("nodes whose agent has not been seen", |agent| {
+            agent.state == AgentState::Unseen
+        }),
+    ];
+    warnings.into_iter().flatten().collect()
+}
+
+fn is_expiring(agent: &AgentStatus) -> bool {
+    let left = agent.certificate_left_s;
+    left.is_some_and(|left| left <= NEARLY_EXPIRED.as_secs())
+}
+
+fn is_askew(agent: &AgentStatus) -> bool {
+    let skew = agent.clock_skew_ms;
+    skew.is_some_and(|skew| skew.unsigned_abs() > MOST_SKEW_MS)
+}
+
+fn listed(what: &str, names: &[&str]) -> Option<String> {
+    let named = names.iter().take(MOST_NAMED).copied().collect::<Vec<_>>();
+    let more = names.len() - named.len();
+    match more {
+        _ if names.is_empty() => None,
+        0 => Some(format!("{what}: {}", named.join(", "))),
+        more => Some(format!("{what}: {} and {more} more", named.join(", "))),
+    }
+}
+
+fn refusals(status: &Status) -> Option<String> {
+    let lately = |age_ms: u64| Duration::from_millis(age_ms) <= LATELY;
+    let refused = status.refused.iter().filter(|one| lately(one.age_ms));
+    let times: u64 = refused.clone().map(|one| one.times).sum();
+    let last = refused.clone().next()?;
+    let times = match times {
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
+    Some(format!(
+        "somebody was refused {times} lately, last {}: {}",
+        last.from, last.why
+    ))
+}
+
+/// Agents of several builds are no fault, unless they stay so.
+fn versions(status: &Status) -> Option<String> {
+    let builds = status
+        .agents
+        .iter()
+        .filter_map(|agent| agent.build.as_deref());
+    let builds: BTreeSet<_> = builds.collect();
+    (builds.len() > 1).then(|| {
+        let builds: Vec<_> = builds.into_iter().collect();
+        format!("agents are of several builds: {}", builds.join(", "))
+    })
+}

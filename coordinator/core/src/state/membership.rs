@@ -1,0 +1,162 @@
+//! Who is invited, and who is shut out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use reweave_common::member::{Admission, DenyList, Digest, Member};
+use reweave_common::moment::Moment;
+use serde::{Deserialize, Serialize};
+
+use crate::command::Author;
+
+/// Tokens that are out at once: enough for all nodes of a cluster to join together.
+pub(crate) const MOST_TOKENS: usize = 8192;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    /// Until they expire, used or not.
+    tokens: BTreeMap<Digest, Invitation>,
+    denied: DenyList,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invitation {
+    pub member: Member,
+    pub by: Author,
+    pub expires: Moment,
+    used: Option<Use>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Use {
+    key: Digest,
+    from: String,
+    admission: Admission,
+}
+
+/// What somebody is let in with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pass {
+    pub member: Member,
+    pub admission: Admission,
+}
+
+/// Why somebody with a token is not let in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoEntry {
+    /// Nobody made it, or it expired long ago.
+    UnknownToken,
+    Expired {
+        member: Member,
+    },
+    Used {
+        member: Member,
+        from: String,
+    },
+}
+
+impl fmt::Display for NoEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownToken => {
+                f.write_str("its token was not made here, or has expired long ago")
+            }
+            Self::Expired { member } => write!(f, "its token for {member} has expired"),
+            Self::Used { member, from } => {
+                write!(
+                    f,
+                    "its token for {member} has been used already, from {from}"
+                )
+            }
+        }
+    }
+}
+
+/// What a token is worth at a moment.
+pub(crate) enum Standing {
+    /// Nobody has come with it yet.
+    Open,
+    /// Whoever has this key has come with it, and may be told again.
+    Admitted(Pass),
+    Closed(NoEntry),
+}
+
+impl Membership {
+    pub fn denied(&self) -> &DenyList {
+        &self.denied
+    }
+
+    /// Tokens that may still be used.
+    pub fn open(&self, now: Moment) -> impl Iterator<Item = &Invitation> {
+        let open = move |it: &&Invitation| it.used.is_none() && now < it.expires;
+        self.tokens.values().filter(open)
+    }
+
+    pub(crate) fn is_full(&self, now: Moment) -> bool {
+        self.open(now).count() >= MOST_TOKENS
+    }
+
+    pub(crate) fn standing(&self, token: Digest, key: Digest, now: Moment) -> Standing {
+        let Some(held) = self.tokens.get(&token) else {
+            return Standing::Closed(NoEntry::UnknownToken);
+        };
+        let member = held.member.clone();
+        match &held.used {
+            _ if now >= held.expires => Standing::Closed(NoEntry::Expired { member }),
+            None => Standing::Open,
+            Some(used) if used.key == key => Standing::Admitted(Pass {
+                member,
+                admission: used.admission,
+            }),
+            Some(used) => Standing::Closed(NoEntry::Used {
+                member,
+                from: used.from.clone(),
+            }),
+        }
+    }
+
+    /// A secret that is known already is nobody's new token.
+    pub(super) fn invite(&mut self, at: Moment, token: Digest, invitation: Invitation) {
+        self.tokens.retain(|_, held| at < held.expires);
+        if self.tokens.len() < MOST_TOKENS {
+            self.tokens.entry(token).or_insert(invitation);
+        }
+    }
+
+    pub(super) fn admit(
+        &mut self,
+        at: Moment,
+        token: Digest,
+        key: Digest,
+        from: String,
+        admission: Admission,
+    ) {
+        let held = self.tokens.get_mut(&token);
+        let open = held.filter(|held| held.used.is_none() && at < held.expires);
+        if let Some(held) = open {
+            held.used = Some(Use {
+                key,
+                from,
+                admission,
+            });
+        }
+    }
+
+    /// Tokens made for it before are worth nothing either.
+    pub(super) fn revoke(&mut self, member: Member, up_to: Admission) {
+        self.tokens.retain(|_, held| held.member != member);
+        self.denied.deny(member, up_to);
+    }
+}
+
+impl Invitation {
+    pub(super) fn new(member: Member, by: Author, expires: Moment) -> Self {
+        Self {
+            member,
+            by,
+            expires,
+            used: None,
+        }
+    }
+}

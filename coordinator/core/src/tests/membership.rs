@@ -1,0 +1,269 @@
+//! Who is let in and who is not: tokens, what becomes of them over restarts, and being shut out.
+
+use std::time::Duration;
+
+use reweave_common::member::{Admission, Digest, Member, Role};
+use reweave_common::operator::{About, Mode, Refused, Request, Response};
+
+use super::cluster::Cluster;
+use super::scene::status;
+use crate::{Effect, Input, NoEntry, Pass};
+
+const TOKEN: Digest = Digest([7; 32]);
+const KEY: Digest = Digest([1; 32]);
+const OTHER_KEY: Digest = Digest([2; 32]);
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn h0() -> Member {
+    Member::new(Role::Agent, "h0")
+}
+
+fn invitation(member: Member, lasting: Duration) -> Request {
+    Request::Invite {
+        member,
+        token: TOKEN,
+        lasting,
+    }
+}
+
+fn invited() -> Cluster {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let answer = cluster.ask(invitation(h0(), 10 * MINUTE));
+    assert!(matches!(answer, Response::Invited { .. }), "{answer:?}");
+    cluster
+}
+
+fn knock(cluster: &mut Cluster, key: Digest) -> Result<Pass, NoEntry> {
+    let id = cluster.effects.len() as u64;
+    cluster.handle(Input::Knock {
+        id,
+        token: TOKEN,
+        key,
+        from: "10.0.0.9:1".to_owned(),
+    });
+    match cluster.effects.last() {
+        Some(Effect::Answer { id: to, pass }) if *to == id => pass.clone(),
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+fn refused(response: Response) -> Refused {
+    match response {
+        Response::Refused(refused) => refused,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn a_token_lets_one_key_in_once() {
+    let mut cluster = invited();
+    let pass = knock(&mut cluster, KEY).unwrap();
+    assert_eq!(pass.member, h0());
+    assert_eq!(pass.admission, Admission(cluster.log.len() as u64));
+    let used = knock(&mut cluster, OTHER_KEY).unwrap_err();
+    assert!(
+        used.to_string().contains("used already, from 10.0.0.9:1"),
+        "{used}"
+    );
+    assert_eq!(status(&mut cluster).refused[0].why, used.to_string());
+}
+
+/// The answer may be lost on its way, and the certificate is worth nothing to anybody else.
+#[test]
+fn the_same_key_is_told_again_and_not_let_in_again() {
+    let mut cluster = invited();
+    let pass = knock(&mut cluster, KEY).unwrap();
+    let entries = cluster.log.len();
+    assert_eq!(knock(&mut cluster, KEY).unwrap(), pass);
+    assert_eq!(cluster.log.len(), entries);
+}
+
+#[test]
+fn a_token_is_used_once_over_restarts_too() {
+    let mut cluster = invited();
+    cluster.start_anew();
+    knock(&mut cluster, KEY).unwrap();
+    cluster.start_anew();
+    let used = knock(&mut cluster, OTHER_KEY);
+    assert!(matches!(used, Err(NoEntry::Used { .. })), "{used:?}");
+}
+
+/// Killed when the entry is in the log and nobody has been answered.
+#[test]
+fn whoever_was_let_in_when_the_coordinator_died_is_told_when_it_asks_again() {
+    let mut cluster = invited();
+    cluster.dies_at = vec![cluster.log.len() + 1];
+    cluster.handle(Input::Knock {
+        id: 1,
+        token: TOKEN,
+        key: KEY,
+        from: "10.0.0.9:1".to_owned(),
+    });
+    assert_eq!(cluster.restarts, 1);
+    assert!(matches!(
+        knock(&mut cluster, OTHER_KEY),
+        Err(NoEntry::Used { .. })
+    ));
+    assert!(knock(&mut cluster, KEY).is_ok());
+}
+
+#[test]
+fn a_token_expires() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.ask(invitation(h0(), Duration::from_secs(1)));
+    assert_eq!(status(&mut cluster).invitations.len(), 1);
+    cluster.run_for(Duration::from_secs(2));
+    let expired = knock(&mut cluster, KEY);
+    assert!(
+        matches!(expired, Err(NoEntry::Expired { .. })),
+        "{expired:?}"
+    );
+    assert!(status(&mut cluster).invitations.is_empty());
+}
+
+#[test]
+fn a_token_that_nobody_made_opens_nothing() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    assert_eq!(knock(&mut cluster, KEY), Err(NoEntry::UnknownToken));
+    assert!(
+        cluster.log.is_empty(),
+        "strangers write nothing into the log"
+    );
+}
+
+#[test]
+fn tokens_are_for_nodes_of_the_fabric_and_for_minutes() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let mut ask = |member: Member, lasting| refused(cluster.ask(invitation(member, lasting)));
+    let stranger = ask(Member::new(Role::Agent, "h99"), MINUTE);
+    assert_eq!(
+        stranger.to_string(),
+        "the fabric has no node called \"h99\""
+    );
+    let odd = ask(Member::new(Role::Operator, "../ann"), MINUTE);
+    assert!(matches!(odd, Refused::NoSuchMember { .. }), "{odd:?}");
+    let long = ask(h0(), 16 * MINUTE);
+    assert_eq!(long.to_string(), "a token is good for 15 minutes at most");
+}
+
+#[test]
+fn a_revoked_member_is_denied_up_to_now_and_its_tokens_are_void() {
+    let mut cluster = invited();
+    let first = knock(&mut cluster, KEY).unwrap();
+    let revoked = cluster.ask(Request::Revoke { member: h0() });
+    assert_eq!(revoked, Response::Revoked { member: h0() });
+    let denies = |cluster: &Cluster, admission| {
+        let membership = cluster.core.state().membership();
+        membership.denied().denies(&h0(), admission)
+    };
+    assert!(denies(&cluster, first.admission) && denies(&cluster, Admission::default()));
+    assert_eq!(knock(&mut cluster, KEY), Err(NoEntry::UnknownToken));
+    assert_eq!(status(&mut cluster).revoked, [h0()]);
+    cluster.ask(invitation(h0(), MINUTE));
+    let second = knock(&mut cluster, OTHER_KEY).unwrap();
+    assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
+    cluster.start_anew();
+    assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
+}
+
+#[test]
+fn roles_are_asked_for_with_every_request() {
+    let mut cluster = invited();
+    let requests = [
+        (Request::Status, true),
+        (Request::Diagnose, true),
+        (Request::History { before: None }, true),
+        (Request::Plan, false),
+        (
+            Request::Apply {
+                generation: cluster.core.state().next_generation(),
+            },
+            false,
+        ),
+        (invitation(h0(), MINUTE), false),
+        (Request::Revoke { member: h0() }, false),
+    ];
+    let entries = cluster.log.len();
+    for (request, viewer_may) in requests {
+        for role in [Role::Viewer, Role::Agent, Role::Driver, Role::Coordinator] {
+            cluster.handle(Input::Operator {
+                id: 1,
+                principal: Member::new(role, "x"),
+                request: request.clone(),
+            });
+            let Some(Effect::Reply { response, .. }) = cluster.effects.last() else {
+                panic!("no answer");
+            };
+            let told = matches!(response, Response::Refused(Refused::NotAllowed { .. }));
+            assert_eq!(
+                told,
+                role != Role::Viewer || !viewer_may,
+                "{role} {request:?}"
+            );
+        }
+    }
+    assert_eq!(cluster.log.len(), entries);
+}
+
+#[test]
+fn what_is_wrong_comes_first_and_the_worst_before_the_rest() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.run_for(Duration::from_secs(1));
+    assert_eq!(status(&mut cluster).warnings, [""; 0]);
+    let nodes: Vec<_> = cluster.connected.iter().copied().collect();
+    let about = |build: &str, good_for, skew_us| About {
+        build: build.to_owned(),
+        protocol: "1.1".to_owned(),
+        good_for,
+        skew_us,
+    };
+    let day = Duration::from_hours(24);
+    let told = [
+        about("1.0.0", day, Some(-700_000)),
+        about("1.1.0", Duration::from_hours(1), Some(100)),
+    ];
+    for (node, about) in nodes.iter().zip(told) {
+        cluster.handle(Input::About { node: *node, about });
+    }
+    for times in [1, 2] {
+        cluster.handle(Input::TurnedAway {
+            from: "10.9.9.9".to_owned(),
+            why: "it showed no certificate".to_owned(),
+            times,
+        });
+    }
+    cluster.disconnect(nodes[2]);
+    let status = status(&mut cluster);
+    let [h0, h1, h2] = [0, 1, 2].map(|index| status.agents[index].node.clone());
+    assert_eq!(
+        status.warnings,
+        [
+            format!("agents that are gone: {h2}"),
+            format!("agents whose certificate is about to expire: {h1}"),
+            format!("agents whose clock is off by more than 0.5 s: {h0}"),
+            "somebody was refused 3 times lately, last 10.9.9.9: it showed no certificate"
+                .to_owned(),
+            "agents are of several builds: 1.0.0, 1.1.0".to_owned(),
+        ]
+    );
+    assert_eq!(status.agents[0].clock_skew_ms, Some(-700));
+}
+
+/// Whoever knocks from many places does not fill the memory.
+#[test]
+fn only_the_latest_who_were_turned_away_are_remembered() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    for number in 0..1000 {
+        cluster.handle(Input::TurnedAway {
+            from: format!("10.0.{}.{}", number / 256, number % 256),
+            why: "x".repeat(100_000),
+            times: 1,
+        });
+    }
+    let refused = status(&mut cluster).refused;
+    assert_eq!(
+        (refused.len(), refused[0].from.as_str()),
+        (64, "10.0.3.231")
+    );
+    assert!(refused.iter().all(|one| one.why.len() <= 300));
+}

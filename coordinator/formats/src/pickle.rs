@@ -1,0 +1,482 @@
+//! Reading pickles without running them.
+//!
+//! A pickle is a program for a stack machine, and the real machine lets it call anything. This one
+//! knows numbers, texts, lists, tuples and dictionaries, and refuses every call but the one that
+//! PyTorch's own writer uses for lists of one type, which it takes for the list. What is on the
+//! stack are places in a store, so that a pickle that repeats itself costs no more than its bytes;
+//! it is only when the value is taken out that it is written out, and that is bounded.
+
+use serde_json::{Map, Number, Value};
+use thiserror::Error;
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PickleError {
+    #[error("the pickle ends in the middle of something, at byte {at}")]
+    Ends { at: usize },
+    #[error("the pickle wants to call {name}, which is never done")]
+    Call { name: String },
+    #[error("the pickle has the operation {code:#04x} at byte {at}, which is not read here")]
+    Unknown { code: u8, at: usize },
+    #[error("the pickle takes from where nothing lies, at byte {at}")]
+    Empty { at: usize },
+    #[error("the pickle holds something else than expected, at byte {at}")]
+    Type { at: usize },
+    #[error("the pickle nests deeper than {MOST_DEPTH} levels")]
+    Deep,
+    #[error("written out, the pickle has more than {MOST_VALUES} values")]
+    Large,
+}
+
+/// No recorder nests deeper, and no stack overflows at this.
+const MOST_DEPTH: usize = 64;
+const MOST_VALUES: usize = 1 << 22;
+/// The one call that is taken for its argument.
+const HARMLESS: [&str; 4] = [
+    "torch.jit._pickle build_intlist",
+    "torch.jit._pickle build_doublelist",
+    "torch.jit._pickle build_boollist",
+    "torch.jit._pickle build_tensorlist",
+];
+
+/// A value in the store; others are named by their places.
+#[derive(Debug, Clone, PartialEq)]
+enum Item {
+    Plain(Value),
+    List(Vec<usize>),
+    Dict(Vec<[usize; 2]>),
+    Callable(String),
+}
+
+/// The value that a pickle makes. Keys that are no text are written as text.
+pub(crate) fn read(bytes: &[u8]) -> Result<Value, PickleError> {
+    let mut machine = Machine {
+        bytes,
+        at: 0,
+        store: Vec::new(),
+        stack: Vec::new(),
+        marks: Vec::new(),
+        memo: Default::default(),
+    };
+    let top = machine.run()?;
+    let mut left = MOST_VALUES;
+    machine.written_out(top, MOST_DEPTH, &mut left)
+}
+
+struct Machine<'b> {
+    bytes: &'b [u8],
+    at: usize,
+    store: Vec<Item>,
+    stack: Vec<usize>,
+    /// How high the stack was at each mark.
+    marks: Vec<usize>,
+    memo: std::collections::BTreeMap<u64, usize>,
+}
+
+impl<'b> Machine<'b> {
+    /// Every operation takes at least one byte, so that this ends.
+    fn run(&mut self) -> Result<usize, PickleError> {
+        loop {
+            let code = self.take(1)?[0];
+            match code {
+                b'.' => return self.pop(),
+                _ => self.step(code)?,
+            }
+        }
+    }
+
+    fn step(&mut self, code: u8) -> Result<(), PickleError> {
+        match code {
+            // The protocol's number, and the length of a frame: of no account.
+            0x80 => self.take(1).map(drop),
+            0x95 => self.take(8).map(drop),
+            b'(' => {
+                self.marks.push(self.stack.len());
+                Ok(())
+            }
+            b'0' => self.pop().map(drop),
+            b'N' | 0x88 | 0x89 => {
+                let plain = [Value::Null, true.into(), false.into()];
+                let nth = [b'N', 0x88, 0x89].iter().position(|&it| it == code);
+                self.push(Item::Plain(plain[nth.unwrap_or(0)].clone()))
+            }
+            b'J' | b'K' | b'M' | b'G' | b'I' | b'L' | b'F' | 0x8a | 0x8b => self.number(code),
+            b'X' | 0x8c | 0x8d | b'T' | b'U' | b'B' | b'C' | 0x8e | b'S' | b'V' => self.text(code),
+            b']' | b')' | b'l' | b't' | 0x85..=0x87 | b'a' | b'e' => self.list(code),
+            b'}' | b'd' | b's' | b'u' => self.dict(code),
+            b'q' | b'r' | b'p' | 0x94 | b'h' | b'j' | b'g' => self.remember(code),
+            b'c' | 0x93 | b'R' => self.call(code),
+            _ => Err(PickleError::Unknown {
+                code,
+                at: self.at - 1,
+            }),
+        }
+    }
+
+    fn number(&mut self, code: u8) -> Result<(), PickleError> {
+        let number = match code {
+            b'J' => i64::from(i32::from_le_bytes(self.array()?)).into(),
+            b'K' => u64::from(self.take(1)?[0]).into(),
+            b'M' => u64::from(u16::from_le_bytes(self.array()?)).into(),
+            b'G' => float(f64::from_be_bytes(self.array()?)),
+            0x8a | 0x8b => self.long(code)?,
+            _ => self.written_number(code)?,
+        };
+        self.push(Item::Plain(number))
+    }
+
+    /// Little-endian, as many bytes as it needs. What does not fit into 64 bits becomes a float.
+    fn long(&mut self, code: u8) -> Result<Value, PickleError> {
+        let length = match code {
+            0x8a => usize::from(self.take(1)?[0]),
+            _ => u32::from_le_bytes(self.array()?) as usize,
+        };
+        let bytes = self.take(length)?;
+        let negative = bytes.last().is_some_and(|&byte| byte >= 0x80);
+        if bytes.len() <= 8 {
+            let mut whole = [if negative { 0xff } else { 0 }; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            return Ok(i64::from_le_bytes(whole).into());
+        }
+        if let ([first @ .., 0], 9) = (bytes, bytes.len()) {
+            let whole: [u8; 8] = first.try_into().map_err(|_| self.mistyped())?;
+            return Ok(u64::from_le_bytes(whole).into());
+        }
+        Err(self.mistyped())
+    }
+
+    /// The oldest protocol writes numbers as lines of text.
+    fn written_number(&mut self, code: u8) -> Result<Value, PickleError> {
+        let line = self.line()?;
+        let line = line.strip_suffix('L').unwrap_or(line);
+        let parsed = match code {
+            b'F' => line.parse().map(float).ok(),
+            b'I' if line == "00" || line == "01" => Some((line == "01").into()),
+            _ => {
+                let unsigned = || line.parse::<u64>().map(Value::from);
+                line.parse::<i64>()
+                    .map(Value::from)
+                    .or_else(|_| unsigned())
+                    .ok()
+            }
+        };
+        parsed.ok_or_else(|| self.mistyped())
+    }
+
+    fn text(&mut self, code: u8) -> Result<(), PickleError> {
+        let text = match code {
+            b'S' | b'V' => {
+                let line = self.line()?;
+                let quotes: &[char] = if code == b'S' { &['\'', '"'] } else { &[] };
+                line.trim_matches(quotes).to_owned()
+            }
+            _ => {
+                let length = match code {
+                    0x8c | b'U' | b'C' => u64::from(self.take(1)?[0]),
+                    0x8d | 0x8e => u64::from_le_bytes(self.array()?),
+                    _ => u64::from(u32::from_le_bytes(self.array()?)),
+                };
+                let length = usize::try_from(length);
+                let length = length.map_err(|_| PickleError::Ends { at: self.at })?;
+                String::from_utf8_lossy(self.take(length)?).into_owned()
+            }
+        };
+        self.push(Item::Plain(text.into()))
+    }
+
+    fn list(&mut self, code: u8) -> Result<(), PickleError> {
+        let items = match code {
+            b']' | b')' => Vec::new(),
+            b'l' | b't' | b'e' => self.since_mark()?,
+            b'a' => vec![self.pop()?],
+            _ => {
+                let count = usize::from(code - 0x84);
+                let from = self.stack.len().checked_sub(count);
+                self.stack.split_off(from.ok_or_else(|| self.empty())?)
+            }
+        };
+        if code != b'a' && code != b'e' {
+            return self.push(Item::List(items));
+        }
+        let list = self.top()?;
+        let mistyped = self.mistyped();
+        match &mut self.store[list] {
+            Item::List(list) => list.extend(items),
+            _ => return Err(mistyped),
+        }
+        Ok(())
+    }
+
+    fn dict(&mut self, code: u8) -> Result<(), PickleError> {
+        let flat = match code {
+            b'}' => Vec::new(),
+            b's' => {
+                let value = self.pop()?;
+                vec![self.pop()?, value]
+            }
+            _ => self.since_mark()?,
+        };
+        let mistyped = self.mistyped();
+        if !flat.len().is_multiple_of(2) {
+            return Err(mistyped);
+        }
+        let pairs = flat.chunks_exact(2).map(|pair| [pair[0], pair[1]]);
+        if code == b'}' || code == b'd' {
+            return self.push(Item::Dict(pairs.collect()));
+        }
+        let dict = self.top()?;
+        match &mut self.store[dict] {
+            Item::Dict(dict) => dict.extend(pairs),
+            _ => return Err(mistyped),
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, code: u8) -> Result<(), PickleError> {
+        let key = match code {
+            b'q' | b'h' => u64::from(self.take(1)?[0]),
+            b'r' | b'j' => u64::from(u32::from_le_bytes(self.array()?)),
+            0x94 => self.memo.len() as u64,
+            _ => self.line()?.parse().map_err(|_| self.mistyped())?,
+        };
+        if matches!(code, b'h' | b'j' | b'g') {
+            let known = self.memo.get(&key).copied();
+            self.stack.push(known.ok_or_else(|| self.empty())?);
+            return Ok(());
+        }
+        let top = self.top()?;
+        self.memo.insert(key, top);
+        Ok(())
+    }
+
+    fn call(&mut self, code: u8) -> Result<(), PickleError> {
+        match code {
+            b'c' => {
+                let (module, name) = (self.line()?, self.line()?);
+                self.push(Item::Callable(format!("{module} {name}")))
+            }
+            0x93 => {
+                let [name, module] = [self.pop()?, self.pop()?];
+                let name = format!("{} {}", self.named(module), self.named(name));
+                self.push(Item::Callable(name))
+            }
+            _ => {
+                let (arguments, callable) = (self.pop()?, self.pop()?);
+                let name = match &self.store[callable] {
+                    Item::Callable(name) => name.clone(),
+                    _ => return Err(self.mistyped()),
+                };
+                let only = match &self.store[arguments] {
+                    Item::List(arguments) if arguments.len() == 1 => Some(arguments[0]),
+                    _ => None,
+                };
+                let taken = only.filter(|_| HARMLESS.contains(&name.as_str()));
+                self.stack.push(taken.ok_or(PickleError::Call { name })?);
+                Ok(())
+            }
+        }
+    }
+
+    fn named(&self, place: usize) -> String {
+        match &self.store[place] {
+            Item::Plain(Value::String(name)) => name.clone(),
+            _ => "something".to_owned(),
+        }
+    }
+
+    fn push(&mut self, item: Item) -> Result<(), PickleError> {
+        self.stack.push(self.store.len());
+        self.store.push(item);
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Result<usize, PickleError> {
+        self.stack.pop().ok_or_else(|| self.empty())
+    }
+
+    fn top(&self) -> Result<usize, PickleError> {
+        self.stack.last().copied().ok_or_else(|| self.empty())
+    }
+
+    fn since_mark(&mut self) -> Result<Vec<usize>, PickleError> {
+        let mark = self.marks.pop().filter(|&mark| mark <= self.stack.len());
+        let mark = mark.ok_or_else(|| self.empty())?;
+        Ok(self.stack.split_off(mark))
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'b [u8], PickleError> {
+        let end = self.at.checked_add(count);
+        let bytes = end.and_then(|end| self.bytes.get(self.at..end));
+        let bytes = bytes.ok_or(PickleError::Ends { at: self.at })?;
+        self.at += count;
+        Ok(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], PickleError> {
+        let at = self.at;
+        let bytes = self.take(N)?;
+        bytes.try_into().map_err(|_| PickleError::Ends { at })
+    }
+
+    fn line(&mut self) -> Result<&'b str, PickleError> {
+        let rest = &self.bytes[self.at..];
+        let length = rest.iter().position(|&byte| byte == b'\n');
+        let length = length.ok_or(PickleError::Ends { at: self.at })?;
+        let line = str::from_utf8(self.take(length)?).map_err(|_| self.mistyped());
+        self.take(1)?;
+        line
+    }
+
+    fn empty(&self) -> PickleError {
+        PickleError::Empty { at: self.at }
+    }
+
+    fn mistyped(&self) -> PickleError {
+        PickleError::Type { at: self.at }
+    }
+
+    /// The value at a place with all that it names.
+    fn written_out(
+        &self,
+        place: usize,
+        depth: usize,
+        left: &mut usize,
+    ) -> Result<Value, PickleError> {
+        *left = left.checked_sub(1).ok_or(PickleError::Large)?;
+        let depth = depth.checked_sub(1).ok_or(PickleError::Deep)?;
+        match &self.store[place] {
+            Item::Plain(value) => {
+                let length = value.as_str().map_or(0, str::len);
+                *left = left.checked_sub(length / 64).ok_or(PickleError::Large)?;
+                Ok(value.clone())
+            }
+            Item::Callable(name) => Err(PickleError::Call { name: name.clone() }),
+            Item::List(items) => {
+                let item = |&item| self.written_out(item, depth, left);
+                items.iter().map(item).collect()
+            }
+            Item::Dict(pairs) => {
+                let mut dict = Map::new();
+                for &[key, value] in pairs {
+                    let key = match self.written_out(key, depth, left)? {
+                        Value::String(text) => text,
+                        other => other.to_string(),
+                    };
+                    dict.insert(key, self.written_out(value, depth, left)?);
+                }
+                Ok(Value::Object(dict))
+            }
+        }
+    }
+}
+
+/// What is no number in JSON is nothing.
+fn float(value: f64) -> Value {
+    Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Writes as PyTorch does: protocol 2, texts remembered.
+    pub(crate) fn pickled(value: &Value) -> Vec<u8> {
+        let mut bytes = vec![0x80, 2];
+        write(value, &mut bytes);
+        bytes.push(b'.');
+        bytes
+    }
+
+    fn write(value: &Value, bytes: &mut Vec<u8>) {
+        match value {
+            Value::Null => bytes.push(b'N'),
+            Value::Bool(truth) => bytes.push(if *truth { 0x88 } else { 0x89 }),
+            Value::Number(number) => match number.as_i64() {
+                Some(whole) => {
+                    bytes.extend([0x8a, 8]);
+                    bytes.extend(whole.to_le_bytes());
+                }
+                None => {
+                    bytes.push(b'G');
+                    bytes.extend(number.as_f64().unwrap().to_be_bytes());
+                }
+            },
+            Value::String(text) => {
+                bytes.push(b'X');
+                bytes.extend((text.len() as u32).to_le_bytes());
+                bytes.extend(text.as_bytes());
+                bytes.extend([b'q', bytes.len() as u8]);
+            }
+            Value::Array(items) => {
+                bytes.extend(b"](");
+                items.iter().for_each(|item| write(item, bytes));
+                bytes.push(b'e');
+            }
+            Value::Object(entries) => {
+                bytes.extend(b"}(");
+                for (key, value) in entries {
+                    write(&key.clone().into(), bytes);
+                    write(value, bytes);
+                }
+                bytes.push(b'u');
+            }
+        }
+    }
+
+    #[test]
+    fn what_python_writes_is_read() {
+        // pickle.dumps({"a": [1, -2, 300, 70000], "b": (True, None, 1.5), 3: "x"}, protocol=4)
+        let framed = b"\x80\x04\x95+\0\0\0\0\0\0\0}\x94(\x8c\x01a\x94]\x94(K\x01J\xfe\xff\xff\xffM\
+            ,\x01Jp\x11\x01\0e\x8c\x01b\x94\x88NG?\xf8\0\0\0\0\0\0\x87\x94K\x03\x8c\x01x\x94u.";
+        let expected = json!({"a": [1, -2, 300, 70000], "b": [true, null, 1.5], "3": "x"});
+        assert_eq!(read(framed).unwrap(), expected);
+        // The same in protocol 0, with a long and a text put to memory.
+        let oldest = b"(dp0\nVa\np1\n(lp2\nI1\naL-2L\nasVb\n(I01\nNF1.5\ntsI3\nV\x78\np3\ns.";
+        let expected = json!({"a": [1, -2], "b": [true, null, 1.5], "3": "x"});
+        assert_eq!(read(oldest).unwrap(), expected);
+    }
+
+    #[test]
+    fn nothing_is_ever_called() {
+        let system = read(b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R.").unwrap_err();
+        let name = "os system".to_owned();
+        assert_eq!(system, PickleError::Call { name });
+        let stacked = read(b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.").unwrap_err();
+        assert_eq!(system, stacked);
+        assert!(matches!(
+            read(b"cos\nsystem\n."),
+            Err(PickleError::Call { .. })
+        ));
+        // To build an object or to load a persistent one is a call by another name.
+        for code in [b"b".as_slice(), b"\x81", b"o", b"Q", b"\x82", b"i"] {
+            let program = [b"NN", code, b"."].concat();
+            assert!(matches!(read(&program), Err(PickleError::Unknown { .. })));
+        }
+    }
+
+    #[test]
+    fn the_one_call_that_means_a_list_is_taken_for_it() {
+        let list = b"\x80\x02ctorch.jit._pickle\nbuild_intlist\n](K\x01K\x02e\x85R.";
+        assert_eq!(read(list).unwrap(), json!([1, 2]));
+    }
+
+    #[test]
+    fn what_nests_or_repeats_itself_is_bounded() {
+        let deep = [vec![b']'; 100_000], vec![b'a'; 99_999], vec![b'.']].concat();
+        assert_eq!(read(&deep), Err(PickleError::Deep));
+        // A list that holds itself.
+        assert_eq!(read(b"]q\0h\0a."), Err(PickleError::Deep));
+        // Each list holds the one before it ten times.
+        let mut doubling = b"]q\0".to_vec();
+        for level in 0..12u8 {
+            doubling.extend([b']', b'(']);
+            doubling.extend([b'h', level].repeat(10));
+            doubling.extend([b'e', b'q', level + 1]);
+        }
+        doubling.push(b'.');
+        assert_eq!(read(&doubling), Err(PickleError::Large));
+        let long_text = [b"\x8d".as_slice(), &[0xff; 8], b"."].concat();
+        assert!(matches!(read(&long_text), Err(PickleError::Ends { .. })));
+    }
+}

@@ -1,0 +1,178 @@
+//! Spanning trees packed into a graph, so that all of them together use no link more than it has
+//! and each root reaches every host at the best rate there is.
+//!
+//! Trees grow edge by edge. An edge is good for as many trees as can take it while all trees that
+//! are not finished can still be: a maximum flow tells.
+
+use reweave_common::ids::NodeId;
+use reweave_common::iteration::Operation;
+
+use super::bound::{Capacities, gcd, roots_of};
+use super::flow::{FlowGraph, UNBOUNDED};
+use super::pipelined::{Edge, Tree};
+use super::splitting::{Logical, Splitting};
+use super::{Collective, CollectiveError};
+
+/// Trees that are alike.
+#[derive(Debug, Clone)]
+struct Batch {
+    /// By host, whether it is reached.
+    reached: Vec<bool>,
+    /// In the order in which they were reached.
+    order: Vec<usize>,
+    edges: Vec<Edge>,
+    count: i128,
+}
+
+/// The trees over which an operation is as fast as it can be.
+pub(super) fn trees(collective: &Collective<'_>, limit: u64) -> Result<Vec<Tree>, CollectiveError> {
+    let hosts = collective.hosts()?;
+    let mut graph = Capacities::of(collective.fabric, &hosts);
+    let roots = roots_of(collective.operation, hosts.len());
+    let best = graph.best_rate(roots, limit)?;
+    let scale = graph.edges.iter().map(|edge| edge.2 * best.under);
+    let common = scale.fold(best.over, gcd).max(1);
+    for edge in &mut graph.edges {
+        edge.2 = edge.2 * best.under / common;
+    }
+    let rate = best.over / common;
+    let splitting = Splitting::new(&graph, &graph.hosts[..roots], rate, limit);
+    let packing = Packing::new(splitting.without_switches()?, &graph.hosts, limit);
+    let batches = packing.pack(roots, rate)?;
+    let whole = match collective.operation {
+        Operation::Broadcast => collective.bytes,
+        _ => collective.bytes / hosts.len() as f64,
+    };
+    let common = batches.iter().map(|batch| batch.count).fold(0, gcd).max(1);
+    let tree = |batch: Batch| Tree {
+        bytes: whole * batch.count as f64 / rate as f64,
+        weight: u32::try_from(batch.count / common).unwrap_or(u32::MAX),
+        edges: batch.edges,
+    };
+    Ok(batches.into_iter().map(tree).collect())
+}
+
+struct Packing<'h> {
+    /// By pair of hosts, in the order of their ranks.
+    left: Logical,
+    nodes: &'h [usize],
+    limit: u64,
+    work: u64,
+}
+
+impl<'h> Packing<'h> {
+    fn new(logical: Logical, nodes: &'h [usize], limit: u64) -> Self {
+        let rank = |node: usize| nodes.iter().position(|&it| it == node);
+        let ranked = logical
+            .into_iter()
+            .filter_map(|((from, to), ways)| Some(((rank(from)?, rank(to)?), ways)));
+        Self {
+            left: ranked.collect(),
+            nodes,
+            limit,
+            work: 0,
+        }
+    }
+
+    fn pack(mut self, roots: usize, rate: i128) -> Result<Vec<Batch>, CollectiveError> {
+        let hosts = self.nodes.len();
+        let batch = |root: usize| Batch {
+            reached: (0..hosts).map(|host| host == root).collect(),
+            order: vec![root],
+            edges: Vec::new(),
+            count: rate,
+        };
+        let mut growing: Vec<_> = (0..roots).map(batch).collect();
+        let mut done = Vec::new();
+        while let Some(mut batch) = growing.pop() {
+            while batch.order.len() < hosts {
+                let (edge, count) = self.next_edge(&batch, &growing)?;
+                if count < batch.count {
+                    let mut rest = batch.clone();
+                    rest.count -= count;
+                    growing.push(rest);
+                    batch.count = count;
+                }
+                self.grow(&mut batch, edge);
+            }
+            done.push(batch);
+        }
+        Ok(done)
+    }
+
+    fn grow(&mut self, batch: &mut Batch, (from, to): (usize, usize)) {
+        let along = self.use_up((from, to), batch.count);
+        batch.reached[to] = true;
+        batch.order.push(to);
+        batch.edges.push(Edge {
+            parent: from,
+            child: to,
+            along: along.into_iter().map(NodeId::from_index).collect(),
+        });
+    }
+
+    /// The way of a link that so much is taken from; it has as much.
+    fn use_up(&mut self, link: (usize, usize), amount: i128) -> Vec<usize> {
+        let Some(ways) = self.left.get_mut(&link) else {
+            return Vec::new();
+        };
+        let Some((there, way)) = ways.last_mut() else {
+            return Vec::new();
+        };
+        *there -= amount;
+        let way = way.clone();
+        if ways.last().is_some_and(|(there, _)| *there == 0) {
+            ways.pop();
+        }
+        if ways.is_empty() {
+            self.left.remove(&link);
+        }
+        way
+    }
+
+    /// An edge that leads on, and for how many trees of the batch.
+    fn next_edge(
+        &mut self,
+        batch: &Batch,
+        others: &[Batch],
+    ) -> Result<((usize, usize), i128), CollectiveError> {
+        let onwards = batch.order.iter().flat_map(|&from| {
+            let links = self.left.range((from, 0)..(from + 1, 0));
+            links.filter_map(|(link, ways)| Some((*link, ways.last()?.0)))
+        });
+        let onwards = onwards.filter(|&((_, to), _)| !batch.reached[to]);
+        for (link, on_way) in onwards.collect::<Vec<_>>() {
+            let most = on_way.min(batch.count);
+            let count = most.min(self.possible(link, others, most));
+            if self.work > self.limit {
+                break;
+            }
+            if count > 0 {
+                return Ok((link, count));
+            }
+        }
+        // There always is one, so that only the work can have run out.
+        Err(CollectiveError::TooMuchWork { limit: self.limit })
+    }
+
+    /// How many trees can take a link while the others still can be finished.
+    fn possible(&mut self, (from, to): (usize, usize), others: &[Batch], most: i128) -> i128 {
+        let hosts = self.nodes.len();
+        let mut graph = FlowGraph::new(hosts + others.len());
+        for (&(a, b), ways) in &self.left {
+            graph.add(a, b, ways.iter().map(|(amount, _)| amount).sum());
+        }
+        let mut promised = 0;
+        for (nth, other) in others.iter().enumerate() {
+            promised += other.count;
+            graph.add(from, hosts + nth, other.count);
+            for &host in &other.order {
+                graph.add(hosts + nth, host, UNBOUNDED);
+            }
+        }
+        graph.reset();
+        let flow = graph.most(from, to, promised + most);
+        self.work += graph.work;
+        flow - promised
+    }
+}

@@ -1,0 +1,46 @@
+//! Who sends what, and after what.
+
+use reweave_common::ids::NodeId;
+
+/// One host sends to another. Hosts are counted in the order of their ranks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Send {
+    pub from: usize,
+    pub to: usize,
+    pub bytes: f64,
+    /// The nodes from one to the other; a shortest way where there are none.
+    pub along: Vec<NodeId>,
+    /// Counts as so many flows where links are shared.
+    pub weight: u32,
+}
+
+impl Send {
+    pub(super) fn new(from: usize, to: usize, bytes: f64) -> Self {
+        Self {
+            from,
+            to,
+            bytes,
+            along: Vec::new(),
+            weight: 1,
+        }
+    }
+}
+
+/// What is sent at once, so many times in a row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Round {
+    pub sends: Vec<Send>,
+    pub times: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Schedule {
+    /// Lanes that know nothing of one another. A host begins its part of a round when it has sent
+    /// and received its parts of the one before.
+    Rounds(Vec<Vec<Round>>),
+    /// Sends, and `[before, after]` for those that wait.
+    Graph {
+        sends: Vec<Send>,
+        waits: Vec<[u32; 2]>,
+    },
+}

@@ -1,0 +1,221 @@
+//! Flows between the hosts of a fabric, as people list them: a table in text.
+//!
+//! ```text
+//! src,dst,bytes,start_us,after,path,sport,dport,proto
+//! h0,h5,1000000,0,,,,,
+//! h5,h0,1000000,2.5,0,h5>leaf1>spine0>leaf0>h0,,,
+//! ```
+//!
+//! The first line names the columns; those from `after` on may be left out. `after` holds the flows
+//! that this one waits for, counted from 0 and separated by blanks; `start_us` counts from the end
+//! of the last of them. Without a path, the switches choose by their hash. Rows without ports are
+//! connections of their own.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::input::InputError;
+
+use super::columns::{Columns, Row};
+use super::ecmp::{Ecmp, Fields, Label};
+use super::network::{Network, Towards, Way};
+use super::{LinkIndex, PathIndex, Problem, SimError, SimTime, TaskIndex, waits};
+
+const KNOWN: [&str; 9] = [
+    "src", "dst", "bytes", "start_us", "after", "path", "sport", "dport", "proto",
+];
+const REQUIRED: [&str; 4] = ["src", "dst", "bytes", "start_us"];
+
+/// Of RoCE, which most of these flows are.
+const DEFAULT_PORT: u16 = 4791;
+const UDP: u8 = 17;
+const TCP: u8 = 6;
+
+/// Flows on a network, ready to be simulated.
+#[derive(Debug)]
+pub struct Flows {
+    pub problem: Problem,
+    /// By flow: how long its first bit takes to get on the way.
+    pub delays: Vec<SimTime>,
+    pub ends: Vec<[NodeId; 2]>,
+}
+
+impl Flows {
+    /// How long each flow took, from when it was let go to its last bit.
+    pub fn completion_times(&self, outcome: &super::Outcome) -> Vec<SimTime> {
+        let times = outcome.starts.iter().zip(&outcome.finishes);
+        let times = times.zip(&self.delays);
+        times
+            .map(|((start, finish), delay)| SimTime(finish.since(*start).0 + delay.0))
+            .collect()
+    }
+}
+
+/// Reads flows; `file` is the name that errors call it by.
+pub fn parse(
+    file: &str,
+    text: &str,
+    fabric: &Fabric,
+    network: &Network,
+    ecmp: &Ecmp,
+) -> Result<Flows, InputError> {
+    let columns = Columns::parse(file, text, &KNOWN, &REQUIRED)?;
+    let problem = network
+        .problem()
+        .map_err(|error| columns.error(1, "", error.to_string()))?;
+    let mut reader = Reader {
+        fabric,
+        network,
+        ecmp,
+        flows: Flows {
+            problem,
+            delays: Vec::new(),
+            ends: Vec::new(),
+        },
+        lines: Vec::new(),
+        towards: BTreeMap::new(),
+        paths: BTreeMap::new(),
+    };
+    for row in columns.rows(text) {
+        reader.add(&row?)?;
+    }
+    for row in columns.rows(text).enumerate() {
+        reader.add_waits(row.0 as u32, &row.1?)?;
+    }
+    reader.refuse_circles(&columns)?;
+    Ok(reader.flows)
+}
+
+struct Reader<'a> {
+    fabric: &'a Fabric,
+    network: &'a Network,
+    ecmp: &'a Ecmp,
+    flows: Flows,
+    /// By flow, where it stands.
+    lines: Vec<usize>,
+    towards: BTreeMap<NodeId, Towards>,
+    paths: BTreeMap<Vec<LinkIndex>, PathIndex>,
+}
+
+impl Reader<'_> {
+    fn add(&mut self, row: &Row<'_>) -> Result<(), InputError> {
+        let [from, to] = [self.endpoint(row, "src")?, self.endpoint(row, "dst")?];
+        let bytes: f64 = row.require("bytes")?;
+        let start_us: f64 = row.require("start_us")?;
+        let problem = || format!("{start_us:?} us is no delay: 0 us to 51 hours");
+        let start =
+            SimTime::from_micros(start_us).ok_or_else(|| row.error("start_us", problem()))?;
+        let way = match from == to {
+            true => Way::default(),
+            false => self.way(row, [from, to])?,
+        };
+        let path = self.path_index(way.links);
+        let delay = start.checked_add(way.delay).unwrap_or(SimTime::MAX);
+        let task = path.and_then(|path| {
+            let bits = self.network.bits(bytes);
+            self.flows.problem.add_transfer(path, bits, delay)
+        });
+        task.map_err(|problem| row.error("bytes", problem.to_string()))?;
+        self.flows.delays.push(way.delay);
+        self.flows.ends.push([from, to]);
+        self.lines.push(row.line);
+        Ok(())
+    }
+
+    fn path_index(&mut self, links: Vec<LinkIndex>) -> Result<PathIndex, super::ProblemError> {
+        if let Some(&path) = self.paths.get(&links) {
+            return Ok(path);
+        }
+        let path = self.flows.problem.add_path(&links)?;
+        self.paths.insert(links, path);
+        Ok(path)
+    }
+
+    fn endpoint(&self, row: &Row<'_>, key: &str) -> Result<NodeId, InputError> {
+        let node = self.node(row, key, row.text(key)?)?;
+        match self.fabric.node(node).role.is_endpoint() {
+            true => Ok(node),
+            false => {
+                let problem = format!("{} is a switch; flows go from host to host", row.text(key)?);
+                Err(row.error(key, problem))
+            }
+        }
+    }
+
+    fn node(&self, row: &Row<'_>, key: &str, name: &str) -> Result<NodeId, InputError> {
+        let problem = || format!("the fabric has no node named {name:?}");
+        let node = self.fabric.find(name);
+        node.ok_or_else(|| row.error(key, problem()))
+    }
+
+    fn way(&mut self, row: &Row<'_>, [from, to]: [NodeId; 2]) -> Result<Way, InputError> {
+        let label = self.label(row, [from, to])?;
+        if let Some(nodes) = row.optional("path") {
+            return self.given_way(row, nodes, [from, to], label);
+        }
+        let network = self.network;
+        let towards = self
+            .towards
+            .entry(to)
+            .or_insert_with(|| network.towards(to));
+        let way = network.way(from, towards, self.ecmp, label);
+        way.ok_or_else(|| {
+            let [from, to] = [from, to].map(|node| self.fabric.name(node));
+            row.error("dst", format!("there is no way from {from} to {to}"))
+        })
+    }
+
+    fn given_way(
+        &self,
+        row: &Row<'_>,
+        nodes: &str,
+        ends: [NodeId; 2],
+        label: Label,
+    ) -> Result<Way, InputError> {
+        let names = nodes.split('>').map(str::trim);
+        let nodes = names.map(|name| self.node(row, "path", name));
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        if [nodes[0], nodes[nodes.len() - 1]] != ends {
+            return Err(row.error("path", "it does not lead from src to dst"));
+        }
+        let way = self.network.along(&nodes, self.ecmp, label);
+        way.ok_or_else(|| row.error("path", "two nodes that follow each other are not linked"))
+    }
+
+    fn label(&self, row: &Row<'_>, [from, to]: [NodeId; 2]) -> Result<Label, InputError> {
+        let own_port = 0xc000 | (self.lines.len() & 0x3fff) as u16;
+        Ok(self.ecmp.label(Fields {
+            source: from.index() as u32,
+            destination: to.index() as u32,
+            source_port: row.parsed("sport")?.unwrap_or(own_port),
+            destination_port: row.parsed("dport")?.unwrap_or(DEFAULT_PORT),
+            protocol: match row.optional("proto") {
+                None => UDP,
+                Some("udp") => UDP,
+                Some("tcp") => TCP,
+                Some(_) => row.require("proto")?,
+            },
+        }))
+    }
+
+    fn add_waits(&mut self, after: TaskIndex, row: &Row<'_>) -> Result<(), InputError> {
+        let list = row.optional("after").unwrap_or_default();
+        for word in list.split([' ', ';']).filter(|it| !it.is_empty()) {
+            let before = word.parse();
+            let before = before.map_err(|_| row.error("after", format!("{word:?} is no flow")))?;
+            let added = self.flows.problem.add_wait(before, after);
+            added.map_err(|problem| row.error("after", problem.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn refuse_circles(&self, columns: &Columns<'_>) -> Result<(), InputError> {
+        let Some(circle) = waits::circle(&self.flows.problem) else {
+            return Ok(());
+        };
+        let line = self.lines[circle[0] as usize];
+        let problem = SimError::Cycle { tasks: circle }.to_string();
+        Err(columns.error(line, "after", problem))
+    }
+}

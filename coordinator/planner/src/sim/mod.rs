@@ -1,0 +1,36 @@
+//! The flow simulator: who moves how much over which links, and when each is done.
+//!
+//! Flows share links max-min fairly, by weight. A [`Problem`] holds links, paths over them, and
+//! tasks that wait for one another: transfers, and computations on devices that serve them in the
+//! order in which they become ready. Latencies and start-up costs are delays of tasks; a host that
+//! forwards for others is a link on the path. [`simulate`] gives the start and the finish of every
+//! task. Time is counted in whole ticks and shares are whole numbers, so that the outcome is the
+//! same on every machine and does not depend on the order in which tasks were added.
+
+pub mod certificate;
+mod columns;
+pub mod ecmp;
+mod fill;
+pub mod flows;
+mod heaps;
+pub mod network;
+mod problem;
+mod queue;
+pub mod raw;
+mod run;
+mod shares;
+#[cfg(test)]
+mod tests;
+mod time;
+mod waits;
+
+pub use problem::{DeviceIndex, LinkIndex, PathIndex, Problem, ProblemError, TaskIndex, Work};
+pub use run::{Outcome, Run, SimError};
+pub use time::SimTime;
+pub use waits::circle;
+
+/// The course of a problem, from all that waits for nothing to the end of the last task.
+/// Work is counted in links looked at; more than `limit` of it is an error.
+pub fn simulate(problem: &Problem, limit: u64) -> Result<Outcome, SimError> {
+    Run::new(problem, limit)?.finish()
+}

@@ -1,0 +1,66 @@
+//! Traffic that spreads evenly over all ways of the same length, as sprayed packets do.
+
+use reweave_common::ids::NodeId;
+
+use super::{Edge, Network, Towards, Way};
+
+/// One of several ways, and the share of the traffic that goes there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    pub way: Way,
+    pub share: f64,
+}
+
+impl Network {
+    /// Every shortest way, when each node spreads what it has evenly over what leads closer. Where
+    /// there are more than `most`, the first of them stand for all. None where there is no way.
+    pub fn ways(&self, from: NodeId, towards: &Towards, most: usize) -> Vec<Part> {
+        let Some(hops) = towards.hops(from) else {
+            return Vec::new();
+        };
+        self.spread(from, hops as usize, most, |_, at| {
+            self.closer(at, towards).collect()
+        })
+    }
+
+    /// The way over these nodes, spread evenly over parallel cables. None where two of them are no
+    /// neighbours.
+    pub fn ways_along(&self, nodes: &[NodeId], most: usize) -> Vec<Part> {
+        let hops = nodes.len().saturating_sub(1);
+        self.spread(nodes[0], hops, most, |hop, at| {
+            let next = nodes[hop + 1].index();
+            let parallel = self.edges(at).iter().copied();
+            parallel.filter(|it| it.to as usize == next).collect()
+        })
+    }
+
+    fn spread(
+        &self,
+        from: NodeId,
+        hops: usize,
+        most: usize,
+        edges: impl Fn(usize, usize) -> Vec<Edge>,
+    ) -> Vec<Part> {
+        let mut first = Way::default();
+        self.begin(&mut first);
+        let mut ends = vec![(from.index(), first, 1.0)];
+        for hop in 0..hops {
+            let longer = ends.iter().flat_map(|(at, way, share)| {
+                let edges = edges(hop, *at);
+                let share = share / edges.len() as f64;
+                edges.into_iter().map(move |edge| {
+                    let mut way = way.clone();
+                    self.go_on(&mut way, edge, hop + 1 == hops);
+                    (edge.to as usize, way, share)
+                })
+            });
+            ends = longer.take(most).collect();
+        }
+        let covered: f64 = ends.iter().map(|(.., share)| share).sum();
+        let part = |(_, way, share)| Part {
+            way,
+            share: share / covered,
+        };
+        ends.into_iter().map(part).collect()
+    }
+}

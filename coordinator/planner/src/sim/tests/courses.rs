@@ -1,0 +1,165 @@
+//! Small courses of events whose times can be told by hand.
+
+use reweave_common::units::Rate;
+
+use super::super::{Problem, SimError, SimTime, circle, simulate};
+
+const LIMIT: u64 = 1 << 20;
+
+fn us(micros: f64) -> SimTime {
+    SimTime::from_micros(micros).unwrap()
+}
+
+/// Links of 10 Gb/s: 10 bits take a nanosecond.
+fn links(count: usize) -> Problem {
+    let mut problem = Problem::new();
+    for _ in 0..count {
+        problem
+            .add_link(Rate::from_bits_per_s(10_000_000_000))
+            .unwrap();
+    }
+    problem
+}
+
+fn finishes_us(problem: &Problem) -> Vec<f64> {
+    let outcome = simulate(problem, LIMIT).unwrap();
+    outcome.finishes.iter().map(|time| time.micros()).collect()
+}
+
+#[test]
+fn one_long_flow_and_two_short_ones() {
+    let mut problem = links(2);
+    for path in [&[0, 1][..], &[0], &[1]] {
+        let path = problem.add_path(path).unwrap();
+        problem.add_transfer(path, 10_000.0, SimTime::ZERO).unwrap();
+    }
+    // All have half until all end.
+    assert_eq!(finishes_us(&problem), [2.0, 2.0, 2.0]);
+}
+
+#[test]
+fn a_flow_that_comes_later_takes_its_share_and_gives_it_back() {
+    let mut problem = links(1);
+    let path = problem.add_path(&[0]).unwrap();
+    problem.add_transfer(path, 40_000.0, SimTime::ZERO).unwrap();
+    problem.add_transfer(path, 10_000.0, us(1.0)).unwrap();
+    assert_eq!(finishes_us(&problem), [5.0, 3.0]);
+}
+
+#[test]
+fn weights_divide_a_link() {
+    let mut problem = links(1);
+    let path = problem.add_path(&[0]).unwrap();
+    let heavy = problem.add_transfer(path, 30_000.0, SimTime::ZERO).unwrap();
+    problem.add_transfer(path, 10_000.0, SimTime::ZERO).unwrap();
+    problem.set_weight(heavy, 3).unwrap();
+    assert_eq!(finishes_us(&problem), [4.0, 4.0]);
+}
+
+#[test]
+fn a_wait_and_a_delay_come_one_after_the_other() {
+    let mut problem = links(1);
+    let path = problem.add_path(&[0]).unwrap();
+    let first = problem.add_transfer(path, 10_000.0, us(0.5)).unwrap();
+    let second = problem.add_transfer(path, 10_000.0, us(2.0)).unwrap();
+    problem.add_wait(first, second).unwrap();
+    let outcome = simulate(&problem, LIMIT).unwrap();
+    assert_eq!(outcome.starts, [us(0.5), us(3.5)]);
+    assert_eq!(outcome.finishes, [us(1.5), us(4.5)]);
+}
+
+#[test]
+fn steps_on_the_same_path_are_one_event_each_and_find_no_new_rates() {
+    let mut problem = links(2);
+    let paths = [[0], [1]].map(|path| problem.add_path(&path).unwrap());
+    for step in 0..100 {
+        for path in paths {
+            let task = problem.add_transfer(path, 10_000.0, SimTime::ZERO).unwrap();
+            if step > 0 {
+                problem.add_wait(task - 2, task).unwrap();
+            }
+        }
+    }
+    let outcome = simulate(&problem, LIMIT).unwrap();
+    assert_eq!(outcome.makespan(), us(100.0));
+    assert_eq!(outcome.events, 101);
+    assert!(outcome.work < 10, "{} units of work", outcome.work);
+}
+
+#[test]
+fn a_device_serves_what_is_ready_first() {
+    let mut problem = links(1);
+    let device = problem.add_device().unwrap();
+    let path = problem.add_path(&[0]).unwrap();
+    let early = problem.add_transfer(path, 10_000.0, SimTime::ZERO).unwrap();
+    let tasks = [5.0, 1.0, 1.0].map(|time| problem.add_compute(device, us(time)).unwrap());
+    problem.add_wait(early, tasks[1]).unwrap();
+    // Ready at once, and behind the one that runs; the other stands behind it.
+    let outcome = simulate(&problem, LIMIT).unwrap();
+    let starts = tasks.map(|task| outcome.starts[task as usize].micros());
+    assert_eq!(starts, [0.0, 6.0, 5.0]);
+}
+
+#[test]
+fn nothing_takes_no_time() {
+    let mut problem = links(1);
+    let [none, some] = [&[][..], &[0]].map(|path| problem.add_path(path).unwrap());
+    let sent = [(none, 10_000.0), (some, 0.0), (some, 10_000.0)];
+    let tasks = sent.map(|(path, bits)| problem.add_transfer(path, bits, SimTime::ZERO).unwrap());
+    problem.add_wait(tasks[0], tasks[1]).unwrap();
+    problem.add_wait(tasks[1], tasks[2]).unwrap();
+    assert_eq!(finishes_us(&problem), [0.0, 0.0, 1.0]);
+    assert_eq!(finishes_us(&Problem::new()), [0.0; 0]);
+}
+
+#[test]
+fn a_circle_is_named() {
+    let mut problem = links(1);
+    let path = problem.add_path(&[0]).unwrap();
+    let tasks = [(); 5].map(|()| problem.add_transfer(path, 1.0, SimTime::ZERO).unwrap());
+    for [before, after] in [[0, 1], [1, 2], [2, 3], [3, 1], [3, 4]] {
+        problem.add_wait(tasks[before], tasks[after]).unwrap();
+    }
+    let error = simulate(&problem, LIMIT).unwrap_err();
+    let SimError::Cycle { tasks } = &error else {
+        panic!("{error}");
+    };
+    let mut sorted = tasks.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, [1, 2, 3]);
+    assert_eq!(circle(&problem).as_ref(), Some(tasks));
+}
+
+#[test]
+fn work_is_bounded_and_so_is_time() {
+    let mut problem = links(1);
+    let path = problem.add_path(&[0]).unwrap();
+    for _ in 0..100 {
+        problem.add_transfer(path, 10_000.0, SimTime::ZERO).unwrap();
+    }
+    assert!(simulate(&problem, 0).is_err());
+    let endless = problem.add_transfer(path, 8e18, SimTime::ZERO).unwrap();
+    assert_eq!(simulate(&problem, LIMIT), Err(SimError::TooLong));
+    let late = problem.add_transfer(path, 1.0, SimTime::MAX).unwrap();
+    problem.add_wait(endless, late).unwrap();
+    assert_eq!(simulate(&problem, LIMIT), Err(SimError::TooLong));
+}
+
+#[test]
+fn what_is_no_part_of_a_problem_is_refused() {
+    let mut problem = links(2);
+    assert!(problem.add_link(Rate::from_bits_per_s(0)).is_err());
+    assert!(problem.add_link(Rate::from_bits_per_s(u64::MAX)).is_err());
+    assert!(problem.add_path(&[2]).is_err());
+    assert!(problem.add_path(&[1, 0, 1]).is_err());
+    let path = problem.add_path(&[0]).unwrap();
+    for bits in [-1.0, f64::NAN, f64::INFINITY, 1e30] {
+        assert!(problem.add_transfer(path, bits, SimTime::ZERO).is_err());
+    }
+    let task = problem.add_transfer(path, 1.0, SimTime::ZERO).unwrap();
+    assert!(problem.add_transfer(path + 1, 1.0, SimTime::ZERO).is_err());
+    assert!(problem.add_compute(0, SimTime::ZERO).is_err());
+    assert!(problem.add_wait(task, task).is_err());
+    assert!(problem.add_wait(task, task + 1).is_err());
+    assert!(problem.set_weight(task, 0).is_err());
+}

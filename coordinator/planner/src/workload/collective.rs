@@ -1,0 +1,135 @@
+//! Collectives as flows between their members.
+
+use std::collections::BTreeSet;
+
+use reweave_common::carriage::Ring;
+use reweave_common::ids::{NodeId, Rank};
+use reweave_common::iteration::Operation;
+
+use super::network::{Network, NetworkError, Steps};
+
+/// Pieces that go at once, as often as there are rounds; a round begins when the one before is over.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Chain<'c> {
+    pub(super) pieces: Vec<Piece<'c>>,
+    pub(super) rounds: u32,
+    /// How many messages in a row one round stands for: each costs latency.
+    pub(super) messages: u32,
+    /// Whether many send to many, and not each only to its next.
+    pub(super) crossing: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Piece<'c> {
+    pub(super) leg: Leg<'c>,
+    pub(super) bytes: f64,
+}
+
+/// From one member to another, over given nodes where there are any.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Leg<'c> {
+    pub(super) from: Rank,
+    pub(super) to: Rank,
+    pub(super) along: Option<&'c [NodeId]>,
+}
+
+impl<'n> Network<'n> {
+    /// What the members of a group send for a collective of `bytes`; nothing when there is only one.
+    pub(super) fn chains(
+        &self,
+        operation: Operation,
+        group: &[Rank],
+        bytes: f64,
+    ) -> Result<Vec<Chain<'n>>, NetworkError> {
+        if group.len() < 2 {
+            return Ok(Vec::new());
+        }
+        if operation == Operation::AllToAll {
+            return Ok(vec![all_to_all(group, bytes)]);
+        }
+        let given = self.carriage.rings.get(group);
+        let Some(rings) = given.filter(|rings| !rings.is_empty()) else {
+            let legs = around(group, |_| None);
+            return Ok(vec![self.ring(operation, &legs, bytes)]);
+        };
+        let total: f64 = rings.iter().map(|ring| ring.weight).sum();
+        let chain = |ring: &'n Ring| {
+            check(ring, group)?;
+            let legs = around(&ring.members, |nth| ring.legs[nth].as_deref());
+            Ok(self.ring(operation, &legs, bytes * ring.weight / total))
+        };
+        rings.iter().map(chain).collect()
+    }
+
+    fn ring<'c>(&self, operation: Operation, legs: &[Leg<'c>], bytes: f64) -> Chain<'c> {
+        let members = legs.len() as u32;
+        // The broadcast flows through in a stream, all others step by step.
+        let (steps, chunk, legs) = match operation {
+            Operation::AllReduce => (2 * (members - 1), bytes / f64::from(members), legs),
+            Operation::Broadcast => (1, bytes, &legs[..legs.len() - 1]),
+            _ => (members - 1, bytes / f64::from(members), legs),
+        };
+        let (rounds, in_one) = match self.settings.steps {
+            Steps::Collapsed => (1, steps),
+            Steps::Each => (steps, 1),
+        };
+        let piece = |&leg| Piece {
+            leg,
+            bytes: chunk * f64::from(in_one),
+        };
+        let messages = match operation {
+            Operation::Broadcast => members - 1,
+            _ => in_one,
+        };
+        Chain {
+            pieces: legs.iter().map(piece).collect(),
+            rounds,
+            messages,
+            crossing: false,
+        }
+    }
+}
+
+fn around<'c>(members: &[Rank], along: impl Fn(usize) -> Option<&'c [NodeId]>) -> Vec<Leg<'c>> {
+    let leg = |(nth, &from)| Leg {
+        from,
+        to: members[(nth + 1) % members.len()],
+        along: along(nth),
+    };
+    members.iter().enumerate().map(leg).collect()
+}
+
+fn all_to_all<'c>(group: &[Rank], bytes: f64) -> Chain<'c> {
+    let share = bytes / group.len() as f64;
+    let pairs = group.iter().flat_map(|&from| {
+        let others = group.iter().filter(move |&&to| to != from);
+        others.map(move |&to| Piece {
+            leg: Leg {
+                from,
+                to,
+                along: None,
+            },
+            bytes: share,
+        })
+    });
+    Chain {
+        pieces: pairs.collect(),
+        rounds: 1,
+        messages: 1,
+        crossing: true,
+    }
+}
+
+fn check(ring: &Ring, group: &[Rank]) -> Result<(), NetworkError> {
+    let [members, wanted]: [BTreeSet<_>; 2] = [&ring.members, group].map(|of| of.iter().collect());
+    let problem = if ring.members.len() != group.len() || members != wanted {
+        "does not meet each member of its group once"
+    } else if ring.legs.len() != ring.members.len() {
+        "does not have one leg for each member"
+    } else if !(ring.weight.is_finite() && ring.weight > 0.0) {
+        "has no weight"
+    } else {
+        return Ok(());
+    };
+    Err(NetworkError::BadRing { problem })
+}

@@ -1,0 +1,212 @@
+//! What the exact shares leave out, and between which times an iteration may therefore lie.
+//!
+//! Shares of lanes are exact for flows that fill them at once and evenly. Packets do not: a sender
+//! begins slowly, lanes stand still for others (priority flow control), a hash sends two flows over
+//! one cable where another is free, many senders fill a port's buffer, and what is lost is sent
+//! again. Each effect stands for itself and can be left out. The constants are fitted so that the
+//! packet-level results published for TopoOpt's task graphs lie inside the interval.
+
+use std::collections::BTreeMap;
+
+use reweave_common::carriage::Carriage;
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::iteration::Iteration;
+use serde::Serialize;
+
+use super::lowering::{SimulationError, simulate};
+use super::network::{Network, Settings, Spreading, Steps};
+use crate::sim::SimTime;
+use crate::sim::ecmp::Ecmp;
+
+/// What each step of a collective costs before it is under way. At 5 us, published packet-level
+/// iterations that are bound by many small collectives come out within 0.2 %.
+pub const COLD_START_US: f64 = 5.0;
+/// How much longer traffic between many pairs takes for lanes that stand still for others. The
+/// largest that is needed for a published packet-level iteration.
+pub const HEAD_OF_LINE: f64 = 1.35;
+/// What a sender has under way before it hears of a full port: the time there and back.
+pub const ROUND_TRIP_US: f64 = 10.0;
+/// So many fabrics that differ in nothing but their hash are tried.
+pub const SEEDS: u32 = 8;
+
+/// What makes an iteration longer than exact shares say. The default is what was fitted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effects {
+    /// Before each step of a collective and each message. Ring steps then wait for each other.
+    pub cold_start: SimTime,
+    /// By how much transfers and all-to-alls take longer; 1 is not at all.
+    pub head_of_line: f64,
+    /// How many seeds of the switches' hash are tried; none leaves traffic spread evenly.
+    pub seeds: u32,
+    /// Messages that come at once to one port wait for so long for each that is before them.
+    pub incast: SimTime,
+    /// By cable, what part of packets it loses.
+    pub loss: BTreeMap<LinkId, f64>,
+}
+
+impl Default for Effects {
+    fn default() -> Self {
+        let micros = |us| SimTime::from_micros(us).unwrap_or_default();
+        Self {
+            cold_start: micros(COLD_START_US),
+            head_of_line: HEAD_OF_LINE,
+            seeds: SEEDS,
+            incast: micros(ROUND_TRIP_US),
+            loss: BTreeMap::new(),
+        }
+    }
+}
+
+impl Effects {
+    pub const NONE: Self = Self {
+        cold_start: SimTime::ZERO,
+        head_of_line: 1.0,
+        seeds: 0,
+        incast: SimTime::ZERO,
+        loss: BTreeMap::new(),
+    };
+
+    /// Each of them alone, with its name.
+    fn one_by_one(&self) -> [(&'static str, Self); 5] {
+        let none = Self::NONE;
+        let cold_start = Self {
+            cold_start: self.cold_start,
+            ..none.clone()
+        };
+        let head_of_line = Self {
+            head_of_line: self.head_of_line,
+            ..none.clone()
+        };
+        let collisions = Self {
+            seeds: self.seeds,
+            ..none.clone()
+        };
+        let incast = Self {
+            incast: self.incast,
+            ..none.clone()
+        };
+        let loss = Self {
+            loss: self.loss.clone(),
+            ..none
+        };
+        [
+            ("cold starts", cold_start),
+            ("blocked lanes", head_of_line),
+            ("collisions", collisions),
+            ("incast", incast),
+            ("loss", loss),
+        ]
+    }
+
+    /// What a cable still carries when a packet that is lost is sent again with all that was under
+    /// way behind it, as network cards do.
+    pub fn goodput(&self, fabric: &Fabric, link: LinkId) -> f64 {
+        let Some(&lost) = self.loss.get(&link) else {
+            return 1.0;
+        };
+        let rate = fabric.link(link).rate.bits_per_s() as f64;
+        let behind = rate * ROUND_TRIP_US / 1e6 / PACKET_BITS;
+        (1.0 - lost) / (1.0 - lost + lost * behind.max(1.0))
+    }
+}
+
+const PACKET_BITS: f64 = 9000.0 * 8.0;
+/// More flows are not worth their steps: their rings stay collapsed.
+const MOST_STEPPED_FLOWS: u64 = 1 << 20;
+
+/// Where the time of an iteration lies, in milliseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Interval {
+    /// Without headers, and with everything spread evenly.
+    pub low_ms: f64,
+    /// With all effects, under the worst of the hashes.
+    pub high_ms: f64,
+    /// What each effect costs by itself; those that cost nothing are left out.
+    pub costs: Vec<Cost>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Cost {
+    pub effect: &'static str,
+    pub ms: f64,
+}
+
+/// A job on a fabric.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting<'s> {
+    pub iteration: &'s Iteration,
+    pub fabric: &'s Fabric,
+    pub placement: &'s [NodeId],
+    pub carriage: &'s Carriage,
+}
+
+impl Setting<'_> {
+    /// Simulates once without any effect, once with each, and once with all; what the hash decides,
+    /// once for each seed. Each run may take `limit` units of work.
+    pub fn interval(
+        &self,
+        settings: &Settings,
+        effects: &Effects,
+        limit: u64,
+    ) -> Result<Interval, SimulationError> {
+        let mut bare = settings.clone();
+        bare.effects = Effects::NONE;
+        bare.costs.wire_per_byte = 1.0;
+        let low_ms = self.time_ms(bare, limit)?;
+        let exact_ms = self.time_ms(settings.clone(), limit)?;
+        let high_ms = self.worst_ms(settings, effects, limit)?;
+        let mut costs = Vec::new();
+        let each = effects.one_by_one().into_iter();
+        for (effect, only) in each.filter(|(_, only)| *only != Effects::NONE) {
+            let ms = self.worst_ms(settings, &only, limit)? - exact_ms;
+            if ms > 0.0 {
+                costs.push(Cost { effect, ms });
+            }
+        }
+        Ok(Interval {
+            low_ms: low_ms.min(exact_ms),
+            high_ms: high_ms.max(exact_ms),
+            costs,
+        })
+    }
+
+    fn worst_ms(
+        &self,
+        settings: &Settings,
+        effects: &Effects,
+        limit: u64,
+    ) -> Result<f64, SimulationError> {
+        let hashes = (0..u64::from(effects.seeds)).map(|seed| Ecmp::Mixed { seed });
+        let mut ways: Vec<_> = hashes.map(Spreading::Hashed).collect();
+        if ways.is_empty() {
+            ways.push(settings.spreading);
+        }
+        let mut worst_ms = 0.0f64;
+        for spreading in ways {
+            let all = Settings {
+                spreading,
+                steps: self.steps(settings, effects),
+                effects: effects.clone(),
+                ..settings.clone()
+            };
+            worst_ms = worst_ms.max(self.time_ms(all, limit)?);
+        }
+        Ok(worst_ms)
+    }
+
+    fn time_ms(&self, settings: Settings, limit: u64) -> Result<f64, SimulationError> {
+        let network = Network::new(self.fabric, self.placement, self.carriage, settings);
+        Ok(simulate(self.iteration, &network, limit)?.end.millis())
+    }
+
+    /// Steps of rings by themselves, where they cost something and there are not too many.
+    fn steps(&self, settings: &Settings, effects: &Effects) -> Steps {
+        let flows = |members: usize| 2 * (members as u64) * members as u64;
+        let stepped: u64 = self.iteration.collectives().map(flows).sum();
+        match effects.cold_start > SimTime::ZERO && stepped <= MOST_STEPPED_FLOWS {
+            true => Steps::Each,
+            false => settings.steps,
+        }
+    }
+}

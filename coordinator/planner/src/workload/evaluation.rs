@@ -1,0 +1,214 @@
+//! The time of an iteration, where it went, and what it cannot be shorter than.
+
+use reweave_common::iteration::Iteration;
+use reweave_common::units::Rate;
+use serde::Serialize;
+
+use super::effects::ROUND_TRIP_US;
+use super::lowering::{Lowered, Progress, SimulationError};
+use super::network::Network;
+use super::{account, critical};
+use crate::sim::{Outcome, Problem, SimTime, Work};
+
+/// What an iteration costs. All times in milliseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Evaluation {
+    pub iteration_ms: f64,
+    pub bounds: Bounds,
+    /// How often something changed while it was simulated.
+    pub events: u64,
+    /// The mean over all ranks.
+    pub mean: RankTime,
+    /// By rank.
+    pub ranks: Vec<RankTime>,
+    /// What ranks wait for when they do not compute, by name, the longest first. The mean over all
+    /// ranks; what several wait at once for is shared out evenly.
+    pub exposed: Vec<Exposed>,
+    /// What the end of the iteration waited for, piece by piece, summed up by name.
+    pub critical: Vec<Segment>,
+    /// Every lane that carries something, the most used first.
+    pub lanes: Vec<LaneLoad>,
+}
+
+/// No fabric of this speed and no order makes the iteration shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bounds {
+    /// The processor that computes longest.
+    pub compute_ms: f64,
+    /// The lane that carries most for its rate, without headers.
+    pub communication_ms: f64,
+    /// The longest chain of tasks, if each had all processors and lanes to itself.
+    pub chain_ms: f64,
+}
+
+impl Bounds {
+    pub fn most_ms(&self) -> f64 {
+        self.compute_ms
+            .max(self.communication_ms)
+            .max(self.chain_ms)
+    }
+}
+
+/// How the time of one rank is spent; the three add up to the iteration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct RankTime {
+    pub compute_ms: f64,
+    /// It does not compute, and something of its own is under way.
+    pub exposed_ms: f64,
+    /// It does not compute, and nothing of its own is under way: it waits for others.
+    pub stalled_ms: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Exposed {
+    pub name: String,
+    pub ms: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stretch {
+    Compute,
+    Communication,
+    Delay,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Segment {
+    pub stretch: Stretch,
+    pub name: String,
+    pub ms: f64,
+    /// How many tasks of the name lie on the path.
+    pub tasks: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LaneLoad {
+    /// `h0>leaf1`
+    pub lane: String,
+    pub bytes: f64,
+    /// Of what it could have carried in the time of the iteration.
+    pub utilization: f64,
+    /// How many flows shared it at once, at most.
+    pub flows_at_once: u32,
+    /// What the last of them waits when each has a round trip's worth under way: the queue that
+    /// builds up, or is lost where the port's buffer is smaller.
+    pub queue_us: f64,
+}
+
+/// Simulates an iteration and gives account of its time. More than `limit` units of work is an
+/// error; `watch` is told now and then how far it is.
+pub fn evaluate(
+    iteration: &Iteration,
+    network: &Network<'_>,
+    limit: u64,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Evaluation, SimulationError> {
+    let lowered = Lowered::of(iteration, network)?;
+    let outcome = lowered.run(limit, watch)?;
+    let timeline = lowered.timeline(iteration, &outcome);
+    let loads = loads(&lowered.problem);
+    let (ranks, exposed) = account::of_ranks(iteration, &timeline);
+    Ok(Evaluation {
+        iteration_ms: timeline.end.millis(),
+        bounds: Bounds {
+            compute_ms: longest_computation(iteration).millis(),
+            communication_ms: fullest_lane_ms(network, &lowered.problem, &loads),
+            chain_ms: critical::longest_chain(&lowered.problem).millis(),
+        },
+        events: timeline.events,
+        mean: mean(&ranks),
+        ranks,
+        exposed,
+        critical: critical::critical_path(iteration, &timeline),
+        lanes: lane_loads(network, &lowered.problem, &loads, &outcome),
+    })
+}
+
+fn longest_computation(iteration: &Iteration) -> SimTime {
+    let times = iteration.compute_times().into_iter();
+    let longest = times.max().unwrap_or_default();
+    SimTime::from_duration(longest)
+}
+
+/// What each link of a problem carries, in bits.
+fn loads(problem: &Problem) -> Vec<f64> {
+    let mut of_path = vec![0.0; problem.paths()];
+    for task in 0..problem.tasks() as u32 {
+        if let Work::Transfer { path, bits } = problem.work(task) {
+            of_path[path as usize] += bits;
+        }
+    }
+    let mut loads = vec![0.0; problem.capacities().len()];
+    for (path, bits) in (0..).zip(of_path) {
+        for &link in problem.path(path) {
+            loads[link as usize] += bits;
+        }
+    }
+    loads
+}
+
+fn fullest_lane_ms(network: &Network<'_>, problem: &Problem, loads: &[f64]) -> f64 {
+    let wire_per_byte = network.settings.costs.wire_per_byte;
+    let lanes = problem.capacities().iter().zip(loads);
+    let times = lanes.map(|(rate, bits)| bits / wire_per_byte / rate.bits_per_s() as f64 * 1e3);
+    times.fold(0.0, f64::max)
+}
+
+fn lane_loads(
+    network: &Network<'_>,
+    problem: &Problem,
+    loads: &[f64],
+    outcome: &Outcome,
+) -> Vec<LaneLoad> {
+    let (end, at_once) = (outcome.makespan(), at_once(problem, outcome));
+    let lanes = problem.capacities().iter().zip(loads).enumerate();
+    let used = lanes.filter(|(_, (_, bits))| **bits > 0.0);
+    let load = |(lane, (rate, &bits)): (usize, (&Rate, &f64))| LaneLoad {
+        lane: network.lane_name(lane),
+        bytes: bits / 8.0,
+        utilization: bits / (rate.bits_per_s() as f64 * end.seconds()),
+        flows_at_once: at_once[lane],
+        queue_us: f64::from(at_once[lane].saturating_sub(1)) * ROUND_TRIP_US,
+    };
+    let mut loads: Vec<_> = used.map(load).collect();
+    loads.sort_by(|a, b| b.utilization.total_cmp(&a.utilization));
+    loads
+}
+
+/// How many flows each link has at once, at most.
+fn at_once(problem: &Problem, outcome: &Outcome) -> Vec<u32> {
+    let mut changes = Vec::new();
+    for task in 0..problem.tasks() as u32 {
+        if let Work::Transfer { path, bits } = problem.work(task)
+            && bits > 0.0
+        {
+            // What ends makes room before something begins.
+            changes.push((outcome.starts[task as usize], true, path));
+            changes.push((outcome.finishes[task as usize], false, path));
+        }
+    }
+    changes.sort_unstable();
+    let (mut now, mut most) = (vec![0u32; problem.capacities().len()], Vec::new());
+    most.clone_from(&now);
+    for (_, begins, path) in changes {
+        for link in problem.path(path).iter().map(|&link| link as usize) {
+            match begins {
+                true => now[link] += 1,
+                false => now[link] -= 1,
+            }
+            most[link] = most[link].max(now[link]);
+        }
+    }
+    most
+}
+
+fn mean(ranks: &[RankTime]) -> RankTime {
+    let mean =
+        |of: fn(&RankTime) -> f64| ranks.iter().map(of).sum::<f64>() / ranks.len().max(1) as f64;
+    RankTime {
+        compute_ms: mean(|rank| rank.compute_ms),
+        exposed_ms: mean(|rank| rank.exposed_ms),
+        stalled_ms: mean(|rank| rank.stalled_ms),
+    }
+}

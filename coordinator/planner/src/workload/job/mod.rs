@@ -1,0 +1,7 @@
+//! Jobs: what a job file says, and the iteration that follows.
+
+mod file;
+pub mod operators;
+pub mod preset;
+
+pub use file::{JobFile, PresetJob};

@@ -1,0 +1,51 @@
+//! Processors other than the measured one.
+//!
+//! The rule: layers that arithmetic limits (convolutions, dense, attention, experts) take time in
+//! inverse proportion to the peak of dense bf16 (on the oldest fp16) arithmetic, and layers that
+//! memory limits (pooling, reshaping, embeddings) in inverse proportion to memory bandwidth, both as
+//! the makers' data sheets give them. Overheads that do not shrink with a faster processor are not
+//! told apart.
+
+use super::profile::{Cost, Kind};
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gpu {
+    pub name: &'static str,
+    pub peak_tflops: f64,
+    pub memory_tb_per_s: f64,
+}
+
+const fn gpu(name: &'static str, peak_tflops: f64, memory_tb_per_s: f64) -> Gpu {
+    Gpu {
+        name,
+        peak_tflops,
+        memory_tb_per_s,
+    }
+}
+
+/// The one that was measured.
+pub const H200: Gpu = gpu("h200", 989.0, 4.8);
+
+pub const KNOWN: [Gpu; 7] = [
+    gpu("v100", 125.0, 0.9),
+    gpu("a100-40", 312.0, 1.555),
+    gpu("a100", 312.0, 2.039),
+    gpu("l40s", 362.0, 0.864),
+    gpu("h100", 989.0, 3.35),
+    H200,
+    gpu("b200", 2250.0, 8.0),
+];
+
+impl Gpu {
+    pub fn named(name: &str) -> Option<Self> {
+        KNOWN.into_iter().find(|gpu| gpu.name == name)
+    }
+
+    /// What takes so long on the measured processor, on this one.
+    pub(super) fn scaled(&self, kind: Kind, cost: Cost) -> Cost {
+        cost.times(match kind.is_arithmetic() {
+            true => H200.peak_tflops / self.peak_tflops,
+            false => H200.memory_tb_per_s / self.memory_tb_per_s,
+        })
+    }
+}

@@ -1,0 +1,473 @@
+//! Presets: well-known models with measured layers, spread over ranks as people spread them.
+
+mod course;
+pub mod gpu;
+mod grid;
+mod layered;
+mod layers;
+mod profile;
+mod schedule;
+mod tables;
+
+use std::fmt;
+
+use reweave_common::iteration::{Iteration, IterationError};
+
+pub use gpu::Gpu;
+pub use profile::{Cost, Kind, Measured, Point, measured};
+
+use layers::View;
+
+/// What of a model's state is spread over its replicas.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Zero {
+    #[default]
+    Off,
+    Optimizer,
+    Gradients,
+    Weights,
+}
+
+impl Zero {
+    pub fn stage(stage: u64) -> Option<Self> {
+        [Self::Off, Self::Optimizer, Self::Gradients, Self::Weights]
+            .get(usize::try_from(stage).ok()?)
+            .copied()
+    }
+}
+
+/// How a model is spread over ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parallelism {
+    /// Replicas; as many as there is room for when it is not said.
+    pub data: Option<usize>,
+    /// Slices of each layer.
+    pub tensor: usize,
+    /// Stages of layers.
+    pub pipeline: usize,
+    /// Pieces that each stage has.
+    pub interleave: usize,
+    pub microbatches: usize,
+    /// Replicas over which the experts of a layer are spread.
+    pub expert: usize,
+    pub zero: Zero,
+}
+
+impl Default for Parallelism {
+    fn default() -> Self {
+        Self {
+            data: None,
+            tensor: 1,
+            pipeline: 1,
+            interleave: 1,
+            microbatches: 1,
+            expert: 1,
+            zero: Zero::Off,
+        }
+    }
+}
+
+impl Parallelism {
+    /// How many pieces the layers are cut into.
+    pub(super) fn places(&self) -> usize {
+        self.pipeline * self.interleave
+    }
+}
+
+/// A model as a sequence of layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layered {
+    Chain { model: &'static str },
+    Transformer { model: &'static str },
+    Mixtral,
+    FineGrained,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Layered(Layered),
+    /// A model around embedding tables.
+    Tables {
+        model: &'static str,
+        tables: usize,
+    },
+}
+
+/// Every preset by its name, and by its size where it comes in several; the first is the default.
+const PRESETS: [(&str, &[(&str, Family)]); 10] = [
+    ("vgg16", &[("", chain("vgg16"))]),
+    ("vgg19", &[("", chain("vgg19"))]),
+    ("resnet50", &[("", chain("resnet50"))]),
+    ("candle", &[("", chain("candle"))]),
+    ("bert", &[("", transformer("bert_h1024"))]),
+    (
+        "gpt",
+        &[
+            ("6.7b", transformer("gpt_6_7b")),
+            ("125m", transformer("gpt_125m")),
+            ("1.3b", transformer("gpt_1_3b")),
+            ("175b", transformer("gpt_175b")),
+        ],
+    ),
+    (
+        "llama",
+        &[
+            ("8b", transformer("llama_8b")),
+            ("70b", transformer("llama_70b")),
+        ],
+    ),
+    (
+        "moe",
+        &[
+            ("8x7b", Family::Layered(Layered::Mixtral)),
+            ("64e", Family::Layered(Layered::FineGrained)),
+        ],
+    ),
+    ("dlrm", &[("", tables("dlrm"))]),
+    ("ncf", &[("", tables("ncf"))]),
+];
+
+const fn chain(model: &'static str) -> Family {
+    Family::Layered(Layered::Chain { model })
+}
+
+const fn transformer(model: &'static str) -> Family {
+    Family::Layered(Layered::Transformer { model })
+}
+
+const fn tables(model: &'static str) -> Family {
+    Family::Tables { model, tables: 64 }
+}
+
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|(name, _)| *name)
+}
+
+/// The sizes that a preset comes in; none where there is only one.
+pub fn sizes(name: &str) -> impl Iterator<Item = &'static str> {
+    let preset = PRESETS.iter().find(|(known, _)| *known == name);
+    let sizes = preset.into_iter().flat_map(|(_, sizes)| sizes.iter());
+    sizes.map(|(size, _)| *size).filter(|size| !size.is_empty())
+}
+
+/// How many samples an iteration takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Batch {
+    /// Over all replicas.
+    Whole(u64),
+    PerReplica(u64),
+}
+
+/// A job that trains a preset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Preset {
+    family: Family,
+    pub batch: Batch,
+    /// Tokens of a sample; as measured first when it is not said.
+    pub seq: Option<u32>,
+    pub gpu: Gpu,
+    pub gpus_per_host: usize,
+    pub gradient_bytes: u64,
+    /// Whether activations are computed again on the way back rather than kept.
+    pub recompute: bool,
+    /// Embedding tables, for the models that have some.
+    pub tables: Option<usize>,
+    pub parallelism: Parallelism,
+}
+
+/// Layers times micro-batches times ranks, both ways.
+const MOST_STEPS: usize = 1 << 23;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum PresetError {
+    NotSliced {
+        model: String,
+    },
+    NotSpread {
+        what: &'static str,
+    },
+    NoSuchSeq {
+        seq: u32,
+        known: Vec<u32>,
+    },
+    Unmeasured,
+    UnevenExperts {
+        experts: u32,
+        expert: u32,
+    },
+    UnevenReplicas {
+        data: usize,
+        expert: usize,
+    },
+    NoExperts,
+    FewLayers {
+        layers: usize,
+        places: usize,
+    },
+    FewRanks {
+        ranks: usize,
+        needed: usize,
+    },
+    UnevenRanks {
+        ranks: usize,
+        each: usize,
+    },
+    UnevenBatch {
+        what: &'static str,
+        batch: u64,
+        parts: usize,
+        nearest: u64,
+    },
+    Interleave {
+        problem: &'static str,
+    },
+    TooManySteps {
+        steps: usize,
+    },
+    Iteration(IterationError),
+}
+
+impl fmt::Display for PresetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSliced { model } => {
+                write!(
+                    f,
+                    "{model} has no layers that can be sliced: write tensor = 1"
+                )
+            }
+            Self::NotSpread { what } => {
+                write!(f, "a model of tables cannot be spread so: leave out {what}")
+            }
+            Self::NoSuchSeq { seq, known } => {
+                let known: Vec<_> = known.iter().map(ToString::to_string).collect();
+                let known = known.join(", ");
+                write!(
+                    f,
+                    "samples of {seq} tokens were not measured; known are {known}"
+                )
+            }
+            Self::Unmeasured => f.write_str("a layer of this model was not measured"),
+            Self::UnevenExperts { experts, expert } => write!(
+                f,
+                "{experts} experts cannot be dealt out evenly to {expert} replicas; write expert = {}",
+                nearest_divisor(u64::from(*experts), u64::from(*expert))
+            ),
+            Self::UnevenReplicas { data, expert } => write!(
+                f,
+                "{data} replicas cannot be dealt out evenly to groups of {expert}; write expert = {}",
+                nearest_divisor(*data as u64, *expert as u64)
+            ),
+            Self::NoExperts => f.write_str("this model has no experts: write expert = 1"),
+            Self::FewLayers { layers, places } => {
+                write!(f, "{layers} layers cannot be cut into {places} pieces")
+            }
+            Self::FewRanks { ranks, needed } => {
+                write!(f, "the job needs {needed} GPUs, and the hosts have {ranks}")
+            }
+            Self::UnevenRanks { ranks, each } => write!(
+                f,
+                "{ranks} GPUs are no whole number of replicas of {each}: write data = {}",
+                (ranks / each).max(1)
+            ),
+            Self::UnevenBatch {
+                what,
+                batch,
+                parts,
+                nearest,
+            } => write!(
+                f,
+                "a batch of {batch} cannot be dealt out evenly to {parts} {what}; {nearest} can"
+            ),
+            Self::Interleave { problem } => f.write_str(problem),
+            Self::TooManySteps { steps } => write!(
+                f,
+                "an iteration of {steps} steps is more than the {MOST_STEPS} that are simulated; take \
+                 fewer micro-batches or ranks"
+            ),
+            Self::Iteration(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PresetError {}
+
+fn nearest_divisor(whole: u64, wanted: u64) -> u64 {
+    let fits = |part: &u64| whole.is_multiple_of(*part);
+    (1..=wanted.min(whole)).rev().find(fits).unwrap_or(1)
+}
+
+impl Preset {
+    /// The preset of this name and size, with nothing special about it.
+    pub fn named(name: &str, size: Option<&str>, batch: Batch) -> Option<Self> {
+        let (_, sizes) = PRESETS.iter().find(|(known, _)| *known == name)?;
+        let (_, family) = match size {
+            None => sizes.first()?,
+            Some(size) => sizes.iter().find(|(known, _)| *known == size)?,
+        };
+        Some(Self {
+            family: *family,
+            batch,
+            seq: None,
+            gpu: gpu::H200,
+            gpus_per_host: 1,
+            gradient_bytes: 2,
+            recompute: false,
+            tables: None,
+            parallelism: Parallelism::default(),
+        })
+    }
+
+    pub fn has_tables(&self) -> bool {
+        matches!(self.family, Family::Tables { .. })
+    }
+
+    /// One iteration on as many ranks as the job takes of these.
+    pub fn iteration(&self, ranks: usize) -> Result<Iteration, PresetError> {
+        let data = self.replicas(ranks)?;
+        let samples = self.samples(data)?;
+        match self.family {
+            Family::Layered(layered) => self.layered(layered, data, samples),
+            Family::Tables { model, tables } => {
+                let tables = self.tables.unwrap_or(tables);
+                self.around_tables(model, tables, data, samples)
+            }
+        }
+    }
+
+    fn replicas(&self, ranks: usize) -> Result<usize, PresetError> {
+        let each = self.parallelism.tensor * self.parallelism.pipeline;
+        match self.parallelism.data {
+            Some(data) if data * each > ranks => Err(PresetError::FewRanks {
+                ranks,
+                needed: data * each,
+            }),
+            Some(data) => Ok(data),
+            None if ranks < each => Err(PresetError::FewRanks {
+                ranks,
+                needed: each,
+            }),
+            None if !ranks.is_multiple_of(each) => Err(PresetError::UnevenRanks { ranks, each }),
+            None => Ok(ranks / each),
+        }
+    }
+
+    /// Of one replica.
+    fn samples(&self, data: usize) -> Result<u64, PresetError> {
+        match self.batch {
+            Batch::PerReplica(batch) => Ok(batch),
+            Batch::Whole(batch) => dealt_out(batch, data, "replicas"),
+        }
+    }
+
+    fn layered(
+        &self,
+        layered: Layered,
+        data: usize,
+        samples: u64,
+    ) -> Result<Iteration, PresetError> {
+        let spread = &self.parallelism;
+        self.check_spread(data)?;
+        let micro = dealt_out(samples, spread.microbatches, "micro-batches")?;
+        let layers = layered.layers(&View {
+            gpu: self.gpu,
+            tensor: spread.tensor as u32,
+            expert: spread.expert as u32,
+            samples: micro as f64,
+            seq: self.seq,
+        })?;
+        if spread.expert > 1 && layers.iter().all(|layer| layer.experts.is_none()) {
+            return Err(PresetError::NoExperts);
+        }
+        let ranks = data * spread.tensor * spread.pipeline;
+        let steps = 2 * layers.len() * spread.microbatches * ranks / spread.pipeline;
+        if steps > MOST_STEPS {
+            return Err(PresetError::TooManySteps { steps });
+        }
+        let plan = layered::Plan {
+            layers: &layers,
+            parallelism: spread,
+            data,
+            gradient_bytes: self.gradient_bytes,
+            recompute: self.recompute,
+        };
+        plan.iteration()
+    }
+
+    fn check_spread(&self, data: usize) -> Result<(), PresetError> {
+        let spread = &self.parallelism;
+        let interleave = |problem| Err(PresetError::Interleave { problem });
+        if !data.is_multiple_of(spread.expert) {
+            return Err(PresetError::UnevenReplicas {
+                data,
+                expert: spread.expert,
+            });
+        }
+        if spread.interleave > 1 && spread.pipeline == 1 {
+            return interleave("interleave needs a pipeline of more than one stage");
+        }
+        if spread.interleave > 1 && !spread.microbatches.is_multiple_of(spread.pipeline) {
+            return interleave(
+                "interleave needs micro-batches in multiples of the pipeline's stages",
+            );
+        }
+        Ok(())
+    }
+
+    fn around_tables(
+        &self,
+        model: &str,
+        tables: usize,
+        ranks: usize,
+        samples: u64,
+    ) -> Result<Iteration, PresetError> {
+        let plain = Parallelism {
+            data: self.parallelism.data,
+            ..Parallelism::default()
+        };
+        if self.parallelism != plain {
+            let what = "all of [parallelism] but data";
+            return Err(PresetError::NotSpread { what });
+        }
+        let view = View {
+            gpu: self.gpu,
+            tensor: 1,
+            expert: 1,
+            samples: samples as f64,
+            seq: None,
+        };
+        let dense = |width: &str| {
+            let layers = layers::chain(model, &view)?;
+            let named = layers.into_iter().filter(|layer| layer.name == width);
+            Ok::<Vec<_>, PresetError>(named.collect())
+        };
+        let all = measured();
+        let lookup = all.iter().find(|it| it.kind == Kind::Embedding);
+        let lookup = lookup.ok_or(PresetError::Unmeasured)?;
+        let whole = samples as f64 * ranks as f64;
+        tables::Tables {
+            bottom: &dense("dense_2048_2048")?,
+            top: &dense("dense_4096_4096")?,
+            tables,
+            lookup: self.gpu.scaled(Kind::Embedding, lookup.cost(whole)),
+            entry_bytes: lookup.output_bytes_per_sample,
+            samples,
+            ranks,
+            gradient_bytes: self.gradient_bytes,
+        }
+        .iteration()
+    }
+}
+
+fn dealt_out(batch: u64, parts: usize, what: &'static str) -> Result<u64, PresetError> {
+    let each = batch / parts as u64;
+    if each > 0 && batch.is_multiple_of(parts as u64) {
+        return Ok(each);
+    }
+    Err(PresetError::UnevenBatch {
+        what,
+        batch,
+        parts,
+        nearest: each.max(1) * parts as u64,
+    })
+}

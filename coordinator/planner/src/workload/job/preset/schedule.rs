@@ -1,0 +1,136 @@
+//! In which order a stage of a pipeline works: one forward, one backward, also where each stage has
+//! several pieces of the model.
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Forward,
+    Backward,
+}
+
+/// One micro-batch through one piece of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) way: Way,
+    /// Which of the stage's pieces: the first of all stages come before the second of any.
+    pub(super) piece: usize,
+    pub(super) micro: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) stages: usize,
+    pub(super) pieces: usize,
+    pub(super) micros: usize,
+}
+
+impl Shape {
+    /// First as many forward as it takes until the first backward can arrive, then in turn.
+    pub(super) fn of_stage(self, stage: usize) -> Vec<Step> {
+        let all = self.pieces * self.micros;
+        let later = self.stages - 1 - stage;
+        let ahead = match self.pieces {
+            1 => later,
+            pieces => 2 * later + (pieces - 1) * self.stages,
+        };
+        let ahead = ahead.min(all);
+        let mut steps: Vec<_> = (0..ahead).map(|nth| self.nth(Way::Forward, nth)).collect();
+        for nth in ahead..all {
+            steps.push(self.nth(Way::Forward, nth));
+            steps.push(self.nth(Way::Backward, nth - ahead));
+        }
+        steps.extend((all - ahead..all).map(|nth| self.nth(Way::Backward, nth)));
+        steps
+    }
+
+    /// As many micro-batches as there are stages go through one piece, then through the next.
+    fn nth(self, way: Way, nth: usize) -> Step {
+        if self.pieces == 1 {
+            return Step {
+                way,
+                piece: 0,
+                micro: nth,
+            };
+        }
+        let round = self.stages * self.pieces;
+        let piece = nth % round / self.stages;
+        Step {
+            way,
+            piece: match way {
+                Way::Forward => piece,
+                Way::Backward => self.pieces - 1 - piece,
+            },
+            micro: nth / round * self.stages + nth % self.stages,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn written(shape: Shape, stage: usize) -> String {
+        let steps = shape.of_stage(stage).into_iter();
+        let step = |step: Step| match step.way {
+            Way::Forward => format!("F{}", step.micro),
+            Way::Backward => format!("B{}", step.micro),
+        };
+        steps.map(step).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn one_forward_one_backward() {
+        let shape = Shape {
+            stages: 3,
+            pieces: 1,
+            micros: 4,
+        };
+        assert_eq!(written(shape, 0), "F0 F1 F2 B0 F3 B1 B2 B3");
+        assert_eq!(written(shape, 2), "F0 B0 F1 B1 F2 B2 F3 B3");
+    }
+
+    /// Runs all stages; each step waits for the one before it on its stage, and for its neighbours
+    /// in the model.
+    #[test]
+    fn every_schedule_comes_to_its_end_and_does_everything_once() {
+        for (stages, pieces, micros) in [(1, 1, 3), (4, 1, 2), (4, 1, 9), (2, 2, 4), (4, 3, 8)] {
+            let shape = Shape {
+                stages,
+                pieces,
+                micros,
+            };
+            let steps: Vec<_> = (0..stages).map(|stage| shape.of_stage(stage)).collect();
+            let mut at = vec![0; stages];
+            let mut done = BTreeSet::new();
+            loop {
+                let before = done.len();
+                for stage in 0..stages {
+                    while let Some(step) = steps[stage].get(at[stage]) {
+                        let place = step.piece * stages + stage;
+                        let last = stages * pieces - 1;
+                        let free = match step.way {
+                            Way::Forward => {
+                                place == 0 || done.contains(&(0, place - 1, step.micro))
+                            }
+                            Way::Backward => {
+                                done.contains(&(0, place, step.micro))
+                                    && (place == last || done.contains(&(1, place + 1, step.micro)))
+                            }
+                        };
+                        if !free {
+                            break;
+                        }
+                        let way = usize::from(step.way == Way::Backward);
+                        assert!(done.insert((way, place, step.micro)));
+                        at[stage] += 1;
+                    }
+                }
+                if done.len() == before {
+                    break;
+                }
+            }
+            assert_eq!(done.len(), 2 * stages * pieces * micros, "{shape:?}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The iteration of a model with embedding tables: each table is held whole by one rank, and what is
+//! looked up there goes to those that have the samples. The dense layers are on every rank.
+
+use std::time::Duration;
+
+use reweave_common::ids::Rank;
+use reweave_common::iteration::{Iteration, Operation, TaskId};
+
+use super::PresetError;
+use super::course::Course;
+use super::layers::Layer;
+use super::profile::Cost;
+
+pub(super) struct Tables<'t> {
+    pub(super) bottom: &'t [Layer],
+    pub(super) top: &'t [Layer],
+    pub(super) tables: usize,
+    /// Of looking up the whole batch in one table.
+    pub(super) lookup: Cost,
+    pub(super) entry_bytes: u64,
+    /// Of one rank.
+    pub(super) samples: u64,
+    pub(super) ranks: usize,
+    pub(super) gradient_bytes: u64,
+}
+
+impl Tables<'_> {
+    pub(super) fn iteration(&self) -> Result<Iteration, PresetError> {
+        let mut course = Course::new(self.ranks);
+        let ranks: Vec<_> = (0..self.ranks).map(Rank::from_index).collect();
+        let looked_up: Vec<_> = self.on_holders(&mut course, "look up", self.lookup.forward());
+        let arrived = self.exchange(&mut course, &looked_up, false);
+        self.dense(&mut course, self.bottom, false);
+        wait(&mut course, &ranks, &arrived);
+        self.dense(&mut course, self.top, false);
+        self.dense(&mut course, self.top, true);
+        let done: Vec<_> = ranks.iter().map(|&rank| course.tail(rank)[0]).collect();
+        let returned = self.exchange(&mut course, &done, true);
+        self.dense(&mut course, self.bottom, true);
+        wait(&mut course, &ranks, &returned);
+        self.on_holders(&mut course, "update", self.lookup.backward());
+        course.builder.build().map_err(PresetError::Iteration)
+    }
+
+    /// How many tables a rank has: they are dealt out in turn.
+    fn held(&self, rank: usize) -> usize {
+        self.tables / self.ranks + usize::from(rank < self.tables % self.ranks)
+    }
+
+    fn on_holders(&self, course: &mut Course, name: &str, one: Duration) -> Vec<TaskId> {
+        let time = |rank| one * u32::try_from(self.held(rank)).unwrap_or(u32::MAX);
+        let compute = |rank| course.compute(Rank::from_index(rank), name, time(rank));
+        (0..self.ranks).map(compute).collect()
+    }
+
+    fn dense(&self, course: &mut Course, layers: &[Layer], backward: bool) {
+        let order: Vec<_> = match backward {
+            false => layers.iter().collect(),
+            true => layers.iter().rev().collect(),
+        };
+        let ranks: Vec<_> = (0..self.ranks).map(Rank::from_index).collect();
+        for layer in order {
+            let (name, time) = match backward {
+                false => ("forward", layer.cost.forward()),
+                true => ("backward", layer.cost.backward()),
+            };
+            for &rank in &ranks {
+                course.compute(rank, name, time);
+            }
+            let bytes = layer.parameters * self.gradient_bytes;
+            if backward && bytes > 0 && self.ranks > 1 {
+                let name = format!("all-reduce of {}", layer.name);
+                course.beside(&ranks, &name, Operation::AllReduce, bytes);
+            }
+        }
+    }
+
+    /// From those that hold tables to those that have samples, or back. For each rank, what has
+    /// arrived there.
+    fn exchange(&self, course: &mut Course, before: &[TaskId], back: bool) -> Vec<Vec<TaskId>> {
+        let name = match back {
+            false => "all-to-all of entries",
+            true => "all-to-all of gradients",
+        };
+        let ranks: Vec<_> = (0..self.ranks).map(Rank::from_index).collect();
+        let of_table = self.entry_bytes * self.samples;
+        if self.tables.is_multiple_of(self.ranks) {
+            let bytes = of_table * self.tables as u64;
+            let task = course.after(before, &ranks, name, Operation::AllToAll, bytes);
+            return vec![vec![task]; self.ranks];
+        }
+        let mut arrived: Vec<_> = before.iter().map(|&own| vec![own]).collect();
+        for holder in (0..self.ranks).filter(|&rank| self.held(rank) > 0) {
+            let bytes = of_table * self.held(holder) as u64;
+            for other in (0..self.ranks).filter(|&other| other != holder) {
+                let [from, to] = if back {
+                    [other, holder]
+                } else {
+                    [holder, other]
+                };
+                let ends = [from, to].map(Rank::from_index);
+                let task = course.transfer(&[before[from]], ends, name, bytes);
+                arrived[to].push(task);
+            }
+        }
+        arrived
+    }
+}
+
+fn wait(course: &mut Course, ranks: &[Rank], arrived: &[Vec<TaskId>]) {
+    for (&rank, tasks) in ranks.iter().zip(arrived) {
+        tasks.iter().for_each(|&task| course.also_wait(rank, task));
+    }
+}

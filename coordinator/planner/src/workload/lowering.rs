@@ -1,0 +1,350 @@
+//! An iteration on a network, as flows and computations that wait for one another.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use reweave_common::ids::{NodeId, Rank};
+use reweave_common::iteration::{Iteration, Task, TaskId, Work};
+
+use super::collective::{Chain, Leg, Piece};
+use super::network::{Network, NetworkError, Spreading};
+use crate::sim::network::Part;
+use crate::sim::{self, PathIndex, Problem, ProblemError, SimError, SimTime, TaskIndex};
+
+/// Why there is no time to tell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SimulationError {
+    Network(NetworkError),
+    Problem(ProblemError),
+    Course(SimError),
+}
+
+impl fmt::Display for SimulationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(error) => error.fmt(f),
+            Self::Problem(error) => error.fmt(f),
+            Self::Course(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SimulationError {}
+
+impl From<NetworkError> for SimulationError {
+    fn from(error: NetworkError) -> Self {
+        Self::Network(error)
+    }
+}
+
+impl From<ProblemError> for SimulationError {
+    fn from(error: ProblemError) -> Self {
+        Self::Problem(error)
+    }
+}
+
+impl From<SimError> for SimulationError {
+    fn from(error: SimError) -> Self {
+        Self::Course(error)
+    }
+}
+
+/// When each task of an iteration could begin, did, and was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeline {
+    pub ready: Vec<SimTime>,
+    /// A computation may wait for its processor.
+    pub start: Vec<SimTime>,
+    pub finish: Vec<SimTime>,
+    pub end: SimTime,
+    pub events: u64,
+}
+
+/// How far a simulation is: how many of its tasks are done, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    pub done: usize,
+    pub tasks: usize,
+}
+
+/// The course of an iteration. More than `limit` units of work is an error.
+pub fn simulate(
+    iteration: &Iteration,
+    network: &Network<'_>,
+    limit: u64,
+) -> Result<Timeline, SimulationError> {
+    let lowered = Lowered::of(iteration, network)?;
+    let outcome = lowered.run(limit, &mut |_| {})?;
+    Ok(lowered.timeline(iteration, &outcome))
+}
+
+/// So many points in time are between two looks at the progress.
+const STEPS_BETWEEN_LOOKS: u32 = 1 << 10;
+
+/// The sim tasks that a task of the iteration became: the first lets the others begin, and the last
+/// waits for them.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    first: TaskIndex,
+    last: TaskIndex,
+}
+
+pub(super) struct Lowered {
+    pub(super) problem: Problem,
+    spans: Vec<Span>,
+}
+
+impl Lowered {
+    pub(super) fn of(
+        iteration: &Iteration,
+        network: &Network<'_>,
+    ) -> Result<Self, SimulationError> {
+        if iteration.ranks() > network.places() {
+            return Err(SimulationError::Network(NetworkError::TooFewPlaces {
+                ranks: iteration.ranks(),
+                places: network.places(),
+            }));
+        }
+        let mut lowering = Lowering::new(iteration, network)?;
+        let mut spans = Vec::with_capacity(iteration.tasks().len());
+        for (_, task) in iteration.tasks() {
+            spans.push(lowering.task(task)?);
+        }
+        let mut problem = lowering.problem;
+        for (id, task) in iteration.tasks() {
+            for next in &task.then {
+                problem.add_wait(spans[id.index()].last, spans[next.index()].first)?;
+            }
+        }
+        Ok(Self { problem, spans })
+    }
+
+    pub(super) fn run(
+        &self,
+        limit: u64,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<sim::Outcome, SimError> {
+        let mut run = sim::Run::new(&self.problem, limit)?;
+        let mut steps = 0u32;
+        while run.step()? {
+            steps = steps.wrapping_add(1);
+            if steps.is_multiple_of(STEPS_BETWEEN_LOOKS) {
+                watch(Progress {
+                    done: run.done(),
+                    tasks: self.problem.tasks(),
+                });
+            }
+        }
+        run.finish()
+    }
+
+    pub(super) fn timeline(&self, iteration: &Iteration, outcome: &sim::Outcome) -> Timeline {
+        let start = |span: &Span| outcome.starts[span.first as usize];
+        let finish = |span: &Span| outcome.finishes[span.last as usize];
+        let finish: Vec<_> = self.spans.iter().map(finish).collect();
+        let mut ready = vec![SimTime::ZERO; finish.len()];
+        for (id, task) in iteration.tasks() {
+            for next in task.then.iter().map(|next: &TaskId| next.index()) {
+                ready[next] = ready[next].max(finish[id.index()]);
+            }
+        }
+        Timeline {
+            ready,
+            start: self.spans.iter().map(start).collect(),
+            end: finish.iter().copied().max().unwrap_or_default(),
+            finish,
+            events: outcome.events,
+        }
+    }
+}
+
+/// A way whose links are a path of the problem.
+#[derive(Debug, Clone, Copy)]
+struct Paved {
+    path: PathIndex,
+    share: f64,
+    delay: SimTime,
+}
+
+struct Lowering<'l> {
+    iteration: &'l Iteration,
+    network: &'l Network<'l>,
+    problem: Problem,
+    /// A path that takes no time, for what only waits.
+    nowhere: PathIndex,
+    paths: BTreeMap<Vec<u32>, PathIndex>,
+    /// By two hosts; or by two ranks, where they share a host or each pair goes its own way.
+    known: BTreeMap<(bool, [usize; 2]), Rc<[Paved]>>,
+}
+
+impl<'l> Lowering<'l> {
+    fn new(iteration: &'l Iteration, network: &'l Network<'l>) -> Result<Self, ProblemError> {
+        let mut problem = Problem::new();
+        for (lane, &rate) in network.links.capacities().iter().enumerate() {
+            problem.add_link(network.goodput(lane, rate))?;
+        }
+        if let Some(rate) = network.settings.inside {
+            for _ in 0..2 * network.places() {
+                problem.add_link(rate)?;
+            }
+        }
+        for _ in 0..iteration.ranks() {
+            problem.add_device()?;
+        }
+        Ok(Self {
+            iteration,
+            network,
+            nowhere: problem.add_path(&[])?,
+            problem,
+            paths: BTreeMap::new(),
+            known: BTreeMap::new(),
+        })
+    }
+
+    fn task(&mut self, task: &Task) -> Result<Span, SimulationError> {
+        match task.work {
+            Work::Compute { rank, time } => {
+                let time = SimTime::from_duration(time);
+                let only = self.problem.add_compute(rank.index() as u32, time)?;
+                Ok(Span {
+                    first: only,
+                    last: only,
+                })
+            }
+            Work::Delay { time } => self.pause(time),
+            Work::Transfer { from, to, bytes } => {
+                let leg = Leg {
+                    from,
+                    to,
+                    along: None,
+                };
+                let piece = Piece {
+                    leg,
+                    bytes: bytes.count() as f64,
+                };
+                let chain = Chain {
+                    pieces: vec![piece],
+                    rounds: 1,
+                    messages: 1,
+                    crossing: true,
+                };
+                self.chains(&[chain], Duration::ZERO)
+            }
+            Work::Collective {
+                operation,
+                group,
+                bytes,
+                local,
+            } => {
+                let group = self.iteration.group(group);
+                let chains = self
+                    .network
+                    .chains(operation, group, bytes.count() as f64)?;
+                self.chains(&chains, local)
+            }
+        }
+    }
+
+    fn pause(&mut self, time: Duration) -> Result<Span, SimulationError> {
+        let delay = SimTime::from_duration(time);
+        let only = self.problem.add_transfer(self.nowhere, 0.0, delay)?;
+        Ok(Span {
+            first: only,
+            last: only,
+        })
+    }
+
+    /// All chains at once, `local` after what is before them.
+    fn chains(&mut self, chains: &[Chain<'_>], local: Duration) -> Result<Span, SimulationError> {
+        let first = self.pause(Duration::ZERO)?.first;
+        let last = self.pause(Duration::ZERO)?.last;
+        if chains.is_empty() {
+            self.problem.add_wait(first, last)?;
+        }
+        for chain in chains {
+            let mut gate = first;
+            for round in 1..=chain.rounds {
+                let join = match round == chain.rounds {
+                    true => last,
+                    false => self.pause(Duration::ZERO)?.last,
+                };
+                let delay = if round == 1 { local } else { Duration::ZERO };
+                self.round(chain, delay, [gate, join])?;
+                gate = join;
+            }
+        }
+        Ok(Span { first, last })
+    }
+
+    fn round(
+        &mut self,
+        chain: &Chain<'_>,
+        delay: Duration,
+        [gate, join]: [TaskIndex; 2],
+    ) -> Result<(), SimulationError> {
+        let effects = &self.network.settings.effects;
+        let (cold_start, incast) = (effects.cold_start, effects.incast);
+        let longer = if chain.crossing {
+            effects.head_of_line
+        } else {
+            1.0
+        };
+        let mut arrivals: BTreeMap<Rank, u32> = BTreeMap::new();
+        for piece in &chain.pieces {
+            let before = arrivals.entry(piece.leg.to).or_default();
+            let wait = incast.times(*before);
+            *before += 1;
+            for way in self.paved(&piece.leg)?.iter() {
+                let bits = self.network.links.bits(piece.bytes * way.share) * longer;
+                let messages = way.delay.plus(cold_start).times(chain.messages);
+                let delay = SimTime::from_duration(delay).plus(messages).plus(wait);
+                let flow = self.problem.add_transfer(way.path, bits, delay)?;
+                self.problem.add_wait(gate, flow)?;
+                self.problem.add_wait(flow, join)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn paved(&mut self, leg: &Leg<'_>) -> Result<Rc<[Paved]>, SimulationError> {
+        let pair = [leg.from, leg.to];
+        if let Some(nodes) = leg.along {
+            return self.pave(&self.network.along(nodes, pair)?);
+        }
+        let hosts = pair.map(|rank| self.network.host(rank));
+        let of_ranks = hosts[0] == hosts[1] || self.network.settings.spreading != Spreading::Even;
+        let key = match of_ranks {
+            true => pair.map(Rank::index),
+            false => hosts.map(NodeId::index),
+        };
+        let key = (of_ranks, key);
+        if let Some(known) = self.known.get(&key) {
+            return Ok(Rc::clone(known));
+        }
+        let paved = self.pave(&self.network.ways(leg.from, leg.to)?)?;
+        self.known.insert(key, Rc::clone(&paved));
+        Ok(paved)
+    }
+
+    fn pave(&mut self, parts: &[Part]) -> Result<Rc<[Paved]>, SimulationError> {
+        let mut paved = Vec::with_capacity(parts.len());
+        for Part { way, share } in parts {
+            let path = match self.paths.get(&way.links) {
+                Some(&path) => path,
+                None => {
+                    let path = self.problem.add_path(&way.links)?;
+                    self.paths.insert(way.links.clone(), path);
+                    path
+                }
+            };
+            paved.push(Paved {
+                path,
+                share: *share,
+                delay: way.delay,
+            });
+        }
+        Ok(paved.into())
+    }
+}

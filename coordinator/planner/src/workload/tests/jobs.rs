@@ -1,0 +1,191 @@
+//! Job files.
+
+use super::*;
+use crate::workload::job::JobFile;
+use crate::workload::job::preset::{Batch, Zero};
+
+const OPERATORS: &str = r#"
+model = "two"
+batch = 64
+profile = "two.json"
+
+[[operator]]
+name = "first"
+timing = "Dense_8_8"
+inputs = []
+weight_bytes = 288
+out_bytes_per_sample = 32
+
+[[operator]]
+name = "second"
+timing = "Dense_8_8"
+inputs = ["first"]
+weight_bytes = 288
+out_bytes_per_sample = 32
+servers = [3, 1]
+"#;
+
+const PRESET: &str = r#"
+model = "gpt"
+size = "1.3b"
+batch = 64
+seq = 2048
+gpu = "h100"
+gpus_per_host = 8
+inside_gbps = 3600.0
+gradient_bytes = 4
+recompute = true
+
+[parallelism]
+tensor = 2
+pipeline = 4
+interleave = 2
+microbatches = 8
+zero = 1
+"#;
+
+fn refusal(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from}");
+    let refused = JobFile::parse("job.toml", &text.replacen(from, to, 1));
+    refused.unwrap_err().to_string()
+}
+
+#[test]
+fn operators_are_read_in_order_with_what_they_read() {
+    let JobFile::Operators { model, profile } = JobFile::parse("job.toml", OPERATORS).unwrap()
+    else {
+        panic!("these are operators");
+    };
+    assert_eq!((model.batch, profile.as_str()), (64, "two.json"));
+    assert_eq!(model.operators[1].inputs, [0]);
+    assert_eq!(model.operators[1].servers, Some(vec![rank(3), rank(1)]));
+    assert_eq!(model.operators[0].weights, Bytes::new(288));
+}
+
+#[test]
+fn a_preset_is_read_with_how_it_is_spread() {
+    let JobFile::Preset(job) = JobFile::parse("job.toml", PRESET).unwrap() else {
+        panic!("this is a preset");
+    };
+    let spread = job.preset.parallelism;
+    assert_eq!(
+        (spread.data, spread.tensor, spread.pipeline, spread.zero),
+        (None, 2, 4, Zero::Optimizer)
+    );
+    assert_eq!(job.preset.batch, Batch::Whole(64));
+    assert_eq!((job.preset.gpu.name, job.preset.gpus_per_host), ("h100", 8));
+    assert_eq!(job.inside, Rate::from_gbps(3600.0));
+    assert!(job.preset.recompute && job.preset.gradient_bytes == 4);
+}
+
+#[test]
+fn mistakes_in_operators_are_named_by_file_line_and_key() {
+    for (from, to, said) in [
+        (
+            "\"first\"]",
+            "\"third\"]",
+            "job.toml:16: inputs: no operator before this one is called",
+        ),
+        (
+            "\"second\"",
+            "\"first\"",
+            "job.toml:14: name: there are two operators called",
+        ),
+        (
+            "= 288",
+            "= -1",
+            "job.toml:10: weight_bytes: -1 is not between 0 and",
+        ),
+        (
+            "[3, 1]",
+            "[3, 3]",
+            "job.toml:19: servers: server 3 is named twice",
+        ),
+        (
+            "[3, 1]",
+            "[]",
+            "job.toml:19: servers: an operator needs at least one",
+        ),
+        (
+            "batch = 64",
+            "batch = 0",
+            "job.toml:3: batch: 0 is not between 1 and",
+        ),
+        (
+            "profile = \"two.json\"\n",
+            "",
+            "job.toml:1: profile: this key is missing",
+        ),
+        (
+            "timing",
+            "timings",
+            "job.toml:8: timings: this key is unknown",
+        ),
+    ] {
+        let found = refusal(OPERATORS, from, to);
+        assert!(found.starts_with(said), "{found}");
+    }
+}
+
+#[test]
+fn mistakes_in_presets_are_named_by_file_line_and_key() {
+    for (from, to, said) in [
+        (
+            "\"gpt\"",
+            "\"gtp\"",
+            "job.toml:2: model: \"gtp\" is no preset that is known; known are vgg16,",
+        ),
+        (
+            "\"1.3b\"",
+            "\"2b\"",
+            "job.toml:3: size: \"2b\" is no size that is known; known are 6.7b,",
+        ),
+        (
+            "\"h100\"",
+            "\"abacus\"",
+            "job.toml:6: gpu: \"abacus\" is no processor",
+        ),
+        (
+            "batch = 64",
+            "",
+            "job.toml:2: model: a preset needs either `batch`",
+        ),
+        (
+            "zero = 1",
+            "zero = 4",
+            "job.toml:17: zero: 4 is not between 0 and 3",
+        ),
+        (
+            "tensor = 2",
+            "tensor = 0",
+            "job.toml:13: tensor: 0 is not between 1 and",
+        ),
+        (
+            "recompute",
+            "tables = 3\nrecompute",
+            "job.toml:10: tables: this model has no embedding",
+        ),
+        (
+            "interleave",
+            "interleaved",
+            "job.toml:15: interleaved: this key is unknown",
+        ),
+    ] {
+        let found = refusal(PRESET, from, to);
+        assert!(found.starts_with(said), "{found}");
+    }
+    let one_size = refusal(PRESET, "\"gpt\"", "\"vgg16\"");
+    assert!(one_size.contains("comes in one size only"), "{one_size}");
+}
+
+#[test]
+fn any_text_gives_a_job_or_an_error() {
+    let pieces = "[\\[\\]a-c=\"{}, \n1.-]{0,30}";
+    proptest::proptest!(|(piece in pieces, at in 0usize..400)| {
+        for text in [OPERATORS, PRESET] {
+            let at = at.min(text.len());
+            let text = format!("{}{piece}{}", &text[..at], &text[at..]);
+            let _ = JobFile::parse("job.toml", &text);
+        }
+    });
+}

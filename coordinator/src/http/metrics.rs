@@ -1,0 +1,220 @@
+//! What `/metrics` says, in the text format of Prometheus.
+
+use std::fmt::Write as _;
+
+use reweave_common::operator::{AgentState, LinkStatus, Mode, Status};
+
+use crate::intake::Counts;
+
+/// Every family with its help and kind, and its samples below it.
+pub(super) fn text(status: &Status, counts: &Counts) -> String {
+    let mut page = Page::default();
+    routes(&mut page, status);
+    agents(&mut page, status);
+    links(&mut page, status);
+    flows(&mut page, status);
+    peers(&mut page, status, counts);
+    page.0
+}
+
+#[derive(Default)]
+struct Page(String);
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Gauge,
+    Counter,
+}
+
+impl Page {
+    fn family(&mut self, kind: Kind, name: &str, help: &str) {
+        let kind = match kind {
+            Kind::Gauge => "gauge",
+            Kind::Counter => "counter",
+        };
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Into<f64>) {
+        let labels: Vec<_> = labels.iter().map(label).collect();
+        let labels = match labels.is_empty() {
+            true => String::new(),
+            false => format!("{{{}}}", labels.join(",")),
+        };
+        let _ = writeln!(self.0, "{name}{labels} {}", value.into());
+    }
+
+    /// A family of one sample without labels.
+    fn single(&mut self, kind: Kind, name: &str, help: &str, value: impl Into<f64>) {
+        self.family(kind, name, help);
+        self.sample(name, &[], value);
+    }
+}
+
+fn label((name, value): &(&str, &str)) -> String {
+    let escaped = value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
+    format!("{name}=\"{escaped}\"")
+}
+
+fn count(number: usize) -> f64 {
+    number as f64
+}
+
+fn routes(page: &mut Page, status: &Status) {
+    use Kind::Gauge;
+    let generation = status.generation.0 as f64;
+    let help = "Generation of the routes in force.";
+    page.single(Gauge, "reweave_route_generation", help, generation);
+    let help = "Flows that are pinned to a path.";
+    page.single(Gauge, "reweave_pins", help, count(status.pins.len()));
+    let changing = u8::from(status.change.is_some());
+    let help = "Whether a plan is on its way.";
+    page.single(Gauge, "reweave_change_running", help, changing);
+    let auto = u8::from(status.mode == Mode::Auto);
+    let help = "Whether the coordinator carries plans out by itself.";
+    page.single(Gauge, "reweave_mode_auto", help, auto);
+    let help = "What needs a person at once.";
+    page.single(Gauge, "reweave_alarms", help, count(status.alarms.len()));
+    let help = "What a person should look at.";
+    page.single(
+        Gauge,
+        "reweave_warnings",
+        help,
+        count(status.warnings.len()),
+    );
+}
+
+fn agents(page: &mut Page, status: &Status) {
+    let name = "reweave_agents";
+    page.family(Kind::Gauge, name, "Agents by state.");
+    for (state, label) in [
+        (AgentState::Up, "up"),
+        (AgentState::Silent, "silent"),
+        (AgentState::Down, "down"),
+        (AgentState::Unseen, "unseen"),
+    ] {
+        let agents = status.agents.iter().filter(|agent| agent.state == state);
+        page.sample(name, &[("state", label)], count(agents.count()));
+    }
+    let each = |page: &mut Page, name: &str, help: &str, value: AgentValue| {
+        page.family(Kind::Gauge, name, help);
+        for agent in &status.agents {
+            if let Some(value) = value(agent) {
+                page.sample(name, &[("node", &agent.node)], value);
+            }
+        }
+    };
+    let help = "Time since the agent last reported.";
+    each(page, "reweave_agent_report_age_seconds", help, |agent| {
+        Some(agent.age_ms? as f64 / 1e3)
+    });
+    let help = "By how much the agent's clock is ahead of the coordinator's.";
+    each(page, "reweave_agent_clock_skew_seconds", help, |agent| {
+        Some(agent.clock_skew_ms? as f64 / 1e3)
+    });
+    let help = "For how long the agent's certificate is good.";
+    each(
+        page,
+        "reweave_agent_certificate_left_seconds",
+        help,
+        |agent| Some(agent.certificate_left_s? as f64),
+    );
+    let name = "reweave_agent_discarded_readings_total";
+    page.family(
+        Kind::Counter,
+        name,
+        "Readings of an agent that were not believed.",
+    );
+    for agent in &status.agents {
+        let discarded = agent.discarded_readings as f64;
+        page.sample(name, &[("node", &agent.node)], discarded);
+    }
+}
+
+type AgentValue = fn(&reweave_common::operator::AgentStatus) -> Option<f64>;
+
+fn links(page: &mut Page, status: &Status) {
+    let each = |page: &mut Page, name: &str, help: &str, value: fn(&LinkStatus) -> f64| {
+        page.family(Kind::Gauge, name, help);
+        for link in &status.links {
+            let hop = &link.hop;
+            let labels = [("link", &*hop.link), ("from", &*hop.from), ("to", &*hop.to)];
+            page.sample(name, &labels, value(link));
+        }
+    };
+    let help = "Whether the link is up, as this end reports.";
+    each(page, "reweave_link_up", help, |link| {
+        f64::from(u8::from(link.up))
+    });
+    let help = "What this direction of the link carries.";
+    each(page, "reweave_link_rate_bits_per_second", help, |link| {
+        link.rate_bits_per_s.bits_per_s() as f64
+    });
+    let help = "What this direction of the link can carry.";
+    each(
+        page,
+        "reweave_link_capacity_bits_per_second",
+        help,
+        |link| link.capacity_bits_per_s.bits_per_s() as f64,
+    );
+    let help = "Time since this direction of the link was last reported.";
+    each(page, "reweave_link_report_age_seconds", help, |link| {
+        link.age_ms as f64 / 1e3
+    });
+}
+
+fn flows(page: &mut Page, status: &Status) {
+    let flows = &status.flows;
+    let help = "Flows that were sending lately.";
+    page.single(Kind::Gauge, "reweave_flows", help, count(flows.len()));
+    let unknown = flows.iter().filter(|flow| flow.path.is_none()).count();
+    let help = "Flows whose path is not known.";
+    page.single(
+        Kind::Gauge,
+        "reweave_flows_without_path",
+        help,
+        count(unknown),
+    );
+}
+
+fn peers(page: &mut Page, status: &Status, counts: &Counts) {
+    use Kind::{Counter, Gauge};
+    let help = "Peers that were not let in.";
+    page.single(
+        Counter,
+        "reweave_refused_peers_total",
+        help,
+        counts.refused as f64,
+    );
+    let help = "Reports of agents that were dropped unread because there was too much else to do.";
+    page.single(
+        Counter,
+        "reweave_shed_reports_total",
+        help,
+        counts.shed as f64,
+    );
+    let help = "Join tokens that are out and not used.";
+    let open = count(status.invitations.len());
+    page.single(Gauge, "reweave_join_tokens", help, open);
+    let help = "Members that are shut out.";
+    page.single(
+        Gauge,
+        "reweave_revoked_members",
+        help,
+        count(status.revoked.len()),
+    );
+    let name = "reweave_coordinator_certificate_left_seconds";
+    page.family(
+        Gauge,
+        name,
+        "For how long a coordinator's certificate is good.",
+    );
+    for coordinator in &status.coordinators {
+        if let Some(left) = coordinator.certificate_left_s {
+            page.sample(name, &[("coordinator", &coordinator.name)], left as f64);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The session of an agent, which is heard for its own node, and no faster than it may speak.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::Instruction;
+use reweave_common::member::DenyList;
+use reweave_common::operator::About;
+use reweave_link::{Channel, Session, reason};
+use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP};
+use tokio::sync::{mpsc, watch};
+
+use super::Ending;
+use crate::error::told;
+use crate::house::House;
+use crate::intake::{Event, Origin, SessionId};
+
+/// Instructions that an agent has not taken yet. A few watches and installs, unless it is stuck.
+const OUTBOX: usize = 64;
+/// Readings of hundreds of interfaces and flows, twice a second.
+const RATE_BYTES_PER_S: u32 = 64 << 10;
+/// A full picture at the beginning; a longer one is read too, and then waited for.
+const BURST_BYTES: u32 = 256 << 10;
+
+pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: House) {
+    let from = Origin { node, session: id };
+    let agent = Agent {
+        session: &session,
+        from,
+        house: &house,
+    };
+    let name = &session.peer().name;
+    tracing::info!("agent {name} is here, from {}", session.address());
+    let ending = agent.serve().await;
+    // Without a queue nobody needs to know.
+    let _ = house.intake.put(Event::Left { from }).await;
+    match &ending {
+        Ending::Lost(error) => {
+            house.note_end(&session, error);
+            tracing::info!("agent {name} is gone: {}", reason(error));
+        }
+        Ending::Replaced => session.close("this session's place was taken").await,
+        Ending::Closed => session.close("the coordinator ends").await,
+    }
+}
+
+struct Agent<'s> {
+    session: &'s Session,
+    from: Origin,
+    house: &'s House,
+}
+
+impl Agent<'_> {
+    async fn serve(&self) -> Ending {
+        let (outbox, instructions) = mpsc::channel(OUTBOX);
+        let from = self.from;
+        if self
+            .house
+            .intake
+            .put(Event::Arrived { from, outbox })
+            .await
+            .is_err()
+        {
+            return Ending::Closed;
+        }
+        if let Err(closed) = self.describe(None) {
+            return closed;
+        }
+        for channel in [Channel::Commands, Channel::Telemetry] {
+            let session = self.session;
+            session.pace(channel, RATE_BYTES_PER_S, BURST_BYTES).await;
+        }
+        tokio::select! {
+            ending = self.hear(Channel::Commands) => ending,
+            ending = self.hear(Channel::Telemetry) => ending,
+            ending = self.instruct(instructions) => ending,
+            ending = self.tell_of_denied() => ending,
+            error = self.session.shut_out() => error.into(),
+            error = self.session.expired() => error.into(),
+        }
+    }
+
+    async fn hear(&self, channel: Channel) -> Ending {
+        loop {
+            let heard = match self.session.receive(channel).await {
+                Ok(message) => self.take(message).await,
+                Err(error) => Err(error.into()),
+            };
+            if let Err(ending) = heard {
+                return ending;
+            }
+        }
+    }
+
+    async fn take(&self, message: AgentMessage) -> Result<(), Ending> {
+        let (from, intake) = (self.from, &self.house.intake);
+        match message {
+            AgentMessage::Sample(sample) => {
+                intake.put_telemetry(Event::Measured { from, sample })?;
+            }
+            AgentMessage::Ack(ack) => intake.put(Event::Acknowledged { from, ack }).await?,
+            AgentMessage::Clock { time_of_day_us } => {
+                self.describe(Some(skew_us(time_of_day_us, time_of_day())))?;
+            }
+            AgentMessage::Renew { request } => self.renew(&request).await?,
+        }
+        Ok(())
+    }
+
+    /// Lets the core know what is known of the agent.
+    fn describe(&self, skew_us: Option<i64>) -> Result<(), Ending> {
+        let session = self.session;
+        let good_for = session.good_until().duration_since(SystemTime::now());
+        let about = About {
+            build: session.build().to_owned(),
+            protocol: session.version().to_string(),
+            good_for: good_for.unwrap_or_default(),
+            skew_us,
+        };
+        let from = self.from;
+        Ok(self
+            .house
+            .intake
+            .put_telemetry(Event::Described { from, about })?)
+    }
+
+    /// For the same member and admission as the certificate it came with.
+    async fn renew(&self, request: &[u8]) -> Result<(), Ending> {
+        let name = &self.session.peer().name;
+        let credentials = self.session.credentials();
+        let certified =
+            self.house
+                .signing
+                .certify(request, &credentials.member, credentials.admission);
+        let chain_pem = certified.inspect_err(|error| {
+            tracing::warn!(
+                "the certificate of agent {name} is not renewed: {}",
+                told(error)
+            );
+        });
+        if chain_pem.is_ok() {
+            tracing::info!("the certificate of agent {name} is renewed");
+            self.session
+                .renewed(SystemTime::now() + reweave_link::pki::DAY);
+        }
+        let renewed = CoordinatorMessage::Renewed {
+            chain_pem: chain_pem.ok(),
+        };
+        self.session.send(Channel::Commands, &renewed).await?;
+        Ok(())
+    }
+
+    async fn instruct(&self, mut instructions: mpsc::Receiver<Instruction>) -> Ending {
+        while let Some(instruction) = instructions.recv().await {
+            let message = CoordinatorMessage::from(instruction);
+            if let Err(error) = self.session.send(Channel::Commands, &message).await {
+                return error.into();
+            }
+        }
+        Ending::Replaced
+    }
+
+    /// So that nobody who is shut out commands it in our name.
+    async fn tell_of_denied(&self) -> Ending {
+        if self.session.version() < MEMBERSHIP {
+            return std::future::pending().await;
+        }
+        let mut denied: watch::Receiver<DenyList> = self.session.denied();
+        loop {
+            let list = denied.borrow_and_update().clone();
+            if !list.is_empty() {
+                let message = CoordinatorMessage::Denied(list);
+                if let Err(error) = self.session.send(Channel::Commands, &message).await {
+                    return error.into();
+                }
+            }
+            if denied.changed().await.is_err() {
+                return Ending::Closed;
+            }
+        }
+    }
+}
+
+fn time_of_day() -> Duration {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default()
+}
+
+/// By how much theirs is ahead of ours; the way here counts as behind.
+fn skew_us(theirs_us: u64, ours: Duration) -> i64 {
+    let ours_us = i128::try_from(ours.as_micros()).unwrap_or(i128::MAX);
+    let skew = i128::from(theirs_us) - ours_us;
+    i64::try_from(skew).unwrap_or(if skew < 0 { i64::MIN } else { i64::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_may_be_off_by_anything() {
+        let noon = Duration::from_secs(43_200);
+        assert_eq!(skew_us(43_200_000_000, noon), 0);
+        assert_eq!(skew_us(43_199_000_000, noon), -1_000_000);
+        assert_eq!(skew_us(0, noon), -43_200_000_000);
+        assert_eq!(skew_us(u64::MAX, noon), i64::MAX);
+    }
+}

@@ -1,0 +1,80 @@
+//! Agents and operators, each over a session of its own.
+
+mod agent;
+mod operator;
+mod refusals;
+
+use reweave_link::{LinkError, Listener, Role, Session};
+use tokio::time::{Duration, MissedTickBehavior, interval};
+
+use crate::error::CoordinatorError;
+use crate::house::House;
+use crate::intake::{Closed, SessionId};
+pub(crate) use refusals::Refusals;
+
+/// Whom the listener lets in. Coordinators and drivers have no business here yet.
+pub(crate) const ROLES: [Role; 3] = [Role::Agent, Role::Operator, Role::Viewer];
+
+/// How often those who were refused are told of.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// Lets peers in for as long as the socket is there, with the newest of our certificates.
+pub(crate) async fn welcome(listener: &mut Listener, house: &House) -> CoordinatorError {
+    let mut ours = house.ours.clone();
+    let mut last = SessionId(0);
+    let mut refusals = Refusals::default();
+    let mut telling = interval(TOLD_EVERY);
+    telling.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                None => return CoordinatorError::SocketGone,
+                Some(Err(error)) => refusals.note(&error),
+                Some(Ok(session)) => {
+                    last = SessionId(last.0 + 1);
+                    begin(session, last, house.clone(), &mut refusals);
+                }
+            },
+            Ok(()) = ours.changed() => listener.renew(&ours.borrow_and_update()),
+            _ = telling.tick() => refusals.tell(&house.intake),
+        }
+    }
+}
+
+fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals) {
+    let peer = session.peer();
+    match peer.role {
+        Role::Agent => match house.fabric.find(&peer.name) {
+            Some(node) => drop(tokio::spawn(agent::serve(session, node, id, house))),
+            None => {
+                let why = format!("the fabric has no node called {:?}", peer.name);
+                refusals.add(session.address(), format!("{peer}: {why}"));
+                drop(tokio::spawn(async move { session.close(&why).await }));
+            }
+        },
+        Role::Operator | Role::Viewer => drop(tokio::spawn(operator::serve(session, house))),
+        // The listener lets no others in.
+        Role::Coordinator | Role::Driver => {}
+    }
+}
+
+/// How a session came to its end.
+enum Ending {
+    Lost(LinkError),
+    /// A newer session of the same agent took its place, or it took no instructions.
+    Replaced,
+    /// The program ends.
+    Closed,
+}
+
+impl From<LinkError> for Ending {
+    fn from(error: LinkError) -> Self {
+        Self::Lost(error)
+    }
+}
+
+impl From<Closed> for Ending {
+    fn from(_: Closed) -> Self {
+        Self::Closed
+    }
+}

@@ -1,0 +1,17 @@
+//! The whole program on loopback, among peers that belong to its cluster and others that do not.
+
+#[cfg(test)]
+#[path = "strangers/floods.rs"]
+mod floods;
+#[cfg(test)]
+#[path = "strangers/house.rs"]
+mod house;
+#[cfg(test)]
+#[path = "strangers/http.rs"]
+mod http;
+#[cfg(test)]
+#[path = "strangers/membership.rs"]
+mod membership;
+#[cfg(test)]
+#[path = "strangers/refused.rs"]
+mod refused;

@@ -1,0 +1,185 @@
+//! Peers that are many, or that say much: the others are served, and memory stays bounded.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use quinn::crypto::rustls::QuicClientConfig;
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::instruction::{Ack, Token};
+use reweave_common::moment::Moment;
+use reweave_common::operator::Request;
+use reweave_common::plan::Generation;
+use reweave_common::sample::{Reading, Sample};
+use reweave_link::{Channel, Role, Session};
+use reweave_proto::message::AgentMessage;
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::house::{House, ask, soon};
+
+const HALF_OPEN: usize = 5000;
+/// What all this may cost.
+const MOST_MORE_BYTES: u64 = 64 << 20;
+const QUESTIONS: usize = 200;
+/// A few at a time, since a full socket loses some.
+const ATTEMPTS: usize = 50;
+
+/// The first packets of so many handshakes, none of which will ever go on. They are caught on their
+/// way to nowhere, so each is as good as any.
+async fn first_packets(count: usize) -> Vec<Vec<u8>> {
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    sink.set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let nowhere = sink.local_addr().unwrap();
+    let catching = tokio::task::spawn_blocking(move || {
+        let mut packets = Vec::new();
+        let mut buffer = [0; 2048];
+        while packets.len() < count {
+            let length = sink.recv(&mut buffer).unwrap();
+            packets.push(buffer[..length].to_vec());
+        }
+        packets
+    });
+    let endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let config = quinn::ClientConfig::new(Arc::new(anonymous()));
+    let mut rounds = interval(Duration::from_millis(10));
+    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for _ in 0..20 * count / ATTEMPTS {
+        if catching.is_finished() {
+            break;
+        }
+        let attempts: Vec<_> = (0..ATTEMPTS)
+            .map(|_| endpoint.connect_with(config.clone(), nowhere, "x").unwrap())
+            .collect();
+        // What was begun is sent meanwhile.
+        rounds.tick().await;
+        drop(attempts);
+    }
+    catching.await.unwrap()
+}
+
+/// Nobody's certificate is ever looked at.
+fn anonymous() -> QuicClientConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"reweave".to_vec()];
+    config.try_into().unwrap()
+}
+
+/// From many sockets, as from many machines.
+fn shower(packets: &[Vec<u8>], to: SocketAddr) {
+    let sockets: Vec<_> = (0..100)
+        .map(|_| UdpSocket::bind("127.0.0.1:0").unwrap())
+        .collect();
+    for (index, packet) in packets.iter().enumerate() {
+        // What the kernel has no room for is lost, as anywhere.
+        let _ = sockets[index % sockets.len()].send_to(packet, to);
+    }
+}
+
+#[tokio::test]
+async fn five_thousand_half_open_handshakes_hold_up_nobody() {
+    let house = House::new();
+    let agent = house.member(Role::Agent, "h0");
+    drop(soon(house.connect(&agent)).await.unwrap());
+    let before = house.peak_bytes();
+    let packets = soon(first_packets(HALF_OPEN)).await;
+    let mut entered = 0;
+    for some in packets.chunks(HALF_OPEN / 10) {
+        shower(some, house.address);
+        shower(some, house.door);
+        let began = Instant::now();
+        // A machine that is so busy may make it knock twice.
+        if let Ok(session) = soon(house.connect(&agent)).await {
+            println!("in after {:?}", began.elapsed());
+            entered += 1;
+            drop(session);
+        }
+    }
+    let more = house.peak_bytes() - before;
+    println!(
+        "{} KiB more for {HALF_OPEN} half-open handshakes",
+        more >> 10
+    );
+    assert!(entered > 0, "nobody came in beside them");
+    assert!(more <= MOST_MORE_BYTES, "{more} bytes");
+    house
+        .status_when("they are counted", |status| {
+            let mut refused = status.refused.iter();
+            refused.any(|one| one.why.contains("did not complete the handshake"))
+        })
+        .await;
+}
+
+fn flow(port: u16) -> FlowKey {
+    let end = |host, port| std::net::SocketAddrV4::new([10, 0, 0, host].into(), port);
+    FlowKey {
+        protocol: Protocol::Tcp,
+        source: end(1, port),
+        destination: end(2, 5001),
+    }
+}
+
+/// As much as it may say at once, over and over, on both channels.
+async fn flood(session: &Session) {
+    let readings = (0..40_000).map(|port| Reading::FlowEnded(flow(port)));
+    let sample = AgentMessage::Sample(Sample {
+        taken: Moment::default(),
+        readings: readings.collect(),
+    });
+    let ack = AgentMessage::Ack(Ack {
+        generation: Generation(1),
+        token: Token(1),
+        outcome: Ok(vec![]),
+    });
+    let samples = async { while session.send(Channel::Telemetry, &sample).await.is_ok() {} };
+    let acks = async { while session.send(Channel::Commands, &ack).await.is_ok() {} };
+    tokio::join!(samples, acks);
+}
+
+/// How long each of many questions waits for its answer, sorted.
+async fn waits(operator: &Session) -> Vec<Duration> {
+    let mut waits = Vec::new();
+    let mut pace = interval(Duration::from_millis(5));
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for _ in 0..QUESTIONS {
+        let began = Instant::now();
+        ask(operator, &Request::Status).await;
+        waits.push(began.elapsed());
+        pace.tick().await;
+    }
+    waits.sort();
+    waits
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_floods_is_heard_no_faster_than_it_may_speak() {
+    let house = House::new();
+    let operator = house.operator().await;
+    let alone = waits(&operator).await;
+    let before = house.peak_bytes();
+    let hostile = house.member(Role::Agent, "h0");
+    let session = Arc::new(soon(house.connect(&hostile)).await.unwrap());
+    let flooding = {
+        let session = Arc::clone(&session);
+        tokio::spawn(async move { flood(&session).await })
+    };
+    let beside = waits(&operator).await;
+    let more = house.peak_bytes() - before;
+    for (what, waits) in [("alone", alone), ("beside a flood", beside)] {
+        let [p50, p99] = [50, 99].map(|percent| waits[QUESTIONS * percent / 100 - 1]);
+        println!("{what}: p50 {p50:?}, p99 {p99:?}");
+    }
+    println!("{} KiB more", more >> 10);
+    assert!(more <= MOST_MORE_BYTES, "{more} bytes");
+    assert!(
+        !flooding.is_finished(),
+        "it is slowed down and not thrown out"
+    );
+    flooding.abort();
+}

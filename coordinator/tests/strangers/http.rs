@@ -1,0 +1,77 @@
+//! Health and metrics, as machines read them.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use reweave_link::Role;
+
+use super::house::{House, soon};
+
+/// The first line of the answer, and its body.
+fn get(house: &House, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(house.http).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let first = head.lines().next().unwrap();
+    (first.to_owned(), body.to_owned())
+}
+
+#[tokio::test]
+async fn it_is_healthy_and_ready() {
+    let house = House::new();
+    assert_eq!(
+        get(&house, "/healthz"),
+        ("HTTP/1.1 200 OK".into(), "ok\n".into())
+    );
+    assert_eq!(
+        get(&house, "/readyz"),
+        ("HTTP/1.1 200 OK".into(), "ready\n".into())
+    );
+    assert_eq!(get(&house, "/secrets").0, "HTTP/1.1 404 Not Found");
+}
+
+#[tokio::test]
+async fn metrics_are_what_prometheus_reads() {
+    let house = House::new();
+    let agent = house.member(Role::Agent, "h0");
+    let _session = soon(house.connect(&agent)).await.unwrap();
+    house
+        .status_when("h0 is described", |status| {
+            status.agents[0].certificate_left_s.is_some()
+        })
+        .await;
+    let (_, metrics) = get(&house, "/metrics");
+    for line in [
+        "reweave_agents{state=\"unseen\"} 7",
+        "reweave_route_generation 0",
+        "reweave_agent_certificate_left_seconds{node=\"h0\"} 8",
+        "reweave_coordinator_certificate_left_seconds{coordinator=\"c0\"} 8",
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+    promtool_agrees(&metrics);
+}
+
+/// Where Prometheus's own tool is installed, it is asked too.
+fn promtool_agrees(metrics: &str) {
+    let mut command = Command::new("promtool");
+    command.args(["check", "metrics"]);
+    let piped = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let Ok(mut promtool) = piped else {
+        println!("promtool is not installed; its opinion was not asked");
+        return;
+    };
+    let mut stdin = promtool.stdin.take().unwrap();
+    stdin.write_all(metrics.as_bytes()).unwrap();
+    drop(stdin);
+    let output = promtool.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.is_empty(),
+        "{said}\n{metrics}"
+    );
+}

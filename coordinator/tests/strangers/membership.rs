@@ -1,0 +1,213 @@
+//! Joining, renewing and being shut out, as a node lives through it.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use reweave_common::member::Member;
+use reweave_common::moment::Moment;
+use reweave_common::operator::{AgentState, Request, Response};
+use reweave_common::sample::Sample;
+use reweave_link::join::{JoinError, enter};
+use reweave_link::pki::KeyRequest;
+use reweave_link::{Channel, Identity, LinkError, Role, Session};
+use reweave_proto::message::{AgentMessage, CoordinatorMessage};
+
+use super::house::{HOUR, House, ask, soon, validity};
+
+async fn joined(house: &House, name: &str) -> Identity {
+    let token = house.invite(&Member::new(Role::Agent, name)).await;
+    let folder = house.path(&format!("joined-{name}"));
+    soon(enter(&[house.door], &token, &folder)).await.unwrap()
+}
+
+async fn report(session: &Session) {
+    let sample = AgentMessage::Sample(Sample {
+        taken: Moment::default(),
+        readings: vec![],
+    });
+    soon(session.send(Channel::Telemetry, &sample))
+        .await
+        .unwrap();
+}
+
+fn is_up(status: &reweave_common::operator::Status, node: &str) -> bool {
+    let mut agents = status.agents.iter();
+    agents.any(|agent| agent.node == node && agent.state == AgentState::Up)
+}
+
+#[tokio::test]
+async fn a_node_joins_reports_and_is_shut_out() {
+    let house = House::new();
+    let agent = joined(&house, "h0").await;
+    let session = soon(house.connect(&agent)).await.unwrap();
+    report(&session).await;
+    house
+        .status_when("h0 is up", |status| is_up(status, "h0"))
+        .await;
+    let began = Instant::now();
+    let member = Member::new(Role::Agent, "h0");
+    let request = Request::Revoke {
+        member: member.clone(),
+    };
+    let revoked = ask(&house.operator().await, &request).await;
+    assert_eq!(revoked, Response::Revoked { member });
+    let ended = loop {
+        match soon(session.receive::<CoordinatorMessage>(Channel::Commands)).await {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    println!("revoked and out after {:?}", began.elapsed());
+    assert_eq!(
+        ended.to_string(),
+        "the other side closed the session: not let in"
+    );
+    let again = soon(house.connect(&agent)).await;
+    assert!(
+        matches!(again, Err(LinkError::RefusedByPeer { .. })),
+        "{again:?}"
+    );
+    house
+        .status_when("it is told why", |status| {
+            let mut refused = status.refused.iter();
+            refused.any(|one| one.why == "agent h0 has been revoked")
+        })
+        .await;
+    let back = joined(&house, "h0").await;
+    let session = soon(house.connect(&back)).await.unwrap();
+    report(&session).await;
+    house
+        .status_when("h0 is back", |status| is_up(status, "h0"))
+        .await;
+}
+
+#[tokio::test]
+async fn a_token_that_was_used_is_worth_nothing_after_a_restart_either() {
+    let mut house = House::new();
+    let token = house.invite(&Member::new(Role::Agent, "h0")).await;
+    soon(enter(&[house.door], &token, &house.path("first")))
+        .await
+        .unwrap();
+    for restarts in [false, true] {
+        if restarts {
+            house.restart();
+        }
+        let again = soon(enter(&[house.door], &token, &house.path("second"))).await;
+        assert!(matches!(again, Err(JoinError::Refused { .. })), "{again:?}");
+        house
+            .status_when("the replay is told of", |status| {
+                let mut refused = status.refused.iter();
+                refused.any(|one| one.why.contains("token for agent h0 has been used already"))
+            })
+            .await;
+    }
+    assert!(!house.path("second").exists(), "nothing was written");
+}
+
+#[tokio::test]
+async fn a_certificate_is_renewed_and_its_session_goes_on() {
+    let house = House::new();
+    let agent = joined(&house, "h0").await;
+    let session = soon(house.connect(&agent)).await.unwrap();
+    let folder = house.path("joined-h0");
+    let key = KeyRequest::new(&folder).unwrap();
+    let renew = AgentMessage::Renew {
+        request: key.der().to_vec(),
+    };
+    soon(session.send(Channel::Commands, &renew)).await.unwrap();
+    let chain_pem = loop {
+        let told = soon(session.receive(Channel::Commands)).await.unwrap();
+        if let CoordinatorMessage::Renewed { chain_pem } = told {
+            break chain_pem.unwrap();
+        }
+    };
+    key.install(&chain_pem).unwrap();
+    let renewed = agent.reload(&folder).unwrap();
+    assert_eq!(renewed.admission(), agent.admission());
+    assert_eq!(renewed.member(), agent.member());
+    report(&session).await;
+    house
+        .status_when("h0 is up", |status| is_up(status, "h0"))
+        .await;
+    soon(house.connect(&renewed)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_that_is_none_is_not_certified() {
+    let house = House::new();
+    let agent = joined(&house, "h0").await;
+    let session = soon(house.connect(&agent)).await.unwrap();
+    let renew = AgentMessage::Renew {
+        request: vec![0x30; 700],
+    };
+    soon(session.send(Channel::Commands, &renew)).await.unwrap();
+    loop {
+        let told = soon(session.receive(Channel::Commands)).await.unwrap();
+        if let CoordinatorMessage::Renewed { chain_pem } = told {
+            assert_eq!(chain_pem, None);
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_coordinator_renews_its_own_certificate() {
+    let house = House::led_by(validity(23 * HOUR, HOUR));
+    let status = house
+        .status_when("it is renewed", |status| {
+            let left = status.coordinators[0].certificate_left_s;
+            left.is_some_and(|left| left > 20 * HOUR.as_secs())
+        })
+        .await;
+    assert_eq!(status.coordinators[0].name, "c0");
+    // What was asked with the old one goes on, and newcomers see the new one.
+    let renewed = Identity::load(&house.path("c0")).unwrap();
+    assert_eq!(renewed.problem(SystemTime::now() + 20 * HOUR), None);
+    joined(&house, "h1").await;
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
+    let house = House::new();
+    let short = validity(HOUR, Duration::from_secs(3));
+    let agent = house.member_for(Role::Agent, "h0", short);
+    let Ok(session) = soon(house.connect(&agent)).await else {
+        // On a machine that is so busy, it expired before it was shown.
+        return;
+    };
+    soon(session.closed()).await;
+    house
+        .status_when("h0 is gone", |status| !is_up(status, "h0"))
+        .await;
+}
+
+#[tokio::test]
+async fn viewers_read_and_renew_and_change_nothing() {
+    let house = House::new();
+    let viewer = house.member(Role::Viewer, "val");
+    let session = soon(house.connect(&viewer)).await.unwrap();
+    for request in [
+        Request::Status,
+        Request::Diagnose,
+        Request::History { before: None },
+    ] {
+        let answer = ask(&session, &request).await;
+        assert!(!matches!(answer, Response::Refused(_)), "{answer:?}");
+    }
+    let member = Member::new(Role::Agent, "h0");
+    for request in [Request::Plan, Request::Revoke { member }] {
+        let answer = ask(&session, &request).await;
+        let Response::Refused(refused) = answer else {
+            panic!("{request:?} was done for a viewer: {answer:?}");
+        };
+        assert!(
+            refused.to_string().contains("role viewer may not"),
+            "{refused}"
+        );
+    }
+    let key = KeyRequest::new(&house.path("viewer-val")).unwrap();
+    let request = Request::Renew {
+        request: key.der().to_vec(),
+    };
+    let answer = ask(&session, &request).await;
+    assert!(matches!(answer, Response::Renewed { .. }), "{answer:?}");
+}

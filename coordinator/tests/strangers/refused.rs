@@ -1,0 +1,113 @@
+//! Who is not let in, and that operators see why.
+
+use std::fs;
+use std::time::SystemTime;
+
+use reweave_common::member::Member;
+use reweave_common::operator::{Request, Response};
+use reweave_link::pki::{AUTHORITY_CERTIFICATE, Authority, Validity};
+use reweave_link::{Channel, Identity, LinkError, Role};
+use serde::Serialize;
+
+use super::house::{HOUR, House, ask, soon};
+
+/// A member of a cluster of the same name, who believes in ours.
+fn infiltrator(house: &House) -> Identity {
+    let theirs = Authority::create(&house.path("theirs"), "lab").unwrap();
+    let dir = house.path("infiltrator");
+    theirs
+        .issue(Role::Agent, "h0", Validity::day(), &dir)
+        .unwrap();
+    let ours = house.path("authority").join(AUTHORITY_CERTIFICATE);
+    fs::copy(ours, dir.join(AUTHORITY_CERTIFICATE)).unwrap();
+    Identity::load(&dir).unwrap()
+}
+
+/// In hours from now.
+fn from_to(from: i32, to: i32) -> Validity {
+    let at = |hours: i32| match hours {
+        ..0 => SystemTime::now() - hours.unsigned_abs() * HOUR,
+        _ => SystemTime::now() + hours.unsigned_abs() * HOUR,
+    };
+    Validity {
+        not_before: at(from),
+        not_after: at(to),
+    }
+}
+
+async fn is_told(house: &House, words: &str) {
+    house
+        .status_when(words, |status| {
+            status.refused.iter().any(|one| one.why.contains(words))
+                && status
+                    .warnings
+                    .iter()
+                    .any(|warning| warning.contains("refused"))
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn each_refusal_is_told_to_operators_and_to_nobody_else() {
+    let house = House::new();
+    let member = Member::new(Role::Agent, "h3");
+    ask(&house.operator().await, &Request::Revoke { member }).await;
+    let visitors = [
+        (
+            infiltrator(&house),
+            "not signed by the authority of this cluster",
+        ),
+        (
+            house.member_for(Role::Agent, "h1", from_to(-3, -1)),
+            "its certificate expired",
+        ),
+        (
+            house.member_for(Role::Agent, "h2", from_to(1, 3)),
+            "not valid for another",
+        ),
+        (
+            house.member(Role::Driver, "ocs"),
+            "only agent or operator or viewer may stand",
+        ),
+        (house.member(Role::Agent, "h3"), "agent h3 has been revoked"),
+    ];
+    for (visitor, words) in visitors {
+        let refused = soon(house.connect(&visitor)).await;
+        assert!(
+            matches!(refused, Err(LinkError::RefusedByPeer { .. })),
+            "{words}: {refused:?}"
+        );
+        is_told(&house, words).await;
+    }
+    let nobody = house.member(Role::Agent, "h99");
+    let session = soon(house.connect(&nobody)).await.unwrap();
+    soon(session.closed()).await;
+    is_told(&house, "the fabric has no node called \"h99\"").await;
+}
+
+/// Sends what the coordinator does not expect, and is thrown out for it.
+async fn thrown_out<T: Serialize>(house: &House, channel: Channel, what: &T) {
+    let agent = house.member(Role::Agent, "h0");
+    let session = soon(house.connect(&agent)).await.unwrap();
+    soon(session.send(channel, what)).await.unwrap();
+    soon(session.closed()).await;
+    is_told(house, "no message").await;
+}
+
+#[tokio::test]
+async fn what_is_no_message_ends_the_session_and_nothing_else() {
+    let house = House::new();
+    let operator = house.operator().await;
+    // A request of an operator, on an agent's session.
+    thrown_out(&house, Channel::Commands, &Request::Plan).await;
+    // Of a later version: a kind that nobody knows yet.
+    thrown_out(&house, Channel::Commands, &200_u32).await;
+    // A list that claims to be far longer than its frame.
+    let claim = (0_u32, 0_u64, u64::from(u32::MAX), [0_u8; 9]);
+    thrown_out(&house, Channel::Telemetry, &claim).await;
+    // A megabyte of nested beginnings.
+    thrown_out(&house, Channel::Telemetry, &vec![0_u8; 1 << 19]).await;
+    // More after the message than belongs to it.
+    let answer = ask(&operator, &Request::Status).await;
+    assert!(matches!(answer, Response::Status(_)), "{answer:?}");
+}

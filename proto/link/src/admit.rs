@@ -1,0 +1,145 @@
+//! Handshakes beside each other, within limits: nobody who is slow or many holds up the others.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quinn::{Endpoint, Incoming};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::error::LinkError;
+use crate::transport::HANDSHAKE_DEADLINE;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Handshakes at once; the others wait.
+    pub(crate) most: usize,
+    /// While there are so many, newcomers must first show that they are where they say they are.
+    pub(crate) many: usize,
+    /// Of one address; beyond, it is not answered, and will ask again.
+    pub(crate) most_of_one: usize,
+    /// The same as `many`, of one address: nobody uses up another's places in its name.
+    pub(crate) many_of_one: usize,
+}
+
+pub(crate) struct Handshakes<T> {
+    running: JoinSet<Result<T, LinkError>>,
+    limits: Limits,
+    places: Places,
+}
+
+impl<T: Send + 'static> Handshakes<T> {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            running: JoinSet::new(),
+            limits,
+            places: Places::default(),
+        }
+    }
+
+    /// The outcome of the next handshake to end, each of which `begin` begins. Nothing is lost when
+    /// the wait is given up. `None` when the socket is gone.
+    pub(crate) async fn next<F>(
+        &mut self,
+        endpoint: &Endpoint,
+        begin: impl Fn(Incoming) -> F,
+    ) -> Option<Result<T, LinkError>>
+    where
+        F: Future<Output = Result<T, LinkError>> + Send + 'static,
+    {
+        loop {
+            let has_room = self.running.len() < self.limits.most;
+            tokio::select! {
+                Some(done) = self.running.join_next() => match done {
+                    Ok(outcome) => return Some(outcome),
+                    // A bug, but whoever found it must not stop the others from coming in.
+                    Err(panic) => tracing::error!(%panic, "a handshake broke off"),
+                },
+                incoming = endpoint.accept(), if has_room => self.admit(incoming?, &begin),
+            }
+        }
+    }
+
+    fn admit<F>(&mut self, incoming: Incoming, begin: &impl Fn(Incoming) -> F)
+    where
+        F: Future<Output = Result<T, LinkError>> + Send + 'static,
+    {
+        let address = incoming.remote_address();
+        let of_one = self.places.taken(address.ip());
+        let crowded = self.running.len() >= self.limits.many || of_one >= self.limits.many_of_one;
+        if crowded && !incoming.remote_address_validated() {
+            // Fails only for those whose address is validated.
+            let _ = incoming.retry();
+            return;
+        }
+        if of_one >= self.limits.most_of_one {
+            return incoming.ignore();
+        }
+        let place = self.places.take(address.ip());
+        let handshake = begin(incoming);
+        self.running.spawn(async move {
+            let outcome = timeout(HANDSHAKE_DEADLINE, handshake).await;
+            drop(place);
+            outcome.unwrap_or(Err(LinkError::HandshakeTimedOut { address }))
+        });
+    }
+}
+
+/// How many handshakes each address has under way.
+#[derive(Debug, Clone, Default)]
+struct Places(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
+
+/// Given back when it is dropped.
+struct Place {
+    of: Places,
+    address: IpAddr,
+}
+
+impl Places {
+    fn taken(&self, address: IpAddr) -> usize {
+        self.lock().get(&address).copied().unwrap_or(0)
+    }
+
+    fn take(&self, address: IpAddr) -> Place {
+        *self.lock().entry(address).or_default() += 1;
+        Place {
+            of: self.clone(),
+            address,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.of.lock();
+        if let Some(count) = taken.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_given_back() {
+        let places = Places::default();
+        let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
+        let first = places.take(one);
+        let second = places.take(one);
+        assert_eq!((places.taken(one), places.taken(other)), (2, 0));
+        drop(first);
+        assert_eq!(places.taken(one), 1);
+        drop(second);
+        assert!(places.lock().is_empty());
+    }
+}

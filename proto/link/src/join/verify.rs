@@ -1,0 +1,98 @@
+//! Whether a door is the right one, for somebody who knows the authority by its digest alone.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, SignatureScheme};
+
+use super::Token;
+use crate::verify::{Judge, Refusal};
+
+pub(super) struct Newcomer {
+    token: Token,
+    provider: Arc<CryptoProvider>,
+    /// What is wrong with the door.
+    found: Arc<OnceLock<Refusal>>,
+}
+
+impl Newcomer {
+    pub(super) fn new(
+        token: &Token,
+        provider: Arc<CryptoProvider>,
+        found: Arc<OnceLock<Refusal>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            token: token.clone(),
+            provider,
+            found,
+        })
+    }
+
+    fn judge(
+        &self,
+        certificate: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), Refusal> {
+        let authority = others.iter().find(|other| self.token.is_authority(other));
+        let authority = authority.ok_or(Refusal::OtherAuthority)?;
+        let anchor = webpki::anchor_from_trusted_cert(authority).map_err(Refusal::Unusable)?;
+        let cluster = self.token.cluster();
+        let cluster = cluster.map_err(|_| Refusal::OtherAuthority)?;
+        let judge = Judge::of_door(anchor.to_owned(), cluster, self.provider.clone());
+        judge.examine(certificate, others, now).map(drop)
+    }
+}
+
+impl ServerCertVerifier for Newcomer {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match self.judge(end_entity, intermediates, now) {
+            Ok(()) => Ok(ServerCertVerified::assertion()),
+            Err(refusal) => {
+                self.found.get_or_init(|| refusal);
+                Err(CertificateError::ApplicationVerificationFailure.into())
+            }
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        algorithms.supported_schemes()
+    }
+}
+
+impl fmt::Debug for Newcomer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Newcomer").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,70 @@
+//! What each kind of certificate may be used for.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose,
+    SanType, SerialNumber,
+};
+use reweave_common::member::Admission;
+use reweave_proto::name::{ClusterName, MemberName};
+
+use super::{LONGEST, PkiError, Validity, facts};
+
+/// The same for the same cluster, apart from its dates: the authority's name and usages are
+/// rebuilt from this when it is loaded.
+pub(super) fn authority(cluster: &ClusterName) -> Result<CertificateParams, PkiError> {
+    let mut params = named(&[&cluster.uri()], &format!("Reweave cluster {cluster}"))?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    set_validity(&mut params, Validity::lasting(LONGEST)?);
+    Ok(params)
+}
+
+/// For a coordinator, to sign members with and no further signers.
+pub(super) fn signer(
+    coordinator: &MemberName,
+    validity: Validity,
+) -> Result<CertificateParams, PkiError> {
+    let common_name = format!("Reweave signer {}", coordinator.name());
+    let mut params = named(&[&coordinator.signer_uri()], &common_name)?;
+    params.use_authority_key_identifier_extension = true;
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    set_validity(&mut params, validity);
+    Ok(params)
+}
+
+pub(super) fn member(
+    uris: &[&str],
+    common_name: &str,
+    validity: Validity,
+    admission: Admission,
+) -> Result<CertificateParams, PkiError> {
+    let mut params = named(uris, common_name)?;
+    params.serial_number = Some(SerialNumber::from(facts::serial(admission)));
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ClientAuth,
+        ExtendedKeyUsagePurpose::ServerAuth,
+    ];
+    set_validity(&mut params, validity);
+    Ok(params)
+}
+
+fn named(uris: &[&str], common_name: &str) -> Result<CertificateParams, PkiError> {
+    let mut params = CertificateParams::default();
+    for &uri in uris {
+        let uri = uri.try_into().map_err(PkiError::Sign)?;
+        params.subject_alt_names.push(SanType::URI(uri));
+    }
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(DnType::CommonName, common_name);
+    Ok(params)
+}
+
+fn set_validity(params: &mut CertificateParams, validity: Validity) {
+    params.not_before = validity.not_before.into();
+    params.not_after = validity.not_after.into();
+}

@@ -1,0 +1,66 @@
+//! A key that waits for its certificate. It never leaves the folder it was made for.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{CertificateParams, KeyPair, PublicKeyData};
+use reweave_common::member::Digest;
+use ring::digest::{SHA256, digest};
+
+use super::{AUTHORITY_CERTIFICATE, MEMBER_CERTIFICATE, MEMBER_KEY, NEXT_KEY, PkiError, files};
+
+pub struct KeyRequest {
+    dir: PathBuf,
+    key: KeyPair,
+    request: Vec<u8>,
+}
+
+impl KeyRequest {
+    /// A new key for the member whose folder this is. Nothing is written yet.
+    pub fn new(dir: &Path) -> Result<Self, PkiError> {
+        let key = KeyPair::generate().map_err(PkiError::Generate)?;
+        let request = CertificateParams::default().serialize_request(&key);
+        let request = request.map_err(PkiError::Sign)?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            request: request.der().to_vec(),
+            key,
+        })
+    }
+
+    /// What is to be signed: proof that the asker has the key, and nothing about who it is.
+    pub fn der(&self) -> &[u8] {
+        &self.request
+    }
+
+    /// Puts the new key and certificate in place of the old ones. Whenever this is cut short, the
+    /// folder holds either the old pair or the new one: see [`settle`].
+    pub fn install(&self, chain_pem: &str) -> Result<(), PkiError> {
+        let next = self.dir.join(NEXT_KEY);
+        files::make_private_dir(&self.dir)?;
+        files::replace(&next, &self.key.serialize_pem(), files::PRIVATE)?;
+        let certificate = self.dir.join(MEMBER_CERTIFICATE);
+        files::replace(&certificate, chain_pem, files::PUBLIC)?;
+        files::rename(&next, &self.dir.join(MEMBER_KEY))
+    }
+
+    /// The same where the folder does not know its authority yet.
+    pub(crate) fn install_with(&self, root_pem: &str, chain_pem: &str) -> Result<(), PkiError> {
+        files::make_private_dir(&self.dir)?;
+        let authority = self.dir.join(AUTHORITY_CERTIFICATE);
+        files::replace(&authority, root_pem, files::PUBLIC)?;
+        self.install(chain_pem)
+    }
+}
+
+/// Finishes an installation that was cut short after the certificate was replaced.
+pub(crate) fn settle(dir: &Path) -> Result<(), PkiError> {
+    files::rename(&dir.join(NEXT_KEY), &dir.join(MEMBER_KEY))
+}
+
+/// Tells keys apart. None when it is no request, or its asker does not have the key.
+pub(crate) fn key_digest(request: &[u8]) -> Option<Digest> {
+    let parsed = rcgen::CertificateSigningRequestParams::from_der(&request.into()).ok()?;
+    let info = parsed.public_key.subject_public_key_info();
+    let digest = digest(&SHA256, &info);
+    Some(Digest(digest.as_ref().try_into().ok()?))
+}

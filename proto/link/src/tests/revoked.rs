@@ -1,0 +1,169 @@
+//! Members that are shut out, and signers that are, or that do what they may not.
+
+use std::time::{Duration, SystemTime};
+
+use reweave_common::member::{Admission, DenyList, Member};
+
+use super::cluster::{Cluster, listen, meet, session, soon};
+use crate::pki::{Authority, KeyRequest, PkiError, Validity};
+use crate::{Identity, LinkError, Refusal, Role};
+
+fn denying(member: &Member, up_to: u64) -> DenyList {
+    let mut list = DenyList::default();
+    list.deny(member.clone(), Admission(up_to));
+    list
+}
+
+/// What the listening side finds of `visitor`.
+async fn refused(ours: &Identity, visitor: &Identity) -> Refusal {
+    let (mut listener, _) = listen(ours);
+    match meet(&mut listener, visitor).await.0 {
+        Err(LinkError::Refused { source, .. }) => source,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn signer(cluster: &Cluster, name: &str) -> Authority {
+    let dir = cluster.dir(&format!("signer-{name}"));
+    let year = Validity::lasting(365 * crate::pki::DAY).unwrap();
+    cluster.authority.issue_signer(name, year, &dir).unwrap();
+    let root = cluster.dir("authority").join("ca.pem");
+    std::fs::copy(root, dir.join("ca.pem")).unwrap();
+    Authority::load(&dir).unwrap()
+}
+
+fn certified(cluster: &Cluster, signer: &Authority, name: &str, admission: u64) -> Identity {
+    cluster.agent();
+    let dir = cluster.dir(name);
+    cluster.member(Role::Agent, name);
+    let request = KeyRequest::new(&dir).unwrap();
+    let member = Member::new(Role::Agent, name);
+    let chain = signer.certify(request.der(), &member, Admission(admission));
+    request.install(&chain.unwrap()).unwrap();
+    Identity::load(&dir).unwrap()
+}
+
+#[tokio::test]
+async fn a_revoked_member_loses_its_session_and_gets_no_other() {
+    let cluster = Cluster::new("lab");
+    let (coordinator, agent) = (cluster.coordinator(), cluster.agent());
+    let (mut listener, _) = listen(&coordinator);
+    let (accepted, connected) = session(&mut listener, &agent).await;
+    let h0 = Member::new(Role::Agent, "h0");
+    let ended = tokio::spawn(async move { accepted.shut_out().await });
+    coordinator.deny(denying(&h0, 3));
+    let ended = soon(ended).await.unwrap();
+    assert!(
+        matches!(ended, LinkError::ShutOut(Refusal::Revoked { .. })),
+        "{ended:?}"
+    );
+    let seen = soon(connected.closed()).await;
+    let LinkError::ClosedByPeer { reason } = seen else {
+        panic!("{seen:?}");
+    };
+    assert!(!reason.contains("revoked"), "{reason}");
+    let again = refused(&coordinator, &agent).await;
+    assert_eq!(again, Refusal::Revoked { theirs: h0 });
+}
+
+#[tokio::test]
+async fn whoever_was_let_in_again_since_is_welcome() {
+    let cluster = Cluster::new("lab");
+    let coordinator = cluster.coordinator();
+    coordinator.deny(denying(&Member::new(Role::Agent, "h0"), 3));
+    let signer = signer(&cluster, "c0");
+    let late = certified(&cluster, &signer, "h0", 4);
+    let (mut listener, _) = listen(&coordinator);
+    session(&mut listener, &late).await;
+    let early = certified(&cluster, &signer, "h0", 3);
+    assert!(matches!(
+        refused(&coordinator, &early).await,
+        Refusal::Revoked { .. }
+    ));
+}
+
+#[tokio::test]
+async fn with_a_coordinator_all_that_its_signer_signed_is_shut_out() {
+    let cluster = Cluster::new("lab");
+    let coordinator = cluster.coordinator();
+    let [stolen, kept] = ["c1", "c2"].map(|name| signer(&cluster, name));
+    let [one, other] = [
+        certified(&cluster, &stolen, "h1", 9),
+        certified(&cluster, &kept, "h2", 9),
+    ];
+    let c1 = Member::new(Role::Coordinator, "c1");
+    coordinator.deny(denying(&c1, 20));
+    let why = refused(&coordinator, &one).await;
+    assert_eq!(why, Refusal::SignerRevoked { signer: c1 });
+    let (mut listener, _) = listen(&coordinator);
+    session(&mut listener, &other).await;
+}
+
+#[tokio::test]
+async fn what_a_signer_signs_for_long_is_refused() {
+    let cluster = Cluster::new("lab");
+    let signer = signer(&cluster, "c0");
+    let dir = cluster.dir("h0");
+    let month = Validity::lasting(30 * crate::pki::DAY).unwrap();
+    let kept = signer.issue(Role::Agent, "h0", month, &dir);
+    assert!(matches!(kept, Err(PkiError::TooLongForSigner)));
+    // Somebody who has the key asks nobody.
+    signer
+        .sign(&["spiffe://lab/agent/h0"], "h0", month, &dir)
+        .unwrap();
+    let visitor = Identity::load(&dir).unwrap();
+    let why = refused(&cluster.coordinator(), &visitor).await;
+    assert!(matches!(why, Refusal::LivesTooLong { .. }), "{why:?}");
+}
+
+#[tokio::test]
+async fn a_member_signs_nobody_and_a_signer_no_signers() {
+    let cluster = Cluster::new("lab");
+    let signer = signer(&cluster, "c0");
+    let refused = signer.issue_signer("c1", Validity::day(), &cluster.dir("c1"));
+    assert!(matches!(refused, Err(PkiError::SignerOfSigner)));
+}
+
+#[tokio::test]
+async fn a_session_does_not_outlive_the_certificate_unless_it_is_renewed() {
+    let cluster = Cluster::new("lab");
+    let (mut listener, _) = listen(&cluster.coordinator());
+    let (accepted, _connected) = session(&mut listener, &cluster.agent()).await;
+    let now = SystemTime::now();
+    accepted.renewed(now + Duration::from_hours(1));
+    let early = tokio::time::timeout(Duration::from_millis(50), accepted.expired()).await;
+    assert!(early.is_err(), "it is good for an hour");
+    accepted.renewed(now - Duration::from_secs(1));
+    let ended = soon(accepted.expired()).await;
+    assert!(matches!(ended, LinkError::ShutOut(Refusal::Expired { .. })));
+}
+
+/// Cut short anywhere, the folder holds one pair or the other.
+#[test]
+fn a_renewal_that_is_cut_short_is_finished_when_the_folder_is_read() {
+    let cluster = Cluster::new("lab");
+    let old = cluster.agent();
+    let dir = cluster.dir("h0");
+    let request = KeyRequest::new(&dir).unwrap();
+    let member = Member::new(Role::Agent, "h0");
+    let chain = cluster
+        .authority
+        .certify(request.der(), &member, Admission(1));
+    let files = ["node.key", "node.pem"].map(|name| std::fs::read(dir.join(name)).unwrap());
+    request.install(&chain.unwrap()).unwrap();
+    // Before the certificate came: the next key is there, and the old pair.
+    std::fs::rename(dir.join("node.key"), dir.join("node.key.next")).unwrap();
+    let new = std::fs::read(dir.join("node.pem")).unwrap();
+    std::fs::write(dir.join("node.key"), &files[0]).unwrap();
+    std::fs::set_permissions(
+        dir.join("node.key"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o600),
+    )
+    .unwrap();
+    std::fs::write(dir.join("node.pem"), &files[1]).unwrap();
+    assert_eq!(Identity::load(&dir).unwrap().admission(), old.admission());
+    // After it came, and before the key was renamed.
+    std::fs::write(dir.join("node.pem"), new).unwrap();
+    assert_eq!(Identity::load(&dir).unwrap().admission(), Admission(1));
+    assert!(!dir.join("node.key.next").exists());
+}

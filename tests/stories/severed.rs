@@ -1,0 +1,69 @@
+//! A link fails beyond a pin: no routing protocol tells the switch that holds it.
+
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use reweave_common::operator::{Finding, Outcome, Record};
+use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+
+use crate::needs::trial;
+use crate::play::{STAGE, led, must, once_right, reaches};
+
+/// The longest that a flow may stand still.
+const BACK_WITHIN: Duration = Duration::from_secs(5);
+/// Less than what each of two has on one uplink of 200 Mb/s.
+const SHARED_MBPS: f64 = 60.0;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial(
+        "a_pinned_flow_flows_again_within_five_seconds_of_a_failure_beyond_its_pin",
+        STAGE,
+        || once_right(severed, |back| *back <= BACK_WITHIN),
+    )]
+}
+
+fn severed() -> Duration {
+    let auto = Leadership {
+        auto: true,
+        ..Leadership::default()
+    };
+    let stage = led(&auto);
+    let mut job = must(stage.job("train"));
+    let kept = next_record(&stage, 0);
+    assert_eq!(kept.outcome, Outcome::Committed, "{kept:#?}");
+    let spine = &kept.plan.pins[0].hop.to;
+    sever(&stage, "leaf1", spine);
+
+    let lift = next_record(&stage, 1);
+    assert_eq!(lift.outcome, Outcome::Committed, "{lift:#?}");
+    assert_eq!(lift.approved_by.as_deref(), Some("policy"));
+    assert!(lift.plan.pins.is_empty() && lift.plan.moves.is_empty());
+    let found = &lift.plan.report.findings[..];
+    assert!(matches!(found, [Finding::UselessPin(_)]), "{found:#?}");
+    reaches(&mut job, SHARED_MBPS);
+    let report = must(job.stop());
+    assert!(report.kept_all_sessions(), "{report:#?}");
+    let stalled_ms = report.longest_stall_ms().expect("both ends have reported");
+    Duration::from_secs_f64(stalled_ms / 1e3)
+}
+
+/// The newest entry of the history, once so many were there before it and it has ended.
+fn next_record(stage: &Stage, before: usize) -> Record {
+    let operator = stage.operator();
+    must(wait_for("the next change ends", PATIENCE, || {
+        let ended = operator.history()?.into_iter();
+        let ended: Vec<_> = ended.filter(|record| !record.outcome.is_open()).collect();
+        Ok((ended.len() > before).then(|| ended[0].clone()))
+    }))
+}
+
+/// One end of the link goes down.
+fn sever(stage: &Stage, node: &str, other: &str) {
+    let fabric = stage.fabric();
+    let [near, far] = [node, other].map(|name| fabric.find(name).expect("it is in the fabric"));
+    let link = fabric.links_between(near, far).next();
+    let link = fabric.link(link.expect("they are joined"));
+    let port = link.ports().into_iter().find(|port| port.node == near);
+    let port = format!("swp{}", port.expect("it ends there").index);
+    must(stage.output(node, &["ip", "link", "set", "dev", &port, "down"]));
+}
