@@ -16,7 +16,7 @@ IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
 FAST_LAB_TESTS := smoke worker
 SLOW_LAB_TESTS := $(filter-out $(FAST_LAB_TESTS),$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
 
-.PHONY: help demo test test-lab bench bench-peers clean
+.PHONY: help demo test test-lab bench bench-peers soak clean
 
 help: ## Lists the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -31,20 +31,22 @@ demo: ## Shows Reweave mend a collision of flows in a virtual cluster, and take 
 # All test stages build with --workspace, so that cargo builds each dependency once for all of them.
 test: ## Runs all checks that every change must pass, in minutes.
 	@deploy/setup.sh build checks lab
-	source deploy/stage.sh 8
+	source deploy/stage.sh 9
 	stage format cargo fmt --all --check
 	stage clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 	stage deny   deploy/deny.sh
 	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test strangers
 	stage tidy   cargo test --locked --workspace --test tidy
-	stage worlds cargo test --locked --workspace --test simulation
+	stage worlds cargo test --locked --workspace --test simulation --test replication
 	stage build  cargo build --locked --workspace --bins
+	stage trio   cargo test --locked --workspace --test trio
 	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test system
 	finish
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
 	@deploy/setup.sh build lab peers
-	source deploy/stage.sh 2
+	source deploy/stage.sh 3
+	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build cargo build --locked --workspace --bins
 	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test accuracy
 	finish
@@ -62,6 +64,14 @@ bench-peers: ## Compares the simulator with SimGrid: every flow's times, and the
 	mkdir -p $(dir $(SIMGRID))
 	stage compile g++ -O2 -std=c++17 -o $(SIMGRID) benches/peers/simgrid.cpp -lsimgrid
 	stage compare cargo run --locked --release --package reweave-benches -- --peers $(SIMGRID)
+	finish
+
+soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.
+	@deploy/setup.sh build
+	source deploy/stage.sh 3
+	REWEAVE_SEEDS=10000 stage worlds cargo test --locked --release --workspace --test replication --test simulation
+	REWEAVE_OPERATIONS=1000000 stage history cargo test --locked --release --workspace --test replication a_long_history
+	stage planted tests/planted/run.sh
 	finish
 
 clean: ## Removes what the commands above made here.

@@ -6,8 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use reweave_common::instruction::Watch;
-use reweave_proto::message::CoordinatorMessage;
+use reweave_common::instruction::{Instruction, Watch};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -91,11 +90,9 @@ fn handle(agent: &mut Agent, uplink: &Uplink, ticks: &mut Interval, event: Event
         Event::Connected => ticks.reset_immediately(),
         // Nobody is left to ask for probes, or to hear of them.
         Event::Lost => agent.watch(&Watch::default()),
-        Event::Told(CoordinatorMessage::Watch(watch)) => agent.watch(&watch),
-        // The line keeps these to itself.
-        Event::Told(CoordinatorMessage::Denied(_) | CoordinatorMessage::Renewed { .. }) => {}
-        Event::Told(CoordinatorMessage::Probe(list)) => agent.probe_hosts(list),
-        Event::Told(CoordinatorMessage::Install(install)) => {
+        Event::Told(Instruction::Watch(watch)) => agent.watch(&watch),
+        Event::Told(Instruction::Probe(list)) => agent.probe_hosts(list),
+        Event::Told(Instruction::Install(install)) => {
             for ack in agent.install(install) {
                 uplink.send_ack(ack);
             }

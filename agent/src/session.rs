@@ -1,9 +1,10 @@
 //! The line to the coordinator: kept up for as long as the agent runs, by a task of its own.
 
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reweave_agent_core::delta::Delta;
-use reweave_common::instruction::Ack;
+use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::sample::Sample;
 use reweave_link::{Channel, Dialer, Identity, LinkError, Session, reason};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP};
@@ -32,7 +33,7 @@ pub struct Uplink {
 #[derive(Debug)]
 pub enum Event {
     Connected,
-    Told(CoordinatorMessage),
+    Told(Instruction),
     Lost,
 }
 
@@ -95,7 +96,11 @@ async fn keep_up(
         let _ = tell.send(Event::Connected).await;
         let serving = serve(&session, &tell, &mut outgoing, &mut credentials);
         match unless_closed(&tell, serving).await {
-            Some(error) => tracing::warn!("the line is lost: {}", reason(&error)),
+            Some(Ending::Lost(error)) => tracing::warn!("the line is lost: {}", reason(&error)),
+            Some(Ending::Elsewhere(there)) => {
+                session.close("another coordinator leads").await;
+                dialer.go_elsewhere(there);
+            }
             None => return session.close("the agent ends").await,
         }
         let _ = tell.send(Event::Lost).await;
@@ -118,22 +123,30 @@ impl Outgoing {
     }
 }
 
-/// Serves both directions until one of them fails.
+/// Why a session ends.
+enum Ending {
+    Lost(LinkError),
+    /// Another coordinator leads, there if that is known.
+    Elsewhere(Option<SocketAddr>),
+}
+
+/// Serves both directions until one of them fails, or there is nothing to be had here.
 async fn serve(
     session: &Session,
     tell: &mpsc::Sender<Event>,
     outgoing: &mut Outgoing,
     credentials: &mut Credentials,
-) -> LinkError {
+) -> Ending {
     let (answers, heard) = mpsc::channel(1);
-    tokio::select! {
-        error = listen(session, tell, &answers, credentials.identity().clone()) => error,
+    let error = tokio::select! {
+        ending = listen(session, tell, &answers, credentials.identity().clone()) => return ending,
         error = answer(session, &mut outgoing.acks) => error,
         error = report(session, &mut outgoing.samples) => error,
         error = credentials.keep_good(session, heard) => error,
         error = tell_the_time(session) => error,
         error = session.shut_out() => error,
-    }
+    };
+    Ending::Lost(error)
 }
 
 async fn listen(
@@ -141,9 +154,9 @@ async fn listen(
     tell: &mpsc::Sender<Event>,
     renewed: &mpsc::Sender<Option<String>>,
     ours: Identity,
-) -> LinkError {
+) -> Ending {
     loop {
-        let told = match session.receive(Channel::Commands).await {
+        let instruction = match session.receive(Channel::Commands).await {
             Ok(CoordinatorMessage::Denied(list)) => {
                 ours.deny(list);
                 continue;
@@ -153,10 +166,13 @@ async fn listen(
                 let _ = renewed.try_send(chain_pem);
                 continue;
             }
-            Ok(message) => Event::Told(message),
-            Err(error) => return error,
+            Ok(CoordinatorMessage::Elsewhere(there)) => return Ending::Elsewhere(there),
+            Ok(CoordinatorMessage::Watch(watch)) => Instruction::Watch(watch),
+            Ok(CoordinatorMessage::Probe(list)) => Instruction::Probe(list),
+            Ok(CoordinatorMessage::Install(install)) => Instruction::Install(install),
+            Err(error) => return Ending::Lost(error),
         };
-        let _ = tell.send(told).await;
+        let _ = tell.send(Event::Told(instruction)).await;
     }
 }
 

@@ -5,10 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use reweave_common::fabric::Fabric;
+use reweave_replica::{MemberId, Saved};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::log::{Log, LogError, Opened};
+use crate::replication::{LogError, Opened, Store};
 
 #[derive(Debug, Error)]
 pub(crate) enum DataError {
@@ -29,11 +30,26 @@ pub(crate) enum DataError {
          it was made for, or a new data folder", folder.display()
     )]
     OtherFabric { folder: PathBuf },
+    #[error(
+        "{} belongs to member {theirs}, and this one is {ours}: a number goes with one folder for \
+         good", folder.display()
+    )]
+    OtherMember {
+        folder: PathBuf,
+        theirs: MemberId,
+        ours: MemberId,
+    },
+    #[error("{} was written by another version of this program", folder.display())]
+    OtherVersion { folder: PathBuf },
 }
 
 impl DataError {
     pub(crate) fn is_bad_input(&self) -> bool {
-        matches!(self, Self::OtherCluster { .. } | Self::OtherFabric { .. })
+        match self {
+            Self::OtherCluster { .. } | Self::OtherFabric { .. } | Self::OtherMember { .. } => true,
+            Self::Log(error) => error.is_bad_input(),
+            Self::Open { .. } | Self::InUse { .. } | Self::OtherVersion { .. } => false,
+        }
     }
 }
 
@@ -54,23 +70,46 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    pub(crate) fn open(folder: &Path, ours: &Belonging) -> Result<Self, DataError> {
+    /// `beginning` is what a new folder begins with.
+    pub(crate) fn open(
+        folder: &Path,
+        ours: &Belonging,
+        beginning: impl FnOnce(Vec<u8>) -> Saved,
+    ) -> Result<Self, DataError> {
         let lock = lock(folder)?;
-        let opened = Log::open(&folder.join("log"), ours)?;
-        let theirs = &opened.belonging;
-        if theirs.cluster != ours.cluster {
-            return Err(DataError::OtherCluster {
-                folder: folder.to_owned(),
-                theirs: theirs.cluster.clone(),
-                ours: ours.cluster.clone(),
-            });
-        }
-        if !same_fabric(&theirs.fabric, &ours.fabric) {
-            let folder = folder.to_owned();
-            return Err(DataError::OtherFabric { folder });
-        }
+        // Writing to memory does not fail.
+        let head = postcard::to_stdvec(ours).unwrap_or_default();
+        let beginning = beginning(head);
+        let own = beginning.member;
+        let opened = Store::open(&folder.join("log"), || beginning)?;
+        check(folder, ours, own, &opened.saved)?;
         Ok(Self { opened, lock })
     }
+}
+
+fn check(folder: &Path, ours: &Belonging, own: MemberId, saved: &Saved) -> Result<(), DataError> {
+    let folder = folder.to_owned();
+    let Ok(theirs) = postcard::from_bytes::<Belonging>(&saved.head) else {
+        return Err(DataError::OtherVersion { folder });
+    };
+    if theirs.cluster != ours.cluster {
+        return Err(DataError::OtherCluster {
+            folder,
+            theirs: theirs.cluster,
+            ours: ours.cluster.clone(),
+        });
+    }
+    if !same_fabric(&theirs.fabric, &ours.fabric) {
+        return Err(DataError::OtherFabric { folder });
+    }
+    if saved.member != own {
+        return Err(DataError::OtherMember {
+            folder,
+            theirs: saved.member,
+            ours: own,
+        });
+    }
+    Ok(())
 }
 
 fn same_fabric(one: &str, other: &str) -> bool {
@@ -98,6 +137,14 @@ fn lock(folder: &Path) -> Result<File, DataError> {
 mod tests {
     use super::*;
 
+    fn open(folder: &Path, ours: &Belonging) -> Result<Data, DataError> {
+        open_as(1, folder, ours)
+    }
+
+    fn open_as(id: u64, folder: &Path, ours: &Belonging) -> Result<Data, DataError> {
+        Data::open(folder, ours, |head| Saved::joining(MemberId(id), head))
+    }
+
     fn belonging(cluster: &str, hosts: u32) -> Belonging {
         Belonging {
             cluster: cluster.to_owned(),
@@ -108,22 +155,31 @@ mod tests {
     #[test]
     fn two_coordinators_never_share_a_folder() {
         let folder = tempfile::tempdir().unwrap();
-        let _first = Data::open(folder.path(), &belonging("a", 2)).unwrap();
-        let second = Data::open(folder.path(), &belonging("a", 2));
+        let _first = open(folder.path(), &belonging("a", 2)).unwrap();
+        let second = open(folder.path(), &belonging("a", 2));
         assert!(matches!(second, Err(DataError::InUse { .. })), "{second:?}");
     }
 
     #[test]
     fn a_log_speaks_of_one_cluster_and_one_fabric() {
         let folder = tempfile::tempdir().unwrap();
-        drop(Data::open(folder.path(), &belonging("a", 2)).unwrap());
-        let open = |ours: &Belonging| Data::open(folder.path(), ours).map(drop);
-        let other = open(&belonging("b", 2)).unwrap_err();
+        drop(open(folder.path(), &belonging("a", 2)).unwrap());
+        let again = |ours: &Belonging| open(folder.path(), ours).map(drop);
+        let other = again(&belonging("b", 2)).unwrap_err();
         assert!(other.is_bad_input(), "{other}");
-        let other = open(&belonging("a", 3)).unwrap_err();
+        let other = again(&belonging("a", 3)).unwrap_err();
         assert!(other.to_string().contains("another fabric"), "{other}");
         let mut reworded = belonging("a", 2);
         reworded.fabric.push_str("# the same in other words\n");
-        open(&reworded).unwrap();
+        again(&reworded).unwrap();
+    }
+
+    #[test]
+    fn a_folder_goes_with_one_member_for_good() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(open_as(1, folder.path(), &belonging("a", 2)).unwrap());
+        let other = open_as(4, folder.path(), &belonging("a", 2)).unwrap_err();
+        assert!(other.is_bad_input(), "{other}");
+        assert!(other.to_string().contains("belongs to member 1"), "{other}");
     }
 }

@@ -12,9 +12,9 @@ use thiserror::Error;
 
 use crate::data::DataError;
 use crate::history::HistoryError;
-use crate::log::LogError;
 use crate::recorder::RecordError;
 use crate::replay::ReplayError;
+use crate::replication::ReplicationError;
 
 #[derive(Debug, Error)]
 pub(crate) enum CoordinatorError {
@@ -29,6 +29,10 @@ pub(crate) enum CoordinatorError {
     },
     #[error("{folder} holds the certificate of {member}, and this program needs a coordinator's")]
     NotACoordinator { folder: String, member: String },
+    #[error(
+        "this is coordinator {name:?}, as its certificate says, and no [[member]] has that name"
+    )]
+    NotAMember { name: String },
     #[error("cannot listen")]
     Listen { source: Box<LinkError> },
     #[error("cannot serve health and metrics at {address}: give another address with --http")]
@@ -38,8 +42,16 @@ pub(crate) enum CoordinatorError {
     },
     #[error(transparent)]
     Data(#[from] DataError),
-    #[error("cannot keep the log; ending, so that nothing happens that is not in it")]
-    Log(#[from] LogError),
+    #[error(transparent)]
+    Replication(#[from] ReplicationError),
+    #[error("entry {index} was written by a later version of this program: upgrade this one")]
+    UnknownCommand { index: u64, source: postcard::Error },
+    #[error("a command cannot be written")]
+    UnwritableCommand { source: postcard::Error },
+    #[error(
+        "the state in a snapshot was written by a later version of this program: upgrade this one"
+    )]
+    UnknownState { source: postcard::Error },
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error(transparent)]
@@ -63,7 +75,8 @@ impl CoordinatorError {
             Self::Input(_)
             | Self::Read { .. }
             | Self::Identity { .. }
-            | Self::NotACoordinator { .. } => 2,
+            | Self::NotACoordinator { .. }
+            | Self::NotAMember { .. } => 2,
             Self::Data(error) if error.is_bad_input() => 2,
             Self::History(error) if error.is_bad_input() => 2,
             Self::Replay(error) if error.is_bad_input() => 2,

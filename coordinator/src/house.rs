@@ -10,6 +10,7 @@ use reweave_link::{Identity, LinkError, Session, reason};
 use tokio::sync::{oneshot, watch};
 
 use crate::intake::{Closed, Event, Intake};
+use crate::replication::{Cluster, Replication};
 use crate::signing::Signing;
 
 /// With so little left, a certificate should have been renewed long ago.
@@ -25,6 +26,9 @@ pub(crate) struct House {
     pub(crate) signing: Signing,
     /// This coordinator's certificate, renewed in time.
     pub(crate) ours: watch::Receiver<Identity>,
+    /// Who the coordinators are, and who of them leads.
+    pub(crate) cluster: watch::Receiver<Cluster>,
+    pub(crate) replication: Replication,
 }
 
 impl House {
@@ -68,6 +72,11 @@ impl House {
         let warnings = warnings(&myself);
         status.warnings.splice(..0, warnings);
         status.coordinators.push(myself);
+        let cluster = self.cluster.borrow();
+        let peers = cluster.directory.peers();
+        status
+            .coordinators
+            .extend(peers.map(|(_, peer)| other(peer)));
     }
 
     fn myself(&self) -> CoordinatorStatus {
@@ -75,11 +84,23 @@ impl House {
         CoordinatorStatus {
             name: ours.member().name().to_owned(),
             state: CoordinatorState::Leads,
-            term: None,
+            term: self.cluster.borrow().term(),
             build: Some(env!("CARGO_PKG_VERSION").to_owned()),
             certificate_left_s: Some(left_s(ours.validity().not_after)),
             signer_left_s: self.signing.validity().map(|it| left_s(it.not_after)),
         }
+    }
+}
+
+/// What it does, it would have to be asked itself.
+fn other(peer: &reweave_replica::Member) -> CoordinatorStatus {
+    CoordinatorStatus {
+        name: peer.name.clone(),
+        state: CoordinatorState::Unknown,
+        term: None,
+        build: None,
+        certificate_left_s: None,
+        signer_left_s: None,
     }
 }
 

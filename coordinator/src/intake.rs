@@ -12,6 +12,8 @@ use reweave_common::sample::Sample;
 use reweave_core::{NoEntry, Pass};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::replication::Outcome;
+
 /// A thousand agents report twice a second, and the core takes microseconds for each report.
 const LENGTH: usize = 4096;
 /// So many places are never given to telemetry.
@@ -68,6 +70,8 @@ pub(crate) enum Event {
         request: Request,
         reply: oneshot::Sender<Response>,
     },
+    /// Of the replica of this coordinator.
+    Replicated(Outcome),
     Tick,
     End,
 }
@@ -111,6 +115,11 @@ impl Intake {
     /// Waits for a place.
     pub(crate) async fn put(&self, event: Event) -> Result<(), Closed> {
         self.events.send(event).await.map_err(|_| Closed)
+    }
+
+    /// Waits for a place, outside of the event loop.
+    pub(crate) fn put_blocking(&self, event: Event) -> Result<(), Closed> {
+        self.events.blocking_send(event).map_err(|_| Closed)
     }
 
     /// Does not wait: what finds no place is gone.

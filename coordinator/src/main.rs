@@ -1,8 +1,9 @@
 //! The program that leads a cluster: it hears agents and operators, lets the core decide, and
 //! carries out what it decides.
 //!
-//! One thread owns the core and feeds it one input after the other; everything else here only
-//! brings inputs to it or takes effects from it. Nothing in this package decides about routes.
+//! One thread owns the core and feeds it one input after the other, another keeps the log and agrees
+//! on it with other coordinators; everything else here only brings inputs to them or takes effects
+//! from them. Nothing in this package decides about routes.
 
 mod clock;
 mod config;
@@ -14,9 +15,9 @@ mod history;
 mod house;
 mod http;
 mod intake;
-mod log;
 mod recorder;
 mod replay;
+mod replication;
 mod run;
 mod sessions;
 mod signing;

@@ -1,14 +1,15 @@
 //! Writing a run down as it happens: one JSON value per line.
 //!
-//! First comes what the run began with, then every input with its moment, each followed by the
-//! effects that came of it.
+//! First comes what the run began with. Whenever the coordinator comes to lead, there is a line with
+//! the state it leads from; then every input with its moment, and every command when it was applied,
+//! each followed by the effects that came of it.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use reweave_common::moment::Moment;
-use reweave_core::{Command, Effect, Input, Policy};
+use reweave_core::{Command, Effect, Input, Policy, State};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -25,7 +26,6 @@ pub(crate) struct Beginning {
     pub(crate) policy: Policy,
     /// The text of the fabric file.
     pub(crate) fabric: String,
-    pub(crate) log: Vec<Command>,
 }
 
 /// One line of a recording.
@@ -33,7 +33,9 @@ pub(crate) struct Beginning {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Line {
     Beginning(Box<Beginning>),
+    Leads(Box<State>),
     Input { at: Moment, input: Box<Input> },
+    Applied(Box<Command>),
     Effect(Box<Effect>),
 }
 
@@ -42,7 +44,9 @@ pub(crate) enum Line {
 #[serde(rename_all = "snake_case")]
 enum BorrowedLine<'a> {
     Beginning(&'a Beginning),
+    Leads(&'a State),
     Input { at: Moment, input: &'a Input },
+    Applied(&'a Command),
     Effect(&'a Effect),
 }
 
@@ -73,6 +77,14 @@ impl Recorder {
             Input::Tick => self.flush(),
             _ => Ok(()),
         }
+    }
+
+    pub(crate) fn leads(&mut self, state: &State) -> Result<(), RecordError> {
+        self.write(&BorrowedLine::Leads(state))
+    }
+
+    pub(crate) fn applied(&mut self, command: &Command) -> Result<(), RecordError> {
+        self.write(&BorrowedLine::Applied(command))
     }
 
     pub(crate) fn effect(&mut self, effect: &Effect) -> Result<(), RecordError> {

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::input::InputError;
-use reweave_common::moment::Moment;
-use reweave_core::{Core, Effect, Input};
+use reweave_core::{Command, Core, Effect, Policy, State};
 use thiserror::Error;
 
 use crate::error::CoordinatorError;
@@ -80,6 +79,8 @@ fn read_failed(path: &Path, source: io::Error) -> ReplayError {
 struct Replay<'p, W> {
     path: &'p Path,
     out: W,
+    /// What every core of this run is made with.
+    settings: Option<(Policy, Arc<Fabric>)>,
     core: Option<Core>,
     /// Effects of the last input that the recording has not told of yet.
     pending: VecDeque<String>,
@@ -98,6 +99,7 @@ impl<'p, W: Write> Replay<'p, W> {
         Self {
             path,
             out,
+            settings: None,
             core: None,
             pending: VecDeque::new(),
             line: 0,
@@ -127,25 +129,36 @@ impl<'p, W: Write> Replay<'p, W> {
 
     fn live(&mut self, line: Line, text: &[u8]) -> Result<(), ReplayError> {
         match line {
-            Line::Beginning(beginning) if self.core.is_none() => self.begin(*beginning),
+            Line::Beginning(beginning) if self.settings.is_none() => self.begin(*beginning),
             Line::Beginning(_) => Err(self.out_of_place("a run begins only once")),
-            Line::Input { at, input } => self.feed(at, *input),
+            Line::Leads(state) => self.lead(*state),
+            Line::Input { at, input } => self.advance(|core| core.handle(at, *input), true),
+            Line::Applied(command) => self.apply(*command),
             Line::Effect(_) => self.compare(String::from_utf8_lossy(text).into_owned()),
         }
     }
 
     fn begin(&mut self, beginning: Beginning) -> Result<(), ReplayError> {
         let fabric = Fabric::parse("the recorded fabric", &beginning.fabric)?;
-        let mut core = Core::new(beginning.policy, Arc::new(fabric));
-        beginning
-            .log
-            .into_iter()
-            .for_each(|command| core.apply(command));
-        self.core = Some(core);
+        self.settings = Some((beginning.policy, Arc::new(fabric)));
         Ok(())
     }
 
-    fn feed(&mut self, at: Moment, input: Input) -> Result<(), ReplayError> {
+    /// What the core before was about to do is nobody's business any more.
+    fn lead(&mut self, state: State) -> Result<(), ReplayError> {
+        let Some((policy, fabric)) = self.settings.clone() else {
+            return Err(self.out_of_place("somebody leads before the run began"));
+        };
+        self.core = Some(Core::resume(policy, fabric, state));
+        Ok(())
+    }
+
+    fn apply(&mut self, command: Command) -> Result<(), ReplayError> {
+        self.advance(|core| core.apply(command), false)
+    }
+
+    /// Lets the core have what it had in the run, and notes what comes of it.
+    fn advance(&mut self, have: impl FnOnce(&mut Core), is_input: bool) -> Result<(), ReplayError> {
         if let Some(unheard) = self.pending.pop_front() {
             return Err(self.differs("no further effect".to_owned(), unheard));
         }
@@ -153,13 +166,10 @@ impl<'p, W: Write> Replay<'p, W> {
         let Some(leading) = &mut core else {
             return Err(self.out_of_place("an input before the run began"));
         };
-        leading.handle(at, input);
-        self.count.inputs += 1;
+        have(leading);
+        self.count.inputs += usize::from(is_input);
         while let Some(effect) = leading.poll_effect() {
             self.note(&effect)?;
-            if let Effect::Append(command) = effect {
-                leading.apply(command);
-            }
         }
         self.core = core;
         Ok(())

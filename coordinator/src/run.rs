@@ -1,31 +1,29 @@
 //! Putting the program together, and taking it apart again.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use reweave_common::member::DenyList;
-use reweave_common::moment::Moment;
-use reweave_core::Core;
 use reweave_link::join::Door;
 use reweave_link::{Identity, Listener, reason};
+use reweave_replica::{Founding, Member, MemberId, Message, Saved};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::clock::Clock;
 use crate::config::{Config, Settings};
 use crate::data::{Belonging, Data};
 use crate::door::keep_door;
-use crate::drive::Drive;
+use crate::drive::{self, Drive, decode_state};
 use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::house::House;
 use crate::http;
 use crate::intake::{Event, Intake, queue};
-use crate::log::Opened;
 use crate::recorder::{Beginning, Recorder};
+use crate::replication::{Cluster, Directory, Engine, Opened, Outlets, Replication, carry_posts};
 use crate::sessions::{ROLES, welcome};
 use crate::signing::Signing;
 
@@ -39,17 +37,16 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     if let Some(problem) = identity.problem(SystemTime::now()) {
         tracing::warn!("nobody will accept this coordinator's certificate: {problem}");
     }
+    let signing = config.signing()?;
+    let founders = Founders::of(&config, &identity)?;
     let belonging = Belonging {
         cluster: identity.cluster().to_string(),
         fabric: config.fabric_text.clone(),
     };
-    let Data { opened, lock } = Data::open(&config.data, &belonging)?;
-    let mut drive = prepare(settings, &config, opened)?;
-    if let Some(history) = &config.history {
-        let history = History::begin(history, Arc::clone(&config.fabric))?;
-        drive = drive.with_history(history);
-    }
-    let signing = config.signing()?;
+    let beginning = |head| founders.beginning(&config, head);
+    let Data { opened, lock } = Data::open(&config.data, &belonging, beginning)?;
+    let (intake, events) = queue();
+    let parts = prepare(settings, &config, &founders, opened, &intake)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -57,82 +54,219 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         what: "the event loop",
         source,
     })?;
-    let outcome = runtime.block_on(lead(&config, identity, signing, drive));
+    let denied = parts.drive.denied();
+    let threads = Threads::start(parts.engine, parts.drive, events)?;
+    let network = Network {
+        posts: parts.posts,
+        cluster: parts.cluster,
+        replication: parts.replication,
+        denied,
+    };
+    let ours = Ours { identity, signing };
+    let outcome = runtime.block_on(serve(&config, ours, network, threads, intake));
     drop(lock);
     outcome
 }
 
-/// The core as it was when the last run ended, ready to go on.
+/// The coordinators that a cluster begins with, and which of them this is.
+struct Founders {
+    own: MemberId,
+    members: BTreeMap<MemberId, Member>,
+}
+
+impl Founders {
+    fn of(config: &Config, identity: &Identity) -> Result<Self, CoordinatorError> {
+        let name = identity.member().name();
+        if config.members.is_empty() {
+            return Ok(Self::alone(name, config));
+        }
+        let mut members = config.members.iter();
+        let own = members.find(|(_, member)| member.name == name);
+        let own = own.ok_or_else(|| CoordinatorError::NotAMember {
+            name: name.to_owned(),
+        })?;
+        Ok(Self {
+            own: *own.0,
+            members: config.members.clone(),
+        })
+    }
+
+    fn alone(name: &str, config: &Config) -> Self {
+        let own = MemberId(1);
+        let member = Member {
+            name: name.to_owned(),
+            address: config.listen,
+            replaces: None,
+        };
+        let members = BTreeMap::from([(own, member)]);
+        Self { own, members }
+    }
+
+    /// What an empty folder begins with.
+    fn beginning(&self, config: &Config, head: Vec<u8>) -> Saved {
+        if config.join {
+            return Saved::joining(self.own, head);
+        }
+        let founding = Founding {
+            members: self.members.clone(),
+            state: Vec::new(),
+        };
+        Saved::founding(self.own, head, founding)
+    }
+}
+
+/// Everything that works together, before anything of it runs.
+struct Parts {
+    engine: Engine,
+    drive: Drive,
+    posts: mpsc::UnboundedReceiver<Message>,
+    cluster: watch::Receiver<Cluster>,
+    replication: Replication,
+}
+
 fn prepare(
     settings: &Settings,
     config: &Config,
+    founders: &Founders,
     opened: Opened,
-) -> Result<Drive, CoordinatorError> {
+    intake: &Intake,
+) -> Result<Parts, CoordinatorError> {
     if opened.torn_bytes > 0 {
         tracing::warn!(
-            "cut {} bytes off the log: an entry that was never completed",
+            "cut {} bytes off the log: a write that was never completed",
             opened.torn_bytes
         );
     }
-    let mut core = Core::new(config.policy.clone(), config.fabric.clone());
-    let last = opened.commands.iter().map(|command| command.at).max();
-    let clock = Clock::after(last.unwrap_or(Moment::default()));
-    let recorder = settings.record.as_ref().map(|path| {
-        let beginning = Beginning {
-            policy: config.policy.clone(),
-            fabric: config.fabric_text.clone(),
-            log: opened.commands.clone(),
-        };
-        Recorder::begin(path, &beginning)
+    let directory = Directory::new(founders.own, &founders.members);
+    let (posts, posted) = mpsc::unbounded_channel();
+    let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
+    let outlets = Outlets {
+        intake: intake.clone(),
+        posts,
+        cluster: published,
+    };
+    let state = decode_state(&opened.saved.state())?;
+    let (engine, replication) = Engine::start(&opened.saved, opened.store, directory, outlets)?;
+    let beginning = || Beginning {
+        policy: config.policy.clone(),
+        fabric: config.fabric_text.clone(),
+    };
+    let recorder = settings.record.as_ref();
+    let recorder = recorder.map(|path| Recorder::begin(path, &beginning()));
+    let history = config.history.as_ref();
+    let history = history.map(|history| History::begin(history, config.fabric.clone()));
+    let drive = Drive::new(drive::Parts {
+        policy: config.policy.clone(),
+        fabric: config.fabric.clone(),
+        id: founders.own,
+        state,
+        replication: replication.clone(),
+        cluster: cluster.clone(),
+        recorder: recorder.transpose()?,
+        history: history.transpose()?,
     });
-    opened
-        .commands
-        .into_iter()
-        .for_each(|command| core.apply(command));
-    let state = core.state();
-    tracing::info!(
-        "{} entries in the log; generation {} of the routes is in force",
-        state.applied(),
-        state.in_force().generation
-    );
-    Ok(Drive::new(core, opened.log, clock, recorder.transpose()?))
+    Ok(Parts {
+        engine,
+        drive,
+        posts: posted,
+        cluster,
+        replication,
+    })
+}
+
+/// What waits for the disk, and what plans.
+struct Threads {
+    log: JoinHandle<()>,
+    drive: JoinHandle<Result<(), CoordinatorError>>,
+    /// Closed when the drive has ended.
+    dead: oneshot::Receiver<()>,
+}
+
+impl Threads {
+    fn start(
+        engine: Engine,
+        drive: Drive,
+        events: mpsc::Receiver<Event>,
+    ) -> Result<Self, CoordinatorError> {
+        let failed = |what| move |source| CoordinatorError::Start { what, source };
+        let (died, dead) = oneshot::channel::<()>();
+        let log = thread::Builder::new().name("log".to_owned());
+        let log = log.spawn(|| engine.run()).map_err(failed("the log"))?;
+        let driving = thread::Builder::new().name("drive".to_owned());
+        let driving = driving.spawn(move || {
+            let outcome = drive.run(events);
+            drop(died);
+            outcome
+        });
+        Ok(Self {
+            log,
+            drive: driving.map_err(failed("the drive"))?,
+            dead,
+        })
+    }
+
+    fn join(self) -> Result<(), CoordinatorError> {
+        let outcome = self.drive.join();
+        // When it has died, the drive has said so.
+        let _ = self.log.join();
+        outcome.unwrap_or(Err(CoordinatorError::DriveDied))
+    }
+}
+
+/// What the network has to do with the replica.
+struct Network {
+    posts: mpsc::UnboundedReceiver<Message>,
+    cluster: watch::Receiver<Cluster>,
+    replication: Replication,
+    /// Who is shut out, by what was agreed on.
+    denied: watch::Receiver<DenyList>,
+}
+
+/// Who this coordinator is, and what it signs others with.
+struct Ours {
+    identity: Identity,
+    signing: Signing,
 }
 
 /// Serves until a signal asks to end, or until the core cannot be driven any more.
-async fn lead(
+async fn serve(
     config: &Config,
-    identity: Identity,
-    signing: Signing,
-    drive: Drive,
+    Ours { identity, signing }: Ours,
+    network: Network,
+    mut threads: Threads,
+    intake: Intake,
 ) -> Result<(), CoordinatorError> {
     let [mut terminated, mut interrupted] = [
         ending(SignalKind::terminate())?,
         ending(SignalKind::interrupt())?,
     ];
     let mut openings = Openings::open(config, &identity)?;
-    let (intake, events) = queue();
-    tokio::spawn(follow_denied(drive.denied(), identity.clone()));
+    tokio::spawn(follow_denied(network.denied, identity.clone()));
     let house = House {
-        fabric: Arc::clone(&config.fabric),
+        fabric: config.fabric.clone(),
         intake: intake.clone(),
         ours: keep_identity(&signing, identity),
         signing,
+        cluster: network.cluster.clone(),
+        replication: network.replication.clone(),
     };
     if let Some(place) = http::bind(config.http).await? {
         tokio::spawn(http::serve(place, house.clone()));
     }
-    let (driving, dead) = start(drive, events)?;
+    let own = house.ours.clone();
+    let posting = carry_posts(network.posts, network.cluster, own, network.replication);
     let outcome = tokio::select! {
         error = openings.welcome(&house) => Err(error),
+        () = posting => Ok(()),
         () = tick(&intake) => Ok(()),
-        _ = dead => Ok(()),
+        _ = &mut threads.dead => Ok(()),
         _ = terminated.recv() => Ok(()),
         _ = interrupted.recv() => Ok(()),
     };
     openings.listener.close("the coordinator ends").await;
     // A drive that is gone needs no telling.
     let _ = intake.put(Event::End).await;
-    outcome.and(join(driving))
+    outcome.and(threads.join())
 }
 
 /// Where others come to.
@@ -194,38 +328,12 @@ async fn follow_denied(mut denied: watch::Receiver<DenyList>, identity: Identity
     }
 }
 
-type Driving = JoinHandle<Result<(), CoordinatorError>>;
-
-/// The drive on a thread of its own, and what tells that it has ended.
-fn start(
-    drive: Drive,
-    events: mpsc::Receiver<Event>,
-) -> Result<(Driving, oneshot::Receiver<()>), CoordinatorError> {
-    let (died, dead) = oneshot::channel::<()>();
-    let driving = thread::Builder::new()
-        .name("drive".to_owned())
-        .spawn(move || {
-            let outcome = drive.run(events);
-            drop(died);
-            outcome
-        });
-    let driving = driving.map_err(|source| CoordinatorError::Start {
-        what: "the drive",
-        source,
-    })?;
-    Ok((driving, dead))
-}
-
 fn ending(kind: SignalKind) -> Result<Signal, CoordinatorError> {
     let failed = |source: io::Error| CoordinatorError::Start {
         what: "listening to signals",
         source,
     };
     signal(kind).map_err(failed)
-}
-
-fn join(driving: Driving) -> Result<(), CoordinatorError> {
-    driving.join().unwrap_or(Err(CoordinatorError::DriveDied))
 }
 
 /// Lets the core know that time passes, until nobody is there who wants to know.

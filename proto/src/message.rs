@@ -1,4 +1,7 @@
-//! The messages between an agent and the coordinator. A later minor version adds kinds at the end.
+//! The messages between an agent and the coordinator, and between coordinators. A later minor
+//! version adds kinds at the end.
+
+use std::net::SocketAddr;
 
 use reweave_common::instruction::{Ack, Install, Instruction, Watch};
 use reweave_common::member::DenyList;
@@ -36,6 +39,8 @@ pub enum CoordinatorMessage {
         chain_pem: Option<String>,
     },
     Probe(ProbeList),
+    /// Nothing is to be had here: another coordinator leads, there if that is known.
+    Elsewhere(Option<SocketAddr>),
 }
 
 /// Since this version: clocks, renewals, and who is shut out. Whoever speaks an older one is told
@@ -50,4 +55,11 @@ impl From<Instruction> for CoordinatorMessage {
             Instruction::Probe(list) => Self::Probe(list),
         }
     }
+}
+
+/// Said by one coordinator to another: a part of something that only they understand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerPart {
+    pub is_last: bool,
+    pub bytes: Vec<u8>,
 }

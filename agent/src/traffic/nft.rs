@@ -188,3 +188,48 @@ fn flow(parts: &[Value]) -> Option<FlowKey> {
         destination: end(destination, dport)?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTED: &str = r#"{"nftables": [{"metainfo": {"version": "1.0.6"}},
+      {"set": {"family": "ip", "name": "pairs_sent", "table": "reweave_traffic", "elem": [
+        {"elem": {"val": {"concat": ["10.0.0.1", "10.0.0.2"]}, "counter": {"packets": 6, "bytes": 344}}}]}},
+      {"set": {"family": "ip", "name": "flows_received", "table": "reweave_traffic", "elem": [
+        {"elem": {"val": {"concat": ["10.0.0.2", "10.0.0.1", "udp", 35360, 4791]},
+                  "counter": {"packets": 1, "bytes": 30}}},
+        {"elem": {"val": {"concat": ["10.0.0.2", "10.0.0.1", "icmp", 1, 2]},
+                  "counter": {"packets": 1, "bytes": 30}}}]}},
+      {"set": {"name": "somebody_elses", "elem": [1]}}]}"#;
+
+    #[test]
+    fn pairs_and_flows_are_counted_with_their_frames() {
+        let counted = counted(LISTED).expect("JSON");
+        let [pair] = &counted.pairs[..] else {
+            panic!("there is one pair: {counted:?}");
+        };
+        assert_eq!(pair.volume.bytes.count(), 344 + 6 * 14);
+        assert_eq!(pair.direction, Direction::Sent);
+        let [flow] = &counted.flows[..] else {
+            panic!("there is one flow: {counted:?}");
+        };
+        let named = flow.flow.to_string();
+        assert_eq!(named, "udp 10.0.0.2:35360 > 10.0.0.1:4791");
+        assert_eq!((flow.direction, flow.busy), (Direction::Received, None));
+    }
+
+    #[test]
+    fn damaged_text_is_read_in_peace() {
+        for end in 0..LISTED.len() {
+            let _ = counted(&LISTED[..end]);
+        }
+        for at in 0..LISTED.len() {
+            for byte in *b"0[{\"]}n-" {
+                let mut damaged = LISTED.as_bytes().to_vec();
+                damaged[at] = byte;
+                let _ = counted(&String::from_utf8_lossy(&damaged));
+            }
+        }
+    }
+}

@@ -41,6 +41,8 @@ pub enum CoordinatorState {
     Stands,
     /// It has not been heard for too long.
     Silent,
+    /// Whoever answers does not know.
+    Unknown,
 }
 
 /// Somebody who was not let in, and why; for operators' eyes alone.

@@ -2,6 +2,7 @@
 //! the values of the pipeline hold ids.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -130,6 +131,8 @@ pub enum Refused {
     TooManyTokens { most: usize },
     /// This coordinator cannot sign certificates.
     CannotSign { why: String },
+    /// Another coordinator does; there, if that is known.
+    NotLeading { leader: Option<SocketAddr> },
 }
 
 impl fmt::Display for Refused {
@@ -169,6 +172,13 @@ impl fmt::Display for Refused {
             Self::CannotSign { why } => {
                 write!(f, "this coordinator cannot sign certificates: {why}")
             }
+            Self::NotLeading {
+                leader: Some(leader),
+            } => write!(f, "another coordinator leads, at {leader}; ask there"),
+            Self::NotLeading { leader: None } => f.write_str(
+                "no coordinator leads now; ask again when most of them are there and reach each \
+                 other",
+            ),
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::env;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use reweave_common::operator::{Record, Request, Response, Status};
+use reweave_common::operator::{Record, Refused, Request, Response, Status};
 use reweave_common::plan::Generation;
 use reweave_link::pki::KeyRequest;
 use reweave_link::{Channel, Identity, Role, Session, connect};
@@ -18,19 +18,22 @@ use crate::error::CliError;
 
 /// A coordinator answers in milliseconds, unless its disk or its network is in trouble.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// Coordinators that have no leader need some tenths of a second to find one.
+const WITHOUT_LEADER: Duration = Duration::from_millis(200);
 
 /// Where the coordinator is, and who asks.
 #[derive(Debug, Args)]
 pub(crate) struct Reach {
-    /// Where the coordinator listens
+    /// Where the coordinator listens; of several, whichever answers
     #[arg(
         long,
         env = "REWEAVE_COORDINATOR",
         value_name = "ADDRESS[:PORT]",
         default_value = "127.0.0.1",
+        value_delimiter = ',',
         global = true
     )]
-    coordinator: String,
+    coordinator: Vec<String>,
     /// Folder with an operator's certificate [default: ~/.config/reweave/operator]
     #[arg(long, env = "REWEAVE_IDENTITY", value_name = "DIR", global = true)]
     identity: Option<PathBuf>,
@@ -38,7 +41,11 @@ pub(crate) struct Reach {
 
 impl Reach {
     fn addresses(&self) -> Result<Vec<SocketAddr>, CliError> {
-        let name = self.coordinator.as_str();
+        let each = self.coordinator.iter().map(|name| Self::looked_up(name));
+        Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
+    fn looked_up(name: &str) -> Result<Vec<SocketAddr>, CliError> {
         if let Ok(address) = name.parse::<IpAddr>() {
             return Ok(vec![(address, DEFAULT_PORT).into()]);
         }
@@ -83,6 +90,7 @@ fn usual_identity() -> Option<PathBuf> {
 pub(crate) struct Coordinator {
     runtime: Runtime,
     session: Session,
+    addresses: Vec<SocketAddr>,
     identity: Identity,
 }
 
@@ -93,14 +101,11 @@ impl Coordinator {
         let identity = reach.identity(folder.clone())?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(CliError::Start)?;
-        let session = runtime.block_on(connect(&addresses, &identity, Role::Coordinator));
-        let session = session.map_err(|source| CliError::Reach {
-            address: addresses[0],
-            source: Box::new(source),
-        })?;
+        let session = runtime.block_on(open(&addresses, &identity))?;
         let mut coordinator = Self {
             runtime,
             session,
+            addresses,
             identity,
         };
         if coordinator.identity.validity().renewal() <= SystemTime::now()
@@ -125,7 +130,22 @@ impl Coordinator {
         }
     }
 
+    /// Whichever coordinator leads answers, once there is one.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Response, CliError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let response = self.ask_this_one(request)?;
+            let Response::Refused(Refused::NotLeading { leader }) = response else {
+                return Ok(response);
+            };
+            if Instant::now() > deadline {
+                return Ok(response);
+            }
+            self.go_to(leader)?;
+        }
+    }
+
+    fn ask_this_one(&mut self, request: &Request) -> Result<Response, CliError> {
         let session = &self.session;
         let exchange = async {
             session.send(Channel::Commands, request).await?;
@@ -137,6 +157,21 @@ impl Coordinator {
         answer
             .map_err(|_| CliError::NoAnswer)?
             .map_err(|error| CliError::Ask(Box::new(error)))
+    }
+
+    /// To the leader, if it can be reached, and to anybody after a while otherwise.
+    fn go_to(&mut self, leader: Option<SocketAddr>) -> Result<(), CliError> {
+        if let Some(leader) = leader
+            && let Ok(session) = self.runtime.block_on(open(&[leader], &self.identity))
+        {
+            self.session = session;
+            return Ok(());
+        }
+        self.wait(WITHOUT_LEADER);
+        self.session = self
+            .runtime
+            .block_on(open(&self.addresses, &self.identity))?;
+        Ok(())
     }
 
     pub(crate) fn status(&mut self) -> Result<Status, CliError> {
@@ -178,4 +213,12 @@ impl Coordinator {
         let slept = async { tokio::time::sleep(duration).await };
         self.runtime.block_on(slept);
     }
+}
+
+async fn open(addresses: &[SocketAddr], identity: &Identity) -> Result<Session, CliError> {
+    let session = connect(addresses, identity, Role::Coordinator).await;
+    session.map_err(|source| CliError::Reach {
+        address: addresses[0],
+        source: Box::new(source),
+    })
 }

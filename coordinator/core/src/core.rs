@@ -2,8 +2,9 @@
 //!
 //! Whoever drives it hands in every input with its moment, and then carries out effects in order
 //! until there are none. An [`Effect::Append`] is made durable and handed to [`Core::apply`], and
-//! only then do further effects come out. A coordinator that starts anew first applies its log.
-//! Moments must not go backwards, across restarts neither.
+//! only then do further effects come out. A coordinator that starts anew, or comes to lead, resumes
+//! from the state that its log led to. Moments must not go backwards, across leaders neither: see
+//! [`State::latest`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -68,9 +69,14 @@ impl Senses {
 
 impl Core {
     pub fn new(policy: Policy, fabric: Arc<Fabric>) -> Self {
+        Self::resume(policy, fabric, State::default())
+    }
+
+    /// Goes on from where whoever led before has come, knowing nothing yet of how things are.
+    pub fn resume(policy: Policy, fabric: Arc<Fabric>, state: State) -> Self {
         let least_elephant = least_elephant(&fabric, &policy);
         Self {
-            state: State::default(),
+            state,
             senses: Senses {
                 fabric,
                 policy,
@@ -87,6 +93,11 @@ impl Core {
             now: None,
             stirred: false,
         }
+    }
+
+    /// For whoever does not lead any more, and goes on applying what another leader decides.
+    pub fn into_state(self) -> State {
+        self.state
     }
 
     pub fn state(&self) -> &State {

@@ -2,8 +2,10 @@
 
 mod check;
 mod history;
+mod members;
 mod policy;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,10 +17,12 @@ use reweave_common::input::{Document, InputError};
 use reweave_common::operator::Mode;
 use reweave_core::Policy;
 use reweave_proto::DEFAULT_PORT;
+use reweave_replica::{Member, MemberId};
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::error::CoordinatorError;
+use members::MemberFile;
 
 pub(crate) use history::HistoryConfig;
 use history::HistorySettings;
@@ -57,6 +61,9 @@ pub(crate) struct Settings {
     /// Who decides that a plan is carried out [default: manual]
     #[arg(long)]
     mode: Option<ModeName>,
+    /// Begin with nothing but a number, for a cluster that goes on already
+    #[arg(long)]
+    join: bool,
     /// Write everything that comes in and goes out to a new file, for `replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
@@ -93,6 +100,9 @@ pub(crate) struct Config {
     pub(crate) http: Option<SocketAddr>,
     pub(crate) identity: PathBuf,
     pub(crate) data: PathBuf,
+    /// The coordinators of the cluster; none when this one leads alone.
+    pub(crate) members: BTreeMap<MemberId, Member>,
+    pub(crate) join: bool,
     pub(crate) policy: Policy,
     /// None when none is wanted.
     pub(crate) history: Option<HistoryConfig>,
@@ -107,11 +117,12 @@ struct FileSettings {
     http: Option<SocketAddr>,
     identity: Option<PathBuf>,
     data: Option<PathBuf>,
+    members: BTreeMap<MemberId, Member>,
     policy: Policy,
     history: HistorySettings,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
     fabric: Option<PathBuf>,
@@ -120,6 +131,8 @@ struct Head {
     http: Option<Spanned<String>>,
     identity: Option<PathBuf>,
     data: Option<PathBuf>,
+    #[serde(default)]
+    member: Vec<MemberFile>,
 }
 
 impl Settings {
@@ -148,6 +161,8 @@ impl Settings {
             http: self.http.or(file.http),
             identity: identity.unwrap_or_else(|| data.join("identity")),
             data,
+            members: file.members,
+            join: self.join,
             policy: Policy {
                 mode,
                 ..file.policy
@@ -218,11 +233,7 @@ impl FileSettings {
         let history = table.take_table("history")?;
         let document = table.document();
         let head: Head = table.finish()?;
-        let address = |text: &Spanned<String>| {
-            let problem = |_| format!("{:?} is not of the form ADDRESS:PORT", text.get_ref());
-            let parsed = text.get_ref().parse().map_err(problem);
-            parsed.map_err(|problem| document.error(text.span(), problem))
-        };
+        let address = |text: &Spanned<String>| members::address(document, text);
         Ok(Self {
             fabric: head.fabric,
             listen: head.listen.as_ref().map(address).transpose()?,
@@ -231,6 +242,7 @@ impl FileSettings {
             identity: head.identity,
             data: head.data,
             history: history.map_or_else(|| Ok(HistorySettings::default()), history::read)?,
+            members: members::read(document, &head.member)?,
             policy: policy.map_or_else(|| Ok(Policy::default()), policy::read)?,
         })
     }
@@ -323,6 +335,25 @@ mod tests {
             "{one}"
         );
         parse("[policy]\nsettle_ms = 9999").unwrap();
+    }
+
+    #[test]
+    fn members_are_read_and_none_is_there_twice() {
+        let member = |id: u64, name: &str, address: &str| {
+            format!("[[member]]\nid = {id}\nname = \"{name}\"\naddress = \"{address}\"\n")
+        };
+        let two = member(1, "c1", "10.0.0.1:7332") + &member(2, "c2", "10.0.0.2:7332");
+        let settings = parse(&two).unwrap();
+        assert_eq!(settings.members[&MemberId(2)].name, "c2");
+        let twice = two.clone() + &member(2, "c3", "10.0.0.3:7332");
+        assert_eq!(
+            error_of(&twice),
+            "c.toml:10: id: 2 is the number of two members"
+        );
+        let named = two.clone() + &member(3, "c1", "10.0.0.3:7332");
+        assert!(error_of(&named).starts_with("c.toml:11: name: \"c1\" is the name of two"));
+        let nowhere = two + &member(3, "c3", "there");
+        assert!(error_of(&nowhere).starts_with("c.toml:12: address: \"there\" is not of"));
     }
 
     #[test]

@@ -83,6 +83,8 @@ struct Heard {
 
 #[derive(Debug)]
 enum What {
+    /// From now on, and knows of nobody yet.
+    Leads,
     Up(NodeId),
     Down(NodeId),
     Sample(NodeId, Sample),
@@ -123,6 +125,11 @@ impl History {
             Input::Sample { node, sample } => self.put_sample(at, *node, sample),
             _ => {}
         }
+    }
+
+    /// Only who leads hears and decides anything.
+    pub(crate) fn hear_leads(&self, at: Moment) {
+        self.put(at, What::Leads);
     }
 
     pub(crate) fn hear_decided(&self, command: &Command) {

@@ -78,6 +78,7 @@ impl Scribe {
         self.open();
         self.advance(at);
         match what {
+            What::Leads => self.forget(),
             What::Up(node) => self.take_connected(at, node, true),
             What::Down(node) => self.take_connected(at, node, false),
             What::Sample(node, sample) => self.take_sample(at, node, sample),
@@ -150,6 +151,14 @@ impl Scribe {
         if let Some(chronicle) = &mut self.chronicle {
             chronicle.observe(at, entry);
         }
+    }
+
+    /// Who was there when this coordinator led before, is not known to be there now.
+    fn forget(&mut self) {
+        self.connected.clear();
+        self.ways.clear();
+        self.ingest = Ingest::default();
+        self.rewired = true;
     }
 
     fn take_connected(&mut self, at: Moment, node: NodeId, connected: bool) {

@@ -43,8 +43,8 @@ fn what_the_drive_hears_and_decides_is_in_the_history() {
         rules: Rules::default(),
     };
     let history = History::begin(&config, scene.fabric.clone()).unwrap();
-    let drive = scene.drive(scene.opened()).with_history(history);
-    scene.run(drive).unwrap();
+    let alone = scene.alone_with(Some(history));
+    scene.run(alone).unwrap();
     let answer = answer.try_recv();
     assert!(matches!(answer, Ok(Response::Plan { plan: Some(_), .. })));
     let window = everything(&url);
@@ -115,8 +115,8 @@ fn a_history_that_cannot_be_opened_stops_nobody() {
         rules: Rules::default(),
     };
     let history = History::begin(&config, scene.fabric.clone()).unwrap();
-    let drive = scene.drive(scene.opened()).with_history(history);
-    scene.run(drive).unwrap();
+    let alone = scene.alone_with(Some(history));
+    scene.run(alone).unwrap();
     assert!(matches!(answer.try_recv(), Ok(Response::Status(_))));
 }
 

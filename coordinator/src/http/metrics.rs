@@ -7,13 +7,20 @@ use reweave_common::operator::{AgentState, LinkStatus, Mode, Status};
 use crate::intake::Counts;
 
 /// Every family with its help and kind, and its samples below it.
-pub(super) fn text(status: &Status, counts: &Counts) -> String {
+/// Without a status, of a coordinator that does not lead.
+pub(super) fn text(status: Option<&Status>, counts: &Counts) -> String {
     let mut page = Page::default();
-    routes(&mut page, status);
-    agents(&mut page, status);
-    links(&mut page, status);
-    flows(&mut page, status);
-    peers(&mut page, status, counts);
+    let leads = u8::from(status.is_some());
+    let help = "Whether this coordinator leads.";
+    page.single(Kind::Gauge, "reweave_leads", help, leads);
+    intake(&mut page, counts);
+    if let Some(status) = status {
+        routes(&mut page, status);
+        agents(&mut page, status);
+        links(&mut page, status);
+        flows(&mut page, status);
+        members(&mut page, status);
+    }
     page.0
 }
 
@@ -180,8 +187,8 @@ fn flows(page: &mut Page, status: &Status) {
     );
 }
 
-fn peers(page: &mut Page, status: &Status, counts: &Counts) {
-    use Kind::{Counter, Gauge};
+fn intake(page: &mut Page, counts: &Counts) {
+    use Kind::Counter;
     let help = "Peers that were not let in.";
     page.single(
         Counter,
@@ -196,6 +203,10 @@ fn peers(page: &mut Page, status: &Status, counts: &Counts) {
         help,
         counts.shed as f64,
     );
+}
+
+fn members(page: &mut Page, status: &Status) {
+    use Kind::Gauge;
     let help = "Join tokens that are out and not used.";
     let open = count(status.invitations.len());
     page.single(Gauge, "reweave_join_tokens", help, open);

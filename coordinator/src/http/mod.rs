@@ -13,7 +13,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use reweave_common::member::{Member, Role};
-use reweave_common::operator::{self, Request, Status};
+use reweave_common::operator::{Refused, Request, Response as Answer};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
@@ -74,33 +74,34 @@ async fn health(State(house): State<House>) -> Response {
     }
 }
 
-/// Able to answer: the log has been read, and the core keeps up.
+/// Able to answer, or to say who does: the log has been read, and the core keeps up.
 async fn readiness(State(house): State<House>) -> Response {
-    match status(&house).await {
-        Some(_) => "ready\n".into_response(),
+    match ask(&house).await {
+        Some(Answer::Status(_) | Answer::Refused(Refused::NotLeading { leader: Some(_) })) => {
+            "ready\n".into_response()
+        }
+        Some(_) => unavailable("nobody leads"),
         None => unavailable("the core does not answer"),
     }
 }
 
+/// Who does not lead knows little, and says so.
 async fn metrics(State(house): State<House>) -> Response {
-    match status(&house).await {
-        Some(status) => {
-            let text = metrics::text(&status, &house.intake.counts());
-            ([(header::CONTENT_TYPE, EXPOSITION)], text).into_response()
-        }
-        None => unavailable("the core does not answer"),
-    }
+    let status = match ask(&house).await {
+        Some(Answer::Status(status)) => Some(status),
+        Some(_) => None,
+        None => return unavailable("the core does not answer"),
+    };
+    let text = metrics::text(status.as_deref(), &house.intake.counts());
+    ([(header::CONTENT_TYPE, EXPOSITION)], text).into_response()
 }
 
 fn unavailable(why: &'static str) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
 }
 
-async fn status(house: &House) -> Option<Box<Status>> {
+async fn ask(house: &House) -> Option<Answer> {
     let principal = Member::new(Role::Viewer, "http");
     let asking = house.ask(principal, Request::Status);
-    match timeout(PATIENCE, asking).await.ok()?.ok()? {
-        operator::Response::Status(status) => Some(status),
-        _ => None,
-    }
+    timeout(PATIENCE, asking).await.ok()?.ok()
 }

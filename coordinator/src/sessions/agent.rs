@@ -9,6 +9,7 @@ use reweave_common::operator::About;
 use reweave_link::{Channel, Session, reason};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP};
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 
 use super::Ending;
 use crate::error::told;
@@ -17,12 +18,17 @@ use crate::intake::{Event, Origin, SessionId};
 
 /// Instructions that an agent has not taken yet. A few watches and installs, unless it is stuck.
 const OUTBOX: usize = 64;
+/// An agent that was told to go elsewhere goes soon.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// Readings of hundreds of interfaces and flows, twice a second.
 const RATE_BYTES_PER_S: u32 = 64 << 10;
 /// A full picture at the beginning; a longer one is read too, and then waited for.
 const BURST_BYTES: u32 = 256 << 10;
 
 pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: House) {
+    if !house.cluster.borrow().leads() {
+        return send_elsewhere(session, &house).await;
+    }
     let from = Origin { node, session: id };
     let agent = Agent {
         session: &session,
@@ -39,9 +45,22 @@ pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: 
             house.note_end(&session, error);
             tracing::info!("agent {name} is gone: {}", reason(error));
         }
+        Ending::Replaced if !house.cluster.borrow().leads() => {
+            send_elsewhere(session, &house).await;
+        }
         Ending::Replaced => session.close("this session's place was taken").await,
         Ending::Closed => session.close("the coordinator ends").await,
     }
+}
+
+/// Tells an agent who leads, as far as that is known, and waits until it leaves.
+async fn send_elsewhere(session: Session, house: &House) {
+    let leader = house.cluster.borrow().leader();
+    let message = CoordinatorMessage::Elsewhere(leader);
+    if session.send(Channel::Commands, &message).await.is_ok() {
+        let _ = timeout(FAREWELL, session.closed()).await;
+    }
+    session.close("another coordinator leads").await;
 }
 
 struct Agent<'s> {

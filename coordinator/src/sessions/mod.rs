@@ -1,6 +1,7 @@
-//! Agents and operators, each over a session of its own.
+//! Agents, operators and other coordinators, each over a session of its own.
 
 mod agent;
+mod coordinator;
 mod operator;
 mod refusals;
 
@@ -12,8 +13,8 @@ use crate::house::House;
 use crate::intake::{Closed, SessionId};
 pub(crate) use refusals::Refusals;
 
-/// Whom the listener lets in. Coordinators and drivers have no business here yet.
-pub(crate) const ROLES: [Role; 3] = [Role::Agent, Role::Operator, Role::Viewer];
+/// Whom the listener lets in. Drivers have no business here yet.
+pub(crate) const ROLES: [Role; 4] = [Role::Agent, Role::Operator, Role::Viewer, Role::Coordinator];
 
 /// How often those who were refused are told of.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
@@ -53,8 +54,9 @@ fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals)
             }
         },
         Role::Operator | Role::Viewer => drop(tokio::spawn(operator::serve(session, house))),
+        Role::Coordinator => drop(tokio::spawn(coordinator::hear(session, house))),
         // The listener lets no others in.
-        Role::Coordinator | Role::Driver => {}
+        Role::Driver => {}
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::scene::{Scene, lines_with};
 use crate::error::CoordinatorError;
 use crate::intake::{Event, Origin, SessionId};
+use crate::replication::ReplicationError;
 
 /// The kinds of the inputs that the core was given, apart from ticks.
 fn inputs(scene: &Scene) -> Vec<String> {
@@ -45,8 +46,8 @@ fn a_newer_session_takes_the_place_of_an_older_one() {
     // One that was made before, and comes late.
     scene.arrive(h0, 1, 8);
     scene.put(Event::Left { from: new });
-    let drive = scene.drive(scene.opened());
-    scene.run(drive).unwrap();
+    let alone = scene.alone();
+    scene.run(alone).unwrap();
     let expected = [
         "agent_up",
         "sample",
@@ -64,8 +65,8 @@ fn a_session_that_was_never_seated_is_not_heard() {
     let node = scene.node("h1");
     let session = SessionId(7);
     scene.put(sample(Origin { node, session }));
-    let drive = scene.drive(scene.opened());
-    scene.run(drive).unwrap();
+    let alone = scene.alone();
+    scene.run(alone).unwrap();
     assert_eq!(inputs(&scene), [""; 0]);
 }
 
@@ -74,8 +75,8 @@ fn an_operator_is_answered_after_what_was_decided_is_in_the_log() {
     let mut scene = Scene::new();
     scene.collide();
     let mut answer = scene.ask(Request::Plan);
-    let drive = scene.drive(scene.opened());
-    scene.run(drive).unwrap();
+    let alone = scene.alone();
+    scene.run(alone).unwrap();
     let Ok(Response::Plan {
         plan: Some(plan), ..
     }) = answer.try_recv()
@@ -91,12 +92,42 @@ fn an_operator_is_answered_after_what_was_decided_is_in_the_log() {
     };
     assert!(at("plan_proposed") < at("\"reply\""), "{effects:#?}");
     // A coordinator that starts on this log offers the same plan.
-    let opened = scene.opened();
-    assert_eq!(opened.commands.len(), 1);
+    let logged = scene.logged();
+    assert_eq!(logged.len(), 1);
     let mut core = reweave_core::Core::new(reweave_core::Policy::default(), scene.fabric.clone());
-    core.apply(opened.commands[0].clone());
+    core.apply(logged[0].clone());
     let offered = core.state().rollout().unwrap().plan.generation;
     assert_eq!(offered, plan.generation);
+}
+
+#[test]
+fn started_again_it_offers_what_it_offered_and_goes_on_with_it() {
+    let mut scene = Scene::new();
+    scene.collide();
+    let mut answer = scene.ask(Request::Plan);
+    let alone = scene.alone();
+    scene.run(alone).unwrap();
+    let Ok(Response::Plan {
+        plan: Some(plan),
+        not_seen,
+    }) = answer.try_recv()
+    else {
+        panic!("a plan was to be had");
+    };
+    let mut again = scene.again();
+    again.collide();
+    let generation = plan.generation;
+    let mut offered = again.ask(Request::Plan);
+    let mut applied = again.ask(Request::Apply { generation });
+    let alone = again.alone();
+    again.run(alone).unwrap();
+    let same = Response::Plan {
+        plan: Some(plan),
+        not_seen,
+    };
+    assert_eq!(offered.try_recv().unwrap(), same);
+    let started = applied.try_recv().unwrap();
+    assert_eq!(started, Response::ApplyStarted { generation });
 }
 
 /// What cannot be made durable does not happen.
@@ -105,13 +136,16 @@ fn a_disk_that_fails_ends_the_drive_before_anybody_is_answered() {
     let mut scene = Scene::new();
     scene.collide();
     let mut answer = scene.ask(Request::Plan);
-    let mut opened = scene.opened();
-    opened.log.break_down();
-    let drive = scene.drive(opened);
-    let ended = scene.run(drive);
-    assert!(matches!(ended, Err(CoordinatorError::Log(_))), "{ended:?}");
+    let mut alone = scene.alone();
+    alone.engine.break_down();
+    let ended = scene.run(alone);
+    let is_the_log = matches!(
+        ended,
+        Err(CoordinatorError::Replication(ReplicationError::Log(_)))
+    );
+    assert!(is_the_log, "{ended:?}");
     assert!(answer.try_recv().is_err());
-    assert_eq!(scene.opened().commands.len(), 0);
+    assert_eq!(scene.logged().len(), 0);
 }
 
 /// While everything else goes on.
@@ -131,8 +165,8 @@ fn an_agent_that_takes_nothing_loses_its_session() {
     });
     scene.tell(Origin { node, session });
     scene.put(Event::Tick);
-    let drive = scene.drive(scene.opened());
-    let driving = scene.run_aside(drive);
+    let alone = scene.alone();
+    let driving = scene.run_aside(alone);
     let deadline = Instant::now() + Duration::from_secs(10);
     while !stuck.is_closed() {
         assert!(

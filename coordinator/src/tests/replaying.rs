@@ -19,8 +19,8 @@ fn recorded() -> (Scene, String) {
         scene.ask(Request::History { before: None }),
     ];
     scene.put(Event::Tick);
-    let drive = scene.drive(scene.opened());
-    scene.run(drive).unwrap();
+    let alone = scene.alone();
+    scene.run(alone).unwrap();
     let text = fs::read_to_string(scene.recording()).unwrap();
     (scene, text)
 }
@@ -119,7 +119,7 @@ fn what_is_no_recording_is_named_with_its_line() {
     let broken = text.replacen("{\"input\"", "{\"inptu\"", 3);
     let error = replayed(&scene, &broken).unwrap_err();
     assert!(
-        matches!(error, ReplayError::NotALine { line: 2, .. }),
+        matches!(error, ReplayError::NotALine { line: 3, .. }),
         "{error}"
     );
     assert!(error.is_bad_input());
@@ -128,7 +128,7 @@ fn what_is_no_recording_is_named_with_its_line() {
     assert!(
         error
             .to_string()
-            .contains(":1: an input before the run began"),
+            .contains(":1: somebody leads before the run began"),
         "{error}"
     );
 }

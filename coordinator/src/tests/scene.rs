@@ -1,8 +1,9 @@
 //! A small cluster with a collision, told by hand: what its agents would report.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,64 +16,117 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::units::{Bytes, Rate};
-use reweave_core::{Core, Policy};
-use tokio::sync::{mpsc, oneshot};
+use reweave_core::{Command, Policy};
+use reweave_replica::{Founding, Member as Voter, MemberId, Proposal, Saved};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::clock::Clock;
-use crate::data::Belonging;
-use crate::drive::Drive;
+use crate::drive::{Drive, Parts, decode_state};
 use crate::error::CoordinatorError;
-use crate::intake::{Event, Origin, SessionId};
-use crate::log::{Log, Opened};
+use crate::history::History;
+use crate::intake::{Event, Intake, Origin, SessionId, queue};
 use crate::recorder::{Beginning, Recorder};
+use crate::replication::{Cluster, Directory, Engine, Opened, Outlets, Store};
 
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                                  host_gbps = 0.4\nuplink_gbps = 0.2\n";
 
+const OWN: MemberId = MemberId(1);
+
 pub(crate) struct Scene {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) fabric: Arc<Fabric>,
-    pub(crate) events: mpsc::Sender<Event>,
+    intake: Intake,
     queue: Option<mpsc::Receiver<Event>>,
+    /// What happens before there is a drive waits for it.
+    early: Mutex<Option<Vec<Event>>>,
     /// What leads to the agents; kept, or their sessions would end.
     inboxes: Vec<mpsc::Receiver<Instruction>>,
 }
 
+/// A coordinator that leads alone, about to begin.
+pub(crate) struct Alone {
+    pub(crate) engine: Engine,
+    drive: Drive,
+}
+
 impl Scene {
     pub(crate) fn new() -> Self {
-        let (events, queue) = mpsc::channel(4096);
+        let (intake, queue) = queue();
         Self {
             folder: tempfile::tempdir().unwrap(),
             fabric: Arc::new(Fabric::parse("f.toml", FABRIC).unwrap()),
-            events,
+            intake,
             queue: Some(queue),
+            early: Mutex::new(Some(Vec::new())),
             inboxes: Vec::new(),
         }
     }
 
-    pub(crate) fn opened(&self) -> Opened {
-        let ours = Belonging {
-            cluster: "test".to_owned(),
-            fabric: FABRIC.to_owned(),
-        };
-        Log::open(&self.folder.path().join("log"), &ours).unwrap()
+    /// The same coordinator after its end, on what it left behind.
+    pub(crate) fn again(self) -> Self {
+        std::fs::remove_file(self.recording()).unwrap();
+        Self {
+            folder: self.folder,
+            ..Self::new()
+        }
     }
 
-    /// A drive on what the log holds, which records what it does.
-    pub(crate) fn drive(&self, opened: Opened) -> Drive {
+    pub(crate) fn opened(&self) -> Opened {
+        let member = Voter {
+            name: "coordinator".to_owned(),
+            address: "127.0.0.1:7332".parse().unwrap(),
+            replaces: None,
+        };
+        let founding = Founding {
+            members: BTreeMap::from([(OWN, member)]),
+            state: Vec::new(),
+        };
+        let beginning = || Saved::founding(OWN, Vec::new(), founding);
+        Store::open(&self.folder.path().join("log"), beginning).unwrap()
+    }
+
+    /// The commands in the log on disk.
+    pub(crate) fn logged(&self) -> Vec<Command> {
+        let entries = self.opened().saved.entries.into_iter();
+        let proposals = entries.filter_map(|entry| Proposal::of(&entry));
+        proposals
+            .map(|proposal| postcard::from_bytes(&proposal.payload).unwrap())
+            .collect()
+    }
+
+    /// On what the log holds; it records what it does.
+    pub(crate) fn alone(&self) -> Alone {
+        self.alone_with(None)
+    }
+
+    pub(crate) fn alone_with(&self, history: Option<History>) -> Alone {
+        let opened = self.opened();
+        let directory = Directory::new(OWN, &BTreeMap::new());
+        let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
+        let (posts, _) = mpsc::unbounded_channel();
+        let outlets = Outlets {
+            intake: self.intake.clone(),
+            posts,
+            cluster: published,
+        };
+        let state = decode_state(&opened.saved.state()).unwrap();
+        let started = Engine::start(&opened.saved, opened.store, directory, outlets);
+        let (engine, replication) = started.unwrap();
         let beginning = Beginning {
             policy: Policy::default(),
             fabric: FABRIC.to_owned(),
-            log: opened.commands.clone(),
         };
-        let recorder = Recorder::begin(&self.recording(), &beginning).unwrap();
-        let mut core = Core::new(Policy::default(), Arc::clone(&self.fabric));
-        opened
-            .commands
-            .into_iter()
-            .for_each(|command| core.apply(command));
-        let clock = Clock::after(Moment::default());
-        Drive::new(core, opened.log, clock, Some(recorder))
+        let drive = Drive::new(Parts {
+            policy: Policy::default(),
+            fabric: Arc::clone(&self.fabric),
+            id: OWN,
+            state,
+            replication,
+            cluster,
+            recorder: Some(Recorder::begin(&self.recording(), &beginning).unwrap()),
+            history,
+        });
+        Alone { engine, drive }
     }
 
     pub(crate) fn recording(&self) -> std::path::PathBuf {
@@ -80,19 +134,31 @@ impl Scene {
     }
 
     /// Lets the drive live through all events so far, and end.
-    pub(crate) fn run(&mut self, drive: Drive) -> Result<(), CoordinatorError> {
+    pub(crate) fn run(&mut self, alone: Alone) -> Result<(), CoordinatorError> {
         self.put(Event::End);
-        drive.run(self.queue.take().unwrap())
+        self.run_aside(alone).join().unwrap()
     }
 
-    /// The same on a thread of its own, until somebody puts the end.
-    pub(crate) fn run_aside(&mut self, drive: Drive) -> JoinHandle<Result<(), CoordinatorError>> {
+    /// Until somebody puts the end.
+    pub(crate) fn run_aside(&mut self, alone: Alone) -> JoinHandle<Result<(), CoordinatorError>> {
         let queue = self.queue.take().unwrap();
-        thread::spawn(|| drive.run(queue))
+        let Alone { engine, drive } = alone;
+        for event in self.early.lock().unwrap().take().unwrap() {
+            self.intake.put_blocking(event).unwrap();
+        }
+        thread::spawn(|| {
+            let log = thread::spawn(|| engine.run());
+            let outcome = drive.run(queue);
+            log.join().unwrap();
+            outcome
+        })
     }
 
     pub(crate) fn put(&self, event: Event) {
-        self.events.try_send(event).unwrap();
+        match &mut *self.early.lock().unwrap() {
+            Some(early) => early.push(event),
+            None => self.intake.put_blocking(event).unwrap(),
+        }
     }
 
     pub(crate) fn ask(&self, request: Request) -> oneshot::Receiver<Response> {

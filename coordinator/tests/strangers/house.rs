@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use reweave_common::member::Member;
-use reweave_common::operator::{Request, Response, Status};
+use reweave_common::operator::{Refused, Request, Response, Status};
 use reweave_link::join::Token;
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
@@ -156,7 +156,22 @@ impl Drop for House {
     }
 }
 
+/// Once it leads, which takes it a moment.
 pub(crate) async fn ask(session: &Session, request: &Request) -> Response {
+    let mut tries = interval(Duration::from_millis(20));
+    tries.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = ask_once(session, request).await;
+        let waits = matches!(answer, Response::Refused(Refused::NotLeading { .. }));
+        if !waits || Instant::now() > deadline {
+            return answer;
+        }
+        tries.tick().await;
+    }
+}
+
+async fn ask_once(session: &Session, request: &Request) -> Response {
     soon(session.send(Channel::Commands, request))
         .await
         .unwrap();

@@ -67,7 +67,7 @@ async fn each_refusal_is_told_to_operators_and_to_nobody_else() {
         ),
         (
             house.member(Role::Driver, "ocs"),
-            "only agent or operator or viewer may stand",
+            "only agent or operator or viewer or coordinator may stand",
         ),
         (house.member(Role::Agent, "h3"), "agent h3 has been revoked"),
     ];

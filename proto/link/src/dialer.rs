@@ -50,6 +50,23 @@ impl Dialer {
         self.ours = ours.clone();
     }
 
+    /// The peer has said who should be asked instead of it. Whoever is not known is not asked, and
+    /// where nobody is named, the next is.
+    pub fn go_elsewhere(&mut self, there: Option<SocketAddr>) {
+        let known = self.addresses.iter();
+        let known = known
+            .map(Some)
+            .position(|address| address == there.as_ref());
+        match known {
+            Some(index) => {
+                self.turn = index;
+                // It was no failure.
+                self.backoff.reset();
+            }
+            None => self.turn = (self.turn + 1) % self.addresses.len(),
+        }
+    }
+
     /// The next session, however long it takes. Each failure is logged. Call it again when the
     /// session is lost; it waits a little first, and longer when sessions do not last.
     pub async fn dial(&mut self) -> Session {

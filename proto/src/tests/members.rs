@@ -35,6 +35,7 @@ pub(super) fn coordinator() -> impl Strategy<Value = CoordinatorStatus> {
         Just(CoordinatorState::Follows),
         Just(CoordinatorState::Stands),
         Just(CoordinatorState::Silent),
+        Just(CoordinatorState::Unknown),
     ];
     let left = option::of(any::<u64>());
     let parts = (

@@ -18,7 +18,7 @@ pub(super) fn coordinators(page: &mut Page, coordinators: &[CoordinatorStatus]) 
             one.term.map_or_else(dash, |term| term.to_string()),
             one.build.clone().unwrap_or_else(dash),
             one.certificate_left_s.map_or_else(dash, seconds),
-            one.signer_left_s.map_or_else(|| "none".to_owned(), seconds),
+            one.signer_left_s.map_or_else(dash, seconds),
         ]
     };
     let rows: Vec<_> = coordinators.iter().map(row).collect();
@@ -39,6 +39,7 @@ fn state(page: &Page, state: CoordinatorState) -> String {
         CoordinatorState::Follows => "follows".to_owned(),
         CoordinatorState::Stands => page.ink(Ink::Yellow, "stands"),
         CoordinatorState::Silent => page.ink(Ink::Red, "silent"),
+        CoordinatorState::Unknown => dash(),
     }
 }
 

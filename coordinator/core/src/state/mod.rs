@@ -10,6 +10,7 @@ use reweave_common::instruction::{Ack, Install, Refusal, Token};
 use reweave_common::member::Admission;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Pin, Plan};
+use serde::{Deserialize, Serialize};
 
 use crate::command::{Aim, Change, Command, StepIntent};
 use crate::reason::Reason;
@@ -30,11 +31,13 @@ const MOST_HISTORY: usize = 256;
 /// No generation and no token comes near it; a claim beyond it is a lie, and is not followed.
 const LAST_CREDIBLE: u64 = u64::MAX / 2;
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     applied: u64,
     /// By how much tokens are ahead of the log: a switch may have followed what is lost from it.
     ahead: u64,
+    /// The latest moment that a command was decided at.
+    latest: Moment,
     newest: Generation,
     in_force: InForce,
     rollout: Option<Rollout>,
@@ -44,7 +47,7 @@ pub struct State {
 }
 
 /// The routes that were committed, or put back.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct InForce {
     pub generation: Generation,
     pub pins: Vec<Pin>,
@@ -56,6 +59,11 @@ impl State {
     /// How many commands led here: the index of the next.
     pub fn applied(&self) -> u64 {
         self.applied
+    }
+
+    /// No leader's clock may begin before that.
+    pub fn latest(&self) -> Moment {
+        self.latest
     }
 
     pub fn in_force(&self) -> &InForce {
@@ -101,6 +109,7 @@ impl State {
         let token = Token(self.applied.saturating_add(self.ahead));
         self.applied += 1;
         let at = command.at;
+        self.latest = self.latest.max(at);
         match command.change {
             Change::PlanProposed { plan, by } => self.propose(*plan, Signed { at, by }),
             Change::PlanRefused {

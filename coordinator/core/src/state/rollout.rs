@@ -15,13 +15,14 @@ use reweave_common::ids::NodeId;
 use reweave_common::instruction::Ack;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
+use serde::{Deserialize, Serialize};
 
 use super::step::Step;
 use crate::command::{Author, Before};
 use crate::reason::Reason;
 use crate::verify::Verdict;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rollout {
     pub plan: Plan,
     pub proposed: Signed,
@@ -33,13 +34,13 @@ pub struct Rollout {
 }
 
 /// Who did it, and when.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signed {
     pub at: Moment,
     pub by: Author,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Phase {
     Proposed,
     Approved,
@@ -51,7 +52,7 @@ pub enum Phase {
 }
 
 /// The way back.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Undo {
     pub reasons: Vec<Reason>,
     /// All that may hold the plan's rules.
@@ -63,7 +64,7 @@ pub struct Undo {
 }
 
 /// A plan that is not on its way any more.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     pub plan: Plan,
     pub proposed: Signed,
@@ -73,7 +74,7 @@ pub struct Ended {
     pub outcome: Outcome,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {
     /// Found wrong before anything was installed.
     Refused {

@@ -6,22 +6,23 @@ use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Refusal, Token};
 use reweave_common::plan::Generation;
 use reweave_common::sample::PinRule;
+use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     pub generation: Generation,
     pub token: Token,
     pub targets: BTreeMap<NodeId, Target>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Target {
     pub rules: Vec<PinRule>,
     /// The first one counts.
     pub answer: Option<Answer>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// It read back exactly what it was told to hold.
     Done,

@@ -1,0 +1,94 @@
+//! What comes out of a replica, and why something does not.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::change::Members;
+use crate::journal::Batch;
+use crate::wire::{MemberId, Message};
+
+/// Names a proposal, so that it is applied once however often it is proposed. Each client counts
+/// its own upwards; one that was overtaken by a higher number of the same client is void.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RequestId {
+    pub client: u64,
+    pub number: u64,
+}
+
+/// Names a read, for whoever asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReadId(pub u64);
+
+/// To be carried out in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// May be lost, repeated or late.
+    Send(Message),
+    /// Make this durable, all or nothing, and then say [`handle_durable`]. Nothing else comes out
+    /// before that.
+    ///
+    /// [`handle_durable`]: crate::Replica::handle_durable
+    Persist(Batch),
+    /// The next entry of the log that all agree on.
+    Apply(Applied),
+    /// This was applied already.
+    Repeated(RequestId),
+    /// Everything applied so far is replaced by this.
+    Restore {
+        index: u64,
+        state: Vec<u8>,
+    },
+    /// Make a snapshot of all that was applied, up to this index and no further, and say
+    /// [`handle_snapshot`](crate::Replica::handle_snapshot).
+    TakeSnapshot {
+        index: u64,
+    },
+    /// All that was agreed on before this read was asked for has been applied.
+    ReadReady(ReadId),
+    /// Whether that is so is not to be found out any more: this replica does not lead.
+    ReadLost(ReadId),
+    Stands(Standing),
+    Membership(Members),
+    /// A later version wrote this entry; there is no going on without knowing what it says.
+    Unreadable {
+        index: u64,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    pub index: u64,
+    pub request: RequestId,
+    pub payload: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// And everything that leaders before agreed on has been applied.
+    Leads {
+        term: u64,
+    },
+    Follows {
+        leader: Option<MemberId>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("this coordinator does not lead")]
+pub struct NotLeading;
+
+/// The leader has seen this replica hold more of the log than it holds now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "member {id} has held the log up to entry {held} and now ends at {ends}: its data was lost or \
+     set back. It may not vote again; take it out of the cluster and add it as a new member"
+)]
+pub struct LostLog {
+    pub id: MemberId,
+    pub held: u64,
+    pub ends: u64,
+}
+
+#[derive(Debug, Error)]
+#[error("Raft cannot go on from what was saved")]
+pub struct StartError(#[source] pub(crate) raft::Error);

@@ -1,0 +1,162 @@
+//! How batches lie in a file, and how one that ends early is told from one that is damaged.
+//!
+//! A batch is the length of its payload, a checksum of that length, a checksum of the payload, each
+//! four bytes, little-endian, and the payload. The length has a checksum of its own, or one flipped
+//! bit in it could make all that follows look like the unfinished end of the file. Payloads are
+//! whitened: whatever they hold, no sector that was written reads as zeros.
+
+use std::ops::Range;
+
+use super::JournalError;
+
+/// What the file begins with; all versions have the first part.
+pub(super) const MAGIC: &[u8] = b"reweave log 2\n";
+const FAMILY: &[u8] = b"reweave log ";
+
+const HEADER_BYTES: usize = 12;
+/// What disks write as a whole.
+const SECTOR_BYTES: usize = 512;
+
+pub(super) struct Scan {
+    pub(super) payloads: Vec<Vec<u8>>,
+    pub(super) tail: Tail,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    Whole,
+    /// The last write was cut short: what begins at `at` was never completed.
+    Torn {
+        at: usize,
+    },
+    /// What begins at `at` is not what was written there.
+    Damaged {
+        at: usize,
+    },
+}
+
+pub(super) fn append(bytes: &mut Vec<u8>, mut payload: Vec<u8>) {
+    whiten(&mut payload);
+    let length = (payload.len() as u32).to_le_bytes();
+    let sum = |bytes: &[u8]| crc32fast::hash(bytes).to_le_bytes();
+    for part in [&length, &sum(&length), &sum(&payload)] {
+        bytes.extend_from_slice(part);
+    }
+    bytes.extend_from_slice(&payload);
+}
+
+/// Done twice, it is undone.
+fn whiten(payload: &mut [u8]) {
+    for (chunk, count) in payload.chunks_mut(8).zip(1_u64..) {
+        let mask = count.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+        for (byte, mask) in chunk.iter_mut().zip(mask.to_le_bytes()) {
+            *byte ^= mask;
+        }
+    }
+}
+
+pub(super) fn scan(content: &[u8]) -> Result<Scan, JournalError> {
+    if !content.starts_with(MAGIC) {
+        return Err(not_ours(content));
+    }
+    let mut payloads = Vec::new();
+    let mut at = MAGIC.len();
+    let tail = loop {
+        match next(content, at) {
+            Next::Batch(range) => {
+                at = range.end;
+                let mut payload = content[range].to_vec();
+                whiten(&mut payload);
+                payloads.push(payload);
+            }
+            Next::End => break Tail::Whole,
+            Next::Unfinished if holds_batch(content, at + 1) => break Tail::Damaged { at },
+            Next::Unfinished => break Tail::Torn { at },
+            Next::Wrong => break Tail::Damaged { at },
+        }
+    };
+    Ok(Scan { payloads, tail })
+}
+
+/// A whole file is put in place at once, so its first line was written or there is no file.
+fn not_ours(content: &[u8]) -> JournalError {
+    let family = content.get(..FAMILY.len()) == Some(FAMILY);
+    let line = content.split(|&byte| byte == b'\n').next();
+    let line = line.filter(|line| family && line.len() <= MAGIC.len() + 8);
+    let printable = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+    match line.filter(|line| line.iter().all(printable)) {
+        Some(line) => JournalError::OtherVersion {
+            begins: String::from_utf8_lossy(line).into_owned(),
+        },
+        None => JournalError::Damaged { at: 0 },
+    }
+}
+
+enum Next {
+    Batch(Range<usize>),
+    End,
+    /// It was never written whole.
+    Unfinished,
+    Wrong,
+}
+
+fn next(content: &[u8], at: usize) -> Next {
+    let rest = &content[at..];
+    if rest.is_empty() {
+        return Next::End;
+    }
+    let Some(header) = rest.first_chunk::<HEADER_BYTES>() else {
+        return Next::Unfinished;
+    };
+    let Some(length) = length_in(header) else {
+        return if has_unwritten(content, at..at + HEADER_BYTES) {
+            Next::Unfinished
+        } else {
+            Next::Wrong
+        };
+    };
+    let payload = at + HEADER_BYTES..at + HEADER_BYTES + length;
+    match content.get(payload.clone()) {
+        None => Next::Unfinished,
+        Some(bytes) if crc32fast::hash(bytes) == word(header, 8) => Next::Batch(payload),
+        Some(_) if has_unwritten(content, at..payload.end) => Next::Unfinished,
+        Some(_) => Next::Wrong,
+    }
+}
+
+/// None when that is not what was written.
+fn length_in(header: &[u8; HEADER_BYTES]) -> Option<usize> {
+    let length = word(header, 0);
+    (crc32fast::hash(&header[..4]) == word(header, 4)).then_some(length as usize)
+}
+
+fn word(header: &[u8; HEADER_BYTES], at: usize) -> u32 {
+    let bytes = [0, 1, 2, 3].map(|index| header[at + index]);
+    u32::from_le_bytes(bytes)
+}
+
+/// A write that a loss of power cut short leaves sectors unwritten, which read as zeros.
+fn has_unwritten(content: &[u8], range: Range<usize>) -> bool {
+    let mut at = range.start;
+    while at < range.end {
+        let end = ((at / SECTOR_BYTES + 1) * SECTOR_BYTES).min(range.end);
+        if content[at..end].iter().all(|&byte| byte == 0) {
+            return true;
+        }
+        at = end;
+    }
+    false
+}
+
+/// Batches are written one after the other, so what lies before a whole one was whole itself.
+fn holds_batch(content: &[u8], from: usize) -> bool {
+    let ends = content.len().saturating_sub(HEADER_BYTES);
+    (from..ends).any(|at| {
+        let header = content[at..].first_chunk::<HEADER_BYTES>();
+        let length = header.and_then(length_in);
+        length.is_some_and(|length| length > 0) && matches!(next(content, at), Next::Batch(_))
+    })
+}
+
+#[cfg(test)]
+mod tests;

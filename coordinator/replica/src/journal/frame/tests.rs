@@ -1,0 +1,162 @@
+//! Crashes and bit flips, at every byte.
+
+use proptest::prelude::*;
+
+use crate::journal::{Batch, Journal, JournalError, Record, Saved};
+use crate::wire::{Content, Entry, MemberId, Vote};
+
+fn begun() -> Saved {
+    Saved::joining(MemberId(1), b"whose".to_vec())
+}
+
+fn entry(index: u64, length: usize) -> Record {
+    Record::Entry(Entry {
+        term: 1,
+        index,
+        // Zeros are what an unwritten sector looks like.
+        content: Content::Proposal(vec![0; length]),
+    })
+}
+
+fn batch(index: u64, length: usize) -> Vec<u8> {
+    let vote = Vote {
+        term: 1,
+        vote: 1,
+        commit: 0,
+    };
+    let batch = Batch {
+        records: vec![Record::Vote(vote), entry(index, length)],
+        is_whole: false,
+    };
+    batch.encode().unwrap()
+}
+
+/// A file with these batches, and where each ends.
+fn file(lengths: &[usize]) -> (Vec<u8>, Vec<usize>) {
+    let mut content = begun().whole().encode().unwrap();
+    let mut ends = vec![content.len()];
+    for (&length, index) in lengths.iter().zip(1..) {
+        content.extend(batch(index, length));
+        ends.push(content.len());
+    }
+    (content, ends)
+}
+
+fn entries(content: &[u8]) -> usize {
+    Journal::read(content).unwrap().saved.entries.len()
+}
+
+#[test]
+fn a_batch_cut_short_anywhere_is_gone_and_nothing_else_is() {
+    let (content, ends) = file(&[3, 700, 1500]);
+    for length in ends[2]..content.len() {
+        let read = Journal::read(&content[..length]).unwrap();
+        assert_eq!(
+            (entries(&content[..length]), read.whole_bytes),
+            (2, ends[2])
+        );
+    }
+    assert_eq!(entries(&content), 3);
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_damage() {
+    let (content, _) = file(&[3, 700, 1500, 40]);
+    for at in 0..content.len() {
+        let mut flipped = content.clone();
+        flipped[at] ^= 1 << (at % 8);
+        let read = Journal::read(&flipped);
+        let noticed = matches!(
+            read,
+            Err(JournalError::Damaged { .. } | JournalError::OtherVersion { .. })
+        );
+        assert!(noticed, "byte {at}: {read:?}");
+    }
+}
+
+/// The file may have grown before its content came, and sectors come in any order.
+#[test]
+fn sectors_of_the_last_batch_that_were_never_written_are_no_damage() {
+    let (content, ends) = file(&[3, 4000]);
+    let sectors = content.len().div_ceil(512);
+    for sector in ends[1] / 512..sectors {
+        let mut holed = content.clone();
+        let begin = (sector * 512).max(ends[1]);
+        let end = ((sector + 1) * 512).min(content.len());
+        holed[begin..end].fill(0);
+        assert_eq!(entries(&holed), 1, "sector {sector}");
+    }
+}
+
+#[test]
+fn damage_before_an_unfinished_end_is_not_taken_for_its_beginning() {
+    let (content, ends) = file(&[40, 40, 4000]);
+    let mut torn = content.clone();
+    torn[ends[2] + 600..].fill(0);
+    assert_eq!(entries(&torn), 2);
+    for at in ends[0]..ends[1] {
+        let mut both = torn.clone();
+        both[at] ^= 0x10;
+        let read = Journal::read(&both);
+        assert!(
+            matches!(read, Err(JournalError::Damaged { .. })),
+            "byte {at}"
+        );
+    }
+}
+
+#[test]
+fn a_hole_where_whole_batches_follow_is_damage() {
+    let (content, ends) = file(&[1500, 40]);
+    let mut holed = content.clone();
+    holed[ends[0]..ends[0] + 1024].fill(0);
+    let read = Journal::read(&holed);
+    assert!(
+        matches!(read, Err(JournalError::Damaged { .. })),
+        "{read:?}"
+    );
+}
+
+/// It was put in place whole, so nobody ever saw it like that.
+#[test]
+fn a_file_without_its_first_batch_is_damage() {
+    let (content, ends) = file(&[]);
+    for length in 0..ends[0] {
+        let read = Journal::read(&content[..length]);
+        let refused = matches!(
+            read,
+            Err(JournalError::Damaged { .. }
+                | JournalError::OtherVersion { .. }
+                | JournalError::Headless)
+        );
+        assert!(refused, "cut to {length}: {read:?}");
+    }
+}
+
+#[test]
+fn files_of_others_are_told_from_those_of_other_versions() {
+    let read = |content: &[u8]| Journal::read(content).unwrap_err();
+    let theirs = read(b"# My shopping list\nbread\n");
+    assert_eq!(theirs, JournalError::Damaged { at: 0 });
+    let old = read(b"reweave log 1\n\x07\x00");
+    assert_eq!(
+        old,
+        JournalError::OtherVersion {
+            begins: "reweave log 1".to_owned()
+        }
+    );
+}
+
+proptest! {
+    #[test]
+    fn bytes_of_any_kind_are_read_or_refused(bytes: Vec<u8>) {
+        let content = [b"reweave log 2\n".as_slice(), &bytes].concat();
+        let _ = Journal::read(&content);
+    }
+
+    #[test]
+    fn what_was_written_is_read(lengths in prop::collection::vec(0_usize..2000, 0..6)) {
+        let (content, _) = file(&lengths);
+        prop_assert_eq!(entries(&content), lengths.len());
+    }
+}

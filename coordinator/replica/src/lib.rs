@@ -1,0 +1,28 @@
+//! Agreement between coordinators: one log of what was decided, the same on all of them.
+//!
+//! [`Replica`] is a machine without sockets, disks or clocks around the Raft of the crate `raft`.
+//! Whoever drives it hands in ticks, messages of peers, proposals and reads, and carries out its
+//! [`Effect`]s in order: messages to send, records to make durable, entries to apply. What entries
+//! mean is none of its business, and neither is what a snapshot holds.
+//!
+//! Nothing that comes from a network or a disk is read as protobuf: messages and records are types
+//! of this crate in postcard.
+
+mod change;
+mod effect;
+mod journal;
+mod memory;
+mod reads;
+mod replica;
+mod timing;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use change::{Change, ChangeRefused, Member, Members};
+pub use effect::{Applied, Effect, LostLog, NotLeading, ReadId, RequestId, Standing, StartError};
+pub use journal::{Batch, Journal, JournalError, Record, Saved, Tail};
+pub use replica::{Founding, Proposal, Replica, Status};
+pub use timing::Timing;
+pub use wire::{Configuration, Content, Entry, Kind, MemberId, Message, Snapshot, Vote};

@@ -1,0 +1,171 @@
+//! What has been agreed on, one entry after the other, and snapshots of what it led to.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use raft::eraftpb::{Entry, EntryType, Snapshot as RaftSnapshot};
+use serde::{Deserialize, Serialize};
+
+use super::{Envelope, Replica, Writing};
+use crate::change::{Change, Members, steps_in};
+use crate::effect::{Applied, Effect, RequestId};
+use crate::wire::{Content, Snapshot};
+
+/// What an entry holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    pub request: RequestId,
+    pub payload: Vec<u8>,
+}
+
+impl Proposal {
+    /// None in entries that hold something else, or what this version does not know.
+    pub fn of(entry: &crate::wire::Entry) -> Option<Self> {
+        match &entry.content {
+            Content::Proposal(data) => postcard::from_bytes(data).ok(),
+            Content::Membership { .. } => None,
+        }
+    }
+}
+
+/// A snapshot that the shell has been asked for, and what was there besides when it was.
+pub(super) struct SnapshotDue {
+    index: u64,
+    term: u64,
+    members: Members,
+    requests: BTreeMap<u64, u64>,
+}
+
+impl Replica {
+    pub(super) fn apply(&mut self, entries: Vec<Entry>) {
+        let Some(last) = entries.last().map(|entry| entry.index) else {
+            return;
+        };
+        for entry in entries {
+            self.apply_one(&entry);
+            (self.applied, self.applied_term) = (entry.index, entry.term);
+        }
+        self.node.advance_apply_to(last);
+        self.release_reads();
+    }
+
+    fn apply_one(&mut self, entry: &Entry) {
+        match entry.get_entry_type() {
+            // A new leader's first word.
+            EntryType::EntryNormal if entry.data.is_empty() => {}
+            EntryType::EntryNormal => self.apply_proposal(entry),
+            EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => self.apply_change(entry),
+        }
+    }
+
+    fn apply_proposal(&mut self, entry: &Entry) {
+        let index = entry.index;
+        let Ok(Proposal { request, payload }) = postcard::from_bytes(&entry.data) else {
+            return self.effects.push_back(Effect::Unreadable { index });
+        };
+        let highest = self.requests.entry(request.client).or_default();
+        match request.number.cmp(highest) {
+            Ordering::Less => return,
+            Ordering::Equal => return self.effects.push_back(Effect::Repeated(request)),
+            Ordering::Greater => *highest = request.number,
+        }
+        self.bytes_applied += payload.len();
+        self.effects.push_back(Effect::Apply(Applied {
+            index,
+            request,
+            payload,
+        }));
+    }
+
+    fn apply_change(&mut self, entry: &Entry) {
+        let Some(steps) = steps_in(&entry.data) else {
+            return;
+        };
+        let change = postcard::from_bytes::<Change>(&entry.context).ok();
+        // Leaving a joint configuration says nothing of its own.
+        if let Some(change) = &change {
+            self.members.apply(change);
+        }
+        // Raft refuses what it would not have proposed, on all replicas alike.
+        if let Ok(state) = self.node.apply_conf_change(&steps) {
+            self.configure(state);
+        }
+    }
+
+    pub(super) fn restore(&mut self, index: u64) {
+        let snapshot = self.node.raft.store().snapshot();
+        let (data, about) = (&snapshot.data, snapshot.get_metadata());
+        let term = about.term;
+        let envelope = Envelope::decode(data).unwrap_or_default();
+        self.members = envelope.members;
+        self.requests = envelope.requests;
+        (self.applied, self.applied_term) = (index, term);
+        (self.snapshot_due, self.bytes_applied) = (None, 0);
+        self.node.advance_apply_to(index);
+        let state = envelope.state;
+        self.effects.push_back(Effect::Restore { index, state });
+        let members = self.members.clone();
+        self.effects.push_back(Effect::Membership(members));
+    }
+
+    /// Whether one was asked for just now.
+    pub(super) fn wants_snapshot(&mut self) -> bool {
+        let memory = self.node.raft.store();
+        let since = self.applied - memory.snapshot().get_metadata().index;
+        let is_wanted = memory.take_snapshot_wanted()
+            || since >= self.timing.entries_per_snapshot
+            || self.bytes_applied >= self.timing.bytes_per_snapshot;
+        if !is_wanted || since == 0 || self.snapshot_due.is_some() {
+            return false;
+        }
+        let index = self.applied;
+        self.snapshot_due = Some(SnapshotDue {
+            index,
+            term: self.applied_term,
+            members: self.members.clone(),
+            requests: self.requests.clone(),
+        });
+        self.effects.push_back(Effect::TakeSnapshot { index });
+        true
+    }
+
+    /// The snapshot that [`Effect::TakeSnapshot`] asked for. Another one is not wanted any more.
+    pub fn handle_snapshot(&mut self, index: u64, state: Vec<u8>) {
+        let Some(due) = self.snapshot_due.take_if(|due| due.index == index) else {
+            return;
+        };
+        let configuration = due.members.configuration.clone();
+        let envelope = Envelope {
+            members: due.members,
+            requests: due.requests,
+            state,
+        };
+        let snapshot = Snapshot {
+            index,
+            term: due.term,
+            configuration,
+            data: envelope.encode(),
+        };
+        self.bytes_applied = 0;
+        self.compact(snapshot.into_raft());
+    }
+
+    /// Nothing in memory is lost when this never becomes durable: the old file has it all.
+    fn compact(&mut self, snapshot: RaftSnapshot) {
+        let kept = self.timing.kept_entries;
+        let memory = self.node.raft.mut_store();
+        memory.compact(snapshot, kept);
+        if self.writing.is_none() {
+            self.rewrite();
+        } else {
+            self.rewrite_due = true;
+        }
+    }
+
+    pub(super) fn rewrite(&mut self) {
+        self.rewrite_due = false;
+        let whole = self.whole();
+        self.effects.push_back(Effect::Persist(whole));
+        self.writing = Some(Writing::Compaction);
+    }
+}

@@ -1,0 +1,134 @@
+//! What only a leader does: proposals, reads, changes of membership.
+
+use raft::ReadState;
+
+use super::Replica;
+use super::applying::Proposal;
+use crate::change::{Change, ChangeRefused};
+use crate::effect::{Effect, NotLeading, ReadId, RequestId};
+use crate::wire::MemberId;
+
+impl Replica {
+    /// Wants this to be agreed on. It may come to nothing when the leader changes; proposed again
+    /// under the same name, there or elsewhere, it is applied once.
+    pub fn propose(&mut self, request: RequestId, payload: Vec<u8>) -> Result<(), NotLeading> {
+        if !self.leads() {
+            return Err(NotLeading);
+        }
+        self.proposals.push_back((request, payload));
+        Ok(())
+    }
+
+    /// Whoever reads when this is ready sees all that was agreed on before now.
+    pub fn read(&mut self, read: ReadId) -> Result<(), NotLeading> {
+        if !self.leads() {
+            return Err(NotLeading);
+        }
+        self.reads.push(read);
+        Ok(())
+    }
+
+    /// Wants the membership changed; [`Effect::Membership`] tells when it is.
+    pub fn change(&mut self, change: &Change) -> Result<(), ChangeRefused> {
+        if !self.leads() {
+            return Err(ChangeRefused::NotLeading);
+        }
+        if let Some(objection) = self.members.objection(change) {
+            return Err(objection);
+        }
+        let is_joint = !self.members.configuration.voters_outgoing.is_empty();
+        if is_joint || self.node.raft.has_pending_conf() {
+            return Err(ChangeRefused::Busy);
+        }
+        let steps = self.members.steps(change);
+        // Writing to memory does not fail.
+        let context = postcard::to_stdvec(change).unwrap_or_default();
+        let proposed = self.node.propose_conf_change(context, steps);
+        proposed.map_err(|_| ChangeRefused::Busy)
+    }
+
+    /// In the order they came in, for as long as Raft has room.
+    pub(super) fn propose_waiting(&mut self) {
+        if !self.leads() || !self.is_leader() {
+            return;
+        }
+        while let Some((request, payload)) = self.proposals.pop_front() {
+            let proposal = Proposal { request, payload };
+            let Ok(data) = postcard::to_stdvec(&proposal) else {
+                continue;
+            };
+            if self.node.propose(Vec::new(), data).is_err() {
+                let Proposal { request, payload } = proposal;
+                return self.proposals.push_front((request, payload));
+            }
+        }
+    }
+
+    pub(super) fn ask_reads(&mut self) {
+        if self.leads()
+            && self.is_leader()
+            && let Some(number) = self.reads.ask()
+        {
+            self.node.read_index(number.to_be_bytes().to_vec());
+        }
+    }
+
+    pub(super) fn confirm_read(&mut self, read: &ReadState) {
+        if let Ok(number) = <[u8; 8]>::try_from(&read.request_ctx[..]) {
+            self.reads.confirm(u64::from_be_bytes(number), read.index);
+        }
+        self.release_reads();
+    }
+
+    pub(super) fn release_reads(&mut self) {
+        let ready = self.reads.take_ready(self.applied);
+        self.effects
+            .extend(ready.into_iter().map(Effect::ReadReady));
+    }
+
+    /// What was proposed may be agreed on all the same; nobody here will hear of it.
+    pub(super) fn step_down(&mut self) {
+        self.proposals.clear();
+        self.snapshots_out.clear();
+        let lost = self.reads.take_all();
+        self.effects.extend(lost.into_iter().map(Effect::ReadLost));
+    }
+
+    /// Raft waits for ever for word of a snapshot that was lost on its way.
+    pub(super) fn give_up_on_snapshots(&mut self) {
+        let patience = self.timing.snapshot_ticks;
+        let progress = self.node.raft.prs();
+        self.snapshots_out.retain(|id, _| {
+            let peer = progress.get(*id);
+            peer.is_some_and(|peer| peer.state == raft::ProgressState::Snapshot)
+        });
+        let mut late = Vec::new();
+        for (id, ticks) in &mut self.snapshots_out {
+            *ticks += 1;
+            if *ticks >= patience {
+                late.push(*id);
+            }
+        }
+        for id in late {
+            self.snapshots_out.remove(&id);
+            self.node.report_snapshot(id, raft::SnapshotStatus::Failure);
+        }
+    }
+
+    pub(super) fn promote_who_caught_up(&mut self) {
+        let raft = &self.node.raft;
+        let needed = raft
+            .raft_log
+            .last_index()
+            .saturating_sub(self.timing.promotion_lag);
+        let caught_up = |id: &MemberId| {
+            let peer = raft.prs().get(id.0);
+            peer.is_some_and(|peer| peer.recent_active && peer.matched >= needed)
+        };
+        let learners = &self.members.configuration.learners;
+        if let Some(id) = learners.iter().copied().find(caught_up) {
+            // When something else is under way, the next tick will do.
+            let _ = self.change(&Change::Promote { id });
+        }
+    }
+}

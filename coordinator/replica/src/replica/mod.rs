@@ -1,0 +1,479 @@
+//! One replica: Raft's own machine, and around it what Raft leaves to others.
+
+mod applying;
+mod leading;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use raft::eraftpb::ConfState;
+use raft::{RawNode, Ready, StateRole};
+use serde::{Deserialize, Serialize};
+
+use crate::change::{Member, Members};
+use crate::effect::{Effect, LostLog, RequestId, Standing, StartError};
+use crate::journal::{Batch, Record, Saved};
+use crate::memory::Memory;
+use crate::reads::Reads;
+use crate::timing::Timing;
+use crate::wire::{Configuration, Entry, Kind, MemberId, Message, Snapshot, Vote};
+pub use applying::Proposal;
+use applying::SnapshotDue;
+
+/// What a cluster begins with, the same for all who found it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Founding {
+    pub members: BTreeMap<MemberId, Member>,
+    /// What snapshots hold, of a state that nothing was applied to.
+    pub state: Vec<u8>,
+}
+
+/// What a snapshot holds besides the state that the shell makes of the entries.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Envelope {
+    members: Members,
+    /// Of each client, the highest number that was applied.
+    requests: BTreeMap<u64, u64>,
+    state: Vec<u8>,
+}
+
+pub struct Replica {
+    node: RawNode<Memory>,
+    timing: Timing,
+    head: Vec<u8>,
+    members: Members,
+    requests: BTreeMap<u64, u64>,
+    effects: VecDeque<Effect>,
+    /// What is being made durable; until then nothing new comes out.
+    writing: Option<Writing>,
+    /// What was last told of who leads.
+    told: Standing,
+    reads: Reads,
+    /// Proposals that Raft had no room for.
+    proposals: VecDeque<(RequestId, Vec<u8>)>,
+    /// Peers that were sent a snapshot, and for how long there was no word of it.
+    snapshots_out: BTreeMap<u64, usize>,
+    snapshot_due: Option<SnapshotDue>,
+    /// The file shall begin with a new snapshot, as soon as nothing else is being written.
+    rewrite_due: bool,
+    /// Since the last snapshot.
+    bytes_applied: usize,
+    applied: u64,
+    applied_term: u64,
+}
+
+enum Writing {
+    /// What Raft wants to have written, and what may be sent and restored afterwards.
+    Ready {
+        number: u64,
+        messages: Vec<raft::eraftpb::Message>,
+        restored: Option<u64>,
+    },
+    /// A file that begins with a new snapshot.
+    Compaction,
+}
+
+/// For people who want to know how it goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    pub id: MemberId,
+    pub standing: Standing,
+    pub leader: Option<MemberId>,
+    pub term: u64,
+    pub applied: u64,
+    pub committed: u64,
+    pub last: u64,
+    pub members: Members,
+    /// To where each peer has the log, as far as the leader knows.
+    pub matched: BTreeMap<MemberId, u64>,
+}
+
+impl Saved {
+    /// What a replica of a new cluster begins with; to be made durable before it starts.
+    pub fn founding(id: MemberId, head: Vec<u8>, founding: Founding) -> Self {
+        let members = Members::founded(founding.members);
+        let configuration = members.configuration.clone();
+        let envelope = Envelope {
+            members,
+            requests: BTreeMap::new(),
+            state: founding.state,
+        };
+        Self {
+            member: id,
+            head,
+            snapshot: Snapshot {
+                index: 1,
+                term: 1,
+                configuration,
+                data: envelope.encode(),
+            },
+            entries: Vec::new(),
+            vote: Vote {
+                term: 1,
+                vote: 0,
+                commit: 1,
+            },
+        }
+    }
+
+    /// What somebody begins with who joins a cluster: nothing but its number.
+    pub fn joining(id: MemberId, head: Vec<u8>) -> Self {
+        Self {
+            member: id,
+            head,
+            snapshot: Snapshot {
+                index: 0,
+                term: 0,
+                configuration: Configuration::default(),
+                data: Envelope::default().encode(),
+            },
+            entries: Vec::new(),
+            vote: Vote::default(),
+        }
+    }
+
+    /// The state in the snapshot.
+    pub fn state(&self) -> Vec<u8> {
+        Envelope::decode(&self.snapshot.data)
+            .unwrap_or_default()
+            .state
+    }
+}
+
+impl Envelope {
+    fn encode(&self) -> Vec<u8> {
+        // Writing to memory does not fail.
+        postcard::to_stdvec(self).unwrap_or_default()
+    }
+
+    fn decode(data: &[u8]) -> Option<Self> {
+        postcard::from_bytes(data).ok()
+    }
+}
+
+impl Replica {
+    /// Goes on from what was saved. The state to apply entries to is the one in its snapshot.
+    pub fn new(saved: &Saved, timing: Timing) -> Result<Self, StartError> {
+        let config = timing.raft(saved.member.0, saved.snapshot.index);
+        let logger = slog::Logger::root(slog::Discard, slog::o!());
+        let node = RawNode::new(&config, Memory::of(saved), &logger).map_err(StartError)?;
+        let envelope = Envelope::decode(&saved.snapshot.data).unwrap_or_default();
+        let mut replica = Self {
+            node,
+            timing,
+            head: saved.head.clone(),
+            members: envelope.members,
+            requests: envelope.requests,
+            effects: VecDeque::new(),
+            writing: None,
+            told: Standing::Follows { leader: None },
+            reads: Reads::default(),
+            proposals: VecDeque::new(),
+            snapshots_out: BTreeMap::new(),
+            snapshot_due: None,
+            rewrite_due: false,
+            bytes_applied: 0,
+            applied: saved.snapshot.index,
+            applied_term: saved.snapshot.term,
+        };
+        replica.draw_timeout();
+        replica.campaign_if_alone();
+        Ok(replica)
+    }
+
+    /// Whoever is the only one needs nobody's vote, and waits for nobody.
+    fn campaign_if_alone(&mut self) {
+        let configuration = &self.members.configuration;
+        let alone = configuration.voters == [self.id()] && configuration.voters_outgoing.is_empty();
+        if alone {
+            // Raft refuses when there are changes of membership to apply first; ticks will do.
+            let _ = self.node.campaign();
+            self.draw_timeout();
+        }
+    }
+
+    pub fn id(&self) -> MemberId {
+        MemberId(self.node.raft.id)
+    }
+
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    pub fn standing(&self) -> Standing {
+        self.told
+    }
+
+    /// Whether something is being made durable.
+    pub fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    pub fn status(&self) -> Status {
+        let raft = &self.node.raft;
+        let is_leader = raft.state == StateRole::Leader;
+        let matched = raft.prs().iter().filter(|_| is_leader);
+        Status {
+            id: self.id(),
+            standing: self.told,
+            leader: self.leader(),
+            term: raft.term,
+            applied: self.applied,
+            committed: raft.raft_log.committed,
+            last: raft.raft_log.last_index(),
+            members: self.members.clone(),
+            matched: matched
+                .map(|(&id, progress)| (MemberId(id), progress.matched))
+                .collect(),
+        }
+    }
+
+    /// The term that this replica was elected in, if it still leads as far as it knows.
+    pub fn elected(&self) -> Option<u64> {
+        self.is_leader().then_some(self.node.raft.term)
+    }
+
+    /// Index and term of the last entry.
+    pub fn last(&self) -> (u64, u64) {
+        let log = &self.node.raft.raft_log;
+        (log.last_index(), log.last_term())
+    }
+
+    /// The entries after this index, as far as they are at hand.
+    pub fn log(&self, after: u64) -> Vec<Entry> {
+        let stable = self.node.raft.store().after(after);
+        let unstable = self.node.raft.raft_log.unstable_entries();
+        let first_unstable = unstable.first().map_or(u64::MAX, |entry| entry.index);
+        let stable = stable.filter(|entry| entry.index < first_unstable);
+        let unstable = unstable.iter().filter(|entry| entry.index > after);
+        stable.chain(unstable).map(Entry::of).collect()
+    }
+
+    pub fn handle_tick(&mut self) {
+        self.node.tick();
+        self.reads.tick(self.timing.election_ticks);
+        // Nothing can be agreed on, and so nobody told that it leads, while a quorum waits for it.
+        if self.is_leader() {
+            self.give_up_on_snapshots();
+            self.promote_who_caught_up();
+        }
+        self.draw_timeout();
+    }
+
+    pub fn handle_message(&mut self, message: Message) -> Result<(), LostLog> {
+        if message.to != self.id() || !is_readable(&message) {
+            return Ok(());
+        }
+        if message.kind == Kind::Heartbeat && message.term >= self.node.raft.term {
+            self.check_own_log(message.commit)?;
+        }
+        // What Raft does not want to hear may as well have been lost.
+        let _ = self.node.step(message.into_raft());
+        self.draw_timeout();
+        Ok(())
+    }
+
+    /// A leader tells nobody of commits that it has not seen them hold.
+    fn check_own_log(&self, held: u64) -> Result<(), LostLog> {
+        let ends = self.node.raft.raft_log.last_index();
+        if held <= ends {
+            return Ok(());
+        }
+        let id = self.id();
+        Err(LostLog { id, held, ends })
+    }
+
+    /// There is no way to this peer now.
+    pub fn handle_unreachable(&mut self, peer: MemberId) {
+        self.node.report_unreachable(peer.0);
+    }
+
+    /// What the last [`Effect::Persist`] asked for survives a loss of power now.
+    pub fn handle_durable(&mut self) {
+        match self.writing.take() {
+            Some(Writing::Ready {
+                number,
+                messages,
+                restored,
+            }) => self.settle(number, messages, restored),
+            Some(Writing::Compaction) | None => {}
+        }
+        if self.rewrite_due {
+            self.rewrite();
+        }
+    }
+
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        loop {
+            if let Some(effect) = self.effects.pop_front() {
+                return Some(effect);
+            }
+            if self.writing.is_some() || !self.advance() {
+                return None;
+            }
+        }
+    }
+
+    /// Takes one step; whether there was anything to do.
+    fn advance(&mut self) -> bool {
+        self.propose_waiting();
+        self.ask_reads();
+        if self.node.has_ready() {
+            self.take_ready();
+            return true;
+        }
+        self.tell_standing() || self.wants_snapshot()
+    }
+
+    fn take_ready(&mut self) {
+        let mut ready = self.node.ready();
+        self.send(ready.take_messages());
+        let number = ready.number();
+        let must_write = ready.must_sync();
+        let batch = self.remember(&ready);
+        let restored =
+            (!ready.snapshot().is_empty()).then(|| ready.snapshot().get_metadata().index);
+        let messages = ready.take_persisted_messages();
+        let reads = ready.take_read_states();
+        let committed = ready.take_committed_entries();
+        self.node.advance_append_async(ready);
+        self.apply(committed);
+        for read in reads {
+            self.confirm_read(&read);
+        }
+        if must_write {
+            self.effects.push_back(Effect::Persist(batch));
+            self.writing = Some(Writing::Ready {
+                number,
+                messages,
+                restored,
+            });
+        } else {
+            self.settle(number, messages, restored);
+        }
+        self.draw_timeout();
+    }
+
+    /// Notes what Raft wants to be kept; the records to write down for it.
+    fn remember(&mut self, ready: &Ready) -> Batch {
+        let memory = self.node.raft.mut_store();
+        if let Some(vote) = ready.hs() {
+            memory.set_vote(vote.clone());
+        }
+        if !ready.snapshot().is_empty() {
+            memory.restore(ready.snapshot().clone());
+            // It holds what comes before this one.
+            self.snapshot_due = None;
+        }
+        memory.append(ready.entries());
+        let vote = Record::Vote(Vote::from(memory.vote()));
+        let entries = ready
+            .entries()
+            .iter()
+            .map(|entry| Record::Entry(Entry::of(entry)));
+        if ready.snapshot().is_empty() {
+            return Batch {
+                records: std::iter::once(vote).chain(entries).collect(),
+                is_whole: false,
+            };
+        }
+        self.whole()
+    }
+
+    /// All that is in memory, as a new file.
+    fn whole(&self) -> Batch {
+        let memory = self.node.raft.store();
+        let snapshot = Snapshot::of(memory.snapshot());
+        let entries = memory.after(snapshot.index).map(Entry::of);
+        let saved = Saved {
+            member: self.id(),
+            head: self.head.clone(),
+            entries: entries.collect(),
+            snapshot,
+            vote: Vote::from(memory.vote()),
+        };
+        saved.whole()
+    }
+
+    fn settle(
+        &mut self,
+        number: u64,
+        messages: Vec<raft::eraftpb::Message>,
+        restored: Option<u64>,
+    ) {
+        self.node.on_persist_ready(number);
+        self.send(messages);
+        if let Some(index) = restored {
+            self.restore(index);
+        }
+    }
+
+    fn send(&mut self, messages: Vec<raft::eraftpb::Message>) {
+        for message in messages.into_iter().filter_map(Message::of) {
+            if message.kind == Kind::Snapshot {
+                self.snapshots_out.insert(message.to.0, 0);
+            }
+            self.effects.push_back(Effect::Send(message));
+        }
+    }
+
+    fn tell_standing(&mut self) -> bool {
+        let raft = &self.node.raft;
+        let term = raft.term;
+        let now = if self.is_leader() && self.applied_term == term {
+            Standing::Leads { term }
+        } else {
+            let leader = self.leader().filter(|_| !self.is_leader());
+            Standing::Follows { leader }
+        };
+        let is_news = now != self.told;
+        if is_news {
+            if self.leads() {
+                self.step_down();
+            }
+            self.told = now;
+            self.effects.push_back(Effect::Stands(now));
+        }
+        is_news
+    }
+
+    fn is_leader(&self) -> bool {
+        self.node.raft.state == StateRole::Leader
+    }
+
+    /// As far as has been told.
+    fn leads(&self) -> bool {
+        matches!(self.told, Standing::Leads { .. })
+    }
+
+    fn leader(&self) -> Option<MemberId> {
+        let leader = self.node.raft.leader_id;
+        (leader != raft::INVALID_ID).then_some(MemberId(leader))
+    }
+
+    /// Raft draws from the machine's randomness, and whatever it drew is replaced.
+    fn draw_timeout(&mut self) {
+        let raft = &mut self.node.raft;
+        let timeout = self.timing.election_timeout(raft.id, raft.term);
+        raft.set_randomized_election_timeout(timeout);
+    }
+
+    fn configure(&mut self, state: ConfState) {
+        self.members.configure(&state);
+        self.node.raft.mut_store().configure(state);
+        let members = self.members.clone();
+        self.effects.push_back(Effect::Membership(members));
+    }
+}
+
+/// A snapshot whose content cannot be read would leave nothing to go on with.
+fn is_readable(message: &Message) -> bool {
+    let snapshot = message.snapshot.as_ref();
+    (message.kind == Kind::Snapshot) == snapshot.is_some()
+        && snapshot.is_none_or(|snapshot| Envelope::decode(&snapshot.data).is_some())
+}
+
+impl std::fmt::Debug for Replica {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.status().fmt(f)
+    }
+}

@@ -1,0 +1,170 @@
+//! One log on all of them.
+
+use super::room::Room;
+use crate::{LostLog, MemberId, ReadId, Standing};
+
+#[test]
+fn whoever_is_alone_leads_at_once() {
+    let mut room = Room::of(1);
+    room.settle();
+    assert_eq!(room.leaders(), [1]);
+    room.propose(1, "a");
+    assert_eq!(room.state(1), ["a"]);
+    room.restart(1);
+    room.settle();
+    assert_eq!(
+        (room.leaders(), room.state(1)),
+        (vec![1], vec!["a".to_owned()])
+    );
+}
+
+#[test]
+fn what_is_proposed_is_applied_on_all() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    for payload in ["a", "b", "c"] {
+        room.propose(leader, payload);
+    }
+    room.tick(3);
+    for id in 1..=3 {
+        assert_eq!(room.state(id), ["a", "b", "c"], "{id}");
+    }
+}
+
+#[test]
+fn a_request_that_is_repeated_is_applied_once() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    let request = room.propose(leader, "once");
+    let replica = &mut room.seats.get_mut(&leader).unwrap().replica;
+    replica.propose(request, "once".into()).unwrap();
+    room.propose(leader, "more");
+    let replica = &mut room.seats.get_mut(&leader).unwrap().replica;
+    replica.propose(request, "once".into()).unwrap();
+    room.tick(3);
+    for id in 1..=3 {
+        assert_eq!(room.state(id), ["once", "more"], "{id}");
+    }
+}
+
+#[test]
+fn a_leader_that_is_cut_off_steps_down_and_another_leads_with_all_that_was_agreed() {
+    let mut room = Room::of(3);
+    let old = room.elect();
+    room.propose(old, "kept");
+    room.cut_off.insert(old);
+    room.propose(old, "lost");
+    let new = room.elect();
+    room.tick(30);
+    assert_eq!(room.leaders(), [new]);
+    room.propose(new, "after");
+    room.cut_off.clear();
+    room.tick(30);
+    for id in 1..=3 {
+        assert_eq!(room.state(id), ["kept", "after"], "{id}");
+    }
+}
+
+#[test]
+fn a_read_waits_for_a_quorum() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    let replica = &mut room.seats.get_mut(&leader).unwrap().replica;
+    replica.read(ReadId(1)).unwrap();
+    room.settle();
+    assert_eq!(room.seats[&leader].ready, [ReadId(1)]);
+    room.cut_off.insert(leader);
+    let replica = &mut room.seats.get_mut(&leader).unwrap().replica;
+    replica.read(ReadId(2)).unwrap();
+    room.tick(30);
+    assert_eq!(room.seats[&leader].ready, [ReadId(1)]);
+    let standing = room.seats[&leader].replica.standing();
+    assert!(matches!(standing, Standing::Follows { .. }), "{standing:?}");
+}
+
+/// The first answer was lost on its way.
+#[test]
+fn a_read_without_an_answer_is_asked_for_again() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    room.cut_off.insert(leader);
+    let replica = &mut room.seats.get_mut(&leader).unwrap().replica;
+    replica.read(ReadId(1)).unwrap();
+    room.settle();
+    room.cut_off.clear();
+    room.tick(12);
+    assert_eq!(room.seats[&leader].ready, [ReadId(1)]);
+}
+
+#[test]
+fn all_come_back_with_what_they_had() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    for number in 0..50 {
+        room.propose(leader, &number.to_string());
+    }
+    room.tick(3);
+    let before = room.state(leader);
+    for id in 1..=3 {
+        room.restart(id);
+    }
+    let leader = room.elect();
+    room.propose(leader, "on");
+    room.tick(3);
+    for id in 1..=3 {
+        assert_eq!(room.state(id)[..50], before, "{id}");
+        assert_eq!(room.state(id)[50], "on", "{id}");
+    }
+}
+
+#[test]
+fn whoever_was_away_for_long_is_sent_a_snapshot() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    let away = if leader == 1 { 2 } else { 1 };
+    room.cut_off.insert(away);
+    for number in 0..100 {
+        room.propose(leader, &number.to_string());
+    }
+    room.cut_off.clear();
+    room.tick(30);
+    assert_eq!(room.state(away), room.state(leader));
+    assert!(room.seats[&away].restored > 0);
+    room.restart(away);
+    room.tick(3);
+    assert_eq!(room.state(away), room.state(leader));
+}
+
+/// It would vote for whoever lacks what it once held.
+#[test]
+fn whoever_lost_its_log_is_told_so() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    for number in 0..5 {
+        room.propose(leader, &number.to_string());
+    }
+    room.tick(2);
+    let victim = if leader == 1 { 2 } else { 1 };
+    let mut blank = Room::of(3).seats.remove(&victim).unwrap();
+    room.cut_off.insert(victim);
+    let status = room.seats[&leader].replica.status();
+    let heartbeat = crate::Message {
+        kind: crate::Kind::Heartbeat,
+        from: MemberId(leader),
+        to: MemberId(victim),
+        term: status.term,
+        log_term: 0,
+        index: 0,
+        commit: status.matched[&MemberId(victim)],
+        commit_term: 0,
+        entries: vec![],
+        snapshot: None,
+        request_snapshot: 0,
+        reject: false,
+        reject_hint: 0,
+        context: vec![],
+        priority: 0,
+    };
+    let lost = blank.replica.handle_message(heartbeat).unwrap_err();
+    assert!(matches!(lost, LostLog { ends: 1, .. }), "{lost}");
+}

@@ -1,0 +1,5 @@
+//! Replicas in one room: messages pass from hand to hand, and disks are lists of batches.
+
+mod agreement;
+mod membership;
+mod room;

@@ -1,0 +1,71 @@
+//! What there is only while this coordinator leads.
+
+use std::sync::Arc;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::moment::Moment;
+use reweave_core::{Command, Core, Effect, Input, Policy, State};
+use reweave_replica::{MemberId, RequestId};
+
+use crate::clock::Clock;
+
+pub(super) struct Leading {
+    core: Core,
+    clock: Clock,
+    term: u64,
+    /// In this term.
+    proposed: u64,
+    /// A command was proposed and is not applied yet.
+    is_proposing: bool,
+}
+
+impl Leading {
+    pub(super) fn new(policy: Policy, fabric: Arc<Fabric>, state: State, term: u64) -> Self {
+        Self {
+            clock: Clock::after(state.latest()),
+            core: Core::resume(policy, fabric, state),
+            term,
+            proposed: 0,
+            is_proposing: false,
+        }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    pub(super) fn handle(&mut self, at: Moment, input: Input) {
+        self.core.handle(at, input);
+    }
+
+    pub(super) fn poll_effect(&mut self) -> Option<Effect> {
+        self.core.poll_effect()
+    }
+
+    pub(super) fn apply(&mut self, command: Command) {
+        self.is_proposing = false;
+        self.core.apply(command);
+    }
+
+    /// No name is given twice: terms have one leader each.
+    pub(super) fn name_proposal(&mut self, by: MemberId) -> RequestId {
+        self.proposed += 1;
+        self.is_proposing = true;
+        RequestId {
+            client: by.0,
+            number: (self.term << 32) + self.proposed,
+        }
+    }
+
+    pub(super) fn is_proposing(&self) -> bool {
+        self.is_proposing
+    }
+
+    pub(super) fn state(&self) -> &State {
+        self.core.state()
+    }
+
+    pub(super) fn into_state(self) -> State {
+        self.core.into_state()
+    }
+}

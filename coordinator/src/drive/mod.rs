@@ -1,0 +1,468 @@
+//! The drive loop: one event after the other into the core, and what it decides carried out in order.
+//!
+//! It runs on a thread of its own, since planning takes its time. The rule it keeps: a command is
+//! agreed on, and on disk, before it is applied, and applied before anything that follows from it
+//! happens. Only while this coordinator leads is there a core to drive; otherwise it applies what
+//! another decides.
+
+mod leading;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::Instruction;
+use reweave_common::member::{DenyList, Member};
+use reweave_common::operator::{Refused, Request, Response};
+use reweave_core::{Command, Effect, Input, NoEntry, Pass, Policy, State};
+use reweave_replica::{MemberId, ReadId, Standing};
+use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::error::{CoordinatorError, told};
+use crate::history::History;
+use crate::intake::{Event, Origin, SessionId};
+use crate::recorder::{RecordError, Recorder};
+use crate::replication::{Cluster, Outcome, Replication, Task};
+use leading::Leading;
+
+/// What is under way when the end comes may take so long.
+const LAST_MOMENTS: Duration = Duration::from_secs(1);
+
+pub(crate) struct Drive {
+    policy: Policy,
+    fabric: Arc<Fabric>,
+    id: MemberId,
+    replication: Replication,
+    cluster: watch::Receiver<Cluster>,
+    part: Part,
+    recorder: Option<Recorder>,
+    history: Option<History>,
+    /// Agents that have a session, and what leads to them. Letting go of it ends the session.
+    seats: BTreeMap<NodeId, Seat>,
+    /// Operators that wait for an answer.
+    waiting: BTreeMap<u64, Waiting>,
+    /// Newcomers that do.
+    knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
+    last_request: u64,
+    /// Who is shut out, by what has been applied.
+    denied: watch::Sender<DenyList>,
+}
+
+/// What this coordinator is in its cluster.
+enum Part {
+    Leads(Box<Leading>),
+    Follows(Box<State>),
+}
+
+struct Seat {
+    session: SessionId,
+    outbox: mpsc::Sender<Instruction>,
+}
+
+struct Waiting {
+    /// Until it is certain that nobody else leads.
+    asked: Option<(Member, Request)>,
+    reply: oneshot::Sender<Response>,
+}
+
+/// What a drive is put together from.
+pub(crate) struct Parts {
+    pub(crate) policy: Policy,
+    pub(crate) fabric: Arc<Fabric>,
+    pub(crate) id: MemberId,
+    /// What the snapshot in the log holds.
+    pub(crate) state: State,
+    pub(crate) replication: Replication,
+    pub(crate) cluster: watch::Receiver<Cluster>,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) history: Option<History>,
+}
+
+impl Drive {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            policy: parts.policy,
+            fabric: parts.fabric,
+            id: parts.id,
+            replication: parts.replication,
+            cluster: parts.cluster,
+            denied: watch::Sender::new(parts.state.membership().denied().clone()),
+            part: Part::Follows(Box::new(parts.state)),
+            recorder: parts.recorder,
+            history: parts.history,
+            seats: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            knocking: BTreeMap::new(),
+            last_request: 0,
+        }
+    }
+
+    /// Follows who is shut out.
+    pub(crate) fn denied(&self) -> watch::Receiver<DenyList> {
+        self.denied.subscribe()
+    }
+
+    /// Until [`Event::End`], or until something is wrong that makes it unsafe to go on.
+    pub(crate) fn run(mut self, mut events: mpsc::Receiver<Event>) -> Result<(), CoordinatorError> {
+        while let Some(event) = events.blocking_recv() {
+            if matches!(event, Event::End) {
+                self.finish(&mut events)?;
+                break;
+            }
+            self.live(event)?;
+        }
+        self.record(Recorder::flush);
+        self.replication.put(Task::End);
+        Ok(())
+    }
+
+    /// What was asked is answered still, if that can be done soon.
+    fn finish(&mut self, events: &mut mpsc::Receiver<Event>) -> Result<(), CoordinatorError> {
+        let deadline = Instant::now() + LAST_MOMENTS;
+        while self.is_busy() && Instant::now() < deadline {
+            match events.try_recv() {
+                Ok(event) => self.live(event)?,
+                Err(TryRecvError::Empty) => thread::sleep(Duration::from_millis(1)),
+                Err(TryRecvError::Disconnected) => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn is_busy(&self) -> bool {
+        let is_proposing = match &self.part {
+            Part::Leads(leading) => leading.is_proposing(),
+            Part::Follows(_) => false,
+        };
+        is_proposing || !self.waiting.is_empty()
+    }
+
+    fn live(&mut self, event: Event) -> Result<(), CoordinatorError> {
+        match event {
+            Event::Arrived { from, outbox } => self.seat(from, outbox),
+            Event::Measured { from, sample } if self.is_seated(from) => {
+                let node = from.node;
+                self.feed(Input::Sample { node, sample })
+            }
+            Event::Acknowledged { from, ack } if self.is_seated(from) => {
+                let node = from.node;
+                self.feed(Input::Ack { node, ack })
+            }
+            Event::Left { from } if self.is_seated(from) => self.unseat(from.node),
+            Event::Described { from, about } if self.is_seated(from) => {
+                let node = from.node;
+                self.feed(Input::About { node, about })
+            }
+            Event::Measured { .. }
+            | Event::Acknowledged { .. }
+            | Event::Described { .. }
+            | Event::Left { .. } => Ok(()),
+            Event::Asked {
+                principal,
+                request,
+                reply,
+            } => {
+                self.ask(principal, request, reply);
+                Ok(())
+            }
+            Event::Knocked {
+                token,
+                key,
+                from,
+                reply,
+            } => {
+                let id = self.next_request();
+                let knock = Input::Knock {
+                    id,
+                    token,
+                    key,
+                    from,
+                };
+                self.knock(id, knock, reply)
+            }
+            Event::TurnedAway { from, why, times } => {
+                self.feed(Input::TurnedAway { from, why, times })
+            }
+            Event::Replicated(outcome) => self.follow(outcome),
+            Event::Tick => self.feed(Input::Tick),
+            Event::End => Ok(()),
+        }
+    }
+
+    fn follow(&mut self, outcome: Outcome) -> Result<(), CoordinatorError> {
+        match outcome {
+            Outcome::Applied { index, payload } => self.apply(index, &payload),
+            Outcome::Restored { state } => {
+                self.part = Part::Follows(Box::new(decode_state(&state)?));
+                self.publish_denied();
+                Ok(())
+            }
+            Outcome::TakeSnapshot { index } => {
+                self.take_snapshot(index);
+                Ok(())
+            }
+            Outcome::ReadReady(read) => self.put_to_core(read),
+            Outcome::ReadLost(ReadId(id)) => {
+                self.answer(id, self.elsewhere());
+                Ok(())
+            }
+            Outcome::Stands(Standing::Leads { term }) => self.lead(term),
+            Outcome::Stands(Standing::Follows { .. }) => {
+                self.step_down();
+                Ok(())
+            }
+            Outcome::Failed(error) => Err(error.into()),
+        }
+    }
+
+    fn apply(&mut self, index: u64, payload: &[u8]) -> Result<(), CoordinatorError> {
+        let command: Command = postcard::from_bytes(payload)
+            .map_err(|source| CoordinatorError::UnknownCommand { index, source })?;
+        if self.leads() {
+            self.record(|recorder| recorder.applied(&command));
+            if let Some(history) = &self.history {
+                history.hear_decided(&command);
+            }
+        }
+        match &mut self.part {
+            Part::Follows(state) => state.apply(command),
+            Part::Leads(leading) => leading.apply(command),
+        }
+        self.publish_denied();
+        self.carry_out_all()
+    }
+
+    fn take_snapshot(&self, index: u64) {
+        // Writing to memory does not fail.
+        let state = postcard::to_stdvec(self.state()).unwrap_or_default();
+        self.replication.put(Task::Snapshot { index, state });
+    }
+
+    fn state(&self) -> &State {
+        match &self.part {
+            Part::Leads(leading) => leading.state(),
+            Part::Follows(state) => state,
+        }
+    }
+
+    fn leads(&self) -> bool {
+        matches!(self.part, Part::Leads(_))
+    }
+
+    /// Knows what was decided, and nothing of how things are: agents will tell.
+    fn lead(&mut self, term: u64) -> Result<(), CoordinatorError> {
+        let state = self.take_state();
+        tracing::info!(
+            "leads, in term {term}; generation {} of the routes is in force",
+            state.in_force().generation
+        );
+        self.record(|recorder| recorder.leads(&state));
+        let leading = Leading::new(self.policy.clone(), Arc::clone(&self.fabric), state, term);
+        if let Some(history) = &self.history {
+            history.hear_leads(leading.now());
+        }
+        self.part = Part::Leads(Box::new(leading));
+        let seated: Vec<_> = self.seats.keys().copied().collect();
+        let mut seated = seated.into_iter();
+        seated.try_for_each(|node| self.feed(Input::AgentUp { node }))
+    }
+
+    /// Agents find whoever leads now, and operators are told where.
+    fn step_down(&mut self) {
+        if self.leads() {
+            tracing::info!("does not lead any more");
+        }
+        let state = self.take_state();
+        self.part = Part::Follows(Box::new(state));
+        self.seats.clear();
+        for (_, waiting) in std::mem::take(&mut self.waiting) {
+            let _ = waiting.reply.send(self.elsewhere());
+        }
+        // Newcomers are sent to another when nobody answers here.
+        self.knocking.clear();
+    }
+
+    fn take_state(&mut self) -> State {
+        match std::mem::replace(&mut self.part, Part::Follows(Box::default())) {
+            Part::Leads(leading) => leading.into_state(),
+            Part::Follows(state) => *state,
+        }
+    }
+
+    fn elsewhere(&self) -> Response {
+        let leader = self.cluster.borrow().leader();
+        Response::Refused(Refused::NotLeading { leader })
+    }
+
+    /// Nothing is answered before it is certain that nobody else has come to lead meanwhile.
+    fn ask(&mut self, principal: Member, request: Request, reply: oneshot::Sender<Response>) {
+        if !self.leads() {
+            // An operator who has left wants no answer.
+            return drop(reply.send(self.elsewhere()));
+        }
+        let id = self.next_request();
+        let asked = Some((principal, request));
+        self.waiting.insert(id, Waiting { asked, reply });
+        self.replication.put(Task::Read(ReadId(id)));
+    }
+
+    /// Who is let in is agreed on before it is answered; where nobody leads, nobody answers.
+    fn knock(
+        &mut self,
+        id: u64,
+        knock: Input,
+        reply: oneshot::Sender<Result<Pass, NoEntry>>,
+    ) -> Result<(), CoordinatorError> {
+        if !self.leads() {
+            return Ok(());
+        }
+        self.knocking.insert(id, reply);
+        self.feed(knock)
+    }
+
+    fn next_request(&mut self) -> u64 {
+        self.last_request += 1;
+        self.last_request
+    }
+
+    fn publish_denied(&self) {
+        let denied = self.state().membership().denied();
+        self.denied.send_if_modified(|published| {
+            let changed = published != denied;
+            if changed {
+                published.clone_from(denied);
+            }
+            changed
+        });
+    }
+
+    fn put_to_core(&mut self, ReadId(id): ReadId) -> Result<(), CoordinatorError> {
+        let waiting = self.waiting.get_mut(&id);
+        let Some((principal, request)) = waiting.and_then(|waiting| waiting.asked.take()) else {
+            return Ok(());
+        };
+        self.feed(Input::Operator {
+            id,
+            principal,
+            request,
+        })
+    }
+
+    /// A new session takes the place of the one before, of which nothing more is heard. Without a
+    /// core there is no place: the session ends.
+    fn seat(
+        &mut self,
+        from: Origin,
+        outbox: mpsc::Sender<Instruction>,
+    ) -> Result<(), CoordinatorError> {
+        let Origin { node, session } = from;
+        let held = self.seats.get(&node);
+        if !self.leads() || held.is_some_and(|held| held.session > session) {
+            return Ok(());
+        }
+        if held.is_some() {
+            self.unseat(node)?;
+        }
+        self.seats.insert(node, Seat { session, outbox });
+        self.feed(Input::AgentUp { node })
+    }
+
+    fn unseat(&mut self, node: NodeId) -> Result<(), CoordinatorError> {
+        self.seats.remove(&node);
+        self.feed(Input::AgentDown { node })
+    }
+
+    fn is_seated(&self, from: Origin) -> bool {
+        let seat = self.seats.get(&from.node);
+        seat.is_some_and(|seat| seat.session == from.session)
+    }
+
+    fn feed(&mut self, input: Input) -> Result<(), CoordinatorError> {
+        let Part::Leads(leading) = &mut self.part else {
+            return Ok(());
+        };
+        let now = leading.now();
+        self.record(|recorder| recorder.input(now, &input));
+        if let Some(history) = &self.history {
+            history.hear(now, &input);
+        }
+        if let Part::Leads(leading) = &mut self.part {
+            leading.handle(now, input);
+        }
+        self.carry_out_all()
+    }
+
+    fn carry_out_all(&mut self) -> Result<(), CoordinatorError> {
+        while let Part::Leads(leading) = &mut self.part
+            && let Some(effect) = leading.poll_effect()
+        {
+            self.record(|recorder| recorder.effect(&effect));
+            self.carry_out(effect)?;
+        }
+        Ok(())
+    }
+
+    /// A recording that cannot be gone on with is no reason to stop leading.
+    fn record(&mut self, write: impl FnOnce(&mut Recorder) -> Result<(), RecordError>) {
+        if let Some(recorder) = &mut self.recorder
+            && let Err(error) = write(recorder)
+        {
+            tracing::error!("the recording ends here: {}", told(&error));
+            self.recorder = None;
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Result<(), CoordinatorError> {
+        match effect {
+            Effect::Append(command) => self.propose(&command)?,
+            Effect::Send { node, instruction } => self.send(node, instruction),
+            Effect::Reply { id, response } => self.answer(id, response),
+            Effect::Answer { id, pass } => {
+                let _ = self.knocking.remove(&id).map(|reply| reply.send(pass));
+            }
+        }
+        Ok(())
+    }
+
+    /// It comes back as applied, or this coordinator leads no more.
+    fn propose(&mut self, command: &Command) -> Result<(), CoordinatorError> {
+        let Part::Leads(leading) = &mut self.part else {
+            return Ok(());
+        };
+        let payload = postcard::to_stdvec(command)
+            .map_err(|source| CoordinatorError::UnwritableCommand { source })?;
+        let request = leading.name_proposal(self.id);
+        self.replication.put(Task::Propose { request, payload });
+        Ok(())
+    }
+
+    /// An operator who has left wants no answer.
+    fn answer(&mut self, id: u64, response: Response) {
+        if let Some(waiting) = self.waiting.remove(&id) {
+            let _ = waiting.reply.send(response);
+        }
+    }
+
+    /// An agent that takes nothing is as good as gone: its session ends, and it comes back or not.
+    fn send(&mut self, node: NodeId, instruction: Instruction) {
+        let Some(seat) = self.seats.get_mut(&node) else {
+            return;
+        };
+        if let Err(TrySendError::Full(_)) = seat.outbox.try_send(instruction) {
+            // Its task sees that nobody leads to it any more, ends, and says that it left.
+            let (nowhere, _) = mpsc::channel(1);
+            seat.outbox = nowhere;
+        }
+    }
+}
+
+pub(crate) fn decode_state(state: &[u8]) -> Result<State, CoordinatorError> {
+    if state.is_empty() {
+        return Ok(State::default());
+    }
+    postcard::from_bytes(state).map_err(|source| CoordinatorError::UnknownState { source })
+}

@@ -1,0 +1,79 @@
+//! Who the coordinators are, and who of them leads: for whoever has to find one.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use reweave_replica::{Member, MemberId, Members, Standing};
+
+/// Everybody that is known: from the file with the settings, and from the log, which goes first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Directory {
+    own: MemberId,
+    of: BTreeMap<MemberId, Member>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cluster {
+    pub(crate) standing: Standing,
+    pub(crate) directory: Directory,
+}
+
+impl Directory {
+    pub(crate) fn new(own: MemberId, configured: &BTreeMap<MemberId, Member>) -> Self {
+        let of = configured.clone();
+        Self { own, of }
+    }
+
+    /// Whoever was taken out of the cluster is not known any more.
+    pub(crate) fn learn(&mut self, members: &Members) {
+        if !members.of.is_empty() {
+            self.of.clone_from(&members.of);
+        }
+    }
+
+    /// All but this one.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = (MemberId, &Member)> {
+        let of = self.of.iter().map(|(&id, member)| (id, member));
+        of.filter(|(id, _)| *id != self.own)
+    }
+
+    pub(crate) fn is_named(&self, id: MemberId, name: &str) -> bool {
+        self.of.get(&id).is_some_and(|member| member.name == name)
+    }
+
+    pub(crate) fn address(&self, id: MemberId) -> Option<SocketAddr> {
+        self.of.get(&id).map(|member| member.address)
+    }
+}
+
+impl Cluster {
+    /// Before anything was heard.
+    pub(crate) fn unknown(directory: Directory) -> Self {
+        Self {
+            standing: Standing::Follows { leader: None },
+            directory,
+        }
+    }
+
+    pub(crate) fn leads(&self) -> bool {
+        matches!(self.standing, Standing::Leads { .. })
+    }
+
+    /// Of this coordinator's leadership.
+    pub(crate) fn term(&self) -> Option<u64> {
+        match self.standing {
+            Standing::Leads { term } => Some(term),
+            Standing::Follows { .. } => None,
+        }
+    }
+
+    /// Where somebody else leads.
+    pub(crate) fn leader(&self) -> Option<SocketAddr> {
+        match self.standing {
+            Standing::Follows {
+                leader: Some(leader),
+            } => self.directory.address(leader),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The loop around the replica: tasks and ticks in, and its effects carried out in order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use reweave_replica::{
+    Applied, Effect, MemberId, Message, ReadId, Replica, RequestId, Saved, Timing,
+};
+use tokio::sync::{mpsc as channel, watch};
+
+use super::cluster::{Cluster, Directory};
+use super::store::Store;
+use super::{Outcome, ReplicationError};
+use crate::intake::{Event, Intake};
+
+/// What [`Timing`] counts in.
+const TICK: Duration = Duration::from_millis(10);
+/// So many tasks are taken together, and what follows from them is written at once.
+const MOST_TASKS: usize = 256;
+/// Messages of peers that wait; more are as good as lost.
+const MOST_MESSAGES: usize = 4096;
+
+#[derive(Debug)]
+pub(crate) enum Task {
+    Message(Message),
+    Unreachable(MemberId),
+    Propose {
+        request: RequestId,
+        payload: Vec<u8>,
+    },
+    Read(ReadId),
+    Snapshot {
+        index: u64,
+        state: Vec<u8>,
+    },
+    End,
+}
+
+/// How others reach the replica. Nobody waits here: its loop has to go on.
+#[derive(Debug, Clone)]
+pub(crate) struct Replication {
+    tasks: mpsc::Sender<Task>,
+    messages: Arc<AtomicUsize>,
+}
+
+impl Replication {
+    /// A replica that is gone needs nothing any more.
+    pub(crate) fn put(&self, task: Task) {
+        let _ = self.tasks.send(task);
+    }
+
+    pub(crate) fn put_message(&self, message: Message) {
+        if self.messages.fetch_add(1, Ordering::Relaxed) < MOST_MESSAGES {
+            self.put(Task::Message(message));
+        } else {
+            self.messages.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What the engine tells others.
+pub(crate) struct Outlets {
+    pub(crate) intake: Intake,
+    pub(crate) posts: channel::UnboundedSender<Message>,
+    pub(crate) cluster: watch::Sender<Cluster>,
+}
+
+pub(crate) struct Engine {
+    replica: Replica,
+    store: Store,
+    directory: Directory,
+    tasks: mpsc::Receiver<Task>,
+    messages: Arc<AtomicUsize>,
+    outlets: Outlets,
+}
+
+impl Engine {
+    /// What is known at once goes to `outlets` too: whoever is the only one leads from here on.
+    pub(crate) fn start(
+        saved: &Saved,
+        store: Store,
+        directory: Directory,
+        outlets: Outlets,
+    ) -> Result<(Self, Replication), ReplicationError> {
+        let timing = Timing {
+            seed: rand::random(),
+            ..Timing::default()
+        };
+        let replica = Replica::new(saved, timing).map_err(ReplicationError::Start)?;
+        let (sender, tasks) = mpsc::channel();
+        let messages = Arc::new(AtomicUsize::new(0));
+        let replication = Replication {
+            tasks: sender,
+            messages: Arc::clone(&messages),
+        };
+        let mut engine = Self {
+            replica,
+            store,
+            directory,
+            tasks,
+            messages,
+            outlets,
+        };
+        engine.publish();
+        engine.carry_out()?;
+        Ok((engine, replication))
+    }
+
+    /// Until [`Task::End`], or until something is wrong that makes it unsafe to go on, of which the
+    /// drive is told.
+    pub(crate) fn run(mut self) {
+        let intake = self.outlets.intake.clone();
+        let mut last_words = LastWords(Some((intake, ReplicationError::Died)));
+        let outcome = self.serve();
+        last_words.0 = None;
+        if let Err(error) = outcome {
+            self.tell(Outcome::Failed(error));
+        }
+    }
+
+    fn serve(&mut self) -> Result<(), ReplicationError> {
+        let mut next_tick = Instant::now() + TICK;
+        loop {
+            let left = next_tick.saturating_duration_since(Instant::now());
+            match self.tasks.recv_timeout(left) {
+                Ok(task) => {
+                    if self.take_all(task)? {
+                        return Ok(());
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            let now = Instant::now();
+            if now >= next_tick {
+                self.replica.handle_tick();
+                // Whoever stood still for a while does not make up for it.
+                next_tick = (next_tick + TICK).max(now);
+            }
+            self.carry_out()?;
+        }
+    }
+
+    /// Everything that waits, up to a bound; whether it was to end.
+    fn take_all(&mut self, first: Task) -> Result<bool, ReplicationError> {
+        let mut next = Some(first);
+        for _ in 0..MOST_TASKS {
+            match next {
+                Some(Task::End) => return Ok(true),
+                Some(task) => self.take(task)?,
+                None => break,
+            }
+            next = self.tasks.try_recv().ok();
+        }
+        Ok(false)
+    }
+
+    fn take(&mut self, task: Task) -> Result<(), ReplicationError> {
+        match task {
+            Task::Message(message) => {
+                self.messages.fetch_sub(1, Ordering::Relaxed);
+                self.replica.handle_message(message)?;
+            }
+            Task::Unreachable(peer) => self.replica.handle_unreachable(peer),
+            // Whoever does not lead any more is told so by itself.
+            Task::Propose { request, payload } => drop(self.replica.propose(request, payload)),
+            Task::Read(read) => {
+                if self.replica.read(read).is_err() {
+                    self.tell(Outcome::ReadLost(read));
+                }
+            }
+            Task::Snapshot { index, state } => self.replica.handle_snapshot(index, state),
+            Task::End => {}
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self) -> Result<(), ReplicationError> {
+        while let Some(effect) = self.replica.poll_effect() {
+            self.carry_out_one(effect)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out_one(&mut self, effect: Effect) -> Result<(), ReplicationError> {
+        match effect {
+            // Without a post nobody is reached, which is as good as lost.
+            Effect::Send(message) => drop(self.outlets.posts.send(message)),
+            Effect::Persist(batch) => {
+                self.store.persist(&batch)?;
+                self.replica.handle_durable();
+            }
+            Effect::Apply(Applied { index, payload, .. }) => {
+                self.tell(Outcome::Applied { index, payload });
+            }
+            // The drive proposes nothing twice.
+            Effect::Repeated(_) => {}
+            Effect::Restore { state, .. } => self.tell(Outcome::Restored { state }),
+            Effect::TakeSnapshot { index } => self.tell(Outcome::TakeSnapshot { index }),
+            Effect::ReadReady(read) => self.tell(Outcome::ReadReady(read)),
+            Effect::ReadLost(read) => self.tell(Outcome::ReadLost(read)),
+            Effect::Stands(standing) => {
+                self.publish();
+                self.tell(Outcome::Stands(standing));
+            }
+            Effect::Membership(_) => self.publish(),
+            Effect::Unreadable { index } => return Err(ReplicationError::Unreadable { index }),
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self) {
+        self.directory.learn(self.replica.members());
+        self.outlets.cluster.send_replace(Cluster {
+            standing: self.replica.standing(),
+            directory: self.directory.clone(),
+        });
+    }
+
+    /// A drive that is gone needs no telling.
+    fn tell(&self, outcome: Outcome) {
+        let _ = self.outlets.intake.put_blocking(Event::Replicated(outcome));
+    }
+
+    #[cfg(test)]
+    pub(crate) fn break_down(&mut self) {
+        self.store.break_down();
+    }
+}
+
+/// Said when the thread ends without having said anything.
+struct LastWords(Option<(Intake, ReplicationError)>);
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        if let Some((intake, error)) = self.0.take() {
+            let _ = intake.put_blocking(Event::Replicated(Outcome::Failed(error)));
+        }
+    }
+}

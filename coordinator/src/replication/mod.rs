@@ -1,0 +1,52 @@
+//! The replica of this coordinator, on a thread of its own: it must answer its peers in time,
+//! whatever the core is busy with, and it waits for nothing but the disk.
+
+mod cluster;
+mod engine;
+mod peers;
+mod store;
+
+use thiserror::Error;
+
+use reweave_replica::{LostLog, ReadId, Standing, StartError};
+
+pub(crate) use cluster::{Cluster, Directory};
+pub(crate) use engine::{Engine, Outlets, Replication, Task};
+pub(crate) use peers::{Joiner, carry_posts};
+pub(crate) use store::{LogError, Opened, Store};
+
+/// What the drive has to know of it.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// Agreed on: the next command, as it was proposed.
+    Applied {
+        index: u64,
+        payload: Vec<u8>,
+    },
+    /// The state that all commands so far led to, in place of the one there was.
+    Restored {
+        state: Vec<u8>,
+    },
+    /// A snapshot of the state as it is now is wanted.
+    TakeSnapshot {
+        index: u64,
+    },
+    ReadReady(ReadId),
+    ReadLost(ReadId),
+    Stands(Standing),
+    Failed(ReplicationError),
+}
+
+#[derive(Debug, Error)]
+pub(crate) enum ReplicationError {
+    #[error("cannot keep the log; ending, so that nothing happens that is not in it")]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Lost(#[from] LostLog),
+    #[error("cannot start from what is in the log")]
+    Start(#[source] StartError),
+    #[error("entry {index} was written by a later version of this program: upgrade this one")]
+    Unreadable { index: u64 },
+    #[error("the thread that keeps the log has died")]
+    Died,
+}

@@ -1,0 +1,158 @@
+//! The log on disk: one file, appended to, or replaced as a whole.
+//!
+//! What a crash cut short at its end was never acknowledged to anybody and is cut off; anything else
+//! that is not as it was written means that the file cannot be believed, and nothing is started on
+//! it. After the first error nothing more is written: whoever does not know what reached the disk
+//! must not go on.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use reweave_replica::{Batch, Journal, JournalError, Saved};
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+pub(crate) enum LogError {
+    #[error("cannot {what} {}", path.display())]
+    File {
+        what: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error(
+        "{} cannot be believed: {source}. A coordinator that leads alone needs this file from a \
+         copy; a member of a cluster is taken out and added again, with a new number and an empty \
+         folder", path.display()
+    )]
+    Unbelievable { path: PathBuf, source: JournalError },
+    #[error("an entry for {} cannot be written", path.display())]
+    Unwritable { path: PathBuf, source: JournalError },
+}
+
+impl LogError {
+    /// Whether the file is at fault, and no disk.
+    pub(crate) fn is_bad_input(&self) -> bool {
+        matches!(self, Self::Unbelievable { .. })
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    path: PathBuf,
+    file: File,
+}
+
+/// A log and all that was in it.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) store: Store,
+    pub(crate) saved: Saved,
+    /// Bytes of a write that was never completed, and are gone now.
+    pub(crate) torn_bytes: u64,
+}
+
+impl Store {
+    /// Opens the log; without one, begins one with this.
+    pub(crate) fn open(path: &Path, beginning: impl FnOnce() -> Saved) -> Result<Opened, LogError> {
+        match File::open(path) {
+            Ok(mut file) => Self::resume(path, &mut file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::begin(path, beginning()),
+            Err(source) => Err(failed("open", path)(source)),
+        }
+    }
+
+    fn begin(path: &Path, saved: Saved) -> Result<Opened, LogError> {
+        let content = encoded(path, &saved.whole())?;
+        Ok(Opened {
+            store: Self {
+                path: path.to_owned(),
+                file: put_in_place(path, &content)?,
+            },
+            saved,
+            torn_bytes: 0,
+        })
+    }
+
+    fn resume(path: &Path, file: &mut File) -> Result<Opened, LogError> {
+        let mut content = Vec::new();
+        let read = file.read_to_end(&mut content);
+        read.map_err(failed("read", path))?;
+        let journal = Journal::read(&content).map_err(|source| LogError::Unbelievable {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Opened {
+            store: Self {
+                path: path.to_owned(),
+                file: cut(path, journal.whole_bytes as u64)?,
+            },
+            saved: journal.saved,
+            torn_bytes: (content.len() - journal.whole_bytes) as u64,
+        })
+    }
+
+    /// When this returns, the batch survives a loss of power.
+    pub(crate) fn persist(&mut self, batch: &Batch) -> Result<(), LogError> {
+        let content = encoded(&self.path, batch)?;
+        if batch.is_whole {
+            self.file = put_in_place(&self.path, &content)?;
+            return Ok(());
+        }
+        let mut write = || -> io::Result<()> {
+            self.file.write_all(&content)?;
+            self.file.sync_data()
+        };
+        write().map_err(failed("write", &self.path))
+    }
+
+    /// From now on nothing can be written.
+    #[cfg(test)]
+    pub(crate) fn break_down(&mut self) {
+        self.file = File::open(&self.path).unwrap();
+    }
+}
+
+fn encoded(path: &Path, batch: &Batch) -> Result<Vec<u8>, LogError> {
+    batch.encode().map_err(|source| LogError::Unwritable {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The file as it was until the new one is whole on disk, and then the new one.
+fn put_in_place(path: &Path, content: &[u8]) -> Result<File, LogError> {
+    let new = path.with_extension("new");
+    let write = || -> io::Result<File> {
+        let mut file = File::create(&new)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        // The name is an entry of the folder, which has to reach the disk too.
+        let folder = path.parent().unwrap_or(Path::new("."));
+        File::open(folder)?.sync_all()?;
+        Ok(file)
+    };
+    write().map_err(failed("replace", path))
+}
+
+fn cut(path: &Path, length: u64) -> Result<File, LogError> {
+    let cut = || -> io::Result<File> {
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        if file.metadata()?.len() != length {
+            file.set_len(length)?;
+            file.sync_all()?;
+        }
+        file.seek(SeekFrom::Start(length))?;
+        Ok(file)
+    };
+    cut().map_err(failed("cut", path))
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError {
+    let path = path.to_owned();
+    move |source| LogError::File { what, path, source }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! A file that was cut short, damaged, or half replaced. What the bytes themselves allow is tried
+//! where they are written; here it is the file and its folder.
+
+use std::fs;
+
+use reweave_replica::{Content, Entry, MemberId, Record, Vote};
+use tempfile::TempDir;
+
+use super::*;
+
+struct Scratch {
+    folder: TempDir,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn open(&self) -> Result<Opened, LogError> {
+        Store::open(&self.path(), saved)
+    }
+
+    /// The content of a log with so many entries, each written by itself.
+    fn written(&self, entries: u64) -> Vec<u8> {
+        let mut store = self.open().unwrap().store;
+        for index in 1..=entries {
+            store.persist(&batch(index)).unwrap();
+        }
+        fs::read(self.path()).unwrap()
+    }
+
+    fn reopened(&self, content: &[u8]) -> Result<Opened, LogError> {
+        fs::write(self.path(), content).unwrap();
+        self.open()
+    }
+}
+
+fn saved() -> Saved {
+    Saved::joining(MemberId(1), b"whose".to_vec())
+}
+
+fn entry(index: u64) -> Entry {
+    Entry {
+        term: 1,
+        index,
+        content: Content::Proposal(format!("entry {index}").into_bytes()),
+    }
+}
+
+fn batch(index: u64) -> Batch {
+    let vote = Vote {
+        term: 1,
+        vote: 1,
+        commit: index - 1,
+    };
+    Batch {
+        records: vec![Record::Vote(vote), Record::Entry(entry(index))],
+        is_whole: false,
+    }
+}
+
+#[test]
+fn what_was_written_is_there_again_and_goes_on() {
+    let scratch = Scratch::new();
+    scratch.written(3);
+    let opened = scratch.open().unwrap();
+    assert_eq!((opened.saved.entries.len(), opened.torn_bytes), (3, 0));
+    let mut store = opened.store;
+    store.persist(&batch(4)).unwrap();
+    let entries = scratch.open().unwrap().saved.entries;
+    assert_eq!(entries, (1..=4).map(entry).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_write_cut_short_anywhere_is_gone_and_the_next_takes_its_place() {
+    let scratch = Scratch::new();
+    let content = scratch.written(3);
+    let two = Scratch::new().written(2).len();
+    for length in two + 1..content.len() {
+        let opened = scratch.reopened(&content[..length]).unwrap();
+        assert_eq!(opened.saved.entries.len(), 2, "cut to {length}");
+        assert_eq!(opened.torn_bytes, (length - two) as u64);
+        let mut store = opened.store;
+        store.persist(&batch(3)).unwrap();
+        assert_eq!(scratch.open().unwrap().saved.entries.len(), 3);
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_refused_and_the_file_is_named_and_left_as_it_is() {
+    let scratch = Scratch::new();
+    let content = scratch.written(3);
+    for at in 0..content.len() {
+        let mut flipped = content.clone();
+        flipped[at] ^= 1 << (at % 8);
+        let error = scratch.reopened(&flipped).unwrap_err();
+        assert!(error.is_bad_input(), "byte {at}: {error}");
+        let said = error.to_string();
+        assert!(said.contains(&*scratch.path().to_string_lossy()), "{said}");
+        assert!(said.contains("from a copy"), "{said}");
+        assert_eq!(fs::read(scratch.path()).unwrap(), flipped);
+    }
+}
+
+#[test]
+fn a_log_without_content_does_not_begin_anew() {
+    let scratch = Scratch::new();
+    scratch.written(1);
+    let error = scratch.reopened(&[]).unwrap_err();
+    assert!(error.is_bad_input(), "{error}");
+}
+
+/// The old file counts until the new one has its name.
+#[test]
+fn a_replacement_that_was_never_finished_changes_nothing() {
+    let scratch = Scratch::new();
+    scratch.written(2);
+    let new = scratch.path().with_extension("new");
+    for leftover in [&b""[..], b"reweave log 2\nhalf a", &[0; 4096]] {
+        fs::write(&new, leftover).unwrap();
+        assert_eq!(scratch.open().unwrap().saved.entries.len(), 2);
+    }
+    let mut opened = scratch.open().unwrap();
+    opened.saved.entries.truncate(1);
+    opened.store.persist(&opened.saved.whole()).unwrap();
+    opened.store.persist(&batch(2)).unwrap();
+    assert_eq!(scratch.open().unwrap().saved.entries.len(), 2);
+    assert!(!new.exists());
+}

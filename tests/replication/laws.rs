@@ -1,0 +1,128 @@
+//! What holds at every moment, whatever goes wrong. Each law is looked at after every event, on the
+//! node that the event has touched.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+use reweave_replica::{Entry, Replica, RequestId};
+
+use crate::machine::{Fnv, Machine};
+
+#[derive(Debug, Default)]
+pub(crate) struct Laws {
+    /// Who was elected in which term.
+    elected: BTreeMap<u64, u64>,
+    /// By index and term, what the entry holds and the term of the one before it.
+    entries: BTreeMap<(u64, u64), (u64, Option<u64>)>,
+    /// What the state was after each entry that was applied anywhere.
+    states: BTreeMap<u64, u64>,
+    /// By term, the last request of each client that the leader told it was done.
+    acknowledged: BTreeMap<u64, BTreeMap<u64, u64>>,
+    /// How far each node's log has been looked at.
+    looked: BTreeMap<u64, (u64, u64)>,
+    pub(crate) applied: u64,
+    pub(crate) snapshots_restored: u64,
+}
+
+impl Laws {
+    /// A node that starts anew may have less of the log than it had.
+    pub(crate) fn started(&mut self, node: u64) {
+        self.looked.remove(&node);
+    }
+
+    pub(crate) fn look(&mut self, node: u64, replica: &Replica) {
+        if let Some(term) = replica.elected() {
+            let other = *self.elected.entry(term).or_insert(node);
+            assert_eq!(other, node, "two were elected in term {term}");
+        }
+        self.logs_match(node, replica);
+    }
+
+    /// Logs that have an entry of one index and term are the same up to there: so they are when each
+    /// such entry holds the same, and follows one of the same term.
+    fn logs_match(&mut self, node: u64, replica: &Replica) {
+        let last = replica.last();
+        let looked = self.looked.insert(node, last);
+        if looked == Some(last) {
+            return;
+        }
+        // What was cut off and written anew begins somewhere before.
+        let has_grown = looked.filter(|looked| looked.0 < last.0 && looked.1 <= last.1);
+        let mut log = replica.log(has_grown.map_or(0, |looked| looked.0.saturating_sub(1)));
+        if has_grown.is_some_and(|looked| {
+            log.first().map(|first| (first.index, first.term)) != Some(looked)
+        }) {
+            log = replica.log(0);
+        }
+        let mut before = None;
+        for entry in &log {
+            self.entry(node, entry, before);
+            before = Some(entry.term);
+        }
+    }
+
+    fn entry(&mut self, node: u64, entry: &Entry, before: Option<u64>) {
+        let place = (entry.index, entry.term);
+        let held = digest(entry);
+        let known = self.entries.entry(place).or_insert((held, before));
+        assert_eq!(known.0, held, "{node} holds another entry at {place:?}");
+        match (known.1, before) {
+            (Some(known), Some(before)) => {
+                assert_eq!(known, before, "{node} holds another entry before {place:?}");
+            }
+            (None, Some(before)) => known.1 = Some(before),
+            _ => {}
+        }
+    }
+
+    /// The same entries lead to the same state everywhere.
+    pub(crate) fn applied(&mut self, node: u64, index: u64, machine: &Machine) {
+        self.applied += 1;
+        let state = machine.digest();
+        let known = *self.states.entry(index).or_insert(state);
+        assert_eq!(
+            known, state,
+            "{node} is in another state after entry {index}"
+        );
+    }
+
+    /// A snapshot holds what its entries led to.
+    pub(crate) fn restored(&mut self, node: u64, index: u64, machine: &Machine) {
+        self.snapshots_restored += 1;
+        if let Some((_, &known)) = self.states.range(..=index).next_back() {
+            let state = machine.digest();
+            assert_eq!(
+                known, state,
+                "{node} restored another state of entry {index}"
+            );
+        }
+    }
+
+    pub(crate) fn acknowledged(&mut self, term: u64, request: RequestId) {
+        let of_term = self.acknowledged.entry(term).or_default();
+        let last = of_term.entry(request.client).or_default();
+        *last = request.number.max(*last);
+    }
+
+    /// Whoever leads has all that leaders before told clients was done.
+    pub(crate) fn leads(&self, node: u64, term: u64, machine: &Machine) {
+        let before = self.acknowledged.range(..term);
+        for (client, number) in before.flat_map(|(_, of_term)| of_term) {
+            let held = machine.last(*client);
+            assert!(
+                held >= *number,
+                "{node} leads without request {number} of client {client}"
+            );
+        }
+    }
+
+    pub(crate) fn terms(&self) -> usize {
+        self.elected.len()
+    }
+}
+
+fn digest(entry: &Entry) -> u64 {
+    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+    hasher.write(&postcard::to_stdvec(entry).expect("it can be written"));
+    hasher.finish()
+}

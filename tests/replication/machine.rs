@@ -1,0 +1,121 @@
+//! What is replicated here: registers that clients read and write, and the state of the core.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+use reweave_common::moment::Moment;
+use reweave_core::{Command, State};
+use reweave_replica::{Applied, RequestId};
+use serde::{Deserialize, Serialize};
+
+/// What a client wants of one register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Op {
+    Read,
+    Write(u64),
+    /// If it holds the first, it holds the second afterwards.
+    Swap(u64, u64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Value(u64),
+    Written,
+    Swapped(bool),
+}
+
+/// What stands in an entry of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Payload {
+    Register { key: u8, op: Op },
+    Decided(Box<Command>),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    registers: BTreeMap<u8, u64>,
+    /// Of each client, the last request and what came of it.
+    answers: BTreeMap<u64, (u64, Answer)>,
+    pub(crate) state: State,
+}
+
+impl Machine {
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
+        if bytes.is_empty() {
+            return Self::default();
+        }
+        postcard::from_bytes(bytes).expect("a machine wrote it")
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).expect("it can be written")
+    }
+
+    pub(crate) fn get(&self, key: u8) -> u64 {
+        self.registers.get(&key).copied().unwrap_or_default()
+    }
+
+    /// What came of a request, if it was the last of its client.
+    pub(crate) fn answer(&self, request: RequestId) -> Option<Answer> {
+        let (number, answer) = self.answers.get(&request.client)?;
+        (*number == request.number).then_some(*answer)
+    }
+
+    /// The last request of a client that was applied.
+    pub(crate) fn last(&self, client: u64) -> u64 {
+        self.answers.get(&client).map_or(0, |(number, _)| *number)
+    }
+
+    pub(crate) fn latest(&self) -> Moment {
+        self.state.latest()
+    }
+
+    pub(crate) fn apply(&mut self, applied: &Applied) -> Answer {
+        let payload = postcard::from_bytes(&applied.payload).expect("a client wrote it");
+        let answer = match payload {
+            Payload::Register { key, op } => {
+                let (value, answer) = carried_out(self.get(key), op);
+                self.registers.insert(key, value);
+                answer
+            }
+            Payload::Decided(command) => {
+                self.state.apply(*command);
+                Answer::Written
+            }
+        };
+        let RequestId { client, number } = applied.request;
+        self.answers.insert(client, (number, answer));
+        answer
+    }
+
+    pub(crate) fn digest(&self) -> u64 {
+        let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+        hasher.write(&self.encode());
+        hasher.finish()
+    }
+}
+
+/// What a register holds afterwards, and what is answered.
+pub(crate) fn carried_out(value: u64, op: Op) -> (u64, Answer) {
+    match op {
+        Op::Read => (value, Answer::Value(value)),
+        Op::Write(new) => (new, Answer::Written),
+        Op::Swap(old, new) if value == old => (new, Answer::Swapped(true)),
+        Op::Swap(..) => (value, Answer::Swapped(false)),
+    }
+}
+
+/// A hash that is the same everywhere.
+pub(crate) struct Fnv(pub u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

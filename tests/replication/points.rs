@@ -1,0 +1,138 @@
+//! One thing that goes wrong, at every point where it can.
+
+use std::time::Duration;
+
+use crate::cluster::Cluster;
+use crate::seeds::assert_linearizable;
+
+const A_WHILE: Duration = Duration::from_secs(5);
+const CLIENTS: usize = 3;
+
+fn settled(seed: u64) -> Cluster {
+    let mut cluster = Cluster::new(seed, 3, CLIENTS);
+    assert!(cluster.run_until(A_WHILE, |cluster| cluster.answered() > 20));
+    cluster
+}
+
+fn goes_on(cluster: &mut Cluster) -> bool {
+    let before = cluster.answered();
+    cluster.run_until(A_WHILE, move |cluster| cluster.answered() > before + 20)
+}
+
+/// The leader loses power at each of its writes, and at some of those everything that was not synced
+/// is there all the same, or in part.
+#[test]
+fn a_leader_dies_at_every_write() {
+    let writes = 120;
+    for write in 1..=writes {
+        let mut cluster = settled(write);
+        let Some(leader) = cluster.leader() else {
+            panic!("somebody answered, and nobody leads");
+        };
+        let node = cluster.nodes.get_mut(&leader).expect("it leads");
+        node.dies_at = Some(node.disk.writes + 1 + write % 40);
+        assert!(
+            goes_on(&mut cluster) && goes_on(&mut cluster),
+            "write {write}"
+        );
+        assert_linearizable(&cluster.history);
+    }
+}
+
+#[test]
+fn all_die_at_once_and_come_back_with_all_they_promised() {
+    for seed in 0..40 {
+        let mut cluster = settled(seed);
+        for node in 1..=3 {
+            cluster.kill(node, Duration::from_millis(20));
+        }
+        assert!(goes_on(&mut cluster), "seed {seed}");
+        assert_linearizable(&cluster.history);
+    }
+}
+
+/// A leader that is cut off goes on writing what nobody agrees on. Another's entries take the place
+/// of those, and it dies just then.
+#[test]
+fn what_was_replaced_does_not_come_back() {
+    for seed in 0..80 {
+        let mut cluster = settled(seed);
+        let old = cluster.leader().expect("somebody answered");
+        let others = (1..=3).filter(|&other| other != old);
+        cluster.cut = others
+            .flat_map(|other| [(old, other), (other, old)])
+            .collect();
+        let elsewhere = move |cluster: &Cluster| {
+            let mut nodes = cluster.nodes.iter();
+            nodes.any(|(&id, node)| id != old && node.leads().is_some())
+        };
+        assert!(cluster.run_until(A_WHILE, elsewhere), "seed {seed}");
+        cluster.cut.clear();
+        let a_moment = cluster
+            .chance
+            .time(Duration::from_millis(1), Duration::from_millis(30));
+        cluster.run_for(a_moment);
+        cluster.kill(old, Duration::from_millis(10));
+        assert!(goes_on(&mut cluster), "seed {seed}");
+        assert_linearizable(&cluster.history);
+    }
+}
+
+/// All 64 ways in which lines between three may be cut, one direction at a time.
+#[test]
+fn there_is_a_leader_wherever_a_quorum_is_connected_both_ways() {
+    let lines = [(1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2)];
+    for ways in 0_u64..64 {
+        let mut cluster = settled(ways);
+        let cut = lines
+            .iter()
+            .zip(0..)
+            .filter(|(_, bit)| ways & (1 << bit) != 0);
+        cluster.cut.extend(cut.map(|(line, _)| *line));
+        let open =
+            |a: u64, b: u64| !cluster.cut.contains(&(a, b)) && !cluster.cut.contains(&(b, a));
+        let connected = open(1, 2) || open(1, 3) || open(2, 3);
+        let went_on = goes_on(&mut cluster);
+        assert!(
+            went_on || !connected,
+            "cut {:?}: {}",
+            cluster.cut,
+            cluster.standing()
+        );
+        cluster.cut.clear();
+        assert!(
+            goes_on(&mut cluster),
+            "mended after {ways}: {}",
+            cluster.standing()
+        );
+        assert_linearizable(&cluster.history);
+    }
+}
+
+/// Half of what is said is lost.
+#[test]
+fn there_is_progress_when_half_of_all_messages_are_lost() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        cluster.weather.lost = 0.5;
+        assert!(goes_on(&mut cluster), "seed {seed}: {}", cluster.standing());
+        assert_linearizable(&cluster.history);
+    }
+}
+
+/// Whoever led before must not answer from what it knew then.
+#[test]
+fn a_leader_that_stood_still_answers_nothing_old() {
+    for seed in 0..20 {
+        let mut cluster = settled(seed);
+        let leader = cluster.leader().expect("somebody answered");
+        cluster.standing_still(leader, Duration::from_secs(2));
+        assert!(
+            goes_on(&mut cluster) && goes_on(&mut cluster),
+            "seed {seed}"
+        );
+        cluster.run_for(Duration::from_secs(3));
+        assert!(goes_on(&mut cluster), "seed {seed}");
+        assert_linearizable(&cluster.history);
+    }
+}

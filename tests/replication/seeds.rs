@@ -1,0 +1,130 @@
+//! Many lives in trouble. Each is one seed.
+//!
+//! `REWEAVE_SEED=N` plays that one alone; `REWEAVE_SEEDS=COUNT` plays so many.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::num::NonZero;
+use std::panic::{catch_unwind, resume_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::client::History;
+use crate::judging::Register;
+use crate::linear::{Event, judge};
+use crate::machine::{Answer, Op};
+use crate::trouble::{Life, Trouble};
+
+/// So many in every run of the tests.
+const SEEDS: u64 = 1000;
+const OPERATIONS: u64 = 5000;
+const TROUBLED: Duration = Duration::from_millis(1500);
+
+#[test]
+fn whatever_goes_wrong_the_laws_hold() {
+    if let Some(seed) = number("REWEAVE_SEED") {
+        return eprintln!("{:?}", live(seed));
+    }
+    let (began, count) = (Instant::now(), number("REWEAVE_SEEDS").unwrap_or(SEEDS));
+    let (next, sum) = (AtomicU64::new(0), Mutex::new(Life::default()));
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(seed) = Some(next.fetch_add(1, SeqCst)).filter(|seed| *seed < count)
+                {
+                    let life = telling_how_to_see_it_again(seed);
+                    add(&mut sum.lock().expect("nobody died with it"), &life);
+                }
+            });
+        }
+    });
+    let sum = sum.into_inner().expect("nobody died with it");
+    let seconds = began.elapsed().as_secs_f64();
+    eprintln!("{count} seeds in {seconds:.1} s: {sum:?}");
+    assert!(
+        sum.killed > count / 2 && sum.restored > 0 && sum.replaced > 0,
+        "{sum:?}"
+    );
+    assert!(sum.answered > 10 * count, "{sum:?}");
+}
+
+/// One long life: `REWEAVE_OPERATIONS=COUNT` makes it longer.
+#[test]
+fn a_long_history_is_linearizable() {
+    let count = number("REWEAVE_OPERATIONS").unwrap_or(OPERATIONS);
+    let began = Instant::now();
+    let mut trouble = Trouble::new(number("REWEAVE_SEED").unwrap_or(7));
+    // Registers are what is judged here, and the more of that the better.
+    trouble.cluster.is_deciding = false;
+    let (life, cluster) = trouble.live_while(|cluster| cluster.answered() < count);
+    assert_linearizable(&cluster.history);
+    let seconds = began.elapsed().as_secs_f64();
+    eprintln!("{count} operations in {seconds:.1} s: {life:?}");
+}
+
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok()?.parse().ok()
+}
+
+fn telling_how_to_see_it_again(seed: u64) -> Life {
+    catch_unwind(|| live(seed)).unwrap_or_else(|panic| {
+        eprintln!("to see it again: REWEAVE_SEED={seed} cargo test --test replication seeds");
+        resume_unwind(panic)
+    })
+}
+
+fn live(seed: u64) -> Life {
+    let (life, cluster) = Trouble::new(seed).live(TROUBLED);
+    assert_linearizable(&cluster.history);
+    life
+}
+
+/// Registers have nothing to do with each other, so each is judged by itself.
+pub(crate) fn assert_linearizable(history: &History) {
+    let keys = history.events.iter().map(|(key, _)| *key);
+    for key in keys.collect::<BTreeSet<_>>() {
+        let events = history.events.iter().filter(|(of, _)| *of == key);
+        let mut events: Vec<_> = events.map(|(_, event)| event.clone()).collect();
+        forget_unheard_reads(&mut events);
+        let verdict = judge::<Register>(0, &events);
+        assert_eq!(verdict, Ok(()), "register {key}: {events:#?}");
+    }
+}
+
+/// A read that nobody was told of tells nothing.
+fn forget_unheard_reads(events: &mut Vec<Event<Op, Answer>>) {
+    let returned = events.iter().filter_map(|event| match event {
+        Event::Returned { id, .. } => Some(*id),
+        Event::Called { .. } => None,
+    });
+    let returned: BTreeSet<_> = returned.collect();
+    events.retain(|event| match event {
+        Event::Called { id, call: Op::Read } => returned.contains(id),
+        _ => true,
+    });
+}
+
+fn add(sum: &mut Life, life: &Life) {
+    sum.events += life.events;
+    sum.answered += life.answered;
+    sum.gave_up += life.gave_up;
+    sum.terms += life.terms;
+    sum.restored += life.restored;
+    sum.killed += life.killed;
+    sum.replaced += life.replaced;
+}
+
+/// Two lives with one seed are the same, event by event.
+#[test]
+fn a_seed_is_a_whole_life() {
+    for seed in 0..5 {
+        let life = || {
+            let (life, cluster) = Trouble::new(seed).live(TROUBLED);
+            (format!("{life:?}"), cluster.history.events)
+        };
+        assert_eq!(life(), life(), "seed {seed}");
+    }
+}

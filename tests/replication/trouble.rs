@@ -1,0 +1,267 @@
+//! Everything that may go wrong, one thing after the other, as chance wants it.
+
+use std::time::Duration;
+
+use reweave_replica::{Change, Member, MemberId, Saved};
+use reweave_tests::world::chance::Chance;
+
+use crate::cluster::{Cluster, Weather, member};
+
+const EVERY: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
+/// Everything works again; then so long at most until all is well.
+const CALM: Duration = Duration::from_secs(10);
+const REST: Duration = Duration::from_millis(500);
+
+/// What a life in trouble came to.
+#[derive(Debug, Default)]
+pub(crate) struct Life {
+    pub(crate) events: u64,
+    pub(crate) answered: u64,
+    pub(crate) gave_up: u64,
+    pub(crate) terms: usize,
+    pub(crate) restored: u64,
+    pub(crate) killed: u64,
+    pub(crate) replaced: u64,
+}
+
+/// Somebody whose disk is gone, and who takes its place.
+#[derive(Debug, Clone, Copy)]
+struct Replacement {
+    old: u64,
+    new: u64,
+}
+
+pub(crate) struct Trouble {
+    pub(crate) cluster: Cluster,
+    killed: u64,
+    replacement: Option<Replacement>,
+    may_replace: bool,
+}
+
+impl Trouble {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut chance = Chance::of(seed ^ 0x5eed);
+        let nodes = *chance.one_of(&[3, 3, 3, 5]);
+        let mut cluster = Cluster::new(seed, nodes, 2 + chance.below(4));
+        cluster.weather = weather(&mut chance);
+        Self {
+            cluster,
+            killed: 0,
+            replacement: None,
+            may_replace: chance.happens(0.4),
+        }
+    }
+
+    /// Trouble for so long, then calm: then everybody is answered, and all come to be the same.
+    pub(crate) fn live(self, duration: Duration) -> (Life, Cluster) {
+        let end = self.cluster.now() + duration;
+        self.live_while(|cluster| cluster.now() < end)
+    }
+
+    pub(crate) fn live_while(mut self, goes_on: impl Fn(&Cluster) -> bool) -> (Life, Cluster) {
+        while goes_on(&self.cluster) {
+            let pause = self.cluster.chance.time(EVERY[0], EVERY[1]);
+            self.cluster.run_for(pause);
+            self.strike();
+            self.finish_replacement();
+        }
+        self.mend();
+        self.come_to_rest();
+        (self.life(), self.cluster)
+    }
+
+    fn life(&self) -> Life {
+        let clients = &self.cluster.clients;
+        Life {
+            events: self.cluster.events,
+            answered: self.cluster.answered(),
+            gave_up: clients.iter().map(|client| client.gave_up).sum(),
+            terms: self.cluster.laws.terms(),
+            restored: self.cluster.laws.snapshots_restored,
+            killed: self.killed,
+            replaced: u64::from(self.replacement.is_some()),
+        }
+    }
+
+    fn strike(&mut self) {
+        let node = self.cluster.anybody();
+        let cluster = &mut self.cluster;
+        let away = cluster
+            .chance
+            .time(Duration::from_millis(10), Duration::from_millis(600));
+        match cluster.chance.below(12) {
+            0 | 1 => {
+                let other = cluster.anybody();
+                cluster.cut.insert((node, other));
+            }
+            2 => self.isolate(node),
+            3..=5 => cluster.cut.clear(),
+            6 => {
+                self.killed += 1;
+                cluster.kill(node, away);
+            }
+            7 => self.die_at_a_write(node),
+            8 => cluster.standing_still(node, away),
+            9 => self.jump(node),
+            10 => self.slow_down(node),
+            _ => self.replace(node),
+        }
+    }
+
+    fn isolate(&mut self, node: u64) {
+        let all: Vec<_> = self.cluster.nodes.keys().copied().collect();
+        for other in all {
+            self.cluster.cut.extend([(node, other), (other, node)]);
+        }
+    }
+
+    fn die_at_a_write(&mut self, node: u64) {
+        self.killed += 1;
+        let writes = 1 + self.cluster.chance.below(5) as u64;
+        if let Some(node) = self.cluster.nodes.get_mut(&node) {
+            node.dies_at = Some(node.disk.writes + writes);
+        }
+    }
+
+    fn jump(&mut self, node: u64) {
+        let hours = *self.cluster.chance.one_of(&[-1, 0, 1]);
+        if let Some(node) = self.cluster.nodes.get_mut(&node) {
+            node.clock_ahead_h = hours;
+        }
+    }
+
+    fn slow_down(&mut self, node: u64) {
+        let slowest = *self.cluster.chance.one_of(&[1, 3, 60]);
+        if let Some(node) = self.cluster.nodes.get_mut(&node) {
+            node.sync_takes[1] = Duration::from_millis(slowest);
+        }
+    }
+
+    /// Once in a life, and only while nobody else is on the way.
+    fn replace(&mut self, old: u64) {
+        if !self.may_replace || self.replacement.is_some() {
+            return;
+        }
+        let new = self.cluster.nodes.keys().max().map_or(1, |last| last + 1);
+        self.replacement = Some(Replacement { old, new });
+        self.cluster.lose(old);
+        self.cluster
+            .enter(&Saved::joining(MemberId(new), Vec::new()));
+    }
+
+    /// Asks again until whoever leads knows the newcomer.
+    fn finish_replacement(&mut self) {
+        let Some(Replacement { old, new }) = self.replacement else {
+            return;
+        };
+        let running = self
+            .cluster
+            .nodes
+            .values()
+            .filter_map(|node| node.running.as_ref());
+        let mut members = running.map(|running| running.replica.members());
+        if members.any(|members| members.of.contains_key(&MemberId(new))) {
+            return;
+        }
+        let member = Member {
+            replaces: Some(MemberId(old)),
+            ..member(new)
+        };
+        let id = MemberId(new);
+        self.cluster.change(&Change::Add { id, member });
+    }
+
+    /// Everything works again.
+    fn mend(&mut self) {
+        let cluster = &mut self.cluster;
+        cluster.cut.clear();
+        cluster.weather = Weather::CALM;
+        let now = cluster.now();
+        let all: Vec<_> = cluster.nodes.keys().copied().collect();
+        for id in all {
+            if let Some(node) = cluster.nodes.get_mut(&id) {
+                node.dies_at = None;
+                node.stands_still_until = now.min(node.stands_still_until);
+            }
+            cluster.start(id);
+        }
+    }
+
+    fn come_to_rest(&mut self) {
+        let end = self.cluster.now() + CALM;
+        let before: Vec<_> = self
+            .cluster
+            .clients
+            .iter()
+            .map(|client| client.answered)
+            .collect();
+        let goes_on = |cluster: &Cluster| {
+            let pairs = cluster.clients.iter().zip(&before);
+            pairs
+                .into_iter()
+                .all(|(client, before)| client.answered > before + 2)
+        };
+        let went_on = self.cluster.run_until(CALM, goes_on);
+        assert!(
+            went_on,
+            "everything works, and clients wait for answers: {}",
+            self.cluster.standing()
+        );
+        while self.cluster.now() < end && !self.replaced() {
+            self.cluster.run_for(REST);
+            self.finish_replacement();
+        }
+        assert!(
+            self.replaced(),
+            "the newcomer never came to vote: {}",
+            self.cluster.standing()
+        );
+        self.cluster.is_closing = true;
+        let agreed = self.cluster.run_until(CALM, same_everywhere);
+        assert!(
+            agreed,
+            "everything works, and states are not the same: {}",
+            self.cluster.standing()
+        );
+    }
+
+    fn replaced(&self) -> bool {
+        let Some(Replacement { old, new }) = self.replacement else {
+            return true;
+        };
+        let running = self
+            .cluster
+            .nodes
+            .values()
+            .filter_map(|node| node.running.as_ref());
+        running
+            .map(|running| running.replica.members())
+            .all(|members| {
+                let is_old_gone = !members.of.contains_key(&MemberId(old));
+                is_old_gone && members.is_voter(MemberId(new))
+            })
+    }
+}
+
+/// All that run have applied the same, and nobody waits.
+fn same_everywhere(cluster: &Cluster) -> bool {
+    let mut running = cluster
+        .nodes
+        .values()
+        .filter_map(|node| node.running.as_ref());
+    let Some(first) = running.next() else {
+        return false;
+    };
+    cluster.clients.iter().all(|client| client.asked.is_none())
+        && running.all(|other| other.machine == first.machine)
+}
+
+fn weather(chance: &mut Chance) -> Weather {
+    let lost = *chance.one_of(&[0.0, 0.02, 0.1, 0.3, 0.5]);
+    Weather {
+        lost,
+        repeated: *chance.one_of(&[0.0, 0.1, 0.3]),
+        late: *chance.one_of(&[0.0, 0.05, 0.3]),
+        late_by: Duration::from_millis(*chance.one_of(&[20, 100, 500])),
+    }
+}

@@ -1,0 +1,229 @@
+//! Three coordinators as they are run: processes with certificates, folders and sessions between
+//! them, on this machine alone. What they agree on is tried in simulated worlds; here it is whether
+//! the programs do.
+
+use std::fs::{self, File};
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reweave_tests::{PATIENCE, Programs};
+use tempfile::TempDir;
+
+const FABRIC: &str = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
+const GLANCE: Duration = Duration::from_millis(20);
+
+struct Trio {
+    folder: TempDir,
+    programs: Programs,
+    addresses: Vec<String>,
+    running: [Option<Child>; 3],
+}
+
+impl Drop for Trio {
+    fn drop(&mut self) {
+        for index in 0..3 {
+            self.kill(index);
+        }
+    }
+}
+
+impl Trio {
+    fn started() -> Self {
+        let mut trio = Self {
+            folder: tempfile::tempdir().expect("there is room"),
+            programs: Programs::beside_this().expect("the programs are built"),
+            addresses: free_addresses(),
+            running: [None, None, None],
+        };
+        trio.certify();
+        fs::write(trio.path("fabric.toml"), FABRIC).expect("there is room");
+        for index in 0..3 {
+            fs::write(trio.path(&format!("c{index}.toml")), trio.settings(index)).expect("room");
+            trio.start(index);
+        }
+        trio
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn certify(&self) {
+        let certificates = self.path("certificates");
+        let mut init = Command::new(self.programs.reweave());
+        let init = init.args(["cluster", "init", "--name", "trio"]);
+        done(init.arg(&certificates));
+        let mut issue = Command::new(self.programs.reweave());
+        let issue = issue.args(["cluster", "issue", "--role", "coordinator", "--dir"]);
+        done(issue.arg(&certificates).args(["--name", "c0", "c1", "c2"]));
+    }
+
+    fn settings(&self, index: usize) -> String {
+        let own = &self.addresses[index];
+        let mut settings = format!(
+            "fabric = \"fabric.toml\"\nlisten = \"{own}\"\ndata = \"data{index}\"\nidentity = \
+             \"certificates/coordinators/c{index}\"\n"
+        );
+        for (address, id) in self.addresses.iter().zip(1..) {
+            let name = id - 1;
+            let member = format!("id = {id}\nname = \"c{name}\"\naddress = \"{address}\"\n");
+            settings += &format!("[[member]]\n{member}");
+        }
+        settings
+    }
+
+    fn start(&mut self, index: usize) {
+        let log = self.path(&format!("c{index}.log"));
+        let log = File::options().create(true).append(true).open(log);
+        let mut run = Command::new(self.programs.coordinator());
+        run.arg("run").arg("--config");
+        run.arg(self.path(&format!("c{index}.toml")));
+        run.stderr(log.expect("there is room"))
+            .stdout(Stdio::null());
+        self.running[index] = Some(run.spawn().expect("it was built"));
+    }
+
+    fn kill(&mut self, index: usize) {
+        if let Some(mut child) = self.running[index].take() {
+            // It may be gone already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn signal(&self, index: usize, signal: Signal) {
+        let child = self.running[index].as_ref().expect("it runs");
+        kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it runs");
+    }
+
+    /// The term in which each of them came to lead last.
+    fn led(&self) -> Vec<(usize, u64)> {
+        let log = |index| fs::read_to_string(self.path(&format!("c{index}.log")));
+        let led = (0..3).filter_map(|index| Some((index, last_term(&log(index).ok()?)?)));
+        led.collect()
+    }
+
+    /// Whoever leads in the latest term, once that is later than this one.
+    fn leader_after(&self, term: u64) -> (usize, u64) {
+        wait(|| {
+            let latest = self.led().into_iter().max_by_key(|(_, term)| *term);
+            latest.filter(|(_, latest)| *latest > term)
+        })
+    }
+
+    fn status(&self) -> Output {
+        let mut status = Command::new(self.programs.reweave());
+        let everywhere = self.addresses.join(",");
+        status.args([
+            "--coordinator",
+            &everywhere,
+            "--output",
+            "json",
+            "--identity",
+        ]);
+        status.arg(self.path("certificates/operator")).arg("status");
+        status.output().expect("it was built")
+    }
+
+    /// Whether an operator is answered, in the end.
+    fn answers(&self) {
+        wait(|| self.status().status.success().then_some(()));
+    }
+}
+
+fn last_term(log: &str) -> Option<u64> {
+    let line = log.lines().rfind(|line| line.contains("leads, in term "))?;
+    let (_, rest) = line.split_once("in term ")?;
+    rest.split(';').next()?.parse().ok()
+}
+
+fn done(command: &mut Command) {
+    let output = command.output().expect("it was built");
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Whoever takes them next may be somebody else, but hardly within this moment.
+fn free_addresses() -> Vec<String> {
+    let sockets: Vec<_> = (0..3)
+        .map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port is free"))
+        .collect();
+    let addresses = sockets.iter().map(UdpSocket::local_addr);
+    addresses
+        .map(|address| address.expect("it is bound").to_string())
+        .collect()
+}
+
+fn wait<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(Instant::now() < end, "it never came to that");
+        thread::park_timeout(GLANCE);
+    }
+}
+
+fn bytes_in(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |about| about.len())
+}
+
+#[test]
+fn another_leads_when_the_leader_is_killed_and_it_comes_back_as_one_of_them() {
+    let mut trio = Trio::started();
+    let (first, term) = trio.leader_after(0);
+    trio.answers();
+    trio.kill(first);
+    let (second, next) = trio.leader_after(term);
+    assert_ne!(first, second);
+    trio.answers();
+    let log = trio.path(&format!("data{first}/log"));
+    let before = bytes_in(&log);
+    trio.start(first);
+    // It learns what was decided while it was away.
+    wait(|| (bytes_in(&log) > before).then_some(()));
+    trio.kill(second);
+    let (third, _) = trio.leader_after(next);
+    assert_ne!(third, second);
+    trio.answers();
+}
+
+#[test]
+fn a_leader_that_stood_still_finds_that_another_leads() {
+    let trio = Trio::started();
+    let (first, term) = trio.leader_after(0);
+    trio.signal(first, Signal::SIGSTOP);
+    let (second, _) = trio.leader_after(term);
+    assert_ne!(first, second);
+    trio.signal(first, Signal::SIGCONT);
+    let log = trio.path(&format!("c{first}.log"));
+    wait(|| {
+        let said = fs::read_to_string(&log).ok()?;
+        said.contains("does not lead any more").then_some(())
+    });
+    trio.answers();
+}
+
+#[test]
+fn one_of_three_decides_nothing_and_two_go_on() {
+    let mut trio = Trio::started();
+    let (first, term) = trio.leader_after(0);
+    let others: Vec<_> = (0..3).filter(|&other| other != first).collect();
+    trio.kill(others[0]);
+    trio.kill(others[1]);
+    let log = trio.path(&format!("c{first}.log"));
+    wait(|| {
+        let said = fs::read_to_string(&log).ok()?;
+        said.contains("does not lead any more").then_some(())
+    });
+    let refused = trio.status();
+    assert!(!refused.status.success(), "{refused:?}");
+    trio.start(others[0]);
+    trio.leader_after(term);
+    trio.answers();
+}
