@@ -53,6 +53,8 @@ fn every_death_leaves_whole_files_and_nothing_twice() {
             live(&mut chronicle(&disk, 1), FIRST..LAST);
             all_are_whole(&disk);
             let before = seconds(&disk);
+            let unbroken: BTreeSet<_> = (FIRST..).take(before.len()).collect();
+            assert_eq!(before, unbroken, "{fault:?} took what was there");
             disk.set(Fault::None);
             let mut next = chronicle(&disk, 2);
             live(&mut next, LAST..LAST + 130);
