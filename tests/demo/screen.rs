@@ -14,7 +14,7 @@ use textwrap::Options;
 use crate::scene::Scene;
 use crate::uplinks::{Loads, Uplink};
 
-const BAR_CELLS: usize = 24;
+const BAR_CELLS: usize = 21;
 /// What every terminal has; longer lines go on below their first word.
 const COLUMNS: usize = 80;
 const HANGING: &str = "         ";
