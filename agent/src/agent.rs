@@ -34,7 +34,7 @@ use crate::traffic::{self, Wire};
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_PERIOD: Duration = Duration::from_secs(5);
 /// All agents that are told to answer have taken that in by then.
-const HEAD_START: Duration = Duration::from_millis(500);
+const HEAD_START: Duration = Duration::from_millis(200);
 /// What comes of probes is told for many of them at once.
 const PROBES_PERIOD: Duration = Duration::from_secs(1);
 /// Whoever floods the host with answers shall not keep the agent from its work.

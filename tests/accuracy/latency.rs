@@ -20,6 +20,7 @@ pub(crate) fn tests() -> Vec<Trial> {
                 Added {
                     ours_us: with.ours_us - without.ours_us,
                     pings_us: with.pings_us - without.pings_us,
+                    lost: with.lost,
                 }
             };
             once_right(measure, Added::agree);
@@ -31,18 +32,21 @@ pub(crate) fn tests() -> Vec<Trial> {
 struct Added {
     ours_us: f64,
     pings_us: f64,
+    /// What comes so late that it counts as lost, the wire of the lab has held back: it is a program.
+    lost: u64,
 }
 
 impl Added {
     fn agree(&self) -> bool {
         let allowed = f64::max(0.05 * self.pings_us, 50.0);
-        (self.ours_us - self.pings_us).abs() <= allowed
+        self.lost == 0 && (self.ours_us - self.pings_us).abs() <= allowed
     }
 }
 
 struct RoundTrip {
     ours_us: f64,
     pings_us: f64,
+    lost: u64,
 }
 
 /// The medians of both, measured beside each other.
@@ -57,12 +61,12 @@ fn round_trip(stage: &Stage) -> RoundTrip {
     ];
     let ours = agent(stage, "a", &words);
     let summary = &ours["hosts"][0]["summary"];
-    assert_eq!(summary["lost"], 0, "{summary}");
     assert_eq!(ours["hosts"][0]["host"], host(1).to_string());
     let said = ping.wait_with_output().expect("ping ends");
     RoundTrip {
         ours_us: summary["network_us"]["median"].as_f64().expect("a median"),
         pings_us: median_us(&String::from_utf8_lossy(&said.stdout)),
+        lost: summary["lost"].as_u64().expect("a count"),
     }
 }
 

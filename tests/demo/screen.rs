@@ -14,7 +14,7 @@ use textwrap::Options;
 use crate::scene::Scene;
 use crate::uplinks::{Loads, Uplink};
 
-const BAR_CELLS: usize = 24;
+const BAR_CELLS: usize = 21;
 /// What every terminal has; longer lines go on below their first word.
 const COLUMNS: usize = 80;
 const HANGING: &str = "         ";
@@ -89,7 +89,7 @@ impl Screen {
             flows => flows.join(", "),
         };
         let load = load.to_string();
-        self.line(&format!("  {name}  {bar}{rest} {load:>10}   {flows}"));
+        self.exactly(&format!("  {name}  {bar}{rest} {load:>10}   {flows}"));
     }
 
     pub(crate) fn finding(&self, scene: &Scene<'_>, found: &Collision) {
@@ -264,8 +264,14 @@ impl Screen {
 
     /// A closed pipe ends the showing, not the demo: its exit code still tells.
     fn line(&self, text: &str) {
-        let narrow = Options::new(COLUMNS).subsequent_indent(HANGING);
-        let _ = writeln!(io::stdout().lock(), "{}", textwrap::fill(text, narrow));
+        for line in text.split('\n') {
+            let narrow = Options::new(COLUMNS).subsequent_indent(HANGING);
+            self.exactly(&textwrap::fill(line, narrow));
+        }
+    }
+
+    fn exactly(&self, text: &str) {
+        let _ = writeln!(io::stdout().lock(), "{text}");
     }
 
     fn ink(&self, ink: Ink, text: &str) -> String {

@@ -15,7 +15,7 @@ use reweave_common::sample::{Counters, HostReading, Reading, Spare};
 use serde::Serialize;
 
 use super::show::or_dash;
-use super::{Counters as Asked, Form, Output, table};
+use super::{Counters as Asked, Form, Output, out, table};
 
 #[derive(Default, Serialize)]
 struct Seen {
@@ -80,7 +80,7 @@ impl From<Vec<Reading>> for Seen {
 
 fn tell(seen: &Seen, output: Output) {
     if output.form == Form::Json {
-        println!("{}", serde_json::json!(seen));
+        out::line(serde_json::json!(seen));
         return;
     }
     let row = |it: &Counters| {
@@ -102,7 +102,7 @@ fn tell(seen: &Seen, output: Output) {
     table::print(headings, &rows);
     let rows: Vec<_> = seen.health.iter().flat_map(health_rows).collect();
     if !rows.is_empty() {
-        println!();
+        out::line("");
         table::print(
             [
                 "place",

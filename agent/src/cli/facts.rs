@@ -15,7 +15,7 @@ use reweave_common::units::Bytes;
 use serde::Serialize;
 
 use super::show::{joined, or_dash};
-use super::{Facts as Asked, Form, table};
+use super::{Facts as Asked, Form, out, table};
 
 #[derive(Default, Serialize)]
 struct Facts {
@@ -34,7 +34,7 @@ pub(super) fn facts(asked: &Asked) -> Result<(), AgentError> {
     };
     tell_lacks(&facts.off);
     match asked.output.form {
-        Form::Json => println!("{}", serde_json::json!(facts)),
+        Form::Json => out::line(serde_json::json!(facts)),
         Form::Table => tell(&facts),
     }
     Ok(())
@@ -76,7 +76,7 @@ fn tell(facts: &Facts) {
     table::print(["interface", "addresses", "gateways"], &rows);
     let rows: Vec<_> = facts.nics.iter().map(nic_row).collect();
     if !rows.is_empty() {
-        println!();
+        out::line("");
         let headings = [
             "nic", "driver", "speed", "fec", "mtu", "pcie", "numa", "rdma",
         ];
@@ -84,7 +84,7 @@ fn tell(facts: &Facts) {
     }
     tell_neighbours(&facts.neighbours);
     if let Some(machine) = &facts.machine {
-        println!();
+        out::line("");
         let headings = ["processors", "busy", "memory", "available", "numa nodes"];
         table::print(headings, &[machine_row(machine)]);
     }
@@ -101,7 +101,7 @@ fn tell_neighbours(neighbours: &[Neighbour]) {
     };
     let rows: Vec<_> = neighbours.iter().map(row).collect();
     if !rows.is_empty() {
-        println!();
+        out::line("");
         table::print(["interface", "neighbour", "port", "address"], &rows);
     }
 }

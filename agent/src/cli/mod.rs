@@ -2,6 +2,7 @@
 
 mod counters;
 mod facts;
+mod out;
 mod probe;
 mod rhythm;
 mod show;
@@ -9,7 +10,7 @@ mod table;
 mod trace;
 mod traffic;
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{AddrParseError, IpAddr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use reweave_agent::role::Role;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::probing::PROBE_PORT;
 use reweave_link::join::Token;
+use reweave_proto::DEFAULT_PORT;
 
 pub(crate) use show::show;
 
@@ -61,7 +63,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// Where coordinators listen; tried in this order
-    #[arg(long, required = true, value_name = "ADDRESS:PORT")]
+    #[arg(long, required = true, value_name = "ADDRESS[:PORT]", value_parser = coordinator)]
     pub(crate) coordinator: Vec<SocketAddr>,
     /// Folder with this agent's certificate and key, and the cluster's authority
     #[arg(
@@ -90,6 +92,12 @@ pub(crate) struct Run {
     /// How often to read everything
     #[arg(long, value_name = "MS", default_value = "500", value_parser = millis(50..=60_000))]
     pub(crate) interval_ms: Duration,
+}
+
+/// An address alone stands for the port that coordinators listen on by default.
+fn coordinator(text: &str) -> Result<SocketAddr, AddrParseError> {
+    let alone = |_| Ok((text.parse::<IpAddr>()?, DEFAULT_PORT).into());
+    text.parse().or_else(alone)
 }
 
 /// What can be looked at, with or without an agent running.
@@ -277,6 +285,20 @@ mod tests {
             "tcp 10.0.0.1:40000 > 10.1.0.1:5001"
         );
         assert_eq!(trace.output.form, Form::Json);
+    }
+
+    #[test]
+    fn a_coordinator_is_at_its_usual_port_unless_another_is_named() {
+        let line = "reweave-agent run --coordinator 10.0.9.1 --coordinator [fd00::1]:99";
+        let Ok(Command::Run(run)) = parsed(line) else {
+            panic!("{line} is not understood");
+        };
+        let listening = run.coordinator.iter().map(ToString::to_string);
+        assert_eq!(
+            listening.collect::<Vec<_>>(),
+            ["10.0.9.1:7332", "[fd00::1]:99"]
+        );
+        assert!(parsed("reweave-agent run --coordinator nowhere").is_err());
     }
 
     #[test]

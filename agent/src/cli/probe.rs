@@ -13,7 +13,7 @@ use reweave_common::probing::{ProbeList, ProbeReading, Spread, Stamps, Summary, 
 use serde_json::{Value, json};
 
 use super::show::or_dash;
-use super::{Form, Probe, table};
+use super::{Form, Probe, out, table};
 
 /// Fates are looked for so often.
 const TURN: Duration = Duration::from_millis(100);
@@ -117,7 +117,7 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
     }
     if form == Form::Json {
         let hosts: Vec<_> = hosts.iter().map(|host| told(tallies, host)).collect();
-        println!("{}", json!({ "hosts": hosts, "strays": strays }));
+        out::line(json!({ "hosts": hosts, "strays": strays }));
         return;
     }
     let rows: Vec<_> = hosts.iter().map(row).collect();

@@ -13,7 +13,7 @@ use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::HostReading;
 
 use super::show::or_dash;
-use super::{Form, Watched, table};
+use super::{Form, Watched, out, table};
 
 /// As often as a serving agent looks.
 const STEP: Duration = Duration::from_millis(500);
@@ -35,10 +35,10 @@ pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
     }
     let heard = heard.ok_or(AgentError::NoPulse)?;
     match (watched.output.form, heard) {
-        (Form::Json, rhythm) => println!("{}", serde_json::json!({ "rhythm": rhythm })),
+        (Form::Json, rhythm) => out::line(serde_json::json!({ "rhythm": rhythm })),
         (Form::Table, Rhythm::Found(beat)) => tell(&beat),
-        (Form::Table, Rhythm::Unknown { .. }) => println!("not known yet; watch for longer"),
-        (Form::Table, Rhythm::None { .. }) => println!("no rhythm"),
+        (Form::Table, Rhythm::Unknown { .. }) => out::line("not known yet; watch for longer"),
+        (Form::Table, Rhythm::None { .. }) => out::line("no rhythm"),
     }
     Ok(())
 }

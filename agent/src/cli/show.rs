@@ -18,7 +18,9 @@ use reweave_common::units::Rate;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Form, Output, Show, Watched, counters, facts, probe, rhythm, table, trace, traffic};
+use super::{
+    Form, Output, Show, Watched, counters, facts, out, probe, rhythm, table, trace, traffic,
+};
 
 /// How often flows are read while they are watched.
 const STEP: Duration = Duration::from_millis(200);
@@ -39,7 +41,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
 
 /// Prints `value` under `name` as one JSON object.
 fn print_json(name: &str, value: &impl Serialize) {
-    println!("{}", json!({ name: value }));
+    out::line(json!({ name: value }));
 }
 
 /// A flow with the least and most rate that was seen of it.

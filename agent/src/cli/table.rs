@@ -1,8 +1,10 @@
 //! Tables for people.
 
+use super::out;
+
 /// Prints rows under their headings, each column as wide as it must be.
 pub(super) fn print<const N: usize>(headings: [&str; N], rows: &[[String; N]]) {
-    print!("{}", laid_out(headings, rows));
+    out::print(laid_out(headings, rows));
 }
 
 fn laid_out<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> String {

@@ -18,7 +18,7 @@ use reweave_common::sample::TracedPath;
 use serde_json::json;
 
 use super::show::{joined, or_dash};
-use super::{Form, Trace, table};
+use super::{Form, Trace, out, table};
 
 /// An agent at the other end answers in less.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -163,10 +163,9 @@ fn tell_path(path: &TracedPath, said: Option<Routers>, form: Form) {
             confirmed,
         } = path;
         let back = said.map(|said| said.back);
-        println!(
-            "{}",
-            json!({ "flow": flow, "routers": routers, "confirmed": confirmed, "routers_back": back })
-        );
+        out::line(json!({
+            "flow": flow, "routers": routers, "confirmed": confirmed, "routers_back": back
+        }));
         return;
     }
     let hops = (1..).zip(&path.routers);
@@ -199,7 +198,7 @@ fn tell_spread(spread: &Spread, said: Option<Routers>, form: Form) {
             "flows": spread.flows(),
             "confirmed": said.is_some(),
         });
-        println!("{told}");
+        out::line(format_args!("{told}"));
         return;
     }
     let row = |fork: &Fork| {

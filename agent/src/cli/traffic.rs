@@ -17,7 +17,7 @@ use reweave_common::units::{Bytes, Rate};
 use serde::Serialize;
 
 use super::show::or_dash;
-use super::{Form, Source, Traffic as Asked, table};
+use super::{Form, Source, Traffic as Asked, out, table};
 
 /// How often sockets are looked at.
 const STEP: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ pub(super) fn traffic(asked: &Asked) -> Result<(), AgentError> {
         let now = clock::now();
         let seen = Seen::between(&before, &read, now.since(began));
         match asked.watched.output.form {
-            Form::Json => println!("{}", serde_json::json!(seen)),
+            Form::Json => out::line(serde_json::json!(seen)),
             Form::Table => tell(&seen),
         }
         if !asked.watch {
@@ -175,7 +175,7 @@ fn tell_refused(refused: &[Refusal]) {
 }
 
 fn tell(seen: &Seen) {
-    println!("counted by {}", seen.source);
+    out::line(format_args!("counted by {}", seen.source));
     let rate = |volume: Volume| Rate::mean(volume.bytes, seen.over).to_string();
     let row = |it: &PeerTraffic| {
         [
@@ -195,7 +195,7 @@ fn tell(seen: &Seen) {
     };
     let rows: Vec<_> = seen.flows.iter().map(row).collect();
     if !rows.is_empty() {
-        println!();
+        out::line("");
         table::print(["flow", "direction", "rate"], &rows);
     }
 }

@@ -14,7 +14,7 @@ use super::engine::Engine;
 use crate::error::told;
 
 /// A new list waits no longer than that.
-const TURN: Duration = Duration::from_millis(200);
+const TURN: Duration = Duration::from_millis(50);
 /// Between two turns, so that an agent costs its host little. It counts as the program's time, at
 /// the prober as at the responder, and never as the network's.
 const PAUSE: Duration = Duration::from_millis(4);

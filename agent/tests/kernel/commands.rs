@@ -20,6 +20,7 @@ tests! {
     a_change_of_the_way_is_told,
     pins_are_listed,
     what_needs_a_right_is_listed,
+    a_full_disk_is_one_error,
     what_goes_wrong_is_said_on_standard_error,
 }
 
@@ -207,6 +208,19 @@ fn pins_are_listed() {
             .collect::<Vec<_>>()
     };
     assert_eq!(words(&told), words(expected));
+}
+
+fn a_full_disk_is_one_error() {
+    let full = std::fs::File::create("/dev/full").expect("it is there");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
+    let run = command.arg("facts").stdin(Stdio::null()).stdout(full);
+    let run = run.output().expect("the program starts");
+    assert_eq!(run.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(
+        words,
+        "error: cannot print: No space left on device (os error 28)\n"
+    );
 }
 
 fn what_goes_wrong_is_said_on_standard_error() {

@@ -73,10 +73,17 @@ impl Reach {
     }
 
     fn identity(&self, folder: PathBuf) -> Result<Identity, CliError> {
-        Identity::load(&folder).map_err(|source| CliError::Identity {
+        let identity = Identity::load(&folder).map_err(|source| CliError::Identity {
             folder,
             source: Box::new(source),
-        })
+        })?;
+        match identity.member().role() {
+            Role::Operator | Role::Viewer => Ok(identity),
+            // A coordinator would take it for that member, and end the member's own session.
+            _ => Err(CliError::NotForPeople {
+                member: identity.member().to_string(),
+            }),
+        }
     }
 }
 
@@ -221,4 +228,28 @@ async fn open(addresses: &[SocketAddr], identity: &Identity) -> Result<Session, 
         address: addresses[0],
         source: Box::new(source),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_link::pki::{Authority, Validity};
+
+    use super::*;
+
+    #[test]
+    fn a_nodes_certificate_is_not_used_in_its_place() {
+        let scratch = tempfile::tempdir().unwrap();
+        let authority = Authority::create(scratch.path(), "lab").unwrap();
+        let folder = scratch.path().join("h1");
+        authority
+            .issue(Role::Agent, "h1", Validity::day(), &folder)
+            .unwrap();
+        let reach = Reach {
+            coordinator: vec!["127.0.0.1".to_owned()],
+            identity: Some(folder.clone()),
+        };
+        let error = reach.identity(folder).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.told().contains("not a person's"), "{}", error.told());
+    }
 }

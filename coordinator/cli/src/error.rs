@@ -34,6 +34,8 @@ pub(crate) enum CliError {
          REWEAVE_IDENTITY (`reweave cluster init` makes one)"
     )]
     NoIdentity,
+    #[error("{member} is not a person's certificate; use that of an operator or a viewer")]
+    NotForPeople { member: String },
     #[error("cannot use the identity in {}", folder.display())]
     Identity {
         folder: PathBuf,
@@ -146,6 +148,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NoIdentity
+            | Self::NotForPeople { .. }
             | Self::Identity { .. }
             | Self::NoSuchAddress { .. }
             | Self::Token(_)

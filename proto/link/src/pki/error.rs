@@ -16,6 +16,8 @@ pub enum PkiError {
         "{} days are too long for a certificate; the longest is {}", days(.asked), days(.longest)
     )]
     TooLong { asked: Duration, longest: Duration },
+    #[error("a certificate that is good for no time is good for nothing; give it a day at least")]
+    NoTime,
     #[error("{} exists already: a cluster has one authority; name another directory", path.display())]
     Exists { path: PathBuf },
     #[error("cannot make the directory {}", path.display())]

@@ -55,6 +55,9 @@ pub struct Validity {
 
 impl Validity {
     pub fn lasting(length: Duration) -> Result<Self, PkiError> {
+        if length.is_zero() {
+            return Err(PkiError::NoTime);
+        }
         let now = SystemTime::now();
         (length <= LONGEST)
             .then(|| Self {

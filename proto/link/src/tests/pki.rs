@@ -123,6 +123,8 @@ fn a_certificate_lasts_a_day_or_as_long_as_asked() {
         error.to_string(),
         "4000 days are too long for a certificate; the longest is 3653"
     );
+    let error = Validity::lasting(Duration::ZERO).unwrap_err();
+    assert!(error.to_string().contains("good for nothing"), "{error}");
 }
 
 #[test]
