@@ -3,6 +3,7 @@
 //! A file appears whole or not at all: locally it is written aside, brought to disk and renamed; an
 //! object store takes it in one request.
 
+use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,10 +27,10 @@ pub enum ShelfError {
         folder: PathBuf,
         source: std::io::Error,
     },
-    #[error("cannot reach {url}")]
+    #[error("cannot reach {url}: {}", innermost(problem))]
     Reach {
         url: String,
-        source: object_store::Error,
+        problem: object_store::Error,
     },
     #[error(
         "{url} is no place that is known here: give a folder, or s3://bucket/prefix to a program \
@@ -38,14 +39,25 @@ pub enum ShelfError {
     Unknown { url: String },
     #[error("cannot start the event loop")]
     Start(#[source] std::io::Error),
-    #[error("cannot {what} {file}")]
+    #[error("cannot {what} {file}: {}", innermost(problem))]
     Failed {
         what: &'static str,
         file: String,
-        source: object_store::Error,
+        problem: object_store::Error,
     },
     #[error("cannot {what} {file}: the store does not answer")]
     Silent { what: &'static str, file: String },
+}
+
+/// What it came from, in one line: errors of object stores say all that led to them, and again in
+/// each of those, with pages of XML between.
+fn innermost(problem: &object_store::Error) -> String {
+    let problem: &dyn Error = problem;
+    let chain = std::iter::successors(Some(problem), |error| error.source());
+    let text = chain.last().map(ToString::to_string).unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default();
+    let (plain, _) = line.split_once("<?xml").unwrap_or((line, ""));
+    plain.trim_end_matches([':', ' ']).to_owned()
 }
 
 /// Files by name, each written once.
@@ -84,9 +96,9 @@ impl Store {
 
     pub(crate) fn folder(folder: &Path) -> Result<Self, ShelfError> {
         let objects = LocalFileSystem::new_with_prefix(folder);
-        let objects = objects.map_err(|source| ShelfError::Reach {
+        let objects = objects.map_err(|problem| ShelfError::Reach {
             url: folder.display().to_string(),
-            source,
+            problem,
         })?;
         Self::new(Arc::new(objects.with_fsync(true)), Place::default())
     }
@@ -120,10 +132,10 @@ impl Store {
         let patient = async { tokio::time::timeout(PATIENCE, work).await };
         match self.runtime.block_on(patient) {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(source)) => Err(ShelfError::Failed {
+            Ok(Err(problem)) => Err(ShelfError::Failed {
                 what,
                 file: file(),
-                source,
+                problem,
             }),
             Err(_) => Err(ShelfError::Silent { what, file: file() }),
         }
@@ -161,7 +173,7 @@ impl Shelf for Store {
 fn if_there<T: Default>(outcome: Result<T, ShelfError>) -> Result<T, ShelfError> {
     match outcome {
         Err(ShelfError::Failed {
-            source: object_store::Error::NotFound { .. },
+            problem: object_store::Error::NotFound { .. },
             ..
         }) => Ok(T::default()),
         other => other,

@@ -60,9 +60,9 @@ fn bucket(url: &str) -> Result<Store, ShelfError> {
     use object_store::aws::AmazonS3Builder;
     use object_store::path::Path as Prefix;
 
-    let failed = |source| ShelfError::Reach {
+    let failed = |problem| ShelfError::Reach {
         url: url.to_owned(),
-        source,
+        problem,
     };
     // The one who set another provider before has chosen it.
     let _ = rustls::crypto::ring::default_provider().install_default();
