@@ -53,7 +53,7 @@ pub enum ShelfError {
 /// each of those, with pages of XML between.
 fn innermost(problem: &object_store::Error) -> String {
     let problem: &dyn Error = problem;
-    let chain = std::iter::successors(Some(problem), |error| error.source());
+    let chain = std::iter::successors(Some(problem), |&error| error.source());
     let text = chain.last().map(ToString::to_string).unwrap_or_default();
     let line = text.lines().next().unwrap_or_default();
     let (plain, _) = line.split_once("<?xml").unwrap_or((line, ""));
