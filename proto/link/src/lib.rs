@@ -22,6 +22,7 @@ mod pace;
 pub mod pki;
 mod return_key;
 mod session;
+mod signatures;
 mod tls;
 mod transport;
 mod verify;
