@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use reweave_common::error::told;
 use reweave_common::operator::{Plan, Record, Status};
 use reweave_tests::{Job, Labs, Leadership, PATIENCE, Setting, Stage, StageError, wait_for};
 
@@ -26,14 +27,6 @@ pub(crate) const STAGE: &[Need] = &[Need::Lab];
 #[track_caller]
 pub(crate) fn must<T>(outcome: Result<T, StageError>) -> T {
     outcome.unwrap_or_else(|error| panic!("{}", told(&error)))
-}
-
-fn told(error: &StageError) -> String {
-    let chain = std::iter::successors(Some(error as &dyn std::error::Error), |error| {
-        error.source()
-    });
-    let texts: Vec<_> = chain.map(ToString::to_string).collect();
-    texts.join(": ")
 }
 
 /// A stage on which everything runs and is known, with nothing on the links yet.

@@ -33,7 +33,7 @@ mod tests;
 pub use backoff::Backoff;
 pub use connect::connect;
 pub use dialer::Dialer;
-pub use error::{LinkError, reason};
+pub use error::LinkError;
 pub use identity::Identity;
 pub use listener::Listener;
 pub use reweave_proto::name::Role;
