@@ -13,6 +13,7 @@ use reweave_agent_core::links::LinkBook;
 use reweave_agent_core::probe::Mark;
 use reweave_agent_core::reconcile::reconcile;
 use reweave_agent_core::trace::{Found, Tracer};
+use reweave_common::error::told;
 use reweave_common::instruction::{Ack, Install, Refusal, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
@@ -21,7 +22,7 @@ use reweave_common::sample::{PinRule, Reading, Sample};
 use crate::abilities::abilities;
 use crate::activity::Activity;
 use crate::clock;
-use crate::error::{AgentError, told};
+use crate::error::AgentError;
 use crate::flows::FlowSocket;
 use crate::host::{COUNTERS_PERIOD, Host};
 use crate::netlink::{Link, PinError, RouteSocket};
@@ -350,7 +351,7 @@ fn start_probing(mark: Mark) -> ProbeThread {
     ProbeThread::start(engine)
 }
 
-fn in_words<T, E: Error>(outcome: Result<T, E>) -> Result<T, String> {
+fn in_words<T, E: Error + 'static>(outcome: Result<T, E>) -> Result<T, String> {
     outcome.map_err(|error| told(&error))
 }
 
@@ -361,7 +362,11 @@ struct Complaints {
 }
 
 impl Complaints {
-    fn check<T, E: Error>(&mut self, what: &'static str, outcome: Result<T, E>) -> Option<T> {
+    fn check<T, E: Error + 'static>(
+        &mut self,
+        what: &'static str,
+        outcome: Result<T, E>,
+    ) -> Option<T> {
         match in_words(outcome) {
             Ok(value) => {
                 if self.last.remove(what).is_some() {

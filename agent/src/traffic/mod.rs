@@ -11,11 +11,11 @@ use reweave_agent_core::flows::Socket;
 use reweave_agent_core::traffic::{
     Counted, DatagramBook, Direction, FlowCount, SocketTraffic, peers,
 };
+use reweave_common::error::told;
 use reweave_common::moment::Moment;
 use reweave_common::sample::Interface;
 use reweave_common::traffic::{Traffic, TrafficSource, Volume};
 
-use crate::error::told;
 use crate::netlink::Link;
 
 pub use ebpf::EbpfError;
