@@ -19,10 +19,15 @@ use reweave_common::traffic::{Traffic, TrafficSource, Volume};
 use crate::netlink::Link;
 
 pub use ebpf::EbpfError;
-pub use nft::NftError;
+pub use nft::{NftError, may_use_nft};
 
 use ebpf::EbpfCounter;
 use nft::NftCounter;
+
+/// Whether programs that count packets may be loaded into this kernel.
+pub fn may_load() -> Result<(), EbpfError> {
+    EbpfCounter::load().map(drop)
+}
 
 /// What counts.
 enum Counter {
