@@ -17,6 +17,7 @@ use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
 use reweave_planner::collectives::CollectiveError;
 use reweave_planner::sim::SimError;
+use reweave_planner::topology::TopologyError;
 use reweave_planner::workload::SimulationError;
 use reweave_planner::workload::job::operators::OperatorError;
 use reweave_planner::workload::job::preset::PresetError;
@@ -92,6 +93,8 @@ pub(crate) enum CliError {
     },
     #[error("{}", path.display())]
     Preset { path: PathBuf, source: PresetError },
+    #[error("{0}")]
+    Topology(TopologyError),
     #[error("{}", path.display())]
     TaskGraph {
         path: PathBuf,
@@ -176,6 +179,7 @@ impl CliError {
                 | SimulationError::Course(SimError::TooLong),
             ) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
+            Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
             _ => 1,
         }
     }
