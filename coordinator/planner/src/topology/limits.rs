@@ -74,8 +74,8 @@ impl Limits {
 
     /// Whether a wiring keeps to them, panels aside.
     pub fn hold(&self, wiring: &Wiring) -> bool {
-        let ports = (0..).zip(&self.ports);
+        let mut ports = (0..).zip(&self.ports);
         let enough = |(host, ports): (u32, &usize)| wiring.degree(host) <= *ports;
-        ports.map(enough).all(|it| it) && wiring.pairs().iter().all(|&[a, b]| self.allow(a, b))
+        ports.all(enough) && wiring.pairs().iter().all(|&[a, b]| self.allow(a, b))
     }
 }

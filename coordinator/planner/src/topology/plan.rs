@@ -92,7 +92,7 @@ pub fn plan(job: &Job<'_>, request: &Request) -> Result<Proposal, TopologyError>
     for draft in drafts {
         played.push(draft.play(job, &demand, request)?);
     }
-    choose(job, request, &demand, played, rest)
+    choose(job, request, &demand, played, &rest)
 }
 
 fn check(job: &Job<'_>, request: &Request) -> Result<(), TopologyError> {
@@ -200,7 +200,7 @@ fn choose(
     request: &Request,
     demand: &Demand,
     mut played: Vec<Played>,
-    rest: Vec<Draft>,
+    rest: &[Draft],
 ) -> Result<Proposal, TopologyError> {
     let fastest = played
         .iter()
