@@ -5,9 +5,10 @@ use std::io;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
+use reweave_common::error::told;
 use reweave_common::member::DenyList;
 use reweave_link::join::Door;
-use reweave_link::{Identity, Listener, reason};
+use reweave_link::{Identity, Listener};
 use reweave_replica::{Founding, Member, MemberId, Message, Saved};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -284,7 +285,7 @@ impl Openings {
         let door = match Door::bind(config.door, identity) {
             Ok(door) => Some(door),
             Err(error) if config.door_is_usual => {
-                let why = reason(&error);
+                let why = told(&error);
                 tracing::warn!("nobody can join here: {why}; --door gives another place");
                 None
             }

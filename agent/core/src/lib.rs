@@ -21,4 +21,6 @@ pub mod trace;
 pub mod traffic;
 
 #[cfg(test)]
+mod examples;
+#[cfg(test)]
 mod seeded;

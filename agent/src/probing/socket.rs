@@ -1,5 +1,6 @@
 //! A UDP socket whose packets are stamped by the kernel, or by the network card where it does so.
 
+use std::fs;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -16,6 +17,7 @@ use nix::sys::time::TimeSpec;
 use reweave_agent_core::latency::{Arrival, LENGTH, Stamp, TTL};
 
 use crate::clock;
+use crate::probes;
 
 /// Both stamps of a departure where there are two; nix has no name for it.
 const BOTH_STAMPS: u32 = 1 << 14;
@@ -25,13 +27,20 @@ const IP_AND_UDP: usize = 28;
 /// A socket tells what went wrong with earlier packets when the next one is sent; only once each.
 const MOST_OLD_ERRORS: usize = 8;
 
+/// At 0, packets come back with their stamps only to who may open raw sockets.
+const ONLY_FOR_ADMINISTRATORS: &str = "/proc/sys/net/core/tstamp_allow_data";
+
 pub(super) struct StampedSocket {
     fd: OwnedFd,
     port: u16,
 }
 
-/// Whether this kernel stamps packets.
+/// Whether this kernel stamps packets, and tells this user when they left.
 pub fn may_stamp() -> Result<(), Errno> {
+    let untold = fs::read_to_string(ONLY_FOR_ADMINISTRATORS).is_ok_and(|it| it.trim() == "0");
+    if untold {
+        probes::may_trace()?;
+    }
     StampedSocket::open(0).map(drop)
 }
 

@@ -11,18 +11,23 @@ use reweave_agent_core::flows::Socket;
 use reweave_agent_core::traffic::{
     Counted, DatagramBook, Direction, FlowCount, SocketTraffic, peers,
 };
+use reweave_common::error::told;
 use reweave_common::moment::Moment;
 use reweave_common::sample::Interface;
 use reweave_common::traffic::{Traffic, TrafficSource, Volume};
 
-use crate::error::told;
 use crate::netlink::Link;
 
 pub use ebpf::EbpfError;
-pub use nft::NftError;
+pub use nft::{NftError, may_use_nft};
 
 use ebpf::EbpfCounter;
 use nft::NftCounter;
+
+/// Whether programs that count packets may be loaded into this kernel.
+pub fn may_load() -> Result<(), EbpfError> {
+    EbpfCounter::load().map(drop)
+}
 
 /// What counts.
 enum Counter {

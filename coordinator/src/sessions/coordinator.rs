@@ -1,6 +1,7 @@
 //! Another coordinator says what its replica has to say to ours.
 
-use reweave_link::{Channel, Session, reason};
+use reweave_common::error::told;
+use reweave_link::{Channel, Session};
 use reweave_proto::message::PeerPart;
 
 use crate::house::House;
@@ -12,7 +13,7 @@ pub(super) async fn hear(session: Session, house: House) {
         heard = hear_on(&session, Channel::Commands, &house) => heard,
         heard = hear_on(&session, Channel::Telemetry, &house) => heard,
         error = session.shut_out() => {
-            return tracing::warn!("coordinator {name} is out: {}", reason(&error));
+            return tracing::warn!("coordinator {name} is out: {}", told(&error));
         }
     };
     if let Err(why) = heard {

@@ -1,11 +1,11 @@
 //! The session of somebody who asks: one request after the other, each answered before the next is
 //! read.
 
+use reweave_common::error::told;
 use reweave_common::operator::{Refused, Request, Response};
-use reweave_link::{Channel, LinkError, Session, reason};
+use reweave_link::{Channel, LinkError, Session};
 
 use super::Ending;
-use crate::error::told;
 use crate::house::House;
 
 /// Questions are short, and people and scripts ask a few a second.
@@ -23,10 +23,10 @@ pub(super) async fn serve(session: Session, house: House) {
     };
     match ending {
         Ending::Lost(error @ LinkError::ShutOut(_)) => {
-            tracing::warn!("{} is out: {}", session.peer(), reason(&error));
+            tracing::warn!("{} is out: {}", session.peer(), told(&error));
         }
         Ending::Lost(error @ LinkError::Unsendable(_)) => {
-            tracing::warn!("answer to {}: {}", session.peer(), reason(&error));
+            tracing::warn!("answer to {}: {}", session.peer(), told(&error));
             session.close("the answer is too long to be sent").await;
         }
         Ending::Lost(error) => house.note_end(&session, &error),
