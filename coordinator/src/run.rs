@@ -97,6 +97,7 @@ impl Founders {
             name: name.to_owned(),
             address: config.listen,
             replaces: None,
+            folder: None,
         };
         let members = BTreeMap::from([(own, member)]);
         Self { own, members }

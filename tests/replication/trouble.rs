@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_replica::{Change, Member, MemberId, Saved};
+use reweave_replica::{Change, Member, MemberId, Members, Saved};
 use reweave_tests::world::chance::Chance;
 
 use crate::cluster::{Cluster, Weather, member};
@@ -146,7 +146,7 @@ impl Trouble {
         self.replacement = Some(Replacement { old, new });
         self.cluster.lose(old);
         self.cluster
-            .enter(&Saved::joining(MemberId(new), Vec::new()));
+            .enter(&Saved::joining(MemberId(new), Vec::new(), Members::default()));
     }
 
     /// Asks again until whoever leads knows the newcomer.

@@ -76,6 +76,7 @@ impl Scene {
             name: "coordinator".to_owned(),
             address: "127.0.0.1:7332".parse().unwrap(),
             replaces: None,
+            folder: None,
         };
         let founding = Founding {
             members: BTreeMap::from([(OWN, member)]),
