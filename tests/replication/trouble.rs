@@ -145,8 +145,11 @@ impl Trouble {
         let new = self.cluster.nodes.keys().max().map_or(1, |last| last + 1);
         self.replacement = Some(Replacement { old, new });
         self.cluster.lose(old);
-        self.cluster
-            .enter(&Saved::joining(MemberId(new), Vec::new(), Members::default()));
+        self.cluster.enter(&Saved::joining(
+            MemberId(new),
+            Vec::new(),
+            Members::default(),
+        ));
     }
 
     /// Asks again until whoever leads knows the newcomer.

@@ -25,7 +25,7 @@ impl fmt::Display for MemberId {
 
 /// Names a data folder, drawn at random when the folder is made. Two folders never have the same, so
 /// whoever comes back without its data is known for somebody else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FolderId(pub u64);
 

@@ -82,7 +82,7 @@ impl Scene {
             members: BTreeMap::from([(OWN, member)]),
             state: Vec::new(),
         };
-        let beginning = || Saved::founding(OWN, Vec::new(), founding);
+        let beginning = Some(Saved::founding(OWN, Vec::new(), founding));
         Store::open(&self.folder.path().join("log"), beginning).unwrap()
     }
 

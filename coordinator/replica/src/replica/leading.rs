@@ -72,7 +72,7 @@ impl Replica {
         Ok(())
     }
 
-    fn heard_of<'v>(&self, voters: &'v BTreeSet<MemberId>) -> impl Iterator<Item = MemberId> {
+    fn heard_of(&self, voters: &BTreeSet<MemberId>) -> impl Iterator<Item = MemberId> {
         let (own, progress) = (self.id(), self.node.raft.prs());
         voters.iter().copied().filter(move |id| {
             *id == own || progress.get(id.0).is_some_and(|peer| peer.recent_active)
@@ -157,10 +157,9 @@ impl Replica {
 
     pub(super) fn promote_who_caught_up(&mut self) {
         let raft = &self.node.raft;
-        let needed = raft
-            .raft_log
-            .last_index()
-            .saturating_sub(self.timing.promotion_lag);
+        let lag = self.timing.promotion_lag;
+        // A young log is short; whoever holds nothing of it has not been heard yet.
+        let needed = raft.raft_log.last_index().saturating_sub(lag).max(1);
         let caught_up = |id: &MemberId| {
             let peer = raft.prs().get(id.0);
             peer.is_some_and(|peer| peer.recent_active && peer.matched >= needed)

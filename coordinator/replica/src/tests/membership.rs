@@ -42,6 +42,23 @@ fn a_newcomer_learns_first_and_votes_when_it_has_caught_up() {
     assert_eq!(room.state(1), room.state(2));
 }
 
+/// A log may be so short that nobody is far behind.
+#[test]
+fn a_newcomer_that_was_never_heard_does_not_vote() {
+    let mut room = Room::of(1);
+    room.settle();
+    let add = Change::Add {
+        id: MemberId(2),
+        member: member(2),
+    };
+    change(&mut room, 1, &add).unwrap();
+    room.tick(30);
+    assert_eq!(voters(&room, 1), [1]);
+    room.join(2);
+    room.tick(30);
+    assert_eq!(voters(&room, 1), [1, 2]);
+}
+
 #[test]
 fn a_dead_member_is_replaced_in_one_step() {
     let mut room = Room::of(3);

@@ -23,7 +23,7 @@ impl Scratch {
     }
 
     fn open(&self) -> Result<Opened, LogError> {
-        Store::open(&self.path(), saved)
+        Store::open(&self.path(), Some(saved()))
     }
 
     /// The content of a log with so many entries, each written by itself.
