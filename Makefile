@@ -51,9 +51,10 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test accuracy
 	finish
 
-bench: ## Measures how long the planner's parts take on this machine, beside what is asked of them.
-	@deploy/setup.sh build
+bench: ## Measures on this machine what the planner's parts and the agent take, beside what is asked of them.
+	@deploy/setup.sh build lab
 	cargo run --locked --release --package reweave-benches -- $(BENCHES)
+	$(if $(filter-out agent,$(BENCHES)),,cargo bench --locked $(IN_LAB) --package reweave-agent --bench cost)
 
 # SimGrid is in another language and behind its own library: one program, built here alone.
 SIMGRID := $(or $(CARGO_TARGET_DIR),target)/bench-peers/simgrid
