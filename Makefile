@@ -55,11 +55,12 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 SIMGRID := $(or $(CARGO_TARGET_DIR),target)/bench-peers/simgrid
 COMPILE_SIMGRID := g++ -O2 -std=c++17 -o $(SIMGRID) benches/peers/simgrid.cpp -lsimgrid
 
-bench: ## Measures how long the planner's parts take on this machine, beside what is asked of them.
-	@deploy/setup.sh build simgrid
+bench: ## Measures on this machine what the planner's parts and the agent take, beside what is asked of them.
+	@deploy/setup.sh build lab simgrid
 	mkdir -p $(dir $(SIMGRID))
 	$(COMPILE_SIMGRID)
 	cargo run --locked --release --package reweave-benches -- --race $(SIMGRID) $(BENCHES)
+	$(if $(filter-out agent,$(BENCHES)),,cargo bench --locked $(IN_LAB) --package reweave-agent --bench cost)
 
 bench-peers: ## Compares the simulator with SimGrid: every flow's times, and the speed of both.
 	@deploy/setup.sh build simgrid
