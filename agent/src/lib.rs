@@ -18,6 +18,7 @@ pub mod privileges;
 pub mod probes;
 pub mod probing;
 pub mod pulse;
+pub mod rdma;
 pub mod role;
 pub mod run;
 pub mod session;
