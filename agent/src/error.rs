@@ -16,6 +16,7 @@ use crate::probes::ProbeError;
 use crate::probing::ProbingError;
 use crate::role::UnknownRole;
 use crate::state::StateError;
+use crate::trains::TrainError;
 
 #[derive(Debug, Error)]
 pub enum AgentError {
@@ -27,6 +28,8 @@ pub enum AgentError {
     Probe(#[from] ProbeError),
     #[error("cannot probe hosts")]
     Probing(#[from] ProbingError),
+    #[error("cannot measure bandwidth by trains")]
+    Trains(#[from] TrainError),
     #[error("{host} is no host that is known here; give its IPv4 address")]
     UnknownHost { host: String, source: io::Error },
     #[error("no way leads from here to {host}")]

@@ -23,3 +23,4 @@ pub mod run;
 pub mod session;
 pub mod state;
 pub mod traffic;
+pub mod trains;

@@ -19,6 +19,7 @@ pub mod rhythm;
 pub mod spare;
 pub mod trace;
 pub mod traffic;
+pub mod trains;
 
 #[cfg(test)]
 mod seeded;

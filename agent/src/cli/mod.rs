@@ -1,5 +1,6 @@
 //! What the program is asked on its command line.
 
+mod bandwidth;
 mod counters;
 mod facts;
 mod out;
@@ -117,6 +118,8 @@ pub(crate) enum Show {
     Trace(Trace),
     /// Latency and loss to hosts on which an agent runs, or `probe --respond`
     Probe(Probe),
+    /// How much passes to hosts on which an agent runs, or `probe --respond`, by short trains of packets
+    Bandwidth(Bandwidth),
     /// What can be measured here, and how to allow the rest
     Abilities(Output),
     /// The pins the kernel holds
@@ -214,6 +217,36 @@ pub(crate) struct Probe {
     #[arg(long, value_name = "PORT", default_value = "7500", value_parser = clap::value_parser!(u16).range(1024..=65_000))]
     pub(crate) source_port: u16,
     /// The UDP port that probes are answered on
+    #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
+    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bandwidth {
+    /// Names or IPv4 addresses
+    #[arg(required = true, value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    /// How many trains to send to each host by each source port, once they are long enough
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(6..=60))]
+    pub(crate) trains: u32,
+    /// No train has more packets
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(32..=2048))]
+    pub(crate) most_packets: u32,
+    /// Bytes of each packet's UDP datagram
+    #[arg(long, value_name = "BYTES", default_value = "1472", value_parser = clap::value_parser!(u16).range(64..=8972))]
+    pub(crate) packet_bytes: u16,
+    /// All trains together send no more
+    #[arg(long, value_name = "MB", default_value = "64", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) most_mb: u64,
+    /// How many source ports to send from, each of which may take another path
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) paths: u16,
+    /// The first of the source ports
+    #[arg(long, value_name = "PORT", default_value = "7800", value_parser = clap::value_parser!(u16).range(1024..=65_000))]
+    pub(crate) source_port: u16,
+    /// The UDP port that trains are taken on
     #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
     pub(crate) port: u16,
     #[command(flatten)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use reweave_agent_core::latency::{Clocks, Prober, Responder, Strays};
+use reweave_agent_core::trains::{self, Receiver};
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::probing::{ProbeList, ProbeReading};
@@ -33,6 +34,7 @@ const MOST_AT_ONCE: usize = 256;
 pub struct Engine {
     prober: Prober,
     responder: Responder,
+    receiver: Receiver,
     answering: Option<StampedSocket>,
     asking: BTreeMap<u16, StampedSocket>,
 }
@@ -43,6 +45,7 @@ impl Engine {
         Self {
             prober: Prober::new(seed, head_start),
             responder: Responder::default(),
+            receiver: Receiver::new(rand::random()),
             answering: None,
             asking: BTreeMap::new(),
         }
@@ -50,13 +53,30 @@ impl Engine {
 
     /// Answers probes on this port from now on, of the hosts on the roster.
     pub fn answer_on(&mut self, port: u16) -> Result<(), ProbingError> {
-        let socket = StampedSocket::open(port);
-        self.answering = Some(socket.map_err(|source| ProbingError::Answer { port, source })?);
+        let open = || {
+            let socket = StampedSocket::open(port)?;
+            socket.widen()?;
+            Ok(socket)
+        };
+        let socket = open().map_err(|source| ProbingError::Answer { port, source })?;
+        self.answering = Some(socket);
         Ok(())
     }
 
     pub fn handle_roster(&mut self, roster: impl IntoIterator<Item = Ipv4Addr>) {
+        let roster: Vec<_> = roster.into_iter().collect();
+        self.receiver.handle_roster(roster.iter().copied());
         self.responder.handle_roster(roster);
+    }
+
+    /// Takes trains of hosts on the roster until then.
+    pub fn take_trains(&mut self, until: Option<Moment>) {
+        self.receiver.handle_open(until);
+    }
+
+    /// Whether a train may come any moment now.
+    pub fn expects_train(&self) -> bool {
+        self.receiver.is_expecting(clock::now())
     }
 
     /// Probes what is on the list, less what cannot be sent from here. Says what was wrong last.
@@ -168,7 +188,13 @@ impl Engine {
         if events.contains(PollFlags::POLLIN) {
             for packet in packets(socket) {
                 let arrival = packet.arrival();
-                if let Some(answer) = self.responder.handle_packet(&arrival) {
+                let answer = if trains::is_message(arrival.bytes) {
+                    let now = moment(&arrival.read);
+                    self.receiver.handle_packet(now, &arrival, packet.length())
+                } else {
+                    self.responder.handle_packet(&arrival).map(Vec::from)
+                };
+                if let Some(answer) = answer {
                     // What cannot be sent is lost, and counted by who waits for it.
                     let _ = socket.send(&answer, *arrival.to.ip(), arrival.from);
                 }

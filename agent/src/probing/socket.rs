@@ -21,6 +21,8 @@ use crate::clock;
 const BOTH_STAMPS: u32 = 1 << 14;
 /// An error tells the same of a packet that was sent as this many headers and the packet itself.
 const MOST_BYTES: usize = 256;
+/// A long train, with what the kernel keeps beside each packet.
+const TRAIN_BYTES: usize = 8 << 20;
 const IP_AND_UDP: usize = 28;
 /// A socket tells what went wrong with earlier packets when the next one is sent; only once each.
 const MOST_OLD_ERRORS: usize = 8;
@@ -54,6 +56,7 @@ pub(super) enum Fate {
 
 /// A packet that was received, and where.
 pub(super) struct Received {
+    /// Its beginning, and how long all of it was.
     bytes: [u8; MOST_BYTES],
     length: usize,
     from: SocketAddrV4,
@@ -63,6 +66,15 @@ pub(super) struct Received {
 }
 
 impl StampedSocket {
+    /// Makes room for a train that arrives while the program has not its turn: as much as the
+    /// kernel grants.
+    pub(super) fn widen(&self) -> Result<(), Errno> {
+        if setsockopt(&self.fd, sockopt::RcvBufForce, &TRAIN_BYTES).is_err() {
+            setsockopt(&self.fd, sockopt::RcvBuf, &TRAIN_BYTES)?;
+        }
+        Ok(())
+    }
+
     /// On all addresses of the host. No two programs may have the same port.
     pub(super) fn open(port: u16) -> Result<Self, Errno> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -117,7 +129,8 @@ impl StampedSocket {
         for _ in 0..=MOST_OLD_ERRORS {
             let mut parts = [IoSliceMut::new(&mut bytes)];
             let fd = self.fd.as_raw_fd();
-            match recvmsg::<SockaddrIn>(fd, &mut parts, Some(&mut control), MsgFlags::empty()) {
+            let whole = MsgFlags::MSG_TRUNC;
+            match recvmsg::<SockaddrIn>(fd, &mut parts, Some(&mut control), whole) {
                 Err(Errno::EAGAIN) => return None,
                 Err(_) => {}
                 Ok(message) => {
@@ -170,11 +183,15 @@ impl AsFd for StampedSocket {
 }
 
 impl Received {
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
     pub(super) fn arrival(&self) -> Arrival<'_> {
         Arrival {
             from: self.from,
             to: self.to,
-            bytes: &self.bytes[..self.length],
+            bytes: &self.bytes[..self.length.min(MOST_BYTES)],
             ttl: self.ttl,
             stamp: self.stamp,
             read: clock::clocks(),

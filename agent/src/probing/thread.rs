@@ -94,8 +94,11 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
         if let Err(error) = engine.turn(TURN) {
             return tracing::error!("no more probing: {}", told(&error));
         }
-        // Packets that come in the meantime have their stamps, and wait for one turn together.
-        thread::park_timeout(PAUSE);
+        // Packets that come in the meantime have their stamps, and wait for one turn together. A
+        // train would be too many.
+        if !engine.expects_train() {
+            thread::park_timeout(PAUSE);
+        }
         if shared_at.elapsed() >= SHARE_EVERY {
             shared_at = Instant::now();
             share(&mut engine, shared);
