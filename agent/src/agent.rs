@@ -16,7 +16,7 @@ use reweave_agent_core::trace::{Found, Tracer};
 use reweave_common::instruction::{Ack, Install, Refusal, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
-use reweave_common::sample::{PinRule, Reading, Sample};
+use reweave_common::sample::{HostReading, PinRule, Reading, Sample};
 
 use crate::abilities::abilities;
 use crate::activity::Activity;
@@ -25,11 +25,13 @@ use crate::error::{AgentError, told};
 use crate::flows::FlowSocket;
 use crate::host::{COUNTERS_PERIOD, Host};
 use crate::netlink::{Link, PinError, RouteSocket};
+use crate::preflight::Door;
 use crate::probes::{ProbeError, Prober};
 use crate::probing::{Engine, ProbeThread};
 use crate::role::Role;
 use crate::state::Store;
 use crate::traffic::{self, Wire};
+use crate::trains::{SharedGate, TrainThread};
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_PERIOD: Duration = Duration::from_secs(5);
@@ -55,6 +57,9 @@ pub struct Agent {
     flows: FlowBook,
     tracer: Tracer,
     probing: ProbeThread,
+    trains: TrainThread,
+    /// Hears of jobs, during which nobody may press this host.
+    door: Door,
     /// When it was last told what came of probes.
     probes_told: Moment,
     facts: Option<(Moment, Vec<Reading>)>,
@@ -68,19 +73,23 @@ impl Agent {
     /// ran here, and no others. `mark` is drawn at random.
     pub fn start(role: Role, state: &Path, mark: Mark) -> Result<Self, AgentError> {
         let store = Store::open(state)?;
+        let gate = SharedGate::default();
+        let (probing, door) = start_probing(mark, gate.clone());
         let mut agent = Self {
             role,
             route: RouteSocket::open()?,
             flow_socket: FlowSocket::open()?,
             host: Host::open(COUNTERS_PERIOD)?,
-            activity: (role == Role::Host).then(Activity::start),
+            activity: (role == Role::Host).then(|| Activity::start(gate.clone())),
             prober: Prober::open(mark).ok(),
             fence: Fence::new(store.load()?),
             store,
             links: LinkBook::default(),
             flows: FlowBook::default(),
             tracer: Tracer::default(),
-            probing: start_probing(mark),
+            probing,
+            door,
+            trains: TrainThread::start(gate, rand::random()),
             probes_told: Moment::default(),
             facts: None,
             news: vec![],
@@ -113,6 +122,8 @@ impl Agent {
             readings.extend(self.flows.handle_sockets(taken, &sockets));
         }
         readings.extend(self.read_probes(taken));
+        let trains = self.trains.poll_readings().into_iter();
+        readings.extend(trains.map(Reading::Bandwidth));
         readings.append(&mut self.news);
         Sample { taken, readings }
     }
@@ -138,6 +149,7 @@ impl Agent {
 
     /// Probes these hosts, and answers those on the roster.
     pub fn probe_hosts(&mut self, list: ProbeList) {
+        self.trains.handle_list(list.clone());
         self.probing.handle_list(list);
     }
 
@@ -223,6 +235,11 @@ impl Agent {
         });
         let own = addresses.copied().collect();
         let (said, datagrams) = activity.readings(now, wires, &own, sockets);
+        for reading in &said {
+            if let HostReading::Rhythm(rhythm) = reading {
+                self.door.handle_rhythm(now, *rhythm);
+            }
+        }
         (said.into_iter().map(Reading::Host).collect(), datagrams)
     }
 
@@ -342,12 +359,14 @@ fn tell_missing(role: Role) {
 }
 
 /// Without a port to answer on, probes are sent all the same.
-fn start_probing(mark: Mark) -> ProbeThread {
+fn start_probing(mark: Mark, gate: SharedGate) -> (ProbeThread, Door) {
     let mut engine = Engine::new(u64::from(mark.0), HEAD_START);
     if let Err(error) = engine.answer_on(PROBE_PORT) {
         tracing::warn!("{}", told(&error));
     }
-    ProbeThread::start(engine)
+    engine.take_trains(move |now| gate.open_until(now));
+    let door = engine.door();
+    (ProbeThread::start(engine), door)
 }
 
 fn in_words<T, E: Error>(outcome: Result<T, E>) -> Result<T, String> {

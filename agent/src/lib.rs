@@ -14,6 +14,7 @@ pub mod flows;
 pub mod host;
 pub mod lldp;
 pub mod netlink;
+pub mod preflight;
 pub mod privileges;
 pub mod probes;
 pub mod probing;

@@ -11,6 +11,7 @@ pub mod fence;
 pub mod flows;
 pub mod latency;
 pub mod links;
+pub mod preflight;
 pub mod probe;
 pub mod random;
 pub mod rates;

@@ -110,7 +110,7 @@ fn send_when_wanted(
 ) -> Result<reweave_agent_core::trains::Crossing, TrainError> {
     let mut asked = 0;
     loop {
-        match sender.send(course.shape()) {
+        match sender.send(course.shape(), || true) {
             Err(TrainError::Unwilling {
                 refusal: Refusal::Later | Refusal::Busy,
                 ..

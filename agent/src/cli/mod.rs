@@ -4,6 +4,7 @@ mod bandwidth;
 mod counters;
 mod facts;
 mod out;
+mod preflight;
 mod probe;
 mod rhythm;
 mod show;
@@ -120,6 +121,8 @@ pub(crate) enum Show {
     Probe(Probe),
     /// How much passes to hosts on which an agent runs, or `probe --respond`, by short trains of packets
     Bandwidth(Bandwidth),
+    /// How fast hosts can be sent to, by sending as fast as can be; says first what that costs
+    PreFlight(PreFlight),
     /// What can be measured here, and how to allow the rest
     Abilities(Output),
     /// The pins the kernel holds
@@ -247,6 +250,33 @@ pub(crate) struct Bandwidth {
     #[arg(long, value_name = "PORT", default_value = "7800", value_parser = clap::value_parser!(u16).range(1024..=65_000))]
     pub(crate) source_port: u16,
     /// The UDP port that trains are taken on
+    #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
+    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PreFlight {
+    /// Names or IPv4 addresses; one is pressed after the other
+    #[arg(required = true, value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    /// How long to press each
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=60))]
+    pub(crate) seconds: u32,
+    /// How many TCP streams to press with, each of which may take another path
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub(crate) streams: u8,
+    /// It may cost what was announced; without, nothing is sent
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Though a job may be running, here or there
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// For how long to listen for a job on this host before
+    #[arg(long, value_name = "MS", default_value = "5000", value_parser = millis(3500..=60_000))]
+    pub(crate) listen_ms: Duration,
+    /// The UDP port that is asked
     #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
     pub(crate) port: u16,
     #[command(flatten)]

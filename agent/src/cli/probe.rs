@@ -52,7 +52,7 @@ fn respond(hosts: &[Ipv4Addr], port: u16) -> Result<(), AgentError> {
     let mut engine = Engine::new(rand::random(), Duration::ZERO);
     engine.answer_on(port)?;
     engine.handle_roster(hosts.iter().copied());
-    engine.take_trains(Some(FOREVER));
+    engine.take_trains(|_| Some(FOREVER));
     eprintln!(
         "answering the probes and taking the trains of {} on UDP port {port}",
         super::show::joined(hosts)
@@ -94,6 +94,7 @@ fn list(flows: Vec<FlowKey>, asked: &Probe) -> ProbeList {
         most_rate: MOST_RATE,
         roster: vec![],
         valid_for: Duration::from_secs(asked.over_s),
+        trains_every: None,
     }
 }
 

@@ -19,8 +19,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    Form, Output, Show, Watched, bandwidth, counters, facts, out, probe, rhythm, table, trace,
-    traffic,
+    Form, Output, Show, Watched, bandwidth, counters, facts, out, preflight, probe, rhythm, table,
+    trace, traffic,
 };
 
 /// How often flows are read while they are watched.
@@ -36,6 +36,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Trace(asked) => trace::trace(asked),
         Show::Probe(asked) => probe::probe(asked),
         Show::Bandwidth(asked) => bandwidth::bandwidth(asked),
+        Show::PreFlight(asked) => preflight::pre_flight(asked),
         Show::Abilities(output) => show_abilities(*output),
         Show::Pins(output) => pins(*output),
     }

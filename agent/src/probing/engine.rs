@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use reweave_agent_core::latency::{Clocks, Prober, Responder, Strays};
-use reweave_agent_core::trains::{self, Receiver};
+use reweave_agent_core::latency::{Clocks, Prober, Strays};
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::probing::{ProbeList, ProbeReading};
 use thiserror::Error;
 
+use super::answers::Answers;
 use super::socket::{Fate, Received, StampedSocket};
 use crate::clock;
+use crate::preflight::Door;
 
 #[derive(Debug, Error)]
 pub enum ProbingError {
@@ -33,8 +34,7 @@ const MOST_AT_ONCE: usize = 256;
 
 pub struct Engine {
     prober: Prober,
-    responder: Responder,
-    receiver: Receiver,
+    answers: Answers,
     answering: Option<StampedSocket>,
     asking: BTreeMap<u16, StampedSocket>,
 }
@@ -44,8 +44,7 @@ impl Engine {
     pub fn new(seed: u64, head_start: Duration) -> Self {
         Self {
             prober: Prober::new(seed, head_start),
-            responder: Responder::default(),
-            receiver: Receiver::new(rand::random()),
+            answers: Answers::new(),
             answering: None,
             asking: BTreeMap::new(),
         }
@@ -64,19 +63,22 @@ impl Engine {
     }
 
     pub fn handle_roster(&mut self, roster: impl IntoIterator<Item = Ipv4Addr>) {
-        let roster: Vec<_> = roster.into_iter().collect();
-        self.receiver.handle_roster(roster.iter().copied());
-        self.responder.handle_roster(roster);
+        self.answers.handle_roster(roster);
     }
 
-    /// Takes trains of hosts on the roster until then.
-    pub fn take_trains(&mut self, until: Option<Moment>) {
-        self.receiver.handle_open(until);
+    /// Takes trains of hosts on the roster while `open_until` says so.
+    pub fn take_trains(&mut self, open_until: impl Fn(Moment) -> Option<Moment> + Send + 'static) {
+        self.answers.take_trains(open_until);
+    }
+
+    /// Where this host agrees to be pressed, or does not.
+    pub fn door(&self) -> Door {
+        self.answers.door()
     }
 
     /// Whether a train may come any moment now.
     pub fn expects_train(&self) -> bool {
-        self.receiver.is_expecting(clock::now())
+        self.answers.expects_train()
     }
 
     /// Probes what is on the list, less what cannot be sent from here. Says what was wrong last.
@@ -118,7 +120,7 @@ impl Engine {
     /// Packets that were of no use so far: at the ports probes are sent from, and where they are
     /// answered.
     pub fn strays(&self) -> [Strays; 2] {
-        [self.prober.strays(), self.responder.strays()]
+        [self.prober.strays(), self.answers.strays()]
     }
 
     fn open(&mut self, port: u16) -> Result<(), ProbingError> {
@@ -188,12 +190,7 @@ impl Engine {
         if events.contains(PollFlags::POLLIN) {
             for packet in packets(socket) {
                 let arrival = packet.arrival();
-                let answer = if trains::is_message(arrival.bytes) {
-                    let now = moment(&arrival.read);
-                    self.receiver.handle_packet(now, &arrival, packet.length())
-                } else {
-                    self.responder.handle_packet(&arrival).map(Vec::from)
-                };
+                let answer = self.answers.handle_packet(&arrival, packet.length());
                 if let Some(answer) = answer {
                     // What cannot be sent is lost, and counted by who waits for it.
                     let _ = socket.send(&answer, *arrival.to.ip(), arrival.from);
@@ -202,8 +199,7 @@ impl Engine {
         }
         for fate in fates(socket) {
             if let Fate::Left { pair, bytes, stamp } = fate {
-                let now = clock::clocks();
-                self.responder.handle_left(pair[1], &bytes, stamp, &now);
+                self.answers.handle_left(pair[1], &bytes, stamp);
             }
         }
     }

@@ -19,6 +19,8 @@ pub enum TrainError {
          this host?"
     )]
     Silent { to: SocketAddrV4 },
+    #[error("the wires of this host do not rest any more")]
+    Missed,
     #[error("{to} takes no train {}", why(*.refusal))]
     Unwilling { to: SocketAddrV4, refusal: Refusal },
 }

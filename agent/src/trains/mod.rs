@@ -2,6 +2,10 @@
 
 mod error;
 mod sender;
+mod shared;
+mod thread;
 
 pub use error::TrainError;
 pub use sender::TrainSender;
+pub use shared::SharedGate;
+pub use thread::TrainThread;

@@ -65,10 +65,17 @@ impl TrainSender {
         })
     }
 
-    /// How the next train went.
-    pub fn send(&mut self, shape: Shape) -> Result<Crossing, TrainError> {
+    /// How the next train went. It goes only if `may_go` says so once it has been granted.
+    pub fn send(
+        &mut self,
+        shape: Shape,
+        may_go: impl FnOnce() -> bool,
+    ) -> Result<Crossing, TrainError> {
         self.last.number = self.last.number.wrapping_add(1);
         let key = self.ask(shape)?;
+        if !may_go() {
+            return Err(TrainError::Missed);
+        }
         let offered_bits_per_s = self.hand_over(&Load::new(self.last, key, shape), shape)?;
         let mut arrived = vec![];
         for page in 0..shape.packets.div_ceil(PAGE as u32) {

@@ -57,6 +57,7 @@ fn list(flows: impl IntoIterator<Item = FlowKey>, roster: &[Ipv4Addr]) -> ProbeL
         most_rate: MOST_RATE,
         roster: roster.to_vec(),
         valid_for: Duration::from_secs(60),
+        trains_every: None,
     }
 }
 

@@ -25,8 +25,8 @@ pub use membership::{About, CoordinatorState, CoordinatorStatus, OpenInvitation,
 pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report};
 pub use status::{
-    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, PairStatus, Phase, ProbeStatus,
-    RunningChange, Status,
+    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, PairStatus, PathBandwidth, Phase,
+    ProbeStatus, RunningChange, Status,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -34,6 +34,11 @@ impl Budget {
         enough
     }
 
+    /// They were not used.
+    pub fn give_back(&mut self, bytes: u64) {
+        self.left = self.left.saturating_add(bytes).min(self.most);
+    }
+
     /// How long until so many bytes will be there; none if they never will.
     pub fn wait(&mut self, now: Moment, bytes: u64) -> Option<Duration> {
         self.fill(now);

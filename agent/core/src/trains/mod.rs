@@ -8,15 +8,19 @@ mod budget;
 mod course;
 mod crossing;
 mod estimate;
+mod gate;
 mod packet;
 mod receiver;
+mod timetable;
 
 pub use budget::Budget;
 pub use course::Course;
 pub use crossing::{Crossing, Verdict};
 pub use estimate::Estimate;
+pub use gate::Gate;
 pub use packet::{HEADER, Message, PAGE, PAGE_LENGTH, Refusal, Shape, Train, is_message};
 pub use receiver::Receiver;
+pub use timetable::Timetable;
 
 /// UDP, IP and Ethernet without its checksum, as kernels count frames.
 pub const FRAME_HEADERS: u32 = 8 + 20 + 14;

@@ -24,7 +24,7 @@ const BYTES: std::ops::RangeInclusive<u16> = HEADER as u16..=8972;
 pub struct Receiver {
     random: Random,
     roster: BTreeSet<Ipv4Addr>,
-    /// Until then a train may begin.
+    /// Until then a train may begin, as was said last.
     open_until: Option<Moment>,
     budget: Budget,
     expected: Option<Expected>,
@@ -40,6 +40,8 @@ struct Expected {
     key: u64,
     granted: Moment,
     arrived: Vec<Stamp>,
+    /// Its last page was fetched.
+    told: bool,
 }
 
 impl Receiver {
@@ -60,11 +62,6 @@ impl Receiver {
         self.roster = roster.into_iter().collect();
     }
 
-    /// Takes trains until then, unless this is called again.
-    pub fn handle_open(&mut self, until: Option<Moment>) {
-        self.open_until = until;
-    }
-
     /// Whether a train may come any moment now.
     pub fn is_expecting(&self, now: Moment) -> bool {
         let waits = |it: &Expected| !it.is_complete() && now.since(it.granted) < PATIENCE;
@@ -77,12 +74,14 @@ impl Receiver {
     }
 
     /// The answer, if there is one, goes to where the packet came from; it is never longer. `packet`
-    /// may hold only the beginning of the `length` bytes that came.
+    /// may hold only the beginning of the `length` bytes that came. Trains are
+    /// granted until `open_until`.
     pub fn handle_packet(
         &mut self,
         now: Moment,
         packet: &Arrival<'_>,
         length: usize,
+        open_until: Option<Moment>,
     ) -> Option<Vec<u8>> {
         let known = self.roster.contains(packet.from.ip());
         let Some((train, message)) = Message::read(packet.bytes).filter(|_| known) else {
@@ -90,7 +89,10 @@ impl Receiver {
             return None;
         };
         let answer = match message {
-            Message::Ask(shape) => Some(self.grant(now, packet.from, train, shape)),
+            Message::Ask(shape) => {
+                self.open_until = open_until;
+                Some(self.grant(now, packet.from, train, shape))
+            }
             Message::Car { key, number } => {
                 self.note(packet, train, key, number);
                 None
@@ -109,6 +111,7 @@ impl Receiver {
 
     fn grant(&mut self, now: Moment, from: SocketAddrV4, train: Train, shape: Shape) -> Message {
         if let Some(expected) = &self.expected
+            && !expected.told
             && now.since(expected.granted) < PATIENCE * 2
         {
             // The grant was lost, or who asks is impatient.
@@ -130,6 +133,7 @@ impl Receiver {
                     key,
                     granted: now,
                     arrived: vec![Stamp::default(); shape.packets as usize],
+                    told: false,
                 });
                 Message::Grant { key }
             }
@@ -159,13 +163,14 @@ impl Receiver {
     }
 
     fn page(&mut self, packet: &Arrival<'_>, train: Train, key: u64, page: u32) -> Option<Message> {
-        let own = |it: &&Expected| it.is_asked_by(packet.from, train, key);
-        let Some(expected) = self.expected.as_ref().filter(own) else {
+        let own = |it: &&mut Expected| it.is_asked_by(packet.from, train, key);
+        let Some(expected) = self.expected.as_mut().filter(own) else {
             self.strays += 1;
             return None;
         };
         let all = expected.after_ns();
         let page_of = all.chunks(PAGE).nth(page as usize);
+        expected.told |= (page as usize + 1) * PAGE >= all.len();
         page_of.map(|after_ns| Message::Arrivals {
             page,
             after_ns: after_ns.to_vec(),
