@@ -3,6 +3,8 @@
 
 #[path = "accuracy/bandwidth.rs"]
 mod bandwidth;
+#[path = "accuracy/costs.rs"]
+mod costs;
 #[path = "accuracy/flows.rs"]
 mod flows;
 #[path = "accuracy/latency.rs"]
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         loss::tests(),
         traces::tests(),
         bandwidth::tests(),
+        costs::tests(),
     ];
     // Each measures times, so none may have another beside it.
     let arguments = Arguments {

@@ -75,6 +75,7 @@ fn listen(over: Duration) -> Result<(), AgentError> {
     }
     match gate.busiest() {
         Some(rate) => Err(AgentError::Carrying { rate }),
+        None if !gate.is_watched() => Err(AgentError::NoPulse),
         None => Ok(()),
     }
 }

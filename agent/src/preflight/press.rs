@@ -79,7 +79,7 @@ fn ask(to: SocketAddrV4, asked: Press) -> Result<(u64, u16), PressError> {
     socket.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
     let session = rand::random();
     let question = Word::Ask(asked).to_bytes(session);
-    for _ in 0..TRIES {
+    for tried in 0..TRIES {
         if socket.send(&question).is_err() {
             break;
         }
@@ -88,6 +88,10 @@ fn ask(to: SocketAddrV4, asked: Press) -> Result<(u64, u16), PressError> {
         let answer = answer.and_then(|length| Word::read(&bytes[..length]));
         match answer.filter(|(it, _)| *it == session) {
             Some((_, Word::Grant { key, port })) => return Ok((key, port)),
+            // The one before may be about to end.
+            Some((_, Word::Refuse(Refusal::Pressed))) if tried + 1 < TRIES => {
+                thread::sleep(PATIENCE);
+            }
             Some((_, Word::Refuse(refusal))) => {
                 return Err(PressError::Unwilling { host, refusal });
             }

@@ -19,6 +19,10 @@ impl SharedGate {
         self.lock().handle_growth(from, to, bytes);
     }
 
+    pub fn is_watched(&self) -> bool {
+        self.lock().is_watched()
+    }
+
     pub fn busiest(&self) -> Option<Rate> {
         self.lock().busiest()
     }

@@ -24,6 +24,15 @@ impl Budget {
         }
     }
 
+    /// There is nothing in it at first.
+    pub fn empty(now: Moment, bytes_per_s: u64, most: u64) -> Self {
+        Self {
+            left: 0,
+            at: Some(now),
+            ..Self::new(bytes_per_s, most)
+        }
+    }
+
     /// Takes so many bytes out of it, if they are there.
     pub fn take(&mut self, now: Moment, bytes: u64) -> bool {
         self.fill(now);

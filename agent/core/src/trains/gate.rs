@@ -19,8 +19,11 @@ const LEAST_MARGIN: Duration = Duration::from_millis(5);
 const MARGIN_PART: u32 = 8;
 /// Wires that were seen to carry something so lately do not rest.
 const RESTS_AFTER: Duration = Duration::from_millis(20);
-/// Without a rhythm, they do after this.
-const QUIET_AFTER: Duration = Duration::from_secs(2);
+/// Without a rhythm, wires are quiet when they have carried no more than this beyond what is no
+/// traffic, less what that leaves over meanwhile. Of more than the most nobody speaks after two
+/// seconds.
+const QUIET_BYTES: f64 = 50_000.0;
+const MOST_BYTES: f64 = 2.0 * STILL_BYTES_PER_S;
 /// And then are taken to rest on for this.
 const QUIET_FOR: Duration = Duration::from_millis(200);
 
@@ -35,8 +38,12 @@ const FADES: f64 = 1.0 / 8192.0;
 pub struct Gate {
     heard: Option<(Moment, Rhythm)>,
     busy: Option<Moment>,
+    /// Whether they ever carried what is more than chatter.
+    loaded: bool,
     watched: Option<Moment>,
     busiest: f64,
+    /// What was carried lately beyond what is no traffic.
+    load_bytes: f64,
 }
 
 impl Gate {
@@ -50,15 +57,23 @@ impl Gate {
         let rate = bytes.count() as f64 / seconds;
         self.busiest = f64::max(self.busiest * (1.0 - FADES), rate);
         self.watched = Some(to);
+        let beyond = bytes.count() as f64 - STILL_BYTES_PER_S * seconds;
+        self.load_bytes = (self.load_bytes + beyond).clamp(0.0, MOST_BYTES);
+        self.loaded |= self.load_bytes >= QUIET_BYTES;
         if rate > f64::max(STILL_BYTES_PER_S, STILL_PART * self.busiest) {
             self.busy = Some(to);
         }
     }
 
-    /// What the wires carried at most lately, if they ever were busy.
+    /// Whether anybody watches the wires.
+    pub fn is_watched(&self) -> bool {
+        self.watched.is_some()
+    }
+
+    /// What the wires carried at most lately, if that ever was more than chatter.
     pub fn busiest(&self) -> Option<Rate> {
         let busiest = Rate::from_bits_per_s((self.busiest * 8.0) as u64);
-        self.busy.map(|_| busiest)
+        self.loaded.then_some(busiest)
     }
 
     /// Until when a train that begins now would disturb nobody; none if it would.
@@ -66,11 +81,11 @@ impl Gate {
         let fresh = |at: Moment| now.since(at) < FRESH;
         let (_, rhythm) = self.heard.filter(|(at, _)| fresh(*at))?;
         self.watched.filter(|at| now.since(*at) < RESTS_AFTER * 2)?;
-        let rested = |most: Duration| self.busy.is_none_or(|busy| now.since(busy) >= most);
+        let rests = |busy: Moment| now.since(busy) >= RESTS_AFTER;
         match rhythm {
             Rhythm::Unknown { .. } => None,
-            Rhythm::None { .. } => rested(QUIET_AFTER).then(|| now + QUIET_FOR),
-            Rhythm::Found(beat) if rested(RESTS_AFTER) => gap_left(&beat, now),
+            Rhythm::None { .. } => (self.load_bytes < QUIET_BYTES).then(|| now + QUIET_FOR),
+            Rhythm::Found(beat) if self.busy.is_none_or(rests) => gap_left(&beat, now),
             Rhythm::Found(_) => None,
         }
     }
@@ -165,6 +180,17 @@ mod tests {
         assert_eq!(old.open_until(at(15_400)), None);
         let sure = gate(Rhythm::Found(beat()), 10_400, in_burst);
         assert!(sure.open_until(at(10_400)).is_some());
+    }
+
+    #[test]
+    fn chatter_is_no_traffic() {
+        let watched = Duration::from_secs(10);
+        let mut gate = gate(Rhythm::None { watched }, 0, |_| false);
+        for ms in (0..10_000).step_by(10) {
+            let bytes = if ms % 500 == 0 { 40_000 } else { 1000 };
+            gate.handle_growth(at(ms), at(ms + 10), Bytes::new(bytes));
+        }
+        assert!(gate.open_until(at(10_000)).is_some());
     }
 
     #[test]
