@@ -1,6 +1,5 @@
 //! What keeps an agent from starting, and how errors are told.
 
-use std::error::Error;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -17,6 +16,7 @@ use crate::netlink::{NetlinkError, PinError};
 use crate::preflight::PressError;
 use crate::probes::ProbeError;
 use crate::probing::ProbingError;
+use crate::rdma::RdmaError;
 use crate::role::UnknownRole;
 use crate::state::StateError;
 use crate::trains::TrainError;
@@ -46,6 +46,10 @@ pub enum AgentError {
     Carrying { rate: Rate },
     #[error("nothing was sent: --yes says that it may cost that")]
     NotConfirmed,
+    #[error("rdma unavailable")]
+    Rdma(#[from] RdmaError),
+    #[error("nothing came of measuring over RDMA")]
+    Unmeasured { source: RdmaError },
     #[error("{host} is no host that is known here; give its IPv4 address")]
     UnknownHost { host: String, source: io::Error },
     #[error("no way leads from here to {host}")]
@@ -77,15 +81,4 @@ pub enum AgentError {
     Link { source: Box<LinkError> },
     #[error("cannot tell what this node is")]
     Role(#[from] UnknownRole),
-}
-
-/// An error with all that led to it, in one line.
-pub fn told(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words = format!("{words}: {cause}");
-        source = cause.source();
-    }
-    words
 }

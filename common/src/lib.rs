@@ -7,6 +7,7 @@
 
 pub mod bandwidth;
 pub mod carriage;
+pub mod error;
 pub mod fabric;
 pub mod finding;
 pub mod flow;
@@ -25,6 +26,7 @@ pub mod operator;
 pub mod plan;
 mod printable;
 pub mod probing;
+pub mod rdma;
 pub mod recorded;
 pub mod rhythm;
 pub mod routes;

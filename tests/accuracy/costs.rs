@@ -204,7 +204,8 @@ fn harm() -> Harm {
                 Ok((probes.pairs == 2).then_some(()))
             }));
         } else {
-            ["a", "b"].map(|node| stage.end_agent(node));
+            stage.end_agent("a");
+            stage.end_agent("b");
         }
         rates[usize::from(beside_agents)].push(iperf3(&stage, "a", "b"));
     }

@@ -15,6 +15,7 @@ pub mod preflight;
 pub mod probe;
 pub mod random;
 pub mod rates;
+pub mod rdma;
 pub mod reconcile;
 pub mod rhythm;
 pub mod spare;
@@ -22,5 +23,7 @@ pub mod trace;
 pub mod traffic;
 pub mod trains;
 
+#[cfg(test)]
+mod examples;
 #[cfg(test)]
 mod seeded;

@@ -5,10 +5,11 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use reweave_agent::error::{AgentError, told};
+use reweave_agent::error::AgentError;
 use reweave_agent::trains::{TrainError, TrainSender};
 use reweave_agent_core::trains::{Course, FRAME_HEADERS, Refusal};
 use reweave_common::bandwidth::Bandwidth;
+use reweave_common::error::told;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::units::{Bytes, Rate};
 use serde::Serialize;

@@ -189,7 +189,7 @@ fn micros(micros: f64) -> String {
     format!("{micros:.1} us")
 }
 
-fn by(stamps: Stamps) -> &'static str {
+pub(super) fn by(stamps: Stamps) -> &'static str {
     match stamps {
         Stamps::Program => "program",
         Stamps::Kernel => "kernel",

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use reweave_agent_core::preflight::{Consent, Press, Refusal, SLACK, Word};
+use reweave_agent_core::preflight::{Consent, LENGTH, Press, Refusal, SLACK, Word};
 use reweave_common::moment::Moment;
 use reweave_common::rhythm::Rhythm;
 
@@ -49,7 +49,7 @@ impl Door {
         now: Moment,
         [from, to]: [SocketAddrV4; 2],
         bytes: &[u8],
-    ) -> Option<Vec<u8>> {
+    ) -> Option<[u8; LENGTH]> {
         let Some((session, Word::Ask(asked))) = Word::read(bytes) else {
             return None;
         };
@@ -57,7 +57,7 @@ impl Door {
         if let Some((to, under, word)) = &*granted
             && (*to, *under) == (from, session)
         {
-            return Some(word.to_bytes(session).to_vec());
+            return Some(word.to_bytes(session));
         }
         if !self.running.load(Ordering::Acquire) {
             self.lock().handle_released();
@@ -68,7 +68,7 @@ impl Door {
         if matches!(answer, Word::Grant { .. }) {
             *granted = Some((from, session, answer));
         }
-        Some(answer.to_bytes(session).to_vec())
+        Some(answer.to_bytes(session))
     }
 
     fn open(

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use reweave_agent_core::latency::{Arrival, Responder, Stamp, Strays};
+use reweave_agent_core::latency::{Arrival, Clocks, LENGTH, Responder, Stamp, Strays};
 use reweave_agent_core::preflight;
 use reweave_agent_core::trains::{self, Receiver};
 use reweave_common::moment::Moment;
@@ -19,6 +19,21 @@ pub(super) struct Answers {
     door: Door,
     /// Of hosts that are not on the roster, or words that are none.
     refused: u64,
+}
+
+/// What is sent back: as long as a probe, or when a train arrived.
+pub(super) enum Reply {
+    Short([u8; LENGTH]),
+    Page(Vec<u8>),
+}
+
+impl From<Vec<u8>> for Reply {
+    fn from(bytes: Vec<u8>) -> Self {
+        match bytes.try_into() {
+            Ok(short) => Self::Short(short),
+            Err(bytes) => Self::Page(bytes),
+        }
+    }
 }
 
 impl Answers {
@@ -56,25 +71,25 @@ impl Answers {
 
     /// What is sent back. It is never longer than the `length` that came, of which `packet` may be the
     /// beginning.
-    pub(super) fn handle_packet(&mut self, packet: &Arrival<'_>, length: usize) -> Option<Vec<u8>> {
+    pub(super) fn handle_packet(&mut self, packet: &Arrival<'_>, length: usize) -> Option<Reply> {
         let now = Moment::from_micros(packet.read.steady_ns / 1000);
         if trains::is_message(packet.bytes) {
             let open_until = (self.open_until)(now);
-            return self.receiver.handle_packet(now, packet, length, open_until);
+            let answer = self.receiver.handle_packet(now, packet, length, open_until);
+            return answer.map(Reply::from);
         }
         if preflight::is_word(packet.bytes) {
             let ends = [packet.from, packet.to];
             let answer = self.door.handle_packet(now, ends, packet.bytes);
             self.refused += u64::from(answer.is_none());
-            return answer;
+            return answer.map(Reply::Short);
         }
-        self.responder.handle_packet(packet).map(Vec::from)
+        self.responder.handle_packet(packet).map(Reply::Short)
     }
 
     /// The kernel stamped an answer to `host` as it left.
-    pub(super) fn handle_left(&mut self, host: Ipv4Addr, bytes: &[u8], stamp: Stamp) {
-        let now = clock::clocks();
-        self.responder.handle_left(host, bytes, stamp, &now);
+    pub(super) fn handle_left(&mut self, host: Ipv4Addr, bytes: &[u8], stamp: Stamp, now: &Clocks) {
+        self.responder.handle_left(host, bytes, stamp, now);
     }
 
     pub(super) fn strays(&self) -> Strays {

@@ -2,7 +2,9 @@
 //! and one on which probes are answered. What to send and what it means, `agent/core` decides.
 
 mod answers;
+mod beside;
 mod engine;
+mod mail;
 mod socket;
 mod thread;
 

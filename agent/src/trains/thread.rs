@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use reweave_agent_core::trains::{Crossing, Shape, Timetable};
 use reweave_common::bandwidth::BandwidthReading;
+use reweave_common::error::told;
 use reweave_common::flow::FlowKey;
 use reweave_common::probing::ProbeList;
 
 use super::{SharedGate, TrainError, TrainSender};
 use crate::clock;
-use crate::error::told;
 
 /// How often a train that is due looks whether it may go.
 const GLANCE: Duration = Duration::from_millis(20);

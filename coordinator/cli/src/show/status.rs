@@ -3,7 +3,7 @@
 use reweave_common::bandwidth::Bandwidth;
 use reweave_common::operator::{
     AgentState, AgentStatus, FlowImbalance, FlowStatus, Hop, LinkStatus, Mode, PairStatus,
-    PathBandwidth, Phase, ProbeStatus, RunningChange, Status,
+    PathBandwidth, Phase, ProbeStatus, RdmaStatus, RunningChange, Status,
 };
 use reweave_common::probing::Summary;
 
@@ -28,6 +28,7 @@ pub(crate) fn status(page: &mut Page, status: &Status, names: &Names) {
     }
     probes(page, &status.probes);
     bandwidths(page, &status.bandwidths);
+    rdma(page, &status.rdma);
     peers::coordinators(page, &status.coordinators);
     peers::refused(page, &status.refused);
     peers::invitations(page, &status.invitations);
@@ -130,7 +131,7 @@ pub(super) fn dash() -> String {
     "-".to_owned()
 }
 
-fn skew(skew_ms: i64) -> String {
+pub(super) fn skew(skew_ms: i64) -> String {
     let sign = if skew_ms <= -100 { "-" } else { "" };
     format!("{sign}{}", age(skew_ms.unsigned_abs()))
 }
@@ -271,6 +272,42 @@ fn bandwidth_row(it: &PathBandwidth) -> [String; 6] {
         trains.to_string(),
         age(it.age_ms),
     ]
+}
+
+fn rdma(page: &mut Page, pairs: &[RdmaStatus]) {
+    if pairs.is_empty() {
+        return;
+    }
+    page.heading("Over RDMA, the slowest first");
+    let micros = |micros: Option<f64>| micros.map_or_else(dash, |it| format!("{it:.1} us"));
+    let row = |it: &RdmaStatus| {
+        let lost = format!("{} of {}", it.lost, it.sent);
+        [
+            format!("{} > {}", it.from, it.to),
+            micros(it.ud_us),
+            micros(it.rc_us),
+            it.rate_bits_per_s
+                .map_or_else(dash, |rate| rate.to_string()),
+            if it.lost > 0 {
+                page.ink(Ink::Red, &lost)
+            } else {
+                lost
+            },
+            age(it.age_ms),
+        ]
+    };
+    let rows: Vec<_> = pairs.iter().take(WORST_PAIRS).map(row).collect();
+    page.table(
+        [
+            "hosts",
+            "UD there and back",
+            "RC",
+            "writes at",
+            "lost",
+            "heard",
+        ],
+        rows,
+    );
 }
 
 fn probe_row(page: &Page, hosts: String, it: &Summary) -> [String; 6] {

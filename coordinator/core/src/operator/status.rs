@@ -17,6 +17,7 @@ use super::Seen;
 use super::bandwidths::{bandwidths, spare};
 use super::imbalance::flow_imbalance;
 use super::probes::probes;
+use super::rdma::rdma;
 use super::warnings::warnings;
 use crate::arrivals::Arrivals;
 use crate::model::{Known, Picture};
@@ -71,6 +72,7 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         revoked: revoked(state),
         probes: probes(known),
         bandwidths: bandwidths(known),
+        rdma: rdma(known),
     }
 }
 
