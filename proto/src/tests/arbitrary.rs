@@ -28,7 +28,7 @@ use reweave_common::sample::{
 use reweave_common::units::{Bytes, Rate};
 
 use super::hosts::host_reading;
-use super::members;
+use super::{members, rdma};
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
 
@@ -348,7 +348,11 @@ fn status() -> impl Strategy<Value = Status> {
         vec(pin(), 0..MANY),
         vec(useless_pin(), 0..MANY),
         option::of(flow_imbalance()),
-        (probes::status(), vec(probes::path_bandwidth(), 0..MANY)),
+        (
+            probes::status(),
+            vec(probes::path_bandwidth(), 0..MANY),
+            vec(rdma::status(), 0..MANY),
+        ),
     );
     let peers = (
         texts(),
@@ -378,6 +382,7 @@ fn status() -> impl Strategy<Value = Status> {
         flow_imbalance: seen.5,
         probes: seen.6.0,
         bandwidths: seen.6.1,
+        rdma: seen.6.2,
         warnings: peers.0,
         coordinators: peers.1,
         refused: peers.2,
