@@ -28,6 +28,8 @@ mod start;
 mod traces;
 #[path = "kernel/traffic.rs"]
 mod traffic;
+#[path = "kernel/trains.rs"]
+mod trains;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -67,6 +69,7 @@ fn main() {
         commands::tests(),
         probing::tests(),
         serving::tests(),
+        trains::tests(),
     ];
     let trials = tests
         .into_iter()

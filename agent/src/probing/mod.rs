@@ -1,6 +1,7 @@
 //! Probes of latency and loss on real sockets: one for each source port that probes are sent from,
 //! and one on which probes are answered. What to send and what it means, `agent/core` decides.
 
+mod answers;
 mod beside;
 mod engine;
 mod mail;

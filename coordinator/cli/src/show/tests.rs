@@ -1,15 +1,18 @@
 //! What people see, word for word.
 
+use std::net::SocketAddrV4;
 use std::time::Duration;
 
+use reweave_common::bandwidth::{Bandwidth, Unclear};
 use reweave_common::finding::Imbalance;
-use reweave_common::flow::FlowKey;
+use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
     Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode,
-    Move, NotSeen, OpenInvitation, Outcome, PairStatus, Phase, Pin, Plan, Prediction, ProbeStatus,
-    RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
+    Move, NotSeen, OpenInvitation, Outcome, PairStatus, PathBandwidth, Phase, Pin, Plan,
+    Prediction, ProbeStatus, RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status,
+    Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::probing::{Summary, Tally};
@@ -309,6 +312,7 @@ fn status() -> Status {
         up,
         rate_bits_per_s: rate,
         capacity_bits_per_s: mbps(200),
+        spare_bits_per_s: up.then(|| mbps(200 - rate.mbps() as u64)),
         age_ms: 100,
     };
     Status {
@@ -353,6 +357,7 @@ fn status() -> Status {
         invitations: vec![invitation()],
         revoked: vec![Member::new(Role::Agent, "h3")],
         probes: probes(),
+        bandwidths: bandwidths(),
         rdma: vec![RdmaStatus {
             from: "h0".to_owned(),
             to: "h4".to_owned(),
@@ -364,6 +369,31 @@ fn status() -> Status {
             age_ms: 12_000,
         }],
     }
+}
+
+fn bandwidths() -> Vec<PathBandwidth> {
+    let path = |port, bandwidth| PathBandwidth {
+        from: "h0".to_owned(),
+        to: "h4".to_owned(),
+        flow: FlowKey {
+            protocol: Protocol::Udp,
+            source: SocketAddrV4::new([10, 0, 0, 0].into(), port),
+            destination: SocketAddrV4::new([10, 0, 0, 4].into(), 7333),
+        },
+        bandwidth,
+        age_ms: 12_000,
+    };
+    let known = Bandwidth::Known {
+        rate: mbps(99),
+        least: mbps(98),
+        most: mbps(100),
+        trains: 9,
+    };
+    let why = Unclear::Batched;
+    vec![
+        path(7432, known),
+        path(7433, Bandwidth::Unknown { why, trains: 4 }),
+    ]
 }
 
 fn probes() -> ProbeStatus {
