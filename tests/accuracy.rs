@@ -10,6 +10,8 @@ mod loss;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 mod play;
+#[path = "accuracy/rhythm.rs"]
+mod rhythm;
 #[path = "accuracy/scene.rs"]
 mod scene;
 #[path = "accuracy/traces.rs"]
@@ -24,7 +26,12 @@ fn main() -> ExitCode {
     if let Some(flow) = flows::asked_for() {
         return flow.send();
     }
-    let tests = [latency::tests(), loss::tests(), traces::tests()];
+    let tests = [
+        latency::tests(),
+        loss::tests(),
+        traces::tests(),
+        rhythm::tests(),
+    ];
     // Each measures times, so none may have another beside it.
     let arguments = Arguments {
         test_threads: Some(1),
