@@ -45,10 +45,11 @@ test: ## Runs all checks that every change must pass, in minutes.
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
 	@deploy/setup.sh build lab peers
-	source deploy/stage.sh 3
+	source deploy/stage.sh 4
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build cargo build --locked --workspace --bins
 	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test accuracy
+	stage lldp  cargo test --locked --workspace $(IN_LAB) --test kernel discovery
 	finish
 
 bench: ## Measures on this machine what the planner's parts and the agent take, beside what is asked of them.
