@@ -26,6 +26,8 @@ pub use tree::Tree;
 
 use ethtool::Ethtool;
 
+pub(crate) use ethtool::read as read_ethtool;
+
 /// What drivers count, and where it comes from.
 enum Driver {
     Kernel(Ethtool),
