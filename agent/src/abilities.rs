@@ -5,11 +5,11 @@
 use reweave_common::hardware::Lack;
 use serde::Serialize;
 
-use crate::error::told;
 use crate::netlink::RouteSocket;
 use crate::role::Role;
 use crate::traffic::Refusal;
 use crate::{probes, probing, traffic};
+use reweave_common::error::told;
 
 /// A measurement or a deed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -111,7 +111,7 @@ fn lack_of(refusal: &Refusal) -> Option<Lack> {
     })
 }
 
-fn in_words<T, E: std::error::Error>(outcome: Result<T, E>) -> Result<T, String> {
+fn in_words<T, E: std::error::Error + 'static>(outcome: Result<T, E>) -> Result<T, String> {
     outcome.map_err(|error| told(&error))
 }
 

@@ -13,6 +13,7 @@ use reweave_agent_core::links::LinkBook;
 use reweave_agent_core::probe::Mark;
 use reweave_agent_core::reconcile::reconcile;
 use reweave_agent_core::trace::{Found, Tracer};
+use reweave_common::error::told;
 use reweave_common::hardware::Lack;
 use reweave_common::instruction::{Ack, Install, Refusal, Watch};
 use reweave_common::moment::Moment;
@@ -22,12 +23,13 @@ use reweave_common::sample::{HostReading, PinRule, Reading, Sample};
 use crate::abilities;
 use crate::activity::Activity;
 use crate::clock;
-use crate::error::{AgentError, told};
+use crate::error::AgentError;
 use crate::flows::FlowSocket;
 use crate::host::{COUNTERS_PERIOD, Host};
 use crate::netlink::{Link, PinError, RouteSocket};
 use crate::probes::{ProbeError, Prober};
 use crate::probing::{Engine, ProbeThread};
+use crate::rdma::RdmaThread;
 use crate::role::Role;
 use crate::state::Store;
 use crate::traffic::{self, Wire};
@@ -48,6 +50,8 @@ pub struct Agent {
     host: Host,
     /// Of a host; what passes through a switch is not its own.
     activity: Option<Activity>,
+    /// Of a host too.
+    rdma: Option<RdmaThread>,
     /// Absent where the agent may not trace.
     prober: Option<Prober>,
     store: Store,
@@ -77,6 +81,7 @@ impl Agent {
             flow_socket: FlowSocket::open()?,
             host: Host::open(COUNTERS_PERIOD)?,
             activity: (role == Role::Host).then(Activity::start),
+            rdma: (role == Role::Host).then(|| RdmaThread::start(u64::from(mark.0))),
             prober: Prober::open(mark).ok(),
             fence: Fence::new(store.load()?),
             store,
@@ -118,6 +123,8 @@ impl Agent {
         }
         readings.extend(self.read_lacks());
         readings.extend(self.read_probes(taken));
+        let over_rdma = self.rdma.iter().flat_map(RdmaThread::poll_readings);
+        readings.extend(over_rdma.map(Reading::Host));
         readings.append(&mut self.news);
         Sample { taken, readings }
     }
@@ -143,6 +150,9 @@ impl Agent {
 
     /// Probes these hosts, and answers those on the roster.
     pub fn probe_hosts(&mut self, list: ProbeList) {
+        if let Some(rdma) = &self.rdma {
+            rdma.handle_list(&list);
+        }
         self.probing.handle_list(list);
     }
 
@@ -360,7 +370,7 @@ fn start_probing(mark: Mark) -> ProbeThread {
     ProbeThread::start(engine)
 }
 
-fn in_words<T, E: Error>(outcome: Result<T, E>) -> Result<T, String> {
+fn in_words<T, E: Error + 'static>(outcome: Result<T, E>) -> Result<T, String> {
     outcome.map_err(|error| told(&error))
 }
 
@@ -371,7 +381,11 @@ struct Complaints {
 }
 
 impl Complaints {
-    fn check<T, E: Error>(&mut self, what: &'static str, outcome: Result<T, E>) -> Option<T> {
+    fn check<T, E: Error + 'static>(
+        &mut self,
+        what: &'static str,
+        outcome: Result<T, E>,
+    ) -> Option<T> {
         match in_words(outcome) {
             Ok(value) => {
                 if self.last.remove(what).is_some() {

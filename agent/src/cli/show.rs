@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    Form, Output, Show, Watched, counters, facts, out, probe, rhythm, table, trace, traffic,
+    Form, Output, Show, Watched, counters, facts, out, probe, rdma, rhythm, table, trace, traffic,
 };
 
 /// How often flows are read while they are watched.
@@ -34,6 +34,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Rhythm(watched) => rhythm::rhythm(watched),
         Show::Trace(asked) => trace::trace(asked),
         Show::Probe(asked) => probe::probe(asked),
+        Show::Rdma(asked) => rdma::rdma(asked),
         Show::Abilities(output) => show_abilities(*output),
         Show::Pins(output) => pins(*output),
     }

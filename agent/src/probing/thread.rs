@@ -7,11 +7,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use reweave_agent_core::latency::Strays;
+use reweave_common::error::told;
 use reweave_common::flow::FlowKey;
 use reweave_common::probing::{ProbeList, ProbeReading, Tally};
 
 use super::engine::Engine;
-use crate::error::told;
 
 /// A new list waits no longer than that.
 const TURN: Duration = Duration::from_millis(50);

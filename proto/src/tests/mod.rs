@@ -10,4 +10,5 @@ mod json;
 mod members;
 mod names;
 mod older;
+mod rdma;
 mod round_trips;
