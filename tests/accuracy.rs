@@ -14,6 +14,8 @@ mod loss;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 mod play;
+#[path = "accuracy/rhythm.rs"]
+mod rhythm;
 #[path = "accuracy/scene.rs"]
 mod scene;
 #[path = "accuracy/traces.rs"]
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         traces::tests(),
         bandwidth::tests(),
         costs::tests(),
+        rhythm::tests(),
     ];
     // Each measures times, so none may have another beside it.
     let arguments = Arguments {

@@ -9,6 +9,8 @@ pub mod agent;
 pub mod clock;
 pub mod counters;
 pub mod credentials;
+#[doc(hidden)]
+pub mod decoders;
 pub mod error;
 pub mod flows;
 pub mod host;

@@ -8,6 +8,8 @@
 mod commands;
 #[path = "kernel/counting.rs"]
 mod counting;
+#[path = "kernel/discovery.rs"]
+mod discovery;
 #[path = "kernel/fabric.rs"]
 mod fabric;
 #[path = "kernel/flows.rs"]
@@ -67,6 +69,7 @@ fn main() {
         traces::tests(),
         counting::tests(),
         commands::tests(),
+        discovery::tests(),
         probing::tests(),
         serving::tests(),
         trains::tests(),

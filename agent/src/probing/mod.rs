@@ -8,6 +8,11 @@ mod mail;
 mod socket;
 mod thread;
 
+/// See `decoders`.
+pub(crate) fn read_beside(bytes: &[u8]) {
+    let _ = beside::Beside::read(bytes);
+}
+
 pub use engine::{Engine, ProbingError};
 pub use socket::may_stamp;
 pub use thread::ProbeThread;

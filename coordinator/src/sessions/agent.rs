@@ -8,7 +8,9 @@ use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::About;
 use reweave_link::{Channel, Session};
-use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP};
+use reweave_proto::message::{
+    AgentMessage, CoordinatorMessage, MEASUREMENTS, MEMBERSHIP, is_known_to,
+};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -57,7 +59,8 @@ pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: 
 async fn send_elsewhere(session: Session, house: &House) {
     let leader = house.cluster.borrow().leader();
     let message = CoordinatorMessage::Elsewhere(leader);
-    if session.send(Channel::Commands, &message).await.is_ok() {
+    let knows = session.version() >= MEASUREMENTS;
+    if knows && session.send(Channel::Commands, &message).await.is_ok() {
         let _ = timeout(FAREWELL, session.closed()).await;
     }
     session.close("another coordinator leads").await;
@@ -171,6 +174,9 @@ impl Agent<'_> {
 
     async fn instruct(&self, mut instructions: mpsc::Receiver<Instruction>) -> Ending {
         while let Some(instruction) = instructions.recv().await {
+            if !is_known_to(self.session.version(), &instruction) {
+                continue;
+            }
             let message = CoordinatorMessage::from(instruction);
             if let Err(error) = self.session.send(Channel::Commands, &message).await {
                 return error.into();

@@ -165,7 +165,7 @@ fn reading() -> impl Strategy<Value = Reading> {
     ]
 }
 
-fn sample() -> impl Strategy<Value = Sample> {
+pub(super) fn sample() -> impl Strategy<Value = Sample> {
     let parts = (any::<u64>(), vec(reading(), 0..MANY));
     parts.prop_map(|(micros, readings)| Sample {
         taken: Moment::from_micros(micros),
