@@ -21,5 +21,6 @@ pub mod pulse;
 pub mod role;
 pub mod run;
 pub mod session;
+pub mod shut_out;
 pub mod state;
 pub mod traffic;

@@ -13,7 +13,7 @@ use reweave_proto::hello::VERSION;
 use reweave_replica::{
     self as replica, FolderId, MemberId, Standing, Status as Replicated, Welcome,
 };
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::intake::{Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
@@ -36,6 +36,8 @@ pub(crate) struct House {
     pub(crate) replication: Replication,
     /// What is known of the others.
     pub(crate) acquaintances: Acquaintances,
+    /// Room for people who ask.
+    pub(crate) operators: Arc<Semaphore>,
 }
 
 impl House {

@@ -1,6 +1,7 @@
 //! Putting the program together, and taking it apart again.
 
 use std::io;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +10,7 @@ use reweave_link::join::Door;
 use reweave_link::{Identity, Listener, reason};
 use reweave_replica::{FolderId, Message};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::beginning::open;
@@ -26,7 +27,7 @@ use crate::recorder::{Beginning, Recorder};
 use crate::replication::{
     Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Replication, carry_posts,
 };
-use crate::sessions::{ROLES, welcome};
+use crate::sessions::{MOST_OPERATORS, ROLES, welcome};
 use crate::signing::Signing;
 
 /// As often as the core wants to know that time passes.
@@ -211,6 +212,7 @@ async fn serve(
         cluster: network.cluster.clone(),
         replication: network.replication.clone(),
         acquaintances: Acquaintances::default(),
+        operators: Arc::new(Semaphore::new(MOST_OPERATORS)),
     };
     if let Some(place) = http::bind(config.http).await? {
         tokio::spawn(http::serve(place, house.clone()));

@@ -56,7 +56,7 @@ impl Introduction<'_> {
                     tokio::spawn(answer(session, Answer::Founding { folder }));
                 }
                 _ => drop(tokio::spawn(async {
-                    session.close("it has not begun").await
+                    session.close("it has not begun").await;
                 })),
             }
         }
