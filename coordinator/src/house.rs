@@ -177,7 +177,7 @@ fn unseen(status: &Replicated, id: MemberId, member: &replica::Member) -> Coordi
         name: member.name.clone(),
         address: member.address,
         state: CoordinatorState::Unseen,
-        votes: status.members.is_voter(id),
+        votes: status.members.votes(id),
         term: None,
         heard_ms: None,
         behind: None,

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use reweave_common::member::DenyList;
 use reweave_link::join::Door;
-use reweave_link::{Identity, Listener, reason};
+use reweave_link::{Identity, Listener, Role, reason};
 use reweave_replica::{FolderId, Message};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -53,6 +53,11 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let Some(data) = data else {
         return Ok(());
     };
+    // Nobody else finds anything here before there is a log.
+    let admitted = openings.listener.admit(&ROLES);
+    admitted.map_err(|source| CoordinatorError::Listen {
+        source: Box::new(source),
+    })?;
     let Data { opened, id, folder } = data;
     let (intake, events) = queue();
     let parts = prepare(settings, &config, opened, &intake)?;
@@ -247,7 +252,8 @@ impl Openings {
         let failed = |source| CoordinatorError::Listen {
             source: Box::new(source),
         };
-        let listener = Listener::bind(config.listen, identity, &ROLES).map_err(failed)?;
+        let listener =
+            Listener::bind(config.listen, identity, &[Role::Coordinator]).map_err(failed)?;
         let door = match Door::bind(config.door, identity) {
             Ok(door) => Some(door),
             Err(error) if config.door_is_usual => {
