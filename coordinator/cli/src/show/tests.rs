@@ -15,6 +15,7 @@ use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::probing::{Summary, Tally};
 use reweave_common::units::Rate;
 
+use crate::Detail;
 use crate::names::tests::{eight_hosts, flow};
 use crate::page::Page;
 
@@ -262,7 +263,7 @@ fn status() -> Status {
         state,
         age_ms,
         generation,
-        known_links: 1,
+        known_links: if state == AgentState::Up { 2 } else { 1 },
         links: 2,
         discarded_readings: 0,
         build: None,
@@ -404,8 +405,8 @@ plan 4 is being applied, waiting for leaf0
 nothing is changed just now: h1 does not report
 
 Agents
+  1 up, 1 silent, 1 unseen; 4 of 6 ends of links known
   node   state   heard  links known  holds  clock off  certificate for
-  h0     up      0.4 s       1 of 2      -     -0.4 s             22 h
   h1     unseen      -       1 of 2      -          -                -
   leaf0  silent  4.0 s       1 of 2      3     -4.0 s             22 h
 
@@ -448,7 +449,38 @@ Shut out
   agent h3
 ";
     shows(
-        |page| super::status(page, &status(), &eight_hosts()),
+        |page| super::status(page, &status(), &eight_hosts(), Detail { all: false }),
         expected,
     );
+}
+
+/// A cluster of thousands must not push what matters off the screen.
+#[test]
+fn a_status_of_many_shows_those_in_trouble_and_the_fastest() {
+    let mut many = status();
+    many.agents = vec![many.agents[0].clone(); 1000];
+    many.agents[777] = AgentStatus {
+        node: "h777".to_owned(),
+        discarded_readings: 3,
+        ..many.agents[0].clone()
+    };
+    let flow = |nth: u16| FlowStatus {
+        rate_bits_per_s: mbps(u64::from(nth)),
+        ..many.flows[0].clone()
+    };
+    many.flows = (0..500).map(flow).collect();
+    let lines = |all| {
+        let mut page = Page::default();
+        super::status(&mut page, &many, &eight_hosts(), Detail { all });
+        page.text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let few = lines(false);
+    assert!(few.len() < 70, "{}", few.join("\n"));
+    let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
+    assert!(has(&few, "1000 up; all ends of links known"));
+    assert!(has(&few, "h777"));
+    assert!(has(&few, "499.0 Mb/s") && !has(&few, "12.0 Mb/s"));
+    assert!(has(&few, "and 480 more; `reweave status --all` shows them"));
+    let all = lines(true);
+    assert!(all.len() > 1500 && !has(&all, "more;"));
 }
