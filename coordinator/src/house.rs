@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::intake::{Closed, Event, Intake};
 use crate::replication::{Cluster, Replication};
+use crate::sessions::Places;
 use crate::signing::Signing;
 
 /// With so little left, a certificate should have been renewed long ago.
@@ -30,6 +31,7 @@ pub(crate) struct House {
     /// Who the coordinators are, and who of them leads.
     pub(crate) cluster: watch::Receiver<Cluster>,
     pub(crate) replication: Replication,
+    pub(crate) places: Places,
 }
 
 impl House {

@@ -25,7 +25,7 @@ use crate::http;
 use crate::intake::{Event, Intake, queue};
 use crate::recorder::{Beginning, Recorder};
 use crate::replication::{Cluster, Directory, Engine, Opened, Outlets, Replication, carry_posts};
-use crate::sessions::{ROLES, welcome};
+use crate::sessions::{Places, ROLES, welcome};
 use crate::signing::Signing;
 
 /// As often as the core wants to know that time passes.
@@ -250,6 +250,7 @@ async fn serve(
         signing,
         cluster: network.cluster.clone(),
         replication: network.replication.clone(),
+        places: Places::default(),
     };
     if let Some(place) = http::bind(config.http).await? {
         tokio::spawn(http::serve(place, house.clone()));
