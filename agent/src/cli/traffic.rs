@@ -14,7 +14,7 @@ use reweave_agent_core::traffic::Direction;
 use reweave_common::flow::FlowKey;
 use reweave_common::traffic::{PeerTraffic, Traffic, TrafficSource, Volume};
 use reweave_common::units::{Bytes, Rate};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::show::or_dash;
 use super::{Form, Source, Traffic as Asked, out, table};
@@ -26,10 +26,15 @@ const STEP: Duration = Duration::from_millis(100);
 #[derive(Serialize)]
 struct Seen {
     source: TrafficSource,
+    #[serde(rename = "over_us", serialize_with = "micros")]
     over: Duration,
     unknown_packets: u64,
     peers: Vec<PeerTraffic>,
     flows: Vec<SeenFlow>,
+}
+
+fn micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u128(time.as_micros())
 }
 
 #[derive(Serialize)]
