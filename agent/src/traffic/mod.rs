@@ -1,6 +1,7 @@
 //! With whom this host exchanges how much: by a program in the kernel, or else by nftables, or else
 //! by what sockets tell.
 
+mod batch;
 mod ebpf;
 mod nft;
 

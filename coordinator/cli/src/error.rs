@@ -18,6 +18,7 @@ use reweave_link::join::{JoinError, TokenError};
 use reweave_link::pki::PkiError;
 use reweave_planner::collectives::CollectiveError;
 use reweave_planner::sim::SimError;
+use reweave_planner::topology::TopologyError;
 use reweave_planner::workload::SimulationError;
 use reweave_planner::workload::job::operators::OperatorError;
 use reweave_planner::workload::job::preset::PresetError;
@@ -93,6 +94,8 @@ pub(crate) enum CliError {
     },
     #[error("{}", path.display())]
     Preset { path: PathBuf, source: PresetError },
+    #[error("{0}")]
+    Topology(TopologyError),
     #[error("{}", path.display())]
     TaskGraph {
         path: PathBuf,
@@ -177,6 +180,7 @@ impl CliError {
                 | SimulationError::Course(SimError::TooLong),
             ) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
+            Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
             _ => 1,
         }
     }

@@ -200,13 +200,13 @@ impl Agent<'_> {
     }
 }
 
-fn time_of_day() -> Duration {
+pub(super) fn time_of_day() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default()
 }
 
 /// By how much theirs is ahead of ours; the way here counts as behind.
-fn skew_us(theirs_us: u64, ours: Duration) -> i64 {
+pub(super) fn skew_us(theirs_us: u64, ours: Duration) -> i64 {
     let ours_us = i128::try_from(ours.as_micros()).unwrap_or(i128::MAX);
     let skew = i128::from(theirs_us) - ours_us;
     i64::try_from(skew).unwrap_or(if skew < 0 { i64::MIN } else { i64::MAX })
