@@ -16,7 +16,7 @@ IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
 FAST_LAB_TESTS := smoke worker
 SLOW_LAB_TESTS := $(filter-out $(FAST_LAB_TESTS),$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
 
-.PHONY: help demo test test-lab bench bench-peers soak clean
+.PHONY: help demo test test-lab test-rdma bench bench-peers soak clean
 
 help: ## Lists the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -49,6 +49,19 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build cargo build --locked --workspace --bins
 	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test accuracy
+	finish
+
+# The helper that is linked with the verbs library lies apart from the plain one beside the agent.
+RDMA := $(or $(CARGO_TARGET_DIR),target)/rdma
+
+test-rdma: ## Boots two virtual machines with Soft-RoCE, and holds RDMA's figures against perftest's.
+	@deploy/setup.sh build lab rdma
+	source deploy/stage.sh 5
+	stage helper cargo build --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
+	stage clippy cargo clippy --locked --package reweave-rdma --features rdma --target-dir $(RDMA) --all-targets -- -D warnings
+	stage unit   cargo test --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
+	stage build  cargo build --locked --workspace --bins
+	stage rdma   cargo test --locked --workspace --no-fail-fast $(IN_LAB) --test rdma
 	finish
 
 # SimGrid is in another language and behind its own library: one program, built here alone.

@@ -29,6 +29,7 @@ use crate::host::{COUNTERS_PERIOD, Host};
 use crate::netlink::{Link, PinError, RouteSocket};
 use crate::probes::{ProbeError, Prober};
 use crate::probing::{Engine, ProbeThread};
+use crate::rdma::RdmaThread;
 use crate::role::Role;
 use crate::state::Store;
 use crate::traffic::{self, Wire};
@@ -49,6 +50,8 @@ pub struct Agent {
     host: Host,
     /// Of a host; what passes through a switch is not its own.
     activity: Option<Activity>,
+    /// Of a host too.
+    rdma: Option<RdmaThread>,
     /// Absent where the agent may not trace.
     prober: Option<Prober>,
     store: Store,
@@ -78,6 +81,7 @@ impl Agent {
             flow_socket: FlowSocket::open()?,
             host: Host::open(COUNTERS_PERIOD)?,
             activity: (role == Role::Host).then(Activity::start),
+            rdma: (role == Role::Host).then(|| RdmaThread::start(u64::from(mark.0))),
             prober: Prober::open(mark).ok(),
             fence: Fence::new(store.load()?),
             store,
@@ -119,6 +123,8 @@ impl Agent {
         }
         readings.extend(self.read_lacks());
         readings.extend(self.read_probes(taken));
+        let over_rdma = self.rdma.iter().flat_map(RdmaThread::poll_readings);
+        readings.extend(over_rdma.map(Reading::Host));
         readings.append(&mut self.news);
         Sample { taken, readings }
     }
@@ -144,6 +150,9 @@ impl Agent {
 
     /// Probes these hosts, and answers those on the roster.
     pub fn probe_hosts(&mut self, list: ProbeList) {
+        if let Some(rdma) = &self.rdma {
+            rdma.handle_list(&list);
+        }
         self.probing.handle_list(list);
     }
 

@@ -13,6 +13,7 @@ use crate::counters::EthtoolError;
 use crate::netlink::{NetlinkError, PinError};
 use crate::probes::ProbeError;
 use crate::probing::ProbingError;
+use crate::rdma::RdmaError;
 use crate::role::UnknownRole;
 use crate::state::StateError;
 
@@ -26,6 +27,10 @@ pub enum AgentError {
     Probe(#[from] ProbeError),
     #[error("cannot probe hosts")]
     Probing(#[from] ProbingError),
+    #[error("rdma unavailable")]
+    Rdma(#[from] RdmaError),
+    #[error("nothing came of measuring over RDMA")]
+    Unmeasured { source: RdmaError },
     #[error("{host} is no host that is known here; give its IPv4 address")]
     UnknownHost { host: String, source: io::Error },
     #[error("no way leads from here to {host}")]

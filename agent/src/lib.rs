@@ -17,6 +17,7 @@ pub mod netlink;
 pub mod probes;
 pub mod probing;
 pub mod pulse;
+pub mod rdma;
 pub mod role;
 pub mod run;
 pub mod session;

@@ -31,16 +31,14 @@ const GOAL_S: f64 = 60.0;
 const SEED: u64 = 1;
 
 pub(crate) fn measure_all(words: &[String]) {
-    let benches: [(&str, fn(&mut Dice) -> Box<dyn Search>); 2] = [
-        ("candidates-direct", |_| Box::new(Wiring::default())),
-        ("candidates-leaf-spine", |_| Box::new(Placing::new())),
+    let benches: [(&str, Box<dyn Search>); 2] = [
+        ("candidates-direct", Box::new(Wiring::default())),
+        ("candidates-leaf-spine", Box::new(Placing::new())),
     ];
     let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     println!("name plans simulated jobs_simulated first_ms best_ms took_s goal_s peak_mib");
     for (name, search) in benches.into_iter().filter(|(name, _)| wanted(name)) {
-        let mut dice = Dice(SEED);
-        let search = search(&mut dice);
-        measure(name, search, &mut dice);
+        measure(name, search, &mut Dice(SEED));
     }
 }
 

@@ -25,6 +25,7 @@ pub mod operator;
 pub mod plan;
 mod printable;
 pub mod probing;
+pub mod rdma;
 pub mod recorded;
 pub mod rhythm;
 pub mod routes;

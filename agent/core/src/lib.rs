@@ -14,6 +14,7 @@ pub mod links;
 pub mod probe;
 pub mod random;
 pub mod rates;
+pub mod rdma;
 pub mod reconcile;
 pub mod rhythm;
 pub mod spare;

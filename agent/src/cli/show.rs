@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    Form, Output, Show, counters, facts, flows, out, probe, rhythm, table, trace, traffic,
+    Form, Output, Show, counters, facts, flows, out, probe, rdma, rhythm, table, trace, traffic,
 };
 
 pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
@@ -23,6 +23,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Rhythm(watched) => rhythm::rhythm(watched),
         Show::Trace(asked) => trace::trace(asked),
         Show::Probe(asked) => probe::probe(asked),
+        Show::Rdma(asked) => rdma::rdma(asked),
         Show::Abilities(output) => show_abilities(*output),
         Show::Pins(output) => pins(*output),
     }

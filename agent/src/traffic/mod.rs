@@ -7,6 +7,7 @@ mod nft;
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use reweave_agent_core::flows::Socket;
 use reweave_agent_core::traffic::{
@@ -15,8 +16,9 @@ use reweave_agent_core::traffic::{
 use reweave_common::error::told;
 use reweave_common::moment::Moment;
 use reweave_common::sample::Interface;
-use reweave_common::traffic::{Traffic, TrafficSource, Volume};
+use reweave_common::traffic::{PortTraffic, Traffic, TrafficSource, Volume};
 
+use crate::counters::{Tree, port_traffic};
 use crate::netlink::Link;
 
 pub use ebpf::EbpfError;
@@ -117,6 +119,7 @@ impl TrafficReader {
             source: self.source(),
             unknown_packets: counted.unknown_packets,
             peers: peers(&counted.pairs, own),
+            rdma: rdma(),
         };
         TrafficRead {
             traffic,
@@ -169,10 +172,16 @@ fn of_sockets(book: &mut SocketTraffic, sockets: &[Socket]) -> TrafficRead {
             source: TrafficSource::Sockets,
             unknown_packets: 0,
             peers: book.handle_sockets(sockets),
+            rdma: rdma(),
         },
         flows: sockets.iter().map(flow).collect(),
         datagrams: vec![],
     }
+}
+
+/// Beside what is seen of it where packets pass the kernel, as those of Soft-RoCE do.
+fn rdma() -> Vec<PortTraffic> {
+    port_traffic(&Tree::new(Path::new("/")))
 }
 
 /// Where a host meets the network. On interfaces that lie on top of others, all would be counted

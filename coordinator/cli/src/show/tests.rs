@@ -9,7 +9,7 @@ use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
     Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode,
     Move, NotSeen, OpenInvitation, Outcome, PairStatus, Phase, Pin, Plan, Prediction, ProbeStatus,
-    Record, RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
+    RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::probing::{Summary, Tally};
@@ -262,8 +262,7 @@ fn newcomer() -> CoordinatorStatus {
 
 #[test]
 fn members_are_shown_with_how_far_they_are() {
-    let expected = "\
-  number  name        address  state   votes  heard  behind
+    let expected = "  number  name        address  state   votes  heard  behind
        1  c0    10.0.0.1:7332  leads   yes        -       -
        4  c3    10.0.0.1:7332  learns  no     0.0 s      12
 ";
@@ -354,6 +353,16 @@ fn status() -> Status {
         invitations: vec![invitation()],
         revoked: vec![Member::new(Role::Agent, "h3")],
         probes: probes(),
+        rdma: vec![RdmaStatus {
+            from: "h0".to_owned(),
+            to: "h4".to_owned(),
+            ud_us: Some(3.26),
+            rc_us: None,
+            rate_bits_per_s: Some(mbps(196_000)),
+            sent: 20,
+            lost: 1,
+            age_ms: 12_000,
+        }],
     }
 }
 
@@ -510,7 +519,7 @@ fn a_status_of_many_shows_those_in_trouble_and_the_fastest() {
         page.text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let few = lines(false);
-    assert!(few.len() < 70, "{}", few.join("\n"));
+    assert!(few.len() < 80, "{}", few.join("\n"));
     let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
     assert!(has(&few, "1000 up; all ends of links known"));
     assert!(has(&few, "h777"));
