@@ -301,7 +301,7 @@ fn agent(
         state,
         age_ms,
         generation,
-        known_links: if state == AgentState::Up { 2 } else { 1 },
+        known_links: if age_ms.is_some() { 2 } else { 1 },
         links: 2,
         discarded_readings: 0,
         build: None,
@@ -456,10 +456,10 @@ plan 4 is being applied, waiting for leaf0
 nothing is changed just now: h1 does not report
 
 Agents
-  1 up, 1 silent, 1 unseen; 4 of 6 ends of links known
+  1 up, 1 silent, 1 unseen; 5 of 6 ends of links known
   node   state   heard  links known  holds  clock off  certificate for
   h1     unseen      -       1 of 2      -          -                -
-  leaf0  silent  4.0 s       1 of 2      3     -4.0 s             22 h
+  leaf0  silent  4.0 s       2 of 2      3     -4.0 s             22 h
 
 Links
   link            load                        rate          of
