@@ -205,3 +205,44 @@ pub enum Phase {
     /// It is not known whether the old routes are back everywhere: a person must look.
     Held,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn well() -> AgentStatus {
+        AgentStatus {
+            node: "h0".to_owned(),
+            addresses: vec![],
+            state: AgentState::Up,
+            age_ms: Some(100),
+            generation: None,
+            known_links: 2,
+            links: 2,
+            discarded_readings: 0,
+            build: None,
+            protocol: None,
+            certificate_left_s: Some(80_000),
+            clock_skew_ms: Some(-20),
+        }
+    }
+
+    #[test]
+    fn each_reason_alone_is_trouble() {
+        assert!(!well().is_in_trouble());
+        let bend: [fn(&mut AgentStatus); 7] = [
+            |agent| agent.state = AgentState::Silent,
+            |agent| agent.state = AgentState::Down,
+            |agent| agent.state = AgentState::Unseen,
+            |agent| agent.known_links = 1,
+            |agent| agent.discarded_readings = 1,
+            |agent| agent.certificate_left_s = Some(3600),
+            |agent| agent.clock_skew_ms = Some(-600),
+        ];
+        for (nth, bend) in bend.into_iter().enumerate() {
+            let mut agent = well();
+            bend(&mut agent);
+            assert!(agent.is_in_trouble(), "{nth}: {agent:?}");
+        }
+    }
+}
