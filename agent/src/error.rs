@@ -92,3 +92,13 @@ pub enum AgentError {
     #[error("cannot tell what this node is")]
     Role(#[from] UnknownRole),
 }
+
+impl AgentError {
+    /// 2 for what was asked or given wrongly, 1 for what failed.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::UnknownHost { .. } | Self::Identity { .. } | Self::NotAnAgent { .. } => 2,
+            _ => 1,
+        }
+    }
+}

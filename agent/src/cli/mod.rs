@@ -3,6 +3,7 @@
 mod bandwidth;
 mod counters;
 mod facts;
+mod flows;
 mod out;
 mod preflight;
 mod probe;
@@ -153,8 +154,17 @@ pub(crate) struct Counters {
 pub(crate) struct Recorded {
     /// Reads a copy of another machine's /sys and /proc below DIR; DIR/ethtool/NAME is what
     /// `ethtool -S NAME` printed there
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = copy_of_a_machine)]
     pub(crate) root: Option<PathBuf>,
+}
+
+fn copy_of_a_machine(text: &str) -> Result<PathBuf, &'static str> {
+    let root = PathBuf::from(text);
+    let holds = ["sys", "proc"].map(|name| root.join(name).is_dir());
+    holds
+        .contains(&true)
+        .then_some(root)
+        .ok_or("no folder with a copy of /sys or /proc in it")
 }
 
 #[derive(Debug, Args)]

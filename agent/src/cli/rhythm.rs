@@ -12,6 +12,7 @@ use reweave_agent::traffic::{own_addresses, wires};
 use reweave_agent::trains::SharedGate;
 use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::HostReading;
+use serde_json::{Value, json};
 
 use super::show::or_dash;
 use super::{Form, Watched, out, table};
@@ -22,7 +23,7 @@ const STEP: Duration = Duration::from_millis(500);
 pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
     let heard = hear(watched.over_ms, SharedGate::default())?;
     match (watched.output.form, heard) {
-        (Form::Json, rhythm) => out::line(serde_json::json!({ "rhythm": rhythm })),
+        (Form::Json, rhythm) => out::line(json!({ "rhythm": as_json(&rhythm) })),
         (Form::Table, Rhythm::Found(beat)) => tell(&beat),
         (Form::Table, Rhythm::Unknown { .. }) => out::line("not known yet; watch for longer"),
         (Form::Table, Rhythm::None { .. }) => out::line("no rhythm"),
@@ -47,6 +48,22 @@ pub(super) fn hear(over: Duration, gate: SharedGate) -> Result<Rhythm, AgentErro
         heard = rhythms.next_back().or(heard);
     }
     heard.ok_or(AgentError::NoPulse)
+}
+
+fn as_json(rhythm: &Rhythm) -> Value {
+    match rhythm {
+        Rhythm::Unknown { watched } => json!({ "unknown": { "watched_us": watched.as_micros() } }),
+        Rhythm::None { watched } => json!({ "none": { "watched_us": watched.as_micros() } }),
+        Rhythm::Found(beat) => json!({ "found": {
+            "period_us": beat.period.as_micros(),
+            "gap_us": beat.gap.as_micros(),
+            "sent_bytes": beat.sent,
+            "received_bytes": beat.received,
+            "shape": beat.shape,
+            "confidence_percent": beat.confidence_percent,
+            "iterations": beat.iterations,
+        } }),
+    }
 }
 
 fn tell(beat: &Beat) {

@@ -282,7 +282,7 @@ fn a_host_without_an_agent_refuses_and_loses_nothing() {
     let words = String::from_utf8_lossy(&table.stderr);
     assert!(words.contains("probe --respond"), "{words}");
     let nobody = agent("h0", &["probe", "no-such-host.invalid"]);
-    assert_eq!(nobody.status.code(), Some(1));
+    assert_eq!(nobody.status.code(), Some(2));
     let words = String::from_utf8_lossy(&nobody.stderr);
     assert!(
         words.contains("no-such-host.invalid") && words.contains("IPv4"),

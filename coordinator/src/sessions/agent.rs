@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reweave_common::error::told;
-use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::About;
@@ -15,8 +14,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::Ending;
+use super::places::Place;
 use crate::house::House;
-use crate::intake::{Event, Origin, SessionId};
+use crate::intake::{Event, Origin};
 
 /// Instructions that an agent has not taken yet. A few watches and installs, unless it is stuck.
 const OUTBOX: usize = 64;
@@ -29,11 +29,11 @@ const RATE_BYTES_PER_S: u32 = 64 << 10;
 /// A full picture at the beginning; a longer one is read too, and then waited for.
 const BURST_BYTES: u32 = 256 << 10;
 
-pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: House) {
+/// The place is held for as long as the session lasts.
+pub(super) async fn serve(session: Session, from: Origin, house: House, _place: Option<Place>) {
     if !comes_to_lead(&house).await {
         return send_elsewhere(session, &house).await;
     }
-    let from = Origin { node, session: id };
     let agent = Agent {
         session: &session,
         from,

@@ -18,6 +18,7 @@ use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::probing::{Summary, Tally};
 use reweave_common::units::Rate;
 
+use crate::Detail;
 use crate::names::tests::{eight_hosts, flow};
 use crate::page::Page;
 
@@ -264,8 +265,7 @@ fn newcomer() -> CoordinatorStatus {
 
 #[test]
 fn members_are_shown_with_how_far_they_are() {
-    let expected = "\
-  number  name        address  state   votes  heard  behind
+    let expected = "  number  name        address  state   votes  heard  behind
        1  c0    10.0.0.1:7332  leads   yes        -       -
        4  c3    10.0.0.1:7332  learns  no     0.0 s      12
 ";
@@ -292,21 +292,29 @@ fn invitation() -> OpenInvitation {
     }
 }
 
-fn status() -> Status {
-    let agent = |node: &str, state, age_ms, generation| AgentStatus {
+fn agent(
+    node: &str,
+    state: AgentState,
+    age_ms: Option<u64>,
+    generation: Option<Generation>,
+) -> AgentStatus {
+    AgentStatus {
         node: node.to_owned(),
         addresses: vec![],
         state,
         age_ms,
         generation,
-        known_links: 1,
+        known_links: if age_ms.is_some() { 2 } else { 1 },
         links: 2,
         discarded_readings: 0,
         build: None,
         protocol: None,
         certificate_left_s: age_ms.map(|_| 80_000),
         clock_skew_ms: age_ms.map(|age_ms| -(age_ms as i64)),
-    };
+    }
+}
+
+fn status() -> Status {
     let link = |hop, up, rate| LinkStatus {
         hop,
         up,
@@ -478,10 +486,10 @@ plan 4 is being applied, waiting for leaf0
 nothing is changed just now: h1 does not report
 
 Agents
+  1 up, 1 silent, 1 unseen; 5 of 6 ends of links known
   node   state   heard  links known  holds  clock off  certificate for
-  h0     up      0.4 s       1 of 2      -     -0.4 s             22 h
   h1     unseen      -       1 of 2      -          -                -
-  leaf0  silent  4.0 s       1 of 2      3     -4.0 s             22 h
+  leaf0  silent  4.0 s       2 of 2      3     -4.0 s             22 h
 
 Links
   link            load                        rate          of
@@ -506,6 +514,10 @@ Probes of the last minute
   all 56 pairs     600     6  0.46 .. 2.16 %      120 us  120 us
   h0 > h4          600     0  0.00 .. 0.64 %      120 us  120 us
 
+Over RDMA, the slowest first
+  hosts    UD there and back  RC   writes at     lost  heard
+  h0 > h4             3.3 us   -  196.0 Gb/s  1 of 20   12 s
+
 Coordinators
   name  state   term  heard  build  clock off  certificate for  signer for
   c0    leads      4      -  0.1.0          -             16 h        23 d
@@ -523,7 +535,38 @@ Shut out
   agent h3
 ";
     shows(
-        |page| super::status(page, &status(), &eight_hosts()),
+        |page| super::status(page, &status(), &eight_hosts(), Detail { all: false }),
         expected,
     );
+}
+
+/// A cluster of thousands must not push what matters off the screen.
+#[test]
+fn a_status_of_many_shows_those_in_trouble_and_the_fastest() {
+    let mut many = status();
+    many.agents = vec![many.agents[0].clone(); 1000];
+    many.agents[777] = AgentStatus {
+        node: "h777".to_owned(),
+        discarded_readings: 3,
+        ..many.agents[0].clone()
+    };
+    let flow = |nth: u16| FlowStatus {
+        rate_bits_per_s: mbps(u64::from(nth)),
+        ..many.flows[0].clone()
+    };
+    many.flows = (0..500).map(flow).collect();
+    let lines = |all| {
+        let mut page = Page::default();
+        super::status(&mut page, &many, &eight_hosts(), Detail { all });
+        page.text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let few = lines(false);
+    assert!(few.len() < 80, "{}", few.join("\n"));
+    let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
+    assert!(has(&few, "1000 up; all ends of links known"));
+    assert!(has(&few, "h777"));
+    assert!(has(&few, "499.0 Mb/s") && !has(&few, "12.0 Mb/s"));
+    assert!(has(&few, "and 480 more; `reweave status --all` shows them"));
+    let all = lines(true);
+    assert!(all.len() > 1500 && !has(&all, "more;"));
 }
