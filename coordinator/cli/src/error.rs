@@ -12,12 +12,14 @@ use reweave_formats::chakra::ChakraError;
 use reweave_formats::flight_recorder::FlightRecorderError;
 use reweave_formats::nccl_inspector::InspectorError;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
+use reweave_history::{PastError, ShelfError};
 use reweave_link::join::{JoinError, TokenError};
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, reason};
 use reweave_planner::collectives::CollectiveError;
 use reweave_planner::sim::SimError;
 use reweave_planner::workload::SimulationError;
+use reweave_planner::workload::history::ReplayError;
 use reweave_planner::workload::job::operators::OperatorError;
 use reweave_planner::workload::job::preset::PresetError;
 use reweave_planner::workload::recorded::RecordedError;
@@ -120,6 +122,20 @@ pub(crate) enum CliError {
     BadOption { option: &'static str, value: f64 },
     #[error("the fabric has no link {name}; links are called as in leaf0-spine1")]
     NoSuchLink { name: String },
+    #[error("{text:?} is no stretch of time: write 2026-11-20T14:00:00Z/10m, or 1h/10m")]
+    BadSpan { text: String },
+    #[error(
+        "from {from} to {to} the history knows of no traffic between hosts of the recorded fabric"
+    )]
+    NothingSent { from: String, to: String },
+    #[error("the fabric has no host named {name:?}; say under [hosts] which one takes its place")]
+    NoSuchHost { name: String },
+    #[error("cannot open the history")]
+    Shelf(#[source] ShelfError),
+    #[error("cannot read the history")]
+    Past(#[source] Box<PastError>),
+    #[error("{0}")]
+    Replay(ReplayError),
     #[error("{0}")]
     Simulation(SimulationError),
     #[error("cannot print as JSON")]
@@ -168,6 +184,10 @@ impl CliError {
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
             | Self::NoPayload
+            | Self::BadSpan { .. }
+            | Self::NoSuchHost { .. }
+            | Self::Shelf(ShelfError::Unknown { .. })
+            | Self::Replay(ReplayError::NoWay { .. })
             | Self::TooManyPoints { .. }
             | Self::Store(StoreError::Unknown { .. })
             | Self::Simulation(

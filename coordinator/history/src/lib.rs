@@ -25,11 +25,11 @@ pub use entry::{Entry, Far};
 pub use keeper::{KeeperError, Retention};
 pub use kind::Kind;
 pub use past::{
-    AgentSeen, Event, Figures, FlowSeen, GapSeen, HealthSeen, InterfaceSeen, LinkSeen, MachineSeen,
-    Past, PastError, PathSeen, PinsSeen, ProbesSeen, Question, RhythmSeen, Seen, StateSeen,
-    TrafficSeen, Window,
+    AgentSeen, Burst, Event, Figures, FlowSeen, GapSeen, HealthSeen, InterfaceSeen, LinkSeen,
+    MachineSeen, Past, PastError, PathSeen, PinsSeen, ProbesSeen, Question, RhythmSeen, Seen,
+    StateSeen, TrafficSeen, Window,
 };
-pub use place::written;
+pub use place::{moment_of, written};
 pub use resolution::Resolution;
 pub use shelf::ShelfError;
 pub use table::TableError;
