@@ -27,7 +27,6 @@ use thiserror::Error;
 
 use crate::ask;
 use crate::sim::collective::is_bad_input;
-use crate::sim::sweep::StoreError;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
@@ -102,7 +101,22 @@ pub(crate) enum CliError {
     #[error("a sweep of more than {most} points: split it")]
     TooManyPoints { most: usize },
     #[error(transparent)]
-    Store(StoreError),
+    Store(ShelfError),
+    #[error(
+        "{from} has {}{}; gather from where one sweep alone wrote to",
+        if *found == 0 { "no shards".to_owned() } else { format!("{found} shards") },
+        if missing.is_empty() { String::new() } else { format!(" and lacks {missing}") }
+    )]
+    Shards {
+        from: String,
+        found: usize,
+        missing: String,
+    },
+    #[error("{name} is no shard of a sweep")]
+    BadShard {
+        name: String,
+        source: serde_json::Error,
+    },
     #[error("{0}")]
     Collective(CollectiveError),
     #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
@@ -189,7 +203,9 @@ impl CliError {
             | Self::Shelf(ShelfError::Unknown { .. })
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::TooManyPoints { .. }
-            | Self::Store(StoreError::Unknown { .. })
+            | Self::Store(ShelfError::Unknown { .. })
+            | Self::Shards { .. }
+            | Self::BadShard { .. }
             | Self::Simulation(
                 SimulationError::Network(_)
                 | SimulationError::Problem(_)

@@ -6,6 +6,7 @@
 
 mod chronicle;
 mod entry;
+mod files;
 mod keeper;
 mod kind;
 mod past;
@@ -22,6 +23,7 @@ mod tests;
 
 pub use chronicle::{Chronicle, Rules, Told};
 pub use entry::{Entry, Far};
+pub use files::Files;
 pub use keeper::{KeeperError, Retention};
 pub use kind::Kind;
 pub use past::{

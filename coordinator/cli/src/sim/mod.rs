@@ -55,6 +55,8 @@ pub(crate) enum Sim {
     Flows(flows::Flows),
     /// Traffic of the past, on another fabric, with other ways or between other hosts
     History(history::History),
+    /// All answers of a sweep whose shards were asked elsewhere, in the order of its points
+    Gather(sweep::Gather),
     /// Flows over bare links, in the format for comparison with other simulators
     Raw(raw::Raw),
 }
@@ -69,6 +71,7 @@ impl Sim {
             Self::Collective(_) => "collective",
             Self::Flows(_) => "flows",
             Self::History(_) => "history",
+            Self::Gather(_) => "gather",
             Self::Raw(_) => "raw",
         };
         let program = crate::Arguments::command();
@@ -87,6 +90,7 @@ impl Sim {
             Self::Collective(exchange) => exchange.run(output),
             Self::Flows(flows) => flows.run(output),
             Self::History(history) => history.run(output),
+            Self::Gather(gather) => gather.run(output),
             Self::Raw(raw) => raw.run(output),
         }
     }
