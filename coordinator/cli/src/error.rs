@@ -100,8 +100,8 @@ pub(crate) enum CliError {
     },
     #[error("a sweep of more than {most} points: split it")]
     TooManyPoints { most: usize },
-    #[error(transparent)]
-    Store(ShelfError),
+    #[error("cannot use {url}")]
+    Store { url: String, source: ShelfError },
     #[error(
         "{from} has {}{}; gather from where one sweep alone wrote to",
         if *found == 0 { "no shards".to_owned() } else { format!("{found} shards") },
@@ -203,7 +203,10 @@ impl CliError {
             | Self::Shelf(ShelfError::Unknown { .. })
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::TooManyPoints { .. }
-            | Self::Store(ShelfError::Unknown { .. })
+            | Self::Store {
+                source: ShelfError::Unknown { .. },
+                ..
+            }
             | Self::Shards { .. }
             | Self::BadShard { .. }
             | Self::Simulation(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Args;
-use reweave_history::Files;
+use reweave_history::{Files, ShelfError};
 use serde_json::Value;
 
 use super::axis::Shard;
@@ -14,11 +14,17 @@ use crate::{Output, print};
 
 /// Writes a file whole or not at all, and says where it is.
 pub(super) fn write(to: &str, file: &str, content: String) -> Result<String, CliError> {
-    let files = Files::open(to).map_err(CliError::Store)?;
-    files
-        .put(file, content.into_bytes())
-        .map_err(CliError::Store)?;
+    let failed = |source| store_failed(to, source);
+    let files = Files::open(to).map_err(failed)?;
+    files.put(file, content.into_bytes()).map_err(failed)?;
     Ok(format!("{}/{file}", to.trim_end_matches('/')))
+}
+
+fn store_failed(url: &str, source: ShelfError) -> CliError {
+    CliError::Store {
+        url: url.to_owned(),
+        source,
+    }
 }
 
 /// All answers of a sweep whose shards were asked elsewhere, in the order of its points
@@ -31,7 +37,7 @@ pub(crate) struct Gather {
 
 impl Gather {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        let files = Files::open_to_read(&self.from).map_err(CliError::Store)?;
+        let files = Files::open_to_read(&self.from).map_err(|it| store_failed(&self.from, it))?;
         let mut failed = false;
         for answer in in_order(self.answers(&files)?) {
             failed |= answer.get("error").is_some();
@@ -45,8 +51,9 @@ impl Gather {
 
     /// By shard.
     fn answers(&self, files: &Files) -> Result<Vec<Vec<Value>>, CliError> {
+        let failed = |source| store_failed(&self.from, source);
         let mut shards = BTreeMap::new();
-        for name in files.names().map_err(CliError::Store)? {
+        for name in files.names().map_err(failed)? {
             if let Some(shard) = Shard::of_file(&name) {
                 shards.insert((shard.of, shard.nth), name);
             }
@@ -62,7 +69,7 @@ impl Gather {
             });
         }
         let read = |name: &String| {
-            let content = files.get(name).map_err(CliError::Store)?;
+            let content = files.get(name).map_err(failed)?;
             lines(name, &content.unwrap_or_default())
         };
         shards.values().map(read).collect()
@@ -110,7 +117,10 @@ mod tests {
         let error = write("gopher://hole", "shard-0-of-1.jsonl", String::new()).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         let told = error.told();
-        assert!(told.starts_with("gopher://hole is no place"), "{told}");
+        assert!(
+            told.starts_with("cannot use gopher://hole: gopher://hole is no place"),
+            "{told}"
+        );
     }
 
     #[test]
