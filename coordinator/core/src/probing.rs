@@ -17,6 +17,7 @@ use reweave_common::units::Rate;
 
 use crate::effect::Outbox;
 use crate::model::Known;
+use crate::pace::Pace;
 
 const MOST_PEERS: usize = 64;
 /// Ports that no program draws by itself, since kernels draw from higher ones.
@@ -25,6 +26,8 @@ const SOURCE_PORTS: std::ops::Range<u16> = 7400..7404;
 const PERIOD: Duration = Duration::from_millis(400);
 /// Probes take no more than one part in this of a host's slowest link.
 const LEAST_SHARE: u64 = 1000;
+/// Of each flow's way, while both of its hosts rest.
+const TRAINS_EVERY: Duration = Duration::from_secs(60);
 const VALID_FOR: Duration = Duration::from_secs(30);
 const REFRESH_EVERY: Duration = Duration::from_secs(10);
 
@@ -35,7 +38,7 @@ pub(crate) struct Probing {
     addresses: Addresses,
     /// What each agent was told last, and when.
     told: Told,
-    looked: Option<Moment>,
+    looks: Pace,
 }
 
 /// The addresses of each host on the fabric.
@@ -49,14 +52,9 @@ impl Probing {
 
     /// Tells hosts whom to probe, where that has changed or was told a while ago.
     pub(crate) fn advance(&mut self, known: Known<'_>, out: &mut Outbox) {
-        let every = known.policy.look_every;
-        if self
-            .looked
-            .is_some_and(|looked| known.now.since(looked) < every)
-        {
+        if !self.looks.is_due(known.now, known.policy.look_every) {
             return;
         }
-        self.looked = Some(known.now);
         self.addresses.extend(addresses(known));
         let hosts = self.addresses.keys();
         for &node in hosts.filter(|node| known.ingest.is_connected(**node)) {
@@ -102,6 +100,7 @@ fn list(known: Known<'_>, node: NodeId, addresses: &Addresses) -> ProbeList {
         most_rate: most_rate(known, node),
         roster: addresses.values().flatten().copied().collect(),
         valid_for: VALID_FOR,
+        trains_every: Some(TRAINS_EVERY),
     }
 }
 
