@@ -64,18 +64,22 @@ test-rdma: ## Boots two virtual machines with Soft-RoCE, and holds RDMA's figure
 	stage rdma   cargo test --locked --workspace --no-fail-fast $(IN_LAB) --test rdma
 	finish
 
-bench: ## Measures how long the planner's parts take on this machine, beside what is asked of them.
-	@deploy/setup.sh build
-	cargo run --locked --release --package reweave-benches -- $(BENCHES)
-
 # SimGrid is in another language and behind its own library: one program, built here alone.
 SIMGRID := $(or $(CARGO_TARGET_DIR),target)/bench-peers/simgrid
+COMPILE_SIMGRID := g++ -O2 -std=c++17 -o $(SIMGRID) benches/peers/simgrid.cpp -lsimgrid
+
+bench: ## Measures on this machine what the planner's parts and the agent take, beside what is asked of them.
+	@deploy/setup.sh build lab simgrid
+	mkdir -p $(dir $(SIMGRID))
+	$(COMPILE_SIMGRID)
+	cargo run --locked --release --package reweave-benches -- --race $(SIMGRID) $(BENCHES)
+	$(if $(filter-out agent,$(BENCHES)),,cargo bench --locked $(IN_LAB) --package reweave-agent --bench cost)
 
 bench-peers: ## Compares the simulator with SimGrid: every flow's times, and the speed of both.
 	@deploy/setup.sh build simgrid
 	source deploy/stage.sh 2
 	mkdir -p $(dir $(SIMGRID))
-	stage compile g++ -O2 -std=c++17 -o $(SIMGRID) benches/peers/simgrid.cpp -lsimgrid
+	stage compile $(COMPILE_SIMGRID)
 	stage compare cargo run --locked --release --package reweave-benches -- --peers $(SIMGRID)
 	finish
 

@@ -1,6 +1,5 @@
 //! What keeps an agent from starting, and how errors are told.
 
-use std::error::Error;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -63,15 +62,4 @@ pub enum AgentError {
     Link { source: Box<LinkError> },
     #[error("cannot tell what this node is")]
     Role(#[from] UnknownRole),
-}
-
-/// An error with all that led to it, in one line.
-pub fn told(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words = format!("{words}: {cause}");
-        source = cause.source();
-    }
-    words
 }

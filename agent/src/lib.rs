@@ -14,7 +14,6 @@ pub mod flows;
 pub mod host;
 pub mod lldp;
 pub mod netlink;
-pub mod privileges;
 pub mod probes;
 pub mod probing;
 pub mod pulse;

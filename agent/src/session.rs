@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reweave_agent_core::delta::Delta;
+use reweave_common::error::told;
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::sample::Sample;
-use reweave_link::{Channel, Dialer, Identity, LinkError, Session, reason};
+use reweave_link::{Channel, Dialer, Identity, LinkError, Session};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -96,7 +97,7 @@ async fn keep_up(
         let _ = tell.send(Event::Connected).await;
         let serving = serve(&session, &tell, &mut outgoing, &mut credentials);
         match unless_closed(&tell, serving).await {
-            Some(Ending::Lost(error)) => tracing::warn!("the line is lost: {}", reason(&error)),
+            Some(Ending::Lost(error)) => tracing::warn!("the line is lost: {}", told(&error)),
             Some(Ending::Elsewhere(there)) => {
                 session.close("another coordinator leads").await;
                 dialer.go_elsewhere(there);

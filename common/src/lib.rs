@@ -6,6 +6,7 @@
 //! the same words.
 
 pub mod carriage;
+pub mod error;
 pub mod fabric;
 pub mod finding;
 pub mod flow;

@@ -121,6 +121,7 @@ pub(crate) fn member(id: u64) -> Member {
         name: format!("c{id}"),
         address: ([10, 0, 0, id as u8], 7332).into(),
         replaces: None,
+        folder: None,
     }
 }
 
@@ -418,15 +419,17 @@ impl Cluster {
             if let Some(term) = self.nodes[&id].leads() {
                 self.laws.acknowledged(term, request);
             }
-            self.after(
-                ON_THE_WAY,
-                Event::Answer {
-                    asker,
-                    request,
-                    answer,
-                },
-            );
+            self.send_answer(asker, request, answer);
         }
+    }
+
+    fn send_answer(&mut self, asker: Asker, request: RequestId, answer: Answer) {
+        let answer = Event::Answer {
+            asker,
+            request,
+            answer,
+        };
+        self.after(ON_THE_WAY, answer);
     }
 
     fn restore(&mut self, id: u64, index: u64, state: &[u8]) {
@@ -460,14 +463,7 @@ impl Cluster {
                 client: 0,
                 number: asker.attempt,
             };
-            self.after(
-                ON_THE_WAY,
-                Event::Answer {
-                    asker,
-                    request,
-                    answer,
-                },
-            );
+            self.send_answer(asker, request, answer);
         }
     }
 

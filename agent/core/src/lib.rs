@@ -22,4 +22,6 @@ pub mod trace;
 pub mod traffic;
 
 #[cfg(test)]
+mod examples;
+#[cfg(test)]
 mod seeded;

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use reweave_agent::abilities;
 use reweave_agent::clock;
 use reweave_agent::counters::{NicReader, Tree};
 use reweave_agent::error::AgentError;
 use reweave_agent::host::Host;
 use reweave_agent::netlink::RouteSocket;
-use reweave_agent::privileges;
 use reweave_agent::rdma::Helper;
+use reweave_agent::role::Role;
 use reweave_common::hardware::{Lack, Machine, Neighbour, Nic, Pcie};
 use reweave_common::rdma::RdmaPort;
 use reweave_common::sample::{HostReading, Interface};
@@ -49,7 +50,7 @@ fn live() -> Result<Facts, AgentError> {
     let said = Host::open(Duration::ZERO)?.readings(clock::now(), &links, &BTreeMap::new());
     let mut facts = Facts {
         interfaces: route.interfaces()?,
-        off: privileges::lacks(),
+        off: abilities::lacks(Role::detect()?),
         ..Facts::default()
     };
     match Helper::start().and_then(|mut helper| helper.ports()) {

@@ -120,14 +120,14 @@ fn show_abilities(output: Output) -> Result<(), AgentError> {
         return Ok(());
     }
     let row = |it: &Ability| {
-        let (state, way) = match &it.missing {
-            None => ("yes", String::new()),
-            Some(missing) => (missing.as_str(), it.allow_by.to_owned()),
+        let (state, way) = match &it.because {
+            None => ("yes", ""),
+            Some(because) => (because.as_str(), it.remedy.as_str()),
         };
-        [it.what.to_owned(), state.to_owned(), way]
+        [it.measurement, state, way].map(str::to_owned)
     };
     let rows: Vec<_> = abilities.iter().map(row).collect();
-    table::print(["measurement", "possible", "allow it by"], &rows);
+    table::print(["measurement", "possible", "to allow it"], &rows);
     Ok(())
 }
 

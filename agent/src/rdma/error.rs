@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use reweave_common::hardware::Lack;
 use thiserror::Error;
 
-use crate::error::told;
+use reweave_common::error::told;
 
 #[derive(Debug, Error)]
 pub enum RdmaError {

@@ -15,7 +15,7 @@ use reweave_common::sample::HostReading;
 
 use super::{Helper, RdmaError};
 use crate::clock;
-use crate::error::told;
+use reweave_common::error::told;
 
 /// Ports change seldom; where there is no RDMA, it comes even more seldom.
 const PORTS_PERIOD: Duration = Duration::from_secs(30);

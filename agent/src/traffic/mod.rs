@@ -1,6 +1,7 @@
 //! With whom this host exchanges how much: by a program in the kernel, or else by nftables, or else
 //! by what sockets tell.
 
+mod batch;
 mod ebpf;
 mod nft;
 
@@ -12,19 +13,24 @@ use reweave_agent_core::flows::Socket;
 use reweave_agent_core::traffic::{
     Counted, DatagramBook, Direction, FlowCount, SocketTraffic, peers,
 };
+use reweave_common::error::told;
 use reweave_common::moment::Moment;
 use reweave_common::sample::Interface;
 use reweave_common::traffic::{PortTraffic, Traffic, TrafficSource, Volume};
 
 use crate::counters::{Tree, port_traffic};
-use crate::error::told;
 use crate::netlink::Link;
 
 pub use ebpf::EbpfError;
-pub use nft::NftError;
+pub use nft::{NftError, may_use_nft};
 
 use ebpf::EbpfCounter;
 use nft::NftCounter;
+
+/// Whether programs that count packets may be loaded into this kernel.
+pub fn may_load() -> Result<(), EbpfError> {
+    EbpfCounter::load().map(drop)
+}
 
 /// What counts.
 enum Counter {

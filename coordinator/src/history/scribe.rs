@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
 use reweave_common::finding::Finding;
 use reweave_common::flow::FlowKey;
@@ -23,7 +24,6 @@ use serde::Serialize;
 
 use super::{Load, What};
 use crate::config::HistoryConfig;
-use crate::error::told;
 
 /// A store that could not be opened is tried again after this.
 const TRY_AGAIN: Duration = Duration::from_secs(30);

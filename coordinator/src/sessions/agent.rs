@@ -2,17 +2,17 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use reweave_common::error::told;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::About;
-use reweave_link::{Channel, Session, reason};
+use reweave_link::{Channel, Session};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::Ending;
-use crate::error::told;
 use crate::house::House;
 use crate::intake::{Event, Origin, SessionId};
 
@@ -43,7 +43,7 @@ pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: 
     match &ending {
         Ending::Lost(error) => {
             house.note_end(&session, error);
-            tracing::info!("agent {name} is gone: {}", reason(error));
+            tracing::info!("agent {name} is gone: {}", told(error));
         }
         Ending::Replaced if !house.cluster.borrow().leads() => {
             send_elsewhere(session, &house).await;
@@ -200,13 +200,13 @@ impl Agent<'_> {
     }
 }
 
-fn time_of_day() -> Duration {
+pub(super) fn time_of_day() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default()
 }
 
 /// By how much theirs is ahead of ours; the way here counts as behind.
-fn skew_us(theirs_us: u64, ours: Duration) -> i64 {
+pub(super) fn skew_us(theirs_us: u64, ours: Duration) -> i64 {
     let ours_us = i128::try_from(ours.as_micros()).unwrap_or(i128::MAX);
     let skew = i128::from(theirs_us) - ours_us;
     i64::try_from(skew).unwrap_or(if skew < 0 { i64::MIN } else { i64::MAX })

@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 
+use reweave_common::error::told;
 use reweave_proto::hello::Hello;
 use reweave_proto::name::Role;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::backoff::Backoff;
 use crate::connect::reach;
-use crate::error::{LinkError, reason};
+use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::session::Session;
 
@@ -100,7 +101,7 @@ impl Dialer {
             let address = self.addresses[self.turn];
             match reach(address, &self.ours, self.role, &self.hello).await {
                 Ok(session) => return Some(session),
-                Err(error) => tracing::warn!(%address, "not connected: {}", reason(&error)),
+                Err(error) => tracing::warn!(%address, "not connected: {}", told(&error)),
             }
             self.turn = (self.turn + 1) % self.addresses.len();
         }

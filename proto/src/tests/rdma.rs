@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use reweave_common::operator::RdmaStatus;
 use reweave_common::probing::Stamps;
 use reweave_common::rdma::{
     Gid, GidKind, LinkLayer, RdmaBandwidth, RdmaLatency, RdmaPort, RdmaReading, Times, Transport,
@@ -65,6 +66,30 @@ pub(super) fn reading() -> impl Strategy<Value = RdmaReading> {
         latency.prop_map(RdmaReading::Latency),
         bandwidth.prop_map(RdmaReading::Bandwidth),
     ]
+}
+
+pub(super) fn status() -> impl Strategy<Value = RdmaStatus> {
+    let time_us = || option::of(0.0..1e9);
+    let parts = (
+        text(),
+        text(),
+        time_us(),
+        time_us(),
+        option::of(rate()),
+        any::<(u32, u32, u64)>(),
+    );
+    parts.prop_map(
+        |(from, to, ud_us, rc_us, rate_bits_per_s, numbers)| RdmaStatus {
+            from,
+            to,
+            ud_us,
+            rc_us,
+            rate_bits_per_s,
+            sent: numbers.0,
+            lost: numbers.1,
+            age_ms: numbers.2,
+        },
+    )
 }
 
 pub(super) fn traffic() -> impl Strategy<Value = PortTraffic> {

@@ -129,7 +129,7 @@ pub(super) fn dash() -> String {
     "-".to_owned()
 }
 
-fn skew(skew_ms: i64) -> String {
+pub(super) fn skew(skew_ms: i64) -> String {
     let sign = if skew_ms <= -100 { "-" } else { "" };
     format!("{sign}{}", age(skew_ms.unsigned_abs()))
 }

@@ -229,13 +229,47 @@ Plan 4: taken back; the old routes are generation 5 now
 
 fn coordinator() -> CoordinatorStatus {
     CoordinatorStatus {
+        number: 1,
         name: "c0".to_owned(),
+        address: "10.0.0.1:7332".parse().unwrap(),
         state: CoordinatorState::Leads,
-        term: None,
+        votes: true,
+        term: Some(4),
+        heard_ms: None,
+        behind: None,
         build: Some("0.1.0".to_owned()),
+        protocol: Some("1.1".to_owned()),
         certificate_left_s: Some(60_000),
         signer_left_s: Some(2_000_000),
+        clock_skew_ms: None,
     }
+}
+
+fn newcomer() -> CoordinatorStatus {
+    CoordinatorStatus {
+        number: 4,
+        name: "c3".to_owned(),
+        state: CoordinatorState::Learns,
+        votes: false,
+        heard_ms: Some(40),
+        behind: Some(12),
+        signer_left_s: None,
+        clock_skew_ms: Some(-3_600_000),
+        ..coordinator()
+    }
+}
+
+#[test]
+fn members_are_shown_with_how_far_they_are() {
+    let expected = "\
+  number  name        address  state   votes  heard  behind
+       1  c0    10.0.0.1:7332  leads   yes        -       -
+       4  c3    10.0.0.1:7332  learns  no     0.0 s      12
+";
+    shows(
+        |page| super::members(page, &[coordinator(), newcomer()]),
+        expected,
+    );
 }
 
 fn refused() -> RefusedPeer {
@@ -314,7 +348,7 @@ fn status() -> Status {
         useless_pins: vec![useless_pin()],
         flow_imbalance: Some(flow_imbalance()),
         warnings: vec!["agents that are connected and silent: leaf0".to_owned()],
-        coordinators: vec![coordinator()],
+        coordinators: vec![coordinator(), newcomer()],
         refused: vec![refused()],
         invitations: vec![invitation()],
         revoked: vec![Member::new(Role::Agent, "h3")],
@@ -443,8 +477,9 @@ Probes of the last minute
   h0 > h4          600     0  0.00 .. 0.64 %      120 us  120 us
 
 Coordinators
-  name  state  term  build  certificate for  signer for
-  c0    leads     -  0.1.0             16 h        23 d
+  name  state   term  heard  build  clock off  certificate for  signer for
+  c0    leads      4      -  0.1.0          -             16 h        23 d
+  c3    learns     4  0.0 s  0.1.0    -60 min             16 h           -
 
 Not let in
   from      why                       times   last

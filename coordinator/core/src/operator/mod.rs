@@ -68,6 +68,11 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             lasting,
         } => membership::invite(turn, principal, member, token, lasting),
         Request::Revoke { member } => membership::revoke(turn, principal, member),
+        Request::Coordinators | Request::ChangeMembers(_) => {
+            Response::Refused(Refused::Membership {
+                why: "whoever decides is not who knows".to_owned(),
+            })
+        }
         Request::Renew { .. } => Response::Refused(Refused::CannotSign {
             why: "the request did not come over a session of its own".to_owned(),
         }),
