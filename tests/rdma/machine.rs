@@ -110,8 +110,6 @@ impl Machine {
         }
     }
 
-    /// As the least of all that run: who waits for a message by looking for it again and again would keep the
-    /// only processor from delivering it, for a tick or not as it happens.
     pub(crate) fn run(&mut self, command: &str) -> Said {
         writeln!(self.line, "{command}").expect("the machine runs");
         self.next_answer(command)

@@ -476,6 +476,10 @@ Probes of the last minute
   all 56 pairs     600     6  0.46 .. 2.16 %      120 us  120 us
   h0 > h4          600     0  0.00 .. 0.64 %      120 us  120 us
 
+Over RDMA, the slowest first
+  hosts    UD there and back  RC   writes at     lost  heard
+  h0 > h4             3.3 us   -  196.0 Gb/s  1 of 20   12 s
+
 Coordinators
   name  state   term  heard  build  clock off  certificate for  signer for
   c0    leads      4      -  0.1.0          -             16 h        23 d
