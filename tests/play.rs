@@ -2,9 +2,11 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reweave_common::operator::{Plan, Record, Status};
+use reweave_common::error::told;
+use reweave_common::operator::{Phase, Plan, Record, Status};
 use reweave_tests::{Job, Labs, Leadership, PATIENCE, Setting, Stage, StageError, wait_for};
 
 use crate::needs::Need;
@@ -26,14 +28,6 @@ pub(crate) const STAGE: &[Need] = &[Need::Lab];
 #[track_caller]
 pub(crate) fn must<T>(outcome: Result<T, StageError>) -> T {
     outcome.unwrap_or_else(|error| panic!("{}", told(&error)))
-}
-
-fn told(error: &StageError) -> String {
-    let chain = std::iter::successors(Some(error as &dyn std::error::Error), |error| {
-        error.source()
-    });
-    let texts: Vec<_> = chain.map(ToString::to_string).collect();
-    texts.join(": ")
 }
 
 /// A stage on which everything runs and is known, with nothing on the links yet.
@@ -78,6 +72,30 @@ pub(crate) fn status_when(
     must(wait_for(what, PATIENCE, || {
         Ok(Some(operator.status()?).filter(&condition))
     }))
+}
+
+pub(crate) fn is_in(phase: Phase) -> impl Fn(&Status) -> bool {
+    move |status| {
+        status
+            .change
+            .as_ref()
+            .is_some_and(|change| change.phase == phase)
+    }
+}
+
+/// A switch that stands still holds up a plan whose flow has ended meanwhile; how the network was
+/// before.
+pub(crate) fn taking_back() -> (Stage, BTreeMap<String, String>) {
+    let mut stage = led(&Leadership::default());
+    let job = collide(&stage);
+    let plan = planned(&stage);
+    let routing = must(stage.routing());
+    must(must(stage.agent("leaf0")).freeze());
+    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
+    status_when(&stage, "the plan is being applied", is_in(Phase::Applying));
+    must(job.stop());
+    status_when(&stage, "it is being taken back", is_in(Phase::RollingBack));
+    (stage, routing)
 }
 
 /// Plays a story again, a few times, while its figures are not right: the machine may have been busy

@@ -1,62 +1,199 @@
 //! What this agent can measure and do here, and how to allow it the rest.
+//!
+//! Each is tried: capabilities alone do not tell, for those of a container may count for nothing.
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
+use reweave_common::hardware::Lack;
 use serde::Serialize;
 
-use crate::probing::may_stamp;
+use crate::netlink::RouteSocket;
 use crate::role::Role;
+use crate::traffic::Refusal;
+use crate::{probes, probing, traffic};
+use reweave_common::error::told;
 
+/// A measurement or a deed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ability {
-    pub what: &'static str,
+    pub measurement: &'static str,
     /// What stands in the way; absent when nothing does.
-    pub missing: Option<String>,
-    pub allow_by: &'static str,
+    pub because: Option<String>,
+    /// How to allow it.
+    pub remedy: String,
 }
 
-/// Looks once more at each, since rights may change.
+impl Ability {
+    pub fn lack(&self) -> Option<Lack> {
+        Some(Lack {
+            measurement: self.measurement.to_owned(),
+            because: self.because.clone()?,
+            remedy: self.remedy.clone(),
+        })
+    }
+}
+
+struct Kind {
+    name: &'static str,
+    /// Who makes use of it; absent where both do.
+    role: Option<Role>,
+    /// None where every user may.
+    needs: &'static [&'static str],
+    attempt: fn() -> Result<(), String>,
+}
+
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "latency and loss",
+        role: None,
+        needs: &[],
+        attempt: || in_words(probing::may_stamp()),
+    },
+    Kind {
+        name: "paths of flows",
+        role: None,
+        needs: &["CAP_NET_RAW"],
+        attempt: || in_words(probes::may_trace()),
+    },
+    Kind {
+        name: "traffic by eBPF",
+        role: Some(Role::Host),
+        needs: &["CAP_BPF", "CAP_NET_ADMIN"],
+        attempt: || in_words(traffic::may_load()),
+    },
+    Kind {
+        name: "traffic by nftables",
+        role: Some(Role::Host),
+        needs: &["CAP_NET_ADMIN"],
+        attempt: || in_words(traffic::may_use_nft()),
+    },
+    Kind {
+        name: "pins of flows",
+        role: Some(Role::Switch),
+        needs: &["CAP_NET_ADMIN"],
+        attempt: || {
+            let mut route = in_words(RouteSocket::open())?;
+            in_words(route.may_pin())
+        },
+    },
+];
+
+/// Tries each once more, since rights may change.
 pub fn abilities(role: Role) -> Vec<Ability> {
-    let probes = Ability {
-        what: "latency and loss",
-        missing: in_words(may_stamp()),
-        allow_by: "a kernel with SO_TIMESTAMPING, and sysctl net.core.tstamp_allow_data=1",
+    let concern = |kind: &&Kind| kind.role.is_none_or(|it| it == role);
+    let ability = |kind: &Kind| Ability {
+        measurement: kind.name,
+        because: (kind.attempt)().err(),
+        remedy: remedy(kind.needs),
     };
-    let traces = Ability {
-        what: "paths of flows",
-        missing: in_words(may_trace()),
-        allow_by: "CAP_NET_RAW: run it as root, or setcap cap_net_raw+ep on the program",
-    };
-    let pins = Ability {
-        what: "pins of flows",
-        missing: in_words(may_pin()),
-        allow_by: "CAP_NET_ADMIN: run it as root, or setcap cap_net_admin+ep on the program",
-    };
-    let on_hosts = [probes, traces];
-    let on_switches = (role == Role::Switch).then_some(pins);
-    on_hosts.into_iter().chain(on_switches).collect()
+    KINDS.iter().filter(concern).map(ability).collect()
 }
 
-fn in_words(may: nix::Result<()>) -> Option<String> {
-    may.err().map(|errno| errno.desc().to_owned())
+pub fn lacks(role: Role) -> Vec<Lack> {
+    let abilities = abilities(role);
+    abilities.iter().filter_map(Ability::lack).collect()
 }
 
-fn may_trace() -> nix::Result<()> {
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let raw = socket(
-        AddressFamily::Inet,
-        SockType::Raw,
-        flags,
-        SockProtocol::Icmp,
-    );
-    raw.map(drop)
+/// What is off, and what was tried since then and refused, which tells more.
+pub fn with_refused(off: &[Lack], refused: &[Refusal]) -> Vec<Lack> {
+    let mut lacks: Vec<_> = refused.iter().filter_map(lack_of).collect();
+    let untried = |off: &&Lack| lacks.iter().all(|it| it.measurement != off.measurement);
+    let untried: Vec<_> = off.iter().filter(untried).cloned().collect();
+    lacks.extend(untried);
+    lacks
 }
 
-/// The kernel asks for the right before it looks at what is to be changed.
-fn may_pin() -> nix::Result<()> {
-    const CAP_NET_ADMIN: u32 = 12;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let held = line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok());
-    let has = held.is_some_and(|held| held >> CAP_NET_ADMIN & 1 == 1);
-    has.then_some(()).ok_or(nix::errno::Errno::EPERM)
+fn lack_of(refusal: &Refusal) -> Option<Lack> {
+    let name = format!("traffic by {}", refusal.source);
+    let kind = KINDS.iter().find(|kind| kind.name == name)?;
+    Some(Lack {
+        measurement: name,
+        because: refusal.because.clone(),
+        remedy: remedy(kind.needs),
+    })
+}
+
+fn in_words<T, E: std::error::Error + 'static>(outcome: Result<T, E>) -> Result<T, String> {
+    outcome.map_err(|error| told(&error))
+}
+
+fn remedy(needs: &[&str]) -> String {
+    if needs.is_empty() {
+        return "take a kernel with SO_TIMESTAMPING, and `sysctl net.core.tstamp_allow_data=1`"
+            .to_owned();
+    }
+    let setcap = needs.join(",").to_lowercase();
+    format!(
+        "run it as root, with AmbientCapabilities={} in its systemd unit, or after `setcap {setcap}+ep` on the \
+         program",
+        needs.join(" ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::traffic::TrafficSource;
+
+    use super::*;
+
+    #[test]
+    fn what_is_off_is_named_with_what_allows_it() {
+        let off = Ability {
+            measurement: "traffic by eBPF",
+            because: Some("Operation not permitted".to_owned()),
+            remedy: remedy(&["CAP_BPF", "CAP_NET_ADMIN"]),
+        };
+        let lack = off.lack().expect("it is off");
+        assert!(
+            lack.remedy
+                .contains("AmbientCapabilities=CAP_BPF CAP_NET_ADMIN ")
+        );
+        assert!(lack.remedy.contains("`setcap cap_bpf,cap_net_admin+ep`"));
+        let on = Ability {
+            because: None,
+            ..off
+        };
+        assert_eq!(on.lack(), None);
+    }
+
+    #[test]
+    fn what_was_refused_later_stands_for_what_was_off() {
+        let lack = |name: &str, because: &str| Lack {
+            measurement: name.to_owned(),
+            because: because.to_owned(),
+            remedy: String::new(),
+        };
+        let off = [
+            lack("traffic by nftables", "no"),
+            lack("paths of flows", "no"),
+        ];
+        let refused = [TrafficSource::Ebpf, TrafficSource::Nftables].map(|source| Refusal {
+            source,
+            because: "never".to_owned(),
+        });
+        let told = with_refused(&off, &refused);
+        let told: Vec<_> = told
+            .iter()
+            .map(|it| [&it.measurement, &it.because].map(String::as_str))
+            .collect();
+        let expected = [
+            ["traffic by eBPF", "never"],
+            ["traffic by nftables", "never"],
+            ["paths of flows", "no"],
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn hosts_hold_no_pins_and_switches_count_no_traffic() {
+        let names = |role| -> Vec<_> {
+            let abilities = abilities(role).into_iter();
+            abilities.map(|it| it.measurement).collect()
+        };
+        let both = ["latency and loss", "paths of flows"];
+        let host = ["traffic by eBPF", "traffic by nftables"];
+        assert_eq!(names(Role::Host), [both, host].concat());
+        assert_eq!(
+            names(Role::Switch),
+            [&both[..], &["pins of flows"]].concat()
+        );
+    }
 }

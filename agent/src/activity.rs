@@ -7,15 +7,13 @@ use std::time::Duration;
 use nix::net::if_::if_nametoindex;
 use reweave_agent_core::flows::Socket;
 use reweave_agent_core::rhythm::RhythmBook;
-use reweave_common::hardware::Lack;
 use reweave_common::moment::Moment;
 use reweave_common::sample::HostReading;
 use reweave_common::traffic::{Traffic, TrafficSource};
 
 use crate::counters::Tree;
-use crate::privileges;
 use crate::pulse::Pulse;
-use crate::traffic::{TrafficReader, Wire};
+use crate::traffic::{Refusal, TrafficReader, Wire};
 
 /// Asking nft costs a process.
 const NFT_PERIOD: Duration = Duration::from_secs(2);
@@ -25,8 +23,6 @@ pub struct Activity {
     pulse: Option<Pulse>,
     rhythm: RhythmBook,
     traffic: TrafficReader,
-    /// What this process may not do.
-    off: Vec<Lack>,
     /// What was last counted, with the flows of datagrams.
     told: Option<(Moment, Traffic, Vec<Socket>)>,
 }
@@ -38,7 +34,6 @@ impl Activity {
             pulse: Pulse::start(move |name| is_wire(&tree, name)).ok(),
             rhythm: RhythmBook::default(),
             traffic: TrafficReader::open(TrafficSource::Ebpf),
-            off: privileges::lacks(),
             told: None,
         }
     }
@@ -70,7 +65,6 @@ impl Activity {
             None => (None, vec![]),
         };
         readings.extend(traffic.map(HostReading::Traffic));
-        readings.extend(self.lacks().into_iter().map(HostReading::Lack));
         (readings, datagrams)
     }
 
@@ -80,16 +74,8 @@ impl Activity {
         !(dear && self.told.as_ref().is_some_and(fresh))
     }
 
-    fn lacks(&self) -> Vec<Lack> {
-        let refused = self.traffic.refused().iter();
-        let mut lacks: Vec<_> = refused
-            .map(|it| privileges::refused(format!("traffic by {}", it.source), &it.because))
-            .collect();
-        // What was tried tells more.
-        let untried = |off: &&Lack| lacks.iter().all(|it| it.measurement != off.measurement);
-        let untried: Vec<_> = self.off.iter().filter(untried).cloned().collect();
-        lacks.extend(untried);
-        lacks
+    pub fn refused(&self) -> &[Refusal] {
+        self.traffic.refused()
     }
 }
 

@@ -13,20 +13,23 @@ use reweave_agent_core::links::LinkBook;
 use reweave_agent_core::probe::Mark;
 use reweave_agent_core::reconcile::reconcile;
 use reweave_agent_core::trace::{Found, Tracer};
+use reweave_common::error::told;
+use reweave_common::hardware::Lack;
 use reweave_common::instruction::{Ack, Install, Refusal, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
-use reweave_common::sample::{PinRule, Reading, Sample};
+use reweave_common::sample::{HostReading, PinRule, Reading, Sample};
 
-use crate::abilities::abilities;
+use crate::abilities;
 use crate::activity::Activity;
 use crate::clock;
-use crate::error::{AgentError, told};
+use crate::error::AgentError;
 use crate::flows::FlowSocket;
 use crate::host::{COUNTERS_PERIOD, Host};
 use crate::netlink::{Link, PinError, RouteSocket};
 use crate::probes::{ProbeError, Prober};
 use crate::probing::{Engine, ProbeThread};
+use crate::rdma::RdmaThread;
 use crate::role::Role;
 use crate::state::Store;
 use crate::traffic::{self, Wire};
@@ -47,6 +50,8 @@ pub struct Agent {
     host: Host,
     /// Of a host; what passes through a switch is not its own.
     activity: Option<Activity>,
+    /// Of a host too.
+    rdma: Option<RdmaThread>,
     /// Absent where the agent may not trace.
     prober: Option<Prober>,
     store: Store,
@@ -60,6 +65,8 @@ pub struct Agent {
     facts: Option<(Moment, Vec<Reading>)>,
     /// What was found out since it was last told.
     news: Vec<Reading>,
+    /// What this process may not do.
+    off: Vec<Lack>,
     complaints: Complaints,
 }
 
@@ -74,6 +81,7 @@ impl Agent {
             flow_socket: FlowSocket::open()?,
             host: Host::open(COUNTERS_PERIOD)?,
             activity: (role == Role::Host).then(Activity::start),
+            rdma: (role == Role::Host).then(|| RdmaThread::start(u64::from(mark.0))),
             prober: Prober::open(mark).ok(),
             fence: Fence::new(store.load()?),
             store,
@@ -84,10 +92,11 @@ impl Agent {
             probes_told: Moment::default(),
             facts: None,
             news: vec![],
+            off: abilities::lacks(role),
             complaints: Complaints::default(),
         };
         agent.clear_leftovers()?;
-        tell_missing(role);
+        tell_lacks(&agent.off);
         Ok(agent)
     }
 
@@ -112,7 +121,10 @@ impl Agent {
             readings.extend(said);
             readings.extend(self.flows.handle_sockets(taken, &sockets));
         }
+        readings.extend(self.read_lacks());
         readings.extend(self.read_probes(taken));
+        let over_rdma = self.rdma.iter().flat_map(RdmaThread::poll_readings);
+        readings.extend(over_rdma.map(Reading::Host));
         readings.append(&mut self.news);
         Sample { taken, readings }
     }
@@ -138,6 +150,9 @@ impl Agent {
 
     /// Probes these hosts, and answers those on the roster.
     pub fn probe_hosts(&mut self, list: ProbeList) {
+        if let Some(rdma) = &self.rdma {
+            rdma.handle_list(&list);
+        }
         self.probing.handle_list(list);
     }
 
@@ -231,6 +246,12 @@ impl Agent {
         let drops = self.complaints.check("queues", drops).unwrap_or_default();
         let readings = self.host.readings(now, links, &drops);
         readings.into_iter().map(Reading::Host).collect()
+    }
+
+    fn read_lacks(&self) -> impl Iterator<Item = Reading> + use<> {
+        let refused = self.activity.as_ref().map_or(&[][..], Activity::refused);
+        let lacks = abilities::with_refused(&self.off, refused).into_iter();
+        lacks.map(|lack| Reading::Host(HostReading::Lack(lack)))
     }
 
     fn read_probes(&mut self, now: Moment) -> Vec<Reading> {
@@ -334,10 +355,9 @@ impl Agent {
     }
 }
 
-fn tell_missing(role: Role) {
-    let lacks = abilities(role).into_iter();
-    for (it, missing) in lacks.filter_map(|it| Some((it.clone(), it.missing?))) {
-        tracing::warn!("{} is off: {missing}; allow it by {}", it.what, it.allow_by);
+fn tell_lacks(lacks: &[Lack]) {
+    for it in lacks {
+        tracing::warn!("{} is off: {}; {}", it.measurement, it.because, it.remedy);
     }
 }
 
@@ -350,7 +370,7 @@ fn start_probing(mark: Mark) -> ProbeThread {
     ProbeThread::start(engine)
 }
 
-fn in_words<T, E: Error>(outcome: Result<T, E>) -> Result<T, String> {
+fn in_words<T, E: Error + 'static>(outcome: Result<T, E>) -> Result<T, String> {
     outcome.map_err(|error| told(&error))
 }
 
@@ -361,7 +381,11 @@ struct Complaints {
 }
 
 impl Complaints {
-    fn check<T, E: Error>(&mut self, what: &'static str, outcome: Result<T, E>) -> Option<T> {
+    fn check<T, E: Error + 'static>(
+        &mut self,
+        what: &'static str,
+        outcome: Result<T, E>,
+    ) -> Option<T> {
         match in_words(outcome) {
             Ok(value) => {
                 if self.last.remove(what).is_some() {

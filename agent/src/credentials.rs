@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use reweave_common::error::told;
 use reweave_link::pki::{KeyRequest, PkiError};
 use reweave_link::{Channel, Identity, LinkError, Role, Session};
 use reweave_proto::message::{AgentMessage, MEMBERSHIP};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::error::{AgentError, told};
+use crate::error::AgentError;
 use crate::shut_out::ShutOut;
 
 /// Certificates go by the time of day, which may be set anew at any time.

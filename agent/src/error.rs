@@ -1,6 +1,5 @@
 //! What keeps an agent from starting, and how errors are told.
 
-use std::error::Error;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -14,6 +13,7 @@ use crate::counters::EthtoolError;
 use crate::netlink::{NetlinkError, PinError};
 use crate::probes::ProbeError;
 use crate::probing::ProbingError;
+use crate::rdma::RdmaError;
 use crate::role::UnknownRole;
 use crate::state::StateError;
 
@@ -27,6 +27,10 @@ pub enum AgentError {
     Probe(#[from] ProbeError),
     #[error("cannot probe hosts")]
     Probing(#[from] ProbingError),
+    #[error("rdma unavailable")]
+    Rdma(#[from] RdmaError),
+    #[error("nothing came of measuring over RDMA")]
+    Unmeasured { source: RdmaError },
     #[error("{host} is no host that is known here; give its IPv4 address")]
     UnknownHost { host: String, source: io::Error },
     #[error("no way leads from here to {host}")]
@@ -68,15 +72,4 @@ pub enum AgentError {
     Link { source: Box<LinkError> },
     #[error("cannot tell what this node is")]
     Role(#[from] UnknownRole),
-}
-
-/// An error with all that led to it, in one line.
-pub fn told(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words = format!("{words}: {cause}");
-        source = cause.source();
-    }
-    words
 }

@@ -34,12 +34,18 @@ pub struct Prober {
 /// Of an answer, the quoted packet's headers matter only.
 const MOST_BYTES: usize = 256;
 
+/// Whether this user may open raw sockets here.
+pub fn may_trace() -> Result<(), Errno> {
+    open(SockProtocol::Raw, SockFlag::empty()).map(drop)
+}
+
+fn open(protocol: SockProtocol, flags: SockFlag) -> Result<OwnedFd, Errno> {
+    let flags = flags | SockFlag::SOCK_CLOEXEC;
+    socket(AddressFamily::Inet, SockType::Raw, flags, protocol)
+}
+
 impl Prober {
     pub fn open(mark: Mark) -> Result<Self, ProbeError> {
-        let open = |protocol, flags| {
-            let flags = flags | SockFlag::SOCK_CLOEXEC;
-            socket(AddressFamily::Inet, SockType::Raw, flags, protocol)
-        };
         let both = || -> Result<_, Errno> {
             let sender = open(SockProtocol::Raw, SockFlag::empty())?;
             let receiver = open(SockProtocol::Icmp, SockFlag::SOCK_NONBLOCK)?;

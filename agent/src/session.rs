@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reweave_agent_core::delta::Delta;
+use reweave_common::error::told;
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::sample::Sample;
-use reweave_link::{Channel, Dialer, LinkError, Session, reason};
+use reweave_link::{Channel, Dialer, LinkError, Session};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -104,7 +105,7 @@ async fn keep_up(
         let serving = serve(&session, &tell, &mut outgoing, &mut credentials, has_others);
         match unless_closed(&tell, serving).await {
             Some(Ending::Lost(error)) => {
-                tracing::warn!("the line is lost: {}", reason(&error));
+                tracing::warn!("the line is lost: {}", told(&error));
                 dialer.go_elsewhere(None);
             }
             Some(Ending::Silent) => {

@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use reweave_common::error::told;
 use reweave_common::member::{Admission, DenyList, Member};
 use reweave_link::Identity;
 
-use crate::error::{AgentError, told};
+use crate::error::AgentError;
 
 const FILE: &str = "shut-out.json";
 

@@ -23,10 +23,31 @@ pub struct Ring {
     pub weight: f64,
 }
 
+/// Spanning trees of a group, laid on top of one another. An all-reduce goes up each tree and down
+/// again, piece after piece, so that each branch carries its share both ways at once.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Forest {
+    pub branches: Vec<Branch>,
+    /// How many branches lie one behind the other at most.
+    pub depth: u32,
+}
+
+/// What joins two members in some of a forest's trees.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Branch {
+    pub ends: [Rank; 2],
+    /// The nodes from the one's host to the other's; as between any two where there are none.
+    pub along: Option<Vec<NodeId>>,
+    /// What part of what is reduced goes over it, each way.
+    pub share: f64,
+}
+
 /// Pairs and groups that are not named go their default way.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Carriage {
     pub ways: BTreeMap<(NodeId, NodeId), Vec<Way>>,
     /// By group, as it stands in the iteration.
     pub rings: BTreeMap<Vec<Rank>, Vec<Ring>>,
+    /// For the all-reduces of a group, before its rings.
+    pub forests: BTreeMap<Vec<Rank>, Forest>,
 }

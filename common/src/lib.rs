@@ -6,6 +6,7 @@
 //! the same words.
 
 pub mod carriage;
+pub mod error;
 pub mod fabric;
 pub mod finding;
 pub mod flow;
@@ -24,6 +25,7 @@ pub mod operator;
 pub mod plan;
 mod printable;
 pub mod probing;
+pub mod rdma;
 pub mod recorded;
 pub mod rhythm;
 pub mod routes;

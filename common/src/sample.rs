@@ -11,6 +11,7 @@ use crate::health::Health;
 use crate::moment::Moment;
 use crate::plan::Generation;
 use crate::probing::ProbeReading;
+use crate::rdma::{RdmaPort, RdmaReading};
 use crate::rhythm::Rhythm;
 use crate::traffic::Traffic;
 use crate::units::{Bytes, Rate};
@@ -58,6 +59,9 @@ pub enum HostReading {
     Rhythm(Rhythm),
     Traffic(Traffic),
     Spare(Spare),
+    RdmaPort(Box<RdmaPort>),
+    /// What came of measuring the way to another host over RDMA.
+    Rdma(Box<RdmaReading>),
     /// A measurement that is off.
     Lack(Lack),
 }

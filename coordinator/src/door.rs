@@ -1,11 +1,11 @@
 //! Newcomers with a token: the core says whether they may come in, and the signer certifies them.
 
+use reweave_common::error::told;
 use reweave_link::join::{Applicant, Door};
-use reweave_link::reason;
 use tokio::sync::oneshot;
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
-use crate::error::{CoordinatorError, told};
+use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::intake::Event;
 use crate::sessions::Refusals;
@@ -27,7 +27,7 @@ pub(crate) async fn keep_door(door: &mut Door, house: &House) -> CoordinatorErro
             },
             Ok(()) = ours.changed() => {
                 if let Err(error) = door.renew(&ours.borrow_and_update()) {
-                    tracing::error!("the door has no new certificate: {}", reason(&error));
+                    tracing::error!("the door has no new certificate: {}", told(&error));
                 }
             }
             _ = telling.tick() => refusals.tell(&house.intake),

@@ -1,6 +1,5 @@
 //! What can go wrong for the program as a whole.
 
-use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -81,11 +80,4 @@ impl CoordinatorError {
             _ => 1,
         }
     }
-}
-
-/// An error with all that led to it, in one line.
-pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
-    let chain = std::iter::successors(Some(error), |&error| error.source());
-    let texts: Vec<_> = chain.map(ToString::to_string).collect();
-    texts.join(": ")
 }

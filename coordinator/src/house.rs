@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
 use reweave_common::member::Member;
 use reweave_common::operator::{
     CoordinatorState, CoordinatorStatus, MemberOrder, Request, Response, Status,
 };
-use reweave_link::{Identity, LinkError, Session, reason};
+use reweave_link::{Identity, LinkError, Session};
 use reweave_proto::hello::VERSION;
 use reweave_replica::{
     self as replica, FolderId, MemberId, Standing, Status as Replicated, Welcome,
@@ -65,7 +66,7 @@ impl House {
     pub(crate) fn note_end(&self, session: &Session, error: &LinkError) {
         if let LinkError::Unreadable(_) = error {
             self.intake.note_refused(1);
-            let why = format!("{}: {}", session.peer(), reason(error));
+            let why = format!("{}: {}", session.peer(), told(error));
             let from = session.address().ip().to_string();
             // When the queue is full of other things, the log has to do.
             let _ = self.intake.put_telemetry(Event::TurnedAway {

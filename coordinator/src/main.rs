@@ -30,9 +30,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use reweave_common::error::told;
 
 use config::Settings;
-use error::told;
 
 /// Leads a cluster: hears its agents, plans, checks, carries out and verifies
 #[derive(Debug, Parser)]

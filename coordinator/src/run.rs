@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
+use reweave_common::error::told;
 use reweave_common::member::DenyList;
 use reweave_link::join::Door;
-use reweave_link::{Identity, Listener, Role, reason};
+use reweave_link::{Identity, Listener, Role};
 use reweave_replica::{FolderId, Message};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -257,7 +258,7 @@ impl Openings {
         let door = match Door::bind(config.door, identity) {
             Ok(door) => Some(door),
             Err(error) if config.door_is_usual => {
-                let why = reason(&error);
+                let why = told(&error);
                 tracing::warn!("nobody can join here: {why}; --door gives another place");
                 None
             }

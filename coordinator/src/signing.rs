@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use reweave_common::error::told;
 use reweave_common::member::{Admission, Member};
 use reweave_link::Identity;
 use reweave_link::pki::{Authority, KeyRequest, PkiError, SIGNER_KEY, Validity};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::sleep;
-
-use crate::error::told;
 
 /// Certificates go by the time of day, which may be set anew at any time.
 const LOOK_EVERY: Duration = Duration::from_mins(1);

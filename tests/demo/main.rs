@@ -13,10 +13,10 @@ mod screen;
 mod uplinks;
 
 use std::env;
-use std::error::Error;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
+use reweave_common::error::told;
 use reweave_tests::StageError;
 
 use interrupt::Interrupt;
@@ -53,10 +53,4 @@ fn tell(interrupt: &Interrupt) -> Result<bool, StageError> {
 fn is_watched() -> bool {
     let in_ci = env::var_os("CI").is_some_and(|ci| ci == "true");
     !in_ci && io::stdin().is_terminal() && io::stdout().is_terminal()
-}
-
-fn told(error: &StageError) -> String {
-    let chain = std::iter::successors(Some(error as &dyn Error), |&error| error.source());
-    let texts: Vec<_> = chain.map(ToString::to_string).collect();
-    texts.join(": ")
 }

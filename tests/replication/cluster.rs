@@ -465,15 +465,17 @@ impl Cluster {
             if let Some(term) = self.nodes[&id].leads() {
                 self.laws.acknowledged(term, request);
             }
-            self.after(
-                ON_THE_WAY,
-                Event::Answer {
-                    asker,
-                    request,
-                    answer,
-                },
-            );
+            self.send_answer(asker, request, answer);
         }
+    }
+
+    fn send_answer(&mut self, asker: Asker, request: RequestId, answer: Answer) {
+        let answer = Event::Answer {
+            asker,
+            request,
+            answer,
+        };
+        self.after(ON_THE_WAY, answer);
     }
 
     fn restore(&mut self, id: u64, index: u64, state: &[u8]) {
@@ -507,14 +509,7 @@ impl Cluster {
                 client: 0,
                 number: asker.attempt,
             };
-            self.after(
-                ON_THE_WAY,
-                Event::Answer {
-                    asker,
-                    request,
-                    answer,
-                },
-            );
+            self.send_answer(asker, request, answer);
         }
     }
 

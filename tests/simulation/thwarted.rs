@@ -10,6 +10,7 @@ use reweave_common::plan::Generation;
 use reweave_core::{Outcome, Phase, Reason};
 use reweave_tests::world::World;
 use reweave_tests::world::faults::Fault;
+use reweave_tests::world::network::Network;
 use reweave_tests::world::wire::Weather;
 
 use crate::scene::{apply, collided, ended, planned};
@@ -40,32 +41,33 @@ fn taken_back(world: &mut World) -> Vec<Reason> {
         world.fail(&format!("not taken back but {:?}", ended.outcome))
     };
     world.look_at_rest();
-    assert!(
-        world
-            .network
-            .kernels
-            .values()
-            .all(|kernel| kernel.rules().is_empty())
-    );
+    assert!(holds_nothing(&world.network));
     reasons
+}
+
+fn holds_nothing(network: &Network) -> bool {
+    let mut kernels = network.kernels.values();
+    kernels.all(|kernel| kernel.rules().is_empty())
+}
+
+/// A plan that its switch refuses, for a reason like this, has been taken back.
+fn refused(world: &mut World, plan: Generation, like: fn(&Refusal) -> bool) {
+    apply(world, plan);
+    let reasons = taken_back(world);
+    let fits = |reason: &Reason| match reason {
+        Reason::Refused { refusal, .. } => like(refusal),
+        _ => false,
+    };
+    assert!(reasons.iter().all(fits), "{reasons:?}");
 }
 
 #[test]
 fn a_switch_that_refuses_the_rule_has_the_plan_taken_back() {
     let (mut world, plan, switch) = offered();
     world.network.refuse(switch, true);
-    apply(&mut world, plan);
-    let reasons = taken_back(&mut world);
-    let refused = |reason: &Reason| {
-        matches!(
-            reason,
-            Reason::Refused {
-                refusal: Refusal::Kernel { .. },
-                ..
-            }
-        )
-    };
-    assert!(reasons.iter().all(refused), "{reasons:?}");
+    refused(&mut world, plan, |refusal| {
+        matches!(refusal, Refusal::Kernel { .. })
+    });
 }
 
 #[test]
@@ -79,18 +81,9 @@ fn a_switch_that_cannot_write_its_state_down_has_the_plan_taken_back() {
         },
     );
     world.run_for(Duration::from_millis(1));
-    apply(&mut world, plan);
-    let reasons = taken_back(&mut world);
-    let refused = |reason: &Reason| {
-        matches!(
-            reason,
-            Reason::Refused {
-                refusal: Refusal::NotDurable { .. },
-                ..
-            }
-        )
-    };
-    assert!(reasons.iter().all(refused), "{reasons:?}");
+    refused(&mut world, plan, |refusal| {
+        matches!(refusal, Refusal::NotDurable { .. })
+    });
 }
 
 #[test]
@@ -170,13 +163,7 @@ fn instructions_of_a_former_leader_are_not_followed() {
     taken_back(&mut world);
     world.rest();
     assert!(world.journal().matches("hears an old instruction").count() >= 2);
-    assert!(
-        world
-            .network
-            .kernels
-            .values()
-            .all(|kernel| kernel.rules().is_empty())
-    );
+    assert!(holds_nothing(&world.network));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use reweave_tests::{Leadership, Stage};
 
 use crate::needs::trial;
 use crate::play::{
-    LOOK, STAGE, collide, ended, is_as_before, led, must, planned, reaches, slowest_over,
-    status_when,
+    LOOK, STAGE, collide, ended, is_as_before, is_in, led, must, planned, reaches, slowest_over,
+    status_when, taking_back,
 };
 
 /// What no flow has that shares an uplink.
@@ -36,15 +36,6 @@ pub(crate) fn tests() -> Vec<Trial> {
             killed_while_rolling_back,
         ),
     ]
-}
-
-fn is_in(phase: Phase) -> impl Fn(&reweave_common::operator::Status) -> bool {
-    move |status| {
-        status
-            .change
-            .as_ref()
-            .is_some_and(|change| change.phase == phase)
-    }
 }
 
 fn kill_and_start_again(stage: &mut Stage) {
@@ -106,15 +97,7 @@ fn killed_while_verifying() {
 
 /// A switch that stands still holds the way back up, so that there is a moment to kill in.
 fn killed_while_rolling_back() {
-    let mut stage = led(&Leadership::default());
-    let job = collide(&stage);
-    let plan = planned(&stage);
-    let routing = must(stage.routing());
-    must(must(stage.agent("leaf0")).freeze());
-    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
-    status_when(&stage, "the plan is being applied", is_in(Phase::Applying));
-    must(job.stop());
-    status_when(&stage, "it is being taken back", is_in(Phase::RollingBack));
+    let (mut stage, routing) = taking_back();
     kill_and_start_again(&mut stage);
     status_when(&stage, "it goes on with that", is_in(Phase::RollingBack));
     must(must(stage.agent("leaf0")).thaw());

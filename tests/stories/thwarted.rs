@@ -1,11 +1,11 @@
 //! Plans that cannot be carried out: a switch refuses, or the flow is gone.
 
 use libtest_mimic::Trial;
-use reweave_common::operator::{Outcome, Phase, Record};
+use reweave_common::operator::{Outcome, Record};
 use reweave_tests::{Labs, Leadership, Setting, Stage};
 
 use crate::needs::{Need, trial};
-use crate::play::{STAGE, collide, ended, led, must, planned, status_when};
+use crate::play::{STAGE, collide, ended, led, must, planned, taking_back};
 
 /// Takes from a program that runs as root what routes are changed with.
 const WITHOUT_NET_ADMIN: &[&str] = &[
@@ -98,25 +98,7 @@ fn the_flow_ends_before() {
 
 /// The switch is slow, and the job is over before it acts.
 fn the_flow_ends_meanwhile() {
-    let mut stage = led(&Leadership::default());
-    let job = collide(&stage);
-    let plan = planned(&stage);
-    let routing = must(stage.routing());
-    must(must(stage.agent("leaf0")).freeze());
-    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
-    status_when(&stage, "the plan is being applied", |status| {
-        status
-            .change
-            .as_ref()
-            .is_some_and(|change| change.phase == Phase::Applying)
-    });
-    must(job.stop());
-    status_when(&stage, "the plan is being taken back", |status| {
-        status
-            .change
-            .as_ref()
-            .is_some_and(|change| change.phase == Phase::RollingBack)
-    });
+    let (mut stage, routing) = taking_back();
     must(must(stage.agent("leaf0")).thaw());
     let reasons = rolled_back(&ended(&stage));
     assert!(

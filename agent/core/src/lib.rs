@@ -14,11 +14,14 @@ pub mod links;
 pub mod probe;
 pub mod random;
 pub mod rates;
+pub mod rdma;
 pub mod reconcile;
 pub mod rhythm;
 pub mod spare;
 pub mod trace;
 pub mod traffic;
 
+#[cfg(test)]
+mod examples;
 #[cfg(test)]
 mod seeded;

@@ -25,25 +25,11 @@ pub fn reconcile(desired: &[PinRule], actual: &[PinRule]) -> Vec<RuleOp> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddrV4};
-
     use proptest::prelude::*;
-    use reweave_common::flow::{FlowKey, Protocol};
+    use reweave_common::flow::FlowKey;
 
     use super::*;
-
-    fn rule(port: u16, spine: u8) -> PinRule {
-        let end = |host, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
-        PinRule {
-            flow: FlowKey {
-                protocol: Protocol::Tcp,
-                source: end(1, port),
-                destination: end(2, 5001),
-            },
-            interface: format!("swp{spine}"),
-            next_hop: Ipv4Addr::new(10, 1, 0, spine),
-        }
-    }
+    use crate::examples::rule;
 
     /// A kernel's list of rules: the first that matches a flow is followed.
     #[derive(Clone)]

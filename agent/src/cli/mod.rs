@@ -4,6 +4,7 @@ mod counters;
 mod facts;
 mod out;
 mod probe;
+mod rdma;
 mod rhythm;
 mod show;
 mod table;
@@ -117,6 +118,9 @@ pub(crate) enum Show {
     Trace(Trace),
     /// Latency and loss to hosts on which an agent runs, or `probe --respond`
     Probe(Probe),
+    /// What there is of RDMA, and latency and bandwidth over it
+    #[command(subcommand)]
+    Rdma(Rdma),
     /// What can be measured here, and how to allow the rest
     Abilities(Output),
     /// The pins the kernel holds
@@ -216,6 +220,41 @@ pub(crate) struct Probe {
     /// The UDP port that probes are answered on
     #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
     pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Rdma {
+    /// Ports with their addresses, what they have carried, queue pairs, and counters that point at faults
+    Facts(Output),
+    /// To a host on which an agent runs, or `rdma respond`
+    Latency(RdmaLatencyOf),
+    /// To such a host, by writing into a buffer of its helper
+    Bandwidth {
+        /// Name or IPv4 address
+        host: String,
+        /// How much to write
+        #[arg(long, value_name = "MIB", default_value = "16", value_parser = clap::value_parser!(u64).range(1..=1024))]
+        budget_mib: u64,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Answers the measurements of these hosts until told to end
+    Respond {
+        /// Names or IPv4 addresses
+        #[arg(required = true, value_name = "HOST")]
+        hosts: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RdmaLatencyOf {
+    /// Name or IPv4 address
+    pub(crate) host: String,
+    /// How many messages to send, by datagrams and as many over a connection
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) count: u32,
     #[command(flatten)]
     pub(crate) output: Output,
 }

@@ -32,7 +32,7 @@ pub(super) fn probe(asked: &Probe) -> Result<(), AgentError> {
     Ok(())
 }
 
-fn resolve(host: &str) -> Result<Ipv4Addr, AgentError> {
+pub(super) fn resolve(host: &str) -> Result<Ipv4Addr, AgentError> {
     let unknown = |source| AgentError::UnknownHost {
         host: host.to_owned(),
         source,
@@ -185,7 +185,7 @@ fn micros(micros: f64) -> String {
     format!("{micros:.1} us")
 }
 
-fn by(stamps: Stamps) -> &'static str {
+pub(super) fn by(stamps: Stamps) -> &'static str {
     match stamps {
         Stamps::Program => "program",
         Stamps::Kernel => "kernel",

@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    Form, Output, Show, Watched, counters, facts, out, probe, rhythm, table, trace, traffic,
+    Form, Output, Show, Watched, counters, facts, out, probe, rdma, rhythm, table, trace, traffic,
 };
 
 /// How often flows are read while they are watched.
@@ -34,6 +34,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Rhythm(watched) => rhythm::rhythm(watched),
         Show::Trace(asked) => trace::trace(asked),
         Show::Probe(asked) => probe::probe(asked),
+        Show::Rdma(asked) => rdma::rdma(asked),
         Show::Abilities(output) => show_abilities(*output),
         Show::Pins(output) => pins(*output),
     }
@@ -119,14 +120,14 @@ fn show_abilities(output: Output) -> Result<(), AgentError> {
         return Ok(());
     }
     let row = |it: &Ability| {
-        let (state, way) = match &it.missing {
-            None => ("yes", String::new()),
-            Some(missing) => (missing.as_str(), it.allow_by.to_owned()),
+        let (state, way) = match &it.because {
+            None => ("yes", ""),
+            Some(because) => (because.as_str(), it.remedy.as_str()),
         };
-        [it.what.to_owned(), state.to_owned(), way]
+        [it.measurement, state, way].map(str::to_owned)
     };
     let rows: Vec<_> = abilities.iter().map(row).collect();
-    table::print(["measurement", "possible", "allow it by"], &rows);
+    table::print(["measurement", "possible", "to allow it"], &rows);
     Ok(())
 }
 

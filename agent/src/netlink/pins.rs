@@ -1,6 +1,7 @@
 //! The pins a kernel holds, and how they are changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::route::RouteMessage;
@@ -8,7 +9,7 @@ use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
 use reweave_agent_core::reconcile::{RuleOp, reconcile};
-use reweave_common::flow::FlowKey;
+use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::sample::PinRule;
 use thiserror::Error;
 
@@ -92,6 +93,18 @@ impl RouteSocket {
             self.remove(RouteNetlinkMessage::DelRule(stray))?;
         }
         self.remove_idle_routes()
+    }
+
+    /// Whether this user may pin: the kernel asks for the right before it looks for what is to go.
+    pub fn may_pin(&mut self) -> Result<(), NetlinkError> {
+        let nobodys = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 9);
+        let flow = FlowKey {
+            protocol: Protocol::Udp,
+            source: nobodys,
+            destination: nobodys,
+        };
+        let rule = RouteNetlinkMessage::DelRule(messages::rule(&flow, *TABLES.start()));
+        unless(self.socket.change("change rules", rule, 0), Errno::ENOENT)
     }
 
     /// The pins, by one who has just listed the interfaces.

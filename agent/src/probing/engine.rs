@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use reweave_agent_core::latency::{Clocks, Prober, Responder, Strays};
-use reweave_common::flow::FlowKey;
+use reweave_agent_core::latency::{Clocks, Outgoing, Prober, Responder, Strays};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{ProbeList, ProbeReading};
 use thiserror::Error;
 
-use super::socket::{Fate, Received, StampedSocket};
+use super::mail::{Inbox, Parcel};
+use super::socket::{Fate, StampedSocket};
 use crate::clock;
 
 #[derive(Debug, Error)]
@@ -27,14 +27,12 @@ pub enum ProbingError {
     Wait { source: Errno },
 }
 
-/// Whoever floods a port shall not keep the others waiting.
-const MOST_AT_ONCE: usize = 256;
-
 pub struct Engine {
     prober: Prober,
     responder: Responder,
     answering: Option<StampedSocket>,
     asking: BTreeMap<u16, StampedSocket>,
+    inbox: Inbox,
 }
 
 impl Engine {
@@ -45,6 +43,7 @@ impl Engine {
             responder: Responder::default(),
             answering: None,
             asking: BTreeMap::new(),
+            inbox: Inbox::new(),
         }
     }
 
@@ -73,17 +72,18 @@ impl Engine {
         outcome
     }
 
-    /// Sends what is due, waits for packets, no longer than `most`, and takes them in.
-    pub fn turn(&mut self, most: Duration) -> Result<(), ProbingError> {
-        self.send();
+    /// Sends what is due, waits for packets, no longer than `most`, and takes them in. Says how many
+    /// packets it had to do with.
+    pub fn turn(&mut self, most: Duration) -> Result<usize, ProbingError> {
+        let mut done = self.send();
         for (port, events) in self.wait(most)? {
-            match self.asking.get(&port) {
-                Some(socket) => hear(&mut self.prober, socket, events),
+            done += match self.asking.get(&port) {
+                Some(socket) => hear(&mut self.prober, socket, &mut self.inbox, events),
                 None => self.answer(events),
-            }
+            };
         }
         self.prober.handle_time(&clock::clocks());
-        Ok(())
+        Ok(done)
     }
 
     pub fn poll_readings(&mut self) -> Vec<ProbeReading> {
@@ -109,31 +109,27 @@ impl Engine {
         Ok(())
     }
 
-    fn send(&mut self) {
-        let mut used: BTreeMap<u16, usize> = BTreeMap::new();
+    fn send(&mut self) -> usize {
+        let mut due: BTreeMap<u16, Vec<Outgoing>> = BTreeMap::new();
         loop {
             let clocks = clock::clocks();
             let Some(probe) = self.prober.poll_probe(moment(&clocks), clocks) else {
                 break;
             };
-            let FlowKey {
-                source,
-                destination,
-                ..
-            } = probe.flow;
-            let socket = self.asking.get(&source.port());
-            let sent = socket.map(|it| it.send(&probe.bytes, *source.ip(), destination));
-            if !matches!(sent, Some(Ok(()))) {
-                self.prober.handle_unsent(&probe);
-            }
-            *used.entry(source.port()).or_default() += 1;
+            due.entry(probe.flow.source.port()).or_default().push(probe);
         }
-        // Most have left by now.
-        for (port, sent) in used {
-            if let Some(socket) = self.asking.get(&port) {
-                take_fates(&mut self.prober, socket, sent);
+        for (port, probes) in &due {
+            let mut parcels: Vec<_> = probes.iter().map(parcel).collect();
+            let Some(socket) = self.asking.get(port) else {
+                continue;
+            };
+            for at in socket.send(&mut parcels) {
+                self.prober.handle_unsent(&probes[at]);
             }
+            // Most have left by now.
+            take_fates(&mut self.prober, socket, &mut self.inbox);
         }
+        due.values().map(Vec::len).sum()
     }
 
     /// Ports of sockets that have something to say.
@@ -161,55 +157,64 @@ impl Engine {
         PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX)
     }
 
-    fn answer(&mut self, events: PollFlags) {
-        let Some(socket) = &self.answering else {
-            return;
+    fn answer(&mut self, events: PollFlags) -> usize {
+        let Self {
+            answering: Some(socket),
+            responder,
+            inbox,
+            ..
+        } = self
+        else {
+            return 0;
         };
+        let (mut heard, mut answers) = (0, vec![]);
         if events.contains(PollFlags::POLLIN) {
-            for packet in packets(socket) {
-                let arrival = packet.arrival();
-                if let Some(answer) = self.responder.handle_packet(&arrival) {
-                    // What cannot be sent is lost, and counted by who waits for it.
-                    let _ = socket.send(&answer, *arrival.to.ip(), arrival.from);
-                }
-            }
+            heard = socket.receive(inbox, |packet| {
+                let bytes = responder.handle_packet(packet);
+                let (from, to) = (*packet.to.ip(), packet.from);
+                answers.extend(bytes.map(|bytes| Parcel { bytes, from, to }));
+            });
         }
-        for fate in fates(socket) {
+        // What cannot be sent is lost, and counted by who waits for it.
+        socket.send(&mut answers);
+        let now = clock::clocks();
+        socket.fates(inbox, |fate| {
             if let Fate::Left { pair, bytes, stamp } = fate {
-                let now = clock::clocks();
-                self.responder.handle_left(pair[1], &bytes, stamp, &now);
+                responder.handle_left(pair[1], &bytes, stamp, &now);
             }
-        }
+        });
+        heard
     }
 }
 
-fn hear(prober: &mut Prober, socket: &StampedSocket, events: PollFlags) {
+fn parcel(probe: &Outgoing) -> Parcel {
+    Parcel {
+        bytes: probe.bytes,
+        from: *probe.flow.source.ip(),
+        to: probe.flow.destination,
+    }
+}
+
+fn hear(
+    prober: &mut Prober,
+    socket: &StampedSocket,
+    inbox: &mut Inbox,
+    events: PollFlags,
+) -> usize {
     if events.contains(PollFlags::POLLERR) {
-        take_fates(prober, socket, MOST_AT_ONCE);
+        take_fates(prober, socket, inbox);
     }
     if events.contains(PollFlags::POLLIN) {
-        for packet in packets(socket) {
-            prober.handle_packet(&packet.arrival());
-        }
+        return socket.receive(inbox, |packet| prober.handle_packet(packet));
     }
+    0
 }
 
-fn take_fates(prober: &mut Prober, socket: &StampedSocket, most: usize) {
-    for fate in fates(socket).take(most) {
-        match fate {
-            Fate::Left { pair, bytes, stamp } => prober.handle_left(pair, &bytes, stamp),
-            Fate::Refused { pair, bytes } => prober.handle_refused(pair, &bytes),
-            Fate::Other => {}
-        }
-    }
-}
-
-fn packets(socket: &StampedSocket) -> impl Iterator<Item = Received> {
-    std::iter::from_fn(|| socket.receive()).take(MOST_AT_ONCE)
-}
-
-fn fates(socket: &StampedSocket) -> impl Iterator<Item = Fate> {
-    std::iter::from_fn(|| socket.fate()).take(MOST_AT_ONCE)
+fn take_fates(prober: &mut Prober, socket: &StampedSocket, inbox: &mut Inbox) {
+    socket.fates(inbox, |fate| match fate {
+        Fate::Left { pair, bytes, stamp } => prober.handle_left(pair, &bytes, stamp),
+        Fate::Refused { pair, bytes } => prober.handle_refused(pair, &bytes),
+    });
 }
 
 fn moment(clocks: &Clocks) -> Moment {

@@ -30,6 +30,11 @@ pub enum NftError {
 
 pub(super) struct NftCounter(());
 
+/// Whether this user may use nftables here. It asks for the same right to list tables as to make them.
+pub fn may_use_nft() -> Result<(), NftError> {
+    nft(&["list", "tables"], "").map(drop)
+}
+
 impl NftCounter {
     pub(super) fn install() -> Result<Self, NftError> {
         nft(&["-f", "-"], &script())?;

@@ -20,6 +20,7 @@ tests! {
     a_change_of_the_way_is_told,
     pins_are_listed,
     what_needs_a_right_is_listed,
+    what_is_listed_as_possible_is_possible needs "setpriv",
     a_full_disk_is_one_error,
     what_goes_wrong_is_said_on_standard_error,
 }
@@ -166,30 +167,79 @@ fn a_change_of_the_way_is_told() {
 
 fn what_needs_a_right_is_listed() {
     let _fabric = Fabric::new();
-    let all = json_of("leaf0", &["abilities"]);
-    let all = all["abilities"].as_array().expect("a list");
-    assert!(
-        all.len() == 3 && all.iter().all(|it| it["missing"].is_null()),
-        "{all:?}"
-    );
-    let table = within("leaf0", || {
-        let mut command = Command::new("unshare");
-        command.args(["--user", env!("CARGO_BIN_EXE_reweave-agent"), "abilities"]);
-        command.output().expect("unshare runs")
-    });
-    let table = String::from_utf8_lossy(&table.stdout);
-    let line = |what: &str| {
-        let mut lines = table.lines();
-        lines
-            .find(|line| line.starts_with(what))
-            .unwrap_or_else(|| panic!("{table}"))
+    let table = |node| {
+        let run = unprivileged(node, &["abilities"]);
+        String::from_utf8(run.stdout).expect("UTF-8")
     };
-    assert!(
-        line("latency and loss").trim_end().ends_with("yes"),
-        "{table}"
-    );
-    assert!(line("paths of flows").contains("CAP_NET_RAW"), "{table}");
-    assert!(line("pins of flows").contains("CAP_NET_ADMIN"), "{table}");
+    let says = |node, what: &str, words: &str| {
+        let table = table(node);
+        let mut lines = table.lines();
+        let line = lines.find(|line| line.starts_with(what));
+        assert!(line.is_some_and(|it| it.contains(words)), "{table}");
+    };
+    says("h0", "latency and loss", " yes");
+    says("h0", "paths of flows", "setcap cap_net_raw+ep");
+    says("h0", "traffic by eBPF", "setcap cap_bpf,cap_net_admin+ep");
+    says("h0", "traffic by nftables", "setcap cap_net_admin+ep");
+    says("leaf0", "pins of flows", "setcap cap_net_admin+ep");
+}
+
+/// The agent's program, as root without some of root's rights.
+fn without(rights: &str, node: &str, arguments: &[&str]) -> Output {
+    within(node, || {
+        let less = rights.replace("cap_", "-");
+        let mut command = Command::new("setpriv");
+        if !less.is_empty() {
+            command.args(["--inh-caps", &less, "--bounding-set", &less]);
+        }
+        command.arg(env!("CARGO_BIN_EXE_reweave-agent"));
+        let run = command.args(arguments).stdin(Stdio::null()).output();
+        run.expect("setpriv runs")
+    })
+}
+
+/// What the list says is held against what the commands do, with one right taken away at a time.
+fn what_is_listed_as_possible_is_possible() {
+    let _fabric = Fabric::new();
+    // An administrator's right stands for that to load programs.
+    for rights in ["", "cap_net_raw", "cap_bpf,cap_sys_admin", "cap_net_admin"] {
+        let run = |node, arguments: &[&str]| without(rights, node, arguments);
+        let listed = |node, what: &str| {
+            let told = run(node, &["abilities", "--output", "json"]);
+            let told: Value = serde_json::from_slice(&told.stdout).expect("one JSON object");
+            let all = told["abilities"].as_array().expect("a list");
+            let it = all.iter().find(|it| it["measurement"] == what);
+            it.unwrap_or_else(|| panic!("{told}"))["because"].is_null()
+        };
+        let counts_by = |source: &str| {
+            let asked = [
+                "traffic",
+                "--source",
+                source,
+                "--over-ms",
+                "200",
+                "--output",
+                "json",
+            ];
+            let told: Value = serde_json::from_slice(&run("h0", &asked).stdout).expect("JSON");
+            told["source"] == source
+        };
+        let traced = run("h0", &["trace", "tcp", "10.0.0.1:1", "10.1.0.1:2"]);
+        let untraced = String::from_utf8_lossy(&traced.stderr).contains("raw socket");
+        assert_eq!(listed("h0", "paths of flows"), !untraced, "{rights}");
+        assert_eq!(
+            listed("h0", "traffic by eBPF"),
+            counts_by("ebpf"),
+            "{rights}"
+        );
+        assert_eq!(
+            listed("h0", "traffic by nftables"),
+            counts_by("nftables"),
+            "{rights}"
+        );
+        assert!(listed("h0", "latency and loss"), "{rights}");
+        assert_eq!(listed("leaf0", "pins of flows"), rights != "cap_net_admin");
+    }
 }
 
 fn pins_are_listed() {

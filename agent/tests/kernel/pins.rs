@@ -1,8 +1,8 @@
 //! Pins in a kernel: what is asked for is held, read back and followed by packets, and what cannot
 //! be had leaves everything as it was.
 
-use reweave_agent::error::told;
 use reweave_agent::netlink::{PinError, RouteSocket};
+use reweave_common::error::told;
 use reweave_common::sample::PinRule;
 
 use crate::fabric::{Fabric, ip_in, leaf_at, pin, some_flow, spine_of, uplink_bytes, within};

@@ -14,7 +14,7 @@ use crate::sample::{
     Counters, FlowReading, HostReading, Interface, PinRule, Reading, Sample, TracedPath,
 };
 
-pub use host::HostObservations;
+pub use host::{HostObservations, RdmaWay};
 
 /// A reading and when it arrived, by the coordinator's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -28,7 +28,7 @@ pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report};
 pub use status::{
     AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, PairStatus, Phase, ProbeStatus,
-    RunningChange, Status,
+    RdmaStatus, RunningChange, Status,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -47,6 +47,8 @@ pub struct Status {
     /// Members that are shut out.
     pub revoked: Vec<Member>,
     pub probes: ProbeStatus,
+    /// Of hosts that were measured over RDMA lately, the slowest first; not all of a large cluster.
+    pub rdma: Vec<RdmaStatus>,
 }
 
 /// Who decides that a plan is carried out.
@@ -134,6 +136,23 @@ pub struct PairStatus {
     pub from: String,
     pub to: String,
     pub summary: Summary,
+}
+
+/// What came of measuring the way from one host to another over RDMA. Each absent where that was not
+/// measured, or nothing came back.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RdmaStatus {
+    pub from: String,
+    pub to: String,
+    /// There and back, by datagrams and over a connection: the median.
+    pub ud_us: Option<f64>,
+    pub rc_us: Option<f64>,
+    pub rate_bits_per_s: Option<Rate>,
+    /// Of the messages of the last measurements.
+    pub sent: u32,
+    pub lost: u32,
+    /// Of the oldest of these.
+    pub age_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

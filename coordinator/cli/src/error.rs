@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::Utf8Error;
 
+use reweave_common::error::told;
 use reweave_common::input::InputError;
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::Generation;
@@ -12,11 +13,12 @@ use reweave_formats::chakra::ChakraError;
 use reweave_formats::flight_recorder::FlightRecorderError;
 use reweave_formats::nccl_inspector::InspectorError;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
+use reweave_link::LinkError;
 use reweave_link::join::{JoinError, TokenError};
 use reweave_link::pki::PkiError;
-use reweave_link::{LinkError, reason};
 use reweave_planner::collectives::CollectiveError;
 use reweave_planner::sim::SimError;
+use reweave_planner::topology::TopologyError;
 use reweave_planner::workload::SimulationError;
 use reweave_planner::workload::job::operators::OperatorError;
 use reweave_planner::workload::job::preset::PresetError;
@@ -92,6 +94,8 @@ pub(crate) enum CliError {
     },
     #[error("{}", path.display())]
     Preset { path: PathBuf, source: PresetError },
+    #[error("{0}")]
+    Topology(TopologyError),
     #[error("{}", path.display())]
     TaskGraph {
         path: PathBuf,
@@ -142,7 +146,7 @@ impl CliError {
 
     /// With all that led to it.
     pub(crate) fn told(&self) -> String {
-        reason(self)
+        told(self)
     }
 
     pub(crate) fn exit_code(&self) -> u8 {
@@ -176,6 +180,7 @@ impl CliError {
                 | SimulationError::Course(SimError::TooLong),
             ) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
+            Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
             _ => 1,
         }
     }

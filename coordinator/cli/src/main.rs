@@ -13,8 +13,10 @@ mod join;
 mod membership;
 mod names;
 mod page;
+mod plan;
 mod show;
 mod sim;
+mod work;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -62,7 +64,7 @@ enum Command {
     /// What is wrong, with evidence
     Diagnose,
     /// What would mend it, what that promises, and why this and not something else
-    Plan,
+    Plan(plan::Plan),
     /// Carry out the plan that makes this generation, and see what comes of it
     Apply(apply::Apply),
     /// What was changed, by whom, and what came of it
@@ -91,7 +93,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Config(command) => command.run(),
         Command::Status => show_status(reach, *output),
         Command::Diagnose => show(reach, *output, &Request::Diagnose),
-        Command::Plan => show(reach, *output, &Request::Plan),
+        Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
         Command::History { most } => show_history(reach, *output, *most),
         Command::Sim(command) => command.run(*output),

@@ -10,6 +10,7 @@ use reweave_common::plan::Plan;
 
 use crate::command::{Author, Change};
 use crate::model::Known;
+use crate::pace::Pace;
 use crate::planning;
 use crate::reason::Reason;
 use crate::rollout::{Hindrance, Turn, first_step};
@@ -19,7 +20,7 @@ use crate::verify::concerned;
 /// Looks from time to time, and remembers when it did what.
 #[derive(Debug, Default)]
 pub(crate) struct Autopilot {
-    looked: Option<Moment>,
+    looks: Pace,
     /// How many plans had ended when it last looked.
     ended: u64,
     /// When it saw that one had which changed something.
@@ -76,8 +77,9 @@ impl Autopilot {
     }
 
     pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
-        self.note_end(turn.known.now, turn.state);
-        if turn.known.policy.mode == Mode::Manual || !self.is_due(turn.known) {
+        let Known { now, policy, .. } = turn.known;
+        self.note_end(now, turn.state);
+        if policy.mode == Mode::Manual || !self.looks.is_due(now, policy.look_every) {
             return;
         }
         self.waits = match turn.state.rollout() {
@@ -94,17 +96,6 @@ impl Autopilot {
         if new.any(|ended| ended.outcome.changed_something()) {
             self.changed_at = Some(now);
         }
-    }
-
-    fn is_due(&mut self, known: Known<'_>) -> bool {
-        let every = known.policy.look_every;
-        let due = self
-            .looked
-            .is_none_or(|looked| known.now.since(looked) >= every);
-        if due {
-            self.looked = Some(known.now);
-        }
-        due
     }
 
     /// Proposes what would mend things, and approves it when it still would.
@@ -138,7 +129,7 @@ impl Autopilot {
             plan: Box::new(plan),
             by: Author::Policy,
         });
-        self.looked = None;
+        self.looks.hurry();
         None
     }
 

@@ -14,6 +14,7 @@ mod effect;
 mod ingest;
 mod model;
 mod operator;
+mod pace;
 mod pins;
 mod planning;
 mod policy;

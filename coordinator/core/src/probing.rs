@@ -17,6 +17,7 @@ use reweave_common::units::Rate;
 
 use crate::effect::Outbox;
 use crate::model::Known;
+use crate::pace::Pace;
 
 const MOST_PEERS: usize = 64;
 /// Ports that no program draws by itself, since kernels draw from higher ones.
@@ -35,7 +36,7 @@ pub(crate) struct Probing {
     addresses: Addresses,
     /// What each agent was told last, and when.
     told: Told,
-    looked: Option<Moment>,
+    looks: Pace,
 }
 
 /// The addresses of each host on the fabric.
@@ -49,14 +50,9 @@ impl Probing {
 
     /// Tells hosts whom to probe, where that has changed or was told a while ago.
     pub(crate) fn advance(&mut self, known: Known<'_>, out: &mut Outbox) {
-        let every = known.policy.look_every;
-        if self
-            .looked
-            .is_some_and(|looked| known.now.since(looked) < every)
-        {
+        if !self.looks.is_due(known.now, known.policy.look_every) {
             return;
         }
-        self.looked = Some(known.now);
         self.addresses.extend(addresses(known));
         let hosts = self.addresses.keys();
         for &node in hosts.filter(|node| known.ingest.is_connected(**node)) {

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Watch;
-use reweave_common::moment::Moment;
 
 use crate::effect::Outbox;
 use crate::model::Known;
+use crate::pace::Pace;
 
 /// A host traces no more flows at once: routers answer few probes a second.
 const MOST_TRACES: usize = 64;
@@ -21,7 +21,7 @@ pub(crate) struct Watching {
     elephants: BTreeSet<FlowKey>,
     /// What each agent was asked for last.
     asked: BTreeMap<NodeId, Watch>,
-    looked: Option<Moment>,
+    looks: Pace,
 }
 
 impl Watching {
@@ -32,14 +32,9 @@ impl Watching {
 
     /// Looks from time to time, and asks where something else is wanted than before.
     pub(crate) fn advance(&mut self, known: Known<'_>, out: &mut Outbox) {
-        let every = known.policy.look_every;
-        if self
-            .looked
-            .is_some_and(|looked| known.now.since(looked) < every)
-        {
+        if !self.looks.is_due(known.now, known.policy.look_every) {
             return;
         }
-        self.looked = Some(known.now);
         self.note_elephants(known);
         let mut wanted = self.wanted(known);
         for (node, _) in known

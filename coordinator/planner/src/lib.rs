@@ -8,6 +8,7 @@
 mod balance;
 pub mod collectives;
 mod diagnose;
+mod dice;
 pub mod fim;
 mod forecast;
 pub mod maxmin;
@@ -15,12 +16,14 @@ mod model;
 mod observed;
 mod policy;
 mod predict;
+pub mod routing;
 mod search;
 pub mod sim;
 #[cfg(test)]
 mod tests {
     pub(crate) mod scene;
 }
+pub mod topology;
 mod ways;
 pub mod workload;
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
@@ -22,7 +23,7 @@ use reweave_replica::{MemberId, ReadId, Standing};
 use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::error::{CoordinatorError, told};
+use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::intake::{Event, Origin, SessionId};
 use crate::recorder::{RecordError, Recorder};

@@ -6,12 +6,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
 use reweave_common::finding::Finding;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
+use reweave_common::rdma::RdmaReading;
 use reweave_common::rhythm::Rhythm;
 use reweave_common::sample::{HostReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
@@ -22,7 +24,6 @@ use serde::Serialize;
 
 use super::{Load, What};
 use crate::config::HistoryConfig;
-use crate::error::told;
 
 /// A store that could not be opened is tried again after this.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
@@ -294,6 +295,10 @@ impl Scribe {
             HostReading::Neighbour(neighbour) => state("neighbour", &neighbour.interface),
             HostReading::Vanished { interface, .. } => state("vanished", interface),
             HostReading::Spare(spare) => state("spare", &spare.interface),
+            HostReading::RdmaPort(port) => {
+                state("rdma_port", &format!("{}/{}", port.device, port.port))
+            }
+            HostReading::Rdma(reading) => state("rdma", &rdma_subject(reading)),
             HostReading::Lack(lack) => state("lack", &lack.measurement),
         };
         entries
@@ -405,6 +410,14 @@ fn tell_files(told: &Told) {
             merged, removed, ..
         } = told;
         tracing::debug!("history: {merged} files merged, {removed} old ones removed");
+    }
+}
+
+/// The way that was measured, and by what.
+fn rdma_subject(reading: &RdmaReading) -> String {
+    match reading.transport() {
+        Some(transport) => format!("{} {transport}", reading.peer()),
+        None => format!("{} writes", reading.peer()),
     }
 }
 

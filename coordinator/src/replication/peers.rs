@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reweave_link::{Identity, LinkError, Role, Session, connect, reason};
+use reweave_common::error::told;
+use reweave_link::{Identity, LinkError, Role, Session, connect};
 use reweave_replica::{FolderId, Member, MemberId, Message};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -144,7 +145,7 @@ impl Keeper {
                 Err(error) => error,
             };
             if reachable {
-                tracing::warn!("coordinator {}: {}", self.member.name, reason(&ended));
+                tracing::warn!("coordinator {}: {}", self.member.name, told(&ended));
             }
             reachable = false;
             self.replication.put(Task::Unreachable(self.id));

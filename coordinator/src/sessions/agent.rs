@@ -2,17 +2,17 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use reweave_common::error::told;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::About;
-use reweave_link::{Channel, Session, reason};
+use reweave_link::{Channel, Session};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::Ending;
-use crate::error::told;
 use crate::house::House;
 use crate::intake::{Event, Origin, SessionId};
 
@@ -45,7 +45,7 @@ pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: 
     match &ending {
         Ending::Lost(error) => {
             house.note_end(&session, error);
-            tracing::info!("agent {name} is gone: {}", reason(error));
+            tracing::info!("agent {name} is gone: {}", told(error));
         }
         Ending::Replaced if !house.cluster.borrow().leads() => {
             send_elsewhere(session, &house).await;

@@ -3,7 +3,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use reweave_link::{Channel, Session, reason};
+use reweave_common::error::told;
+use reweave_link::{Channel, Session};
 use reweave_replica::{Answer, FolderId, Message};
 
 use super::agent::{skew_us, time_of_day};
@@ -22,7 +23,7 @@ pub(super) async fn hear(session: Session, house: House) {
         heard = peer.hear_on(Channel::Commands) => heard,
         heard = peer.hear_on(Channel::Telemetry) => heard,
         error = session.shut_out() => {
-            return tracing::warn!("coordinator {name} is out: {}", reason(&error));
+            return tracing::warn!("coordinator {name} is out: {}", told(&error));
         }
     };
     if let Err(why) = heard {

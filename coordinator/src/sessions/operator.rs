@@ -1,12 +1,12 @@
 //! The session of somebody who asks: one request after the other, each answered before the next is
 //! read.
 
+use reweave_common::error::told;
 use reweave_common::operator::{Refused, Request, Response};
-use reweave_link::{Channel, LinkError, Session, reason};
+use reweave_link::{Channel, LinkError, Session};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Ending;
-use crate::error::told;
 use crate::house::House;
 use crate::intake::Closed;
 
@@ -26,10 +26,10 @@ pub(super) async fn serve(session: Session, house: House, _seat: OwnedSemaphoreP
     };
     match ending {
         Ending::Lost(error @ LinkError::ShutOut(_)) => {
-            tracing::warn!("{} is out: {}", session.peer(), reason(&error));
+            tracing::warn!("{} is out: {}", session.peer(), told(&error));
         }
         Ending::Lost(error @ LinkError::Unsendable(_)) => {
-            tracing::warn!("answer to {}: {}", session.peer(), reason(&error));
+            tracing::warn!("answer to {}: {}", session.peer(), told(&error));
             session.close("the answer is too long to be sent").await;
         }
         Ending::Lost(error) => house.note_end(&session, &error),

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_common::instruction::{Instruction, Watch};
-use reweave_common::operator::{Request, Response};
+use reweave_common::operator::{NotSeen, Plan, Request, Response};
 use tokio::sync::mpsc;
 
 use super::scene::{Scene, lines_with};
@@ -70,19 +70,25 @@ fn a_session_that_was_never_seated_is_not_heard() {
     assert_eq!(inputs(&scene), [""; 0]);
 }
 
-#[test]
-fn an_operator_is_answered_after_what_was_decided_is_in_the_log() {
-    let mut scene = Scene::new();
+/// The plan against a collision, as an operator is answered.
+fn planned(scene: &mut Scene) -> (Box<Plan>, NotSeen) {
     scene.collide();
     let mut answer = scene.ask(Request::Plan);
     let alone = scene.alone();
     scene.run(alone).unwrap();
-    let Ok(Response::Plan {
-        plan: Some(plan), ..
-    }) = answer.try_recv()
-    else {
-        panic!("a plan was to be had");
-    };
+    match answer.try_recv() {
+        Ok(Response::Plan {
+            plan: Some(plan),
+            not_seen,
+        }) => (plan, not_seen),
+        other => panic!("a plan was to be had: {other:?}"),
+    }
+}
+
+#[test]
+fn an_operator_is_answered_after_what_was_decided_is_in_the_log() {
+    let mut scene = Scene::new();
+    let (plan, _) = planned(&mut scene);
     let effects = lines_with(&scene.recording(), "{\"effect\"");
     let at = |words: &str| {
         effects
@@ -103,17 +109,7 @@ fn an_operator_is_answered_after_what_was_decided_is_in_the_log() {
 #[test]
 fn started_again_it_offers_what_it_offered_and_goes_on_with_it() {
     let mut scene = Scene::new();
-    scene.collide();
-    let mut answer = scene.ask(Request::Plan);
-    let alone = scene.alone();
-    scene.run(alone).unwrap();
-    let Ok(Response::Plan {
-        plan: Some(plan),
-        not_seen,
-    }) = answer.try_recv()
-    else {
-        panic!("a plan was to be had");
-    };
+    let (plan, not_seen) = planned(&mut scene);
     let mut again = scene.again();
     again.collide();
     let generation = plan.generation;

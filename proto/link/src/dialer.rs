@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 
+use reweave_common::error::told;
 use reweave_proto::hello::Hello;
 use reweave_proto::name::Role;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::backoff::Backoff;
 use crate::connect::race;
-use crate::error::{LinkError, reason};
+use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::session::Session;
 
@@ -110,7 +111,7 @@ impl Dialer {
             }
             Err(failures) => {
                 for failure in &failures {
-                    tracing::warn!("not connected: {}", reason(failure));
+                    tracing::warn!("not connected: {}", told(failure));
                 }
                 None
             }

@@ -1,10 +1,10 @@
 //! What can go wrong with a session.
 
-use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 
 use quinn::{ConnectError, ConnectionError};
+use reweave_common::error::told;
 use reweave_proto::frame::WireError;
 use reweave_proto::hello::HelloError;
 use thiserror::Error;
@@ -114,18 +114,18 @@ impl LinkError {
     /// What is wrong with that peer, without where it is.
     pub fn fault(&self) -> String {
         match self {
-            Self::Refused { source, .. } => reason(source),
-            Self::Hello { source, .. } => reason(source),
+            Self::Refused { source, .. } => told(source),
+            Self::Hello { source, .. } => told(source),
             Self::HandshakeTimedOut { .. } => "it did not complete the handshake".to_owned(),
-            Self::Handshake { source, .. } => format!("the handshake failed: {}", reason(source)),
+            Self::Handshake { source, .. } => format!("the handshake failed: {}", told(source)),
             Self::WrongChannels { .. } => {
                 "it did not open one channel of commands and one of telemetry".to_owned()
             }
-            Self::NoHello { source, .. } => format!("no hello from it: {}", reason(source)),
+            Self::NoHello { source, .. } => format!("no hello from it: {}", told(source)),
             Self::NoKey { .. } => {
                 "it asks for a certificate for a key that it does not show to have".to_owned()
             }
-            other => reason(other),
+            other => told(other),
         }
     }
 }
@@ -144,15 +144,8 @@ fn because(reason: &str) -> String {
 }
 
 fn joined(errors: &[LinkError]) -> String {
-    let reasons: Vec<_> = errors.iter().map(|error| reason(error)).collect();
+    let reasons: Vec<_> = errors.iter().map(|error| told(error)).collect();
     reasons.join("; ")
-}
-
-/// An error and all that led to it, in one line.
-pub fn reason(error: &(dyn Error + 'static)) -> String {
-    let chain = std::iter::successors(Some(error), |&error| error.source());
-    let texts: Vec<_> = chain.map(ToString::to_string).collect();
-    texts.join(": ")
 }
 
 /// What a peer says ends up in logs and on terminals.

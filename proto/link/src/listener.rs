@@ -13,7 +13,8 @@ use crate::error::LinkError;
 use crate::handshake::Handshake;
 use crate::identity::Identity;
 use crate::session::{CLOSE_DONE, Session};
-use crate::{opening, tls, transport};
+use crate::transport::{self, Waiting};
+use crate::{opening, tls};
 
 const LIMITS: Limits = Limits {
     most: 512,
@@ -21,9 +22,10 @@ const LIMITS: Limits = Limits {
     most_of_one: 256,
     many_of_one: 16,
 };
-/// What waits beyond is turned away unseen.
-const MOST_WAITING: usize = 4096;
-const WAITING_BYTES: u64 = 16 << 20;
+const WAITING: Waiting = Waiting {
+    most: 4096,
+    bytes: 16 << 20,
+};
 
 /// Hands out sessions with peers whose certificate, role and version are good.
 ///
@@ -122,11 +124,6 @@ async fn run(
 /// What is the same for all handshakes. Its TLS is used for no connection.
 fn server_config(ours: &Identity, accepted: &[Role]) -> Result<ServerConfig, LinkError> {
     let crypto = tls::server(ours, accepted, Arc::default())?;
-    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config
-        .transport_config(transport::accepting_side())
-        .migration(false)
-        .max_incoming(MOST_WAITING)
-        .incoming_buffer_size_total(WAITING_BYTES);
-    Ok(config)
+    let sessions = transport::accepting_side();
+    Ok(transport::server(crypto, sessions, &WAITING))
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, Bytes};
 use quinn::{Connection, Endpoint, RecvStream, SendStream, VarInt};
+use reweave_common::error::told;
 use reweave_common::member::DenyList;
 pub use reweave_common::member::Member as Peer;
 use reweave_proto::frame::{self, FrameDecoder};
@@ -16,7 +17,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, watch};
 use tokio::time::sleep;
 
-use crate::error::{LinkError, reason};
+use crate::error::LinkError;
 use crate::pace::Pace;
 use crate::verify::{Credentials, Refusal};
 
@@ -311,7 +312,7 @@ impl Session {
     fn end_if_unreadable(&self, error: &LinkError) {
         if let LinkError::Unreadable(wire) = error {
             self.connection
-                .close(CLOSE_UNREADABLE, reason(wire).as_bytes());
+                .close(CLOSE_UNREADABLE, told(wire).as_bytes());
         }
     }
 

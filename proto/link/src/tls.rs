@@ -44,12 +44,20 @@ pub(crate) fn server(
     accepted: &[Role],
     verdict: Arc<Verdict>,
 ) -> Result<QuicServerConfig, LinkError> {
-    let mut config = rustls::ServerConfig::builder_with_provider(ours.provider().clone())
+    let config = rustls::ServerConfig::builder_with_provider(ours.provider().clone())
         .with_protocol_versions(&[&TLS13])
         .map_err(LinkError::Tls)?
         .with_client_cert_verifier(Judge::new(ours, accepted, verdict))
         .with_cert_resolver(Arc::new(certificate(ours)));
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    forgetful(config, ALPN)
+}
+
+/// Nothing is kept of a session that another could go on with.
+pub(crate) fn forgetful(
+    mut config: rustls::ServerConfig,
+    alpn: &[u8],
+) -> Result<QuicServerConfig, LinkError> {
+    config.alpn_protocols = vec![alpn.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     config.max_early_data_size = 0;

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{EndpointConfig, IdleTimeout, ServerConfig, TokioRuntime, TransportConfig, VarInt};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -34,6 +35,27 @@ const DOOR_WINDOW_BYTES: u32 = 32 << 10;
 /// A storm of agents that all come back at once must fit: with the usual 208 KiB a third of four
 /// thousand were still outside after half a minute, with this none after three seconds.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+
+/// What has come and was not looked at yet; beyond, it is turned away unseen.
+pub(crate) struct Waiting {
+    pub(crate) most: usize,
+    pub(crate) bytes: u64,
+}
+
+/// A side that is connected to. Who comes stays at its address.
+pub(crate) fn server(
+    crypto: QuicServerConfig,
+    transport: Arc<TransportConfig>,
+    waiting: &Waiting,
+) -> ServerConfig {
+    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+    config
+        .transport_config(transport)
+        .migration(false)
+        .max_incoming(waiting.most)
+        .incoming_buffer_size_total(waiting.bytes);
+    config
+}
 
 /// For the side that opens the channels.
 pub(crate) fn opening_side() -> Arc<TransportConfig> {

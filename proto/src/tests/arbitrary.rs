@@ -27,7 +27,7 @@ use reweave_common::sample::{
 use reweave_common::units::{Bytes, Rate};
 
 use super::hosts::host_reading;
-use super::members;
+use super::{members, rdma};
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
 
@@ -343,7 +343,7 @@ fn status() -> impl Strategy<Value = Status> {
         vec(pin(), 0..MANY),
         vec(useless_pin(), 0..MANY),
         option::of(flow_imbalance()),
-        probes::status(),
+        (probes::status(), vec(rdma::status(), 0..MANY)),
     );
     let peers = (
         texts(),
@@ -371,7 +371,8 @@ fn status() -> impl Strategy<Value = Status> {
         pins: seen.3,
         useless_pins: seen.4,
         flow_imbalance: seen.5,
-        probes: seen.6,
+        probes: seen.6.0,
+        rdma: seen.6.1,
         warnings: peers.0,
         coordinators: peers.1,
         refused: peers.2,

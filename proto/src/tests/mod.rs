@@ -9,4 +9,5 @@ mod hosts;
 mod json;
 mod members;
 mod names;
+mod rdma;
 mod round_trips;

@@ -1,25 +1,10 @@
 //! The fence against a disk and a kernel that fail and crash where a test says.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
-
 use proptest::prelude::*;
-use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::instruction::Token;
 
 use super::*;
-
-fn rule(port: u16, spine: u8) -> PinRule {
-    let end = |host, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
-    PinRule {
-        flow: FlowKey {
-            protocol: Protocol::Tcp,
-            source: end(1, port),
-            destination: end(2, 5001),
-        },
-        interface: format!("swp{spine}"),
-        next_hop: Ipv4Addr::new(10, 1, 0, spine),
-    }
-}
+use crate::examples::rule;
 
 fn install(generation: u64, token: u64, rules: &[PinRule]) -> Install {
     Install {

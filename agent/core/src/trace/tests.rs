@@ -136,6 +136,36 @@ impl Network {
     }
 }
 
+/// A tracer that watches flows on the network.
+struct Scene {
+    network: Network,
+    tracer: Tracer,
+}
+
+impl Scene {
+    fn watching(flows: &[FlowKey]) -> Self {
+        let (network, tracer) = (Network::new(), Tracer::default());
+        let mut scene = Self { network, tracer };
+        scene.watch(flows);
+        scene
+    }
+
+    /// From now on.
+    fn watch(&mut self, flows: &[FlowKey]) {
+        self.tracer.watch(self.network.now, flows);
+    }
+
+    fn play(&mut self, end_ms: u64) -> Vec<(Moment, Found)> {
+        self.network.play(&mut self.tracer, at(end_ms))
+    }
+
+    /// How many probes of a kind were sent.
+    fn sent(&self, kind: impl Fn(&Probe) -> bool) -> usize {
+        let probes = self.network.sent.iter().map(|(_, probe)| probe);
+        probes.filter(|probe| kind(probe)).count()
+    }
+}
+
 fn paths(found: &[(Moment, Found)]) -> Vec<&TracedPath> {
     let paths = found.iter().filter_map(|(_, found)| match found {
         Found::Path(path) => Some(path),
@@ -154,33 +184,30 @@ fn through(spine: u8) -> Routers {
 
 #[test]
 fn sixteen_flows_are_told_their_spines_within_a_fifth_of_a_second() {
-    let mut network = Network::new();
     let flows: Vec<_> = (0..16).map(|port| flow(40_000 + port)).collect();
+    let mut scene = Scene::watching(&flows);
     for (number, flow) in (0..).zip(&flows) {
-        network.spine_of.insert(*flow, number % 4);
+        scene.network.spine_of.insert(*flow, number % 4);
     }
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &flows);
-    let found = network.play(&mut tracer, at(200));
+    let found = scene.play(200);
     let paths = paths(&found);
     assert_eq!(paths.len(), 16);
     for path in paths {
-        assert_eq!(path.routers, through(network.spine_of[&path.flow]));
+        assert_eq!(path.routers, through(scene.network.spine_of[&path.flow]));
     }
-    let flow_probes = network
-        .sent
-        .iter()
-        .filter(|(_, probe)| matches!(probe.aim, Aim::Hop(_)));
-    assert_eq!(flow_probes.count(), 16 * 3, "one per router and flow");
+    let of_flows = scene.sent(|probe| matches!(probe.aim, Aim::Hop(_)));
+    assert_eq!(of_flows, 16 * 3, "one per router and flow");
 }
 
 #[test]
 fn one_router_is_not_asked_faster_than_the_least_gap() {
-    let mut network = Network::new();
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &[flow(1), flow(2), flow(3)]);
-    network.play(&mut tracer, at(900));
-    let to_leaf = network.sent.iter().filter(|(_, probe)| probe.ttl == 1);
+    let mut scene = Scene::watching(&[flow(1), flow(2), flow(3)]);
+    scene.play(900);
+    let to_leaf = scene
+        .network
+        .sent
+        .iter()
+        .filter(|(_, probe)| probe.ttl == 1);
     let times: Vec<_> = to_leaf.map(|(at, _)| *at).collect();
     assert_eq!(times.len(), 4);
     let gaps = times.windows(2).map(|pair| pair[1].since(pair[0]));
@@ -189,61 +216,53 @@ fn one_router_is_not_asked_faster_than_the_least_gap() {
 
 #[test]
 fn each_flow_is_traced_every_second_and_at_once_when_asked() {
-    let mut network = Network::new();
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &[flow(1)]);
-    let found = network.play(&mut tracer, at(3500));
+    let mut scene = Scene::watching(&[flow(1)]);
+    let found = scene.play(3500);
     assert_eq!(paths(&found).len(), 4);
-    tracer.watch(at(3500), &[flow(1)]);
-    let found = network.play(&mut tracer, at(3510));
+    scene.watch(&[flow(1)]);
+    let found = scene.play(3510);
     assert_eq!(paths(&found).len(), 1);
-    tracer.watch(at(3510), &[]);
-    assert_eq!(network.play(&mut tracer, at(9000)), []);
-    assert_eq!(tracer.next_due(), None);
+    scene.watch(&[]);
+    assert_eq!(scene.play(9000), []);
+    assert_eq!(scene.tracer.next_due(), None);
 }
 
 #[test]
 fn a_silent_router_stays_unknown_after_three_tries() {
-    let mut network = Network::new();
-    network.silent.insert(router(1, 0));
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &[flow(1)]);
-    let found = network.play(&mut tracer, at(1500));
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.network.silent.insert(router(1, 0));
+    let found = scene.play(1500);
     let expected = vec![Some(router(0, 0)), None, Some(router(2, 0))];
     assert_eq!(paths(&found)[0].routers, expected);
-    let to_spine = |(_, probe): &&(Moment, Probe)| probe.aim == Aim::Hop(flow(1)) && probe.ttl == 2;
-    assert_eq!(network.sent.iter().filter(to_spine).count(), 3);
+    let to_spine = scene.sent(|probe| probe.aim == Aim::Hop(flow(1)) && probe.ttl == 2);
+    assert_eq!(to_spine, 3);
 }
 
 #[test]
 fn a_lost_answer_costs_a_retry_and_no_hop() {
-    let mut network = Network::new();
-    network.silent.insert(router(1, 0));
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &[flow(1)]);
-    assert_eq!(network.play(&mut tracer, at(200)), []);
-    network.silent.clear();
-    let found = network.play(&mut tracer, at(400));
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.network.silent.insert(router(1, 0));
+    assert_eq!(scene.play(200), []);
+    scene.network.silent.clear();
+    let found = scene.play(400);
     assert_eq!(paths(&found)[0].routers, through(0));
 }
 
 #[test]
 fn another_way_is_told_once_two_traces_agree() {
-    let mut network = Network::new();
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &[flow(1)]);
-    network.play(&mut tracer, at(500));
-    network.spine_of.insert(flow(1), 2);
-    let sent_before = network.sent.len();
-    tracer.watch(at(500), &[flow(1)]);
-    let found = network.play(&mut tracer, at(550));
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.play(500);
+    scene.network.spine_of.insert(flow(1), 2);
+    let sent_before = scene.network.sent.len();
+    scene.watch(&[flow(1)]);
+    let found = scene.play(550);
     let told: Vec<_> = paths(&found)
         .iter()
         .map(|path| path.routers.clone())
         .collect();
     assert_eq!(told, [through(2)]);
     assert_eq!(
-        network.sent.len() - sent_before,
+        scene.network.sent.len() - sent_before,
         6,
         "two traces of three routers"
     );
@@ -251,37 +270,34 @@ fn another_way_is_told_once_two_traces_agree() {
 
 #[test]
 fn a_change_in_the_middle_of_a_trace_is_not_told_as_a_way() {
-    let mut network = Network::new();
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &[flow(1)]);
-    network.play(&mut tracer, at(500));
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.play(500);
     // The old spine falls silent, so that the question to it is asked again when there is a new
     // one; the leaf behind it has answered by then.
-    network.silent.insert(router(1, 0));
-    tracer.watch(at(500), &[flow(1)]);
-    network.play(&mut tracer, at(600));
-    network.silent.clear();
-    network.spine_of.insert(flow(1), 1);
-    let found = network.play(&mut tracer, at(1000));
+    scene.network.silent.insert(router(1, 0));
+    scene.watch(&[flow(1)]);
+    scene.play(600);
+    scene.network.silent.clear();
+    scene.network.spine_of.insert(flow(1), 1);
+    let found = scene.play(1000);
     let told: Vec<_> = paths(&found).iter().map(|path| &path.routers).collect();
     assert_eq!(told, [&through(1)]);
 }
 
 #[test]
 fn routers_that_answer_once_a_second_are_asked_as_slowly() {
-    let mut network = Network::new();
-    network.answer_gap = Some(Duration::from_secs(1));
     let flows: Vec<_> = (0..16).map(|port| flow(40_000 + port)).collect();
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &flows);
-    let found = network.play(&mut tracer, at(60_000));
+    let mut scene = Scene::watching(&flows);
+    scene.network.answer_gap = Some(Duration::from_secs(1));
+    let found = scene.play(60_000);
     let known: BTreeSet<_> = paths(&found)
         .iter()
         .filter(|path| path.routers == through(0))
         .map(|path| path.flow)
         .collect();
     assert_eq!(known.len(), 16, "in a minute each flow was traced in full");
-    let late = network
+    let late = scene
+        .network
         .sent
         .iter()
         .filter(|(at, probe)| probe.ttl == 1 && at.as_micros() > 30_000_000);
@@ -294,15 +310,13 @@ fn routers_that_answer_once_a_second_are_asked_as_slowly() {
 
 #[test]
 fn nothing_goes_to_a_host_that_does_not_echo() {
-    let mut network = Network::new();
-    network.receiver_echoes = false;
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &[flow(1)]);
-    let found = network.play(&mut tracer, at(10_000));
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.network.receiver_echoes = false;
+    let found = scene.play(10_000);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].1, Found::Deaf(RECEIVER));
-    network.receiver_echoes = true;
-    let found = network.play(&mut tracer, at(70_000));
+    scene.network.receiver_echoes = true;
+    let found = scene.play(70_000);
     assert_eq!(
         paths(&found)[0].routers,
         through(0),
@@ -312,11 +326,9 @@ fn nothing_goes_to_a_host_that_does_not_echo() {
 
 #[test]
 fn an_answer_that_comes_twice_or_too_late_changes_nothing() {
-    let mut network = Network::new();
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &[flow(1)]);
-    network.play(&mut tracer, at(500));
-    let (_, probe) = *network.sent.last().expect("a probe was sent");
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.play(500);
+    let (_, probe) = *scene.network.sent.last().expect("a probe was sent");
     let Probe { aim, id, .. } = probe;
     let stray = Answer {
         aim,
@@ -324,26 +336,24 @@ fn an_answer_that_comes_twice_or_too_late_changes_nothing() {
         from: router(7, 7),
         event: Event::Expired,
     };
-    tracer.handle_answer(at(500), &stray);
-    let found = network.play(&mut tracer, at(1500));
+    scene.tracer.handle_answer(at(500), &stray);
+    let found = scene.play(1500);
     assert_eq!(paths(&found)[0].routers, through(0));
 }
 
 #[test]
 fn what_the_receiver_s_agent_says_of_the_distance_needs_no_echo() {
-    let mut network = Network::new();
-    network.receiver_echoes = false;
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &[flow(1)]);
-    tracer.handle_distance(at(0), RECEIVER, 3);
-    tracer.handle_distance(at(0), router(7, 7), 9);
-    let found = network.play(&mut tracer, at(500));
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.network.receiver_echoes = false;
+    scene.tracer.handle_distance(at(0), RECEIVER, 3);
+    scene.tracer.handle_distance(at(0), router(7, 7), 9);
+    let found = scene.play(500);
     let told = paths(&found);
     assert_eq!((&told[0].routers, told[0].confirmed), (&through(0), true));
-    let is_echo = |(_, probe): &&(Moment, Probe)| matches!(probe.aim, Aim::Distance(_));
-    assert_eq!(network.sent.iter().filter(is_echo).count(), 0);
-    network.receiver_echoes = true;
-    let found = network.play(&mut tracer, at(62_000));
+    let echoes = scene.sent(|probe| matches!(probe.aim, Aim::Distance(_)));
+    assert_eq!(echoes, 0);
+    scene.network.receiver_echoes = true;
+    let found = scene.play(62_000);
     let last = *paths(&found).last().unwrap();
     assert!(!last.confirmed, "the agent has been silent for too long");
 }
@@ -372,15 +382,13 @@ fn a_neighbour_has_no_router_before_it() {
 
 #[test]
 fn a_silent_router_does_not_slow_the_others_down() {
-    let mut network = Network::new();
-    network.silent.insert(router(1, 1));
     let flows: Vec<_> = (0..8).map(flow).collect();
+    let mut scene = Scene::watching(&flows);
+    scene.network.silent.insert(router(1, 1));
     for (number, flow) in (0..).zip(&flows) {
-        network.spine_of.insert(*flow, number % 2);
+        scene.network.spine_of.insert(*flow, number % 2);
     }
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &flows);
-    let found = network.play(&mut tracer, at(20_000));
+    let found = scene.play(20_000);
     for flow in flows.iter().step_by(2) {
         let traced = paths(&found)
             .iter()
@@ -392,13 +400,12 @@ fn a_silent_router_does_not_slow_the_others_down() {
 
 #[test]
 fn asking_often_keeps_no_trace_from_its_end() {
-    let mut network = Network::new();
-    network.silent.insert(router(1, 0));
-    let mut tracer = Tracer::default();
+    let mut scene = Scene::watching(&[]);
+    scene.network.silent.insert(router(1, 0));
     let mut found = vec![];
     for turn in 1..=200 {
-        tracer.watch(network.now, &[flow(1), flow(2)]);
-        found.extend(network.play(&mut tracer, at(10 * turn)));
+        scene.watch(&[flow(1), flow(2)]);
+        found.extend(scene.play(10 * turn));
     }
     let traced = paths(&found);
     for flow in [flow(1), flow(2)] {
@@ -408,15 +415,13 @@ fn asking_often_keeps_no_trace_from_its_end() {
 
 #[test]
 fn what_was_asked_for_in_the_middle_of_a_trace_is_traced_after_it() {
-    let mut network = Network::new();
-    let mut tracer = Tracer::default();
-    tracer.watch(at(0), &[flow(1)]);
-    network.play(&mut tracer, at(500));
-    network.silent.insert(router(1, 0));
-    tracer.watch(at(500), &[flow(1)]);
-    network.play(&mut tracer, at(600));
-    tracer.watch(at(600), &[flow(1)]);
-    network.silent.clear();
-    let found = network.play(&mut tracer, at(900));
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.play(500);
+    scene.network.silent.insert(router(1, 0));
+    scene.watch(&[flow(1)]);
+    scene.play(600);
+    scene.watch(&[flow(1)]);
+    scene.network.silent.clear();
+    let found = scene.play(900);
     assert_eq!(paths(&found).len(), 2, "{found:?}");
 }

@@ -2,7 +2,7 @@
 
 use reweave_common::operator::{
     AgentState, AgentStatus, FlowImbalance, FlowStatus, Hop, LinkStatus, Mode, PairStatus, Phase,
-    ProbeStatus, RunningChange, Status,
+    ProbeStatus, RdmaStatus, RunningChange, Status,
 };
 use reweave_common::probing::Summary;
 
@@ -26,6 +26,7 @@ pub(crate) fn status(page: &mut Page, status: &Status, names: &Names) {
         imbalance(page, found);
     }
     probes(page, &status.probes);
+    rdma(page, &status.rdma);
     peers::coordinators(page, &status.coordinators);
     peers::refused(page, &status.refused);
     peers::invitations(page, &status.invitations);
@@ -234,6 +235,42 @@ fn probes(page: &mut Page, probes: &ProbeStatus) {
     let rows: Vec<_> = [all].into_iter().chain(worst.map(row)).collect();
     page.table(
         ["hosts", "probes", "lost", "loss", "round trip", "p99"],
+        rows,
+    );
+}
+
+fn rdma(page: &mut Page, pairs: &[RdmaStatus]) {
+    if pairs.is_empty() {
+        return;
+    }
+    page.heading("Over RDMA, the slowest first");
+    let micros = |micros: Option<f64>| micros.map_or_else(dash, |it| format!("{it:.1} us"));
+    let row = |it: &RdmaStatus| {
+        let lost = format!("{} of {}", it.lost, it.sent);
+        [
+            format!("{} > {}", it.from, it.to),
+            micros(it.ud_us),
+            micros(it.rc_us),
+            it.rate_bits_per_s
+                .map_or_else(dash, |rate| rate.to_string()),
+            if it.lost > 0 {
+                page.ink(Ink::Red, &lost)
+            } else {
+                lost
+            },
+            age(it.age_ms),
+        ]
+    };
+    let rows: Vec<_> = pairs.iter().take(WORST_PAIRS).map(row).collect();
+    page.table(
+        [
+            "hosts",
+            "UD there and back",
+            "RC",
+            "writes at",
+            "lost",
+            "heard",
+        ],
         rows,
     );
 }

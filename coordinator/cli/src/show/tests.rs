@@ -9,7 +9,7 @@ use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
     Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode,
     Move, NotSeen, OpenInvitation, Outcome, PairStatus, Phase, Pin, Plan, Prediction, ProbeStatus,
-    Record, RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
+    RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::probing::{Summary, Tally};
@@ -353,6 +353,16 @@ fn status() -> Status {
         invitations: vec![invitation()],
         revoked: vec![Member::new(Role::Agent, "h3")],
         probes: probes(),
+        rdma: vec![RdmaStatus {
+            from: "h0".to_owned(),
+            to: "h4".to_owned(),
+            ud_us: Some(3.26),
+            rc_us: None,
+            rate_bits_per_s: Some(mbps(196_000)),
+            sent: 20,
+            lost: 1,
+            age_ms: 12_000,
+        }],
     }
 }
 

@@ -4,11 +4,11 @@ pub(crate) mod collective;
 mod costs;
 mod effort;
 mod flows;
-mod input;
+pub(crate) mod input;
 mod job;
 mod progress;
 mod raw;
-mod replay;
+pub(crate) mod replay;
 mod run;
 mod show;
 pub(crate) mod sweep;
@@ -87,4 +87,4 @@ impl Sim {
 }
 
 /// Units of work that one simulation may take: a quarter of an hour on a slow core.
-const MOST_WORK: u64 = 1 << 40;
+pub(crate) const MOST_WORK: u64 = 1 << 40;

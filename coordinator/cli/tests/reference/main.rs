@@ -5,6 +5,7 @@
 //! are ignored.
 
 mod iterations;
+mod plans;
 mod profiles;
 mod refusals;
 
@@ -20,9 +21,11 @@ type Test = Box<dyn Fn(&Path) -> Result<(), Failed> + Send>;
 
 fn main() -> ExitCode {
     let data = env::var_os(VARIABLE).map(PathBuf::from);
-    let tests = iterations::tests().chain(profiles::tests());
+    let tests = iterations::tests()
+        .chain(profiles::tests())
+        .chain(plans::tests());
     let trials = tests.map(|(name, test)| trial(&name, test, data.clone()));
-    let trials = trials.chain(refusals::trials());
+    let trials = trials.chain(refusals::trials()).chain(plans::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 

@@ -15,6 +15,7 @@ mod history;
 mod imbalance;
 mod membership;
 mod probes;
+mod rdma;
 mod status;
 mod warnings;
 

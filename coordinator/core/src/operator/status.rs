@@ -16,6 +16,7 @@ use reweave_common::snapshot::{self, FlowState, LinkState};
 use super::Seen;
 use super::imbalance::flow_imbalance;
 use super::probes::probes;
+use super::rdma::rdma;
 use super::warnings::warnings;
 use crate::arrivals::Arrivals;
 use crate::model::{Known, Picture};
@@ -69,6 +70,7 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         invitations: invitations(known, state),
         revoked: revoked(state),
         probes: probes(known),
+        rdma: rdma(known),
     }
 }
 

@@ -27,6 +27,16 @@ fn a_switch_that_refuses_ends_the_plan_and_nothing_is_left_of_it() {
     ));
 }
 
+/// The plan stays where it is for as long as the switch resists, and then is taken back.
+fn held_until_it_obeys(mut cluster: Cluster) {
+    cluster.run_until("held", |c| phase(c) == Some(Phase::Held));
+    cluster.run_for(Duration::from_secs(40));
+    assert_eq!(phase(&cluster), Some(Phase::Held));
+    cluster.network.switch("leaf0").mood = Mood::Obeys;
+    cluster.run_until_ended(1);
+    assert_rolled_back(&cluster);
+}
+
 #[test]
 fn a_switch_that_refuses_but_does_it_all_the_same_is_not_taken_at_its_word() {
     let (mut cluster, _, plan) = planned();
@@ -36,12 +46,7 @@ fn a_switch_that_refuses_but_does_it_all_the_same_is_not_taken_at_its_word() {
         !c.network.switches.values().all(|s| s.rules.is_empty())
     });
     cluster.network.switch("leaf0").mood = Mood::Refuses;
-    cluster.run_until("held", |c| phase(c) == Some(Phase::Held));
-    cluster.run_for(Duration::from_secs(40));
-    assert_eq!(phase(&cluster), Some(Phase::Held));
-    cluster.network.switch("leaf0").mood = Mood::Obeys;
-    cluster.run_until_ended(1);
-    assert_rolled_back(&cluster);
+    held_until_it_obeys(cluster);
 }
 
 #[test]
@@ -119,12 +124,7 @@ fn a_switch_that_will_not_take_the_plan_back_is_told_again_until_it_does() {
     cluster.network.start("h2", "h5", 1002, 1);
     cluster.network.switch("leaf0").mood = Mood::RefusesLater;
     cluster.apply(plan);
-    cluster.run_until("held", |c| phase(c) == Some(Phase::Held));
-    cluster.run_for(Duration::from_secs(40));
-    assert_eq!(phase(&cluster), Some(Phase::Held));
-    cluster.network.switch("leaf0").mood = Mood::Obeys;
-    cluster.run_until_ended(1);
-    assert_rolled_back(&cluster);
+    held_until_it_obeys(cluster);
 }
 
 #[test]

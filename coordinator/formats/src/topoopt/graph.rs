@@ -127,6 +127,7 @@ impl TaskGraph {
         let carriage = Carriage {
             ways: read_ways(&root, size)?,
             rings: read_rings(&root, size, &iteration)?,
+            ..Carriage::default()
         };
         let node = |rank: usize| NodeId::from_index(rank / size.gpus_per_node);
         Ok(Self {

@@ -15,6 +15,8 @@ use reweave_common::units::Rate;
 
 use crate::maxmin::{Demand, max_min};
 
+pub(crate) use crate::dice::Dice;
+
 /// Payload over bytes on the wire.
 const PAYLOAD: f64 = 0.957;
 
@@ -25,23 +27,6 @@ pub(crate) fn seeded(cases: u32) -> Config {
         rng_seed: RngSeed::Fixed(1),
         failure_persistence: None,
         ..Config::default()
-    }
-}
-
-/// Random numbers from a seed (splitmix64).
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % limit as u64) as usize
     }
 }
 

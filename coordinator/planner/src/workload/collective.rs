@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use reweave_common::carriage::Ring;
+use reweave_common::carriage::{Branch, Forest, Ring};
 use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::Operation;
 
@@ -31,6 +31,8 @@ pub(super) struct Leg<'c> {
     pub(super) from: Rank,
     pub(super) to: Rank,
     pub(super) along: Option<&'c [NodeId]>,
+    /// Whether those nodes lie the other way round.
+    pub(super) backwards: bool,
 }
 
 impl<'n> Network<'n> {
@@ -46,6 +48,11 @@ impl<'n> Network<'n> {
         }
         if operation == Operation::AllToAll {
             return Ok(vec![all_to_all(group, bytes)]);
+        }
+        if operation == Operation::AllReduce
+            && let Some(forest) = self.carriage.forests.get(group)
+        {
+            return Ok(vec![forested(forest, group, bytes)?]);
         }
         let given = self.carriage.rings.get(group);
         let Some(rings) = given.filter(|rings| !rings.is_empty()) else {
@@ -95,6 +102,7 @@ fn around<'c>(members: &[Rank], along: impl Fn(usize) -> Option<&'c [NodeId]>) -
         from,
         to: members[(nth + 1) % members.len()],
         along: along(nth),
+        backwards: false,
     };
     members.iter().enumerate().map(leg).collect()
 }
@@ -108,6 +116,7 @@ fn all_to_all<'c>(group: &[Rank], bytes: f64) -> Chain<'c> {
                 from,
                 to,
                 along: None,
+                backwards: false,
             },
             bytes: share,
         })
@@ -117,6 +126,43 @@ fn all_to_all<'c>(group: &[Rank], bytes: f64) -> Chain<'c> {
         rounds: 1,
         messages: 1,
         crossing: true,
+    }
+}
+
+/// Both ways over each branch.
+fn forested<'c>(forest: &'c Forest, group: &[Rank], bytes: f64) -> Result<Chain<'c>, NetworkError> {
+    check_forest(forest, group)?;
+    let both_ways = |branch: &'c Branch| {
+        let [a, b] = branch.ends;
+        [(a, b, false), (b, a, true)].map(|(from, to, backwards)| Piece {
+            leg: Leg {
+                from,
+                to,
+                along: branch.along.as_deref(),
+                backwards,
+            },
+            bytes: bytes * branch.share,
+        })
+    };
+    Ok(Chain {
+        pieces: forest.branches.iter().flat_map(both_ways).collect(),
+        rounds: 1,
+        messages: 2 * forest.depth,
+        crossing: false,
+    })
+}
+
+/// Trees over g members have g - 1 branches each, whatever their shares.
+fn check_forest(forest: &Forest, group: &[Rank]) -> Result<(), NetworkError> {
+    let members: BTreeSet<_> = group.iter().collect();
+    let ends = forest.branches.iter().flat_map(|branch| &branch.ends);
+    let met: BTreeSet<_> = ends.collect();
+    let shares: f64 = forest.branches.iter().map(|branch| branch.share).sum();
+    let wanted = (group.len() - 1) as f64;
+    let positive = forest.branches.iter().all(|branch| branch.share > 0.0);
+    match met == members && positive && (shares - wanted).abs() <= wanted * 1e-6 {
+        true => Ok(()),
+        false => Err(NetworkError::BadForest),
     }
 }
 

@@ -219,6 +219,7 @@ impl<'l> Lowering<'l> {
                     from,
                     to,
                     along: None,
+                    backwards: false,
                 };
                 let piece = Piece {
                     leg,
@@ -311,6 +312,10 @@ impl<'l> Lowering<'l> {
     fn paved(&mut self, leg: &Leg<'_>) -> Result<Rc<[Paved]>, SimulationError> {
         let pair = [leg.from, leg.to];
         if let Some(nodes) = leg.along {
+            let turned = leg
+                .backwards
+                .then(|| nodes.iter().rev().copied().collect::<Vec<_>>());
+            let nodes = turned.as_deref().unwrap_or(nodes);
             return self.pave(&self.network.along(nodes, pair)?);
         }
         let hosts = pair.map(|rank| self.network.host(rank));

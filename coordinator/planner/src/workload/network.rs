@@ -67,6 +67,7 @@ pub enum NetworkError {
     NoWay { from: String, to: String },
     NotLinked { from: String, to: String },
     BadRing { problem: &'static str },
+    BadForest,
 }
 
 impl fmt::Display for NetworkError {
@@ -84,6 +85,7 @@ impl fmt::Display for NetworkError {
                 )
             }
             Self::BadRing { problem } => write!(f, "a given ring {problem}"),
+            Self::BadForest => f.write_str("given trees do not span their group"),
         }
     }
 }

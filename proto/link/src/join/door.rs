@@ -4,12 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Connection, Endpoint, Incoming, ServerConfig};
 use reweave_common::member::Digest;
 use reweave_proto::frame;
 use reweave_proto::hello::{Hello, MAX_HELLO_BYTES};
-use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::TLS13;
 
@@ -22,7 +20,8 @@ use crate::identity::Identity;
 use crate::opening::{self, OpeningError};
 use crate::pki::key_digest;
 use crate::session::{CLOSE_DONE, Reader, Writer};
-use crate::transport;
+use crate::tls;
+use crate::transport::{self, Waiting};
 
 /// Nodes join once; who comes in thousands at a time is no newcomer.
 const LIMITS: Limits = Limits {
@@ -31,8 +30,10 @@ const LIMITS: Limits = Limits {
     most_of_one: 16,
     many_of_one: 4,
 };
-const MOST_WAITING: usize = 256;
-const WAITING_BYTES: u64 = 1 << 20;
+const WAITING: Waiting = Waiting {
+    most: 256,
+    bytes: 1 << 20,
+};
 
 /// Hears newcomers, who have shown nothing yet.
 pub struct Door {
@@ -175,21 +176,11 @@ async fn listen(
 fn server_config(ours: &Identity) -> Result<ServerConfig, LinkError> {
     let mut certified = CertifiedKey::clone(ours.certified());
     certified.cert.push(ours.authority_der().clone());
-    let mut crypto = rustls::ServerConfig::builder_with_provider(ours.provider().clone())
+    let crypto = rustls::ServerConfig::builder_with_provider(ours.provider().clone())
         .with_protocol_versions(&[&TLS13])
         .map_err(LinkError::Tls)?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-    crypto.alpn_protocols = vec![ALPN.to_vec()];
-    crypto.session_storage = Arc::new(NoServerSessionStorage {});
-    crypto.send_tls13_tickets = 0;
-    crypto.max_early_data_size = 0;
-    let crypto: QuicServerConfig = crypto.try_into().map_err(LinkError::NoQuicCipher)?;
-    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config
-        .transport_config(transport::door())
-        .migration(false)
-        .max_incoming(MOST_WAITING)
-        .incoming_buffer_size_total(WAITING_BYTES);
-    Ok(config)
+    let crypto = tls::forgetful(crypto, ALPN)?;
+    Ok(transport::server(crypto, transport::door(), &WAITING))
 }

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Connection};
+use reweave_common::error::told;
 use reweave_proto::frame;
 use reweave_proto::hello::{Hello, MAX_HELLO_BYTES};
 use rustls::client::Resumption;
@@ -60,7 +61,7 @@ pub enum JoinError {
 }
 
 fn joined(errors: &[JoinError]) -> String {
-    let reasons: Vec<_> = errors.iter().map(|error| crate::reason(error)).collect();
+    let reasons: Vec<_> = errors.iter().map(|error| told(error)).collect();
     reasons.join("; ")
 }
 

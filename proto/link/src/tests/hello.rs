@@ -4,15 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quinn::ClientConfig;
+use reweave_common::error::told;
 use reweave_proto::hello::{Hello, Version};
 use tokio::time::Instant;
 
 use super::cluster::{Cluster, EVERYBODY, listen, pair, soon};
 use crate::connect::reach;
 use crate::session::Channel;
-use crate::{
-    HANDSHAKE_DEADLINE, LinkError, Listener, Role, Session, connect, reason, tls, transport,
-};
+use crate::{HANDSHAKE_DEADLINE, LinkError, Listener, Role, Session, connect, tls, transport};
 
 fn hello(major: u16, minor: u16, cluster: &str) -> Hello {
     Hello {
@@ -40,7 +39,7 @@ async fn greet(host: Hello, visitor: Hello) -> (Outcome, Outcome) {
 fn disagreement(outcome: Outcome) -> String {
     match outcome {
         Err(error @ LinkError::Hello { .. }) => {
-            let text = reason(&error);
+            let text = told(&error);
             let (_, why) = text.split_once(": ").unwrap();
             why.to_owned()
         }
@@ -143,7 +142,7 @@ async fn a_hello_is_short() {
         let telemetry = open(&connection, b"\x01").await;
         (connection, commands, telemetry)
     });
-    let error = reason(&error.await);
+    let error = told(&error.await);
     let (_, why) = error.split_once(": ").unwrap();
     assert_eq!(
         why,

@@ -10,7 +10,8 @@ use crate::pki::{
     AUTHORITY_CERTIFICATE, AUTHORITY_KEY, Authority, MEMBER_CERTIFICATE, MEMBER_KEY, PkiError,
     Validity, files,
 };
-use crate::{Identity, Refusal, Role, reason};
+use crate::{Identity, Refusal, Role};
+use reweave_common::error::told;
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -156,7 +157,7 @@ fn what_is_missing_or_broken_is_named() {
             matches!(&error, PkiError::Read { path: at, .. } if *at == path),
             "{error:?}"
         );
-        let text = reason(&error);
+        let text = told(&error);
         assert!(
             text.starts_with(&format!("cannot read {}: No such", path.display())),
             "{text}"

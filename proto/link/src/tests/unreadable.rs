@@ -1,11 +1,12 @@
 //! What is no message ends the session, and both sides say why.
 
 use bytes::Bytes;
+use reweave_common::error::told;
 use reweave_proto::frame::WireError;
 use reweave_proto::message::AgentMessage;
 
 use super::cluster::{pair, soon};
-use crate::{Channel, LinkError, Session, reason};
+use crate::{Channel, LinkError, Session};
 
 /// Sends bytes that no encoder of ours makes.
 async fn send_raw(session: &Session, bytes: &'static [u8]) {
@@ -25,7 +26,7 @@ async fn after(bytes: &'static [u8]) -> (WireError, String) {
     // The other channel is as dead as this one.
     let telemetry = soon(coordinator.receive::<u8>(Channel::Telemetry)).await;
     assert!(matches!(telemetry, Err(LinkError::ClosedHere)));
-    (wire, reason(&farewell.unwrap_err()))
+    (wire, told(&farewell.unwrap_err()))
 }
 
 #[tokio::test]

@@ -157,6 +157,7 @@ fn given_ways_and_rings_are_taken() {
     let carriage = Carriage {
         ways: [((node(0), node(2)), vec![detour, straight])].into(),
         rings: [(members, vec![ring(1), ring(3)])].into(),
+        ..Carriage::default()
     };
     let network = Network::new(&fabric, &placement, &carriage, bare());
     let ms = |iteration| {

@@ -1,0 +1,110 @@
+//! Job files, and the work that they name.
+
+use std::iter::repeat_n;
+use std::path::{Path, PathBuf};
+
+use reweave_common::ids::NodeId;
+use reweave_common::iteration::Iteration;
+use reweave_common::timings::Timings;
+use reweave_formats::topoopt;
+use reweave_planner::workload::Settings;
+use reweave_planner::workload::job::operators::{Model, OperatorError, Split};
+use reweave_planner::workload::job::{JobFile, PresetJob};
+
+use crate::error::CliError;
+use crate::sim::input;
+
+/// What a job file holds, timings included.
+#[derive(Debug)]
+pub(crate) struct Source {
+    file: PathBuf,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Operators { model: Model, timings: Timings },
+    Preset(PresetJob),
+}
+
+/// An iteration, and where its ranks run.
+pub(crate) struct Work {
+    pub(crate) iteration: Iteration,
+    pub(crate) placement: Vec<NodeId>,
+    pub(crate) settings: Settings,
+}
+
+impl Source {
+    pub(crate) fn read(file: &Path) -> Result<Self, CliError> {
+        let job = JobFile::parse(&file.display().to_string(), &input::text(file)?);
+        let kind = match job.map_err(CliError::Input)? {
+            JobFile::Operators { model, profile } => Kind::Operators {
+                timings: timings(file, &profile)?,
+                model,
+            },
+            JobFile::Preset(job) => Kind::Preset(job),
+        };
+        Ok(Self {
+            file: file.to_owned(),
+            kind,
+        })
+    }
+
+    /// The job on these hosts, spread as its file says.
+    pub(crate) fn work(&self, hosts: Vec<NodeId>) -> Result<Work, CliError> {
+        match &self.kind {
+            Kind::Operators { model, timings } => {
+                let splits = model.data_parallel(timings, hosts.len());
+                self.split(hosts, &splits.map_err(|source| self.bad_operators(source))?)
+            }
+            Kind::Preset(job) => self.preset(job, &hosts),
+        }
+    }
+
+    /// A model of operators on these hosts, split so.
+    pub(crate) fn split(&self, hosts: Vec<NodeId>, splits: &[Split]) -> Result<Work, CliError> {
+        let Kind::Operators { model, timings } = &self.kind else {
+            return self.work(hosts);
+        };
+        let iteration = model.iteration(timings, splits, hosts.len());
+        Ok(Work {
+            iteration: iteration.map_err(|source| self.bad_operators(source))?,
+            placement: hosts,
+            settings: Settings::default(),
+        })
+    }
+
+    fn preset(&self, job: &PresetJob, hosts: &[NodeId]) -> Result<Work, CliError> {
+        let each = job.preset.gpus_per_host;
+        let placement: Vec<_> = hosts
+            .iter()
+            .flat_map(|&host| repeat_n(host, each))
+            .collect();
+        let iteration = job.preset.iteration(placement.len());
+        let iteration = iteration.map_err(|source| CliError::Preset {
+            path: self.file.clone(),
+            source,
+        })?;
+        Ok(Work {
+            iteration,
+            placement,
+            settings: Settings {
+                inside: job.inside,
+                ..Settings::default()
+            },
+        })
+    }
+
+    pub(crate) fn bad_operators(&self, source: OperatorError) -> CliError {
+        CliError::Operators {
+            path: self.file.clone(),
+            source,
+        }
+    }
+}
+
+fn timings(file: &Path, profile: &str) -> Result<Timings, CliError> {
+    let path = file.parent().unwrap_or(Path::new("")).join(profile);
+    let timings = topoopt::read_profile(&input::text(&path)?);
+    timings.map_err(|source| CliError::Profile { path, source })
+}

@@ -1,0 +1,110 @@
+//! `reweave plan topology`: published models no slower than published, and what it says of bad input.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
+use tempfile::NamedTempFile;
+
+use crate::Test;
+
+/// Model, and the iteration that is published for 16 servers of four ports of 100 Gb/s.
+const PUBLISHED: [(&str, f64); 4] = [
+    ("vgg16", 100.56),
+    ("transformer16", 62.8),
+    ("dlrm16", 26.0),
+    ("candle16", 225.2),
+];
+
+pub(crate) fn tests() -> impl Iterator<Item = (String, Test)> {
+    PUBLISHED.into_iter().map(|(model, most_ms)| {
+        let test: Test = Box::new(move |data| is_as_fast(data, model, most_ms));
+        (format!("plans::{model}"), test)
+    })
+}
+
+fn plan(job: &Path, hosts: u32, degree: u32, more: &[&str]) -> Result<Output, Failed> {
+    let numbers = [hosts, degree].map(|it| it.to_string());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+    command.args([
+        "plan", "topology", "--output", "json", "--gbps", "100", "--job",
+    ]);
+    command
+        .arg(job)
+        .args(["--hosts", &numbers[0], "--degree", &numbers[1]]);
+    Ok(command.args(more).output()?)
+}
+
+fn answer(output: &Output) -> Result<Value, Failed> {
+    match output.status.success() {
+        true => Ok(serde_json::from_slice(&output.stdout)?),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+    }
+}
+
+/// The median of ten seeds.
+fn is_as_fast(data: &Path, model: &str, most_ms: f64) -> Result<(), Failed> {
+    let job = data.join(format!("topoopt/models/{model}.toml"));
+    let mut found = Vec::new();
+    for seed in 0..10 {
+        let answer = answer(&plan(&job, 16, 4, &["--seed", &seed.to_string()])?)?;
+        found.push(answer["iteration_ms"].as_f64().unwrap_or(f64::INFINITY));
+    }
+    found.sort_by(f64::total_cmp);
+    match found[5] <= most_ms {
+        true => Ok(()),
+        false => Err(format!("{found:?}, published are {most_ms} ms").into()),
+    }
+}
+
+/// Hosts, degree, and what is said of them.
+const REFUSED: [(u32, u32, &str); 3] = [
+    (12, 12, "a degree of 12 is more; take a degree of 11"),
+    (12, 1, "take a degree of 2"),
+    (1, 1, "two hosts or more"),
+];
+
+pub(crate) fn trials() -> impl Iterator<Item = Trial> {
+    let refused = REFUSED.into_iter().map(|(hosts, degree, said)| {
+        let name = format!("plans::{hosts} hosts of {degree} ports");
+        Trial::test(name, move || is_refused(hosts, degree, said))
+    });
+    refused.chain([Trial::test("plans::twelve hosts", twelve_hosts)])
+}
+
+fn job() -> Result<NamedTempFile, Failed> {
+    let mut job = NamedTempFile::new()?;
+    job.write_all(b"model = \"vgg16\"\nbatch_per_replica = 32\n")?;
+    Ok(job)
+}
+
+fn is_refused(hosts: u32, degree: u32, said: &str) -> Result<(), Failed> {
+    let output = plan(job()?.path(), hosts, degree, &[])?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    let good =
+        output.status.code() == Some(2) && words.contains(said) && words.lines().count() == 1;
+    match good {
+        true => Ok(()),
+        false => Err(format!("{:?}: {words}", output.status.code()).into()),
+    }
+}
+
+/// Two rings; an all-reduce is as fast as on a switch, and the same seed says the same again.
+fn twelve_hosts() -> Result<(), Failed> {
+    let job = job()?;
+    let [first, again] = [0, 1].map(|_| plan(job.path(), 12, 4, &["--explain"]));
+    let (first, again) = (answer(&first?)?, answer(&again?)?);
+    let links = first["links"].as_array().map_or(0, Vec::len);
+    let ms = |key: &str| first[key].as_f64().unwrap_or(f64::NAN);
+    let hops = &first["explained"]["pairs_by_hops"];
+    let good = links == 24
+        && *hops == serde_json::json!([48, 60, 24])
+        && (ms("iteration_ms") / ms("ideal_switch_ms") - 1.0).abs() < 1e-6
+        && first == again;
+    match good {
+        true => Ok(()),
+        false => Err(first.to_string().into()),
+    }
+}

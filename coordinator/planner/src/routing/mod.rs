@@ -1,0 +1,19 @@
+//! Routes over hosts that are wired to each other.
+//!
+//! What is meant for a host is split at each host on the way among the lanes that lead on, by
+//! weights that depend on the destination alone, so that they fit into a table. No lane leads back:
+//! hosts are in an order for each destination, and each hop goes down in it.
+
+mod balance;
+mod coins;
+mod lanes;
+mod picked;
+mod splits;
+#[cfg(test)]
+mod tests;
+
+pub use balance::{Effort, balanced};
+pub use coins::{Change, by_coins};
+pub use lanes::Lanes;
+pub use picked::{Ways, all_ways, one_way_each};
+pub use splits::{Routes, Way};

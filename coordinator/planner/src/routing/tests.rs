@@ -1,0 +1,130 @@
+//! What is known of routes on small wirings.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::topology::{Distances, Wiring, strides};
+
+fn circulant(hosts: usize, steps: &[usize]) -> Wiring {
+    let members: Vec<_> = (0..hosts as u32).collect();
+    Wiring::of(hosts, strides::pairs(&members, steps))
+}
+
+fn all_to_all(hosts: u32) -> BTreeMap<(u32, u32), f64> {
+    let pairs = (0..hosts).flat_map(|a| (0..hosts).map(move |b| (a, b)));
+    pairs
+        .filter(|(a, b)| a != b)
+        .map(|pair| (pair, 1.0))
+        .collect()
+}
+
+/// What each pair can have of a lane when all send to all.
+fn theta(routes: &Routes, hosts: u32) -> f64 {
+    let loads = routes.loads(all_to_all(hosts).iter());
+    1.0 / loads.into_iter().fold(0.0, f64::max)
+}
+
+/// Hosts, strides, what the distances allow, and what all shortest ways alike reach.
+const ALL_TO_ALL: [(u32, &[usize], f64, f64); 4] = [
+    (12, &[1, 5], 0.2, 0.2),
+    (16, &[1, 5], 0.125, 0.104),
+    (16, &[1, 7], 0.1176, 0.1176),
+    (16, &[1, 3, 5, 9], 0.3636, 0.3636),
+];
+
+#[test]
+fn balanced_routes_come_near_to_what_distances_allow() {
+    for (hosts, steps, bound, _) in ALL_TO_ALL {
+        let wiring = circulant(hosts as usize, steps);
+        let distances = Distances::of(&wiring);
+        let hops: u32 = (1..hosts).filter_map(|to| distances.hops(0, to)).sum();
+        let degree = 2.0 * steps.len() as f64;
+        assert!(
+            (degree / f64::from(hops) - bound).abs() < 1e-4,
+            "{hosts} {steps:?}"
+        );
+        let routes = balanced(&wiring, &all_to_all(hosts), Effort::default());
+        let reached = theta(&routes, hosts);
+        assert!(reached <= bound * 1.001, "{hosts} {steps:?}: {reached}");
+        assert!(reached >= bound * 0.96, "{hosts} {steps:?}: {reached}");
+    }
+}
+
+#[test]
+fn change_in_all_orders_alike_reaches_what_is_published() {
+    for (hosts, steps, _, even) in ALL_TO_ALL {
+        let wiring = circulant(hosts as usize, steps);
+        let change = Change::of(hosts as usize, steps);
+        let routes = by_coins(Lanes::of(&wiring), &change);
+        let reached = theta(&routes, hosts);
+        assert!(
+            (reached - even).abs() < even * 0.01,
+            "{hosts} {steps:?}: {reached}"
+        );
+    }
+}
+
+#[test]
+fn change_takes_the_fewest_coins() {
+    let change = Change::of(12, &[1, 5]);
+    let hops: Vec<_> = (0..12)
+        .map(|distance| change.hops(distance).unwrap())
+        .collect();
+    assert_eq!(hops, [0, 1, 2, 3, 2, 1, 2, 1, 2, 3, 2, 1]);
+    assert_eq!(change.first_steps(6).collect::<Vec<_>>(), [1, 5, 7, 11]);
+    assert_eq!(Change::of(6, &[2]).hops(1), None);
+}
+
+#[test]
+fn no_way_leads_in_a_circle_and_all_arrive() {
+    let wiring = circulant(16, &[1, 5]);
+    let routes = balanced(&wiring, &all_to_all(16), Effort::default());
+    for (from, to) in all_to_all(16).into_keys() {
+        let ways = routes.ways(from, to, 16);
+        let whole: f64 = ways.iter().map(|way| way.share).sum();
+        assert!((whole - 1.0).abs() < 1e-9);
+        for way in ways {
+            assert_eq!((way.hosts[0], *way.hosts.last().unwrap()), (from, to));
+            let mut met = way.hosts.clone();
+            met.sort_unstable();
+            met.dedup();
+            assert_eq!(met.len(), way.hosts.len(), "{:?}", way.hosts);
+        }
+    }
+}
+
+#[test]
+fn a_host_that_must_forward_much_already_is_passed_by() {
+    // From 0 to 1 over 2 or 3, and 3 has to forward from 4 to 5 besides.
+    let wiring = Wiring::of(6, [[0, 2], [2, 1], [0, 3], [3, 1], [4, 3], [3, 5]]);
+    let demand: BTreeMap<_, _> = [((0, 1), 1.0), ((4, 5), 1.0)].into();
+    let over_three = |relay| {
+        let effort = Effort {
+            relay,
+            ..Effort::default()
+        };
+        let ways = balanced(&wiring, &demand, effort).ways(0, 1, 4);
+        let there = ways.iter().filter(|way| way.hosts.contains(&3));
+        there.map(|way| way.share).sum::<f64>()
+    };
+    assert!((over_three(None) - 0.5).abs() < 0.05);
+    assert!(over_three(Some(1.0)) < 0.1);
+}
+
+#[test]
+fn pairs_of_one_way_each_fill_lanes_as_evenly() {
+    let wiring = circulant(16, &[1, 5]);
+    let demand = all_to_all(16);
+    let routes = balanced(&wiring, &demand, Effort::default());
+    let mut loads = BTreeMap::<_, f64>::new();
+    for ways in one_way_each(&routes, &demand, 8).values() {
+        let [way] = &ways[..] else {
+            panic!("one way each")
+        };
+        for hop in way.hosts.windows(2) {
+            *loads.entry([hop[0], hop[1]]).or_default() += 1.0;
+        }
+    }
+    let most = loads.values().copied().fold(0.0, f64::max);
+    assert!(most <= 10.0, "{most} of 8 on average");
+}

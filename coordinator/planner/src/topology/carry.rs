@@ -1,0 +1,177 @@
+//! How a job's traffic crosses a wiring: the rings or trees of its groups, the ways of its pairs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::carriage::{self, Branch, Carriage, Forest, Ring};
+use reweave_common::ids::{NodeId, Rank};
+use reweave_common::iteration::{Iteration, Work};
+
+use super::candidates::Design;
+use super::demand::Demand;
+use super::distances::Distances;
+use super::forest;
+use crate::routing::{self, Routes, Way};
+
+/// Traffic between two hosts takes no more ways.
+pub const MOST_WAYS: usize = 8;
+/// Where there are more pairs than this, each takes one way: together they fill all lanes as well.
+const MOST_SPREAD_PAIRS: usize = 2000;
+/// Cables that may be looked at for the trees of one group.
+const WORK_OF_A_FOREST: usize = 4 << 20;
+
+/// `place` says on which host each rank runs.
+pub fn carriage(
+    design: &Design,
+    routes: &Routes,
+    iteration: &Iteration,
+    place: &[u32],
+    demand: &Demand,
+) -> Carriage {
+    let way = |way: Way| carriage::Way {
+        nodes: way.hosts.into_iter().map(node).collect(),
+        weight: way.share,
+    };
+    let ways = match demand.pairs.len() > MOST_SPREAD_PAIRS {
+        true => routing::one_way_each(routes, &demand.pairs, MOST_WAYS),
+        false => routing::all_ways(routes, &demand.pairs, MOST_WAYS),
+    };
+    let ways = ways.into_iter().map(|((from, to), ways)| {
+        let ways = ways.into_iter().map(way);
+        ((node(from), node(to)), ways.collect())
+    });
+    let mut carriage = Carriage {
+        ways: ways.collect(),
+        ..Carriage::default()
+    };
+    let mut carrying = Carrying {
+        design,
+        place,
+        forests: BTreeMap::new(),
+        distances: None,
+    };
+    for group in reduced(iteration) {
+        carrying.group(group, &mut carriage);
+    }
+    carriage
+}
+
+fn node(host: u32) -> NodeId {
+    NodeId::from_index(host as usize)
+}
+
+/// The groups that reduce, scatter or gather.
+fn reduced(iteration: &Iteration) -> BTreeSet<&[Rank]> {
+    use reweave_common::iteration::Operation::{AllGather, AllReduce, ReduceScatter};
+    let tasks = iteration.tasks().filter_map(|(_, task)| match task.work {
+        Work::Collective {
+            operation: AllReduce | AllGather | ReduceScatter,
+            group,
+            ..
+        } => Some(iteration.group(group)),
+        _ => None,
+    });
+    tasks.collect()
+}
+
+struct Carrying<'c> {
+    design: &'c Design,
+    place: &'c [u32],
+    forests: BTreeMap<Vec<u32>, Option<forest::Shares>>,
+    distances: Option<Distances>,
+}
+
+impl Carrying<'_> {
+    fn group(&mut self, group: &[Rank], carriage: &mut Carriage) {
+        let mut on_host: BTreeMap<u32, Vec<Rank>> = BTreeMap::new();
+        for &rank in group {
+            on_host
+                .entry(self.place[rank.index()])
+                .or_default()
+                .push(rank);
+        }
+        if on_host.len() < 2 {
+            return;
+        }
+        let whole = on_host.len() == self.design.wiring.hosts();
+        if whole && self.design.is_all_rings() {
+            let rings = self
+                .design
+                .rings
+                .iter()
+                .flat_map(|ring| self.both_ways(ring, &on_host));
+            carriage.rings.insert(group.to_vec(), rings.collect());
+            return;
+        }
+        let hosts: Vec<_> = on_host.keys().copied().collect();
+        carriage
+            .rings
+            .insert(group.to_vec(), vec![self.nearest_ring(&hosts, &on_host)]);
+        let wiring = &self.design.wiring;
+        let packed = self.forests.entry(hosts);
+        let packed =
+            packed.or_insert_with_key(|hosts| forest::pack(wiring, hosts, WORK_OF_A_FOREST));
+        if let Some(shares) = packed {
+            carriage
+                .forests
+                .insert(group.to_vec(), forest_of(shares, &on_host));
+        }
+    }
+
+    /// From each host to the nearest that is left.
+    fn nearest_ring(&mut self, hosts: &[u32], on_host: &BTreeMap<u32, Vec<Rank>>) -> Ring {
+        let wiring = &self.design.wiring;
+        let distances = self.distances.get_or_insert_with(|| Distances::of(wiring));
+        let mut left = hosts.to_vec();
+        let mut order = vec![left.remove(0)];
+        while !left.is_empty() {
+            let row = distances.row(order[order.len() - 1]);
+            let nearest = (0..left.len()).min_by_key(|&nth| row[left[nth] as usize]);
+            order.push(left.remove(nearest.unwrap_or(0)));
+        }
+        self.ring(&order, on_host)
+    }
+
+    fn both_ways(&self, hosts: &[u32], on_host: &BTreeMap<u32, Vec<Rank>>) -> [Ring; 2] {
+        let turned: Vec<_> = hosts.iter().rev().copied().collect();
+        [self.ring(hosts, on_host), self.ring(&turned, on_host)]
+    }
+
+    /// Around the hosts, through all ranks of each. Over the cable between neighbours where there is
+    /// one, else as between any two.
+    fn ring(&self, hosts: &[u32], on_host: &BTreeMap<u32, Vec<Rank>>) -> Ring {
+        let members = hosts.iter().flat_map(|host| &on_host[host]).copied();
+        let mut legs = Vec::with_capacity(hosts.len());
+        for (nth, &host) in hosts.iter().enumerate() {
+            legs.resize(legs.len() + on_host[&host].len() - 1, None);
+            let next = hosts[(nth + 1) % hosts.len()];
+            let joined = self.design.wiring.joins(host, next);
+            legs.push(joined.then(|| [host, next].map(node).to_vec()));
+        }
+        Ring {
+            members: members.collect(),
+            legs,
+            weight: 1.0,
+        }
+    }
+}
+
+/// Ranks of one host hang on its first.
+fn forest_of(shares: &forest::Shares, on_host: &BTreeMap<u32, Vec<Rank>>) -> Forest {
+    let first = |host: u32| on_host[&host][0];
+    let outside = shares.cables.iter().map(|&(ends, share)| Branch {
+        ends: ends.map(first),
+        along: Some(ends.map(node).to_vec()),
+        share,
+    });
+    let inside = on_host.values().flat_map(|ranks| {
+        ranks[1..].iter().map(|&rank| Branch {
+            ends: [ranks[0], rank],
+            along: None,
+            share: 1.0,
+        })
+    });
+    Forest {
+        branches: outside.chain(inside).collect(),
+        depth: shares.depth,
+    }
+}

@@ -1,0 +1,99 @@
+//! Why there is no topology, and what comes nearest.
+
+use std::fmt;
+
+use reweave_common::fabric::WiringError;
+
+use crate::workload::SimulationError;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum TopologyError {
+    FewHosts {
+        hosts: usize,
+    },
+    NoPorts {
+        hosts: usize,
+        least: usize,
+    },
+    ManyPorts {
+        hosts: usize,
+        degree: usize,
+    },
+    OutOfPlaces {
+        ranks: usize,
+        each: usize,
+        hosts: usize,
+    },
+    UnknownHost {
+        host: u32,
+        hosts: usize,
+    },
+    Apart {
+        host: u32,
+        reached: usize,
+        hosts: usize,
+    },
+    Wiring(WiringError),
+    Simulation(SimulationError),
+}
+
+impl fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FewHosts { hosts } => {
+                write!(
+                    f,
+                    "a topology joins two hosts or more, this is {hosts}; take 2"
+                )
+            }
+            Self::NoPorts { hosts, least } => write!(
+                f,
+                "{hosts} hosts cannot all reach each other with so few ports; take a degree of {least}"
+            ),
+            Self::ManyPorts { hosts, degree } => write!(
+                f,
+                "a host has only {} others to be wired to, and a degree of {degree} is more; take a \
+                 degree of {}",
+                hosts - 1,
+                hosts - 1
+            ),
+            Self::OutOfPlaces { ranks, each, hosts } => write!(
+                f,
+                "the job has {ranks} ranks, and {hosts} hosts take {each} each; take {} hosts",
+                ranks.div_ceil(*each)
+            ),
+            Self::UnknownHost { host, hosts } => write!(
+                f,
+                "the job sends to h{host}, and there are {hosts} hosts: h0 to h{}",
+                hosts - 1
+            ),
+            Self::Apart {
+                host,
+                reached,
+                hosts,
+            } => write!(
+                f,
+                "what has failed or is out of reach leaves h{host} among {reached} hosts that no \
+                 cable can join to the other {}; plan for those {} alone, or mend a port between them",
+                hosts - reached,
+                reached.max(&(hosts - reached))
+            ),
+            Self::Wiring(error) => error.fmt(f),
+            Self::Simulation(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for TopologyError {}
+
+impl From<WiringError> for TopologyError {
+    fn from(error: WiringError) -> Self {
+        Self::Wiring(error)
+    }
+}
+
+impl From<SimulationError> for TopologyError {
+    fn from(error: SimulationError) -> Self {
+        Self::Simulation(error)
+    }
+}

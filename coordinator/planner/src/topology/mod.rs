@@ -1,0 +1,30 @@
+//! Topologies for a job: which hosts to wire to which, when hosts are wired to each other and forward
+//! for one another.
+//!
+//! A job's [`Demand`] is of two kinds. What a group reduces may go around its members in any order,
+//! so that the order is chosen with the wiring; what one host sends to another must reach just that
+//! one, so that hops count. [`plan`] lays out wirings of several families ([`candidates`]), screens
+//! them by what their fullest lane carries, simulates the best of them with routes of their own, and
+//! says why the first is best and what the others lack.
+
+pub mod candidates;
+mod carry;
+mod cycles;
+mod demand;
+mod distances;
+mod error;
+pub mod forest;
+mod limits;
+mod plan;
+pub mod strides;
+#[cfg(test)]
+mod tests;
+mod wiring;
+
+pub use carry::{MOST_WAYS, carriage};
+pub use demand::{Demand, Group};
+pub use distances::{Distances, moore_mean};
+pub use error::TopologyError;
+pub use limits::{Limits, Panel, Reach};
+pub use plan::{Job, Lost, Proposal, Request, plan};
+pub use wiring::{Pair, Wiring, ideal_switch, pair};

@@ -1,0 +1,118 @@
+//! Rings by strides: each host is wired to the ones so many further on, both ways.
+//!
+//! A stride that has no divisor in common with the number of hosts makes one ring through all of
+//! them, and rings cost an all-reduce the same in whatever order they meet the hosts. So the strides
+//! are free to be chosen for what else is to be sent: such that any host is near any other.
+
+use super::wiring::{Pair, pair};
+
+/// The strides whose rings meet all hosts. A stride and what it lacks to the whole round name the
+/// same cables, so only the shorter stands for both.
+pub fn totient(hosts: usize) -> Vec<usize> {
+    let shorter = 1..=hosts / 2;
+    shorter.filter(|&stride| gcd(stride, hosts) == 1).collect()
+}
+
+/// `count` of the strides that meet all hosts, in geometric steps so that few hops lead anywhere;
+/// fewer where there are no more. None is named twice, either way round.
+pub fn select(hosts: usize, count: usize) -> Vec<usize> {
+    let mut free = totient(hosts);
+    let mut chosen = Vec::new();
+    let ratio = libm::pow(hosts as f64, 1.0 / count.max(1) as f64);
+    let mut wanted = 1.0;
+    while chosen.len() < count && !free.is_empty() {
+        // What libm rounds must not push a stride out that is wanted exactly.
+        let above = free.iter().position(|&it| it as f64 >= wanted - 1e-9);
+        chosen.push(free.remove(above.unwrap_or(free.len() - 1)));
+        wanted *= ratio;
+    }
+    chosen
+}
+
+/// As many strides as are asked for, chosen so that hops are fewest on average. Each is replaced by
+/// whatever is better, until nothing is; at most `limit` sets of strides are looked at.
+pub fn best(hosts: usize, count: usize, limit: usize) -> Vec<usize> {
+    let all = totient(hosts);
+    let mut best = select(hosts, count);
+    let mut score = hops(hosts, &best);
+    let mut looked = 0;
+    let mut improved = true;
+    while improved && looked < limit {
+        improved = false;
+        for nth in (0..best.len()).rev() {
+            for &stride in all.iter().filter(|stride| **stride > 1) {
+                let mut other = best.clone();
+                other[nth] = stride;
+                looked += 1;
+                if looked > limit {
+                    return best;
+                }
+                if best.contains(&stride) {
+                    continue;
+                }
+                let hops = hops(hosts, &other);
+                if hops < score {
+                    (best, score, improved) = (other, hops, true);
+                }
+            }
+        }
+    }
+    best
+}
+
+/// From one host to all others: the same for each.
+fn hops(hosts: usize, strides: &[usize]) -> u64 {
+    let steps = steps(hosts, strides);
+    let reached = |counts: &[u32]| counts.iter().map(|&count| u64::from(count)).sum();
+    reached(&coins(hosts, &steps))
+}
+
+/// All that one hop can add, modulo the number of hosts.
+pub fn steps(hosts: usize, strides: &[usize]) -> Vec<usize> {
+    let both = strides.iter().flat_map(|&stride| [stride, hosts - stride]);
+    let mut steps: Vec<_> = both.filter(|&step| step % hosts != 0).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    steps
+}
+
+/// The change problem: the fewest steps that add up to each distance around the hosts.
+pub fn coins(hosts: usize, steps: &[usize]) -> Vec<u32> {
+    let mut counts = vec![u32::MAX; hosts];
+    counts[0] = 0;
+    let mut line = vec![0];
+    let mut at = 0;
+    while let Some(&distance) = line.get(at) {
+        at += 1;
+        for step in steps {
+            let next = (distance + step) % hosts;
+            if counts[next] == u32::MAX {
+                counts[next] = counts[distance] + 1;
+                line.push(next);
+            }
+        }
+    }
+    counts
+}
+
+/// The cables of these strides among these hosts.
+pub fn pairs(members: &[u32], strides: &[usize]) -> Vec<Pair> {
+    let rings = strides.iter().flat_map(|&stride| {
+        let next = move |nth: usize| members[(nth + stride) % members.len()];
+        (0..members.len()).map(move |nth| pair(members[nth], next(nth)))
+    });
+    let mut pairs: Vec<_> = rings.filter(|[a, b]| a != b).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
+}
+
+/// The members in the order in which a stride meets them.
+pub fn ring(members: &[u32], stride: usize) -> Vec<u32> {
+    let len = members.len();
+    (0..len).map(|nth| members[nth * stride % len]).collect()
+}
+
+pub(super) fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
