@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::intake::{Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
+use crate::sessions::Places;
 use crate::signing::Signing;
 use crate::warnings::warnings;
 
@@ -39,6 +40,7 @@ pub(crate) struct House {
     pub(crate) acquaintances: Acquaintances,
     /// Room for people who ask.
     pub(crate) operators: Arc<Semaphore>,
+    pub(crate) places: Places,
 }
 
 impl House {

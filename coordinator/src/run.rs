@@ -28,7 +28,7 @@ use crate::recorder::{Beginning, Recorder};
 use crate::replication::{
     Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Replication, carry_posts,
 };
-use crate::sessions::{MOST_OPERATORS, ROLES, welcome};
+use crate::sessions::{MOST_OPERATORS, Places, ROLES, welcome};
 use crate::signing::Signing;
 
 /// As often as the core wants to know that time passes.
@@ -219,6 +219,7 @@ async fn serve(
         replication: network.replication.clone(),
         acquaintances: Acquaintances::default(),
         operators: Arc::new(Semaphore::new(MOST_OPERATORS)),
+        places: Places::default(),
     };
     if let Some(place) = http::bind(config.http).await? {
         tokio::spawn(http::serve(place, house.clone()));

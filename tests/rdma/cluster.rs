@@ -23,6 +23,10 @@ pub(crate) fn tests() -> Vec<Trial> {
 fn reported(scene: &mut Scene) {
     scene.give_rdma();
     must(scene.stage.lead(&Leadership::default()));
+    // Who is at the other end of a host's link, its leaf tells.
+    for leaf in ["leaf0", "leaf1"] {
+        must(scene.stage.start_agent(leaf));
+    }
     for node in [PROBER, RESPONDER] {
         let identity = scene.stage.path("certificates/agents").join(node);
         let machine = scene.machine(node);
@@ -43,6 +47,7 @@ fn reported(scene: &mut Scene) {
         Ok((ways.len() == 2).then_some(ways))
     });
     if both.is_err() {
+        eprintln!("{:?}", must(scene.stage.operator().status()).rdma);
         for node in [PROBER, RESPONDER] {
             eprintln!(
                 "{node}: {}",

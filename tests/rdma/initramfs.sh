@@ -12,8 +12,8 @@ here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 lacks() { echo "$*" >&2; exit 3; }
 
 # The tools inside. Those of busybox would do for most, but know nothing of RDMA.
-tools=(dash ip rdma ibv_devinfo ib_send_lat ib_write_bw)
-modules=(virtio_pci virtio_net crc32_generic rdma_rxe ib_uverbs rdma_ucm)
+tools=(dash nice ip rdma ibv_devinfo ib_send_lat ib_write_bw)
+modules=(virtio_pci virtio_net crc32_generic rdma_rxe ib_uverbs rdma_ucm tcp_diag)
 
 newest_kernel() { # that has its modules, and Soft-RoCE among them
     local kernel

@@ -15,6 +15,8 @@ use crate::scene::must;
 
 /// A machine that is emulated on a busy one takes its time to boot, and for everything else.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How addresses begin over which a node is managed.
+const MANAGEMENT: &str = "10.255.";
 const MEMORY_MIB: &str = "320";
 
 pub(crate) struct Machine {
@@ -200,6 +202,7 @@ fn answer(line: &mut impl BufRead) -> Option<Said> {
     })
 }
 
+/// Those in the fabric first.
 fn nics(stage: &Stage, node: &str) -> Vec<Nic> {
     let ip = |words: &[&str]| must(stage.output(node, &[&["ip", "-4"], words].concat()));
     let lines = |text: String| text.lines().map(|line| line.trim().to_owned()).collect();
@@ -222,7 +225,9 @@ fn nics(stage: &Stage, node: &str) -> Vec<Nic> {
             name: name.to_owned(),
         }
     });
-    nics.collect()
+    let mut nics: Vec<Nic> = nics.collect();
+    nics.sort_by_key(|nic| nic.addresses.iter().any(|it| it.starts_with(MANAGEMENT)));
+    nics
 }
 
 /// `10.192.0.1 lladdr 02:00:00:00:00:01 PERMANENT`

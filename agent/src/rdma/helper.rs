@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -69,7 +70,7 @@ impl Helper {
         }
     }
 
-    pub fn serve(&mut self, roster: Vec<std::net::Ipv4Addr>) -> Result<(), RdmaError> {
+    pub fn serve(&mut self, roster: Vec<Ipv4Addr>) -> Result<(), RdmaError> {
         match self.ask(&Request::Serve { roster })? {
             Answer::Serving => Ok(()),
             other => Err(unasked(other)),

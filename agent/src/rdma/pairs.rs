@@ -23,7 +23,7 @@ pub struct QueuePair {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// None where the tool is missing, or cannot tell.
+/// Empty where the tool is missing, or cannot tell.
 pub fn queue_pairs() -> Vec<QueuePair> {
     let listed = told(&["-j", "-d", "resource", "show", "qp"]);
     let counted = told(&["-j", "statistic", "qp", "show"]);
