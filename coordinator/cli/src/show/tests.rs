@@ -353,16 +353,20 @@ fn status() -> Status {
         invitations: vec![invitation()],
         revoked: vec![Member::new(Role::Agent, "h3")],
         probes: probes(),
-        rdma: vec![RdmaStatus {
-            from: "h0".to_owned(),
-            to: "h4".to_owned(),
-            ud_us: Some(3.26),
-            rc_us: None,
-            rate_bits_per_s: Some(mbps(196_000)),
-            sent: 20,
-            lost: 1,
-            age_ms: 12_000,
-        }],
+        rdma: vec![over_rdma()],
+    }
+}
+
+fn over_rdma() -> RdmaStatus {
+    RdmaStatus {
+        from: "h0".to_owned(),
+        to: "h4".to_owned(),
+        ud_us: Some(3.26),
+        rc_us: None,
+        rate_bits_per_s: Some(mbps(196_000)),
+        sent: 20,
+        lost: 1,
+        age_ms: 12_000,
     }
 }
 
