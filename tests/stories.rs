@@ -6,6 +6,8 @@
 mod alone;
 #[path = "stories/deaths.rs"]
 mod deaths;
+#[path = "stories/doubles.rs"]
+mod doubles;
 #[path = "stories/loops.rs"]
 mod loops;
 #[path = "stories/mistaken.rs"]
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         replays::tests(),
         loops::tests(),
         severed::tests(),
+        doubles::tests(),
     ];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {

@@ -4,6 +4,8 @@
 
 #[path = "system/cluster.rs"]
 mod cluster;
+#[path = "system/history.rs"]
+mod history;
 #[path = "system/mending.rs"]
 mod mending;
 #[path = "lab/tests/support/needs.rs"]
@@ -15,7 +17,7 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
-    let tests = [cluster::tests(), mending::tests()];
+    let tests = [cluster::tests(), mending::tests(), history::tests()];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {
         test_threads: Some(1),

@@ -134,6 +134,7 @@ fn list(flows: impl Iterator<Item = [SocketAddrV4; 2]>) -> ProbeList {
         most_rate: Rate::from_bits_per_s(MOST_BITS_PER_S),
         roster: peers().chain([HOST]).collect(),
         valid_for: Duration::from_secs(3600),
+        trains_every: None,
     }
 }
 

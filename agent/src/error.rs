@@ -3,7 +3,9 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use reweave_common::units::Rate;
 use reweave_link::LinkError;
 use reweave_link::join::JoinError;
 use reweave_link::pki::PkiError;
@@ -11,11 +13,13 @@ use thiserror::Error;
 
 use crate::counters::EthtoolError;
 use crate::netlink::{NetlinkError, PinError};
+use crate::preflight::PressError;
 use crate::probes::ProbeError;
 use crate::probing::ProbingError;
 use crate::rdma::RdmaError;
 use crate::role::UnknownRole;
 use crate::state::StateError;
+use crate::trains::TrainError;
 
 #[derive(Debug, Error)]
 pub enum AgentError {
@@ -27,6 +31,21 @@ pub enum AgentError {
     Probe(#[from] ProbeError),
     #[error("cannot probe hosts")]
     Probing(#[from] ProbingError),
+    #[error("cannot measure bandwidth by trains")]
+    Trains(#[from] TrainError),
+    #[error("cannot press the network")]
+    Press(#[from] PressError),
+    #[error(
+        "a job trains on this host, one iteration in {:.0} ms; --force presses it all the same",
+        .period.as_secs_f64() * 1e3
+    )]
+    Training { period: Duration },
+    #[error(
+        "this host carries {rate} without that, so a job may be running; --force presses it all the same"
+    )]
+    Carrying { rate: Rate },
+    #[error("nothing was sent: --yes says that it may cost that")]
+    NotConfirmed,
     #[error("rdma unavailable")]
     Rdma(#[from] RdmaError),
     #[error("nothing came of measuring over RDMA")]
@@ -56,10 +75,30 @@ pub enum AgentError {
         "{} holds the certificate of {member}, and this program needs an agent's", folder.display()
     )]
     NotAnAgent { folder: PathBuf, member: String },
+    #[error("cannot keep in mind who is shut out, in {}", path.display())]
+    ShutOut { path: PathBuf, source: io::Error },
+    #[error(
+        "{} is damaged: it says who is shut out of the cluster. Remove it only where nobody is, or \
+         put it back from a copy", path.display()
+    )]
+    ShutOutDamaged {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
     #[error("cannot join the cluster")]
     Join { source: Box<JoinError> },
     #[error("cannot look for a coordinator")]
     Link { source: Box<LinkError> },
     #[error("cannot tell what this node is")]
     Role(#[from] UnknownRole),
+}
+
+impl AgentError {
+    /// 2 for what was asked or given wrongly, 1 for what failed.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::UnknownHost { .. } | Self::Identity { .. } | Self::NotAnAgent { .. } => 2,
+            _ => 1,
+        }
+    }
 }

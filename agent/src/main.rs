@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", told(&error));
-            ExitCode::FAILURE
+            ExitCode::from(error.exit_code())
         }
     }
 }

@@ -5,6 +5,7 @@
 //! what their text means is decided here, so that every program refuses the same mistakes with
 //! the same words.
 
+pub mod bandwidth;
 pub mod carriage;
 pub mod error;
 pub mod fabric;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bandwidth::BandwidthReading;
 use crate::flow::FlowKey;
 use crate::hardware::{Lack, Machine, Neighbour, Nic};
 use crate::health::Health;
@@ -40,6 +41,7 @@ pub enum Reading {
         rules: Vec<PinRule>,
     },
     Host(HostReading),
+    Bandwidth(BandwidthReading),
 }
 
 /// What a host says of itself.

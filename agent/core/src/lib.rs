@@ -11,6 +11,7 @@ pub mod fence;
 pub mod flows;
 pub mod latency;
 pub mod links;
+pub mod preflight;
 pub mod probe;
 pub mod random;
 pub mod rates;
@@ -20,6 +21,7 @@ pub mod rhythm;
 pub mod spare;
 pub mod trace;
 pub mod traffic;
+pub mod trains;
 
 #[cfg(test)]
 mod examples;

@@ -111,6 +111,7 @@ mod tests {
             most_rate: Rate::from_bits_per_s(1),
             roster: vec![],
             valid_for: Duration::from_secs(60),
+            trains_every: None,
         }
     }
 

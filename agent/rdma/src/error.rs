@@ -1,6 +1,5 @@
 //! Why something did not come of it.
 
-use std::error::Error;
 use std::io;
 use std::net::Ipv4Addr;
 
@@ -31,15 +30,4 @@ pub(crate) enum RdmaError {
     Listen { port: u16, source: io::Error },
     #[error(transparent)]
     Meeting(#[from] MeetingError),
-}
-
-/// With all that led to it, in one line.
-pub(crate) fn told(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words = format!("{words}: {cause}");
-        source = cause.source();
-    }
-    words
 }

@@ -5,10 +5,11 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use reweave_common::error::told;
 use reweave_common::probing::Stamps;
 use reweave_common::rdma::{RDMA_PORT, Transport};
 
-use crate::error::{RdmaError, told};
+use crate::error::RdmaError;
 use crate::measure::{self, WRITE_BYTES};
 use crate::meeting::{Closing, End, Greeting, Line, Opening, Reply, Report, Task, VERSION, v4};
 use crate::verbs::{Kind, LocalPort, Pair};

@@ -5,12 +5,13 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use reweave_common::error::told;
 use reweave_common::rdma::{
     Answer, RDMA_PORT, RdmaBandwidth, RdmaLatency, RdmaPort, RdmaReading, Request, Times, Transport,
 };
 use reweave_common::units::Bytes;
 
-use crate::error::{RdmaError, told};
+use crate::error::RdmaError;
 use crate::measure::{self, WRITE_BYTES};
 use crate::meeting::{
     Closing, End, Line, MOST_BYTES, MOST_MESSAGES, Opening, Region, Report, Task,

@@ -12,12 +12,35 @@ use reweave_agent_core::counters::HealthBook;
 use reweave_agent_core::links::LinkBook;
 use reweave_common::health::{Health, SignalReading};
 use reweave_common::sample::{Counters, HostReading, Reading, Spare};
+use reweave_common::units::{Bytes, Rate};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::show::or_dash;
 use super::{Counters as Asked, Form, Output, out, table};
 
-#[derive(Default, Serialize)]
+/// The figures of an interface with their units.
+#[derive(Serialize)]
+struct Figures<'c> {
+    interface: &'c str,
+    up: bool,
+    sent_bytes: Bytes,
+    received_bytes: Bytes,
+    dropped_packets: u64,
+    send_bits_per_s: Option<Rate>,
+    receive_bits_per_s: Option<Rate>,
+}
+
+/// What an interface has left.
+#[derive(Serialize)]
+struct Left<'c> {
+    interface: &'c str,
+    capacity_bits_per_s: Rate,
+    send_bits_per_s: Rate,
+    receive_bits_per_s: Rate,
+}
+
+#[derive(Default)]
 struct Seen {
     counters: Vec<Counters>,
     health: Vec<Health>,
@@ -80,7 +103,7 @@ impl From<Vec<Reading>> for Seen {
 
 fn tell(seen: &Seen, output: Output) {
     if output.form == Form::Json {
-        out::line(serde_json::json!(seen));
+        out::line(as_json(seen));
         return;
     }
     let row = |it: &Counters| {
@@ -115,6 +138,29 @@ fn tell(seen: &Seen, output: Output) {
             &rows,
         );
     }
+}
+
+fn as_json(seen: &Seen) -> Value {
+    let figures = seen.counters.iter().map(|it| Figures {
+        interface: &it.interface,
+        up: it.up,
+        sent_bytes: it.sent,
+        received_bytes: it.received,
+        dropped_packets: it.dropped_packets,
+        send_bits_per_s: it.send_rate,
+        receive_bits_per_s: it.receive_rate,
+    });
+    let left = seen.spare.iter().map(|it| Left {
+        interface: &it.interface,
+        capacity_bits_per_s: it.capacity,
+        send_bits_per_s: it.send,
+        receive_bits_per_s: it.receive,
+    });
+    json!({
+        "counters": figures.collect::<Vec<_>>(),
+        "health": seen.health,
+        "spare": left.collect::<Vec<_>>(),
+    })
 }
 
 fn counters_row(it: &Counters, spare: Option<&Spare>) -> [String; 6] {

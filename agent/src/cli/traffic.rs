@@ -16,7 +16,7 @@ use reweave_common::traffic::{
     PeerTraffic, PortTraffic, PortVolume, Traffic, TrafficSource, Volume,
 };
 use reweave_common::units::{Bytes, Rate};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::show::or_dash;
 use super::{Form, Source, Traffic as Asked, out, rdma, table};
@@ -28,12 +28,17 @@ const STEP: Duration = Duration::from_millis(100);
 #[derive(Serialize)]
 struct Seen {
     source: TrafficSource,
+    #[serde(rename = "over_us", serialize_with = "micros")]
     over: Duration,
     unknown_packets: u64,
     peers: Vec<PeerTraffic>,
     /// Of RDMA ports, where NICs count past the kernel.
     rdma: Vec<PortTraffic>,
     flows: Vec<SeenFlow>,
+}
+
+fn micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u128(time.as_micros())
 }
 
 #[derive(Serialize)]

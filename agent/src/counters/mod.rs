@@ -27,6 +27,8 @@ pub use tree::Tree;
 
 use ethtool::Ethtool;
 
+pub(crate) use ethtool::read as read_ethtool;
+
 /// What RDMA ports have carried since their NICs began to count.
 pub fn port_traffic(tree: &Tree) -> Vec<PortTraffic> {
     ports::traffic(tree)

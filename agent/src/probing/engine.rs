@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use reweave_agent_core::latency::{Clocks, Outgoing, Prober, Responder, Strays};
+use reweave_agent_core::latency::{Clocks, Outgoing, Prober, Strays};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{ProbeList, ProbeReading};
 use thiserror::Error;
 
+use super::answers::{Answers, Reply};
 use super::mail::{Inbox, Parcel};
 use super::socket::{Fate, StampedSocket};
 use crate::clock;
+use crate::preflight::Door;
 
 #[derive(Debug, Error)]
 pub enum ProbingError {
@@ -29,7 +31,7 @@ pub enum ProbingError {
 
 pub struct Engine {
     prober: Prober,
-    responder: Responder,
+    answers: Answers,
     answering: Option<StampedSocket>,
     asking: BTreeMap<u16, StampedSocket>,
     inbox: Inbox,
@@ -40,7 +42,7 @@ impl Engine {
     pub fn new(seed: u64, head_start: Duration) -> Self {
         Self {
             prober: Prober::new(seed, head_start),
-            responder: Responder::default(),
+            answers: Answers::new(),
             answering: None,
             asking: BTreeMap::new(),
             inbox: Inbox::new(),
@@ -49,13 +51,33 @@ impl Engine {
 
     /// Answers probes on this port from now on, of the hosts on the roster.
     pub fn answer_on(&mut self, port: u16) -> Result<(), ProbingError> {
-        let socket = StampedSocket::open(port);
-        self.answering = Some(socket.map_err(|source| ProbingError::Answer { port, source })?);
+        let open = || {
+            let socket = StampedSocket::open(port)?;
+            socket.widen()?;
+            Ok(socket)
+        };
+        let socket = open().map_err(|source| ProbingError::Answer { port, source })?;
+        self.answering = Some(socket);
         Ok(())
     }
 
     pub fn handle_roster(&mut self, roster: impl IntoIterator<Item = Ipv4Addr>) {
-        self.responder.handle_roster(roster);
+        self.answers.handle_roster(roster);
+    }
+
+    /// Takes trains of hosts on the roster while `open_until` says so.
+    pub fn take_trains(&mut self, open_until: impl Fn(Moment) -> Option<Moment> + Send + 'static) {
+        self.answers.take_trains(open_until);
+    }
+
+    /// Where this host agrees to be pressed, or does not.
+    pub fn door(&self) -> Door {
+        self.answers.door()
+    }
+
+    /// Whether a train may come any moment now.
+    pub fn expects_train(&self) -> bool {
+        self.answers.expects_train()
     }
 
     /// Probes what is on the list, less what cannot be sent from here. Says what was wrong last.
@@ -98,7 +120,7 @@ impl Engine {
     /// Packets that were of no use so far: at the ports probes are sent from, and where they are
     /// answered.
     pub fn strays(&self) -> [Strays; 2] {
-        [self.prober.strays(), self.responder.strays()]
+        [self.prober.strays(), self.answers.strays()]
     }
 
     fn open(&mut self, port: u16) -> Result<(), ProbingError> {
@@ -160,27 +182,30 @@ impl Engine {
     fn answer(&mut self, events: PollFlags) -> usize {
         let Self {
             answering: Some(socket),
-            responder,
+            answers,
             inbox,
             ..
         } = self
         else {
             return 0;
         };
-        let (mut heard, mut answers) = (0, vec![]);
+        let (mut heard, mut short) = (0, vec![]);
         if events.contains(PollFlags::POLLIN) {
-            heard = socket.receive(inbox, |packet| {
-                let bytes = responder.handle_packet(packet);
+            heard = socket.receive(inbox, |packet, length| {
                 let (from, to) = (*packet.to.ip(), packet.from);
-                answers.extend(bytes.map(|bytes| Parcel { bytes, from, to }));
+                match answers.handle_packet(packet, length) {
+                    Some(Reply::Short(bytes)) => short.push(Parcel { bytes, from, to }),
+                    // What cannot be sent is lost, and counted by who waits for it.
+                    Some(Reply::Page(bytes)) => drop(socket.send_long(&bytes, to)),
+                    None => {}
+                }
             });
         }
-        // What cannot be sent is lost, and counted by who waits for it.
-        socket.send(&mut answers);
+        socket.send(&mut short);
         let now = clock::clocks();
         socket.fates(inbox, |fate| {
             if let Fate::Left { pair, bytes, stamp } = fate {
-                responder.handle_left(pair[1], &bytes, stamp, &now);
+                answers.handle_left(pair[1], &bytes, stamp, &now);
             }
         });
         heard
@@ -205,7 +230,7 @@ fn hear(
         take_fates(prober, socket, inbox);
     }
     if events.contains(PollFlags::POLLIN) {
-        return socket.receive(inbox, |packet| prober.handle_packet(packet));
+        return socket.receive(inbox, |packet, _| prober.handle_packet(packet));
     }
     0
 }

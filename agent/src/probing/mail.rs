@@ -31,7 +31,9 @@ struct Slot {
 
 /// A packet, or what is told of one.
 pub(super) struct Letter<'m> {
+    /// Its beginning, and how long all of it is.
     pub(super) bytes: &'m [u8],
+    pub(super) length: usize,
     pub(super) from: SocketAddrV4,
     pub(super) beside: Beside,
 }
@@ -92,6 +94,7 @@ impl Slot {
         let beside = told.min(self.beside.len());
         Letter {
             bytes: &self.bytes[..length],
+            length: header.msg_len as usize,
             from: SocketAddrV4::new(
                 Ipv4Addr::from(u32::from_be(self.from.sin_addr.s_addr)),
                 u16::from_be(self.from.sin_port),

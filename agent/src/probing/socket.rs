@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrIn, TimestampingFlag, bind, setsockopt, socket,
-    sockopt,
+    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrIn, TimestampingFlag, bind, sendto,
+    setsockopt, socket, sockopt,
 };
 use reweave_agent_core::latency::{Arrival, Clocks, LENGTH, Stamp, TTL};
 
@@ -18,6 +18,8 @@ use crate::{clock, probes};
 
 /// Both stamps of a departure where there are two; nix has no name for it.
 const BOTH_STAMPS: u32 = 1 << 14;
+/// A long train, with what the kernel keeps beside each packet.
+const TRAIN_BYTES: usize = 8 << 20;
 /// Of a packet that was sent, these headers come back before the packet itself.
 const IP_AND_UDP: usize = 28;
 /// A socket tells what went wrong with earlier packets when the next one is sent; only once each.
@@ -96,18 +98,38 @@ impl StampedSocket {
         unsent
     }
 
-    /// Packets that wait, and how many.
-    pub(super) fn receive(&self, inbox: &mut Inbox, mut take: impl FnMut(&Arrival<'_>)) -> usize {
-        self.read(inbox, 0, |letter, read| {
+    /// Makes room for a train that arrives while the program has not its turn: as much as the
+    /// kernel grants.
+    pub(super) fn widen(&self) -> Result<(), Errno> {
+        if setsockopt(&self.fd, sockopt::RcvBufForce, &TRAIN_BYTES).is_err() {
+            setsockopt(&self.fd, sockopt::RcvBuf, &TRAIN_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// What is longer than probes and their answers.
+    pub(super) fn send_long(&self, bytes: &[u8], to: SocketAddrV4) -> Result<(), Errno> {
+        let flags = MsgFlags::empty();
+        sendto(self.fd.as_raw_fd(), bytes, &SockaddrIn::from(to), flags).map(drop)
+    }
+
+    /// Packets that wait, with their lengths, of which little may be looked at; and how many.
+    pub(super) fn receive(
+        &self,
+        inbox: &mut Inbox,
+        mut take: impl FnMut(&Arrival<'_>, usize),
+    ) -> usize {
+        self.read(inbox, libc::MSG_TRUNC, |letter, read| {
             if let Some(to) = letter.beside.to {
-                take(&Arrival {
+                let arrival = Arrival {
                     from: letter.from,
                     to: SocketAddrV4::new(to, self.port),
                     bytes: letter.bytes,
                     ttl: letter.beside.ttl.unwrap_or(0),
                     stamp: letter.beside.stamp,
                     read,
-                });
+                };
+                take(&arrival, letter.length);
             }
         })
     }

@@ -98,8 +98,11 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
             Ok(done) => done,
             Err(error) => return tracing::error!("no more probing: {}", told(&error)),
         };
-        // Packets that come in the meantime have their stamps, and wait for one turn together.
-        thread::park_timeout(pause(done));
+        // Packets that come in the meantime have their stamps, and wait for one turn together. A
+        // train would be too many.
+        if !engine.expects_train() {
+            thread::park_timeout(pause(done));
+        }
         if shared_at.elapsed() >= SHARE_EVERY {
             shared_at = Instant::now();
             share(&mut engine, shared);

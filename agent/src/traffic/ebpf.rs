@@ -160,6 +160,24 @@ fn prepare(interface: &str) -> Result<(), EbpfError> {
     }
 }
 
+/// See `decoders`.
+pub(crate) fn read_entries(bytes: &[u8]) {
+    let mut words = bytes.rchunks_exact(8);
+    let mut word = || {
+        words
+            .next()
+            .and_then(|it| it.try_into().ok())
+            .map_or(0, u64::from_ne_bytes)
+    };
+    let volume = [word(), word(), word(), word()];
+    if let Some(key) = bytes.first_chunk() {
+        let _ = flow(key, volume);
+    }
+    if let Some(key) = bytes.first_chunk() {
+        let _ = pair(key, volume);
+    }
+}
+
 fn flow(key: &FlowBytes, volume: VolumeWords) -> Option<FlowCount> {
     let end = |address: usize, port: usize| {
         let port = u16::from_be_bytes([key[port], key[port + 1]]);

@@ -83,15 +83,19 @@ fn counters_and_flows_have_rates() {
         (&eth0["interface"], &eth0["up"]),
         (&json!("eth0"), &json!(true))
     );
-    assert!(eth0["send_rate"].as_u64() > Some(50_000_000), "{eth0}");
+    assert!(
+        eth0["send_bits_per_s"].as_u64() > Some(50_000_000),
+        "{eth0}"
+    );
     let flows = json_of("h0", &["flows"]);
     let flow = &flows["flows"][0];
     assert_eq!(
         flow["flow"]["source"],
         json!(stream.flow.source.to_string())
     );
-    let [least, most] = [0, 1].map(|end| flow["rate_range"][end].as_u64());
+    let [least, most] = ["least", "most"].map(|end| flow[format!("{end}_bits_per_s")].as_u64());
     assert!(least.is_some() && least <= most, "{flow}");
+    assert!(flow["rtt_us"].as_u64() > Some(0), "{flow}");
     let table = table_of("h0", &["flows"]);
     assert!(table.contains(&stream.flow.to_string()), "{table}");
     assert_eq!(

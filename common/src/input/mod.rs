@@ -25,6 +25,16 @@ pub struct InputError {
     pub problem: String,
 }
 
+impl InputError {
+    /// Where a key is unknown, these would have been known too.
+    fn with_known(mut self, keys: &[String]) -> Self {
+        if self.problem.starts_with(UNKNOWN_KEY) && !keys.is_empty() {
+            self.problem = format!("{}, {}", self.problem, keys.join(", "));
+        }
+        self
+    }
+}
+
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: ", self.file, self.line)?;
@@ -55,6 +65,7 @@ impl<'t> Document<'t> {
         Ok(Table {
             document: self,
             content,
+            asked: Vec::new(),
         })
     }
 
@@ -157,6 +168,8 @@ impl<'t> Document<'t> {
 pub struct Table<'t> {
     document: Document<'t>,
     content: Spanned<DeTable<'t>>,
+    /// Keys that were asked for one by one, whether or not they were there.
+    asked: Vec<String>,
 }
 
 impl<'t> Table<'t> {
@@ -171,7 +184,7 @@ impl<'t> Table<'t> {
 
     /// Removes `key`, so that what is left can be read by a type that does not know it.
     pub fn take<T: DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, InputError> {
-        let Some(value) = self.content.get_mut().remove(key) else {
+        let Some(value) = self.remove(key) else {
             return Ok(None);
         };
         let span = value.span();
@@ -215,16 +228,12 @@ impl<'t> Table<'t> {
 
     /// Removes the table `[key]`.
     pub fn take_table(&mut self, key: &str) -> Result<Option<Self>, InputError> {
-        self.content
-            .get_mut()
-            .remove(key)
-            .map(|value| self.nested(value))
-            .transpose()
+        self.remove(key).map(|value| self.nested(value)).transpose()
     }
 
     /// Removes the tables `[[key]]`; none there is fine.
     pub fn take_tables(&mut self, key: &str) -> Result<Vec<Self>, InputError> {
-        let Some(value) = self.content.get_mut().remove(key) else {
+        let Some(value) = self.remove(key) else {
             return Ok(Vec::new());
         };
         let span = value.span();
@@ -234,11 +243,24 @@ impl<'t> Table<'t> {
         }
     }
 
+    fn remove(&mut self, key: &str) -> Option<Spanned<DeValue<'t>>> {
+        self.asked.push(key.to_owned());
+        self.content.get_mut().remove(key)
+    }
+
     /// Reads all that is left; a key that `T` does not know is an error if `T` says so.
     pub fn finish<T: DeserializeOwned>(self) -> Result<T, InputError> {
         let (document, span) = (self.document, self.content.span());
-        T::deserialize(Deserializer::from(self.content))
-            .map_err(|error| document.toml_error(&error, span))
+        let keys = self.content.get_ref().keys();
+        let own: Vec<String> = keys.map(|key| key.get_ref().to_string()).collect();
+        let asked = self.asked;
+        T::deserialize(Deserializer::from(self.content)).map_err(|error| {
+            let error = document.toml_error(&error, span);
+            match own.contains(&error.key) {
+                true => error.with_known(&asked),
+                false => error,
+            }
+        })
     }
 
     /// Refuses every key that nobody has taken.
@@ -260,6 +282,7 @@ impl<'t> Table<'t> {
             DeValue::Table(table) => Ok(Self {
                 document: self.document,
                 content: Spanned::new(span, table),
+                asked: Vec::new(),
             }),
             other => {
                 let problem = format!(
@@ -341,6 +364,14 @@ mod tests {
             nested.starts_with("f.toml:4: ends: expected text, found 7"),
             "{nested}"
         );
+    }
+
+    #[test]
+    fn keys_that_were_taken_before_are_known_too() {
+        let mut table = Document::new("f.toml", "colour = 3").table().unwrap();
+        assert!(table.take_table("jacket").unwrap().is_none());
+        let error = table.finish::<Cable>().unwrap_err().to_string();
+        assert!(error.ends_with("known are gbps, ends, jacket"), "{error}");
     }
 
     #[test]

@@ -27,8 +27,8 @@ pub use membership::{
 pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report};
 pub use status::{
-    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, PairStatus, Phase, ProbeStatus,
-    RdmaStatus, RunningChange, Status,
+    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, PairStatus, PathBandwidth, Phase,
+    ProbeStatus, RdmaStatus, RunningChange, Status,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 //! coordinator's clock means nothing elsewhere.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +11,17 @@ use super::imbalance::FlowImbalance;
 use super::membership::{CoordinatorStatus, OpenInvitation, RefusedPeer};
 use super::place::Hop;
 use super::plan::Pin;
+use crate::bandwidth::Bandwidth;
 use crate::flow::FlowKey;
 use crate::member::Member;
 use crate::plan::Generation;
 use crate::probing::Summary;
 use crate::units::Rate;
+
+/// A third of a certificate's life is left when it is renewed; with so little, renewing fails.
+const NEARLY_EXPIRED: Duration = Duration::from_hours(4);
+/// Logs and certificates go by the time of day; beyond this they lead people astray.
+const MOST_SKEW_MS: u64 = 500;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -47,6 +54,9 @@ pub struct Status {
     /// Members that are shut out.
     pub revoked: Vec<Member>,
     pub probes: ProbeStatus,
+    /// What trains of packets say of the ways between hosts, the slowest first; not all of a large
+    /// cluster.
+    pub bandwidths: Vec<PathBandwidth>,
     /// Of hosts that were measured over RDMA lately, the slowest first; not all of a large cluster.
     pub rdma: Vec<RdmaStatus>,
 }
@@ -85,6 +95,27 @@ pub struct AgentStatus {
     pub clock_skew_ms: Option<i64>,
 }
 
+impl AgentStatus {
+    pub fn is_expiring(&self) -> bool {
+        let left = self.certificate_left_s;
+        left.is_some_and(|left| left <= NEARLY_EXPIRED.as_secs())
+    }
+
+    pub fn is_askew(&self) -> bool {
+        let skew = self.clock_skew_ms;
+        skew.is_some_and(|skew| skew.unsigned_abs() > MOST_SKEW_MS)
+    }
+
+    /// Whether a person has any reason to look at it.
+    pub fn is_in_trouble(&self) -> bool {
+        self.state != AgentState::Up
+            || self.known_links < self.links
+            || self.discarded_readings > 0
+            || self.is_expiring()
+            || self.is_askew()
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentState {
@@ -104,6 +135,9 @@ pub struct LinkStatus {
     pub up: bool,
     pub rate_bits_per_s: Rate,
     pub capacity_bits_per_s: Rate,
+    /// What is left of it, by the speed and the counters of the interface that sends; absent where its
+    /// speed is not known.
+    pub spare_bits_per_s: Option<Rate>,
     pub age_ms: u64,
 }
 
@@ -156,6 +190,17 @@ pub struct RdmaStatus {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathBandwidth {
+    pub from: String,
+    pub to: String,
+    /// Of the trains: another source port may take another way.
+    pub flow: FlowKey,
+    pub bandwidth: Bandwidth,
+    /// Since the last train.
+    pub age_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningChange {
     pub generation: Generation,
     pub parent: Generation,
@@ -177,4 +222,45 @@ pub enum Phase {
     RollingBack,
     /// It is not known whether the old routes are back everywhere: a person must look.
     Held,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn well() -> AgentStatus {
+        AgentStatus {
+            node: "h0".to_owned(),
+            addresses: vec![],
+            state: AgentState::Up,
+            age_ms: Some(100),
+            generation: None,
+            known_links: 2,
+            links: 2,
+            discarded_readings: 0,
+            build: None,
+            protocol: None,
+            certificate_left_s: Some(80_000),
+            clock_skew_ms: Some(-20),
+        }
+    }
+
+    #[test]
+    fn each_reason_alone_is_trouble() {
+        assert!(!well().is_in_trouble());
+        let bend: [fn(&mut AgentStatus); 7] = [
+            |agent| agent.state = AgentState::Silent,
+            |agent| agent.state = AgentState::Down,
+            |agent| agent.state = AgentState::Unseen,
+            |agent| agent.known_links = 1,
+            |agent| agent.discarded_readings = 1,
+            |agent| agent.certificate_left_s = Some(3600),
+            |agent| agent.clock_skew_ms = Some(-600),
+        ];
+        for (nth, bend) in bend.into_iter().enumerate() {
+            let mut agent = well();
+            bend(&mut agent);
+            assert!(agent.is_in_trouble(), "{nth}: {agent:?}");
+        }
+    }
 }

@@ -23,10 +23,16 @@ const LONGEST_AWAY: Duration = Duration::from_secs(30);
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
     /// The number `reweave plan` gave
+    #[arg(value_parser = number)]
     generation: u64,
     /// Return as soon as the coordinator has taken it over
     #[arg(long)]
     no_wait: bool,
+}
+
+fn number(text: &str) -> Result<u64, &'static str> {
+    text.parse()
+        .map_err(|_| "no number of a plan; `reweave plan` tells it")
 }
 
 impl Apply {

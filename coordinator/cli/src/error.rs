@@ -13,6 +13,7 @@ use reweave_formats::chakra::ChakraError;
 use reweave_formats::flight_recorder::FlightRecorderError;
 use reweave_formats::nccl_inspector::InspectorError;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
+use reweave_history::{PastError, ShelfError};
 use reweave_link::LinkError;
 use reweave_link::join::{JoinError, TokenError};
 use reweave_link::pki::PkiError;
@@ -20,6 +21,7 @@ use reweave_planner::collectives::CollectiveError;
 use reweave_planner::sim::SimError;
 use reweave_planner::topology::TopologyError;
 use reweave_planner::workload::SimulationError;
+use reweave_planner::workload::history::ReplayError;
 use reweave_planner::workload::job::operators::OperatorError;
 use reweave_planner::workload::job::preset::PresetError;
 use reweave_planner::workload::recorded::RecordedError;
@@ -27,7 +29,6 @@ use thiserror::Error;
 
 use crate::ask;
 use crate::sim::collective::is_bad_input;
-use crate::sim::sweep::StoreError;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
@@ -103,8 +104,26 @@ pub(crate) enum CliError {
     },
     #[error("a sweep of more than {most} points: split it")]
     TooManyPoints { most: usize },
-    #[error(transparent)]
-    Store(StoreError),
+    #[error("cannot use {url}")]
+    Store {
+        url: String,
+        source: Box<ShelfError>,
+    },
+    #[error(
+        "{from} has {}{}; gather from where one sweep alone wrote to",
+        if *found == 0 { "no shards".to_owned() } else { format!("{found} shards") },
+        if missing.is_empty() { String::new() } else { format!(" and lacks {missing}") }
+    )]
+    Shards {
+        from: String,
+        found: usize,
+        missing: String,
+    },
+    #[error("{name} is no shard of a sweep")]
+    BadShard {
+        name: String,
+        source: serde_json::Error,
+    },
     #[error("{0}")]
     Collective(CollectiveError),
     #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
@@ -124,6 +143,20 @@ pub(crate) enum CliError {
     BadOption { option: &'static str, value: f64 },
     #[error("the fabric has no link {name}; links are called as in leaf0-spine1")]
     NoSuchLink { name: String },
+    #[error("{text:?} is no stretch of time: write 2026-11-20T14:00:00Z/10m, or 1h/10m")]
+    BadSpan { text: String },
+    #[error(
+        "from {from} to {to} the history knows of no traffic between hosts of the recorded fabric"
+    )]
+    NothingSent { from: String, to: String },
+    #[error("the fabric has no host named {name:?}; say under [hosts] which one takes its place")]
+    NoSuchHost { name: String },
+    #[error("cannot open the history")]
+    Shelf(#[source] ShelfError),
+    #[error("cannot read the history")]
+    Past(#[source] Box<PastError>),
+    #[error("{0}")]
+    Replay(ReplayError),
     #[error("{0}")]
     Simulation(SimulationError),
     #[error("cannot print as JSON")]
@@ -172,14 +205,20 @@ impl CliError {
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
             | Self::NoPayload
+            | Self::BadSpan { .. }
+            | Self::NoSuchHost { .. }
+            | Self::Shelf(ShelfError::Unknown { .. })
+            | Self::Replay(ReplayError::NoWay { .. })
             | Self::TooManyPoints { .. }
-            | Self::Store(StoreError::Unknown { .. })
+            | Self::Shards { .. }
+            | Self::BadShard { .. }
             | Self::Simulation(
                 SimulationError::Network(_)
                 | SimulationError::Problem(_)
                 | SimulationError::Course(SimError::TooLong),
             ) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
+            Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
             Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
             _ => 1,
         }

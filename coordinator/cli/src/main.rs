@@ -21,7 +21,7 @@ mod work;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use reweave_common::operator::{NotSeen, Plan, Record, Request, Response};
 use serde::Serialize;
 
@@ -51,6 +51,13 @@ enum Output {
     Json,
 }
 
+#[derive(Debug, Clone, Copy, Args)]
+struct Detail {
+    /// Every agent and flow, and not only those in trouble and the largest; JSON has all in any case
+    #[arg(long)]
+    all: bool,
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Certificates: who belongs to the cluster
@@ -60,7 +67,7 @@ enum Command {
     #[command(subcommand)]
     Config(config::Config),
     /// How the cluster is doing: agents, links, flows, pins, and what is being changed
-    Status,
+    Status(Detail),
     /// What is wrong, with evidence
     Diagnose,
     /// What would mend it, what that promises, and why this and not something else
@@ -91,7 +98,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     match &arguments.command {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),
-        Command::Status => show_status(reach, *output),
+        Command::Status(detail) => show_status(reach, *output, *detail),
         Command::Diagnose => show(reach, *output, &Request::Diagnose),
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
@@ -100,11 +107,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     }
 }
 
-fn show_status(reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+fn show_status(reach: &Reach, output: Output, detail: Detail) -> Result<ExitCode, CliError> {
     let mut coordinator = Coordinator::reach(reach)?;
     let status = coordinator.status()?;
     print(output, &status, |page| {
-        show::status(page, &status, &Names::of(&status));
+        show::status(page, &status, &Names::of(&status), detail);
     })
 }
 

@@ -6,6 +6,7 @@
 
 mod chronicle;
 mod entry;
+mod files;
 mod keeper;
 mod kind;
 mod past;
@@ -22,14 +23,15 @@ mod tests;
 
 pub use chronicle::{Chronicle, Rules, Told};
 pub use entry::{Entry, Far};
+pub use files::Files;
 pub use keeper::{KeeperError, Retention};
 pub use kind::Kind;
 pub use past::{
-    AgentSeen, Event, Figures, FlowSeen, GapSeen, HealthSeen, InterfaceSeen, LinkSeen, MachineSeen,
-    Past, PastError, PathSeen, PinsSeen, ProbesSeen, Question, RhythmSeen, Seen, StateSeen,
-    TrafficSeen, Window,
+    AgentSeen, Burst, Event, Figures, FlowSeen, GapSeen, HealthSeen, InterfaceSeen, LinkSeen,
+    MachineSeen, Past, PastError, PathSeen, PinsSeen, ProbesSeen, Question, RhythmSeen, Seen,
+    StateSeen, TrafficSeen, Window,
 };
-pub use place::written;
+pub use place::{moment_of, written};
 pub use resolution::Resolution;
 pub use shelf::ShelfError;
 pub use table::TableError;

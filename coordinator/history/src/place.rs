@@ -94,6 +94,16 @@ pub fn written(at: Moment) -> String {
     humantime::format_rfc3339_micros(at).to_string()
 }
 
+/// A moment by the calendar, or so long before `now`; nothing when the text is neither.
+pub fn moment_of(text: &str, now: SystemTime) -> Option<Moment> {
+    let at = match humantime::parse_rfc3339_weak(text) {
+        Ok(at) => at,
+        Err(_) => now.checked_sub(humantime::parse_duration(text).ok()?)?,
+    };
+    let micros = at.duration_since(UNIX_EPOCH).ok()?.as_micros();
+    u64::try_from(micros).ok().map(Moment::from_micros)
+}
+
 pub(crate) fn moment(at: SystemTime) -> Moment {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     Moment::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))

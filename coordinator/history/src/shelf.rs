@@ -159,7 +159,7 @@ impl Shelf for Store {
         let place = self.place(folder.unwrap_or_default());
         let list = self.objects.list(Some(&place));
         let listed = list.try_filter_map(|object| async move { Ok(self.listed(&object)) });
-        let name = folder.unwrap_or("the files of the history");
+        let name = folder.unwrap_or("the files");
         self.wait("list", name, listed.try_collect())
     }
 

@@ -268,6 +268,15 @@ impl Scribe {
                 let to = self.name_of(*probes.flow.destination.ip());
                 Entry::probes(self.fabric.name(node), to, &probes)
             }
+            Reading::Bandwidth(reading) => {
+                let subject = reading.flow.to_string();
+                Entry::state(
+                    self.fabric.name(node),
+                    "bandwidth",
+                    &subject,
+                    json(&reading),
+                )
+            }
             Reading::Path(traced) => self.path(node, &traced),
             Reading::Pinned { generation, rules } => {
                 Entry::pins(self.fabric.name(node), generation, rules.len())

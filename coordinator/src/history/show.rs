@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
 use reweave_common::moment::Moment;
 use reweave_common::units::Rate;
-use reweave_history::{Figures, Kind, Past, Question, Resolution, Seen, Window, written};
+use reweave_history::{
+    Figures, Kind, Past, Question, Resolution, Seen, Window, moment_of, written,
+};
 
 use super::HistoryError;
 use crate::config::history_url;
@@ -93,20 +95,10 @@ fn kind(text: &str) -> Result<Kind, HistoryError> {
     })
 }
 
-/// A moment by the calendar, or so long ago.
 fn moment(text: &str, now: SystemTime) -> Result<Moment, HistoryError> {
-    let no_moment = || HistoryError::NoMoment {
+    moment_of(text, now).ok_or_else(|| HistoryError::NoMoment {
         text: text.to_owned(),
-    };
-    let ago = |ago: Duration| now.checked_sub(ago);
-    let at = match humantime::parse_rfc3339_weak(text) {
-        Ok(at) => Some(at),
-        Err(_) => humantime::parse_duration(text).ok().and_then(ago),
-    };
-    let at = at.ok_or_else(no_moment)?;
-    let since = at.duration_since(UNIX_EPOCH).map_err(|_| no_moment())?;
-    let micros = u64::try_from(since.as_micros()).map_err(|_| no_moment())?;
-    Ok(Moment::from_micros(micros))
+    })
 }
 
 fn print_json(window: &Window) -> io::Result<()> {

@@ -3,21 +3,25 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reweave_common::error::told;
-use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::About;
 use reweave_link::{Channel, Session};
-use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP};
+use reweave_proto::message::{
+    AgentMessage, CoordinatorMessage, MEASUREMENTS, MEMBERSHIP, is_known_to,
+};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::Ending;
+use super::places::Place;
 use crate::house::House;
-use crate::intake::{Event, Origin, SessionId};
+use crate::intake::{Event, Origin};
 
 /// Instructions that an agent has not taken yet. A few watches and installs, unless it is stuck.
 const OUTBOX: usize = 64;
+/// Coordinators that reach each other have chosen one by then.
+const ELECTION: Duration = Duration::from_secs(3);
 /// An agent that was told to go elsewhere goes soon.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Readings of hundreds of interfaces and flows, twice a second.
@@ -25,11 +29,11 @@ const RATE_BYTES_PER_S: u32 = 64 << 10;
 /// A full picture at the beginning; a longer one is read too, and then waited for.
 const BURST_BYTES: u32 = 256 << 10;
 
-pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: House) {
-    if !house.cluster.borrow().leads() {
+/// The place is held for as long as the session lasts.
+pub(super) async fn serve(session: Session, from: Origin, house: House, _place: Option<Place>) {
+    if !comes_to_lead(&house).await {
         return send_elsewhere(session, &house).await;
     }
-    let from = Origin { node, session: id };
     let agent = Agent {
         session: &session,
         from,
@@ -53,11 +57,20 @@ pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: 
     }
 }
 
+/// Whether this coordinator leads. While it is not known who does, nobody is sent away.
+async fn comes_to_lead(house: &House) -> bool {
+    let mut cluster = house.cluster.clone();
+    let known = cluster.wait_for(|cluster| cluster.leads() || cluster.leader().is_some());
+    let known = timeout(ELECTION, known).await;
+    known.is_ok_and(|known| known.is_ok_and(|cluster| cluster.leads()))
+}
+
 /// Tells an agent who leads, as far as that is known, and waits until it leaves.
 async fn send_elsewhere(session: Session, house: &House) {
     let leader = house.cluster.borrow().leader();
     let message = CoordinatorMessage::Elsewhere(leader);
-    if session.send(Channel::Commands, &message).await.is_ok() {
+    let knows = session.version() >= MEASUREMENTS;
+    if knows && session.send(Channel::Commands, &message).await.is_ok() {
         let _ = timeout(FAREWELL, session.closed()).await;
     }
     session.close("another coordinator leads").await;
@@ -171,6 +184,9 @@ impl Agent<'_> {
 
     async fn instruct(&self, mut instructions: mpsc::Receiver<Instruction>) -> Ending {
         while let Some(instruction) = instructions.recv().await {
+            if !is_known_to(self.session.version(), &instruction) {
+                continue;
+            }
             let message = CoordinatorMessage::from(instruction);
             if let Err(error) = self.session.send(Channel::Commands, &message).await {
                 return error.into();

@@ -3,18 +3,25 @@
 mod agent;
 mod coordinator;
 mod operator;
+mod places;
 mod refusals;
+
+use std::sync::Arc;
 
 use reweave_link::{LinkError, Listener, Role, Session};
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
 use crate::error::CoordinatorError;
 use crate::house::House;
-use crate::intake::{Closed, SessionId};
+use crate::intake::{Closed, Origin, SessionId};
+pub(crate) use places::Places;
 pub(crate) use refusals::Refusals;
 
 /// Whom the listener lets in. Drivers have no business here yet.
 pub(crate) const ROLES: [Role; 4] = [Role::Agent, Role::Operator, Role::Viewer, Role::Coordinator];
+
+/// Sessions of people and scripts at a time.
+pub(crate) const MOST_OPERATORS: usize = 256;
 
 /// How often those who were refused are told of.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
@@ -46,18 +53,55 @@ fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals)
     let peer = session.peer();
     match peer.role {
         Role::Agent => match house.fabric.find(&peer.name) {
-            Some(node) => drop(tokio::spawn(agent::serve(session, node, id, house))),
+            Some(node) => {
+                let from = Origin { node, session: id };
+                seat(session, from, house, refusals);
+            }
             None => {
                 let why = format!("the fabric has no node called {:?}", peer.name);
+                turn_away(session, why, refusals);
+            }
+        },
+        Role::Operator | Role::Viewer => match Arc::clone(&house.operators).try_acquire_owned() {
+            Ok(seat) => drop(tokio::spawn(operator::serve(session, house, seat))),
+            Err(_) => {
+                let why = format!("{MOST_OPERATORS} people ask already");
                 refusals.add(session.address(), format!("{peer}: {why}"));
                 drop(tokio::spawn(async move { session.close(&why).await }));
             }
         },
-        Role::Operator | Role::Viewer => drop(tokio::spawn(operator::serve(session, house))),
         Role::Coordinator => drop(tokio::spawn(coordinator::hear(session, house))),
         // The listener lets no others in.
         Role::Driver => {}
     }
+}
+
+/// Where another leads there is nothing to sit on, and the agent is sent there.
+fn seat(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
+    let place = match house.cluster.borrow().leads() {
+        true => {
+            let admission = session.credentials().admission;
+            let taken = house.places.take(from, session.address(), admission);
+            taken.map(Some)
+        }
+        false => Ok(None),
+    };
+    match place {
+        Ok(place) => drop(tokio::spawn(agent::serve(session, from, house, place))),
+        Err(other) => {
+            let why = format!(
+                "another machine is here with this certificate, from {other}; give each node one \
+                 of its own"
+            );
+            turn_away(session, why, refusals);
+        }
+    }
+}
+
+/// Whoever has a good certificate is told why.
+fn turn_away(session: Session, why: String, refusals: &mut Refusals) {
+    refusals.add(session.address(), format!("{}: {why}", session.peer()));
+    drop(tokio::spawn(async move { session.close(&why).await }));
 }
 
 /// How a session came to its end.

@@ -120,6 +120,7 @@ mod tests {
             most_rate: Rate::from_bits_per_s(most_bits_per_s),
             roster: vec![],
             valid_for: Duration::from_secs(10),
+            trains_every: None,
         }
     }
 

@@ -1,31 +1,38 @@
 //! How the cluster is doing.
 
+use reweave_common::bandwidth::Bandwidth;
+use std::collections::BTreeMap;
+
 use reweave_common::operator::{
-    AgentState, AgentStatus, FlowImbalance, FlowStatus, Hop, LinkStatus, Mode, PairStatus, Phase,
-    ProbeStatus, RdmaStatus, RunningChange, Status,
+    AgentState, AgentStatus, FlowImbalance, FlowStatus, Hop, LinkStatus, Mode, PairStatus,
+    PathBandwidth, Phase, ProbeStatus, RdmaStatus, RunningChange, Status,
 };
 use reweave_common::probing::Summary;
 
 use super::{hop, peers};
+use crate::Detail;
 use crate::names::Names;
 use crate::page::{Ink, Page, age};
 
 const BAR_CELLS: usize = 20;
 /// More would hide the rest; `--output json` has them.
 const WORST_PAIRS: usize = 5;
+/// The same for flows and pins; `--all` shows them.
+const MOST_ROWS: usize = 20;
 /// Full enough to hold its flows back.
 const FULL: f64 = 0.9;
 
-pub(crate) fn status(page: &mut Page, status: &Status, names: &Names) {
+pub(crate) fn status(page: &mut Page, status: &Status, names: &Names, detail: Detail) {
     head(page, status);
-    agents(page, &status.agents);
+    agents(page, &status.agents, detail);
     links(page, &status.links);
-    flows(page, &status.flows, names);
-    pins(page, status, names);
+    flows(page, &status.flows, names, detail);
+    pins(page, status, names, detail);
     if let Some(found) = &status.flow_imbalance {
         imbalance(page, found);
     }
     probes(page, &status.probes);
+    bandwidths(page, &status.bandwidths);
     rdma(page, &status.rdma);
     peers::coordinators(page, &status.coordinators);
     peers::refused(page, &status.refused);
@@ -84,9 +91,43 @@ pub(crate) fn phase(change: &RunningChange) -> String {
     format!("plan {generation} {what}")
 }
 
-fn agents(page: &mut Page, agents: &[AgentStatus]) {
+/// How many there are of each state, and those that a person may want to look at.
+fn agents(page: &mut Page, agents: &[AgentStatus], detail: Detail) {
     page.heading("Agents");
-    let row = |agent: &AgentStatus| {
+    page.line(&format!("  {}", states(page, agents)));
+    let shown = agents.iter().filter(|it| detail.all || it.is_in_trouble());
+    let shown: Vec<_> = shown.collect();
+    if !shown.is_empty() {
+        agent_table(page, &shown);
+    }
+    for agent in agents.iter().filter(|agent| agent.discarded_readings > 0) {
+        page.line(&format!(
+            "  of what {} said, {} readings were not believed: not its own, or too many",
+            agent.node, agent.discarded_readings
+        ));
+    }
+}
+
+fn states(page: &Page, agents: &[AgentStatus]) -> String {
+    let mut counts = BTreeMap::<AgentState, usize>::new();
+    for agent in agents {
+        *counts.entry(agent.state).or_default() += 1;
+    }
+    let counts = counts.into_iter();
+    let counts: Vec<_> = counts
+        .map(|(it, count)| format!("{count} {}", state(page, it)))
+        .collect();
+    let known: usize = agents.iter().map(|agent| agent.known_links).sum();
+    let links: usize = agents.iter().map(|agent| agent.links).sum();
+    let ends = match known == links {
+        true => "all ends of links known".to_owned(),
+        false => format!("{known} of {links} ends of links known"),
+    };
+    format!("{}; {ends}", counts.join(", "))
+}
+
+fn agent_table(page: &mut Page, agents: &[&AgentStatus]) {
+    let row = |agent: &&AgentStatus| {
         [
             agent.node.clone(),
             state(page, agent.state),
@@ -108,12 +149,6 @@ fn agents(page: &mut Page, agents: &[AgentStatus]) {
         "certificate for",
     ];
     page.table(headings, rows);
-    for agent in agents.iter().filter(|agent| agent.discarded_readings > 0) {
-        page.line(&format!(
-            "  of what {} said, {} readings were not believed: not its own, or too many",
-            agent.node, agent.discarded_readings
-        ));
-    }
 }
 
 fn state(page: &Page, state: AgentState) -> String {
@@ -142,7 +177,7 @@ fn links(page: &mut Page, links: &[LinkStatus]) {
     page.heading("Links");
     if !busy.is_empty() {
         let rows: Vec<_> = busy.iter().map(|link| link_row(page, link)).collect();
-        page.table(["link", "load", "rate", "of"], rows);
+        page.table(["link", "load", "rate", "of", "left"], rows);
     }
     page.line(&format!("  idle directions: {idle}"));
 }
@@ -152,7 +187,7 @@ fn load(link: &LinkStatus) -> f64 {
     link.rate_bits_per_s.bits_per_s() as f64 / capacity as f64
 }
 
-fn link_row(page: &Page, link: &LinkStatus) -> [String; 4] {
+fn link_row(page: &Page, link: &LinkStatus) -> [String; 5] {
     let rate = link.rate_bits_per_s.to_string();
     let load = load(link);
     let filled = ((load * BAR_CELLS as f64).round() as usize).min(BAR_CELLS);
@@ -168,10 +203,12 @@ fn link_row(page: &Page, link: &LinkStatus) -> [String; 4] {
         bar,
         rate,
         link.capacity_bits_per_s.to_string(),
+        link.spare_bits_per_s.map_or_else(dash, |it| it.to_string()),
     ]
 }
 
-fn flows(page: &mut Page, flows: &[FlowStatus], names: &Names) {
+/// The fastest first.
+fn flows(page: &mut Page, flows: &[FlowStatus], names: &Names, detail: Detail) {
     page.heading("Flows");
     if flows.is_empty() {
         return page.line("  nobody sends much");
@@ -187,7 +224,24 @@ fn flows(page: &mut Page, flows: &[FlowStatus], names: &Names) {
                 .map_or_else(|| "not known".to_owned(), way),
         ]
     };
-    page.table(["flow", "rate", "lately", "over"], flows.iter().map(row));
+    let mut fastest: Vec<_> = flows.iter().collect();
+    fastest.sort_by_key(|flow| std::cmp::Reverse(flow.rate_bits_per_s));
+    let rows = fastest.into_iter().map(row).take(most_rows(detail));
+    page.table(["flow", "rate", "lately", "over"], rows);
+    more(page, flows.len(), detail);
+}
+
+fn most_rows(Detail { all }: Detail) -> usize {
+    if all { usize::MAX } else { MOST_ROWS }
+}
+
+fn more(page: &mut Page, rows: usize, detail: Detail) {
+    let more = rows.saturating_sub(most_rows(detail));
+    if more > 0 {
+        page.line(&format!(
+            "  and {more} more; `reweave status --all` shows them"
+        ));
+    }
 }
 
 /// The switches on the way.
@@ -197,15 +251,16 @@ fn way(path: &[Hop]) -> String {
     inner.join(" ")
 }
 
-fn pins(page: &mut Page, status: &Status, names: &Names) {
+fn pins(page: &mut Page, status: &Status, names: &Names, detail: Detail) {
     if status.pins.is_empty() {
         return;
     }
     page.heading("Pins");
     let names = names.flows(status.pins.iter().map(|pin| pin.flow));
-    let rows = status.pins.iter();
+    let rows = status.pins.iter().take(most_rows(detail));
     let rows = rows.map(|pin| [names.name(&pin.flow), hop(&pin.hop)]);
     page.table(["flow", "goes"], rows);
+    more(page, status.pins.len(), detail);
     for useless in &status.useless_pins {
         page.line(&names.named(&format!("  {useless}")));
     }
@@ -237,6 +292,38 @@ fn probes(page: &mut Page, probes: &ProbeStatus) {
         ["hosts", "probes", "lost", "loss", "round trip", "p99"],
         rows,
     );
+}
+
+/// The slowest.
+fn bandwidths(page: &mut Page, paths: &[PathBandwidth]) {
+    if paths.is_empty() {
+        return;
+    }
+    page.heading("Bandwidth, by trains of packets in idle gaps");
+    let rows = paths.iter().take(WORST_PAIRS).map(bandwidth_row);
+    let headings = ["hosts", "from port", "bandwidth", "95 %", "trains", "last"];
+    page.table(headings, rows);
+}
+
+fn bandwidth_row(it: &PathBandwidth) -> [String; 6] {
+    let (bandwidth, bounds, trains) = match it.bandwidth {
+        Bandwidth::Known {
+            rate,
+            least,
+            most,
+            trains,
+        } => (rate.to_string(), format!("{least} .. {most}"), trains),
+        Bandwidth::AtLeast { rate, trains } => (format!("at least {rate}"), dash(), trains),
+        Bandwidth::Unknown { why, trains } => (format!("unknown: {why}"), dash(), trains),
+    };
+    [
+        format!("{} > {}", it.from, it.to),
+        it.flow.source.port().to_string(),
+        bandwidth,
+        bounds,
+        trains.to_string(),
+        age(it.age_ms),
+    ]
 }
 
 fn rdma(page: &mut Page, pairs: &[RdmaStatus]) {

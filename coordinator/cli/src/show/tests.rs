@@ -1,20 +1,24 @@
 //! What people see, word for word.
 
+use std::net::SocketAddrV4;
 use std::time::Duration;
 
+use reweave_common::bandwidth::{Bandwidth, Unclear};
 use reweave_common::finding::Imbalance;
-use reweave_common::flow::FlowKey;
+use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
     Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode,
-    Move, NotSeen, OpenInvitation, Outcome, PairStatus, Phase, Pin, Plan, Prediction, ProbeStatus,
-    RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
+    Move, NotSeen, OpenInvitation, Outcome, PairStatus, PathBandwidth, Phase, Pin, Plan,
+    Prediction, ProbeStatus, RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status,
+    Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::probing::{Summary, Tally};
 use reweave_common::units::Rate;
 
+use crate::Detail;
 use crate::names::tests::{eight_hosts, flow};
 use crate::page::Page;
 
@@ -261,8 +265,7 @@ fn newcomer() -> CoordinatorStatus {
 
 #[test]
 fn members_are_shown_with_how_far_they_are() {
-    let expected = "\
-  number  name        address  state   votes  heard  behind
+    let expected = "  number  name        address  state   votes  heard  behind
        1  c0    10.0.0.1:7332  leads   yes        -       -
        4  c3    10.0.0.1:7332  learns  no     0.0 s      12
 ";
@@ -289,26 +292,35 @@ fn invitation() -> OpenInvitation {
     }
 }
 
-fn status() -> Status {
-    let agent = |node: &str, state, age_ms, generation| AgentStatus {
+fn agent(
+    node: &str,
+    state: AgentState,
+    age_ms: Option<u64>,
+    generation: Option<Generation>,
+) -> AgentStatus {
+    AgentStatus {
         node: node.to_owned(),
         addresses: vec![],
         state,
         age_ms,
         generation,
-        known_links: 1,
+        known_links: if age_ms.is_some() { 2 } else { 1 },
         links: 2,
         discarded_readings: 0,
         build: None,
         protocol: None,
         certificate_left_s: age_ms.map(|_| 80_000),
         clock_skew_ms: age_ms.map(|age_ms| -(age_ms as i64)),
-    };
+    }
+}
+
+fn status() -> Status {
     let link = |hop, up, rate| LinkStatus {
         hop,
         up,
         rate_bits_per_s: rate,
         capacity_bits_per_s: mbps(200),
+        spare_bits_per_s: up.then(|| mbps(200 - rate.mbps() as u64)),
         age_ms: 100,
     };
     Status {
@@ -353,6 +365,7 @@ fn status() -> Status {
         invitations: vec![invitation()],
         revoked: vec![Member::new(Role::Agent, "h3")],
         probes: probes(),
+        bandwidths: bandwidths(),
         rdma: vec![over_rdma()],
     }
 }
@@ -368,6 +381,31 @@ fn over_rdma() -> RdmaStatus {
         lost: 1,
         age_ms: 12_000,
     }
+}
+
+fn bandwidths() -> Vec<PathBandwidth> {
+    let path = |port, bandwidth| PathBandwidth {
+        from: "h0".to_owned(),
+        to: "h4".to_owned(),
+        flow: FlowKey {
+            protocol: Protocol::Udp,
+            source: SocketAddrV4::new([10, 0, 0, 0].into(), port),
+            destination: SocketAddrV4::new([10, 0, 0, 4].into(), 7333),
+        },
+        bandwidth,
+        age_ms: 12_000,
+    };
+    let known = Bandwidth::Known {
+        rate: mbps(99),
+        least: mbps(98),
+        most: mbps(100),
+        trains: 9,
+    };
+    let why = Unclear::Batched;
+    vec![
+        path(7432, known),
+        path(7433, Bandwidth::Unknown { why, trains: 4 }),
+    ]
 }
 
 fn probes() -> ProbeStatus {
@@ -452,10 +490,10 @@ plan 4 is being applied, waiting for leaf0
 nothing is changed just now: h1 does not report
 
 Agents
+  1 up, 1 silent, 1 unseen; 5 of 6 ends of links known
   node   state   heard  links known  holds  clock off  certificate for
-  h0     up      0.4 s       1 of 2      -     -0.4 s             22 h
   h1     unseen      -       1 of 2      -          -                -
-  leaf0  silent  4.0 s       1 of 2      3     -4.0 s             22 h
+  leaf0  silent  4.0 s       2 of 2      3     -4.0 s             22 h
 
 Links
   link            load                        rate          of
@@ -501,7 +539,38 @@ Shut out
   agent h3
 ";
     shows(
-        |page| super::status(page, &status(), &eight_hosts()),
+        |page| super::status(page, &status(), &eight_hosts(), Detail { all: false }),
         expected,
     );
+}
+
+/// A cluster of thousands must not push what matters off the screen.
+#[test]
+fn a_status_of_many_shows_those_in_trouble_and_the_fastest() {
+    let mut many = status();
+    many.agents = vec![many.agents[0].clone(); 1000];
+    many.agents[777] = AgentStatus {
+        node: "h777".to_owned(),
+        discarded_readings: 3,
+        ..many.agents[0].clone()
+    };
+    let flow = |nth: u16| FlowStatus {
+        rate_bits_per_s: mbps(u64::from(nth)),
+        ..many.flows[0].clone()
+    };
+    many.flows = (0..500).map(flow).collect();
+    let lines = |all| {
+        let mut page = Page::default();
+        super::status(&mut page, &many, &eight_hosts(), Detail { all });
+        page.text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let few = lines(false);
+    assert!(few.len() < 80, "{}", few.join("\n"));
+    let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
+    assert!(has(&few, "1000 up; all ends of links known"));
+    assert!(has(&few, "h777"));
+    assert!(has(&few, "499.0 Mb/s") && !has(&few, "12.0 Mb/s"));
+    assert!(has(&few, "and 480 more; `reweave status --all` shows them"));
+    let all = lines(true);
+    assert!(all.len() > 1500 && !has(&all, "more;"));
 }

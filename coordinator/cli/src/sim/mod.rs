@@ -4,6 +4,7 @@ pub(crate) mod collective;
 mod costs;
 mod effort;
 mod flows;
+mod history;
 pub(crate) mod input;
 mod job;
 mod progress;
@@ -13,6 +14,7 @@ mod run;
 mod show;
 pub(crate) mod sweep;
 mod trace;
+mod variant;
 
 use std::process::ExitCode;
 
@@ -51,6 +53,10 @@ pub(crate) enum Sim {
     Collective(collective::Exchange),
     /// Flows between the hosts of a fabric
     Flows(flows::Flows),
+    /// Traffic of the past, on another fabric, with other ways or between other hosts
+    History(history::History),
+    /// All answers of a sweep whose shards were asked elsewhere, in the order of its points
+    Gather(sweep::Gather),
     /// Flows over bare links, in the format for comparison with other simulators
     Raw(raw::Raw),
 }
@@ -64,6 +70,8 @@ impl Sim {
             Self::Trace(_) => "trace",
             Self::Collective(_) => "collective",
             Self::Flows(_) => "flows",
+            Self::History(_) => "history",
+            Self::Gather(_) => "gather",
             Self::Raw(_) => "raw",
         };
         let program = crate::Arguments::command();
@@ -81,6 +89,8 @@ impl Sim {
             Self::Trace(trace) => trace.run(output),
             Self::Collective(exchange) => exchange.run(output),
             Self::Flows(flows) => flows.run(output),
+            Self::History(history) => history.run(output),
+            Self::Gather(gather) => gather.run(output),
             Self::Raw(raw) => raw.run(output),
         }
     }

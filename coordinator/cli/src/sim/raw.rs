@@ -54,6 +54,9 @@ fn flows(outcome: &Outcome) -> Vec<(usize, f64, f64)> {
 }
 
 fn lay_out(page: &mut Page, answer: &Answer) {
+    if answer.flows.is_empty() {
+        page.line("there is no flow in it");
+    }
     for (id, start_s, finish_s) in &answer.flows {
         page.line(&format!("{id} {start_s:.12} {finish_s:.12}"));
     }

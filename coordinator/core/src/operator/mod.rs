@@ -11,6 +11,7 @@ use crate::planning;
 use crate::rollout::{Hindrance, Turn, first_step};
 use crate::state::{Phase, Rollout};
 
+mod bandwidths;
 mod history;
 mod imbalance;
 mod membership;

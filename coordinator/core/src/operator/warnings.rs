@@ -5,10 +5,6 @@ use std::time::Duration;
 
 use reweave_common::operator::{AgentState, AgentStatus, Status};
 
-/// A third of a certificate's life is left when it is renewed; with so little, renewing fails.
-const NEARLY_EXPIRED: Duration = Duration::from_hours(4);
-/// Logs and certificates go by the time of day; beyond this they lead people astray.
-const MOST_SKEW_MS: u64 = 500;
 /// Whoever knocked in vain earlier does not matter any more.
 const LATELY: Duration = Duration::from_mins(10);
 const MOST_NAMED: usize = 5;
@@ -30,8 +26,14 @@ pub(super) fn warnings(status: &Status) -> Vec<String> {
         of_agents("agents that are connected and silent", |agent| {
             agent.state == AgentState::Silent
         }),
-        of_agents("agents whose certificate is about to expire", is_expiring),
-        of_agents("agents whose clock is off by more than 0.5 s", is_askew),
+        of_agents(
+            "agents whose certificate is about to expire",
+            AgentStatus::is_expiring,
+        ),
+        of_agents(
+            "agents whose clock is off by more than 0.5 s",
+            AgentStatus::is_askew,
+        ),
         refusals(status),
         versions(status),
         of_agents("agents that said what is not believed", |agent| {
@@ -42,16 +44,6 @@ pub(super) fn warnings(status: &Status) -> Vec<String> {
         }),
     ];
     warnings.into_iter().flatten().collect()
-}
-
-fn is_expiring(agent: &AgentStatus) -> bool {
-    let left = agent.certificate_left_s;
-    left.is_some_and(|left| left <= NEARLY_EXPIRED.as_secs())
-}
-
-fn is_askew(agent: &AgentStatus) -> bool {
-    let skew = agent.clock_skew_ms;
-    skew.is_some_and(|skew| skew.unsigned_abs() > MOST_SKEW_MS)
 }
 
 fn listed(what: &str, names: &[&str]) -> Option<String> {

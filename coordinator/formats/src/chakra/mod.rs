@@ -24,7 +24,12 @@ use node::{Kind, Node};
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ChakraError {
-    #[error("not an execution trace: {0}")]
+    #[error("the trace of rank {rank}")]
+    Trace {
+        rank: usize,
+        source: Box<ChakraError>,
+    },
+    #[error("not an execution trace")]
     Malformed(#[from] ProtobufError),
     #[error("an execution trace has at least its metadata")]
     Empty,
@@ -66,7 +71,13 @@ pub enum ChakraError {
 pub fn read(traces: &[&[u8]]) -> Result<Iteration, ChakraError> {
     let nodes: Vec<_> = traces
         .iter()
-        .map(|trace| read_nodes(trace))
+        .enumerate()
+        .map(|(rank, trace)| {
+            read_nodes(trace).map_err(|source| ChakraError::Trace {
+                rank,
+                source: Box::new(source),
+            })
+        })
         .collect::<Result<_, _>>()?;
     let mut joining = Joining {
         builder: IterationBuilder::new(nodes.len()),

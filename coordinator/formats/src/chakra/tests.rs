@@ -1,3 +1,5 @@
+use reweave_common::error::told;
+
 use super::*;
 use crate::mutations;
 
@@ -148,7 +150,7 @@ fn sizes_of_gathers_are_what_each_brings() {
 #[test]
 fn what_does_not_fit_together_is_refused() {
     let refused =
-        |a: &[Vec<u8>], b: &[Vec<u8>]| read_both(&[trace(a), trace(b)]).unwrap_err().to_string();
+        |a: &[Vec<u8>], b: &[Vec<u8>]| told(&read_both(&[trace(a), trace(b)]).unwrap_err());
     let one = collective(1, 0, 4096, &[]);
     assert_eq!(
         refused(std::slice::from_ref(&one), &[collective(1, 0, 100, &[])]),
@@ -170,8 +172,18 @@ fn what_does_not_fit_together_is_refused() {
         refused(&[computing(1, 1, &[2]), computing(2, 1, &[1])], &[]).contains("waits for itself")
     );
     assert!(refused(&[computing(1, 1, &[]), computing(1, 1, &[])], &[]).contains("the id 1"));
-    assert!(refused(&[node(3, 77, &[], &[])], &[]).contains("type 77"));
-    assert_eq!(read(&[&[]]), Err(ChakraError::Empty));
+    assert_eq!(
+        refused(&[], &[node(3, 77, &[], &[])]),
+        "the trace of rank 1: node 3 is of the type 77, which is unknown"
+    );
+    assert_eq!(unreadable(&[]), ChakraError::Empty);
+}
+
+fn unreadable(trace: &[u8]) -> ChakraError {
+    match read(&[trace]) {
+        Err(ChakraError::Trace { rank: 0, source }) => *source,
+        other => panic!("it was read: {other:?}"),
+    }
 }
 
 /// The ranks meet in the other order: each waits for the other.
@@ -195,17 +207,16 @@ fn lengths_beyond_the_end_are_refused() {
     for length in [u64::MAX, 1 << 40, 1000] {
         let mut bytes = trace(&[]);
         number(length, &mut bytes);
-        let refused = read(&[&bytes]).unwrap_err();
         assert!(matches!(
-            refused,
+            unreadable(&bytes),
             ChakraError::Malformed(ProtobufError::Ends { .. })
         ));
     }
     let endless = [vec![0xff; 11], vec![0]].concat();
-    assert!(matches!(
-        read(&[&endless]),
-        Err(ChakraError::Malformed(ProtobufError::LongNumber { at: 0 }))
-    ));
+    assert_eq!(
+        unreadable(&endless),
+        ChakraError::Malformed(ProtobufError::LongNumber { at: 0 })
+    );
 }
 
 #[test]

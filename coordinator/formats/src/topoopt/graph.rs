@@ -17,7 +17,7 @@ use super::flatbuf::{Buffer, FlatbufError, Table};
 
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum TaskGraphError {
-    #[error("not a task graph: {0}")]
+    #[error("not a task graph")]
     Malformed(#[from] FlatbufError),
     #[error("not a task graph: {nodes} nodes with {gpus_per_node} GPUs each")]
     BadSize { nodes: u32, gpus_per_node: u32 },
@@ -58,7 +58,7 @@ pub enum TaskGraphError {
     LongRings,
     #[error("a way from {from} to {to} does not lead there, or has no weight")]
     BadWay { from: u32, to: u32 },
-    #[error("the network cannot be built: {0}")]
+    #[error("the network cannot be built")]
     Wiring(#[from] WiringError),
     #[error(transparent)]
     Iteration(#[from] IterationError),

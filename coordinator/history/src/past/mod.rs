@@ -15,9 +15,11 @@ use crate::shelf::{Shelf, ShelfError};
 use crate::table::Table;
 use crate::url;
 
+mod bursts;
 mod cluster;
 mod seen;
 
+pub use bursts::Burst;
 pub use seen::{
     AgentSeen, Event, Figures, FlowSeen, GapSeen, HealthSeen, InterfaceSeen, LinkSeen, MachineSeen,
     PathSeen, PinsSeen, ProbesSeen, RhythmSeen, Seen, StateSeen, TrafficSeen, Window,

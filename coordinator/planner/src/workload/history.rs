@@ -1,80 +1,187 @@
 //! What if: traffic that was, on another fabric, with other ways, or between other hosts.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
-use reweave_common::ids::Rank;
-use reweave_common::iteration::{IterationBuilder, IterationError, Work};
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::ids::NodeId;
 use reweave_common::units::Bytes;
 
-use super::lowering::{SimulationError, simulate};
-use super::network::Network;
-use crate::sim::SimTime;
+use crate::sim::ecmp::{Ecmp, Fields};
+use crate::sim::network::{Costs, Network, Part, Towards};
+use crate::sim::{self, PathIndex, Problem, ProblemError, SimError, SimTime};
 
-/// A flow that was seen. Its ends are counted as ranks are, so that a placement says where they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A burst of a flow that was seen: it sent this much in one go.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// Since the beginning of the time span.
     pub at: Duration,
-    pub from: Rank,
-    pub to: Rank,
+    pub from: NodeId,
+    pub to: NodeId,
+    pub flow: FlowKey,
     pub bytes: Bytes,
+    /// The nodes from one to the other, where its way is given.
+    pub along: Option<Vec<NodeId>>,
 }
 
-/// How the same flows fare.
+/// How traffic goes whose way is not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routing {
+    /// Evenly over all shortest ways, as packets do that are sprayed.
+    Even,
+    /// Over one of them, by the switches' hash.
+    Hashed(Ecmp),
+}
+
+/// How the same bursts fare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replayed {
-    /// By flow, how long it takes.
+    /// By burst, how long it takes.
     pub times: Vec<SimTime>,
     /// When the last of them has ended.
     pub end: SimTime,
+    pub events: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReplayError {
-    Flows(IterationError),
-    Simulation(SimulationError),
+    NoWay { from: String, to: String },
+    Problem(ProblemError),
+    Course(SimError),
 }
 
-impl std::fmt::Display for ReplayError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Flows(error) => error.fmt(f),
-            Self::Simulation(error) => error.fmt(f),
+            Self::NoWay { from, to } => write!(f, "there is no way from {from} to {to}"),
+            Self::Problem(error) => error.fmt(f),
+            Self::Course(error) => error.fmt(f),
         }
     }
 }
 
 impl std::error::Error for ReplayError {}
 
-/// Plays flows that were seen between `ranks` ends. More than `limit` units of work is an error.
+impl From<ProblemError> for ReplayError {
+    fn from(error: ProblemError) -> Self {
+        Self::Problem(error)
+    }
+}
+
+/// Traffic spreads over no more ways than these.
+const MOST_WAYS: usize = 64;
+
+/// Plays bursts that were seen: each begins when it did, and takes as long as it must. More than
+/// `limit` units of work is an error.
 pub fn replay(
-    ranks: usize,
     seen: &[Seen],
-    network: &Network<'_>,
+    fabric: &Fabric,
+    routing: Routing,
+    costs: Costs,
     limit: u64,
 ) -> Result<Replayed, ReplayError> {
-    let mut builder = IterationBuilder::new(ranks);
-    let (waiting, name) = (builder.name("waiting"), builder.name("flow"));
-    let mut flows = Vec::with_capacity(seen.len());
-    for &Seen {
-        at,
-        from,
-        to,
-        bytes,
-    } in seen
-    {
-        let begins = builder.add(waiting, Work::Delay { time: at });
-        let flow = builder.add(name, Work::Transfer { from, to, bytes });
-        builder.then(begins, flow);
-        flows.push(flow);
+    let network = Network::of(fabric, costs);
+    let mut stage = Stage {
+        fabric,
+        problem: network.problem()?,
+        network,
+        routing,
+        towards: BTreeMap::new(),
+        paths: BTreeMap::new(),
+    };
+    let mut ends = Vec::with_capacity(seen.len());
+    for burst in seen {
+        stage.add(burst)?;
+        ends.push(stage.problem.tasks());
     }
-    let iteration = builder.build().map_err(ReplayError::Flows)?;
-    let timeline = simulate(&iteration, network, limit).map_err(ReplayError::Simulation)?;
-    let time = |flow: &reweave_common::iteration::TaskId| {
-        timeline.finish[flow.index()].since(timeline.ready[flow.index()])
+    let outcome = sim::simulate(&stage.problem, limit).map_err(ReplayError::Course)?;
+    let mut first = 0;
+    let time = |(burst, &end): (&Seen, &usize)| {
+        let parts = &outcome.finishes[std::mem::replace(&mut first, end)..end];
+        let finish = parts.iter().copied().max().unwrap_or_default();
+        finish.since(SimTime::from_duration(burst.at))
     };
     Ok(Replayed {
-        times: flows.iter().map(time).collect(),
-        end: timeline.end,
+        times: seen.iter().zip(&ends).map(time).collect(),
+        end: outcome.makespan(),
+        events: outcome.events,
     })
+}
+
+struct Stage<'f> {
+    fabric: &'f Fabric,
+    network: Network,
+    problem: Problem,
+    routing: Routing,
+    towards: BTreeMap<NodeId, Towards>,
+    paths: BTreeMap<Vec<u32>, PathIndex>,
+}
+
+impl Stage<'_> {
+    fn add(&mut self, burst: &Seen) -> Result<(), ReplayError> {
+        let begins = SimTime::from_duration(burst.at);
+        for Part { way, share } in self.parts(burst)? {
+            let path = match self.paths.get(&way.links) {
+                Some(&path) => path,
+                None => {
+                    let path = self.problem.add_path(&way.links)?;
+                    self.paths.insert(way.links, path);
+                    path
+                }
+            };
+            let bits = self.network.bits(burst.bytes.count() as f64 * share);
+            self.problem
+                .add_transfer(path, bits, begins.plus(way.delay))?;
+        }
+        Ok(())
+    }
+
+    fn parts(&mut self, burst: &Seen) -> Result<Vec<Part>, ReplayError> {
+        let (network, ecmp) = (&self.network, self.ecmp());
+        let label = ecmp.label(fields(burst));
+        let whole = |way| Part { way, share: 1.0 };
+        let towards = self.towards.entry(burst.to);
+        let towards = towards.or_insert_with(|| network.towards(burst.to));
+        let parts: Vec<_> = match (&burst.along, self.routing) {
+            (Some(nodes), _) => {
+                let way = network.along(nodes, &ecmp, label);
+                way.into_iter().map(whole).collect()
+            }
+            (None, Routing::Even) => network.ways(burst.from, towards, MOST_WAYS),
+            (None, Routing::Hashed(_)) => {
+                let way = network.way(burst.from, towards, &ecmp, label);
+                way.into_iter().map(whole).collect()
+            }
+        };
+        match parts.is_empty() {
+            true => Err(ReplayError::NoWay {
+                from: self.fabric.name(burst.from).to_owned(),
+                to: self.fabric.name(burst.to).to_owned(),
+            }),
+            false => Ok(parts),
+        }
+    }
+
+    fn ecmp(&self) -> Ecmp {
+        match self.routing {
+            Routing::Hashed(ecmp) => ecmp,
+            Routing::Even => Ecmp::Mixed { seed: 0 },
+        }
+    }
+}
+
+/// What switches hash: hosts by their numbers in the fabric, as elsewhere in the simulator.
+fn fields(burst: &Seen) -> Fields {
+    Fields {
+        source: burst.from.index() as u32,
+        destination: burst.to.index() as u32,
+        source_port: burst.flow.source.port(),
+        destination_port: burst.flow.destination.port(),
+        protocol: match burst.flow.protocol {
+            Protocol::Tcp => 6,
+            Protocol::Udp => 17,
+        },
+    }
 }

@@ -86,8 +86,8 @@ pub(super) fn points(axes: &[Axis]) -> Result<Vec<Point>, CliError> {
 /// One of several parts of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shard {
-    nth: usize,
-    of: usize,
+    pub(super) nth: usize,
+    pub(super) of: usize,
 }
 
 impl Shard {
@@ -99,6 +99,16 @@ impl Shard {
 
     pub(super) fn file(self) -> String {
         format!("shard-{}-of-{}.jsonl", self.nth, self.of)
+    }
+}
+
+impl Shard {
+    /// The one that writes a file of this name.
+    pub(super) fn of_file(name: &str) -> Option<Self> {
+        let numbers = name.strip_prefix("shard-")?.strip_suffix(".jsonl")?;
+        let (nth, of) = numbers.split_once("-of-")?;
+        let shard: Self = format!("{nth}/{of}").parse().ok()?;
+        (shard.file() == name).then_some(shard)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::error::CliError;
 use crate::{Output, print};
 use axis::{Axis, Point, Shard};
 
-pub(crate) use store::StoreError;
+pub(crate) use store::Gather;
 
 #[derive(Debug, Args)]
 pub(crate) struct Sweep {
@@ -72,7 +72,7 @@ impl Sweep {
     fn tell(&self, answers: &[Value], shard: Shard, output: Output) -> Result<(), CliError> {
         let lines: String = answers.iter().map(|answer| format!("{answer}\n")).collect();
         if let Some(to) = &self.to {
-            let written = store::write(to, &shard.file(), lines).map_err(CliError::Store)?;
+            let written = store::write(to, &shard.file(), lines)?;
             let summary = json!({ "points": answers.len(), "written": written });
             return print(output, &summary, |page| {
                 page.line(&format!("{} points in {written}", answers.len()));

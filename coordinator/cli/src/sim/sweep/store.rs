@@ -1,97 +1,101 @@
-//! Where the answers of a shard go: a folder, or an object store.
+//! Where the answers of shards go, and how they come together again.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
 
-use object_store::local::LocalFileSystem;
-use object_store::path::Path as Place;
-use object_store::{ObjectStore, ObjectStoreExt};
-use thiserror::Error;
-use tokio::runtime::Builder;
+use clap::Args;
+use reweave_history::{Files, ShelfError};
+use serde_json::Value;
 
-#[derive(Debug, Error)]
-pub(crate) enum StoreError {
-    #[error("cannot make the folder {}", folder.display())]
-    Folder {
-        folder: PathBuf,
-        source: std::io::Error,
-    },
-    #[error(
-        "{url} is no place that is known here: give a folder, or s3://bucket/prefix to a program \
-         that was built with the feature s3"
-    )]
-    Unknown { url: String },
-    #[error("cannot start the event loop")]
-    Start(#[source] std::io::Error),
-    #[error("cannot reach {url}")]
-    Reach {
-        url: String,
-        source: object_store::Error,
-    },
-    #[error("cannot write {file} to {url}")]
-    Write {
-        url: String,
-        file: String,
-        source: object_store::Error,
-    },
-}
+use super::axis::Shard;
+use super::in_words;
+use crate::error::CliError;
+use crate::{Output, print};
 
 /// Writes a file whole or not at all, and says where it is.
-pub(super) fn write(to: &str, file: &str, content: String) -> Result<String, StoreError> {
-    let (store, prefix) = open(to)?;
-    let place: Place = prefix.parts().chain(Place::from(file).parts()).collect();
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let written = runtime
-        .map_err(StoreError::Start)?
-        .block_on(store.put(&place, content.into_bytes().into()));
-    written.map_err(|source| StoreError::Write {
-        url: to.to_owned(),
-        file: file.to_owned(),
-        source,
-    })?;
+pub(super) fn write(to: &str, file: &str, content: String) -> Result<String, CliError> {
+    let failed = |source| store_failed(to, source);
+    let files = Files::open(to).map_err(failed)?;
+    files.put(file, content.into_bytes()).map_err(failed)?;
     Ok(format!("{}/{file}", to.trim_end_matches('/')))
 }
 
-fn open(to: &str) -> Result<(Box<dyn ObjectStore>, Place), StoreError> {
-    match to.split_once("://") {
-        None => folder(Path::new(to)),
-        Some(("file", path)) => folder(Path::new(path)),
-        Some(_) => remote(to),
+fn store_failed(url: &str, source: ShelfError) -> CliError {
+    CliError::Store {
+        url: url.to_owned(),
+        source: Box::new(source),
     }
 }
 
-fn folder(folder: &Path) -> Result<(Box<dyn ObjectStore>, Place), StoreError> {
-    let failed = |source| StoreError::Folder {
-        folder: folder.to_owned(),
-        source,
-    };
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    let store = LocalFileSystem::new_with_prefix(folder);
-    let store = store.map_err(|source| StoreError::Reach {
-        url: folder.display().to_string(),
-        source,
-    })?;
-    Ok((Box::new(store), Place::default()))
+/// All answers of a sweep whose shards were asked elsewhere, in the order of its points
+#[derive(Debug, Args)]
+pub(crate) struct Gather {
+    /// Where the shards wrote to: a folder or a URL
+    #[arg(value_name = "FOLDER|URL")]
+    from: String,
 }
 
-/// Keys, endpoint and region come from the environment, as AWS tools read them.
-#[cfg(feature = "s3")]
-fn remote(to: &str) -> Result<(Box<dyn ObjectStore>, Place), StoreError> {
-    // Another part of the process may have chosen already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let unknown = || StoreError::Unknown { url: to.to_owned() };
-    let rest = to.strip_prefix("s3://").ok_or_else(unknown)?;
-    let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-    let builder = object_store::aws::AmazonS3Builder::from_env().with_bucket_name(bucket);
-    let store = builder.build().map_err(|source| StoreError::Reach {
-        url: to.to_owned(),
-        source,
-    })?;
-    Ok((Box::new(store), Place::from(prefix)))
+impl Gather {
+    pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        let files = Files::open_to_read(&self.from).map_err(|it| store_failed(&self.from, it))?;
+        let mut failed = false;
+        for answer in in_order(self.answers(&files)?) {
+            failed |= answer.get("error").is_some();
+            print(output, &answer, |page| page.line(&in_words(&answer)))?;
+        }
+        Ok(match failed {
+            true => ExitCode::FAILURE,
+            false => ExitCode::SUCCESS,
+        })
+    }
+
+    /// By shard.
+    fn answers(&self, files: &Files) -> Result<Vec<Vec<Value>>, CliError> {
+        let failed = |source| store_failed(&self.from, source);
+        let mut shards = BTreeMap::new();
+        for name in files.names().map_err(failed)? {
+            if let Some(shard) = Shard::of_file(&name) {
+                shards.insert((shard.of, shard.nth), name);
+            }
+        }
+        let of = shards.keys().next_back().map_or(0, |&(of, _)| of);
+        let missing = (0..of.max(1)).filter(|&nth| !shards.contains_key(&(of, nth)));
+        let missing: Vec<_> = missing.map(|nth| format!("{nth}/{of}")).collect();
+        if of == 0 || !missing.is_empty() || shards.len() != of {
+            return Err(CliError::Shards {
+                from: self.from.clone(),
+                found: shards.len(),
+                missing: missing.join(", "),
+            });
+        }
+        let read = |name: &String| {
+            let content = files.get(name).map_err(failed)?;
+            lines(name, &content.unwrap_or_default())
+        };
+        shards.values().map(read).collect()
+    }
 }
 
-#[cfg(not(feature = "s3"))]
-fn remote(to: &str) -> Result<(Box<dyn ObjectStore>, Place), StoreError> {
-    Err(StoreError::Unknown { url: to.to_owned() })
+fn lines(name: &str, content: &[u8]) -> Result<Vec<Value>, CliError> {
+    let lines = content
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty());
+    let answers: Result<_, _> = lines.map(serde_json::from_slice).collect();
+    answers.map_err(|source| CliError::BadShard {
+        name: name.to_owned(),
+        source,
+    })
+}
+
+/// Shard `k` of `n` has points `k`, `k + n` and so on.
+fn in_order(shards: Vec<Vec<Value>>) -> Vec<Value> {
+    let longest = shards.iter().map(Vec::len).max().unwrap_or(0);
+    let mut shards: Vec<_> = shards.into_iter().map(Vec::into_iter).collect();
+    let mut answers = Vec::new();
+    for _ in 0..longest {
+        answers.extend(shards.iter_mut().filter_map(Iterator::next));
+    }
+    answers
 }
 
 #[cfg(test)]
@@ -111,9 +115,34 @@ mod tests {
     #[test]
     fn a_place_that_nobody_knows_is_refused() {
         let error = write("gopher://hole", "shard-0-of-1.jsonl", String::new()).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        let told = error.told();
         assert!(
-            error.to_string().starts_with("gopher://hole is no place"),
-            "{error}"
+            told.starts_with("cannot use gopher://hole: gopher://hole is no place"),
+            "{told}"
         );
+    }
+
+    #[test]
+    fn shards_come_together_in_the_order_of_points_and_a_missing_one_is_named() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().display().to_string();
+        let gather = Gather {
+            from: folder.clone(),
+        };
+        let files = Files::open(&folder).unwrap();
+        let told = || gather.answers(&files).unwrap_err().told();
+        assert!(told().contains("no shards"), "{}", told());
+        write(&folder, "shard-0-of-2.jsonl", "0\n2\n4\n".to_owned()).unwrap();
+        assert!(told().contains("1/2"), "{}", told());
+        write(&folder, "shard-1-of-2.jsonl", "1\n3\n".to_owned()).unwrap();
+        let answers = in_order(gather.answers(&files).unwrap());
+        assert_eq!(answers, [0, 1, 2, 3, 4].map(Value::from));
+        // Of another sweep.
+        write(&folder, "shard-1-of-3.jsonl", String::new()).unwrap();
+        assert!(told().contains("0/3, 2/3"), "{}", told());
+        std::fs::remove_file(scratch.path().join("shard-1-of-3.jsonl")).unwrap();
+        write(&folder, "shard-1-of-2.jsonl", "1\n{".to_owned()).unwrap();
+        assert!(told().starts_with("shard-1-of-2.jsonl"), "{}", told());
     }
 }

@@ -1,9 +1,13 @@
 //! Iterations out of records, traffic out of iterations, and flows of the past.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddrV4;
+
+use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::recorded::{Exchange, Recorded};
 
 use super::*;
-use crate::workload::history::{Seen, replay};
+use crate::workload::history::{Replayed, Routing, Seen, replay};
 use crate::workload::{recorded, traffic};
 
 fn all_reduce(at: usize, asked_us: u64, took_us: u64, bytes: u64) -> Recorded {
@@ -82,28 +86,66 @@ fn traffic_is_what_lanes_carry() {
 
 #[test]
 fn flows_of_the_past_fare_otherwise_elsewhere() {
-    let seen = |at_ms, to: usize| Seen {
-        at: Duration::from_millis(at_ms),
-        from: rank(0),
-        to: rank(to),
-        bytes: Bytes::new(8_000_000),
-    };
-    let seen = [seen(0, 1), seen(4, 2), seen(40, 1)];
     let fare = |gbps, placement: &[usize]| {
         let fabric = ideal(3, gbps);
         let all = hosts(&fabric);
-        let placement: Vec<_> = placement.iter().map(|&host| all[host]).collect();
-        let carriage = Carriage::default();
-        let network = Network::new(&fabric, &placement, &carriage, bare());
-        let replayed = replay(3, &seen, &network, LIMIT).unwrap();
-        let times = replayed
-            .times
-            .iter()
-            .map(|time| time.millis().round() as u64);
-        times.collect::<Vec<_>>()
+        let seen = |at_ms, to: usize| seen(at_ms, [all[placement[0]], all[placement[to]]], None);
+        let seen = [seen(0, 1), seen(4, 2), seen(40, 1)];
+        whole_ms(&replay(&seen, &fabric, Routing::Even, Costs::default(), LIMIT).unwrap())
     };
     // The second shares the port with what is left of the first.
     assert_eq!(fare(8, &[0, 1, 2]), [12, 12, 8]);
     assert_eq!(fare(80, &[0, 1, 2]), [1, 1, 1]);
     assert_eq!(fare(8, &[0, 1, 0]), [8, 0, 8]);
+}
+
+#[test]
+fn flows_of_the_past_go_the_ways_they_are_given() {
+    let fabric = fabric(
+        "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\nhost_gbps = 8\n\
+         uplink_gbps = 8",
+    );
+    let node = |name: &str| fabric.find(name).unwrap();
+    let fare = |spines: [Option<&str>; 2], routing| {
+        let burst = |host: usize, spine: Option<&str>| {
+            let ends = [node(&format!("h{host}")), node(&format!("h{}", host + 2))];
+            let way = spine
+                .map(|spine| vec![ends[0], node("leaf0"), node(spine), node("leaf1"), ends[1]]);
+            seen(0, ends, way)
+        };
+        let seen = [burst(0, spines[0]), burst(1, spines[1])];
+        replay(&seen, &fabric, routing, Costs::default(), LIMIT).map(|it| whole_ms(&it))
+    };
+    assert_eq!(fare([Some("spine1"); 2], Routing::Even), Ok(vec![16, 16]));
+    assert_eq!(
+        fare([Some("spine0"), Some("spine1")], Routing::Even),
+        Ok(vec![8, 8])
+    );
+    assert_eq!(fare([None; 2], Routing::Even), Ok(vec![8, 8]));
+    let by_hash = |seed| fare([None; 2], Routing::Hashed(Ecmp::Mixed { seed })).unwrap();
+    let seeds: BTreeSet<_> = (0..20).map(by_hash).collect();
+    assert_eq!(seeds, [vec![8, 8], vec![16, 16]].into());
+    // What are no neighbours cannot follow each other.
+    assert!(fare([Some("h1"), None], Routing::Even).is_err());
+}
+
+fn seen(at_ms: u64, [from, to]: [NodeId; 2], along: Option<Vec<NodeId>>) -> Seen {
+    let address = |node: NodeId| SocketAddrV4::new([10, 0, 0, node.index() as u8].into(), 5000);
+    Seen {
+        at: Duration::from_millis(at_ms),
+        from,
+        to,
+        flow: FlowKey {
+            protocol: Protocol::Tcp,
+            source: address(from),
+            destination: address(to),
+        },
+        bytes: Bytes::new(8_000_000),
+        along,
+    }
+}
+
+fn whole_ms(replayed: &Replayed) -> Vec<u64> {
+    let times = replayed.times.iter();
+    times.map(|time| time.millis().round() as u64).collect()
 }

@@ -1,0 +1,203 @@
+//! What flows sent, and when: stretches of the history put together into bursts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::moment::Moment;
+
+use super::seen::{FlowSeen, Seen, Window};
+
+/// What a flow sent from one moment on without a pause that the history shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Burst {
+    pub node: String,
+    /// The receiver, where it is known.
+    pub to_node: Option<String>,
+    pub flow: FlowKey,
+    pub at: Moment,
+    /// How long it was sending.
+    pub sending: Duration,
+    pub bytes: u64,
+    /// The names of the nodes that sent it on, its sender first, where its way is known.
+    pub hops: Option<Vec<String>>,
+}
+
+impl Window {
+    /// All that was sent, in the order of when it began. A flow that did not send throughout a
+    /// stretch sent at that stretch's end when more came after it, and at its beginning else.
+    pub fn bursts(&self) -> Vec<Burst> {
+        let mut flows: BTreeMap<(&str, FlowKey), Vec<&Seen<FlowSeen>>> = BTreeMap::new();
+        for seen in &self.flows {
+            let key = (&*seen.what.node, seen.what.flow);
+            flows.entry(key).or_default().push(seen);
+        }
+        let stretch = self.resolution.width();
+        let mut bursts: Vec<_> = flows
+            .values()
+            .flat_map(|rows| of_flow(rows, stretch))
+            .collect();
+        bursts.sort_by(|a, b| (a.at, &a.node, a.flow).cmp(&(b.at, &b.node, b.flow)));
+        bursts
+    }
+}
+
+/// The rows of one flow, in the order of time.
+fn of_flow(rows: &[&Seen<FlowSeen>], stretch: Duration) -> Vec<Burst> {
+    let mut bursts: Vec<Burst> = Vec::new();
+    let mut before: Option<&Seen<FlowSeen>> = None;
+    for &row in rows {
+        let Some((bytes, sending)) = sent_in(row, before, stretch) else {
+            before = Some(row);
+            continue;
+        };
+        let goes_on = before.is_some_and(|before| before.at + stretch == row.at && sent(before));
+        match bursts.last_mut() {
+            Some(burst) if goes_on => burst.go_on(row, bytes, sending, stretch),
+            _ => bursts.push(Burst::begin(row, bytes, sending)),
+        }
+        before = Some(row);
+    }
+    bursts
+}
+
+fn sent(row: &Seen<FlowSeen>) -> bool {
+    row.what.rate_bits_per_s.is_some_and(|rate| rate.mean > 0.0)
+}
+
+/// How much, and for how long: the counters say how much, and the rate at which it was sending how
+/// long that took.
+fn sent_in(
+    row: &Seen<FlowSeen>,
+    before: Option<&Seen<FlowSeen>>,
+    stretch: Duration,
+) -> Option<(u64, Duration)> {
+    let rate = row.what.rate_bits_per_s.filter(|rate| rate.mean > 0.0)?;
+    let whole = (rate.mean * stretch.as_secs_f64() / 8.0) as u64;
+    // What a flow sent before it was first seen here is not part of the stretch.
+    let counted = match before {
+        Some(before) => row.what.sent_bytes.saturating_sub(before.what.sent_bytes),
+        None => row.what.sent_bytes.min(whole),
+    };
+    let seconds = counted as f64 * 8.0 / rate.mean;
+    let sending = Duration::from_secs_f64(seconds).min(stretch);
+    (counted > 0).then_some((counted, sending))
+}
+
+impl Burst {
+    fn begin(row: &Seen<FlowSeen>, bytes: u64, sending: Duration) -> Self {
+        let hops = row.what.hops.as_deref().map(nodes_of);
+        Self {
+            node: row.what.node.clone(),
+            to_node: row.what.to_node.clone(),
+            flow: row.what.flow,
+            at: row.at,
+            sending,
+            bytes,
+            hops,
+        }
+    }
+
+    fn go_on(&mut self, row: &Seen<FlowSeen>, bytes: u64, sending: Duration, stretch: Duration) {
+        // Until now it was one stretch: it began late in it.
+        if row.at == self.at + stretch {
+            self.at = self.at + stretch.saturating_sub(self.sending);
+        }
+        self.bytes += bytes;
+        self.sending += sending;
+        self.to_node = self.to_node.take().or_else(|| row.what.to_node.clone());
+        self.hops = self
+            .hops
+            .take()
+            .or_else(|| row.what.hops.as_deref().map(nodes_of));
+    }
+}
+
+/// `h0/3 leaf0/8` are the hops from h0 and from leaf0.
+fn nodes_of(hops: &str) -> Vec<String> {
+    let names = hops.split(' ').filter_map(|hop| hop.rsplit_once('/'));
+    names.map(|(name, _)| name.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::past::seen::Figures;
+    use crate::resolution::Resolution;
+    use reweave_common::flow::Protocol;
+
+    /// `(second, sent so far, rate)`
+    fn window(rows: &[(u64, u64, f64)]) -> Window {
+        let mut window = Window::new(Resolution::Second, &[], Vec::new());
+        let address = |last| std::net::SocketAddrV4::new([10, 0, 0, last].into(), 5000);
+        let row = |&(second, sent_bytes, mean): &(u64, u64, f64)| Seen {
+            at: Moment::from_micros(second * 1_000_000),
+            readings: 1,
+            what: FlowSeen {
+                node: "h0".to_owned(),
+                to_node: Some("h4".to_owned()),
+                flow: FlowKey {
+                    protocol: Protocol::Tcp,
+                    source: address(1),
+                    destination: address(2),
+                },
+                rate_bits_per_s: Some(Figures {
+                    min: 0,
+                    mean,
+                    max: 0,
+                }),
+                rtt_ns: None,
+                sent_bytes,
+                retransmits: 0,
+                hops: Some("h0/0 leaf0/8 spine-1/9".to_owned()),
+            },
+        };
+        window.flows = rows.iter().map(row).collect();
+        window
+    }
+
+    fn shown(window: &Window) -> Vec<(u64, u64, u64)> {
+        let bursts = window.bursts();
+        let shown = bursts.iter().map(|it| {
+            let millis = |micros: u64| micros / 1000;
+            (
+                millis(it.at.as_micros()),
+                it.bytes,
+                it.sending.as_millis() as u64,
+            )
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn stretches_in_a_row_are_one_burst_and_a_pause_ends_it() {
+        let rows = [
+            (10, 250, 8000.0),
+            (11, 1250, 8000.0),
+            (12, 1750, 8000.0),
+            (20, 2750, 16000.0),
+            (21, 2750, 0.0),
+            (22, 3750, 8000.0),
+        ];
+        let window = window(&rows);
+        // The first began in the last quarter of its second.
+        assert_eq!(
+            shown(&window),
+            [
+                (10_750, 1750, 1750),
+                (20_000, 1000, 500),
+                (22_000, 1000, 1000)
+            ]
+        );
+        let hops = window.bursts().remove(0).hops;
+        assert_eq!(hops.unwrap(), ["h0", "leaf0", "spine-1"]);
+    }
+
+    #[test]
+    fn what_a_flow_sent_before_it_was_seen_is_left_out() {
+        assert_eq!(
+            shown(&window(&[(10, 1_000_000, 8000.0)])),
+            [(10_000, 1000, 1000)]
+        );
+    }
+}
