@@ -496,9 +496,9 @@ Agents
   leaf0  silent  4.0 s       2 of 2      3     -4.0 s             22 h
 
 Links
-  link            load                        rate          of
-  leaf0 > spine0  ████████████████████  198.0 Mb/s  200.0 Mb/s
-  leaf1 > spine1  down                      0 kb/s  200.0 Mb/s
+  link            load                        rate          of      left
+  leaf0 > spine0  ████████████████████  198.0 Mb/s  200.0 Mb/s  2.0 Mb/s
+  leaf1 > spine1  down                      0 kb/s  200.0 Mb/s         -
   idle directions: 1
 
 Flows
@@ -517,6 +517,11 @@ Probes of the last minute
   hosts         probes  lost            loss  round trip     p99
   all 56 pairs     600     6  0.46 .. 2.16 %      120 us  120 us
   h0 > h4          600     0  0.00 .. 0.64 %      120 us  120 us
+
+Bandwidth, by trains of packets in idle gaps
+  hosts    from port  bandwidth                                              95 %  trains  last
+  h0 > h4       7432  99.0 Mb/s                           98.0 Mb/s .. 100.0 Mb/s       9  12 s
+  h0 > h4       7433  unknown: packets arrive in batches                        -       4  12 s
 
 Over RDMA, the slowest first
   hosts    UD there and back  RC   writes at     lost  heard
