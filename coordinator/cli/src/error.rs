@@ -217,6 +217,7 @@ impl CliError {
                 | SimulationError::Problem(_)
                 | SimulationError::Course(SimError::TooLong),
             ) => 2,
+            Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
             Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
             Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
