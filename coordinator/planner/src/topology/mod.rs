@@ -13,9 +13,12 @@ mod cycles;
 mod demand;
 mod distances;
 mod error;
+mod fill;
 pub mod forest;
 mod limits;
+mod matching;
 mod plan;
+mod products;
 pub mod strides;
 #[cfg(test)]
 mod tests;
