@@ -5,6 +5,7 @@ use std::fmt;
 use reweave_common::fabric::WiringError;
 
 use crate::workload::SimulationError;
+use crate::workload::job::operators::OperatorError;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum TopologyError {
@@ -34,6 +35,7 @@ pub enum TopologyError {
         hosts: usize,
     },
     Wiring(WiringError),
+    Operators(OperatorError),
     Simulation(SimulationError),
 }
 
@@ -79,6 +81,7 @@ impl fmt::Display for TopologyError {
                 reached.max(&(hosts - reached))
             ),
             Self::Wiring(error) => error.fmt(f),
+            Self::Operators(error) => error.fmt(f),
             Self::Simulation(error) => error.fmt(f),
         }
     }

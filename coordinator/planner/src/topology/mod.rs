@@ -24,6 +24,7 @@ pub mod strides;
 mod tests;
 mod wiring;
 
+pub use candidates::Design;
 pub use carry::{MOST_WAYS, carriage};
 pub use demand::{Demand, Group};
 pub use distances::{Distances, moore_mean};
