@@ -7,6 +7,7 @@
 mod machine;
 mod peers;
 mod sim;
+mod topology;
 
 use std::env;
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
         [option, program] if option == "--peers" => peers::compare(program),
         words => {
             sim::measure_all(words);
+            topology::measure_all(words);
             ExitCode::SUCCESS
         }
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use reweave_common::ids::Rank;
-use reweave_planner::topology::{self, Design, Failed, Job, Pair, candidates::Family, Wiring};
+use reweave_planner::topology::{self, Design, Failed, Job, Pair, Wiring, candidates::Family};
 use serde::{Deserialize, Serialize};
 
 use super::show::Asked;
@@ -87,7 +87,11 @@ impl Repair {
             iteration_ms: ms(&repaired).map_err(CliError::Topology)?,
             rewired_ms: rewired.evaluation.iteration_ms,
             planning_ms,
-            changed: repaired.changed.iter().map(|host| format!("h{host}")).collect(),
+            changed: repaired
+                .changed
+                .iter()
+                .map(|host| format!("h{host}"))
+                .collect(),
         })
     }
 }
@@ -107,7 +111,12 @@ impl Plan {
         if self.splits.is_empty() {
             return source.work(hosts);
         }
-        let ranks = |split: &Vec<u32>| split.iter().map(|&it| Rank::from_index(it as usize)).collect();
+        let ranks = |split: &Vec<u32>| {
+            split
+                .iter()
+                .map(|&it| Rank::from_index(it as usize))
+                .collect()
+        };
         let splits: Vec<_> = self.splits.iter().map(ranks).collect();
         source.split(hosts, &splits)
     }
@@ -120,7 +129,9 @@ impl Plan {
         let cable = ports.cable(name)?;
         match self.links.contains(&cable) {
             true => Ok(Failed::Cable(cable)),
-            false => Err(CliError::NoSuchLink { name: name.to_owned() }),
+            false => Err(CliError::NoSuchLink {
+                name: name.to_owned(),
+            }),
         }
     }
 }

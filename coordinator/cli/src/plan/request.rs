@@ -59,6 +59,7 @@ impl Ports {
             seed: self.seed,
             work: MOST_WORK,
             relay: self.relay_gbps,
+            interval: false,
         })
     }
 
@@ -92,14 +93,18 @@ impl Ports {
     fn reach(&self) -> Option<Reach> {
         let (most_m, spacing_m) = (self.reach_m?, self.spacing_m?);
         Some(Reach {
-            places_m: (0..self.hosts).map(|host| host as f64 * spacing_m).collect(),
+            places_m: (0..self.hosts)
+                .map(|host| host as f64 * spacing_m)
+                .collect(),
             most_m,
         })
     }
 
     /// `h3`
     pub(crate) fn host(&self, name: &str) -> Result<u32, CliError> {
-        let number = name.strip_prefix('h').and_then(|digits| digits.parse::<u32>().ok());
+        let number = name
+            .strip_prefix('h')
+            .and_then(|digits| digits.parse::<u32>().ok());
         let known = number.filter(|&host| (host as usize) < self.hosts);
         known.ok_or_else(|| CliError::NoSuchHost {
             name: name.to_owned(),
@@ -119,7 +124,9 @@ impl Ports {
         let (first, last) = hosts.split_once("..").unwrap_or((hosts, hosts));
         let range = self.host(first)?..=self.host(last)?;
         let count = ports.parse::<usize>();
-        let count = count.map_err(|_| CliError::BadPanel { panel: text.to_owned() })?;
+        let count = count.map_err(|_| CliError::BadPanel {
+            panel: text.to_owned(),
+        })?;
         let on = |host: u32| if range.contains(&host) { count } else { 0 };
         Ok(Panel {
             name: text.to_owned(),

@@ -12,7 +12,7 @@ use reweave_planner::topology::{self, Proposal, Request, picture};
 use reweave_planner::workload::Settings;
 
 use super::request::Ports;
-use super::show::{self, Answer, Spread};
+use super::show::{self, Answer, Asked, Spread};
 use crate::error::CliError;
 use crate::work::{Kind, Source, Work};
 use crate::{Output, print};
@@ -43,21 +43,23 @@ pub(crate) struct Topology {
 }
 
 /// Hosts times operators times these many tries are simulated when nobody says how many.
-const WORK_OF_TRIES: usize = 400_000;
-const MOST_TRIES: usize = 600;
+const WORK_OF_TRIES: usize = 300_000;
+const MOST_TRIES: usize = 300;
 
 impl Topology {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let source = Source::read(&self.job)?;
-        let request = self.ports.request()?;
+        let request = Request {
+            interval: self.explain,
+            ..self.ports.request()?
+        };
         let (proposal, spread) = self.propose(&source, &request)?;
         self.draw(&proposal)?;
-        let explain = self.explain.then_some(&request);
-        let mut answer = Answer::new(&proposal, spread, explain);
-        answer.asked = Some(show::Asked {
+        let asked = Asked {
             job: self.job.clone(),
             ports: self.ports.clone(),
-        });
+        };
+        let answer = Answer::new(&proposal, spread, asked, self.explain);
         print(output, &answer, |page| show::proposal(page, &answer))
     }
 
@@ -115,7 +117,10 @@ pub(super) fn hosts(count: usize) -> Vec<NodeId> {
 }
 
 pub(super) fn place(work: &Work) -> Vec<u32> {
-    work.placement.iter().map(|host| host.index() as u32).collect()
+    work.placement
+        .iter()
+        .map(|host| host.index() as u32)
+        .collect()
 }
 
 fn plan(work: &Work, request: &Request) -> Result<Proposal, CliError> {

@@ -73,7 +73,8 @@ impl Search<'_> {
         };
         let (mut now, mut dice) = ((start, ms), Dice::new(self.seed));
         let mut thoughts = self.tries.saturating_mul(THOUGHTS);
-        while best.tried < self.tries && thoughts > 0 {
+        let mut bettered = 0;
+        while best.tried < self.tries.min(bettered + self.patience()) && thoughts > 0 {
             thoughts -= 1;
             let luck = dice.part();
             let patience = now.1 * (1.0 - WARMTH * libm::log(luck));
@@ -88,9 +89,15 @@ impl Search<'_> {
             if now.1 < best.ms {
                 best.splits.clone_from(&now.0);
                 best.ms = now.1;
+                bettered = best.tried;
             }
         }
         Ok(Some(best))
+    }
+
+    /// So many changes in a row may be for nothing.
+    fn patience(&self) -> u32 {
+        (self.tries / 2).max(10)
     }
 
     fn iteration(&self, splits: &[Split]) -> Option<Iteration> {
@@ -129,14 +136,30 @@ impl Search<'_> {
             _ => 1 + dice.below(splits.len()),
         };
         let run = first..(first + length).min(splits.len());
-        match dice.below(4) {
+        match dice.below(6) {
             0 => self.follow(splits, run, dice),
             1 => self.turn(splits, run, dice),
+            2 | 3 => self.halve_two(splits, dice),
             _ => self.resize(splits, run, dice),
         }
     }
 
-    /// Where the first of the operators that they read runs.
+    /// Two operators that each do with half of the servers: the one takes those that the other
+    /// leaves, as either alone would only load half of them more.
+    fn halve_two(&self, splits: &mut [Split], dice: &mut Dice) {
+        let half = self.servers / 2;
+        let [first, second] = [0, 1].map(|_| dice.below(splits.len()));
+        if half == 0 || first == second || !self.can(first, half) || !self.can(second, half) {
+            return;
+        }
+        for (nth, offset) in [(first, 0), (second, 1)] {
+            splits[nth] = (0..half)
+                .map(|part| Rank::from_index(2 * part + offset))
+                .collect();
+        }
+    }
+
+    /// Where one of the operators that they read runs.
     fn follow(&self, splits: &mut [Split], run: std::ops::Range<usize>, dice: &mut Dice) {
         for nth in run {
             let inputs = &self.model.operators[nth].inputs;

@@ -59,6 +59,8 @@ fn request(servers: usize) -> Request {
         rate: Rate::from_gbps(10.0).unwrap(),
         seed: 1,
         work: 1 << 36,
+        relay: None,
+        interval: false,
     }
 }
 

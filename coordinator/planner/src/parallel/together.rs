@@ -129,7 +129,7 @@ impl<'s> Stage<'s> {
             Some(design) => {
                 let demand = Demand::of(iteration, &self.place, self.place.len());
                 let routes = self.routes.get_or_init(|| to_all(design));
-                topology::carriage(design, routes, iteration, &self.place, &demand)
+                topology::carriage(design, routes, iteration, &self.place, &demand, 0)
             }
         };
         let settings = self.settings.clone();

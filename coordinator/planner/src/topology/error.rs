@@ -12,6 +12,10 @@ pub enum TopologyError {
     FewHosts {
         hosts: usize,
     },
+    ManyHosts {
+        hosts: usize,
+        most: usize,
+    },
     NoPorts {
         hosts: usize,
         least: usize,
@@ -46,6 +50,12 @@ impl fmt::Display for TopologyError {
                 write!(
                     f,
                     "a topology joins two hosts or more, this is {hosts}; take 2"
+                )
+            }
+            Self::ManyHosts { hosts, most } => {
+                write!(
+                    f,
+                    "{hosts} hosts are more than the {most} that are planned for; take {most}"
                 )
             }
             Self::NoPorts { hosts, least } => write!(

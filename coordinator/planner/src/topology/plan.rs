@@ -9,13 +9,14 @@ use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
 
 use super::candidates::{self, Design, Family};
-use super::carry::carriage;
+use super::carry::{MOST_SPREAD_PAIRS, carriage};
 use super::demand::Demand;
 use super::distances::Distances;
 use super::error::TopologyError;
 use super::limits::Limits;
 use super::wiring::ideal_switch;
-use crate::routing::{self, Routes};
+use crate::routing::{self, Effort, Routes};
+use crate::workload::effects::{Effects, Interval, Setting};
 use crate::workload::{self, Evaluation, Network, Settings};
 
 /// A job as the planner sees it.
@@ -37,6 +38,27 @@ pub struct Request {
     pub seed: u64,
     /// Units of work that one simulation may take.
     pub work: u64,
+    /// What a host can forward for others in all; all that its ports carry when there is no figure.
+    pub relay: Option<Rate>,
+    /// Whether to tell between which times an iteration lies.
+    pub interval: bool,
+}
+
+impl Request {
+    fn effort(&self) -> Effort {
+        let lanes = |relay: Rate| relay.gbps() / self.rate.gbps();
+        Effort {
+            relay: self.relay.map(lanes),
+            ..Effort::default()
+        }
+    }
+
+    /// Those of the job, where hosts forward no more than they can.
+    fn settings(&self, job: &Job<'_>) -> Settings {
+        let mut settings = job.settings.clone();
+        settings.costs.relay_rate = self.relay.or(settings.costs.relay_rate);
+        settings
+    }
 }
 
 /// A wiring with its routes, and what an iteration takes on it.
@@ -50,6 +72,7 @@ pub struct Proposal {
     pub evaluation: Evaluation,
     /// On one switch that gives each host all its ports' rates at one.
     pub ideal: Evaluation,
+    pub interval: Option<Interval>,
     pub bandwidth_tax: f64,
     /// The best first.
     pub lost: Vec<Lost>,
@@ -73,9 +96,20 @@ const ALIKE: f64 = 1e-3;
 
 /// The best topology for a job.
 pub fn plan(job: &Job<'_>, request: &Request) -> Result<Proposal, TopologyError> {
-    let hosts = request.limits.hosts();
+    let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
+    let mut drafts = drafts(job, request)?;
+    let rest = drafts.split_off(SIMULATED.min(drafts.len()));
+    let mut played = Vec::new();
+    for draft in drafts {
+        played.push(draft.play(job, &demand, request)?);
+    }
+    choose(job, request, &demand, played, &rest)
+}
+
+/// Candidates with their routes, the most promising first. None of them is simulated yet.
+pub fn drafts(job: &Job<'_>, request: &Request) -> Result<Vec<Draft>, TopologyError> {
     check(job, request)?;
-    let demand = Demand::of(job.iteration, job.place, hosts);
+    let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
     let designs = candidates::all(&demand, &request.limits, request.seed);
     let mut drafts: Vec<_> = designs
         .into_iter()
@@ -87,12 +121,7 @@ pub fn plan(job: &Job<'_>, request: &Request) -> Result<Proposal, TopologyError>
             .partial_cmp(&b.rank())
             .unwrap_or(std::cmp::Ordering::Equal)
     });
-    let rest = drafts.split_off(SIMULATED.min(drafts.len()));
-    let mut played = Vec::new();
-    for draft in drafts {
-        played.push(draft.play(job, &demand, request)?);
-    }
-    choose(job, request, &demand, played, &rest)
+    Ok(drafts)
 }
 
 fn check(job: &Job<'_>, request: &Request) -> Result<(), TopologyError> {
@@ -115,11 +144,13 @@ fn check(job: &Job<'_>, request: &Request) -> Result<(), TopologyError> {
 }
 
 /// A candidate with its routes.
-struct Draft {
-    design: Design,
-    routes: Routes,
-    distances: Distances,
-    screened_ms: f64,
+#[derive(Debug)]
+pub struct Draft {
+    pub design: Design,
+    pub routes: Routes,
+    pub distances: Distances,
+    /// What its fullest lane carries takes so long.
+    pub screened_ms: f64,
 }
 
 impl Draft {
@@ -129,7 +160,7 @@ impl Draft {
                 let change = routing::Change::of(demand.hosts, strides);
                 routing::by_coins(routing::Lanes::of(&design.wiring), &change)
             }
-            _ => routing::balanced(&design.wiring, &demand.pairs, routing::Effort::default()),
+            _ => routing::balanced(&design.wiring, &demand.pairs, request.effort()),
         };
         Self {
             screened_ms: screen(&design, &routes, demand, request.rate),
@@ -151,10 +182,17 @@ impl Draft {
         request: &Request,
     ) -> Result<Played, TopologyError> {
         let fabric = self.design.wiring.fabric(request.rate, Duration::ZERO)?;
-        let carriage = carriage(&self.design, &self.routes, job.iteration, job.place, demand);
+        let carriage = carriage(
+            &self.design,
+            &self.routes,
+            job.iteration,
+            job.place,
+            demand,
+            MOST_SPREAD_PAIRS,
+        );
         let end = {
             let placement = places(job.place);
-            let network = Network::new(&fabric, &placement, &carriage, job.settings.clone());
+            let network = Network::new(&fabric, &placement, &carriage, request.settings(job));
             workload::simulate(job.iteration, &network, request.work)?.end
         };
         Ok(Played {
@@ -173,7 +211,7 @@ struct Played {
     iteration_ms: f64,
 }
 
-fn places(place: &[u32]) -> Vec<NodeId> {
+pub(super) fn places(place: &[u32]) -> Vec<NodeId> {
     place
         .iter()
         .map(|&host| NodeId::from_index(host as usize))
@@ -250,7 +288,7 @@ impl Played {
     ) -> Result<Proposal, TopologyError> {
         let placement = places(job.place);
         let evaluate = |fabric: &Fabric, placement: &[NodeId], carriage: &Carriage| {
-            let network = Network::new(fabric, placement, carriage, job.settings.clone());
+            let network = Network::new(fabric, placement, carriage, request.settings(job));
             workload::evaluate(job.iteration, &network, request.work, &mut |_| {})
         };
         let evaluation = evaluate(&self.fabric, &placement, &self.carriage)?;
@@ -262,7 +300,17 @@ impl Played {
             .map(|&host| NodeId::from_index(host as usize + 1))
             .collect();
         let ideal = evaluate(&switch, &behind, &Carriage::default())?;
+        let setting = Setting {
+            iteration: job.iteration,
+            fabric: &self.fabric,
+            placement: &placement,
+            carriage: &self.carriage,
+        };
+        let interval =
+            || setting.interval(&request.settings(job), &Effects::default(), request.work);
+        let interval = request.interval.then(interval).transpose()?;
         Ok(Proposal {
+            interval,
             bandwidth_tax: tax(&self.draft, demand),
             design: self.draft.design,
             routes: self.draft.routes,

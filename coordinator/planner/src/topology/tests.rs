@@ -5,3 +5,4 @@ use super::*;
 mod golden;
 mod limited;
 mod reduced;
+mod repaired;
