@@ -179,6 +179,7 @@ fn report(proposal: &Proposal) -> Vec<String> {
             proposal.bandwidth_tax
         ),
     ];
+    report.extend(dark(proposal));
     report.extend(
         proposal
             .lost
@@ -187,6 +188,25 @@ fn report(proposal: &Proposal) -> Vec<String> {
             .map(|lost| why_lost(lost, took)),
     );
     report
+}
+
+/// Where ports have no partner.
+fn dark(proposal: &Proposal) -> Option<String> {
+    let wiring = &proposal.design.wiring;
+    let [least, most] = wiring.degrees();
+    let hosts = wiring.hosts();
+    let dark = most * hosts - 2 * wiring.cables();
+    (least < most).then(|| match hosts * most % 2 {
+        1 => format!(
+            "{dark} ports stay dark: {hosts} hosts of {most} ports have an odd number of ends; {} hosts, \
+             or a degree of {}, would use all",
+            hosts + 1,
+            most - 1
+        ),
+        _ => format!(
+            "{dark} ports stay dark, as what has failed or cannot be joined leaves them no partner"
+        ),
+    })
 }
 
 /// More of what lost tells nobody anything.

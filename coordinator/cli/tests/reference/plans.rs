@@ -76,7 +76,12 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         let name = format!("plans::{hosts} hosts of {degree} ports");
         Trial::test(name, move || is_refused(hosts, degree, said))
     });
-    refused.chain([Trial::test("plans::twelve hosts", twelve_hosts)])
+    let others: [(&str, fn() -> Result<(), Failed>); 3] = [
+        ("plans::twelve hosts", twelve_hosts),
+        ("plans::an odd end", an_odd_end),
+        ("plans::repair", repair),
+    ];
+    refused.chain(others.map(|(name, test)| Trial::test(name, test)))
 }
 
 fn job() -> Result<NamedTempFile, Failed> {
@@ -111,5 +116,40 @@ fn twelve_hosts() -> Result<(), Failed> {
     match good {
         true => Ok(()),
         false => Err(first.to_string().into()),
+    }
+}
+
+/// Thirteen hosts of three ports have one end too many, which is said with what would do.
+fn an_odd_end() -> Result<(), Failed> {
+    let answer = answer(&plan(job()?.path(), 13, 3, &[])?)?;
+    let links = answer["links"].as_array().map_or(0, Vec::len);
+    let said = answer["report"].to_string();
+    match links == 19 && said.contains("14 hosts, or a degree of 2, would use all") {
+        true => Ok(()),
+        false => Err(answer.to_string().into()),
+    }
+}
+
+/// One link of two rings fails: what is left reduces hardly slower than before.
+fn repair() -> Result<(), Failed> {
+    let job = job()?;
+    let planned = plan(job.path(), 12, 4, &[])?;
+    let mut file = NamedTempFile::new()?;
+    file.write_all(&planned.stdout)?;
+    let repaired = |failed: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+        command.args(["plan", "repair", "--output", "json", "--failed", failed]);
+        command.arg(file.path()).output()
+    };
+    let found = answer(&repaired("h0-h1")?)?;
+    let ms = |key: &str| found[key].as_f64().unwrap_or(f64::NAN);
+    if !(ms("before_ms")..=ms("before_ms") * 4.0 / 3.0).contains(&ms("iteration_ms")) {
+        return Err(found.to_string().into());
+    }
+    let refused = repaired("h0-h2")?;
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    match refused.status.code() == Some(2) && words.contains("no link h0-h2") {
+        true => Ok(()),
+        false => Err(words.into()),
     }
 }

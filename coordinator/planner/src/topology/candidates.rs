@@ -152,7 +152,11 @@ pub fn all(demand: &Demand, limits: &Limits, seed: u64) -> Vec<Design> {
     ];
     if ground.is_lopsided() {
         designs.push(Some(ground.matched()));
-        designs.extend((1..=rings).map(|heavy| ground.heavy(heavy, rings - heavy)));
+        let some = std::collections::BTreeSet::from([1, rings.div_ceil(2), rings]);
+        designs.extend(
+            some.into_iter()
+                .map(|heavy| ground.heavy(heavy, rings.saturating_sub(heavy))),
+        );
     }
     let mut designs: Vec<_> = designs.into_iter().flatten().collect();
     for design in &mut designs {
@@ -191,7 +195,7 @@ fn by_strides(hosts: usize, strides: &[usize]) -> Design {
 
 impl Ground<'_> {
     fn best_strides(&self, rings: usize) -> Design {
-        let work = STRIDE_SETS.min((1 << 26) / (self.hosts * rings.max(1)).max(1));
+        let work = STRIDE_SETS.min((1 << 22) / (self.hosts * rings.max(1)).max(1));
         let strides = strides::best(self.hosts, rings, work);
         let mut design = by_strides(self.hosts, &strides);
         design.family = Family::BestStrides { strides };

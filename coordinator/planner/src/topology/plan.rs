@@ -1,5 +1,6 @@
 //! The choice among candidates.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use reweave_common::carriage::Carriage;
@@ -14,7 +15,7 @@ use super::demand::Demand;
 use super::distances::Distances;
 use super::error::TopologyError;
 use super::limits::Limits;
-use super::wiring::ideal_switch;
+use super::wiring::{Wiring, ideal_switch};
 use crate::routing::{self, Effort, Routes};
 use crate::workload::effects::{Effects, Interval, Setting};
 use crate::workload::{self, Evaluation, Network, Settings};
@@ -45,11 +46,11 @@ pub struct Request {
 }
 
 impl Request {
-    fn effort(&self) -> Effort {
+    fn effort(&self, wiring: &Wiring) -> Effort {
         let lanes = |relay: Rate| relay.gbps() / self.rate.gbps();
         Effort {
             relay: self.relay.map(lanes),
-            ..Effort::default()
+            ..Effort::for_size(wiring)
         }
     }
 
@@ -111,17 +112,33 @@ pub fn drafts(job: &Job<'_>, request: &Request) -> Result<Vec<Draft>, TopologyEr
     check(job, request)?;
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
     let designs = candidates::all(&demand, &request.limits, request.seed);
-    let mut drafts: Vec<_> = designs
-        .into_iter()
-        .map(|design| Draft::of(design, &demand, request))
-        .collect();
-    drafts.retain(|draft| draft.design.wiring.is_connected());
-    drafts.sort_by(|a, b| {
-        a.rank()
-            .partial_cmp(&b.rank())
-            .unwrap_or(std::cmp::Ordering::Equal)
-    });
-    Ok(drafts)
+    let parts = designs.first().map(|design| design.wiring.parts());
+    let mut drafts = Vec::new();
+    for design in designs.into_iter().filter(|it| it.wiring.is_connected()) {
+        drafts.push(Draft::of(design, &demand, request));
+        drafts.sort_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(Ordering::Equal));
+        if demand.hosts > MANY_HOSTS {
+            drafts.truncate(KEPT_OF_MANY);
+        }
+    }
+    match (drafts.is_empty(), parts) {
+        (true, Some(parts)) => Err(apart(&parts, demand.hosts)),
+        _ => Ok(drafts),
+    }
+}
+
+/// Of more hosts than these, only so many candidates fit into memory with their routes.
+const MANY_HOSTS: usize = 1024;
+const KEPT_OF_MANY: usize = 1;
+
+/// Nothing joined all hosts.
+fn apart(parts: &[Vec<u32>], hosts: usize) -> TopologyError {
+    let smallest = parts.iter().min_by_key(|part| part.len());
+    TopologyError::Apart {
+        host: smallest.and_then(|part| part.first().copied()).unwrap_or(0),
+        reached: smallest.map_or(0, Vec::len),
+        hosts,
+    }
 }
 
 fn check(job: &Job<'_>, request: &Request) -> Result<(), TopologyError> {
@@ -160,7 +177,11 @@ impl Draft {
                 let change = routing::Change::of(demand.hosts, strides);
                 routing::by_coins(routing::Lanes::of(&design.wiring), &change)
             }
-            _ => routing::balanced(&design.wiring, &demand.pairs, request.effort()),
+            _ => routing::balanced(
+                &design.wiring,
+                &demand.pairs,
+                request.effort(&design.wiring),
+            ),
         };
         Self {
             screened_ms: screen(&design, &routes, demand, request.rate),
@@ -253,11 +274,7 @@ fn choose(
         let slower = it.iteration_ms > fastest * (1.0 + ALIKE);
         (slower, if slower { it.iteration_ms } else { hops(it) })
     };
-    played.sort_by(|a, b| {
-        merit(a)
-            .partial_cmp(&merit(b))
-            .unwrap_or(std::cmp::Ordering::Equal)
-    });
+    played.sort_by(|a, b| merit(a).partial_cmp(&merit(b)).unwrap_or(Ordering::Equal));
     let mut played = played.into_iter();
     let Some(best) = played.next() else {
         return Err(TopologyError::NoPorts {
