@@ -16,7 +16,7 @@ IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
 FAST_LAB_TESTS := smoke worker
 SLOW_LAB_TESTS := $(filter-out $(FAST_LAB_TESTS),$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
 
-.PHONY: help demo test test-lab bench bench-peers soak clean
+.PHONY: help demo test test-lab test-rdma bench bench-peers soak fuzz clean
 
 help: ## Lists the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -44,25 +44,44 @@ test: ## Runs all checks that every change must pass, in minutes.
 	finish
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
-	@deploy/setup.sh build lab peers
-	source deploy/stage.sh 3
+	@deploy/setup.sh build lab peers fuzz
+	source deploy/stage.sh 5
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build cargo build --locked --workspace --bins
 	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test accuracy
+	stage lldp  cargo test --locked --workspace $(IN_LAB) --test kernel discovery
+	stage fuzz  tests/fuzz/run.sh 2
 	finish
 
-bench: ## Measures how long the planner's parts take on this machine, beside what is asked of them.
-	@deploy/setup.sh build
-	cargo run --locked --release --package reweave-benches -- $(BENCHES)
+# The helper that is linked with the verbs library lies apart from the plain one beside the agent.
+RDMA := $(or $(CARGO_TARGET_DIR),target)/rdma
+
+test-rdma: ## Boots two virtual machines with Soft-RoCE, and holds RDMA's figures against perftest's.
+	@deploy/setup.sh build lab rdma
+	source deploy/stage.sh 5
+	stage helper cargo build --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
+	stage clippy cargo clippy --locked --package reweave-rdma --features rdma --target-dir $(RDMA) --all-targets -- -D warnings
+	stage unit   cargo test --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
+	stage build  cargo build --locked --workspace --bins
+	stage rdma   cargo test --locked --workspace --no-fail-fast $(IN_LAB) --test rdma
+	finish
 
 # SimGrid is in another language and behind its own library: one program, built here alone.
 SIMGRID := $(or $(CARGO_TARGET_DIR),target)/bench-peers/simgrid
+COMPILE_SIMGRID := g++ -O2 -std=c++17 -o $(SIMGRID) benches/peers/simgrid.cpp -lsimgrid
+
+bench: ## Measures on this machine what the planner's parts and the agent take, beside what is asked of them.
+	@deploy/setup.sh build lab simgrid
+	mkdir -p $(dir $(SIMGRID))
+	$(COMPILE_SIMGRID)
+	cargo run --locked --release --package reweave-benches -- --race $(SIMGRID) $(BENCHES)
+	$(if $(filter-out agent,$(BENCHES)),,cargo bench --locked $(IN_LAB) --package reweave-agent --bench cost)
 
 bench-peers: ## Compares the simulator with SimGrid: every flow's times, and the speed of both.
 	@deploy/setup.sh build simgrid
 	source deploy/stage.sh 2
 	mkdir -p $(dir $(SIMGRID))
-	stage compile g++ -O2 -std=c++17 -o $(SIMGRID) benches/peers/simgrid.cpp -lsimgrid
+	stage compile $(COMPILE_SIMGRID)
 	stage compare cargo run --locked --release --package reweave-benches -- --peers $(SIMGRID)
 	finish
 
@@ -73,6 +92,13 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	REWEAVE_OPERATIONS=1000000 stage history cargo test --locked --release --workspace --test replication a_long_history
 	stage planted tests/planted/run.sh
 	finish
+
+# How long each decoder is tried.
+SECONDS ?= 10
+
+fuzz: ## Hands every decoder what a fuzzer thinks of, for SECONDS seconds each.
+	@deploy/setup.sh build fuzz
+	tests/fuzz/run.sh $(SECONDS)
 
 clean: ## Removes what the commands above made here.
 	@cargo clean

@@ -1,6 +1,10 @@
 //! Are the agent's figures right? Each is held against a tool that nobody here wrote, or against
 //! the counters of the links that the packets pass.
 
+#[path = "accuracy/bandwidth.rs"]
+mod bandwidth;
+#[path = "accuracy/costs.rs"]
+mod costs;
 #[path = "accuracy/flows.rs"]
 mod flows;
 #[path = "accuracy/latency.rs"]
@@ -10,6 +14,8 @@ mod loss;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 mod play;
+#[path = "accuracy/rhythm.rs"]
+mod rhythm;
 #[path = "accuracy/scene.rs"]
 mod scene;
 #[path = "accuracy/traces.rs"]
@@ -24,7 +30,14 @@ fn main() -> ExitCode {
     if let Some(flow) = flows::asked_for() {
         return flow.send();
     }
-    let tests = [latency::tests(), loss::tests(), traces::tests()];
+    let tests = [
+        latency::tests(),
+        loss::tests(),
+        traces::tests(),
+        bandwidth::tests(),
+        costs::tests(),
+        rhythm::tests(),
+    ];
     // Each measures times, so none may have another beside it.
     let arguments = Arguments {
         test_threads: Some(1),

@@ -34,6 +34,8 @@ const PEERS: u8 = 64;
 const PORTS: std::ops::Range<u16> = 7400..7404;
 /// Of each of a peer's four flows, so that it has ten probes a second.
 const PERIOD: Duration = Duration::from_millis(400);
+/// What probes may take on the wire.
+const MOST_BITS_PER_S: u64 = 1_000_000;
 /// One in ten thousand of the processor's time cannot be told from less.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -51,25 +53,39 @@ fn main() -> ExitCode {
             .build();
         runtime.expect("a runtime").block_on(measure(seconds))
     });
-    println!("{}", machine());
-    println!("{measured:#?}");
+    println!("# {}", machine());
+    measured.print();
     ExitCode::SUCCESS
 }
 
-#[derive(Debug)]
-#[allow(dead_code, reason = "it is shown")]
 struct Measured {
     seconds: f64,
     probes_per_s: f64,
     answers_per_s: f64,
     /// Of what the agent sent, its own probes on the wire.
     probe_bits_per_s: f64,
-    allowed_bits_per_s: u64,
-    share_of_a_core: f64,
+    core_percent: f64,
     resident_mib: f64,
     first_full_report_s: f64,
     lost: u64,
     network: String,
+}
+
+impl Measured {
+    fn print(&self) {
+        println!(
+            "# {:.0} s: {PEERS} peers, {:.0} probes/s, {:.0} answers/s, {} lost; {}",
+            self.seconds, self.probes_per_s, self.answers_per_s, self.lost, self.network
+        );
+        println!("name measured most");
+        println!("agent-core-percent {:.2} 1.0", self.core_percent);
+        println!("agent-resident-mib {:.1} 30", self.resident_mib);
+        println!("agent-first-report-s {:.1} 3.0", self.first_full_report_s);
+        println!(
+            "agent-probe-bits-per-s {:.0} {MOST_BITS_PER_S}",
+            self.probe_bits_per_s
+        );
+    }
 }
 
 async fn measure(seconds: u64) -> Measured {
@@ -115,9 +131,10 @@ fn list(flows: impl Iterator<Item = [SocketAddrV4; 2]>) -> ProbeList {
     ProbeList {
         flows: flows.map(flow).collect(),
         period: PERIOD,
-        most_rate: Rate::from_bits_per_s(1_000_000),
+        most_rate: Rate::from_bits_per_s(MOST_BITS_PER_S),
         roster: peers().chain([HOST]).collect(),
         valid_for: Duration::from_secs(3600),
+        trains_every: None,
     }
 }
 
@@ -223,12 +240,11 @@ async fn watch(session: &Session, agent: &Agent, peers: &ProbeThread, seconds: u
         probes_per_s,
         answers_per_s: answered as f64 / wall,
         probe_bits_per_s: probes_per_s * WIRE_BYTES as f64 * 8.0,
-        allowed_bits_per_s: 1_000_000,
-        share_of_a_core: used.as_secs_f64() / wall,
+        core_percent: 100.0 * used.as_secs_f64() / wall,
         resident_mib: resident_mib(agent),
         first_full_report_s: 0.0,
         lost: tally.lost.count(),
-        network: format!("{:?}", tally.network),
+        network: format!("round trips: {:?}", tally.network),
     }
 }
 

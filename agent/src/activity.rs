@@ -14,6 +14,7 @@ use reweave_common::traffic::{Traffic, TrafficSource};
 use crate::counters::Tree;
 use crate::pulse::Pulse;
 use crate::traffic::{Refusal, TrafficReader, Wire};
+use crate::trains::SharedGate;
 
 /// Asking nft costs a process.
 const NFT_PERIOD: Duration = Duration::from_secs(2);
@@ -22,16 +23,19 @@ pub struct Activity {
     /// None where the counters' files are those of another network namespace.
     pulse: Option<Pulse>,
     rhythm: RhythmBook,
+    gate: SharedGate,
     traffic: TrafficReader,
     /// What was last counted, with the flows of datagrams.
     told: Option<(Moment, Traffic, Vec<Socket>)>,
 }
 
 impl Activity {
-    pub fn start() -> Self {
+    /// Tells `gate` when the wires rest.
+    pub fn start(gate: SharedGate) -> Self {
         let tree = Tree::new(std::path::Path::new("/"));
         Self {
-            pulse: Pulse::start(move |name| is_wire(&tree, name)).ok(),
+            pulse: Pulse::start(move |name| is_wire(&tree, name), gate.clone()).ok(),
+            gate,
             rhythm: RhythmBook::default(),
             traffic: TrafficReader::open(TrafficSource::Ebpf),
             told: None,
@@ -58,7 +62,9 @@ impl Activity {
                 self.rhythm
                     .handle_growth(it.from, it.to, it.sent, it.received);
             }
-            readings.push(HostReading::Rhythm(self.rhythm.poll_rhythm(now)));
+            let rhythm = self.rhythm.poll_rhythm(now);
+            self.gate.handle_rhythm(now, rhythm);
+            readings.push(HostReading::Rhythm(rhythm));
         }
         let (traffic, datagrams) = match &self.told {
             Some((_, traffic, datagrams)) => (Some(traffic.clone()), datagrams.clone()),

@@ -27,11 +27,14 @@ use crate::error::AgentError;
 use crate::flows::FlowSocket;
 use crate::host::{COUNTERS_PERIOD, Host};
 use crate::netlink::{Link, PinError, RouteSocket};
+use crate::preflight::Door;
 use crate::probes::{ProbeError, Prober};
 use crate::probing::{Engine, ProbeThread};
+use crate::rdma::RdmaThread;
 use crate::role::Role;
 use crate::state::Store;
 use crate::traffic::{self, Wire};
+use crate::trains::{SharedGate, TrainThread};
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_PERIOD: Duration = Duration::from_secs(5);
@@ -49,6 +52,8 @@ pub struct Agent {
     host: Host,
     /// Of a host; what passes through a switch is not its own.
     activity: Option<Activity>,
+    /// Of a host too.
+    rdma: Option<RdmaThread>,
     /// Absent where the agent may not trace.
     prober: Option<Prober>,
     store: Store,
@@ -57,6 +62,9 @@ pub struct Agent {
     flows: FlowBook,
     tracer: Tracer,
     probing: ProbeThread,
+    trains: TrainThread,
+    /// Hears of jobs, during which nobody may press this host.
+    door: Door,
     /// When it was last told what came of probes.
     probes_told: Moment,
     facts: Option<(Moment, Vec<Reading>)>,
@@ -72,19 +80,24 @@ impl Agent {
     /// ran here, and no others. `mark` is drawn at random.
     pub fn start(role: Role, state: &Path, mark: Mark) -> Result<Self, AgentError> {
         let store = Store::open(state)?;
+        let gate = SharedGate::default();
+        let (probing, door) = start_probing(mark, gate.clone());
         let mut agent = Self {
             role,
             route: RouteSocket::open()?,
             flow_socket: FlowSocket::open()?,
             host: Host::open(COUNTERS_PERIOD)?,
-            activity: (role == Role::Host).then(Activity::start),
+            activity: (role == Role::Host).then(|| Activity::start(gate.clone())),
+            rdma: (role == Role::Host).then(|| RdmaThread::start(u64::from(mark.0))),
             prober: Prober::open(mark).ok(),
             fence: Fence::new(store.load()?),
             store,
             links: LinkBook::default(),
             flows: FlowBook::default(),
             tracer: Tracer::default(),
-            probing: start_probing(mark),
+            probing,
+            door,
+            trains: TrainThread::start(gate, rand::random()),
             probes_told: Moment::default(),
             facts: None,
             news: vec![],
@@ -119,6 +132,10 @@ impl Agent {
         }
         readings.extend(self.read_lacks());
         readings.extend(self.read_probes(taken));
+        let trains = self.trains.poll_readings().into_iter();
+        readings.extend(trains.map(Reading::Bandwidth));
+        let over_rdma = self.rdma.iter().flat_map(RdmaThread::poll_readings);
+        readings.extend(over_rdma.map(Reading::Host));
         readings.append(&mut self.news);
         Sample { taken, readings }
     }
@@ -144,6 +161,10 @@ impl Agent {
 
     /// Probes these hosts, and answers those on the roster.
     pub fn probe_hosts(&mut self, list: ProbeList) {
+        self.trains.handle_list(list.clone());
+        if let Some(rdma) = &self.rdma {
+            rdma.handle_list(&list);
+        }
         self.probing.handle_list(list);
     }
 
@@ -229,6 +250,11 @@ impl Agent {
         });
         let own = addresses.copied().collect();
         let (said, datagrams) = activity.readings(now, wires, &own, sockets);
+        for reading in &said {
+            if let HostReading::Rhythm(rhythm) = reading {
+                self.door.handle_rhythm(now, *rhythm);
+            }
+        }
         (said.into_iter().map(Reading::Host).collect(), datagrams)
     }
 
@@ -353,12 +379,14 @@ fn tell_lacks(lacks: &[Lack]) {
 }
 
 /// Without a port to answer on, probes are sent all the same.
-fn start_probing(mark: Mark) -> ProbeThread {
+fn start_probing(mark: Mark, gate: SharedGate) -> (ProbeThread, Door) {
     let mut engine = Engine::new(u64::from(mark.0), HEAD_START);
     if let Err(error) = engine.answer_on(PROBE_PORT) {
         tracing::warn!("{}", told(&error));
     }
-    ProbeThread::start(engine)
+    engine.take_trains(move |now| gate.open_until(now));
+    let door = engine.door();
+    (ProbeThread::start(engine), door)
 }
 
 fn in_words<T, E: Error + 'static>(outcome: Result<T, E>) -> Result<T, String> {

@@ -3,7 +3,9 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use reweave_common::units::Rate;
 use reweave_link::LinkError;
 use reweave_link::join::JoinError;
 use reweave_link::pki::PkiError;
@@ -11,10 +13,13 @@ use thiserror::Error;
 
 use crate::counters::EthtoolError;
 use crate::netlink::{NetlinkError, PinError};
+use crate::preflight::PressError;
 use crate::probes::ProbeError;
 use crate::probing::ProbingError;
+use crate::rdma::RdmaError;
 use crate::role::UnknownRole;
 use crate::state::StateError;
+use crate::trains::TrainError;
 
 #[derive(Debug, Error)]
 pub enum AgentError {
@@ -26,6 +31,25 @@ pub enum AgentError {
     Probe(#[from] ProbeError),
     #[error("cannot probe hosts")]
     Probing(#[from] ProbingError),
+    #[error("cannot measure bandwidth by trains")]
+    Trains(#[from] TrainError),
+    #[error("cannot press the network")]
+    Press(#[from] PressError),
+    #[error(
+        "a job trains on this host, one iteration in {:.0} ms; --force presses it all the same",
+        .period.as_secs_f64() * 1e3
+    )]
+    Training { period: Duration },
+    #[error(
+        "this host carries {rate} without that, so a job may be running; --force presses it all the same"
+    )]
+    Carrying { rate: Rate },
+    #[error("nothing was sent: --yes says that it may cost that")]
+    NotConfirmed,
+    #[error("rdma unavailable")]
+    Rdma(#[from] RdmaError),
+    #[error("nothing came of measuring over RDMA")]
+    Unmeasured { source: RdmaError },
     #[error("{host} is no host that is known here; give its IPv4 address")]
     UnknownHost { host: String, source: io::Error },
     #[error("no way leads from here to {host}")]

@@ -14,7 +14,7 @@ use reweave_agent_core::flows::Socket;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::units::Bytes;
 
-use crate::netlink::{NetlinkError, NetlinkSocket};
+use crate::netlink::{NetlinkError, NetlinkSocket, listed};
 
 /// A line to the kernel of the network namespace it was opened in.
 pub struct FlowSocket {
@@ -39,6 +39,13 @@ impl FlowSocket {
             sockets.extend(listed.iter().filter_map(socket));
         }
         Ok(sockets)
+    }
+}
+
+/// See `decoders`.
+pub(crate) fn read(datagram: &[u8]) {
+    for message in listed::<SockDiagMessage>(datagram) {
+        let _ = socket(&message);
     }
 }
 

@@ -36,7 +36,7 @@ pub fn neighbours() -> Result<Vec<Neighbour>, LldpError> {
 }
 
 /// In `json0`, everything that may be there more than once is a list, even when it is there once.
-fn heard(json: &str) -> Result<Vec<Neighbour>, LldpError> {
+pub(crate) fn heard(json: &str) -> Result<Vec<Neighbour>, LldpError> {
     let told: Value = serde_json::from_str(json).map_err(|source| LldpError::Garbled { source })?;
     let interfaces = list(&told["lldp"])
         .iter()

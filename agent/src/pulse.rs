@@ -16,6 +16,7 @@ use reweave_common::moment::Moment;
 use reweave_common::units::Bytes;
 
 use crate::clock;
+use crate::trains::SharedGate;
 
 const STEP: Duration = Duration::from_millis(10);
 /// Interfaces are looked for again after so many steps.
@@ -42,14 +43,17 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Of the interfaces for which `is_wire` holds.
-    pub fn start(is_wire: impl Fn(&str) -> bool + Send + 'static) -> std::io::Result<Self> {
+    /// Of the interfaces for which `is_wire` holds; `gate` hears of it at once.
+    pub fn start(
+        is_wire: impl Fn(&str) -> bool + Send + 'static,
+        gate: SharedGate,
+    ) -> std::io::Result<Self> {
         let growths = Arc::new(Mutex::new(vec![]));
         let stop = Arc::new(AtomicBool::new(false));
         let (out, stopped) = (Arc::clone(&growths), Arc::clone(&stop));
         let thread = thread::Builder::new()
             .name("pulse".to_owned())
-            .spawn(move || watch(&is_wire, &out, &stopped))?;
+            .spawn(move || watch(&is_wire, &gate, &out, &stopped))?;
         Ok(Self {
             growths,
             stop,
@@ -74,7 +78,12 @@ impl Drop for Pulse {
     }
 }
 
-fn watch(is_wire: &impl Fn(&str) -> bool, out: &Mutex<Vec<Growth>>, stop: &AtomicBool) {
+fn watch(
+    is_wire: &impl Fn(&str) -> bool,
+    gate: &SharedGate,
+    out: &Mutex<Vec<Growth>>,
+    stop: &AtomicBool,
+) {
     let mut wires = vec![];
     let (mut from, mut step) = (clock::now(), 0_u32);
     while !stop.load(Ordering::Relaxed) {
@@ -85,6 +94,10 @@ fn watch(is_wire: &impl Fn(&str) -> bool, out: &Mutex<Vec<Growth>>, stop: &Atomi
         thread::sleep(STEP);
         let to = clock::now();
         let [sent, received] = grown(&mut wires);
+        // Of wires that cannot be seen nobody knows whether they rest.
+        if !wires.is_empty() {
+            gate.handle_growth(from, to, sent + received);
+        }
         let growth = Growth {
             from,
             to,

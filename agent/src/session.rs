@@ -8,7 +8,7 @@ use reweave_common::error::told;
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::sample::Sample;
 use reweave_link::{Channel, Dialer, Identity, LinkError, Session};
-use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP};
+use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP, sample_for};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -200,6 +200,7 @@ async fn tell_the_time(session: &Session) -> LinkError {
 async fn report(session: &Session, samples: &mut mpsc::Receiver<Sample>) -> LinkError {
     let mut delta = Delta::default();
     while let Some(sample) = samples.recv().await {
+        let sample = sample_for(session.version(), sample);
         let message = AgentMessage::Sample(delta.handle_sample(sample));
         if let Err(error) = session.send(Channel::Telemetry, &message).await {
             return error;

@@ -8,6 +8,8 @@
 mod commands;
 #[path = "kernel/counting.rs"]
 mod counting;
+#[path = "kernel/discovery.rs"]
+mod discovery;
 #[path = "kernel/fabric.rs"]
 mod fabric;
 #[path = "kernel/flows.rs"]
@@ -28,6 +30,8 @@ mod start;
 mod traces;
 #[path = "kernel/traffic.rs"]
 mod traffic;
+#[path = "kernel/trains.rs"]
+mod trains;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -65,8 +69,10 @@ fn main() {
         traces::tests(),
         counting::tests(),
         commands::tests(),
+        discovery::tests(),
         probing::tests(),
         serving::tests(),
+        trains::tests(),
     ];
     let trials = tests
         .into_iter()

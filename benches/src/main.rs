@@ -1,9 +1,12 @@
 //! How long the planner's parts take, on one core each, beside what is asked of them.
 //!
-//!     reweave-bench                   all measurements
-//!     reweave-bench NAME...           those whose names contain one of these words
-//!     reweave-bench --peers PROGRAM   against SimGrid, driven by this program
+//!     reweave-bench                     all measurements
+//!     reweave-bench NAME...             those whose names contain one of these words
+//!     reweave-bench --race PROGRAM ...  the same, and against SimGrid, driven by this program
+//!     reweave-bench --peers PROGRAM     whether SimGrid gives the same times, and how long it takes
 
+mod candidates;
+mod dice;
 mod machine;
 mod peers;
 mod sim;
@@ -17,10 +20,20 @@ fn main() -> ExitCode {
     machine::introduce();
     match &arguments[..] {
         [option, program] if option == "--peers" => peers::compare(program),
+        [option, program, words @ ..] if option == "--race" => {
+            measure_all(words);
+            peers::race(program);
+            ExitCode::SUCCESS
+        }
         words => {
-            sim::measure_all(words);
-            topology::measure_all(words);
+            measure_all(words);
             ExitCode::SUCCESS
         }
     }
+}
+
+fn measure_all(words: &[String]) {
+    sim::measure_all(words);
+    candidates::measure_all(words);
+    topology::measure_all(words);
 }

@@ -5,6 +5,7 @@
 //! what their text means is decided here, so that every program refuses the same mistakes with
 //! the same words.
 
+pub mod bandwidth;
 pub mod carriage;
 pub mod error;
 pub mod fabric;
@@ -26,6 +27,7 @@ pub mod operator;
 pub mod plan;
 mod printable;
 pub mod probing;
+pub mod rdma;
 pub mod recorded;
 pub mod rhythm;
 pub mod routes;

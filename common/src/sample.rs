@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bandwidth::BandwidthReading;
 use crate::flow::FlowKey;
 use crate::hardware::{Lack, Machine, Neighbour, Nic};
 use crate::health::Health;
 use crate::moment::Moment;
 use crate::plan::Generation;
 use crate::probing::ProbeReading;
+use crate::rdma::{RdmaPort, RdmaReading};
 use crate::rhythm::Rhythm;
 use crate::traffic::Traffic;
 use crate::units::{Bytes, Rate};
@@ -39,6 +41,7 @@ pub enum Reading {
         rules: Vec<PinRule>,
     },
     Host(HostReading),
+    Bandwidth(BandwidthReading),
 }
 
 /// What a host says of itself.
@@ -58,6 +61,9 @@ pub enum HostReading {
     Rhythm(Rhythm),
     Traffic(Traffic),
     Spare(Spare),
+    RdmaPort(Box<RdmaPort>),
+    /// What came of measuring the way to another host over RDMA.
+    Rdma(Box<RdmaReading>),
     /// A measurement that is off.
     Lack(Lack),
 }

@@ -28,6 +28,25 @@ pub struct Traffic {
     /// Packets of which nobody could tell whose they are: not IPv4, or too many flows at once.
     pub unknown_packets: u64,
     pub peers: Vec<PeerTraffic>,
+    /// What RDMA ports count themselves; what their NICs send past the kernel no other source sees.
+    pub rdma: Vec<PortTraffic>,
+}
+
+/// What an RDMA port has carried since its NIC began to count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortTraffic {
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub device: String,
+    pub port: u8,
+    pub sent: PortVolume,
+    pub received: PortVolume,
+}
+
+/// Each absent where the NIC does not count it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortVolume {
+    pub bytes: Option<Bytes>,
+    pub packets: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use reweave_common::fabric::Fabric;
-use reweave_replica::{MemberId, Saved};
+use reweave_replica::{FolderId, Saved};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::replication::{LogError, Opened, Store};
+use crate::replication::{LogError, Opened, Store, replace};
 
 #[derive(Debug, Error)]
 pub(crate) enum DataError {
@@ -31,14 +31,25 @@ pub(crate) enum DataError {
     )]
     OtherFabric { folder: PathBuf },
     #[error(
-        "{} belongs to member {theirs}, and this one is {ours}: a number goes with one folder for \
-         good", folder.display()
+        "{} belongs to coordinator {theirs:?}, and this one is {ours:?}: a number goes with one \
+         folder for good", folder.display()
     )]
     OtherMember {
         folder: PathBuf,
-        theirs: MemberId,
-        ours: MemberId,
+        theirs: String,
+        ours: String,
     },
+    #[error("cannot {what} {}", path.display())]
+    Name {
+        what: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error(
+        "{} is damaged: it names a folder that has no log yet. Remove it, and the folder gets \
+         another name", path.display()
+    )]
+    NoName { path: PathBuf },
     #[error("{} was written by another version of this program", folder.display())]
     OtherVersion { folder: PathBuf },
 }
@@ -46,9 +57,15 @@ pub(crate) enum DataError {
 impl DataError {
     pub(crate) fn is_bad_input(&self) -> bool {
         match self {
-            Self::OtherCluster { .. } | Self::OtherFabric { .. } | Self::OtherMember { .. } => true,
+            Self::OtherCluster { .. }
+            | Self::OtherFabric { .. }
+            | Self::OtherMember { .. }
+            | Self::NoName { .. } => true,
             Self::Log(error) => error.is_bad_input(),
-            Self::Open { .. } | Self::InUse { .. } | Self::OtherVersion { .. } => false,
+            Self::Open { .. }
+            | Self::InUse { .. }
+            | Self::OtherVersion { .. }
+            | Self::Name { .. } => false,
         }
     }
 }
@@ -59,35 +76,104 @@ pub(crate) struct Belonging {
     pub(crate) cluster: String,
     /// The text of the fabric file. What counts is what it means.
     pub(crate) fabric: String,
+    /// The coordinator's, as in its certificate.
+    pub(crate) name: String,
+    /// What the other coordinators know the folder by.
+    pub(crate) folder: FolderId,
 }
 
-/// An open data folder, locked for as long as this lives.
-#[derive(Debug)]
-pub(crate) struct Data {
-    pub(crate) opened: Opened,
-    /// Held by dropping it last.
-    pub(crate) lock: File,
-}
-
-impl Data {
-    /// `beginning` is what a new folder begins with.
-    pub(crate) fn open(
-        folder: &Path,
-        ours: &Belonging,
-        beginning: impl FnOnce(Vec<u8>) -> Saved,
-    ) -> Result<Self, DataError> {
-        let lock = lock(folder)?;
+impl Belonging {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         // Writing to memory does not fail.
-        let head = postcard::to_stdvec(ours).unwrap_or_default();
-        let beginning = beginning(head);
-        let own = beginning.member;
-        let opened = Store::open(&folder.join("log"), || beginning)?;
-        check(folder, ours, own, &opened.saved)?;
-        Ok(Self { opened, lock })
+        postcard::to_stdvec(self).unwrap_or_default()
     }
 }
 
-fn check(folder: &Path, ours: &Belonging, own: MemberId, saved: &Saved) -> Result<(), DataError> {
+/// A data folder, locked for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// One that was opened.
+#[derive(Debug)]
+pub(crate) struct Data {
+    pub(crate) opened: Opened,
+    pub(crate) id: FolderId,
+    /// Held by dropping it last.
+    pub(crate) folder: Folder,
+}
+
+impl Folder {
+    pub(crate) fn lock(path: &Path) -> Result<Self, DataError> {
+        let _lock = lock(path)?;
+        let path = path.to_owned();
+        Ok(Self { path, _lock })
+    }
+
+    pub(crate) fn has_log(&self) -> bool {
+        self.log().exists()
+    }
+
+    fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    /// What others are to know it by, until that stands in the log. The name is kept as long as
+    /// there is no log, and no longer: a log that is gone must not be taken for one that never was.
+    pub(crate) fn draw_id(&self) -> Result<FolderId, DataError> {
+        let path = self.name();
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                let id = text
+                    .get(..16)
+                    .and_then(|id| u64::from_str_radix(id, 16).ok());
+                let id = id.filter(|&id| text == in_words(id));
+                id.map(FolderId).ok_or(DataError::NoName { path })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let id = rand::random();
+                replace(&path, in_words(id).as_bytes()).map_err(failed("write", &path))?;
+                Ok(FolderId(id))
+            }
+            Err(source) => Err(failed("read", &path)(source)),
+        }
+    }
+
+    fn name(&self) -> PathBuf {
+        self.path.join("folder")
+    }
+
+    /// `beginning` is what a folder without a log begins with.
+    pub(crate) fn open(
+        self,
+        ours: &Belonging,
+        beginning: Option<Saved>,
+    ) -> Result<Data, DataError> {
+        let opened = Store::open(&self.log(), beginning)?;
+        let theirs = check(&self.path, ours, &opened.saved)?;
+        let name = self.name();
+        match fs::remove_file(&name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("remove", &name)(error));
+            }
+            _ => {}
+        }
+        Ok(Data {
+            opened,
+            id: theirs.folder,
+            folder: self,
+        })
+    }
+}
+
+/// Twice, so that a damaged name is not taken for another.
+fn in_words(id: u64) -> String {
+    format!("{id:016x}\n{id:016x}\n")
+}
+
+fn check(folder: &Path, ours: &Belonging, saved: &Saved) -> Result<Belonging, DataError> {
     let folder = folder.to_owned();
     let Ok(theirs) = postcard::from_bytes::<Belonging>(&saved.head) else {
         return Err(DataError::OtherVersion { folder });
@@ -102,14 +188,19 @@ fn check(folder: &Path, ours: &Belonging, own: MemberId, saved: &Saved) -> Resul
     if !same_fabric(&theirs.fabric, &ours.fabric) {
         return Err(DataError::OtherFabric { folder });
     }
-    if saved.member != own {
+    if theirs.name != ours.name {
         return Err(DataError::OtherMember {
             folder,
-            theirs: saved.member,
-            ours: own,
+            theirs: theirs.name,
+            ours: ours.name.clone(),
         });
     }
-    Ok(())
+    Ok(theirs)
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataError {
+    let path = path.to_owned();
+    move |source| DataError::Name { what, path, source }
 }
 
 fn same_fabric(one: &str, other: &str) -> bool {
@@ -135,20 +226,21 @@ fn lock(folder: &Path) -> Result<File, DataError> {
 
 #[cfg(test)]
 mod tests {
+    use reweave_replica::{MemberId, Members};
+
     use super::*;
 
     fn open(folder: &Path, ours: &Belonging) -> Result<Data, DataError> {
-        open_as(1, folder, ours)
-    }
-
-    fn open_as(id: u64, folder: &Path, ours: &Belonging) -> Result<Data, DataError> {
-        Data::open(folder, ours, |head| Saved::joining(MemberId(id), head))
+        let beginning = Saved::joining(MemberId(1), ours.encode(), Members::default());
+        Folder::lock(folder)?.open(ours, Some(beginning))
     }
 
     fn belonging(cluster: &str, hosts: u32) -> Belonging {
         Belonging {
             cluster: cluster.to_owned(),
             fabric: format!("kind = \"ideal\"\nhosts = {hosts}\nnic_gbps = 1\n"),
+            name: "c1".to_owned(),
+            folder: FolderId(7),
         }
     }
 
@@ -177,9 +269,59 @@ mod tests {
     #[test]
     fn a_folder_goes_with_one_member_for_good() {
         let folder = tempfile::tempdir().unwrap();
-        drop(open_as(1, folder.path(), &belonging("a", 2)).unwrap());
-        let other = open_as(4, folder.path(), &belonging("a", 2)).unwrap_err();
+        drop(open(folder.path(), &belonging("a", 2)).unwrap());
+        let other = Belonging {
+            name: "c4".to_owned(),
+            ..belonging("a", 2)
+        };
+        let other = open(folder.path(), &other).unwrap_err();
         assert!(other.is_bad_input(), "{other}");
-        assert!(other.to_string().contains("belongs to member 1"), "{other}");
+        assert!(other.to_string().contains("coordinator \"c1\""), "{other}");
+    }
+
+    #[test]
+    fn a_folder_keeps_its_name_until_there_is_a_log_and_gets_another_without() {
+        let scratch = tempfile::tempdir().unwrap();
+        let draw = || Folder::lock(scratch.path()).unwrap().draw_id().unwrap();
+        let first = draw();
+        assert_eq!(draw(), first);
+        let ours = Belonging {
+            folder: first,
+            ..belonging("a", 2)
+        };
+        let opened = open(scratch.path(), &ours).unwrap();
+        assert!(opened.folder.has_log());
+        drop(opened);
+        let later = Belonging {
+            folder: FolderId(8),
+            ..ours
+        };
+        assert_eq!(open(scratch.path(), &later).unwrap().id, first);
+        fs::remove_file(scratch.path().join("log")).unwrap();
+        assert_ne!(draw(), first);
+    }
+
+    /// Cut anywhere, or with any bit flipped, it is another name or none; never the same by chance.
+    #[test]
+    fn a_damaged_name_is_not_taken_for_the_folders() {
+        let scratch = tempfile::tempdir().unwrap();
+        let draw = || Folder::lock(scratch.path()).unwrap().draw_id();
+        let first = draw().unwrap();
+        let path = scratch.path().join("folder");
+        let whole = fs::read(&path).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            let error = draw().unwrap_err();
+            assert!(error.is_bad_input(), "{error}");
+            assert!(error.to_string().contains("folder is damaged"), "{error}");
+        }
+        for at in 0..whole.len() * 8 {
+            let mut flipped = whole.clone();
+            flipped[at / 8] ^= 1 << (at % 8);
+            fs::write(&path, &flipped).unwrap();
+            assert!(draw().is_err(), "bit {at}");
+        }
+        fs::write(&path, &whole).unwrap();
+        assert_eq!(draw().unwrap(), first);
     }
 }

@@ -13,7 +13,7 @@ use crate::data::DataError;
 use crate::history::HistoryError;
 use crate::recorder::RecordError;
 use crate::replay::ReplayError;
-use crate::replication::ReplicationError;
+use crate::replication::{IntroductionError, ReplicationError};
 
 #[derive(Debug, Error)]
 pub(crate) enum CoordinatorError {
@@ -28,10 +28,6 @@ pub(crate) enum CoordinatorError {
     },
     #[error("{folder} holds the certificate of {member}, and this program needs a coordinator's")]
     NotACoordinator { folder: String, member: String },
-    #[error(
-        "this is coordinator {name:?}, as its certificate says, and no [[member]] has that name"
-    )]
-    NotAMember { name: String },
     #[error("cannot listen")]
     Listen { source: Box<LinkError> },
     #[error("cannot serve health and metrics at {address}: give another address with --http")]
@@ -41,6 +37,8 @@ pub(crate) enum CoordinatorError {
     },
     #[error(transparent)]
     Data(#[from] DataError),
+    #[error(transparent)]
+    Introduction(#[from] IntroductionError),
     #[error(transparent)]
     Replication(#[from] ReplicationError),
     #[error("entry {index} was written by a later version of this program: upgrade this one")]
@@ -75,7 +73,7 @@ impl CoordinatorError {
             | Self::Read { .. }
             | Self::Identity { .. }
             | Self::NotACoordinator { .. }
-            | Self::NotAMember { .. } => 2,
+            | Self::Introduction(IntroductionError::Stranger { .. }) => 2,
             Self::Data(error) if error.is_bad_input() => 2,
             Self::History(error) if error.is_bad_input() => 2,
             Self::Replay(error) if error.is_bad_input() => 2,

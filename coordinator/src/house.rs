@@ -6,18 +6,23 @@ use std::time::{Duration, SystemTime};
 use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
 use reweave_common::member::Member;
-use reweave_common::operator::{CoordinatorState, CoordinatorStatus, Request, Response, Status};
+use reweave_common::operator::{
+    CoordinatorState, CoordinatorStatus, MemberOrder, Request, Response, Status,
+};
 use reweave_link::{Identity, LinkError, Session};
+use reweave_proto::hello::VERSION;
+use reweave_replica::{
+    self as replica, FolderId, MemberId, Standing, Status as Replicated, Welcome,
+};
 use tokio::sync::{oneshot, watch};
 
 use crate::intake::{Closed, Event, Intake};
-use crate::replication::{Cluster, Replication};
+use crate::replication::{Acquaintances, Cluster, Replication, Task};
 use crate::signing::Signing;
+use crate::warnings::warnings;
 
-/// With so little left, a certificate should have been renewed long ago.
-const NEARLY_EXPIRED: Duration = Duration::from_hours(4);
-/// A signer is made by hand, and people take their time.
-const SIGNER_NEARLY_EXPIRED: Duration = Duration::from_hours(30 * 24);
+/// Peers hear of each other many times a second.
+const SILENT_AFTER: Duration = Duration::from_secs(1);
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -30,6 +35,8 @@ pub(crate) struct House {
     /// Who the coordinators are, and who of them leads.
     pub(crate) cluster: watch::Receiver<Cluster>,
     pub(crate) replication: Replication,
+    /// What is known of the others.
+    pub(crate) acquaintances: Acquaintances,
 }
 
 impl House {
@@ -48,7 +55,7 @@ impl House {
         self.intake.put(asked).await?;
         let mut response = answer.await.map_err(|_| Closed)?;
         if let Response::Status(status) = &mut response {
-            self.complete(status);
+            self.complete(status).await?;
         }
         Ok(response)
     }
@@ -68,90 +75,120 @@ impl House {
         }
     }
 
-    fn complete(&self, status: &mut Status) {
-        let myself = self.myself();
-        let warnings = warnings(&myself);
-        status.warnings.splice(..0, warnings);
-        status.coordinators.push(myself);
+    /// A newcomer's folder is written down, if this coordinator leads.
+    pub(crate) fn settle(&self, name: &str, folder: FolderId) {
         let cluster = self.cluster.borrow();
-        let peers = cluster.directory.peers();
-        status
-            .coordinators
-            .extend(peers.map(|(_, peer)| other(peer)));
+        let members = cluster.directory.members();
+        if let Welcome::Expected(id) = members.welcome(name, folder) {
+            self.replication.put(Task::Settle { id, folder });
+        }
     }
 
-    fn myself(&self) -> CoordinatorStatus {
+    /// All coordinators; only the leader knows how far the others are.
+    pub(crate) async fn coordinators(&self) -> Result<Vec<CoordinatorStatus>, Closed> {
+        let (reply, status) = oneshot::channel();
+        self.replication.put(Task::Status { reply });
+        let status = status.await.map_err(|_| Closed)?;
+        Ok(self.described(&status))
+    }
+
+    /// Who the coordinators are after the change.
+    pub(crate) async fn change_members(&self, order: MemberOrder) -> Result<Response, Closed> {
+        let (reply, done) = oneshot::channel();
+        self.replication.put(Task::Change { order, reply });
+        let done = done.await.map_err(|_| Closed)?;
+        Ok(done.map_or_else(Response::Refused, |status| {
+            Response::Coordinators(self.described(&status))
+        }))
+    }
+
+    async fn complete(&self, status: &mut Status) -> Result<(), Closed> {
+        status.coordinators = self.coordinators().await?;
+        let warnings = warnings(&status.coordinators);
+        status.warnings.splice(..0, warnings);
+        Ok(())
+    }
+
+    fn described(&self, status: &Replicated) -> Vec<CoordinatorStatus> {
+        let members = status.members.of.iter();
+        let each = members.map(|(&id, member)| match id == status.id {
+            true => self.myself(status, member),
+            false => self.other(status, id, member),
+        });
+        let mut all: Vec<_> = each.collect();
+        all.sort_by_key(|one| (one.state != CoordinatorState::Leads, one.number));
+        all
+    }
+
+    fn myself(&self, status: &Replicated, member: &replica::Member) -> CoordinatorStatus {
         let ours = self.ours.borrow();
+        let leads = matches!(status.standing, Standing::Leads { .. });
         CoordinatorStatus {
-            name: ours.member().name().to_owned(),
-            state: CoordinatorState::Leads,
-            term: self.cluster.borrow().term(),
+            state: match leads {
+                true => CoordinatorState::Leads,
+                false => CoordinatorState::Follows,
+            },
+            term: Some(status.term),
             build: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            protocol: Some(VERSION.to_string()),
             certificate_left_s: Some(left_s(ours.validity().not_after)),
             signer_left_s: self.signing.validity().map(|it| left_s(it.not_after)),
+            ..unseen(status, status.id, member)
+        }
+    }
+
+    fn other(
+        &self,
+        status: &Replicated,
+        id: MemberId,
+        member: &replica::Member,
+    ) -> CoordinatorStatus {
+        let unseen = unseen(status, id, member);
+        let Some(known) = self.acquaintances.of(id) else {
+            return unseen;
+        };
+        let silent_for = known.silent_for();
+        let state = match unseen.votes {
+            _ if silent_for > SILENT_AFTER => CoordinatorState::Silent,
+            _ if status.leader == Some(id) => CoordinatorState::Leads,
+            true => CoordinatorState::Follows,
+            false => CoordinatorState::Learns,
+        };
+        let matched = status.matched.get(&id);
+        CoordinatorStatus {
+            state,
+            term: Some(known.term),
+            heard_ms: Some(silent_for.as_millis().try_into().unwrap_or(u64::MAX)),
+            behind: matched.map(|matched| status.last.saturating_sub(*matched)),
+            build: Some(known.build),
+            protocol: Some(known.protocol),
+            certificate_left_s: Some(left_s(known.good_until)),
+            clock_skew_ms: Some(known.skew_us / 1000),
+            ..unseen
         }
     }
 }
 
-/// What it does, it would have to be asked itself.
-fn other(peer: &reweave_replica::Member) -> CoordinatorStatus {
+/// What is known of a member before it was heard.
+fn unseen(status: &Replicated, id: MemberId, member: &replica::Member) -> CoordinatorStatus {
     CoordinatorStatus {
-        name: peer.name.clone(),
-        state: CoordinatorState::Unknown,
+        number: id.0,
+        name: member.name.clone(),
+        address: member.address,
+        state: CoordinatorState::Unseen,
+        votes: status.members.is_voter(id),
         term: None,
+        heard_ms: None,
+        behind: None,
         build: None,
+        protocol: None,
         certificate_left_s: None,
         signer_left_s: None,
+        clock_skew_ms: None,
     }
 }
 
 fn left_s(until: SystemTime) -> u64 {
     let left = until.duration_since(SystemTime::now());
     left.unwrap_or_default().as_secs()
-}
-
-fn warnings(coordinator: &CoordinatorStatus) -> Vec<String> {
-    let name = &coordinator.name;
-    let certificate = coordinator
-        .certificate_left_s
-        .filter(|left| *left <= NEARLY_EXPIRED.as_secs())
-        .map(|_| format!("the certificate of coordinator {name} is about to expire"));
-    let signer = match coordinator.signer_left_s {
-        None => Some(format!(
-            "coordinator {name} has no signer: nobody can join, and certificates are not renewed"
-        )),
-        Some(left) if left <= SIGNER_NEARLY_EXPIRED.as_secs() => Some(format!(
-            "the signer of coordinator {name} expires in {} days; make a new one with `reweave \
-             cluster issue --role coordinator`",
-            left / 86_400
-        )),
-        Some(_) => None,
-    };
-    certificate.into_iter().chain(signer).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn coordinator(certificate: u64, signer: Option<u64>) -> CoordinatorStatus {
-        CoordinatorStatus {
-            name: "c0".to_owned(),
-            state: CoordinatorState::Leads,
-            term: None,
-            build: None,
-            certificate_left_s: Some(certificate),
-            signer_left_s: signer,
-        }
-    }
-
-    #[test]
-    fn certificates_are_warned_of_in_time() {
-        let (day, year) = (86_400, 365 * 86_400);
-        let said = |certificate, signer| warnings(&coordinator(certificate, signer)).join("; ");
-        assert_eq!(said(day, Some(year)), "");
-        assert!(said(3600, Some(year)).contains("certificate of coordinator c0 is about"));
-        assert!(said(day, Some(5 * day)).contains("signer of coordinator c0 expires in 5 days"));
-        assert!(said(day, None).contains("has no signer"));
-    }
 }

@@ -5,6 +5,7 @@
 //! on it with other coordinators; everything else here only brings inputs to them or takes effects
 //! from them. Nothing in this package decides about routes.
 
+mod beginning;
 mod clock;
 mod config;
 mod data;
@@ -23,6 +24,7 @@ mod sessions;
 mod signing;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,6 +1,5 @@
 //! Putting the program together, and taking it apart again.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
@@ -9,13 +8,14 @@ use reweave_common::error::told;
 use reweave_common::member::DenyList;
 use reweave_link::join::Door;
 use reweave_link::{Identity, Listener};
-use reweave_replica::{Founding, Member, MemberId, Message, Saved};
+use reweave_replica::{FolderId, Message};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::beginning::open;
 use crate::config::{Config, Settings};
-use crate::data::{Belonging, Data};
+use crate::data::Data;
 use crate::door::keep_door;
 use crate::drive::{self, Drive, decode_state};
 use crate::error::CoordinatorError;
@@ -24,7 +24,9 @@ use crate::house::House;
 use crate::http;
 use crate::intake::{Event, Intake, queue};
 use crate::recorder::{Beginning, Recorder};
-use crate::replication::{Cluster, Directory, Engine, Opened, Outlets, Replication, carry_posts};
+use crate::replication::{
+    Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Replication, carry_posts,
+};
 use crate::sessions::{ROLES, welcome};
 use crate::signing::Signing;
 
@@ -39,15 +41,6 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         tracing::warn!("nobody will accept this coordinator's certificate: {problem}");
     }
     let signing = config.signing()?;
-    let founders = Founders::of(&config, &identity)?;
-    let belonging = Belonging {
-        cluster: identity.cluster().to_string(),
-        fabric: config.fabric_text.clone(),
-    };
-    let beginning = |head| founders.beginning(&config, head);
-    let Data { opened, lock } = Data::open(&config.data, &belonging, beginning)?;
-    let (intake, events) = queue();
-    let parts = prepare(settings, &config, &founders, opened, &intake)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -55,65 +48,31 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         what: "the event loop",
         source,
     })?;
+    let mut openings = runtime.block_on(async { Openings::open(&config, &identity) })?;
+    let data = runtime.block_on(open(&config, &identity, &mut openings.listener))?;
+    let Some(data) = data else {
+        return Ok(());
+    };
+    let Data { opened, id, folder } = data;
+    let (intake, events) = queue();
+    let parts = prepare(settings, &config, opened, &intake)?;
     let denied = parts.drive.denied();
     let threads = Threads::start(parts.engine, parts.drive, events)?;
     let network = Network {
+        folder: id,
         posts: parts.posts,
         cluster: parts.cluster,
         replication: parts.replication,
         denied,
     };
-    let ours = Ours { identity, signing };
+    let ours = Ours {
+        identity,
+        signing,
+        openings,
+    };
     let outcome = runtime.block_on(serve(&config, ours, network, threads, intake));
-    drop(lock);
+    drop(folder);
     outcome
-}
-
-/// The coordinators that a cluster begins with, and which of them this is.
-struct Founders {
-    own: MemberId,
-    members: BTreeMap<MemberId, Member>,
-}
-
-impl Founders {
-    fn of(config: &Config, identity: &Identity) -> Result<Self, CoordinatorError> {
-        let name = identity.member().name();
-        if config.members.is_empty() {
-            return Ok(Self::alone(name, config));
-        }
-        let mut members = config.members.iter();
-        let own = members.find(|(_, member)| member.name == name);
-        let own = own.ok_or_else(|| CoordinatorError::NotAMember {
-            name: name.to_owned(),
-        })?;
-        Ok(Self {
-            own: *own.0,
-            members: config.members.clone(),
-        })
-    }
-
-    fn alone(name: &str, config: &Config) -> Self {
-        let own = MemberId(1);
-        let member = Member {
-            name: name.to_owned(),
-            address: config.listen,
-            replaces: None,
-        };
-        let members = BTreeMap::from([(own, member)]);
-        Self { own, members }
-    }
-
-    /// What an empty folder begins with.
-    fn beginning(&self, config: &Config, head: Vec<u8>) -> Saved {
-        if config.join {
-            return Saved::joining(self.own, head);
-        }
-        let founding = Founding {
-            members: self.members.clone(),
-            state: Vec::new(),
-        };
-        Saved::founding(self.own, head, founding)
-    }
 }
 
 /// Everything that works together, before anything of it runs.
@@ -128,7 +87,6 @@ struct Parts {
 fn prepare(
     settings: &Settings,
     config: &Config,
-    founders: &Founders,
     opened: Opened,
     intake: &Intake,
 ) -> Result<Parts, CoordinatorError> {
@@ -138,7 +96,7 @@ fn prepare(
             opened.torn_bytes
         );
     }
-    let directory = Directory::new(founders.own, &founders.members);
+    let directory = Directory::new(opened.saved.member, &config.members);
     let (posts, posted) = mpsc::unbounded_channel();
     let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
     let outlets = Outlets {
@@ -146,7 +104,7 @@ fn prepare(
         posts,
         cluster: published,
     };
-    let state = decode_state(&opened.saved.state())?;
+    let (id, state) = (opened.saved.member, decode_state(&opened.saved.state())?);
     let (engine, replication) = Engine::start(&opened.saved, opened.store, directory, outlets)?;
     let beginning = || Beginning {
         policy: config.policy.clone(),
@@ -159,7 +117,7 @@ fn prepare(
     let drive = Drive::new(drive::Parts {
         policy: config.policy.clone(),
         fabric: config.fabric.clone(),
-        id: founders.own,
+        id,
         state,
         replication: replication.clone(),
         cluster: cluster.clone(),
@@ -216,6 +174,7 @@ impl Threads {
 
 /// What the network has to do with the replica.
 struct Network {
+    folder: FolderId,
     posts: mpsc::UnboundedReceiver<Message>,
     cluster: watch::Receiver<Cluster>,
     replication: Replication,
@@ -227,21 +186,23 @@ struct Network {
 struct Ours {
     identity: Identity,
     signing: Signing,
+    openings: Openings,
 }
 
 /// Serves until a signal asks to end, or until the core cannot be driven any more.
 async fn serve(
     config: &Config,
-    Ours { identity, signing }: Ours,
+    ours: Ours,
     network: Network,
     mut threads: Threads,
     intake: Intake,
 ) -> Result<(), CoordinatorError> {
-    let [mut terminated, mut interrupted] = [
-        ending(SignalKind::terminate())?,
-        ending(SignalKind::interrupt())?,
-    ];
-    let mut openings = Openings::open(config, &identity)?;
+    let [mut terminated, mut interrupted] = endings()?;
+    let Ours {
+        identity,
+        signing,
+        mut openings,
+    } = ours;
     tokio::spawn(follow_denied(network.denied, identity.clone()));
     let house = House {
         fabric: config.fabric.clone(),
@@ -250,11 +211,15 @@ async fn serve(
         signing,
         cluster: network.cluster.clone(),
         replication: network.replication.clone(),
+        acquaintances: Acquaintances::default(),
     };
     if let Some(place) = http::bind(config.http).await? {
         tokio::spawn(http::serve(place, house.clone()));
     }
-    let own = house.ours.clone();
+    let own = Own {
+        identity: house.ours.clone(),
+        folder: network.folder,
+    };
     let posting = carry_posts(network.posts, network.cluster, own, network.replication);
     let outcome = tokio::select! {
         error = openings.welcome(&house) => Err(error),
@@ -327,6 +292,13 @@ async fn follow_denied(mut denied: watch::Receiver<DenyList>, identity: Identity
             return;
         }
     }
+}
+
+pub(crate) fn endings() -> Result<[Signal; 2], CoordinatorError> {
+    Ok([
+        ending(SignalKind::terminate())?,
+        ending(SignalKind::interrupt())?,
+    ])
 }
 
 fn ending(kind: SignalKind) -> Result<Signal, CoordinatorError> {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use reweave_common::instruction::{Ack, Install, Instruction, Watch};
 use reweave_common::member::DenyList;
 use reweave_common::probing::ProbeList;
-use reweave_common::sample::Sample;
+use reweave_common::sample::{Reading, Sample};
 use serde::{Deserialize, Serialize};
 
 use crate::hello::Version;
@@ -46,6 +46,34 @@ pub enum CoordinatorMessage {
 /// Since this version: clocks, renewals, and who is shut out. Whoever speaks an older one is told
 /// nothing of them.
 pub const MEMBERSHIP: Version = Version { major: 1, minor: 1 };
+
+/// Since this version: probes, what hosts say of themselves, flows of datagrams, paths that the
+/// receiver confirms, and who leads elsewhere. Whoever speaks an older one is told nothing of them.
+pub const MEASUREMENTS: Version = Version { major: 1, minor: 1 };
+
+/// What is left of a sample for who speaks this version.
+pub fn sample_for(version: Version, mut sample: Sample) -> Sample {
+    if version < MEASUREMENTS {
+        sample.readings.retain(is_as_ever);
+    }
+    sample
+}
+
+/// Whether who speaks this version knows such an instruction.
+pub fn is_known_to(version: Version, instruction: &Instruction) -> bool {
+    version >= MEASUREMENTS || !matches!(instruction, Instruction::Probe(_))
+}
+
+/// Whether readings of this kind look as in the first version.
+fn is_as_ever(reading: &Reading) -> bool {
+    match reading {
+        Reading::Interface(_)
+        | Reading::Counters(_)
+        | Reading::FlowEnded(_)
+        | Reading::Pinned { .. } => true,
+        Reading::Flow(_) | Reading::Probes(_) | Reading::Path(_) | Reading::Host(_) => false,
+    }
+}
 
 impl From<Instruction> for CoordinatorMessage {
     fn from(instruction: Instruction) -> Self {

@@ -121,6 +121,7 @@ pub(crate) fn member(id: u64) -> Member {
         name: format!("c{id}"),
         address: ([10, 0, 0, id as u8], 7332).into(),
         replaces: None,
+        folder: None,
     }
 }
 

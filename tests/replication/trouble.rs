@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_replica::{Change, Member, MemberId, Saved};
+use reweave_replica::{Change, Member, MemberId, Members, Saved};
 use reweave_tests::world::chance::Chance;
 
 use crate::cluster::{Cluster, Weather, member};
@@ -145,8 +145,11 @@ impl Trouble {
         let new = self.cluster.nodes.keys().max().map_or(1, |last| last + 1);
         self.replacement = Some(Replacement { old, new });
         self.cluster.lose(old);
-        self.cluster
-            .enter(&Saved::joining(MemberId(new), Vec::new()));
+        self.cluster.enter(&Saved::joining(
+            MemberId(new),
+            Vec::new(),
+            Members::default(),
+        ));
     }
 
     /// Asks again until whoever leads knows the newcomer.

@@ -51,7 +51,7 @@ pub(crate) const ROOMS: &[Room] = &[
     shell("proto/link", "reweave-link", &["reweave-proto"]),
     pure("agent/core", "reweave-agent-core", &["reweave-common"]),
     shell("agent", "reweave-agent", &["reweave-agent-core", "reweave-link"]),
-    shell("agent/rdma", "reweave-rdma", &[]),
+    shell("agent/rdma", "reweave-rdma", &["reweave-common"]),
     shell("agent/nccl", "reweave-nccl", &[]),
     pure("coordinator/planner", "reweave-planner", &["reweave-common"]),
     pure("coordinator/check", "reweave-check", &["reweave-common"]),

@@ -11,14 +11,17 @@ pub mod fence;
 pub mod flows;
 pub mod latency;
 pub mod links;
+pub mod preflight;
 pub mod probe;
 pub mod random;
 pub mod rates;
+pub mod rdma;
 pub mod reconcile;
 pub mod rhythm;
 pub mod spare;
 pub mod trace;
 pub mod traffic;
+pub mod trains;
 
 #[cfg(test)]
 mod examples;

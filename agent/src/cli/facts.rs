@@ -9,14 +9,16 @@ use reweave_agent::counters::{NicReader, Tree};
 use reweave_agent::error::AgentError;
 use reweave_agent::host::Host;
 use reweave_agent::netlink::RouteSocket;
+use reweave_agent::rdma::Helper;
 use reweave_agent::role::Role;
 use reweave_common::hardware::{Lack, Machine, Neighbour, Nic, Pcie};
+use reweave_common::rdma::RdmaPort;
 use reweave_common::sample::{HostReading, Interface};
 use reweave_common::units::Bytes;
 use serde::Serialize;
 
 use super::show::{joined, or_dash};
-use super::{Facts as Asked, Form, out, table};
+use super::{Facts as Asked, Form, out, rdma, table};
 
 #[derive(Default, Serialize)]
 struct Facts {
@@ -24,6 +26,7 @@ struct Facts {
     nics: Vec<Nic>,
     machine: Option<Machine>,
     neighbours: Vec<Neighbour>,
+    rdma: Vec<RdmaPort>,
     /// Measurements that are off.
     off: Vec<Lack>,
 }
@@ -50,6 +53,10 @@ fn live() -> Result<Facts, AgentError> {
         off: abilities::lacks(Role::detect()?),
         ..Facts::default()
     };
+    match Helper::start().and_then(|mut helper| helper.ports()) {
+        Ok(ports) => facts.rdma = ports,
+        Err(error) => facts.off.push(error.lack()),
+    }
     for reading in said {
         match reading {
             HostReading::Nic(nic) => facts.nics.push(*nic),
@@ -83,6 +90,7 @@ fn tell(facts: &Facts) {
         ];
         table::print(headings, &rows);
     }
+    rdma::tell_ports(&facts.rdma);
     tell_neighbours(&facts.neighbours);
     if let Some(machine) = &facts.machine {
         out::line("");

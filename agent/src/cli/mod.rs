@@ -1,9 +1,12 @@
 //! What the program is asked on its command line.
 
+mod bandwidth;
 mod counters;
 mod facts;
 mod out;
+mod preflight;
 mod probe;
+mod rdma;
 mod rhythm;
 mod show;
 mod table;
@@ -117,6 +120,13 @@ pub(crate) enum Show {
     Trace(Trace),
     /// Latency and loss to hosts on which an agent runs, or `probe --respond`
     Probe(Probe),
+    /// How much passes to hosts on which an agent runs, or `probe --respond`, by short trains of packets
+    Bandwidth(Bandwidth),
+    /// How fast hosts can be sent to, by sending as fast as can be; says first what that costs
+    PreFlight(PreFlight),
+    /// What there is of RDMA, and latency and bandwidth over it
+    #[command(subcommand)]
+    Rdma(Rdma),
     /// What can be measured here, and how to allow the rest
     Abilities(Output),
     /// The pins the kernel holds
@@ -216,6 +226,98 @@ pub(crate) struct Probe {
     /// The UDP port that probes are answered on
     #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
     pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bandwidth {
+    /// Names or IPv4 addresses
+    #[arg(required = true, value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    /// How many trains to send to each host by each source port, once they are long enough
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(6..=60))]
+    pub(crate) trains: u32,
+    /// No train has more packets
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(32..=2048))]
+    pub(crate) most_packets: u32,
+    /// Bytes of each packet's UDP datagram
+    #[arg(long, value_name = "BYTES", default_value = "1472", value_parser = clap::value_parser!(u16).range(64..=8972))]
+    pub(crate) packet_bytes: u16,
+    /// All trains together send no more
+    #[arg(long, value_name = "MB", default_value = "64", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) most_mb: u64,
+    /// How many source ports to send from, each of which may take another path
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) paths: u16,
+    /// The first of the source ports
+    #[arg(long, value_name = "PORT", default_value = "7800", value_parser = clap::value_parser!(u16).range(1024..=65_000))]
+    pub(crate) source_port: u16,
+    /// The UDP port that trains are taken on
+    #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
+    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PreFlight {
+    /// Names or IPv4 addresses; one is pressed after the other
+    #[arg(required = true, value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    /// How long to press each
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=60))]
+    pub(crate) seconds: u32,
+    /// How many TCP streams to press with, each of which may take another path
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub(crate) streams: u8,
+    /// It may cost what was announced; without, nothing is sent
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Though a job may be running, here or there
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// For how long to listen for a job on this host before
+    #[arg(long, value_name = "MS", default_value = "5000", value_parser = millis(3500..=60_000))]
+    pub(crate) listen_ms: Duration,
+    /// The UDP port that is asked
+    #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
+    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Rdma {
+    /// Ports with their addresses, what they have carried, queue pairs, and counters that point at faults
+    Facts(Output),
+    /// To a host on which an agent runs, or `rdma respond`
+    Latency(RdmaLatencyOf),
+    /// To such a host, by writing into a buffer of its helper
+    Bandwidth {
+        /// Name or IPv4 address
+        host: String,
+        /// How much to write
+        #[arg(long, value_name = "MIB", default_value = "16", value_parser = clap::value_parser!(u64).range(1..=1024))]
+        budget_mib: u64,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Answers the measurements of these hosts until told to end
+    Respond {
+        /// Names or IPv4 addresses
+        #[arg(required = true, value_name = "HOST")]
+        hosts: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RdmaLatencyOf {
+    /// Name or IPv4 address
+    pub(crate) host: String,
+    /// How many messages to send, by datagrams and as many over a connection
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) count: u32,
     #[command(flatten)]
     pub(crate) output: Output,
 }

@@ -9,6 +9,7 @@ use reweave_agent::error::AgentError;
 use reweave_agent::probing::Engine;
 use reweave_agent_core::latency::{MOST_RATE, Strays};
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::moment::Moment;
 use reweave_common::probing::{ProbeList, ProbeReading, Spread, Stamps, Summary, Tally};
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ use super::{Form, Probe, out, table};
 
 /// Fates are looked for so often.
 const TURN: Duration = Duration::from_millis(100);
+const FOREVER: Moment = Moment::from_micros(u64::MAX);
 
 pub(super) fn probe(asked: &Probe) -> Result<(), AgentError> {
     let hosts = asked.hosts.iter().map(|host| resolve(host));
@@ -32,7 +34,7 @@ pub(super) fn probe(asked: &Probe) -> Result<(), AgentError> {
     Ok(())
 }
 
-fn resolve(host: &str) -> Result<Ipv4Addr, AgentError> {
+pub(super) fn resolve(host: &str) -> Result<Ipv4Addr, AgentError> {
     let unknown = |source| AgentError::UnknownHost {
         host: host.to_owned(),
         source,
@@ -50,8 +52,9 @@ fn respond(hosts: &[Ipv4Addr], port: u16) -> Result<(), AgentError> {
     let mut engine = Engine::new(rand::random(), Duration::ZERO);
     engine.answer_on(port)?;
     engine.handle_roster(hosts.iter().copied());
+    engine.take_trains(|_| Some(FOREVER));
     eprintln!(
-        "answering the probes of {} on UDP port {port}",
+        "answering the probes and taking the trains of {} on UDP port {port}",
         super::show::joined(hosts)
     );
     loop {
@@ -74,7 +77,7 @@ fn flows(hosts: &[Ipv4Addr], asked: &Probe) -> Result<Vec<FlowKey>, AgentError> 
 }
 
 /// The address that this host speaks to the other one from.
-fn own_address(host: Ipv4Addr) -> io::Result<Ipv4Addr> {
+pub(super) fn own_address(host: Ipv4Addr) -> io::Result<Ipv4Addr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.connect((host, 9))?;
     match socket.local_addr()? {
@@ -91,6 +94,7 @@ fn list(flows: Vec<FlowKey>, asked: &Probe) -> ProbeList {
         most_rate: MOST_RATE,
         roster: vec![],
         valid_for: Duration::from_secs(asked.over_s),
+        trains_every: None,
     }
 }
 
@@ -185,7 +189,7 @@ fn micros(micros: f64) -> String {
     format!("{micros:.1} us")
 }
 
-fn by(stamps: Stamps) -> &'static str {
+pub(super) fn by(stamps: Stamps) -> &'static str {
     match stamps {
         Stamps::Program => "program",
         Stamps::Kernel => "kernel",

@@ -9,6 +9,7 @@ use reweave_agent::error::AgentError;
 use reweave_agent::flows::FlowSocket;
 use reweave_agent::netlink::RouteSocket;
 use reweave_agent::traffic::{own_addresses, wires};
+use reweave_agent::trains::SharedGate;
 use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::HostReading;
 
@@ -19,9 +20,21 @@ use super::{Form, Watched, out, table};
 const STEP: Duration = Duration::from_millis(500);
 
 pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
+    let heard = hear(watched.over_ms, SharedGate::default())?;
+    match (watched.output.form, heard) {
+        (Form::Json, rhythm) => out::line(serde_json::json!({ "rhythm": rhythm })),
+        (Form::Table, Rhythm::Found(beat)) => tell(&beat),
+        (Form::Table, Rhythm::Unknown { .. }) => out::line("not known yet; watch for longer"),
+        (Form::Table, Rhythm::None { .. }) => out::line("no rhythm"),
+    }
+    Ok(())
+}
+
+/// What is known after so long; `gate` hears of every step.
+pub(super) fn hear(over: Duration, gate: SharedGate) -> Result<Rhythm, AgentError> {
     let (mut route, mut flows) = (RouteSocket::open()?, FlowSocket::open()?);
-    let mut activity = Activity::start();
-    let end = Instant::now() + watched.over_ms;
+    let mut activity = Activity::start(gate);
+    let end = Instant::now() + over;
     let mut heard = None;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
         thread::sleep(left.min(STEP));
@@ -33,14 +46,7 @@ pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
         });
         heard = rhythms.next_back().or(heard);
     }
-    let heard = heard.ok_or(AgentError::NoPulse)?;
-    match (watched.output.form, heard) {
-        (Form::Json, rhythm) => out::line(serde_json::json!({ "rhythm": rhythm })),
-        (Form::Table, Rhythm::Found(beat)) => tell(&beat),
-        (Form::Table, Rhythm::Unknown { .. }) => out::line("not known yet; watch for longer"),
-        (Form::Table, Rhythm::None { .. }) => out::line("no rhythm"),
-    }
-    Ok(())
+    heard.ok_or(AgentError::NoPulse)
 }
 
 fn tell(beat: &Beat) {

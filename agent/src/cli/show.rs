@@ -19,7 +19,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    Form, Output, Show, Watched, counters, facts, out, probe, rhythm, table, trace, traffic,
+    Form, Output, Show, Watched, bandwidth, counters, facts, out, preflight, probe, rdma, rhythm,
+    table, trace, traffic,
 };
 
 /// How often flows are read while they are watched.
@@ -34,6 +35,9 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Rhythm(watched) => rhythm::rhythm(watched),
         Show::Trace(asked) => trace::trace(asked),
         Show::Probe(asked) => probe::probe(asked),
+        Show::Bandwidth(asked) => bandwidth::bandwidth(asked),
+        Show::PreFlight(asked) => preflight::pre_flight(asked),
+        Show::Rdma(asked) => rdma::rdma(asked),
         Show::Abilities(output) => show_abilities(*output),
         Show::Pins(output) => pins(*output),
     }

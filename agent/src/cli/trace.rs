@@ -22,6 +22,8 @@ use super::{Form, Trace, out, table};
 
 /// An agent at the other end answers in less.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// A path that nobody knows by then, nobody knows.
+const LONGEST: Duration = Duration::from_secs(5);
 /// The port of the question how far it is; those after it are a person's probes.
 const ASKING_PORT: u16 = 7499;
 
@@ -60,6 +62,19 @@ fn one_way(tracing: &mut Tracing, flow: FlowKey, asked: &Trace) -> Result<(), Ag
     }
 }
 
+/// The routers that answer on the way, as far as this program may ask them.
+pub(super) fn routers(flow: FlowKey) -> Option<Vec<Option<Ipv4Addr>>> {
+    let mut tracing = Tracing {
+        prober: Prober::open(Mark(rand::random())).ok()?,
+        tracer: Tracer::default(),
+        receiver: *flow.destination.ip(),
+        said: ask_receiver(&flow),
+    };
+    tracing.watch(&[flow]);
+    let path = tracing.next_path(Some(Instant::now() + LONGEST)).ok()??;
+    Some(path.routers)
+}
+
 fn all_ways(tracing: &mut Tracing, like: FlowKey, form: Form) -> Result<(), AgentError> {
     let mut spread = Spread::new(like);
     loop {
@@ -91,6 +106,7 @@ fn ask_receiver(flow: &FlowKey) -> Option<Routers> {
         most_rate: MOST_RATE,
         roster: vec![],
         valid_for: PATIENCE,
+        trains_every: None,
     };
     let mut engine = Engine::new(rand::random(), Duration::ZERO);
     engine.handle_list(list).ok()?;

@@ -12,12 +12,14 @@ use reweave_agent::netlink::RouteSocket;
 use reweave_agent::traffic::{Refusal, TrafficRead, TrafficReader, own_addresses, wires};
 use reweave_agent_core::traffic::Direction;
 use reweave_common::flow::FlowKey;
-use reweave_common::traffic::{PeerTraffic, Traffic, TrafficSource, Volume};
+use reweave_common::traffic::{
+    PeerTraffic, PortTraffic, PortVolume, Traffic, TrafficSource, Volume,
+};
 use reweave_common::units::{Bytes, Rate};
 use serde::Serialize;
 
 use super::show::or_dash;
-use super::{Form, Source, Traffic as Asked, out, table};
+use super::{Form, Source, Traffic as Asked, out, rdma, table};
 
 /// How often sockets are looked at.
 const STEP: Duration = Duration::from_millis(100);
@@ -29,6 +31,8 @@ struct Seen {
     over: Duration,
     unknown_packets: u64,
     peers: Vec<PeerTraffic>,
+    /// Of RDMA ports, where NICs count past the kernel.
+    rdma: Vec<PortTraffic>,
     flows: Vec<SeenFlow>,
 }
 
@@ -123,9 +127,35 @@ impl Seen {
             over,
             unknown_packets: unknown_packets(&before.traffic, &now.traffic),
             peers: peers.filter(moved).collect(),
+            rdma: ports(&before.traffic, &now.traffic),
             flows: flows(before, now),
         }
     }
+}
+
+fn ports(before: &Traffic, now: &Traffic) -> Vec<PortTraffic> {
+    let grown = |it: &PortTraffic| {
+        let is_it = |old: &&PortTraffic| old.device == it.device && old.port == it.port;
+        let old = before.rdma.iter().find(is_it);
+        let part = |now: PortVolume, old: Option<PortVolume>| PortVolume {
+            bytes: since(
+                now.bytes.map(Bytes::count),
+                old.and_then(|it| it.bytes).map(Bytes::count),
+            )
+            .map(Bytes::new),
+            packets: since(now.packets, old.and_then(|it| it.packets)),
+        };
+        PortTraffic {
+            sent: part(it.sent, old.map(|it| it.sent)),
+            received: part(it.received, old.map(|it| it.received)),
+            ..it.clone()
+        }
+    };
+    now.rdma.iter().map(grown).collect()
+}
+
+fn since(now: Option<u64>, before: Option<u64>) -> Option<u64> {
+    now.map(|now| now.saturating_sub(before.unwrap_or(0)))
 }
 
 fn unknown_packets(before: &Traffic, now: &Traffic) -> u64 {
@@ -189,6 +219,11 @@ fn tell(seen: &Seen) {
     let rows: Vec<_> = seen.peers.iter().map(row).collect();
     let headings = ["peer", "sent", "received", "packets out", "packets in"];
     table::print(headings, &rows);
+    let rows: Vec<_> = seen.rdma.iter().map(rdma::traffic_row).collect();
+    if !rows.is_empty() {
+        out::line("");
+        table::print(rdma::TRAFFIC, &rows);
+    }
     let row = |it: &SeenFlow| {
         let direction = if it.received { "in" } else { "out" };
         [it.flow.to_string(), direction.to_owned(), rate(it.volume)]

@@ -131,6 +131,14 @@ impl Ethtool {
     }
 }
 
+/// See `decoders`.
+pub(crate) fn read(answer: &[u8]) {
+    for (index, _) in meanings(answer) {
+        let _ = value(answer, index);
+    }
+    let _ = (text(answer), word(answer, 4).and_then(fec));
+}
+
 fn request(command: u32, bytes: usize) -> Vec<u8> {
     let mut buffer = vec![0; bytes];
     set_word(&mut buffer, 0, command);

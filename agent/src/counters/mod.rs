@@ -17,6 +17,7 @@ use std::path::Path;
 use reweave_agent_core::counters::{Counts, Meaning, Origin, meaning, texts};
 use reweave_agent_core::links::LinkCount;
 use reweave_common::health::{Place, Signal};
+use reweave_common::traffic::PortTraffic;
 use reweave_common::units::Bytes;
 
 pub use ethtool::EthtoolError;
@@ -25,6 +26,13 @@ pub use nics::NicReader;
 pub use tree::Tree;
 
 use ethtool::Ethtool;
+
+pub(crate) use ethtool::read as read_ethtool;
+
+/// What RDMA ports have carried since their NICs began to count.
+pub fn port_traffic(tree: &Tree) -> Vec<PortTraffic> {
+    ports::traffic(tree)
+}
 
 /// What drivers count, and where it comes from.
 enum Driver {

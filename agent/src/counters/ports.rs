@@ -3,6 +3,7 @@
 use reweave_agent_core::counters::{Counts, Origin, texts};
 use reweave_agent_core::links::LinkCount;
 use reweave_common::health::Place;
+use reweave_common::traffic::{PortTraffic, PortVolume};
 use reweave_common::units::Bytes;
 
 use super::{Tree, named_files};
@@ -25,6 +26,14 @@ pub(super) fn read(tree: &Tree) -> Vec<Counts> {
 pub(super) fn links(tree: &Tree) -> Vec<LinkCount> {
     let links = all(tree).into_iter().filter_map(|port| port.link(tree));
     links.collect()
+}
+
+/// What ports have carried.
+pub(super) fn traffic(tree: &Tree) -> Vec<PortTraffic> {
+    all(tree)
+        .into_iter()
+        .map(|port| port.traffic(tree))
+        .collect()
 }
 
 /// The device that sends over an interface.
@@ -85,6 +94,27 @@ impl Port {
                 .number(&format!("{}/counters/port_xmit_discards", self.folder))
                 .unwrap_or_default(),
         })
+    }
+
+    /// Soft-RoCE counts packets only, and with the hardware's counters.
+    fn traffic(&self, tree: &Tree) -> PortTraffic {
+        let packets = |name: &str, of_software: &str| {
+            let number = |path: &str| tree.number(&format!("{}/{path}", self.folder));
+            let counted = number(&format!("counters/{name}"));
+            counted.or_else(|| number(&format!("hw_counters/{of_software}")))
+        };
+        PortTraffic {
+            device: self.device.clone(),
+            port: self.number,
+            sent: PortVolume {
+                bytes: self.bytes(tree, "port_xmit_data"),
+                packets: packets("port_xmit_packets", "sent_pkts"),
+            },
+            received: PortVolume {
+                bytes: self.bytes(tree, "port_rcv_data"),
+                packets: packets("port_rcv_packets", "rcvd_pkts"),
+            },
+        }
     }
 
     /// Counted in words of four bytes, one for each lane.

@@ -26,7 +26,7 @@ impl RouteSocket {
     }
 }
 
-fn link(message: &RouteNetlinkMessage) -> Option<Link> {
+pub(super) fn link(message: &RouteNetlinkMessage) -> Option<Link> {
     let RouteNetlinkMessage::NewLink(message) = message else {
         return None;
     };

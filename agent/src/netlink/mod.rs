@@ -11,9 +11,26 @@ mod socket;
 pub use error::{NetlinkError, Refused};
 pub use links::Link;
 pub use pins::{Held, PinError};
-pub(crate) use socket::NetlinkSocket;
+pub(crate) use socket::{NetlinkSocket, listed};
 
+use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
+
+/// See `decoders`.
+pub(crate) fn read(datagram: &[u8]) {
+    for message in socket::listed::<RouteNetlinkMessage>(datagram) {
+        let _ = (links::link(&message), queues::drops(&message));
+        match &message {
+            RouteNetlinkMessage::NewRule(rule) => {
+                let _ = (messages::is_our_rule(rule), messages::pinned(rule));
+            }
+            RouteNetlinkMessage::NewRoute(route) => {
+                let _ = (messages::is_ours(route), messages::private(route));
+            }
+            _ => {}
+        }
+    }
+}
 
 /// A line to the kernel of the network namespace it was opened in.
 pub struct RouteSocket {

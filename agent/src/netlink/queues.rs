@@ -16,7 +16,7 @@ impl RouteSocket {
     }
 }
 
-fn drops(message: &RouteNetlinkMessage) -> Option<(u32, u64)> {
+pub(super) fn drops(message: &RouteNetlinkMessage) -> Option<(u32, u64)> {
     let RouteNetlinkMessage::NewQueueDiscipline(message) = message else {
         return None;
     };

@@ -124,6 +124,18 @@ impl NetlinkSocket {
     }
 }
 
+/// What a datagram lists, as far as it makes sense; of the answer to a question with number 0.
+pub(crate) fn listed<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<M> {
+    let mut answer = Answer {
+        what: "list",
+        sequence: 0,
+        listed: vec![],
+        torn: false,
+    };
+    let _ = answer.take(datagram);
+    answer.listed
+}
+
 /// What has arrived of an answer.
 struct Answer<M> {
     what: &'static str,

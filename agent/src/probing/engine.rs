@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use reweave_agent_core::latency::{Clocks, Prober, Responder, Strays};
-use reweave_common::flow::FlowKey;
+use reweave_agent_core::latency::{Clocks, Outgoing, Prober, Strays};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{ProbeList, ProbeReading};
 use thiserror::Error;
 
-use super::socket::{Fate, Received, StampedSocket};
+use super::answers::{Answers, Reply};
+use super::mail::{Inbox, Parcel};
+use super::socket::{Fate, StampedSocket};
 use crate::clock;
+use crate::preflight::Door;
 
 #[derive(Debug, Error)]
 pub enum ProbingError {
@@ -27,14 +29,12 @@ pub enum ProbingError {
     Wait { source: Errno },
 }
 
-/// Whoever floods a port shall not keep the others waiting.
-const MOST_AT_ONCE: usize = 256;
-
 pub struct Engine {
     prober: Prober,
-    responder: Responder,
+    answers: Answers,
     answering: Option<StampedSocket>,
     asking: BTreeMap<u16, StampedSocket>,
+    inbox: Inbox,
 }
 
 impl Engine {
@@ -42,21 +42,42 @@ impl Engine {
     pub fn new(seed: u64, head_start: Duration) -> Self {
         Self {
             prober: Prober::new(seed, head_start),
-            responder: Responder::default(),
+            answers: Answers::new(),
             answering: None,
             asking: BTreeMap::new(),
+            inbox: Inbox::new(),
         }
     }
 
     /// Answers probes on this port from now on, of the hosts on the roster.
     pub fn answer_on(&mut self, port: u16) -> Result<(), ProbingError> {
-        let socket = StampedSocket::open(port);
-        self.answering = Some(socket.map_err(|source| ProbingError::Answer { port, source })?);
+        let open = || {
+            let socket = StampedSocket::open(port)?;
+            socket.widen()?;
+            Ok(socket)
+        };
+        let socket = open().map_err(|source| ProbingError::Answer { port, source })?;
+        self.answering = Some(socket);
         Ok(())
     }
 
     pub fn handle_roster(&mut self, roster: impl IntoIterator<Item = Ipv4Addr>) {
-        self.responder.handle_roster(roster);
+        self.answers.handle_roster(roster);
+    }
+
+    /// Takes trains of hosts on the roster while `open_until` says so.
+    pub fn take_trains(&mut self, open_until: impl Fn(Moment) -> Option<Moment> + Send + 'static) {
+        self.answers.take_trains(open_until);
+    }
+
+    /// Where this host agrees to be pressed, or does not.
+    pub fn door(&self) -> Door {
+        self.answers.door()
+    }
+
+    /// Whether a train may come any moment now.
+    pub fn expects_train(&self) -> bool {
+        self.answers.expects_train()
     }
 
     /// Probes what is on the list, less what cannot be sent from here. Says what was wrong last.
@@ -73,17 +94,18 @@ impl Engine {
         outcome
     }
 
-    /// Sends what is due, waits for packets, no longer than `most`, and takes them in.
-    pub fn turn(&mut self, most: Duration) -> Result<(), ProbingError> {
-        self.send();
+    /// Sends what is due, waits for packets, no longer than `most`, and takes them in. Says how many
+    /// packets it had to do with.
+    pub fn turn(&mut self, most: Duration) -> Result<usize, ProbingError> {
+        let mut done = self.send();
         for (port, events) in self.wait(most)? {
-            match self.asking.get(&port) {
-                Some(socket) => hear(&mut self.prober, socket, events),
+            done += match self.asking.get(&port) {
+                Some(socket) => hear(&mut self.prober, socket, &mut self.inbox, events),
                 None => self.answer(events),
-            }
+            };
         }
         self.prober.handle_time(&clock::clocks());
-        Ok(())
+        Ok(done)
     }
 
     pub fn poll_readings(&mut self) -> Vec<ProbeReading> {
@@ -98,7 +120,7 @@ impl Engine {
     /// Packets that were of no use so far: at the ports probes are sent from, and where they are
     /// answered.
     pub fn strays(&self) -> [Strays; 2] {
-        [self.prober.strays(), self.responder.strays()]
+        [self.prober.strays(), self.answers.strays()]
     }
 
     fn open(&mut self, port: u16) -> Result<(), ProbingError> {
@@ -109,31 +131,27 @@ impl Engine {
         Ok(())
     }
 
-    fn send(&mut self) {
-        let mut used: BTreeMap<u16, usize> = BTreeMap::new();
+    fn send(&mut self) -> usize {
+        let mut due: BTreeMap<u16, Vec<Outgoing>> = BTreeMap::new();
         loop {
             let clocks = clock::clocks();
             let Some(probe) = self.prober.poll_probe(moment(&clocks), clocks) else {
                 break;
             };
-            let FlowKey {
-                source,
-                destination,
-                ..
-            } = probe.flow;
-            let socket = self.asking.get(&source.port());
-            let sent = socket.map(|it| it.send(&probe.bytes, *source.ip(), destination));
-            if !matches!(sent, Some(Ok(()))) {
-                self.prober.handle_unsent(&probe);
-            }
-            *used.entry(source.port()).or_default() += 1;
+            due.entry(probe.flow.source.port()).or_default().push(probe);
         }
-        // Most have left by now.
-        for (port, sent) in used {
-            if let Some(socket) = self.asking.get(&port) {
-                take_fates(&mut self.prober, socket, sent);
+        for (port, probes) in &due {
+            let mut parcels: Vec<_> = probes.iter().map(parcel).collect();
+            let Some(socket) = self.asking.get(port) else {
+                continue;
+            };
+            for at in socket.send(&mut parcels) {
+                self.prober.handle_unsent(&probes[at]);
             }
+            // Most have left by now.
+            take_fates(&mut self.prober, socket, &mut self.inbox);
         }
+        due.values().map(Vec::len).sum()
     }
 
     /// Ports of sockets that have something to say.
@@ -161,55 +179,67 @@ impl Engine {
         PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX)
     }
 
-    fn answer(&mut self, events: PollFlags) {
-        let Some(socket) = &self.answering else {
-            return;
+    fn answer(&mut self, events: PollFlags) -> usize {
+        let Self {
+            answering: Some(socket),
+            answers,
+            inbox,
+            ..
+        } = self
+        else {
+            return 0;
         };
+        let (mut heard, mut short) = (0, vec![]);
         if events.contains(PollFlags::POLLIN) {
-            for packet in packets(socket) {
-                let arrival = packet.arrival();
-                if let Some(answer) = self.responder.handle_packet(&arrival) {
+            heard = socket.receive(inbox, |packet, length| {
+                let (from, to) = (*packet.to.ip(), packet.from);
+                match answers.handle_packet(packet, length) {
+                    Some(Reply::Short(bytes)) => short.push(Parcel { bytes, from, to }),
                     // What cannot be sent is lost, and counted by who waits for it.
-                    let _ = socket.send(&answer, *arrival.to.ip(), arrival.from);
+                    Some(Reply::Page(bytes)) => drop(socket.send_long(&bytes, to)),
+                    None => {}
                 }
-            }
+            });
         }
-        for fate in fates(socket) {
+        socket.send(&mut short);
+        let now = clock::clocks();
+        socket.fates(inbox, |fate| {
             if let Fate::Left { pair, bytes, stamp } = fate {
-                let now = clock::clocks();
-                self.responder.handle_left(pair[1], &bytes, stamp, &now);
+                answers.handle_left(pair[1], &bytes, stamp, &now);
             }
-        }
+        });
+        heard
     }
 }
 
-fn hear(prober: &mut Prober, socket: &StampedSocket, events: PollFlags) {
+fn parcel(probe: &Outgoing) -> Parcel {
+    Parcel {
+        bytes: probe.bytes,
+        from: *probe.flow.source.ip(),
+        to: probe.flow.destination,
+    }
+}
+
+fn hear(
+    prober: &mut Prober,
+    socket: &StampedSocket,
+    inbox: &mut Inbox,
+    events: PollFlags,
+) -> usize {
     if events.contains(PollFlags::POLLERR) {
-        take_fates(prober, socket, MOST_AT_ONCE);
+        take_fates(prober, socket, inbox);
     }
     if events.contains(PollFlags::POLLIN) {
-        for packet in packets(socket) {
-            prober.handle_packet(&packet.arrival());
-        }
+        return socket.receive(inbox, |packet, _| prober.handle_packet(packet));
     }
+    0
 }
 
-fn take_fates(prober: &mut Prober, socket: &StampedSocket, most: usize) {
-    for fate in fates(socket).take(most) {
-        match fate {
-            Fate::Left { pair, bytes, stamp } => prober.handle_left(pair, &bytes, stamp),
-            Fate::Refused { pair, bytes } => prober.handle_refused(pair, &bytes),
-            Fate::Other => {}
-        }
-    }
-}
-
-fn packets(socket: &StampedSocket) -> impl Iterator<Item = Received> {
-    std::iter::from_fn(|| socket.receive()).take(MOST_AT_ONCE)
-}
-
-fn fates(socket: &StampedSocket) -> impl Iterator<Item = Fate> {
-    std::iter::from_fn(|| socket.fate()).take(MOST_AT_ONCE)
+fn take_fates(prober: &mut Prober, socket: &StampedSocket, inbox: &mut Inbox) {
+    socket.fates(inbox, |fate| match fate {
+        Fate::Left { pair, bytes, stamp } => prober.handle_left(pair, &bytes, stamp),
+        Fate::Refused { pair, bytes } => prober.handle_refused(pair, &bytes),
+    });
 }
 
 fn moment(clocks: &Clocks) -> Moment {

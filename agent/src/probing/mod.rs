@@ -1,9 +1,17 @@
 //! Probes of latency and loss on real sockets: one for each source port that probes are sent from,
 //! and one on which probes are answered. What to send and what it means, `agent/core` decides.
 
+mod answers;
+mod beside;
 mod engine;
+mod mail;
 mod socket;
 mod thread;
+
+/// See `decoders`.
+pub(crate) fn read_beside(bytes: &[u8]) {
+    let _ = beside::Beside::read(bytes);
+}
 
 pub use engine::{Engine, ProbingError};
 pub use socket::may_stamp;

@@ -1,31 +1,31 @@
 //! A UDP socket whose packets are stamped by the kernel, or by the network card where it does so.
 
 use std::fs;
-use std::io::{IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
-use nix::cmsg_space;
 use nix::errno::Errno;
-use nix::libc::{self, in_addr, in_pktinfo, sock_extended_err, sockaddr_in};
+use nix::libc;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrIn,
-    TimestampingFlag, Timestamps, bind, recvmsg, sendmsg, setsockopt, socket, sockopt,
+    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrIn, TimestampingFlag, bind, sendto,
+    setsockopt, socket, sockopt,
 };
-use nix::sys::time::TimeSpec;
-use reweave_agent_core::latency::{Arrival, LENGTH, Stamp, TTL};
+use reweave_agent_core::latency::{Arrival, Clocks, LENGTH, Stamp, TTL};
 
-use crate::clock;
-use crate::probes;
+use super::beside::SaidError;
+use super::mail::{self, Inbox, Letter, Parcel};
+use crate::{clock, probes};
 
 /// Both stamps of a departure where there are two; nix has no name for it.
 const BOTH_STAMPS: u32 = 1 << 14;
-/// An error tells the same of a packet that was sent as this many headers and the packet itself.
-const MOST_BYTES: usize = 256;
+/// A long train, with what the kernel keeps beside each packet.
+const TRAIN_BYTES: usize = 8 << 20;
+/// Of a packet that was sent, these headers come back before the packet itself.
 const IP_AND_UDP: usize = 28;
 /// A socket tells what went wrong with earlier packets when the next one is sent; only once each.
 const MOST_OLD_ERRORS: usize = 8;
+/// Whoever floods a port shall not keep the others waiting.
+const MOST_AT_ONCE: usize = 256;
 
 /// At 0, packets come back with their stamps only to who may open raw sockets.
 const ONLY_FOR_ADMINISTRATORS: &str = "/proc/sys/net/core/tstamp_allow_data";
@@ -57,18 +57,6 @@ pub(super) enum Fate {
         pair: [Ipv4Addr; 2],
         bytes: [u8; LENGTH],
     },
-    /// Something else that does not matter here.
-    Other,
-}
-
-/// A packet that was received, and where.
-pub(super) struct Received {
-    bytes: [u8; MOST_BYTES],
-    length: usize,
-    from: SocketAddrV4,
-    to: SocketAddrV4,
-    ttl: u8,
-    stamp: Stamp,
 }
 
 impl StampedSocket {
@@ -85,6 +73,7 @@ impl StampedSocket {
         setsockopt(&fd, sockopt::Ipv4RecvTtl, &true)?;
         setsockopt(&fd, sockopt::Ipv4RecvErr, &true)?;
         setsockopt(&fd, sockopt::Ipv4Ttl, &i32::from(TTL))?;
+        forbid_fragments(fd.as_fd())?;
         bind(fd.as_raw_fd(), &SockaddrIn::new(0, 0, 0, 0, port))?;
         Ok(Self { fd, port })
     }
@@ -93,82 +82,96 @@ impl StampedSocket {
         self.port
     }
 
-    pub(super) fn send(&self, bytes: &[u8], from: Ipv4Addr, to: SocketAddrV4) -> Result<(), Errno> {
-        let source = in_pktinfo {
-            ipi_ifindex: 0,
-            ipi_spec_dst: in_addr {
-                s_addr: u32::from(from).to_be(),
-            },
-            ipi_addr: in_addr { s_addr: 0 },
-        };
-        let parts = [IoSlice::new(bytes)];
-        let control = [ControlMessage::Ipv4PacketInfo(&source)];
-        let to = SockaddrIn::from(to);
-        let send = || {
-            let fd = self.fd.as_raw_fd();
-            sendmsg(fd, &parts, &control, MsgFlags::empty(), Some(&to)).map(drop)
-        };
-        let is_old = |sent: &Result<(), Errno>| *sent == Err(Errno::ECONNREFUSED);
-        let mut sent = send();
-        for _ in 0..MOST_OLD_ERRORS {
-            if !is_old(&sent) {
-                break;
-            }
-            sent = send();
-        }
-        sent
-    }
-
-    /// The next packet; none when no packet waits.
-    pub(super) fn receive(&self) -> Option<Received> {
-        let mut bytes = [0; MOST_BYTES];
-        let mut control = cmsg_space!(Timestamps, in_pktinfo, libc::c_int);
-        for _ in 0..=MOST_OLD_ERRORS {
-            let mut parts = [IoSliceMut::new(&mut bytes)];
-            let fd = self.fd.as_raw_fd();
-            match recvmsg::<SockaddrIn>(fd, &mut parts, Some(&mut control), MsgFlags::empty()) {
-                Err(Errno::EAGAIN) => return None,
-                Err(_) => {}
-                Ok(message) => {
-                    let length = message.bytes;
-                    let from = message.address.map(SocketAddrV4::from);
-                    let said = Said::of(message.cmsgs().ok()?);
-                    return Some(Received {
-                        bytes,
-                        length,
-                        from: from?,
-                        to: SocketAddrV4::new(said.to?, self.port),
-                        ttl: said.ttl.unwrap_or(0),
-                        stamp: said.stamp,
-                    });
+    /// Sends all of them, and names those that cannot be sent.
+    pub(super) fn send(&self, parcels: &mut [Parcel]) -> Vec<usize> {
+        let (mut at, mut old, mut unsent) = (0, 0, vec![]);
+        while at < parcels.len() {
+            match mail::send(self.as_fd(), &mut parcels[at..]) {
+                Ok(sent) => (at, old) = (at + sent.max(1), 0),
+                Err(Errno::ECONNREFUSED) if old < MOST_OLD_ERRORS => old += 1,
+                Err(_) => {
+                    unsent.push(at);
+                    (at, old) = (at + 1, 0);
                 }
             }
         }
-        None
+        unsent
     }
 
-    /// What became of the next packet that something is known of.
-    pub(super) fn fate(&self) -> Option<Fate> {
-        let mut bytes = [0; MOST_BYTES];
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        let mut control = cmsg_space!(
-            Timestamps,
-            in_pktinfo,
-            libc::c_int,
-            (sock_extended_err, sockaddr_in)
-        );
-        let fd = self.fd.as_raw_fd();
-        let flags = MsgFlags::MSG_ERRQUEUE;
-        let message = recvmsg::<SockaddrIn>(fd, &mut parts, Some(&mut control), flags).ok()?;
-        let (length, peer) = (message.bytes, message.address.map(|it| it.ip()));
-        let said = Said::of(message.cmsgs().ok()?);
-        let bytes = bytes.get(..length)?;
-        let fate = match said.error {
-            Some(SaidError::Stamped) => left(bytes, said.stamp),
-            Some(SaidError::Refused) => refused(bytes, said.to, peer),
-            _ => None,
-        };
-        Some(fate.unwrap_or(Fate::Other))
+    /// Makes room for a train that arrives while the program has not its turn: as much as the
+    /// kernel grants.
+    pub(super) fn widen(&self) -> Result<(), Errno> {
+        if setsockopt(&self.fd, sockopt::RcvBufForce, &TRAIN_BYTES).is_err() {
+            setsockopt(&self.fd, sockopt::RcvBuf, &TRAIN_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// What is longer than probes and their answers.
+    pub(super) fn send_long(&self, bytes: &[u8], to: SocketAddrV4) -> Result<(), Errno> {
+        let flags = MsgFlags::empty();
+        sendto(self.fd.as_raw_fd(), bytes, &SockaddrIn::from(to), flags).map(drop)
+    }
+
+    /// Packets that wait, with their lengths, of which little may be looked at; and how many.
+    pub(super) fn receive(
+        &self,
+        inbox: &mut Inbox,
+        mut take: impl FnMut(&Arrival<'_>, usize),
+    ) -> usize {
+        self.read(inbox, libc::MSG_TRUNC, |letter, read| {
+            if let Some(to) = letter.beside.to {
+                let arrival = Arrival {
+                    from: letter.from,
+                    to: SocketAddrV4::new(to, self.port),
+                    bytes: letter.bytes,
+                    ttl: letter.beside.ttl.unwrap_or(0),
+                    stamp: letter.beside.stamp,
+                    read,
+                };
+                take(&arrival, letter.length);
+            }
+        })
+    }
+
+    /// What became of packets that were sent.
+    pub(super) fn fates(&self, inbox: &mut Inbox, mut take: impl FnMut(Fate)) {
+        self.read(inbox, libc::MSG_ERRQUEUE, |letter, _| {
+            let fate = match letter.beside.error {
+                Some(SaidError::Stamped) => left(letter.bytes, letter.beside.stamp),
+                Some(SaidError::Refused) => refused(&letter),
+                _ => None,
+            };
+            fate.into_iter().for_each(&mut take);
+        });
+    }
+
+    fn read(
+        &self,
+        inbox: &mut Inbox,
+        flags: libc::c_int,
+        mut take: impl FnMut(Letter<'_>, Clocks),
+    ) -> usize {
+        let (mut old, mut taken) = (0, 0);
+        while taken < MOST_AT_ONCE && old < MOST_OLD_ERRORS {
+            let letters = match inbox.receive(self.as_fd(), flags) {
+                Ok(letters) => letters,
+                Err(Errno::EAGAIN) => break,
+                Err(_) => {
+                    old += 1;
+                    continue;
+                }
+            };
+            let (before, read) = (taken, clock::clocks());
+            for letter in letters {
+                taken += 1;
+                take(letter, read);
+            }
+            if taken - before < mail::MOST {
+                break;
+            }
+        }
+        taken
     }
 }
 
@@ -178,17 +181,24 @@ impl AsFd for StampedSocket {
     }
 }
 
-impl Received {
-    pub(super) fn arrival(&self) -> Arrival<'_> {
-        Arrival {
-            from: self.from,
-            to: self.to,
-            bytes: &self.bytes[..self.length],
-            ttl: self.ttl,
-            stamp: self.stamp,
-            read: clock::clocks(),
-        }
-    }
+/// What may not be cut to pieces needs no number, which the kernel would have to draw. No probe is so
+/// large that it would be.
+#[allow(
+    unsafe_code,
+    reason = "the kernel reads a number that outlives the call"
+)]
+fn forbid_fragments(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    let never = libc::IP_PMTUDISC_PROBE;
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            std::ptr::from_ref(&never).cast(),
+            size_of_val(&never) as libc::socklen_t,
+        )
+    };
+    Errno::result(set).map(drop)
 }
 
 /// A packet that left comes back with all its headers, the last of which is UDP's.
@@ -206,63 +216,9 @@ fn left(frame: &[u8], stamp: Stamp) -> Option<Fate> {
     })
 }
 
-fn refused(bytes: &[u8], own: Option<Ipv4Addr>, peer: Option<Ipv4Addr>) -> Option<Fate> {
+fn refused(letter: &Letter<'_>) -> Option<Fate> {
     Some(Fate::Refused {
-        pair: [own?, peer?],
-        bytes: *bytes.first_chunk()?,
+        pair: [letter.beside.to?, *letter.from.ip()],
+        bytes: *letter.bytes.first_chunk()?,
     })
-}
-
-/// What stands beside a message.
-#[derive(Default)]
-struct Said {
-    stamp: Stamp,
-    to: Option<Ipv4Addr>,
-    ttl: Option<u8>,
-    error: Option<SaidError>,
-}
-
-enum SaidError {
-    Stamped,
-    Refused,
-    Other,
-}
-
-impl Said {
-    fn of(messages: impl Iterator<Item = ControlMessageOwned>) -> Self {
-        let mut said = Self::default();
-        for message in messages {
-            match message {
-                ControlMessageOwned::ScmTimestampsns(stamps) => said.stamp = stamp(&stamps),
-                ControlMessageOwned::Ipv4PacketInfo(info) => {
-                    said.to = Some(Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr)));
-                }
-                ControlMessageOwned::Ipv4Ttl(ttl) => said.ttl = u8::try_from(ttl).ok(),
-                ControlMessageOwned::Ipv4RecvErr(error, _) => said.error = Some(error_of(&error)),
-                _ => {}
-            }
-        }
-        said
-    }
-}
-
-fn error_of(error: &sock_extended_err) -> SaidError {
-    /// Destination unreachable: port unreachable.
-    const PORT: (u8, u8) = (3, 3);
-    match error.ee_origin {
-        libc::SO_EE_ORIGIN_TIMESTAMPING => SaidError::Stamped,
-        libc::SO_EE_ORIGIN_ICMP if (error.ee_type, error.ee_code) == PORT => SaidError::Refused,
-        _ => SaidError::Other,
-    }
-}
-
-fn stamp(stamps: &Timestamps) -> Stamp {
-    let nanos = |stamp: TimeSpec| {
-        let nanos = Duration::from(stamp).as_nanos() as u64;
-        (nanos > 0).then_some(nanos)
-    };
-    Stamp {
-        kernel_ns: nanos(stamps.system),
-        hardware_ns: nanos(stamps.hw_raw),
-    }
 }

@@ -17,9 +17,12 @@ use super::engine::Engine;
 const TURN: Duration = Duration::from_millis(50);
 /// Between two turns, so that an agent costs its host little. It counts as the program's time, at
 /// the prober as at the responder, and never as the network's.
-const PAUSE: Duration = Duration::from_millis(4);
+const PAUSE: Duration = Duration::from_millis(20);
+/// What a turn should find to do. Where there is more, the pause is shorter: what waits must fit into
+/// the kernel's buffers.
+const ENOUGH: u32 = 64;
 /// Readings are handed over so often.
-const SHARE_EVERY: Duration = Duration::from_millis(100);
+const SHARE_EVERY: Duration = Duration::from_millis(250);
 
 pub struct ProbeThread {
     lists: Option<Sender<ProbeList>>,
@@ -91,16 +94,26 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
             Err(TryRecvError::Disconnected) => return,
             Err(TryRecvError::Empty) => {}
         }
-        if let Err(error) = engine.turn(TURN) {
-            return tracing::error!("no more probing: {}", told(&error));
+        let done = match engine.turn(TURN) {
+            Ok(done) => done,
+            Err(error) => return tracing::error!("no more probing: {}", told(&error)),
+        };
+        // Packets that come in the meantime have their stamps, and wait for one turn together. A
+        // train would be too many.
+        if !engine.expects_train() {
+            thread::park_timeout(pause(done));
         }
-        // Packets that come in the meantime have their stamps, and wait for one turn together.
-        thread::park_timeout(PAUSE);
         if shared_at.elapsed() >= SHARE_EVERY {
             shared_at = Instant::now();
             share(&mut engine, shared);
         }
     }
+}
+
+/// After a turn that had so much to do.
+fn pause(done: usize) -> Duration {
+    let done = u32::try_from(done).unwrap_or(u32::MAX);
+    PAUSE * ENOUGH / done.max(ENOUGH)
 }
 
 fn share(engine: &mut Engine, shared: &Mutex<Shared>) {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use aya::maps::{Array, HashMap, MapData, MapError};
+use aya::maps::{Array, HashMap, IterableMap, MapData, MapError};
 use aya::programs::tc::{TcError, qdisc_add_clsact, qdisc_detach_program};
 use aya::programs::{ProgramError, SchedClassifier, TcAttachType};
 use aya::util::KernelVersion;
@@ -19,7 +19,7 @@ use reweave_common::traffic::Volume;
 use reweave_common::units::Bytes;
 use thiserror::Error;
 
-use super::Wire;
+use super::{Wire, batch};
 
 /// The kernel reads it in words.
 #[repr(C, align(8))]
@@ -106,31 +106,32 @@ impl EbpfCounter {
 
     fn counted(&self) -> Result<Counted, EbpfError> {
         let failed = |source| EbpfError::Read { source };
-        let flows: HashMap<&MapData, FlowBytes, VolumeWords> = self.map("flows")?;
-        let pairs: HashMap<&MapData, PairBytes, VolumeWords> = self.map("pairs")?;
+        let flows: Vec<(FlowBytes, VolumeWords)> = self.entries("flows")?;
+        let pairs: Vec<(PairBytes, VolumeWords)> = self.entries("pairs")?;
         let unknown = self.bpf.map("unknown");
         let unknown = unknown.ok_or(EbpfError::Missing { name: "unknown" })?;
         let unknown: Array<&MapData, u64> = unknown.try_into().map_err(failed)?;
-        // What is counted while it is read may be missed until the next time.
-        let flows = flows.iter().filter_map(Result::ok);
-        let pairs = pairs.iter().filter_map(Result::ok);
+        let flows = flows.iter().filter_map(|(key, volume)| flow(key, *volume));
+        let pairs = pairs.iter().filter_map(|(key, volume)| pair(key, *volume));
         Ok(Counted {
-            flows: flows
-                .filter_map(|(key, volume)| flow(&key, volume))
-                .collect(),
-            pairs: pairs
-                .filter_map(|(key, volume)| pair(&key, volume))
-                .collect(),
+            flows: flows.collect(),
+            pairs: pairs.collect(),
             unknown_packets: unknown.get(&0, 0).map_err(failed)?,
         })
     }
 
-    fn map<K: aya::Pod, V: aya::Pod>(
-        &self,
-        name: &'static str,
-    ) -> Result<HashMap<&MapData, K, V>, EbpfError> {
+    /// What is counted while it is read may be missed until the next time.
+    fn entries<K, V>(&self, name: &'static str) -> Result<Vec<(K, V)>, EbpfError>
+    where
+        K: aya::Pod + Default,
+        V: aya::Pod + Default,
+    {
         let map = self.bpf.map(name).ok_or(EbpfError::Missing { name })?;
-        map.try_into().map_err(|source| EbpfError::Read { source })
+        let map: HashMap<&MapData, K, V> = map
+            .try_into()
+            .map_err(|source| EbpfError::Read { source })?;
+        let one_by_one = |_| map.iter().filter_map(Result::ok).collect();
+        Ok(batch::entries(map.map()).unwrap_or_else(one_by_one))
     }
 }
 
@@ -156,6 +157,24 @@ fn prepare(interface: &str) -> Result<(), EbpfError> {
             interface: interface.to_owned(),
             source,
         }),
+    }
+}
+
+/// See `decoders`.
+pub(crate) fn read_entries(bytes: &[u8]) {
+    let mut words = bytes.rchunks_exact(8);
+    let mut word = || {
+        words
+            .next()
+            .and_then(|it| it.try_into().ok())
+            .map_or(0, u64::from_ne_bytes)
+    };
+    let volume = [word(), word(), word(), word()];
+    if let Some(key) = bytes.first_chunk() {
+        let _ = flow(key, volume);
+    }
+    if let Some(key) = bytes.first_chunk() {
+        let _ = pair(key, volume);
     }
 }
 

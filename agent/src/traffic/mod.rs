@@ -1,11 +1,13 @@
 //! With whom this host exchanges how much: by a program in the kernel, or else by nftables, or else
 //! by what sockets tell.
 
+mod batch;
 mod ebpf;
 mod nft;
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use reweave_agent_core::flows::Socket;
 use reweave_agent_core::traffic::{
@@ -14,12 +16,16 @@ use reweave_agent_core::traffic::{
 use reweave_common::error::told;
 use reweave_common::moment::Moment;
 use reweave_common::sample::Interface;
-use reweave_common::traffic::{Traffic, TrafficSource, Volume};
+use reweave_common::traffic::{PortTraffic, Traffic, TrafficSource, Volume};
 
+use crate::counters::{Tree, port_traffic};
 use crate::netlink::Link;
 
 pub use ebpf::EbpfError;
 pub use nft::{NftError, may_use_nft};
+
+pub(crate) use ebpf::read_entries as read_ebpf;
+pub(crate) use nft::read_list as read_nft;
 
 use ebpf::EbpfCounter;
 use nft::NftCounter;
@@ -116,6 +122,7 @@ impl TrafficReader {
             source: self.source(),
             unknown_packets: counted.unknown_packets,
             peers: peers(&counted.pairs, own),
+            rdma: rdma(),
         };
         TrafficRead {
             traffic,
@@ -168,10 +175,16 @@ fn of_sockets(book: &mut SocketTraffic, sockets: &[Socket]) -> TrafficRead {
             source: TrafficSource::Sockets,
             unknown_packets: 0,
             peers: book.handle_sockets(sockets),
+            rdma: rdma(),
         },
         flows: sockets.iter().map(flow).collect(),
         datagrams: vec![],
     }
+}
+
+/// Beside what is seen of it where packets pass the kernel, as those of Soft-RoCE do.
+fn rdma() -> Vec<PortTraffic> {
+    port_traffic(&Tree::new(Path::new("/")))
 }
 
 /// Where a host meets the network. On interfaces that lie on top of others, all would be counted

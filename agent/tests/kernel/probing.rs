@@ -44,19 +44,20 @@ fn probing(number: usize) -> ProbeThread {
     })
 }
 
-fn probe(from: usize, to: usize, port: u16) -> FlowKey {
+pub(crate) fn probe(from: usize, to: usize, port: u16) -> FlowKey {
     let [source, destination] = [(host(from), port), (host(to), PROBE_PORT)];
     let end = |(host, port)| SocketAddrV4::new(host, port);
     flow(Protocol::Udp, end(source), end(destination))
 }
 
-fn list(flows: impl IntoIterator<Item = FlowKey>, roster: &[Ipv4Addr]) -> ProbeList {
+pub(crate) fn list(flows: impl IntoIterator<Item = FlowKey>, roster: &[Ipv4Addr]) -> ProbeList {
     ProbeList {
         flows: flows.into_iter().collect(),
         period: Duration::from_millis(10),
         most_rate: MOST_RATE,
         roster: roster.to_vec(),
         valid_for: Duration::from_secs(60),
+        trains_every: None,
     }
 }
 

@@ -42,12 +42,26 @@ pub(crate) fn has(tool: &str) -> Result<(), String> {
     if tool == "bpf" {
         return may_load_programs();
     }
+    if tool == "lldpd" && !has_many_users() {
+        return Err("no users to run lldpd as".to_owned());
+    }
     let mut asked = Command::new(tool);
-    asked.arg("-V").stdout(Stdio::null()).stderr(Stdio::null());
+    let version = if tool == "lldpd" { "-v" } else { "-V" };
+    asked
+        .arg(version)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     match asked.status() {
         Ok(status) if status.success() => Ok(()),
         _ => Err(format!("no {tool}")),
     }
+}
+
+/// Whose namespace of users is its own has but one.
+fn has_many_users() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let count = map.split_whitespace().nth(2).and_then(|it| it.parse().ok());
+    count.unwrap_or(0_u64) > 1
 }
 
 fn may_load_programs() -> Result<(), String> {

@@ -1,12 +1,14 @@
 //! What a node said of itself: its hardware, its counters, its traffic as a whole.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::{Aged, insert};
 use crate::hardware::{Lack, Machine, Neighbour, Nic};
 use crate::health::{Health, Place};
 use crate::moment::Moment;
+use crate::rdma::{RdmaPort, RdmaReading, Transport};
 use crate::rhythm::Rhythm;
 use crate::sample::{HostReading, Spare};
 use crate::traffic::Traffic;
@@ -21,16 +23,25 @@ pub struct HostObservations {
     pub vanished: BTreeMap<String, Aged<Moment>>,
     /// Measurements that are off.
     pub lacks: BTreeMap<String, Aged<Lack>>,
+    /// By device and number.
+    pub rdma_ports: BTreeMap<(String, u8), Aged<RdmaPort>>,
+    pub rdma: BTreeMap<RdmaWay, Aged<RdmaReading>>,
     pub machine: Option<Aged<Machine>>,
     pub rhythm: Option<Aged<Rhythm>>,
     pub traffic: Option<Aged<Traffic>>,
 }
 
+/// To whom, and by which messages; by none where writes were measured.
+pub type RdmaWay = (Ipv4Addr, Option<Transport>);
+
 impl HostObservations {
+    /// Each way is measured seldom where there are many hosts.
+    const RDMA_AGE: Duration = Duration::from_secs(600);
     const MOST_PLACES: usize = 512;
     const MOST_LACKS: usize = 64;
     const MOST_PEERS: usize = 4096;
     const MOST_SIGNALS: usize = 128;
+    const MOST_GIDS: usize = 1024;
 
     /// Whether there was room for it.
     pub(super) fn record(&mut self, at: Moment, reading: HostReading) -> bool {
@@ -52,6 +63,11 @@ impl HostObservations {
             HostReading::Lack(lack) => {
                 let (name, value) = (lack.measurement.clone(), lack);
                 insert(&mut self.lacks, Self::MOST_LACKS, name, Aged { value, at })
+            }
+            HostReading::RdmaPort(port) => self.record_rdma_port(Aged { value: *port, at }),
+            HostReading::Rdma(reading) => {
+                let (way, value) = ((reading.peer(), reading.transport()), *reading);
+                insert(&mut self.rdma, Self::MOST_PEERS, way, Aged { value, at })
             }
             HostReading::Traffic(value) => self.record_traffic(Aged { value, at }),
             HostReading::Machine(machine) => record(&mut self.machine, at, machine),
@@ -77,6 +93,7 @@ impl HostObservations {
     pub(super) fn forget_older_than(&mut self, now: Moment, most: Duration) {
         self.health.retain(|_, it| it.is_fresh(now, most));
         self.spare.retain(|_, it| it.is_fresh(now, most));
+        self.rdma.retain(|_, it| it.is_fresh(now, Self::RDMA_AGE));
         self.traffic.take_if(|it| !it.is_fresh(now, most));
         self.rhythm.take_if(|it| !it.is_fresh(now, most));
     }
@@ -87,8 +104,15 @@ impl HostObservations {
         few && insert(&mut self.health, Self::MOST_PLACES, place, health)
     }
 
+    fn record_rdma_port(&mut self, port: Aged<RdmaPort>) -> bool {
+        let few = port.value.gids.len() <= Self::MOST_GIDS;
+        let name = (port.value.device.clone(), port.value.port);
+        few && insert(&mut self.rdma_ports, Self::MOST_PLACES, name, port)
+    }
+
     fn record_traffic(&mut self, traffic: Aged<Traffic>) -> bool {
-        let few = traffic.value.peers.len() <= Self::MOST_PEERS;
+        let few = traffic.value.peers.len() <= Self::MOST_PEERS
+            && traffic.value.rdma.len() <= Self::MOST_PLACES;
         if few {
             self.traffic = Some(traffic);
         }
@@ -105,6 +129,8 @@ fn record<T>(place: &mut Option<Aged<T>>, at: Moment, value: T) -> bool {
 mod tests {
     use super::*;
     use crate::health::{Signal, SignalReading};
+    use crate::rdma::RdmaBandwidth;
+    use crate::units::Bytes;
 
     fn health(signals: usize) -> HostReading {
         let signal = SignalReading {
@@ -136,6 +162,25 @@ mod tests {
         assert!(host.health.is_empty() && host.vanished.contains_key("eth0"));
         host.record_present("eth0");
         assert!(host.vanished.is_empty());
+    }
+
+    #[test]
+    fn the_last_of_each_way_over_rdma_is_kept_for_minutes() {
+        let mut host = HostObservations::default();
+        let at = |s: u64| Moment::from_micros(s * 1_000_000);
+        let wrote = |bytes| {
+            HostReading::Rdma(Box::new(RdmaReading::Bandwidth(RdmaBandwidth {
+                peer: Ipv4Addr::new(10, 0, 0, 1),
+                bytes: Bytes::new(bytes),
+                took: Duration::from_millis(1),
+            })))
+        };
+        assert!(host.record(at(0), wrote(1)) && host.record(at(1), wrote(2)));
+        assert_eq!(host.rdma.len(), 1);
+        host.forget_older_than(at(500), Duration::from_secs(3));
+        assert_eq!(host.rdma.values().next().map(|it| it.at), Some(at(1)));
+        host.forget_older_than(at(700), Duration::from_secs(3));
+        assert!(host.rdma.is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod host;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use crate::bandwidth::BandwidthReading;
 use crate::flow::FlowKey;
 use crate::ids::NodeId;
 use crate::moment::Moment;
@@ -14,7 +15,7 @@ use crate::sample::{
     Counters, FlowReading, HostReading, Interface, PinRule, Reading, Sample, TracedPath,
 };
 
-pub use host::HostObservations;
+pub use host::{HostObservations, RdmaWay};
 
 /// A reading and when it arrived, by the coordinator's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub struct NodeObservations {
     pub paths: BTreeMap<FlowKey, Aged<TracedPath>>,
     /// By the flow of the probes.
     pub probes: BTreeMap<FlowKey, ProbeWindow>,
+    /// By the flow of the trains.
+    pub bandwidths: BTreeMap<FlowKey, Aged<BandwidthReading>>,
     pub pinned: Option<Aged<(Generation, Vec<PinRule>)>>,
     pub host: HostObservations,
     /// Readings beyond the bounds.
@@ -133,6 +136,8 @@ impl NodeObservations {
     const MOST_FLOWS: usize = 4096;
     const MOST_PROBED: usize = 4096;
     const MOST_RULES: usize = 4096;
+    /// Trains are few: a minute apart at best.
+    const BANDWIDTHS_FOR: Duration = Duration::from_secs(900);
 
     fn record(&mut self, at: Moment, reading: Reading) {
         let kept = match reading {
@@ -162,6 +167,12 @@ impl NodeObservations {
                 true
             }
             Reading::Probes(reading) => self.record_probes(at, &reading),
+            Reading::Bandwidth(value) => insert(
+                &mut self.bandwidths,
+                Self::MOST_PROBED,
+                value.flow,
+                Aged { value, at },
+            ),
             Reading::Path(value) => insert(
                 &mut self.paths,
                 Self::MOST_FLOWS,
@@ -222,6 +233,8 @@ impl NodeObservations {
         self.counters
             .retain(|_, counters| counters.is_fresh(now, most));
         self.probes.retain(|_, window| window.handle_time(now));
+        self.bandwidths
+            .retain(|_, it| it.is_fresh(now, Self::BANDWIDTHS_FOR));
         self.host.forget_older_than(now, most);
     }
 }

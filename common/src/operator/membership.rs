@@ -1,5 +1,6 @@
 //! Who may come in, who knocked in vain, and how the agents that came are fitted out.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -21,15 +22,27 @@ pub struct About {
 /// A coordinator, as the one that answers sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoordinatorStatus {
+    pub number: u64,
     pub name: String,
+    pub address: SocketAddr,
     pub state: CoordinatorState,
-    /// How often leadership has changed; absent where there is one coordinator.
+    /// Whether it counts when something is decided; one that only learns does not.
+    pub votes: bool,
+    /// How often leadership has changed, as it last said; absent when it has not.
     pub term: Option<u64>,
+    /// Since it was last heard; absent for one that never was, and for the one that answers.
+    pub heard_ms: Option<u64>,
+    /// How many entries of the log it has still to get, as far as the leader knows.
+    pub behind: Option<u64>,
     /// Absent when it is not known.
     pub build: Option<String>,
+    pub protocol: Option<String>,
     pub certificate_left_s: Option<u64>,
-    /// What it signs members with; absent for one that cannot.
+    /// What it signs members with; absent for one that cannot, and for others than the one that
+    /// answers.
     pub signer_left_s: Option<u64>,
+    /// By how much its clock is ahead of the one that answers.
+    pub clock_skew_ms: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -37,12 +50,32 @@ pub struct CoordinatorStatus {
 pub enum CoordinatorState {
     Leads,
     Follows,
-    /// It stands for election.
-    Stands,
+    /// It gets the log, and votes when it has caught up.
+    Learns,
     /// It has not been heard for too long.
     Silent,
-    /// Whoever answers does not know.
-    Unknown,
+    /// It has not been heard at all.
+    Unseen,
+}
+
+/// How the coordinators shall change. Members are called by name or number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemberOrder {
+    Add {
+        name: String,
+        address: SocketAddr,
+    },
+    Remove {
+        who: String,
+    },
+    /// In its place another learns, and votes in its place when it has caught up. Without a name or
+    /// an address it has those of the old one.
+    Replace {
+        who: String,
+        name: Option<String>,
+        address: Option<SocketAddr>,
+    },
 }
 
 /// Somebody who was not let in, and why; for operators' eyes alone.

@@ -21,12 +21,14 @@ mod status;
 pub use finding::{Collision, Finding, Findings, Loser, NotSeen, Useless, UselessPin};
 pub use history::{FlowChange, FlowOutcome, Outcome, Record};
 pub use imbalance::FlowImbalance;
-pub use membership::{About, CoordinatorState, CoordinatorStatus, OpenInvitation, RefusedPeer};
+pub use membership::{
+    About, CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation, RefusedPeer,
+};
 pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report};
 pub use status::{
-    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, PairStatus, Phase, ProbeStatus,
-    RunningChange, Status,
+    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, PairStatus, PathBandwidth, Phase,
+    ProbeStatus, RdmaStatus, RunningChange, Status,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +63,10 @@ pub enum Request {
     Renew {
         request: Vec<u8>,
     },
+    /// Who the coordinators are.
+    Coordinators,
+    /// Change that.
+    ChangeMembers(MemberOrder),
 }
 
 impl Request {
@@ -71,10 +77,13 @@ impl Request {
             | Self::Diagnose
             | Self::History { .. }
             | Self::Record { .. }
+            | Self::Coordinators
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
-            Self::Plan | Self::Apply { .. } | Self::Invite { .. } | Self::Revoke { .. } => {
-                role == Role::Operator
-            }
+            Self::Plan
+            | Self::Apply { .. }
+            | Self::Invite { .. }
+            | Self::Revoke { .. }
+            | Self::ChangeMembers(_) => role == Role::Operator,
         }
     }
 }
@@ -107,6 +116,8 @@ pub enum Response {
     Renewed {
         chain_pem: String,
     },
+    /// As they are now, after the change if one was asked for.
+    Coordinators(Vec<CoordinatorStatus>),
 }
 
 /// Why a request led to nothing.
@@ -133,6 +144,8 @@ pub enum Refused {
     CannotSign { why: String },
     /// Another coordinator does; there, if that is known.
     NotLeading { leader: Option<SocketAddr> },
+    /// The coordinators stay who they are.
+    Membership { why: String },
 }
 
 impl fmt::Display for Refused {
@@ -172,6 +185,7 @@ impl fmt::Display for Refused {
             Self::CannotSign { why } => {
                 write!(f, "this coordinator cannot sign certificates: {why}")
             }
+            Self::Membership { why } => write!(f, "the coordinators stay who they are: {why}"),
             Self::NotLeading {
                 leader: Some(leader),
             } => write!(f, "another coordinator leads, at {leader}; ask there"),

@@ -10,6 +10,7 @@ use super::imbalance::FlowImbalance;
 use super::membership::{CoordinatorStatus, OpenInvitation, RefusedPeer};
 use super::place::Hop;
 use super::plan::Pin;
+use crate::bandwidth::Bandwidth;
 use crate::flow::FlowKey;
 use crate::member::Member;
 use crate::plan::Generation;
@@ -47,6 +48,11 @@ pub struct Status {
     /// Members that are shut out.
     pub revoked: Vec<Member>,
     pub probes: ProbeStatus,
+    /// What trains of packets say of the ways between hosts, the slowest first; not all of a large
+    /// cluster.
+    pub bandwidths: Vec<PathBandwidth>,
+    /// Of hosts that were measured over RDMA lately, the slowest first; not all of a large cluster.
+    pub rdma: Vec<RdmaStatus>,
 }
 
 /// Who decides that a plan is carried out.
@@ -102,6 +108,9 @@ pub struct LinkStatus {
     pub up: bool,
     pub rate_bits_per_s: Rate,
     pub capacity_bits_per_s: Rate,
+    /// What is left of it, by the speed and the counters of the interface that sends; absent where its
+    /// speed is not known.
+    pub spare_bits_per_s: Option<Rate>,
     pub age_ms: u64,
 }
 
@@ -134,6 +143,34 @@ pub struct PairStatus {
     pub from: String,
     pub to: String,
     pub summary: Summary,
+}
+
+/// What came of measuring the way from one host to another over RDMA. Each absent where that was not
+/// measured, or nothing came back.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RdmaStatus {
+    pub from: String,
+    pub to: String,
+    /// There and back, by datagrams and over a connection: the median.
+    pub ud_us: Option<f64>,
+    pub rc_us: Option<f64>,
+    pub rate_bits_per_s: Option<Rate>,
+    /// Of the messages of the last measurements.
+    pub sent: u32,
+    pub lost: u32,
+    /// Of the oldest of these.
+    pub age_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathBandwidth {
+    pub from: String,
+    pub to: String,
+    /// Of the trains: another source port may take another way.
+    pub flow: FlowKey,
+    pub bandwidth: Bandwidth,
+    /// Since the last train.
+    pub age_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -31,6 +31,9 @@ pub struct ProbeList {
     pub roster: Vec<Ipv4Addr>,
     /// Without a fresh list, probing ends then.
     pub valid_for: Duration,
+    /// So often, while the wires rest, a train of packets measures the bandwidth of each flow's way;
+    /// never, without. All trains together are no more than `most_rate`, too.
+    pub trains_every: Option<Duration>,
 }
 
 /// What came of the probes of one flow whose fate was decided since the last reading.

@@ -11,6 +11,7 @@ use reweave_link::pki::{Authority, DAY, Validity};
 use serde::Serialize;
 
 use crate::ask::Reach;
+use crate::coordinators::Coordinators;
 use crate::error::CliError;
 use crate::join::Join;
 use crate::membership::{Revoke, Token};
@@ -52,6 +53,9 @@ pub(crate) enum Cluster {
     Join(Join),
     /// Shut a member out: its sessions end within seconds, and its certificates are worth nothing
     Revoke(Revoke),
+    /// The coordinators: who they are, and how others come to be among them
+    #[command(subcommand)]
+    Member(Coordinators),
 }
 
 fn role(text: &str) -> Result<Role, UnknownRole> {
@@ -78,6 +82,7 @@ impl Cluster {
             Self::Token(token) => token.run(reach, output),
             Self::Join(join) => join.run(reach, output),
             Self::Revoke(revoke) => revoke.run(reach, output),
+            Self::Member(members) => members.run(reach, output),
         }
     }
 }

@@ -7,6 +7,7 @@ mod apply;
 mod ask;
 mod cluster;
 mod config;
+mod coordinators;
 mod error;
 mod join;
 mod membership;

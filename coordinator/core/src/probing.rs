@@ -26,6 +26,8 @@ const SOURCE_PORTS: std::ops::Range<u16> = 7400..7404;
 const PERIOD: Duration = Duration::from_millis(400);
 /// Probes take no more than one part in this of a host's slowest link.
 const LEAST_SHARE: u64 = 1000;
+/// Of each flow's way, while both of its hosts rest.
+const TRAINS_EVERY: Duration = Duration::from_secs(60);
 const VALID_FOR: Duration = Duration::from_secs(30);
 const REFRESH_EVERY: Duration = Duration::from_secs(10);
 
@@ -98,6 +100,7 @@ fn list(known: Known<'_>, node: NodeId, addresses: &Addresses) -> ProbeList {
         most_rate: most_rate(known, node),
         roster: addresses.values().flatten().copied().collect(),
         valid_for: VALID_FOR,
+        trains_every: Some(TRAINS_EVERY),
     }
 }
 

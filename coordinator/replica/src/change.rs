@@ -1,6 +1,6 @@
 //! Who takes part, and how that changes while the others go on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use protobuf::Message as _;
@@ -8,7 +8,7 @@ use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::wire::{Configuration, MemberId};
+use crate::wire::{Configuration, FolderId, MemberId};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
@@ -17,6 +17,20 @@ pub struct Member {
     pub address: SocketAddr,
     /// Who goes when this one may vote.
     pub replaces: Option<MemberId>,
+    /// The one folder that its number goes with; absent until it has shown one.
+    pub folder: Option<FolderId>,
+}
+
+/// What somebody is who comes with a name and a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Welcome {
+    Member(MemberId),
+    /// A newcomer that no folder is known of yet.
+    Expected(MemberId),
+    /// Nobody has that name.
+    Unknown,
+    /// Its number goes with another folder: it has lost what it promised.
+    Stranger,
 }
 
 /// All who take part; who of them votes stands in the configuration.
@@ -43,6 +57,11 @@ pub enum Change {
     Promote {
         id: MemberId,
     },
+    /// From now on the newcomer's number goes with this folder.
+    Settle {
+        id: MemberId,
+        folder: FolderId,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -51,6 +70,22 @@ pub enum ChangeRefused {
     NotLeading,
     #[error("another change of the membership is under way")]
     Busy,
+    #[error("member {0} is still learning; wait until it votes, or remove it first")]
+    Learning(MemberId),
+    #[error("member {0} has that name")]
+    Named(MemberId),
+    #[error("member {0} has shown its folder already")]
+    Settled(MemberId),
+    #[error(
+        "of the {voters} that would vote then, {needed} have to be there, and {heard} are heard now"
+    )]
+    NoQuorum {
+        voters: usize,
+        needed: usize,
+        heard: usize,
+    },
+    #[error("member {0} leads, and hands over now; ask again when another does")]
+    HandingOver(MemberId),
     #[error("number {0} was given before; numbers are never given twice")]
     Used(MemberId),
     #[error("there is no member {0}")]
@@ -88,28 +123,90 @@ impl Members {
             .map(|(&id, _)| id)
     }
 
+    /// Whose folder this is, of all that go by this name.
+    pub fn welcome(&self, name: &str, folder: FolderId) -> Welcome {
+        let of_folder = |known: Option<FolderId>| {
+            self.named(name)
+                .find(|id| self.of.get(id).is_some_and(|member| member.folder == known))
+        };
+        if let Some(id) = of_folder(Some(folder)) {
+            return Welcome::Member(id);
+        }
+        match of_folder(None) {
+            Some(id) => Welcome::Expected(id),
+            None if self.named(name).next().is_none() => Welcome::Unknown,
+            None => Welcome::Stranger,
+        }
+    }
+
+    /// Whether to listen to what is said for this number. Of numbers that are not known here yet,
+    /// nothing counts that they say; of those that are known no more, nothing is heard.
+    pub fn hears(&self, id: MemberId, name: &str, folder: FolderId) -> bool {
+        match self.of.get(&id) {
+            Some(member) => {
+                member.name == name && member.folder.is_none_or(|known| known == folder)
+            }
+            None => id > self.last,
+        }
+    }
+
     pub(crate) fn objection(&self, change: &Change) -> Option<ChangeRefused> {
-        let known = |id: &MemberId| self.of.contains_key(id);
         match change {
-            Change::Add { id, .. } if *id <= self.last => Some(ChangeRefused::Used(*id)),
-            Change::Add { member, .. } => member
-                .replaces
-                .filter(|old| !known(old))
-                .map(ChangeRefused::Unknown),
-            Change::Remove { id } | Change::Promote { id } if !known(id) => {
+            Change::Add { id, member } => self.objection_to_newcomer(*id, member),
+            Change::Remove { id } | Change::Promote { id } | Change::Settle { id, .. }
+                if !self.of.contains_key(id) =>
+            {
                 Some(ChangeRefused::Unknown(*id))
             }
             Change::Remove { id } => {
                 (self.configuration.voters == [*id]).then_some(ChangeRefused::Last(*id))
             }
+            Change::Settle { id, .. } => {
+                let is_settled = self.of.get(id).is_some_and(|it| it.folder.is_some());
+                (is_settled || !self.is_learner(*id)).then_some(ChangeRefused::Settled(*id))
+            }
             Change::Promote { .. } => None,
         }
+    }
+
+    fn objection_to_newcomer(&self, id: MemberId, member: &Member) -> Option<ChangeRefused> {
+        if id <= self.last {
+            return Some(ChangeRefused::Used(id));
+        }
+        if let Some(learner) = self.configuration.learners.first() {
+            return Some(ChangeRefused::Learning(*learner));
+        }
+        let old = member.replaces;
+        if let Some(unknown) = old.filter(|old| !self.of.contains_key(old)) {
+            return Some(ChangeRefused::Unknown(unknown));
+        }
+        let mut others = self.named(&member.name).filter(|id| Some(*id) != old);
+        others.next().map(ChangeRefused::Named)
+    }
+
+    /// Who votes when this change is done.
+    pub(crate) fn voters_after(&self, change: &Change) -> BTreeSet<MemberId> {
+        let mut voters: BTreeSet<_> = self.configuration.voters.iter().copied().collect();
+        match change {
+            Change::Remove { id } => drop(voters.remove(id)),
+            Change::Promote { id } => {
+                voters.insert(*id);
+                if let Some(old) = self.of.get(id).and_then(|member| member.replaces) {
+                    voters.remove(&old);
+                }
+            }
+            Change::Add { .. } | Change::Settle { .. } => {}
+        }
+        voters
     }
 
     /// In terms of Raft; more than one step at once goes by way of a joint configuration.
     pub(crate) fn steps(&self, change: &Change) -> ConfChangeV2 {
         let steps = match change {
-            Change::Add { id, .. } => vec![step(ConfChangeType::AddLearnerNode, *id)],
+            // Of one that learns already, it changes nothing for Raft.
+            Change::Add { id, .. } | Change::Settle { id, .. } => {
+                vec![step(ConfChangeType::AddLearnerNode, *id)]
+            }
             Change::Remove { id } => vec![step(ConfChangeType::RemoveNode, *id)],
             Change::Promote { id } => {
                 let old = self.of.get(id).and_then(|member| member.replaces);
@@ -131,6 +228,11 @@ impl Members {
                 self.last = self.last.max(*id);
             }
             Change::Remove { id } => drop(self.of.remove(id)),
+            Change::Settle { id, folder } => {
+                if let Some(settled) = self.of.get_mut(id) {
+                    settled.folder = Some(*folder);
+                }
+            }
             Change::Promote { id } => {
                 let promoted = self.of.get_mut(id);
                 if let Some(old) = promoted.and_then(|member| member.replaces.take()) {

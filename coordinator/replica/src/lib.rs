@@ -10,6 +10,7 @@
 
 mod change;
 mod effect;
+mod introduction;
 mod journal;
 mod memory;
 mod reads;
@@ -20,9 +21,10 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use change::{Change, ChangeRefused, Member, Members};
+pub use change::{Change, ChangeRefused, Member, Members, Welcome};
 pub use effect::{Applied, Effect, LostLog, NotLeading, ReadId, RequestId, Standing, StartError};
+pub use introduction::{Answer, Beginning, Newcomer};
 pub use journal::{Batch, Journal, JournalError, Record, Saved, Tail};
 pub use replica::{Founding, Proposal, Replica, Status};
 pub use timing::Timing;
-pub use wire::{Configuration, Content, Entry, Kind, MemberId, Message, Snapshot, Vote};
+pub use wire::{Configuration, Content, Entry, FolderId, Kind, MemberId, Message, Snapshot, Vote};

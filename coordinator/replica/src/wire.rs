@@ -23,6 +23,12 @@ impl fmt::Display for MemberId {
     }
 }
 
+/// Names a data folder, drawn at random when the folder is made. Two folders never have the same, so
+/// whoever comes back without its data is known for somebody else.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FolderId(pub u64);
+
 /// All kinds of messages that a peer may send; others are local, or forwarded nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {

@@ -30,6 +30,7 @@ pub(super) fn read(
             name: file.name.get_ref().clone(),
             address: address(document, &file.address)?,
             replaces: None,
+            folder: None,
         };
         if known
             .values()

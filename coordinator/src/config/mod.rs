@@ -61,9 +61,6 @@ pub(crate) struct Settings {
     /// Who decides that a plan is carried out [default: manual]
     #[arg(long)]
     mode: Option<ModeName>,
-    /// Begin with nothing but a number, for a cluster that goes on already
-    #[arg(long)]
-    join: bool,
     /// Write everything that comes in and goes out to a new file, for `replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
@@ -102,7 +99,6 @@ pub(crate) struct Config {
     pub(crate) data: PathBuf,
     /// The coordinators of the cluster; none when this one leads alone.
     pub(crate) members: BTreeMap<MemberId, Member>,
-    pub(crate) join: bool,
     pub(crate) policy: Policy,
     /// None when none is wanted.
     pub(crate) history: Option<HistoryConfig>,
@@ -162,7 +158,6 @@ impl Settings {
             identity: identity.unwrap_or_else(|| data.join("identity")),
             data,
             members: file.members,
-            join: self.join,
             policy: Policy {
                 mode,
                 ..file.policy

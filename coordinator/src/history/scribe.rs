@@ -13,6 +13,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
+use reweave_common::rdma::RdmaReading;
 use reweave_common::rhythm::Rhythm;
 use reweave_common::sample::{HostReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
@@ -267,6 +268,15 @@ impl Scribe {
                 let to = self.name_of(*probes.flow.destination.ip());
                 Entry::probes(self.fabric.name(node), to, &probes)
             }
+            Reading::Bandwidth(reading) => {
+                let subject = reading.flow.to_string();
+                Entry::state(
+                    self.fabric.name(node),
+                    "bandwidth",
+                    &subject,
+                    json(&reading),
+                )
+            }
             Reading::Path(traced) => self.path(node, &traced),
             Reading::Pinned { generation, rules } => {
                 Entry::pins(self.fabric.name(node), generation, rules.len())
@@ -294,6 +304,10 @@ impl Scribe {
             HostReading::Neighbour(neighbour) => state("neighbour", &neighbour.interface),
             HostReading::Vanished { interface, .. } => state("vanished", interface),
             HostReading::Spare(spare) => state("spare", &spare.interface),
+            HostReading::RdmaPort(port) => {
+                state("rdma_port", &format!("{}/{}", port.device, port.port))
+            }
+            HostReading::Rdma(reading) => state("rdma", &rdma_subject(reading)),
             HostReading::Lack(lack) => state("lack", &lack.measurement),
         };
         entries
@@ -405,6 +419,14 @@ fn tell_files(told: &Told) {
             merged, removed, ..
         } = told;
         tracing::debug!("history: {merged} files merged, {removed} old ones removed");
+    }
+}
+
+/// The way that was measured, and by what.
+fn rdma_subject(reading: &RdmaReading) -> String {
+    match reading.transport() {
+        Some(transport) => format!("{} {transport}", reading.peer()),
+        None => format!("{} writes", reading.peer()),
     }
 }
 

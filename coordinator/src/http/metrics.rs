@@ -225,7 +225,9 @@ fn members(page: &mut Page, status: &Status) {
     );
     for coordinator in &status.coordinators {
         if let Some(left) = coordinator.certificate_left_s {
-            page.sample(name, &[("coordinator", &coordinator.name)], left as f64);
+            let number = coordinator.number.to_string();
+            let labels = [("coordinator", &*coordinator.name), ("number", &number)];
+            page.sample(name, &labels, left as f64);
         }
     }
 }

@@ -9,7 +9,7 @@ use reweave_replica::{Member, MemberId, Members, Standing};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Directory {
     own: MemberId,
-    of: BTreeMap<MemberId, Member>,
+    members: Members,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,29 +20,32 @@ pub(crate) struct Cluster {
 
 impl Directory {
     pub(crate) fn new(own: MemberId, configured: &BTreeMap<MemberId, Member>) -> Self {
-        let of = configured.clone();
-        Self { own, of }
+        let members = Members {
+            of: configured.clone(),
+            ..Members::default()
+        };
+        Self { own, members }
     }
 
     /// Whoever was taken out of the cluster is not known any more.
     pub(crate) fn learn(&mut self, members: &Members) {
         if !members.of.is_empty() {
-            self.of.clone_from(&members.of);
+            self.members.clone_from(members);
         }
+    }
+
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
     }
 
     /// All but this one.
     pub(crate) fn peers(&self) -> impl Iterator<Item = (MemberId, &Member)> {
-        let of = self.of.iter().map(|(&id, member)| (id, member));
+        let of = self.members.of.iter().map(|(&id, member)| (id, member));
         of.filter(|(id, _)| *id != self.own)
     }
 
-    pub(crate) fn is_named(&self, id: MemberId, name: &str) -> bool {
-        self.of.get(&id).is_some_and(|member| member.name == name)
-    }
-
     pub(crate) fn address(&self, id: MemberId) -> Option<SocketAddr> {
-        self.of.get(&id).map(|member| member.address)
+        self.members.of.get(&id).map(|member| member.address)
     }
 }
 
@@ -57,14 +60,6 @@ impl Cluster {
 
     pub(crate) fn leads(&self) -> bool {
         matches!(self.standing, Standing::Leads { .. })
-    }
-
-    /// Of this coordinator's leadership.
-    pub(crate) fn term(&self) -> Option<u64> {
-        match self.standing {
-            Standing::Leads { term } => Some(term),
-            Standing::Follows { .. } => None,
-        }
     }
 
     /// Where somebody else leads.

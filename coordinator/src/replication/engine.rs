@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use reweave_common::operator::{MemberOrder, Refused};
 use reweave_replica::{
-    Applied, Effect, MemberId, Message, ReadId, Replica, RequestId, Saved, Timing,
+    Applied, Change, Effect, FolderId, MemberId, Message, ReadId, Replica, RequestId, Saved,
+    Status, Timing,
 };
-use tokio::sync::{mpsc as channel, watch};
+use tokio::sync::{mpsc as channel, oneshot, watch};
 
 use super::cluster::{Cluster, Directory};
+use super::members::Orders;
 use super::store::Store;
 use super::{Outcome, ReplicationError};
 use crate::intake::{Event, Intake};
@@ -34,6 +37,19 @@ pub(crate) enum Task {
     Snapshot {
         index: u64,
         state: Vec<u8>,
+    },
+    /// An operator wants other members.
+    Change {
+        order: MemberOrder,
+        reply: oneshot::Sender<Result<Status, Refused>>,
+    },
+    /// A newcomer has shown its folder.
+    Settle {
+        id: MemberId,
+        folder: FolderId,
+    },
+    Status {
+        reply: oneshot::Sender<Status>,
     },
     End,
 }
@@ -74,6 +90,8 @@ pub(crate) struct Engine {
     tasks: mpsc::Receiver<Task>,
     messages: Arc<AtomicUsize>,
     outlets: Outlets,
+    /// What operators want and wait for.
+    orders: Orders,
 }
 
 impl Engine {
@@ -102,6 +120,7 @@ impl Engine {
             tasks,
             messages,
             outlets,
+            orders: Orders::default(),
         };
         engine.publish();
         engine.carry_out()?;
@@ -172,6 +191,13 @@ impl Engine {
                 }
             }
             Task::Snapshot { index, state } => self.replica.handle_snapshot(index, state),
+            Task::Change { order, reply } => self.orders.take(&mut self.replica, &order, reply),
+            // It asks again until it is done.
+            Task::Settle { id, folder } => {
+                let _ = self.replica.change(&Change::Settle { id, folder });
+            }
+            // Whoever has stopped waiting needs no answer.
+            Task::Status { reply } => drop(reply.send(self.replica.status())),
             Task::End => {}
         }
         Ok(())
@@ -203,9 +229,17 @@ impl Engine {
             Effect::ReadLost(read) => self.tell(Outcome::ReadLost(read)),
             Effect::Stands(standing) => {
                 self.publish();
+                self.orders.stand(standing);
                 self.tell(Outcome::Stands(standing));
             }
-            Effect::Membership(_) => self.publish(),
+            Effect::Membership(members) => {
+                self.publish();
+                self.orders.settle(&self.replica);
+                let id = self.replica.id();
+                if !members.of.is_empty() && !members.of.contains_key(&id) {
+                    return Err(ReplicationError::TakenOut { id });
+                }
+            }
             Effect::Unreadable { index } => return Err(ReplicationError::Unreadable { index }),
         }
         Ok(())

@@ -1,19 +1,26 @@
 //! The replica of this coordinator, on a thread of its own: it must answer its peers in time,
 //! whatever the core is busy with, and it waits for nothing but the disk.
 
+mod acquaintances;
 mod cluster;
 mod engine;
+mod introduction;
+mod letters;
+mod members;
 mod peers;
 mod store;
 
 use thiserror::Error;
 
-use reweave_replica::{LostLog, ReadId, Standing, StartError};
+use reweave_replica::{LostLog, MemberId, ReadId, Standing, StartError};
 
+pub(crate) use acquaintances::Acquaintances;
 pub(crate) use cluster::{Cluster, Directory};
 pub(crate) use engine::{Engine, Outlets, Replication, Task};
-pub(crate) use peers::{Joiner, carry_posts};
-pub(crate) use store::{LogError, Opened, Store};
+pub(crate) use introduction::{Introduction, IntroductionError};
+pub(crate) use letters::{Joiner, Letter, Unheard};
+pub(crate) use peers::{Own, carry_posts};
+pub(crate) use store::{LogError, Opened, Store, replace};
 
 /// What the drive has to know of it.
 #[derive(Debug)]
@@ -47,6 +54,8 @@ pub(crate) enum ReplicationError {
     Start(#[source] StartError),
     #[error("entry {index} was written by a later version of this program: upgrade this one")]
     Unreadable { index: u64 },
+    #[error("this coordinator was taken out of the cluster: it is member {id} no more")]
+    TakenOut { id: MemberId },
     #[error("the thread that keeps the log has died")]
     Died,
 }

@@ -7,22 +7,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::error::told;
-use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
-use reweave_proto::message::PeerPart;
-use reweave_replica::{Kind, Member, MemberId, Message};
+use reweave_link::{Identity, LinkError, Role, Session, connect};
+use reweave_replica::{FolderId, Member, MemberId, Message};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{interval, sleep};
 
 use super::cluster::Cluster;
 use super::engine::{Replication, Task};
+use super::letters::Letter;
 
 /// Messages for one peer that have not been sent yet.
 const OUTBOX: usize = 256;
-/// A message is sent in parts, each well below what a frame may hold.
-const PART_BYTES: usize = 256 << 10;
-/// No snapshot is larger.
-const MOST_BYTES: usize = 64 << 20;
+/// Clocks drift slowly, and are set rarely.
+const HERE_EVERY: Duration = Duration::from_secs(10);
 /// From one attempt to reach a peer to the next, and up to twice that.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -30,12 +28,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) async fn carry_posts(
     mut posts: mpsc::UnboundedReceiver<Message>,
     mut cluster: watch::Receiver<Cluster>,
-    identity: watch::Receiver<Identity>,
+    own: Own,
     replication: Replication,
 ) {
     let mut lines = Lines {
         lines: BTreeMap::new(),
-        identity,
+        own,
         replication,
     };
     lines.follow(&cluster.borrow_and_update().clone());
@@ -55,11 +53,18 @@ pub(crate) async fn carry_posts(
     }
 }
 
+/// Who this is, for the others.
+#[derive(Clone)]
+pub(crate) struct Own {
+    /// Renewed in time.
+    pub(crate) identity: watch::Receiver<Identity>,
+    pub(crate) folder: FolderId,
+}
+
 /// One line to each peer.
 struct Lines {
     lines: BTreeMap<MemberId, Line>,
-    /// Renewed in time.
-    identity: watch::Receiver<Identity>,
+    own: Own,
     replication: Replication,
 }
 
@@ -94,7 +99,7 @@ impl Lines {
         let keeper = Keeper {
             id,
             member: member.clone(),
-            identity: self.identity.clone(),
+            own: self.own.clone(),
             replication: self.replication.clone(),
         };
         Line {
@@ -122,7 +127,7 @@ impl Line {
 struct Keeper {
     id: MemberId,
     member: Member,
-    identity: watch::Receiver<Identity>,
+    own: Own,
     replication: Replication,
 }
 
@@ -135,7 +140,7 @@ impl Keeper {
                     tracing::info!("coordinator {} is there", self.member.name);
                     reachable = true;
                     while messages.try_recv().is_ok() {}
-                    speak(&session, &mut messages).await
+                    speak(&session, self.own.folder, &mut messages).await
                 }
                 Err(error) => error,
             };
@@ -150,7 +155,7 @@ impl Keeper {
 
     async fn reach(&self) -> Result<Session, LinkError> {
         let address = [self.member.address];
-        let ours = self.identity.borrow().clone();
+        let ours = self.own.identity.borrow().clone();
         let session = connect(&address, &ours, Role::Coordinator).await?;
         if session.peer().name == self.member.name {
             return Ok(session);
@@ -166,64 +171,26 @@ impl Keeper {
     }
 }
 
-/// Sends until that fails. What is large goes beside what is urgent.
-async fn speak(session: &Session, messages: &mut mpsc::Receiver<Message>) -> LinkError {
+/// Says who is here, and then what there is to say, until that fails.
+async fn speak(
+    session: &Session,
+    folder: FolderId,
+    messages: &mut mpsc::Receiver<Message>,
+) -> LinkError {
+    let mut here = interval(HERE_EVERY);
     loop {
-        let message = tokio::select! {
-            message = messages.recv() => message,
+        let letter = tokio::select! {
+            biased;
+            _ = here.tick() => Letter::here(folder),
+            message = messages.recv() => match message {
+                Some(message) => Letter::Replica(Box::new(message)),
+                None => return LinkError::ChannelEnded,
+            },
             error = session.closed() => return error,
             error = session.shut_out() => return error,
         };
-        let Some(message) = message else {
-            return LinkError::ChannelEnded;
-        };
-        if let Err(error) = send(session, &message).await {
+        if let Err(error) = letter.send(session).await {
             return error;
         }
     }
 }
-
-async fn send(session: &Session, message: &Message) -> Result<(), LinkError> {
-    let channel = match message.kind {
-        Kind::Snapshot => Channel::Telemetry,
-        _ => Channel::Commands,
-    };
-    // Writing to memory does not fail.
-    let bytes = postcard::to_stdvec(message).unwrap_or_default();
-    let parts = bytes.chunks(PART_BYTES);
-    let count = parts.len();
-    for (number, part) in parts.enumerate() {
-        let part = PeerPart {
-            is_last: number + 1 == count,
-            bytes: part.to_vec(),
-        };
-        session.send(channel, &part).await?;
-    }
-    Ok(())
-}
-
-/// Puts messages together again.
-#[derive(Debug, Default)]
-pub(crate) struct Joiner {
-    bytes: Vec<u8>,
-}
-
-impl Joiner {
-    /// The message that is complete with this part. An error when it is no message.
-    pub(crate) fn join(&mut self, part: &PeerPart) -> Result<Option<Message>, BadMessage> {
-        if self.bytes.len() + part.bytes.len() > MOST_BYTES {
-            return Err(BadMessage);
-        }
-        self.bytes.extend_from_slice(&part.bytes);
-        if !part.is_last {
-            return Ok(None);
-        }
-        let bytes = std::mem::take(&mut self.bytes);
-        postcard::from_bytes(&bytes)
-            .map(Some)
-            .map_err(|_| BadMessage)
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct BadMessage;

@@ -54,11 +54,13 @@ pub(crate) struct Opened {
 
 impl Store {
     /// Opens the log; without one, begins one with this.
-    pub(crate) fn open(path: &Path, beginning: impl FnOnce() -> Saved) -> Result<Opened, LogError> {
-        match File::open(path) {
-            Ok(mut file) => Self::resume(path, &mut file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::begin(path, beginning()),
-            Err(source) => Err(failed("open", path)(source)),
+    pub(crate) fn open(path: &Path, beginning: Option<Saved>) -> Result<Opened, LogError> {
+        match (File::open(path), beginning) {
+            (Ok(mut file), _) => Self::resume(path, &mut file),
+            (Err(error), Some(saved)) if error.kind() == io::ErrorKind::NotFound => {
+                Self::begin(path, saved)
+            }
+            (Err(source), _) => Err(failed("open", path)(source)),
         }
     }
 
@@ -120,20 +122,21 @@ fn encoded(path: &Path, batch: &Batch) -> Result<Vec<u8>, LogError> {
     })
 }
 
-/// The file as it was until the new one is whole on disk, and then the new one.
 fn put_in_place(path: &Path, content: &[u8]) -> Result<File, LogError> {
+    replace(path, content).map_err(failed("replace", path))
+}
+
+/// The file as it was until the new one is whole on disk, and then the new one.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<File> {
     let new = path.with_extension("new");
-    let write = || -> io::Result<File> {
-        let mut file = File::create(&new)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&new, path)?;
-        // The name is an entry of the folder, which has to reach the disk too.
-        let folder = path.parent().unwrap_or(Path::new("."));
-        File::open(folder)?.sync_all()?;
-        Ok(file)
-    };
-    write().map_err(failed("replace", path))
+    let mut file = File::create(&new)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    // The name is an entry of the folder, which has to reach the disk too.
+    let folder = path.parent().unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()?;
+    Ok(file)
 }
 
 fn cut(path: &Path, length: u64) -> Result<File, LogError> {

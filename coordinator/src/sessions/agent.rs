@@ -8,7 +8,9 @@ use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::About;
 use reweave_link::{Channel, Session};
-use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP};
+use reweave_proto::message::{
+    AgentMessage, CoordinatorMessage, MEASUREMENTS, MEMBERSHIP, is_known_to,
+};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -57,7 +59,8 @@ pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: 
 async fn send_elsewhere(session: Session, house: &House) {
     let leader = house.cluster.borrow().leader();
     let message = CoordinatorMessage::Elsewhere(leader);
-    if session.send(Channel::Commands, &message).await.is_ok() {
+    let knows = session.version() >= MEASUREMENTS;
+    if knows && session.send(Channel::Commands, &message).await.is_ok() {
         let _ = timeout(FAREWELL, session.closed()).await;
     }
     session.close("another coordinator leads").await;
@@ -171,6 +174,9 @@ impl Agent<'_> {
 
     async fn instruct(&self, mut instructions: mpsc::Receiver<Instruction>) -> Ending {
         while let Some(instruction) = instructions.recv().await {
+            if !is_known_to(self.session.version(), &instruction) {
+                continue;
+            }
             let message = CoordinatorMessage::from(instruction);
             if let Err(error) = self.session.send(Channel::Commands, &message).await {
                 return error.into();
@@ -200,13 +206,13 @@ impl Agent<'_> {
     }
 }
 
-fn time_of_day() -> Duration {
+pub(super) fn time_of_day() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default()
 }
 
 /// By how much theirs is ahead of ours; the way here counts as behind.
-fn skew_us(theirs_us: u64, ours: Duration) -> i64 {
+pub(super) fn skew_us(theirs_us: u64, ours: Duration) -> i64 {
     let ours_us = i128::try_from(ours.as_micros()).unwrap_or(i128::MAX);
     let skew = i128::from(theirs_us) - ours_us;
     i64::try_from(skew).unwrap_or(if skew < 0 { i64::MIN } else { i64::MAX })

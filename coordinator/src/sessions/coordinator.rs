@@ -1,17 +1,27 @@
-//! Another coordinator says what its replica has to say to ours.
+//! Another coordinator says who it is, and what its replica has to say to ours.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use reweave_common::error::told;
 use reweave_link::{Channel, Session};
-use reweave_proto::message::PeerPart;
+use reweave_replica::{Answer, FolderId, Message};
 
+use super::agent::{skew_us, time_of_day};
 use crate::house::House;
-use crate::replication::Joiner;
+use crate::replication::{Joiner, Letter, Unheard};
 
 pub(super) async fn hear(session: Session, house: House) {
+    let peer = Peer {
+        session: &session,
+        house: &house,
+        folder: OnceLock::new(),
+        skew_us: AtomicI64::new(0),
+    };
     let name = &session.peer().name;
     let heard = tokio::select! {
-        heard = hear_on(&session, Channel::Commands, &house) => heard,
-        heard = hear_on(&session, Channel::Telemetry, &house) => heard,
+        heard = peer.hear_on(Channel::Commands) => heard,
+        heard = peer.hear_on(Channel::Telemetry) => heard,
         error = session.shut_out() => {
             return tracing::warn!("coordinator {name} is out: {}", told(&error));
         }
@@ -22,24 +32,81 @@ pub(super) async fn hear(session: Session, house: House) {
     }
 }
 
-/// An error when it says what it may not.
-async fn hear_on(session: &Session, channel: Channel, house: &House) -> Result<(), &'static str> {
-    let mut joiner = Joiner::default();
-    while let Ok(part) = session.receive::<PeerPart>(channel).await {
-        let message = joiner
-            .join(&part)
-            .map_err(|_| "it sent what is no message")?;
-        let Some(message) = message else { continue };
-        let name = &session.peer().name;
-        if !house
-            .cluster
-            .borrow()
-            .directory
-            .is_named(message.from, name)
-        {
-            return Err("it speaks for a member of another name");
+struct Peer<'s> {
+    session: &'s Session,
+    house: &'s House,
+    /// As it said at first.
+    folder: OnceLock<FolderId>,
+    /// By how much its clock is ahead of ours.
+    skew_us: AtomicI64,
+}
+
+impl Peer<'_> {
+    /// An error when it says what it may not.
+    async fn hear_on(&self, channel: Channel) -> Result<(), &'static str> {
+        let mut joiner = Joiner::default();
+        loop {
+            match joiner.receive(self.session, channel).await {
+                Ok(letter) => self.take(letter).await?,
+                Err(Unheard::Lost) => return Ok(()),
+                Err(Unheard::NoLetter) => return Err("it sent what is no message"),
+            }
         }
-        house.replication.put_message(message);
     }
-    Ok(())
+
+    async fn take(&self, letter: Letter) -> Result<(), &'static str> {
+        match letter {
+            Letter::Here {
+                folder,
+                time_of_day_us,
+            } => {
+                let first = self.folder.get().is_none();
+                if *self.folder.get_or_init(|| folder) != folder {
+                    return Err("it changed its folder");
+                }
+                let skew = skew_us(time_of_day_us, time_of_day());
+                self.skew_us.store(skew, Ordering::Relaxed);
+                if first {
+                    self.answer(folder).await;
+                }
+                Ok(())
+            }
+            Letter::Replica(message) => self.take_message(*message),
+            Letter::Answer(_) => Err("it answered what nobody had asked"),
+        }
+    }
+
+    /// To somebody who may have come without a log.
+    async fn answer(&self, folder: FolderId) {
+        let name = &self.session.peer().name;
+        let answer = {
+            let cluster = self.house.cluster.borrow();
+            Answer::of(cluster.directory.members(), name, folder)
+        };
+        if let Answer::Expected = answer {
+            self.house.settle(name, folder);
+        }
+        // Whoever has left wants no answer.
+        let _ = Letter::Answer(answer).send(self.session).await;
+    }
+
+    fn take_message(&self, message: Message) -> Result<(), &'static str> {
+        let (from, name) = (message.from, &self.session.peer().name);
+        // The first words went over another stream; this one is as good as lost.
+        let Some(&folder) = self.folder.get() else {
+            return Ok(());
+        };
+        let hears = {
+            let cluster = self.house.cluster.borrow();
+            cluster.directory.members().hears(from, name, folder)
+        };
+        if !hears {
+            return Err("it speaks for a number that is not its own");
+        }
+        let skew_us = self.skew_us.load(Ordering::Relaxed);
+        let known = &self.house.acquaintances;
+        known.hear(from, message.term, self.session, skew_us);
+        self.house.replication.put_message(message);
+        Ok(())
+    }
 }

@@ -7,6 +7,7 @@ use reweave_link::{Channel, LinkError, Session};
 
 use super::Ending;
 use crate::house::House;
+use crate::intake::Closed;
 
 /// Questions are short, and people and scripts ask a few a second.
 const RATE_BYTES_PER_S: u32 = 64 << 10;
@@ -45,9 +46,33 @@ async fn answer_all(session: &Session, house: &House) -> Ending {
 async fn answer_one(session: &Session, house: &House) -> Result<(), Ending> {
     let response = match session.receive(Channel::Commands).await? {
         Request::Renew { request } => renew(session, house, &request),
+        request @ (Request::Coordinators | Request::ChangeMembers(_)) => {
+            members(session, house, request).await?
+        }
         request => house.ask(session.peer().clone(), request).await?,
     };
     Ok(session.send(Channel::Commands, &response).await?)
+}
+
+/// The log knows who the coordinators are, and nothing that is decided in it depends on that.
+async fn members(session: &Session, house: &House, request: Request) -> Result<Response, Closed> {
+    let peer = session.peer();
+    if !request.may_be_asked_by(peer.role) {
+        let role = peer.role.to_string();
+        return Ok(Response::Refused(Refused::NotAllowed { role }));
+    }
+    let (leads, leader) = {
+        let cluster = house.cluster.borrow();
+        (cluster.leads(), cluster.leader())
+    };
+    match request {
+        _ if !leads => Ok(Response::Refused(Refused::NotLeading { leader })),
+        Request::ChangeMembers(order) => {
+            tracing::info!("{peer} changes the coordinators: {order:?}");
+            house.change_members(order).await
+        }
+        _ => Ok(Response::Coordinators(house.coordinators().await?)),
+    }
 }
 
 /// For the same member and admission as the certificate it came with.

@@ -76,12 +76,13 @@ impl Scene {
             name: "coordinator".to_owned(),
             address: "127.0.0.1:7332".parse().unwrap(),
             replaces: None,
+            folder: None,
         };
         let founding = Founding {
             members: BTreeMap::from([(OWN, member)]),
             state: Vec::new(),
         };
-        let beginning = || Saved::founding(OWN, Vec::new(), founding);
+        let beginning = Some(Saved::founding(OWN, Vec::new(), founding));
         Store::open(&self.folder.path().join("log"), beginning).unwrap()
     }
 

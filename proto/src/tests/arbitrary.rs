@@ -9,6 +9,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use reweave_common::bandwidth::BandwidthReading;
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
@@ -27,7 +28,7 @@ use reweave_common::sample::{
 use reweave_common::units::{Bytes, Rate};
 
 use super::hosts::host_reading;
-use super::members;
+use super::{members, rdma};
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
 
@@ -157,12 +158,14 @@ fn reading() -> impl Strategy<Value = Reading> {
         flow().prop_map(Reading::FlowEnded),
         probes::reading().prop_map(|reading| Reading::Probes(Box::new(reading))),
         path,
+        (flow(), probes::bandwidth())
+            .prop_map(|(flow, bandwidth)| Reading::Bandwidth(BandwidthReading { flow, bandwidth })),
         pinned,
         host_reading().prop_map(Reading::Host),
     ]
 }
 
-fn sample() -> impl Strategy<Value = Sample> {
+pub(super) fn sample() -> impl Strategy<Value = Sample> {
     let parts = (any::<u64>(), vec(reading(), 0..MANY));
     parts.prop_map(|(micros, readings)| Sample {
         taken: Moment::from_micros(micros),
@@ -305,12 +308,14 @@ fn running_change() -> impl Strategy<Value = RunningChange> {
 }
 
 fn link_status() -> impl Strategy<Value = LinkStatus> {
-    let parts = (hop(), any::<bool>(), rate(), rate(), any::<u64>());
-    parts.prop_map(|(hop, up, rate, capacity, age_ms)| LinkStatus {
+    let rates = (rate(), rate(), option::of(rate()));
+    let parts = (hop(), any::<bool>(), rates, any::<u64>());
+    parts.prop_map(|(hop, up, (rate, capacity, spare), age_ms)| LinkStatus {
         hop,
         up,
         rate_bits_per_s: rate,
         capacity_bits_per_s: capacity,
+        spare_bits_per_s: spare,
         age_ms,
     })
 }
@@ -343,7 +348,11 @@ fn status() -> impl Strategy<Value = Status> {
         vec(pin(), 0..MANY),
         vec(useless_pin(), 0..MANY),
         option::of(flow_imbalance()),
-        probes::status(),
+        (
+            probes::status(),
+            vec(probes::path_bandwidth(), 0..MANY),
+            vec(rdma::status(), 0..MANY),
+        ),
     );
     let peers = (
         texts(),
@@ -371,7 +380,9 @@ fn status() -> impl Strategy<Value = Status> {
         pins: seen.3,
         useless_pins: seen.4,
         flow_imbalance: seen.5,
-        probes: seen.6,
+        probes: seen.6.0,
+        bandwidths: seen.6.1,
+        rdma: seen.6.2,
         warnings: peers.0,
         coordinators: peers.1,
         refused: peers.2,

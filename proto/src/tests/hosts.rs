@@ -15,6 +15,7 @@ use reweave_common::sample::{HostReading, Spare};
 use reweave_common::traffic::{PeerTraffic, Traffic, TrafficSource, Volume};
 
 use super::arbitrary::{MANY, bytes, duration, rate, text};
+use super::rdma;
 
 pub(super) fn host_reading() -> impl Strategy<Value = HostReading> {
     let vanished =
@@ -29,6 +30,8 @@ pub(super) fn host_reading() -> impl Strategy<Value = HostReading> {
         traffic().prop_map(HostReading::Traffic),
         spare().prop_map(HostReading::Spare),
         lack().prop_map(HostReading::Lack),
+        rdma::port().prop_map(|it| HostReading::RdmaPort(Box::new(it))),
+        rdma::reading().prop_map(|it| HostReading::Rdma(Box::new(it))),
     ]
 }
 
@@ -162,11 +165,17 @@ fn traffic() -> impl Strategy<Value = Traffic> {
             sent,
             received,
         });
-    let parts = (source, any::<u64>(), vec(peer, 0..MANY));
-    parts.prop_map(|(source, unknown_packets, peers)| Traffic {
+    let parts = (
+        source,
+        any::<u64>(),
+        vec(peer, 0..MANY),
+        vec(rdma::traffic(), 0..MANY),
+    );
+    parts.prop_map(|(source, unknown_packets, peers, rdma)| Traffic {
         source,
         unknown_packets,
         peers,
+        rdma,
     })
 }
 

@@ -1,5 +1,6 @@
 //! Any values of what tells who belongs to a cluster.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use proptest::collection::vec;
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 use proptest::{array, option};
 use reweave_common::member::{Digest, Member, Role};
 use reweave_common::operator::{
-    CoordinatorState, CoordinatorStatus, OpenInvitation, RefusedPeer, Request,
+    CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation, RefusedPeer, Request,
 };
 
 use super::arbitrary::{MANY, text};
@@ -26,36 +27,63 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
     });
     let renew = vec(any::<u8>(), 0..MANY).prop_map(|request| Request::Renew { request });
     let revoke = member().prop_map(|member| Request::Revoke { member });
-    prop_oneof![invite, revoke, renew]
+    let change = order().prop_map(Request::ChangeMembers);
+    prop_oneof![invite, revoke, renew, change, Just(Request::Coordinators)]
+}
+
+fn order() -> impl Strategy<Value = MemberOrder> {
+    let add = (text(), any::<SocketAddr>())
+        .prop_map(|(name, address)| MemberOrder::Add { name, address });
+    let remove = text().prop_map(|who| MemberOrder::Remove { who });
+    let replace = (text(), option::of(text()), option::of(any::<SocketAddr>()));
+    let replace =
+        replace.prop_map(|(who, name, address)| MemberOrder::Replace { who, name, address });
+    prop_oneof![add, remove, replace]
 }
 
 pub(super) fn coordinator() -> impl Strategy<Value = CoordinatorStatus> {
     let state = prop_oneof![
         Just(CoordinatorState::Leads),
         Just(CoordinatorState::Follows),
-        Just(CoordinatorState::Stands),
+        Just(CoordinatorState::Learns),
         Just(CoordinatorState::Silent),
-        Just(CoordinatorState::Unknown),
+        Just(CoordinatorState::Unseen),
     ];
-    let left = option::of(any::<u64>());
-    let parts = (
+    let [term, heard, behind, certificate, signer] =
+        std::array::from_fn(|_| option::of(any::<u64>()));
+    let who = (
+        any::<u64>(),
         text(),
+        any::<SocketAddr>(),
         state,
-        left.clone(),
-        option::of(text()),
-        left.clone(),
-        left,
+        any::<bool>(),
     );
-    parts.prop_map(
-        |(name, state, term, build, certificate, signer)| CoordinatorStatus {
+    let how = (term, heard, behind, certificate, signer);
+    let what = (
+        option::of(text()),
+        option::of(text()),
+        option::of(any::<i64>()),
+    );
+    (who, how, what).prop_map(|(who, how, what)| {
+        let (number, name, address, state, votes) = who;
+        let (term, heard_ms, behind, certificate_left_s, signer_left_s) = how;
+        let (build, protocol, clock_skew_ms) = what;
+        CoordinatorStatus {
+            number,
             name,
+            address,
             state,
+            votes,
             term,
+            heard_ms,
+            behind,
             build,
-            certificate_left_s: certificate,
-            signer_left_s: signer,
-        },
-    )
+            protocol,
+            certificate_left_s,
+            signer_left_s,
+            clock_skew_ms,
+        }
+    })
 }
 
 pub(super) fn refused() -> impl Strategy<Value = RefusedPeer> {

@@ -40,7 +40,7 @@ pub struct Stamp {
 
 impl Stamp {
     /// The kernel and the card tell of one packet one after the other.
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.kernel_ns = self.kernel_ns.or(other.kernel_ns);
         self.hardware_ns = self.hardware_ns.or(other.hardware_ns);
     }

@@ -20,7 +20,7 @@ const LEAST_PERIOD: Duration = Duration::from_micros(100);
 /// No list is valid for longer.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// How far ahead of their share probes may be, so that not each of them is a turn of its own.
-const BURST: Duration = Duration::from_millis(5);
+const BURST: Duration = Duration::from_millis(25);
 
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -120,6 +120,7 @@ mod tests {
             most_rate: Rate::from_bits_per_s(most_bits_per_s),
             roster: vec![],
             valid_for: Duration::from_secs(10),
+            trains_every: None,
         }
     }
 

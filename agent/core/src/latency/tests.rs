@@ -34,6 +34,7 @@ fn list(ports: &[u16]) -> ProbeList {
         most_rate: MOST_RATE,
         roster: vec![],
         valid_for: Duration::from_secs(3600),
+        trains_every: None,
     }
 }
 

@@ -41,8 +41,7 @@ pub(super) struct Rests {
     pub(super) irregularity: f64,
     /// The part of them that is off by more than `FAR`.
     pub(super) strays: f64,
-    /// From the end of one to the end of the next, on the mean; what is about twice as long misses a
-    /// rest.
+    /// What an iteration takes on the mean, from the end of one rest to the end of the next.
     pub(super) interval: f64,
 }
 
@@ -92,18 +91,36 @@ fn measured(mut rests: Vec<Rest>) -> Option<Rests> {
     let usual = median(intervals.clone())?;
     let strayed: Vec<_> = intervals.iter().map(|it| (it - usual).abs()).collect();
     let far = strayed.iter().filter(|&&off| off > FAR * usual).count();
-    let periods: f64 = intervals
-        .iter()
-        .map(|it| (it / usual).round().max(1.0))
-        .sum();
     Some(Rests {
         len,
         last_start: rests.last()?.start,
         count: rests.len(),
         strays: far as f64 / intervals.len() as f64,
         irregularity: median(strayed)? / usual,
-        interval: intervals.iter().sum::<f64>() / periods,
+        interval: mean_iteration(&intervals, usual)?,
     })
+}
+
+/// Within an iteration there may be rests as long as those between two: what is shorter than usual goes
+/// with what follows. What is twice as long as usual misses a rest; what is neither was a slow iteration.
+fn mean_iteration(intervals: &[f64], usual: f64) -> Option<f64> {
+    let (mut took, mut iterations, mut pending) = (0.0, 0.0, 0.0);
+    for interval in intervals {
+        pending += interval;
+        let times = pending / usual;
+        if times >= 1.0 - FAR {
+            let near = times.round();
+            let many = if (times - near).abs() <= FAR {
+                near
+            } else {
+                times.floor()
+            };
+            took += pending;
+            iterations += f64::max(many, 1.0);
+            pending = 0.0;
+        }
+    }
+    (iterations > 0.0).then_some(took / iterations)
 }
 
 fn runs(values: &[f64]) -> Vec<Rest> {
@@ -153,6 +170,20 @@ mod tests {
         let found = distinct_rests(&iteration.repeat(6)).expect("they do");
         assert_eq!((found.len, found.interval, found.count), (4.0, 8.0, 5));
         assert_eq!(distinct_rests(&[9.0, 0.0].repeat(40)), None);
+    }
+
+    #[test]
+    fn rests_within_an_iteration_make_none_and_a_slow_one_is_one() {
+        let mean = |intervals: &[f64]| mean_iteration(intervals, 36.0);
+        assert_eq!(mean(&[36.0, 19.0, 17.0, 36.0]), Some(36.0));
+        assert_eq!(mean(&[36.0, 72.0, 36.0]), Some(36.0), "a rest was missed");
+        assert_eq!(mean(&[36.0, 57.0, 36.0]), Some(43.0), "it was slow");
+        assert_eq!(
+            mean(&[19.0, 53.0, 36.0]),
+            Some(36.0),
+            "a stray in place of a rest"
+        );
+        assert_eq!(mean(&[5.0, 5.0]), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod status;
 
 pub(crate) use finding::{findings, not_seen};
 pub(crate) use history::{history, record};
+pub(crate) use peers::members;
 pub(crate) use plan::plan;
 pub(crate) use status::{phase, status};
 

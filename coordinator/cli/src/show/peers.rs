@@ -3,7 +3,7 @@
 use reweave_common::member::Member;
 use reweave_common::operator::{CoordinatorState, CoordinatorStatus, OpenInvitation, RefusedPeer};
 
-use super::status::dash;
+use super::status::{dash, skew};
 use crate::page::{Ink, Page, age};
 
 pub(super) fn coordinators(page: &mut Page, coordinators: &[CoordinatorStatus]) {
@@ -16,7 +16,9 @@ pub(super) fn coordinators(page: &mut Page, coordinators: &[CoordinatorStatus]) 
             one.name.clone(),
             state(page, one.state),
             one.term.map_or_else(dash, |term| term.to_string()),
+            one.heard_ms.map_or_else(dash, age),
             one.build.clone().unwrap_or_else(dash),
+            one.clock_skew_ms.map_or_else(dash, skew),
             one.certificate_left_s.map_or_else(dash, seconds),
             one.signer_left_s.map_or_else(dash, seconds),
         ]
@@ -26,9 +28,31 @@ pub(super) fn coordinators(page: &mut Page, coordinators: &[CoordinatorStatus]) 
         "name",
         "state",
         "term",
+        "heard",
         "build",
+        "clock off",
         "certificate for",
         "signer for",
+    ];
+    page.table(headings, rows);
+}
+
+/// The same as members of a cluster, which others may take the place of.
+pub(crate) fn members(page: &mut Page, coordinators: &[CoordinatorStatus]) {
+    let row = |one: &CoordinatorStatus| {
+        [
+            one.number.to_string(),
+            one.name.clone(),
+            one.address.to_string(),
+            state(page, one.state),
+            if one.votes { "yes" } else { "no" }.to_owned(),
+            one.heard_ms.map_or_else(dash, age),
+            one.behind.map_or_else(dash, |behind| behind.to_string()),
+        ]
+    };
+    let rows: Vec<_> = coordinators.iter().map(row).collect();
+    let headings = [
+        "number", "name", "address", "state", "votes", "heard", "behind",
     ];
     page.table(headings, rows);
 }
@@ -37,9 +61,9 @@ fn state(page: &Page, state: CoordinatorState) -> String {
     match state {
         CoordinatorState::Leads => page.ink(Ink::Green, "leads"),
         CoordinatorState::Follows => "follows".to_owned(),
-        CoordinatorState::Stands => page.ink(Ink::Yellow, "stands"),
+        CoordinatorState::Learns => page.ink(Ink::Yellow, "learns"),
         CoordinatorState::Silent => page.ink(Ink::Red, "silent"),
-        CoordinatorState::Unknown => dash(),
+        CoordinatorState::Unseen => page.ink(Ink::Grey, "unseen"),
     }
 }
 

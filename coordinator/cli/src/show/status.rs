@@ -1,8 +1,9 @@
 //! How the cluster is doing.
 
+use reweave_common::bandwidth::Bandwidth;
 use reweave_common::operator::{
-    AgentState, AgentStatus, FlowImbalance, FlowStatus, Hop, LinkStatus, Mode, PairStatus, Phase,
-    ProbeStatus, RunningChange, Status,
+    AgentState, AgentStatus, FlowImbalance, FlowStatus, Hop, LinkStatus, Mode, PairStatus,
+    PathBandwidth, Phase, ProbeStatus, RdmaStatus, RunningChange, Status,
 };
 use reweave_common::probing::Summary;
 
@@ -26,6 +27,8 @@ pub(crate) fn status(page: &mut Page, status: &Status, names: &Names) {
         imbalance(page, found);
     }
     probes(page, &status.probes);
+    bandwidths(page, &status.bandwidths);
+    rdma(page, &status.rdma);
     peers::coordinators(page, &status.coordinators);
     peers::refused(page, &status.refused);
     peers::invitations(page, &status.invitations);
@@ -128,7 +131,7 @@ pub(super) fn dash() -> String {
     "-".to_owned()
 }
 
-fn skew(skew_ms: i64) -> String {
+pub(super) fn skew(skew_ms: i64) -> String {
     let sign = if skew_ms <= -100 { "-" } else { "" };
     format!("{sign}{}", age(skew_ms.unsigned_abs()))
 }
@@ -141,7 +144,7 @@ fn links(page: &mut Page, links: &[LinkStatus]) {
     page.heading("Links");
     if !busy.is_empty() {
         let rows: Vec<_> = busy.iter().map(|link| link_row(page, link)).collect();
-        page.table(["link", "load", "rate", "of"], rows);
+        page.table(["link", "load", "rate", "of", "left"], rows);
     }
     page.line(&format!("  idle directions: {idle}"));
 }
@@ -151,7 +154,7 @@ fn load(link: &LinkStatus) -> f64 {
     link.rate_bits_per_s.bits_per_s() as f64 / capacity as f64
 }
 
-fn link_row(page: &Page, link: &LinkStatus) -> [String; 4] {
+fn link_row(page: &Page, link: &LinkStatus) -> [String; 5] {
     let rate = link.rate_bits_per_s.to_string();
     let load = load(link);
     let filled = ((load * BAR_CELLS as f64).round() as usize).min(BAR_CELLS);
@@ -167,6 +170,7 @@ fn link_row(page: &Page, link: &LinkStatus) -> [String; 4] {
         bar,
         rate,
         link.capacity_bits_per_s.to_string(),
+        link.spare_bits_per_s.map_or_else(dash, |it| it.to_string()),
     ]
 }
 
@@ -234,6 +238,74 @@ fn probes(page: &mut Page, probes: &ProbeStatus) {
     let rows: Vec<_> = [all].into_iter().chain(worst.map(row)).collect();
     page.table(
         ["hosts", "probes", "lost", "loss", "round trip", "p99"],
+        rows,
+    );
+}
+
+/// The slowest.
+fn bandwidths(page: &mut Page, paths: &[PathBandwidth]) {
+    if paths.is_empty() {
+        return;
+    }
+    page.heading("Bandwidth, by trains of packets in idle gaps");
+    let rows = paths.iter().take(WORST_PAIRS).map(bandwidth_row);
+    let headings = ["hosts", "from port", "bandwidth", "95 %", "trains", "last"];
+    page.table(headings, rows);
+}
+
+fn bandwidth_row(it: &PathBandwidth) -> [String; 6] {
+    let (bandwidth, bounds, trains) = match it.bandwidth {
+        Bandwidth::Known {
+            rate,
+            least,
+            most,
+            trains,
+        } => (rate.to_string(), format!("{least} .. {most}"), trains),
+        Bandwidth::AtLeast { rate, trains } => (format!("at least {rate}"), dash(), trains),
+        Bandwidth::Unknown { why, trains } => (format!("unknown: {why}"), dash(), trains),
+    };
+    [
+        format!("{} > {}", it.from, it.to),
+        it.flow.source.port().to_string(),
+        bandwidth,
+        bounds,
+        trains.to_string(),
+        age(it.age_ms),
+    ]
+}
+
+fn rdma(page: &mut Page, pairs: &[RdmaStatus]) {
+    if pairs.is_empty() {
+        return;
+    }
+    page.heading("Over RDMA, the slowest first");
+    let micros = |micros: Option<f64>| micros.map_or_else(dash, |it| format!("{it:.1} us"));
+    let row = |it: &RdmaStatus| {
+        let lost = format!("{} of {}", it.lost, it.sent);
+        [
+            format!("{} > {}", it.from, it.to),
+            micros(it.ud_us),
+            micros(it.rc_us),
+            it.rate_bits_per_s
+                .map_or_else(dash, |rate| rate.to_string()),
+            if it.lost > 0 {
+                page.ink(Ink::Red, &lost)
+            } else {
+                lost
+            },
+            age(it.age_ms),
+        ]
+    };
+    let rows: Vec<_> = pairs.iter().take(WORST_PAIRS).map(row).collect();
+    page.table(
+        [
+            "hosts",
+            "UD there and back",
+            "RC",
+            "writes at",
+            "lost",
+            "heard",
+        ],
         rows,
     );
 }

@@ -1,15 +1,18 @@
 //! What people see, word for word.
 
+use std::net::SocketAddrV4;
 use std::time::Duration;
 
+use reweave_common::bandwidth::{Bandwidth, Unclear};
 use reweave_common::finding::Imbalance;
-use reweave_common::flow::FlowKey;
+use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
     Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode,
-    Move, NotSeen, OpenInvitation, Outcome, PairStatus, Phase, Pin, Plan, Prediction, ProbeStatus,
-    Record, RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
+    Move, NotSeen, OpenInvitation, Outcome, PairStatus, PathBandwidth, Phase, Pin, Plan,
+    Prediction, ProbeStatus, RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status,
+    Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::probing::{Summary, Tally};
@@ -229,13 +232,47 @@ Plan 4: taken back; the old routes are generation 5 now
 
 fn coordinator() -> CoordinatorStatus {
     CoordinatorStatus {
+        number: 1,
         name: "c0".to_owned(),
+        address: "10.0.0.1:7332".parse().unwrap(),
         state: CoordinatorState::Leads,
-        term: None,
+        votes: true,
+        term: Some(4),
+        heard_ms: None,
+        behind: None,
         build: Some("0.1.0".to_owned()),
+        protocol: Some("1.1".to_owned()),
         certificate_left_s: Some(60_000),
         signer_left_s: Some(2_000_000),
+        clock_skew_ms: None,
     }
+}
+
+fn newcomer() -> CoordinatorStatus {
+    CoordinatorStatus {
+        number: 4,
+        name: "c3".to_owned(),
+        state: CoordinatorState::Learns,
+        votes: false,
+        heard_ms: Some(40),
+        behind: Some(12),
+        signer_left_s: None,
+        clock_skew_ms: Some(-3_600_000),
+        ..coordinator()
+    }
+}
+
+#[test]
+fn members_are_shown_with_how_far_they_are() {
+    let expected = "\
+  number  name        address  state   votes  heard  behind
+       1  c0    10.0.0.1:7332  leads   yes        -       -
+       4  c3    10.0.0.1:7332  learns  no     0.0 s      12
+";
+    shows(
+        |page| super::members(page, &[coordinator(), newcomer()]),
+        expected,
+    );
 }
 
 fn refused() -> RefusedPeer {
@@ -275,6 +312,7 @@ fn status() -> Status {
         up,
         rate_bits_per_s: rate,
         capacity_bits_per_s: mbps(200),
+        spare_bits_per_s: up.then(|| mbps(200 - rate.mbps() as u64)),
         age_ms: 100,
     };
     Status {
@@ -314,12 +352,48 @@ fn status() -> Status {
         useless_pins: vec![useless_pin()],
         flow_imbalance: Some(flow_imbalance()),
         warnings: vec!["agents that are connected and silent: leaf0".to_owned()],
-        coordinators: vec![coordinator()],
+        coordinators: vec![coordinator(), newcomer()],
         refused: vec![refused()],
         invitations: vec![invitation()],
         revoked: vec![Member::new(Role::Agent, "h3")],
         probes: probes(),
+        bandwidths: bandwidths(),
+        rdma: vec![RdmaStatus {
+            from: "h0".to_owned(),
+            to: "h4".to_owned(),
+            ud_us: Some(3.26),
+            rc_us: None,
+            rate_bits_per_s: Some(mbps(196_000)),
+            sent: 20,
+            lost: 1,
+            age_ms: 12_000,
+        }],
     }
+}
+
+fn bandwidths() -> Vec<PathBandwidth> {
+    let path = |port, bandwidth| PathBandwidth {
+        from: "h0".to_owned(),
+        to: "h4".to_owned(),
+        flow: FlowKey {
+            protocol: Protocol::Udp,
+            source: SocketAddrV4::new([10, 0, 0, 0].into(), port),
+            destination: SocketAddrV4::new([10, 0, 0, 4].into(), 7333),
+        },
+        bandwidth,
+        age_ms: 12_000,
+    };
+    let known = Bandwidth::Known {
+        rate: mbps(99),
+        least: mbps(98),
+        most: mbps(100),
+        trains: 9,
+    };
+    let why = Unclear::Batched;
+    vec![
+        path(7432, known),
+        path(7433, Bandwidth::Unknown { why, trains: 4 }),
+    ]
 }
 
 fn probes() -> ProbeStatus {
@@ -433,8 +507,9 @@ Probes of the last minute
   h0 > h4          600     0  0.00 .. 0.64 %      120 us  120 us
 
 Coordinators
-  name  state  term  build  certificate for  signer for
-  c0    leads     -  0.1.0             16 h        23 d
+  name  state   term  heard  build  clock off  certificate for  signer for
+  c0    leads      4      -  0.1.0          -             16 h        23 d
+  c3    learns     4  0.0 s  0.1.0    -60 min             16 h           -
 
 Not let in
   from      why                       times   last

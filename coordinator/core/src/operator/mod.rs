@@ -11,10 +11,12 @@ use crate::planning;
 use crate::rollout::{Hindrance, Turn, first_step};
 use crate::state::{Phase, Rollout};
 
+mod bandwidths;
 mod history;
 mod imbalance;
 mod membership;
 mod probes;
+mod rdma;
 mod status;
 mod warnings;
 
@@ -67,6 +69,11 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             lasting,
         } => membership::invite(turn, principal, member, token, lasting),
         Request::Revoke { member } => membership::revoke(turn, principal, member),
+        Request::Coordinators | Request::ChangeMembers(_) => {
+            Response::Refused(Refused::Membership {
+                why: "whoever decides is not who knows".to_owned(),
+            })
+        }
         Request::Renew { .. } => Response::Refused(Refused::CannotSign {
             why: "the request did not come over a session of its own".to_owned(),
         }),

@@ -14,8 +14,10 @@ use reweave_common::operator::{
 use reweave_common::snapshot::{self, FlowState, LinkState};
 
 use super::Seen;
+use super::bandwidths::{bandwidths, spare};
 use super::imbalance::flow_imbalance;
 use super::probes::probes;
+use super::rdma::rdma;
 use super::warnings::warnings;
 use crate::arrivals::Arrivals;
 use crate::model::{Known, Picture};
@@ -53,7 +55,7 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         links: picture
             .links()
             .iter()
-            .map(|(hop, link)| link_status(known.fabric, *hop, link))
+            .map(|(hop, link)| link_status(&picture, *hop, link))
             .collect(),
         flows: picture
             .flows()
@@ -69,6 +71,8 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         invitations: invitations(known, state),
         revoked: revoked(state),
         probes: probes(known),
+        bandwidths: bandwidths(known),
+        rdma: rdma(known),
     }
 }
 
@@ -250,12 +254,14 @@ fn agent_state(known: Known<'_>, node: NodeId) -> AgentState {
     }
 }
 
-fn link_status(fabric: &Fabric, hop: snapshot::Hop, link: &LinkState) -> LinkStatus {
+fn link_status(picture: &Picture<'_>, hop: snapshot::Hop, link: &LinkState) -> LinkStatus {
+    let fabric = picture.known.fabric;
     LinkStatus {
         hop: Hop::named(hop, fabric),
         up: link.up,
         rate_bits_per_s: link.rate,
         capacity_bits_per_s: fabric.link(hop.link).rate,
+        spare_bits_per_s: spare(picture, hop, link.rate),
         age_ms: millis(link.age),
     }
 }

@@ -9,7 +9,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::shares::{Link, Shares};
+use super::group::Tag;
+use super::shares::{Full, Link, Shares};
 
 /// After this many fillings every bottleneck that is touched is opened at once.
 const PATIENT_FILLINGS: u32 = 6;
@@ -127,10 +128,12 @@ impl Shares<'_> {
         self.full.clear();
         for nth in 0..self.region.len() {
             let group = self.region[nth];
-            let path = self.path_of(group);
+            let tag = &mut self.tags[group as usize];
+            *tag = tag.in_state(Tag::RISING);
             let it = &mut self.groups[group as usize];
             let weight = it.weight;
             let freed = std::mem::take(&mut it.rate) * weight;
+            let path = it.links(self.problem);
             self.work += path.len() as u64;
             for &link in path {
                 let it = &mut self.links[link as usize];
@@ -148,24 +151,35 @@ impl Shares<'_> {
     fn stop_at(&mut self, link: u32, level: i64) {
         let level = self.level_at(link, level);
         let slack = self.links[link as usize].slack();
-        self.full.push((link, level));
+        let mut stopping = std::mem::take(&mut self.stopping);
         let mut members = std::mem::take(&mut self.members[link as usize]);
         self.work += members.len() as u64;
         members.retain(|member| {
-            let it = &self.groups[member.group as usize];
-            if it.generation != member.generation {
-                return false;
-            }
-            if it.lifted != self.repair {
-                if it.rate > level + slack {
-                    self.open(it.bottleneck);
-                }
-            } else if it.rate == 0 {
-                self.stop(member.group, link, level);
+            match self.tags[member.group as usize].state_of(member.tag) {
+                Tag::AT_REST => self.open_if_above(member.group, level + slack),
+                Tag::RISING => stopping.push(member.group),
+                Tag::FOUND => {}
+                _ => return false,
             }
             true
         });
         self.members[link as usize] = members;
+        self.full.push(Full {
+            link,
+            level,
+            stopped: stopping.len() as u32,
+        });
+        self.stop(&stopping, link, level);
+        stopping.clear();
+        self.stopping = stopping;
+    }
+
+    /// One that keeps its rate must not have more than those of the region have here.
+    fn open_if_above(&mut self, group: u32, rate: i64) {
+        let it = &self.groups[group as usize];
+        if it.rate > rate {
+            self.open(it.bottleneck);
+        }
     }
 
     /// A bottleneck of others keeps its level where that fills it just as well. Where it does not,
@@ -181,16 +195,22 @@ impl Shares<'_> {
         if fills { it.level } else { level }
     }
 
-    fn stop(&mut self, group: u32, link: u32, level: i64) {
-        let path = self.path_of(group);
-        let it = &mut self.groups[group as usize];
-        (it.rate, it.found) = (level, link);
-        let weight = it.weight;
-        for &link in path {
-            let it = &mut self.links[link as usize];
-            it.load += level * weight;
-            it.rising -= weight;
-            it.top = level;
+    /// Two passes: lines of cache come faster when nothing is done with them yet.
+    fn stop(&mut self, groups: &[u32], link: u32, level: i64) {
+        for &group in groups {
+            let tag = &mut self.tags[group as usize];
+            *tag = tag.in_state(Tag::FOUND);
+            let it = &mut self.groups[group as usize];
+            (it.rate, it.found) = (level, link);
+        }
+        for &group in groups {
+            let it = &self.groups[group as usize];
+            for &link in it.links(self.problem) {
+                let link = &mut self.links[link as usize];
+                link.load += level * it.weight;
+                link.rising -= it.weight;
+                link.top = level;
+            }
         }
     }
 

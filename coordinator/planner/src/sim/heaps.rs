@@ -22,13 +22,6 @@ pub(super) struct Heaps {
 }
 
 impl Heaps {
-    pub(super) fn with_capacity(flows: usize) -> Self {
-        Self {
-            nodes: Vec::with_capacity(flows),
-            ..Self::default()
-        }
-    }
-
     /// The root of the heap at `root` with one more in it.
     pub(super) fn push(&mut self, root: u32, goal: f64, task: u32) -> u32 {
         let node = Node {

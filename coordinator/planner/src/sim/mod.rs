@@ -12,6 +12,7 @@ mod columns;
 pub mod ecmp;
 mod fill;
 pub mod flows;
+mod group;
 mod heaps;
 pub mod network;
 mod problem;

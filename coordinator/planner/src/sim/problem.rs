@@ -180,6 +180,37 @@ impl Problem {
         Ok(())
     }
 
+    /// Adds the paths, devices and tasks of another problem behind those that are here. `link` says
+    /// which link here stands for one there.
+    pub fn append(
+        &mut self,
+        other: &Self,
+        link: impl Fn(LinkIndex) -> Option<LinkIndex>,
+    ) -> Result<(), ProblemError> {
+        let [tasks, devices, paths] = [self.tasks(), self.devices(), self.paths()];
+        next_index(tasks + other.tasks())?;
+        next_index(devices + other.devices())?;
+        for path in 0..other.paths() as PathIndex {
+            let here = |&there| link(there).ok_or(ProblemError::NoSuchLink { link: there });
+            let links: Result<Vec<_>, _> = other.path(path).iter().map(here).collect();
+            self.add_path(&links?)?;
+        }
+        self.devices += other.devices;
+        for task in 0..other.tasks() as TaskIndex {
+            let place = match other.work(task) {
+                Work::Transfer { path, .. } => path + paths as u32,
+                Work::Compute { device, .. } => (device + devices as u32) | COMPUTES,
+            };
+            let size = other.sizes[task as usize];
+            let added = self.add_task(place, size, other.delay(task))?;
+            self.set_weight(added, other.weight(task))?;
+        }
+        for &[before, after] in &other.waits {
+            self.add_wait(before + tasks as u32, after + tasks as u32)?;
+        }
+        Ok(())
+    }
+
     fn must_be_task(&self, task: TaskIndex) -> Result<(), ProblemError> {
         let known = (task as usize) < self.places.len();
         known.then_some(()).ok_or(ProblemError::NoSuchTask { task })

@@ -105,10 +105,11 @@ impl<'p> Run<'p> {
         for &[_, after] in problem.waits() {
             missing[after as usize] += 1;
         }
-        let ready = missing.iter().filter(|&&missing| missing == 0).count();
+        let tasks = 0..problem.tasks() as u32;
+        let first: Vec<_> = tasks.filter(|&task| missing[task as usize] == 0).collect();
         let mut run = Self {
             problem,
-            shares: Shares::new(problem, ready),
+            shares: Shares::new(problem, &first),
             missing,
             followers: Followers::of(problem),
             timed: BinaryHeap::new(),
@@ -122,10 +123,8 @@ impl<'p> Run<'p> {
             done: 0,
             limit,
         };
-        for task in 0..problem.tasks() as u32 {
-            if run.missing[task as usize] == 0 {
-                run.make_ready(task)?;
-            }
+        for task in first {
+            run.make_ready(task)?;
         }
         run.work_off()?;
         Ok(run)
@@ -192,7 +191,10 @@ impl<'p> Run<'p> {
     fn end(&mut self, task: TaskIndex) -> Result<(), SimError> {
         self.finishes[task as usize] = self.now;
         self.done += 1;
-        if let Work::Compute { device, .. } = self.problem.work(task) {
+        // Without devices nothing computes, and what a task does need not be looked up.
+        if !self.devices.is_empty()
+            && let Work::Compute { device, .. } = self.problem.work(task)
+        {
             self.devices[device as usize].busy = false;
             self.serve(device)?;
         }

@@ -11,8 +11,9 @@ use std::collections::BinaryHeap;
 use reweave_common::units::Rate;
 
 use super::certificate::Running;
-use super::heaps::{EMPTY, Heaps};
-use super::problem::{PathIndex, Problem, TaskIndex};
+use super::group::{Bound, Group, Member, Tag};
+use super::heaps::Heaps;
+use super::problem::{PathIndex, Problem, TaskIndex, Work};
 use super::queue::LinkQueue;
 use super::time::SimTime;
 
@@ -74,47 +75,28 @@ impl Meter {
     };
 }
 
-/// All flows on one path; a line of cache too.
-#[derive(Debug, Clone, Default)]
-#[repr(align(64))]
-pub(super) struct Group {
-    path: PathIndex,
-    /// Tells this group from earlier ones in the same place.
-    pub(super) generation: u32,
-    pub(super) weight: i64,
-    /// The weight at the last repair.
-    settled: i64,
-    /// Per weight; zero while it is to be found.
-    pub(super) rate: i64,
-    pub(super) bottleneck: u32,
-    /// The bottleneck that the present filling has found.
-    pub(super) found: u32,
-    /// The repair that has lifted it last.
-    pub(super) lifted: u32,
-    changed: bool,
-    /// What its bottleneck had served when the group's own count was zero.
-    offset: f64,
-    /// Its flows, by their goals in the group's own count.
-    flows: u32,
-}
-
-/// Stands in the list of a link's members.
+/// A link that is full, its level, and how many groups have found their bottleneck in it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Member {
-    pub(super) group: u32,
-    pub(super) generation: u32,
+pub(super) struct Full {
+    pub(super) link: u32,
+    pub(super) level: i64,
+    pub(super) stopped: u32,
 }
 
 #[derive(Debug)]
 pub(super) struct Shares<'p> {
-    problem: &'p Problem,
+    pub(super) problem: &'p Problem,
     pub(super) links: Vec<Link>,
     meters: Vec<Meter>,
     /// By link, those that cross it, and some that did.
     pub(super) members: Vec<Vec<Member>>,
     /// By link, those whose bottleneck it is.
-    bound: Vec<Vec<u32>>,
+    bound: Vec<Vec<Bound>>,
     pub(super) groups: Vec<Group>,
+    /// By group.
+    pub(super) tags: Vec<Tag>,
+    /// By group, what its bottleneck had served when the group's own count was zero.
+    offsets: Vec<f64>,
     free: Vec<u32>,
     /// By path, its group.
     group_of: Vec<u32>,
@@ -122,8 +104,8 @@ pub(super) struct Shares<'p> {
     queue: LinkQueue,
     /// Bits in a tick at a rate of one unit.
     bits_per_unit: f64,
-    /// Groups whose flows are others than at the last repair.
-    changed: Vec<u32>,
+    /// Groups whose flows are others than at the last repair, and their weights then.
+    changed: Vec<(u32, i64)>,
     /// Links on which a flow has ended since.
     stirred: Vec<u32>,
     pub(super) repair: u32,
@@ -134,18 +116,19 @@ pub(super) struct Shares<'p> {
     pub(super) open: Vec<u32>,
     /// The links that the present filling has touched.
     pub(super) touched: Vec<u32>,
-    /// The links that the present filling has filled, and their levels.
-    pub(super) full: Vec<(u32, i64)>,
+    /// The links that the present filling has filled.
+    pub(super) full: Vec<Full>,
     /// Work space of the filling.
     pub(super) rising: Vec<u32>,
     pub(super) equal: Vec<u32>,
+    pub(super) stopping: Vec<u32>,
     pub(super) heap: BinaryHeap<Reverse<(i64, u32)>>,
     pub(super) work: u64,
 }
 
 impl<'p> Shares<'p> {
-    /// `at_once` is how many flows may run at once, as far as one can tell.
-    pub(super) fn new(problem: &'p Problem, at_once: usize) -> Self {
+    /// `first` are the tasks that wait for nothing.
+    pub(super) fn new(problem: &'p Problem, first: &[TaskIndex]) -> Self {
         let most = problem.capacities().iter().map(|rate| rate.bits_per_s());
         let most = most.max().unwrap_or(1);
         let shift = (CAPACITY_BITS + most.leading_zeros()).saturating_sub(u64::BITS);
@@ -155,17 +138,20 @@ impl<'p> Shares<'p> {
         };
         let links: Vec<_> = problem.capacities().iter().map(link).collect();
         let units_per_s = SimTime::TICKS_PER_S as f64 * (1u64 << shift) as f64;
+        let at_once = first.len().min(problem.paths());
         Self {
             problem,
-            members: vec![Vec::new(); links.len()],
+            members: room_for(problem, first),
             bound: vec![Vec::new(); links.len()],
             queue: LinkQueue::new(links.len()),
             meters: vec![Meter::UNUSED; links.len()],
             links,
-            groups: Vec::with_capacity(at_once.min(problem.paths())),
+            groups: Vec::with_capacity(at_once),
+            tags: Vec::with_capacity(at_once),
+            offsets: Vec::with_capacity(at_once),
             free: Vec::new(),
             group_of: vec![NOBODY; problem.paths()],
-            heaps: Heaps::with_capacity(at_once),
+            heaps: Heaps::default(),
             bits_per_unit: 1.0 / units_per_s,
             changed: Vec::new(),
             stirred: Vec::new(),
@@ -177,6 +163,7 @@ impl<'p> Shares<'p> {
             full: Vec::new(),
             rising: Vec::new(),
             equal: Vec::new(),
+            stopping: Vec::new(),
             heap: BinaryHeap::new(),
             work: 0,
         }
@@ -189,16 +176,12 @@ impl<'p> Shares<'p> {
 
     /// Each path in use with the weight on it and the rate per weight, in bits per second.
     pub(super) fn rates(&self) -> impl Iterator<Item = Running> {
-        let running = self.groups.iter().filter(|group| group.settled > 0);
+        let running = self.groups.iter().filter(|group| group.weight > 0);
         running.map(|group| Running {
             path: group.path,
-            weight: group.settled as f64,
+            weight: group.weight as f64,
             rate_bps: group.rate as f64 * self.bits_per_unit * SimTime::TICKS_PER_S as f64,
         })
-    }
-
-    pub(super) fn path_of(&self, group: u32) -> &'p [u32] {
-        self.problem.path(self.groups[group as usize].path)
     }
 
     /// Lets a flow begin; its rate is found by the next repair.
@@ -209,29 +192,30 @@ impl<'p> Shares<'p> {
             group => group,
         };
         let goal = self.count(group, now) + bits / f64::from(weight);
-        let it = &mut self.groups[group as usize];
-        it.flows = self.heaps.push(it.flows, goal, task);
-        it.weight += i64::from(weight);
         self.note_change(group);
+        let it = &mut self.groups[group as usize];
+        it.push(goal, task, &mut self.heaps);
+        it.weight += i64::from(weight);
     }
 
     fn found_group(&mut self, path: PathIndex) -> u32 {
-        let group = self.free.pop().unwrap_or_else(|| {
-            self.groups.push(Group::default());
-            self.groups.len() as u32 - 1
-        });
-        let it = &mut self.groups[group as usize];
-        *it = Group {
-            path,
-            generation: it.generation + 1,
-            bottleneck: NOBODY,
-            found: NOBODY,
-            flows: EMPTY,
-            ..Group::default()
+        let founded = Group::on(path, self.problem);
+        let group = match self.free.pop() {
+            Some(group) => {
+                self.groups[group as usize] = founded;
+                self.offsets[group as usize] = 0.0;
+                group
+            }
+            None => {
+                self.groups.push(founded);
+                self.tags.push(Tag::FIRST);
+                self.offsets.push(0.0);
+                self.groups.len() as u32 - 1
+            }
         };
         let member = Member {
             group,
-            generation: it.generation,
+            tag: self.tags[group as usize],
         };
         self.group_of[path as usize] = group;
         for &link in self.problem.path(path) {
@@ -246,35 +230,30 @@ impl<'p> Shares<'p> {
     fn make_room(&mut self, link: u32) {
         let members = &mut self.members[link as usize];
         if members.len() > 16 + 2 * self.links[link as usize].crossing as usize {
-            members.retain(|member| {
-                self.groups[member.group as usize].generation == member.generation
-            });
+            let tags = &self.tags;
+            members.retain(|member| tags[member.group as usize].is_of(member.tag));
         }
     }
 
     fn disband(&mut self, group: u32) {
-        let it = &mut self.groups[group as usize];
-        it.generation += 1;
-        self.group_of[it.path as usize] = NOBODY;
+        let tag = &mut self.tags[group as usize];
+        *tag = tag.next();
+        self.group_of[self.groups[group as usize].path as usize] = NOBODY;
         self.free.push(group);
-        for &link in self.path_of(group) {
-            self.links[link as usize].crossing -= 1;
-        }
     }
 
     fn note_change(&mut self, group: u32) {
         let it = &mut self.groups[group as usize];
         if !std::mem::replace(&mut it.changed, true) {
-            self.changed.push(group);
+            self.changed.push((group, it.weight));
         }
     }
 
     /// What has been served per weight to a group, by its own count.
     fn count(&self, group: u32, now: u64) -> f64 {
-        let it = &self.groups[group as usize];
-        match it.bottleneck {
+        match self.groups[group as usize].bottleneck {
             NOBODY => 0.0,
-            link => self.served(link, now) - it.offset,
+            link => self.served(link, now) - self.offsets[group as usize],
         }
     }
 
@@ -303,27 +282,33 @@ impl<'p> Shares<'p> {
         self.stirred[first..].sort_unstable();
         for nth in first..self.stirred.len() {
             let link = self.stirred[nth];
-            for nth in 0..self.bound[link as usize].len() {
-                let group = self.bound[link as usize][nth];
-                self.end_due_of(group, link, now, ended);
+            let bound = std::mem::take(&mut self.bound[link as usize]);
+            let first = self.changed.len();
+            // All lines of cache that are needed are on the way before the first is worked on.
+            for it in &bound {
+                if self.tick_of(link, it.goal) <= now {
+                    self.note_change(it.group);
+                }
             }
+            for nth in first..self.changed.len() {
+                self.end_due_of(self.changed[nth].0, link, now, ended);
+            }
+            self.bound[link as usize] = bound;
         }
     }
 
+    /// Ends the first flow of a group, and others that are due as well.
     fn end_due_of(&mut self, group: u32, link: u32, now: u64, ended: &mut Vec<TaskIndex>) {
-        let it = &self.groups[group as usize];
-        let (offset, mut flows, mut weight) = (it.offset, it.flows, it.weight);
-        while let Some((goal, task)) = self.heaps.top(flows) {
-            if self.tick_of(link, goal + offset) > now {
+        loop {
+            let it = &mut self.groups[group as usize];
+            let task = it.pop(&mut self.heaps);
+            it.weight -= i64::from(self.problem.weight(task));
+            ended.push(task);
+            let goal = it.goal;
+            if it.is_empty() || self.tick_of(link, goal + self.offsets[group as usize]) > now {
                 break;
             }
-            flows = self.heaps.pop(flows);
-            weight -= i64::from(self.problem.weight(task));
-            ended.push(task);
-            self.note_change(group);
         }
-        let it = &mut self.groups[group as usize];
-        (it.flows, it.weight) = (flows, weight);
     }
 
     /// Finds the rates that follow from all that began and ended, and when the next flow ends.
@@ -348,35 +333,43 @@ impl<'p> Shares<'p> {
         self.region.clear();
         self.open.clear();
         let mut changed = std::mem::take(&mut self.changed);
-        for group in changed.drain(..) {
+        for (group, before) in changed.drain(..) {
             let it = &mut self.groups[group as usize];
             it.changed = false;
-            let (before, weight) = (it.settled, it.weight);
-            if before == weight {
-                self.stirred.extend((before > 0).then_some(it.bottleneck));
-                continue;
+            match it.weight == before {
+                true => self.stirred.push(it.bottleneck),
+                false => self.reweigh(group, before),
             }
-            self.reweigh(group, before, weight);
         }
         self.changed = changed;
     }
 
-    fn reweigh(&mut self, group: u32, before: i64, weight: i64) {
+    fn reweigh(&mut self, group: u32, before: i64) {
         let it = &mut self.groups[group as usize];
         let freed = std::mem::take(&mut it.rate) * before;
-        it.settled = weight;
-        it.lifted = self.repair;
-        for &link in self.path_of(group) {
+        let weight = it.weight;
+        let gone = u32::from(weight == 0);
+        for &link in it.links(self.problem) {
             let it = &mut self.links[link as usize];
             it.load -= freed;
             it.weight += weight - before;
-            if it.bounds > 0 {
-                self.open(link);
+            it.crossing -= gone;
+            if it.bounds > 0 && std::mem::replace(&mut it.opened, self.repair) != self.repair {
+                self.open.push(link);
             }
         }
         match weight {
             0 => self.disband(group),
-            _ => self.region.push(group),
+            _ => self.lift(group),
+        }
+    }
+
+    /// Makes a group one whose rate is to be found, if it is not one yet.
+    fn lift(&mut self, group: u32) {
+        let tag = &mut self.tags[group as usize];
+        if tag.is_at_rest() {
+            *tag = tag.in_state(Tag::RISING);
+            self.region.push(group);
         }
     }
 
@@ -394,13 +387,12 @@ impl<'p> Shares<'p> {
             std::mem::take(&mut self.open),
             std::mem::take(&mut self.full),
         );
-        let concerned = || {
-            open.iter()
-                .copied()
-                .chain(full.iter().map(|&(link, _)| link))
-        };
+        let concerned = || open.iter().copied().chain(full.iter().map(|it| it.link));
         for link in concerned() {
             self.bring_up(link, now);
+        }
+        for it in &full {
+            self.bound[it.link as usize].reserve(it.stopped as usize);
         }
         for nth in 0..self.region.len() {
             self.rebind(self.region[nth]);
@@ -408,8 +400,8 @@ impl<'p> Shares<'p> {
         for &link in &open {
             self.links[link as usize].level = 0;
         }
-        for &(link, level) in &full {
-            self.links[link as usize].level = level;
+        for it in &full {
+            self.links[it.link as usize].level = it.level;
         }
         for link in concerned() {
             self.reschedule(link, false);
@@ -427,30 +419,33 @@ impl<'p> Shares<'p> {
 
     fn rebind(&mut self, group: u32) {
         let it = &mut self.groups[group as usize];
+        let offset = &mut self.offsets[group as usize];
+        let tag = &mut self.tags[group as usize];
+        *tag = tag.in_state(Tag::AT_REST);
         let served = |link: u32| match link {
             NOBODY => 0.0,
             link => self.meters[link as usize].served,
         };
         if it.found != it.bottleneck {
-            it.offset += served(it.found) - served(it.bottleneck);
+            *offset += served(it.found) - served(it.bottleneck);
             it.bottleneck = it.found;
         }
-        self.bound[it.found as usize].push(group);
-        let goal = self.heaps.top(it.flows).map_or(f64::INFINITY, |top| top.0);
+        let goal = it.goal + *offset;
+        self.bound[it.found as usize].push(Bound { goal, group });
         self.links[it.found as usize].bounds += 1;
         let meter = &mut self.meters[it.found as usize];
-        meter.goal = meter.goal.min(goal + it.offset);
+        meter.goal = meter.goal.min(goal);
     }
 
     /// Enters when the next of those that a link bounds ends.
     fn reschedule(&mut self, link: u32, look_again: bool) {
         if look_again {
-            let goals = self.bound[link as usize].iter().map(|&group| {
-                let it = &self.groups[group as usize];
-                let top = self.heaps.top(it.flows);
-                top.map_or(f64::INFINITY, |(goal, _)| goal + it.offset)
-            });
-            self.meters[link as usize].goal = goals.fold(f64::INFINITY, f64::min);
+            let mut least = f64::INFINITY;
+            for it in &mut self.bound[link as usize] {
+                it.goal = self.groups[it.group as usize].goal + self.offsets[it.group as usize];
+                least = least.min(it.goal);
+            }
+            self.meters[link as usize].goal = least;
         }
         if self.links[link as usize].bounds == 0 {
             self.links[link as usize].level = 0;
@@ -466,12 +461,24 @@ impl<'p> Shares<'p> {
         self.links[link as usize].bounds = 0;
         self.meters[link as usize].goal = f64::INFINITY;
         let mut bound = std::mem::take(&mut self.bound[link as usize]);
-        for group in bound.drain(..) {
-            let it = &mut self.groups[group as usize];
-            if std::mem::replace(&mut it.lifted, self.repair) != self.repair {
-                self.region.push(group);
+        for it in bound.drain(..) {
+            if self.groups[it.group as usize].weight > 0 {
+                self.lift(it.group);
             }
         }
         self.bound[link as usize] = bound;
     }
+}
+
+/// Lists of members with room for the groups of these tasks.
+fn room_for(problem: &Problem, tasks: &[TaskIndex]) -> Vec<Vec<Member>> {
+    let mut counts = vec![0; problem.capacities().len()];
+    for &task in tasks {
+        if let Work::Transfer { path, .. } = problem.work(task) {
+            for &link in problem.path(path) {
+                counts[link as usize] += 1;
+            }
+        }
+    }
+    counts.into_iter().map(Vec::with_capacity).collect()
 }

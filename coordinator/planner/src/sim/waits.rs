@@ -5,14 +5,18 @@ use std::ops::Range;
 use super::problem::{Problem, TaskIndex};
 
 /// By task, who waits for it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Followers {
+    /// Empty where nobody waits for anybody.
     begins: Vec<u32>,
     pub(super) tasks: Vec<TaskIndex>,
 }
 
 impl Followers {
     pub(super) fn of(problem: &Problem) -> Self {
+        if problem.waits().is_empty() {
+            return Self::default();
+        }
         let mut ends = vec![0; problem.tasks() + 1];
         for &[before, _] in problem.waits() {
             ends[before as usize] += 1;
@@ -37,7 +41,10 @@ impl Followers {
 
     /// Where in `tasks` the followers of a task stand.
     pub(super) fn range_of(&self, task: TaskIndex) -> Range<usize> {
-        self.begins[task as usize] as usize..self.begins[task as usize + 1] as usize
+        match self.begins.get(task as usize..task as usize + 2) {
+            Some(&[begin, end]) => begin as usize..end as usize,
+            _ => 0..0,
+        }
     }
 }
 

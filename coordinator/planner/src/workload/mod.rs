@@ -6,6 +6,7 @@
 //! each task; [`evaluate`] says besides where the time went, and what no network could beat.
 
 mod account;
+pub mod candidates;
 mod collective;
 mod critical;
 pub mod effects;

@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::JournalError;
 
 /// What the file begins with; all versions have the first part.
-pub(super) const MAGIC: &[u8] = b"reweave log 2\n";
+pub(super) const MAGIC: &[u8] = b"reweave log 3\n";
 const FAMILY: &[u8] = b"reweave log ";
 
 const HEADER_BYTES: usize = 12;

@@ -1,5 +1,7 @@
 //! What only a leader does: proposals, reads, changes of membership.
 
+use std::collections::BTreeSet;
+
 use raft::ReadState;
 
 use super::Replica;
@@ -40,11 +42,49 @@ impl Replica {
         if is_joint || self.node.raft.has_pending_conf() {
             return Err(ChangeRefused::Busy);
         }
+        self.would_go_on(change)?;
         let steps = self.members.steps(change);
         // Writing to memory does not fail.
         let context = postcard::to_stdvec(change).unwrap_or_default();
         let proposed = self.node.propose_conf_change(context, steps);
         proposed.map_err(|_| ChangeRefused::Busy)
+    }
+
+    /// Whoever leads goes last, and a quorum of those that remain must be there.
+    fn would_go_on(&mut self, change: &Change) -> Result<(), ChangeRefused> {
+        let own = self.id();
+        let voters = self.members.voters_after(change);
+        if !voters.contains(&own) {
+            self.hand_over(&voters);
+            return Err(ChangeRefused::HandingOver(own));
+        }
+        let (needed, heard) = (voters.len() / 2 + 1, self.heard_of(&voters).count());
+        // A newcomer takes nothing away; it is good for something just when one is dead.
+        let takes_away = voters.len() < self.members.configuration.voters.len();
+        if takes_away && heard < needed {
+            let voters = voters.len();
+            return Err(ChangeRefused::NoQuorum {
+                voters,
+                needed,
+                heard,
+            });
+        }
+        Ok(())
+    }
+
+    fn heard_of(&self, voters: &BTreeSet<MemberId>) -> impl Iterator<Item = MemberId> {
+        let (own, progress) = (self.id(), self.node.raft.prs());
+        voters.iter().copied().filter(move |id| {
+            *id == own || progress.get(id.0).is_some_and(|peer| peer.recent_active)
+        })
+    }
+
+    fn hand_over(&mut self, voters: &BTreeSet<MemberId>) {
+        let progress = self.node.raft.prs();
+        let matched = |id: &MemberId| progress.get(id.0).map(|peer| peer.matched);
+        if let Some(next) = self.heard_of(voters).max_by_key(matched) {
+            self.node.transfer_leader(next.0);
+        }
     }
 
     /// In the order they came in, for as long as Raft has room.
@@ -117,10 +157,9 @@ impl Replica {
 
     pub(super) fn promote_who_caught_up(&mut self) {
         let raft = &self.node.raft;
-        let needed = raft
-            .raft_log
-            .last_index()
-            .saturating_sub(self.timing.promotion_lag);
+        let lag = self.timing.promotion_lag;
+        // A young log is short; whoever holds nothing of it has not been heard yet.
+        let needed = raft.raft_log.last_index().saturating_sub(lag).max(1);
         let caught_up = |id: &MemberId| {
             let peer = raft.prs().get(id.0);
             peer.is_some_and(|peer| peer.recent_active && peer.matched >= needed)

@@ -115,8 +115,15 @@ impl Saved {
         }
     }
 
-    /// What somebody begins with who joins a cluster: nothing but its number.
-    pub fn joining(id: MemberId, head: Vec<u8>) -> Self {
+    /// What somebody begins with who joins a cluster: its number, and whom it was told of.
+    pub fn joining(id: MemberId, head: Vec<u8>, members: Members) -> Self {
+        let envelope = Envelope {
+            members: Members {
+                configuration: Configuration::default(),
+                ..members
+            },
+            ..Envelope::default()
+        };
         Self {
             member: id,
             head,
@@ -124,7 +131,7 @@ impl Saved {
                 index: 0,
                 term: 0,
                 configuration: Configuration::default(),
-                data: Envelope::default().encode(),
+                data: envelope.encode(),
             },
             entries: Vec::new(),
             vote: Vote::default(),

@@ -1,7 +1,7 @@
 //! Who takes part changes while the others go on.
 
 use super::room::{Room, member};
-use crate::{Change, ChangeRefused, Member, MemberId};
+use crate::{Change, ChangeRefused, FolderId, Member, MemberId, Welcome};
 
 fn change(room: &mut Room, leader: u64, change: &Change) -> Result<(), ChangeRefused> {
     let changed = room.seats.get_mut(&leader).unwrap().replica.change(change);
@@ -40,6 +40,23 @@ fn a_newcomer_learns_first_and_votes_when_it_has_caught_up() {
         (vec![1, 2], vec![1, 2])
     );
     assert_eq!(room.state(1), room.state(2));
+}
+
+/// A log may be so short that nobody is far behind.
+#[test]
+fn a_newcomer_that_was_never_heard_does_not_vote() {
+    let mut room = Room::of(1);
+    room.settle();
+    let add = Change::Add {
+        id: MemberId(2),
+        member: member(2),
+    };
+    change(&mut room, 1, &add).unwrap();
+    room.tick(30);
+    assert_eq!(voters(&room, 1), [1]);
+    room.join(2);
+    room.tick(30);
+    assert_eq!(voters(&room, 1), [1, 2]);
 }
 
 #[test]
@@ -116,4 +133,96 @@ fn a_number_is_never_given_twice() {
     };
     let refused = change(&mut room, leader, &again).unwrap_err();
     assert_eq!(refused, ChangeRefused::Used(MemberId(gone)));
+}
+
+#[test]
+fn a_number_goes_with_one_folder() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    room.join(4);
+    let id = MemberId(4);
+    let add = Change::Add {
+        id,
+        member: member(4),
+    };
+    change(&mut room, leader, &add).unwrap();
+    let [ours, another] = [FolderId(1), FolderId(2)];
+    let welcome = |room: &Room, folder| {
+        let members = room.seats[&leader].replica.members();
+        (
+            members.welcome("c4", folder),
+            members.hears(id, "c4", folder),
+        )
+    };
+    assert_eq!(welcome(&room, ours), (Welcome::Expected(id), true));
+    let settle = Change::Settle { id, folder: ours };
+    change(&mut room, leader, &settle).unwrap();
+    assert_eq!(welcome(&room, ours), (Welcome::Member(id), true));
+    assert_eq!(welcome(&room, another), (Welcome::Stranger, false));
+    let refused = change(&mut room, leader, &settle).unwrap_err();
+    assert_eq!(refused, ChangeRefused::Settled(id));
+    room.tick(30);
+    assert!(voters(&room, leader).contains(&4));
+    let members = room.seats[&leader].replica.members();
+    assert_eq!(members.welcome("c9", ours), Welcome::Unknown);
+    assert!(
+        members.hears(MemberId(9), "c9", ours),
+        "nothing it says counts yet"
+    );
+    assert!(!members.hears(id, "c9", ours), "its number is another's");
+    let remove = Change::Remove { id };
+    change(&mut room, leader, &remove).unwrap();
+    room.tick(3);
+    let members = room.seats[&leader].replica.members();
+    assert!(!members.hears(id, "c4", ours), "it was taken out");
+}
+
+#[test]
+fn changes_that_would_end_in_silence_are_refused() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    let others: Vec<_> = (1..=3).filter(|&id| id != leader).collect();
+    room.join(4);
+    let newcomer = |id: u64| Change::Add {
+        id: MemberId(id),
+        member: member(id),
+    };
+    room.cut_off.insert(4);
+    change(&mut room, leader, &newcomer(4)).unwrap();
+    let refused = change(&mut room, leader, &newcomer(5)).unwrap_err();
+    assert_eq!(refused, ChangeRefused::Learning(MemberId(4)));
+    let remove = |id| Change::Remove { id: MemberId(id) };
+    change(&mut room, leader, &remove(4)).unwrap();
+    room.cut_off.insert(others[0]);
+    room.tick(21);
+    let refused = change(&mut room, leader, &remove(others[1])).unwrap_err();
+    let expected = ChangeRefused::NoQuorum {
+        voters: 2,
+        needed: 2,
+        heard: 1,
+    };
+    assert_eq!(refused, expected, "{refused}");
+    change(&mut room, leader, &remove(others[0])).unwrap();
+    assert_eq!(voters(&room, leader).len(), 2);
+    let named = Change::Add {
+        id: MemberId(6),
+        member: member(others[1]),
+    };
+    let refused = change(&mut room, leader, &named).unwrap_err();
+    assert_eq!(refused, ChangeRefused::Named(MemberId(others[1])));
+}
+
+#[test]
+fn whoever_leads_hands_over_before_it_goes() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    let remove = Change::Remove {
+        id: MemberId(leader),
+    };
+    let refused = change(&mut room, leader, &remove).unwrap_err();
+    assert_eq!(refused, ChangeRefused::HandingOver(MemberId(leader)));
+    let next = room.elect();
+    assert_ne!(next, leader);
+    change(&mut room, next, &remove).unwrap();
+    assert_eq!(voters(&room, next).len(), 2);
 }

@@ -1,5 +1,6 @@
 //! Replicas in one room: messages pass from hand to hand, and disks are lists of batches.
 
 mod agreement;
+mod introduction;
 mod membership;
 mod room;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::{
-    Applied, Effect, Founding, Journal, Member, MemberId, Message, ReadId, Replica, RequestId,
-    Saved, Standing, Timing,
+    Applied, Effect, Founding, Journal, Member, MemberId, Members, Message, ReadId, Replica,
+    RequestId, Saved, Standing, Timing,
 };
 
 pub(super) fn member(id: u64) -> Member {
@@ -12,6 +12,7 @@ pub(super) fn member(id: u64) -> Member {
         name: format!("c{id}"),
         address: format!("10.0.0.{id}:7332").parse().unwrap(),
         replaces: None,
+        folder: None,
     }
 }
 
@@ -108,7 +109,11 @@ impl Room {
     }
 
     pub(super) fn join(&mut self, id: u64) {
-        self.enter(&Saved::joining(MemberId(id), Vec::new()));
+        self.enter(&Saved::joining(
+            MemberId(id),
+            Vec::new(),
+            Members::default(),
+        ));
     }
 
     /// Comes back with what is in its file.

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use reweave_replica::{Content, Entry, MemberId, Record, Vote};
+use reweave_replica::{Content, Entry, MemberId, Members, Record, Vote};
 use tempfile::TempDir;
 
 use super::*;
@@ -23,7 +23,7 @@ impl Scratch {
     }
 
     fn open(&self) -> Result<Opened, LogError> {
-        Store::open(&self.path(), saved)
+        Store::open(&self.path(), Some(saved()))
     }
 
     /// The content of a log with so many entries, each written by itself.
@@ -42,7 +42,7 @@ impl Scratch {
 }
 
 fn saved() -> Saved {
-    Saved::joining(MemberId(1), b"whose".to_vec())
+    Saved::joining(MemberId(1), b"whose".to_vec(), Members::default())
 }
 
 fn entry(index: u64) -> Entry {
@@ -122,7 +122,7 @@ fn a_replacement_that_was_never_finished_changes_nothing() {
     let scratch = Scratch::new();
     scratch.written(2);
     let new = scratch.path().with_extension("new");
-    for leftover in [&b""[..], b"reweave log 2\nhalf a", &[0; 4096]] {
+    for leftover in [&b""[..], b"reweave log 3\nhalf a", &[0; 4096]] {
         fs::write(&new, leftover).unwrap();
         assert_eq!(scratch.open().unwrap().saved.entries.len(), 2);
     }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use reweave_common::bandwidth::{Bandwidth, Unclear};
 use reweave_common::histogram::Histogram;
-use reweave_common::operator::{PairStatus, ProbeStatus};
+use reweave_common::operator::{PairStatus, PathBandwidth, ProbeStatus};
 use reweave_common::probing::{
     Loss, Lost, ProbeList, ProbeReading, Routers, Spread, Stamped, Summary, Tally,
 };
@@ -20,13 +21,50 @@ pub(super) fn list() -> impl Strategy<Value = ProbeList> {
         rate(),
         addresses(),
         duration(),
+        option::of(duration()),
     );
-    parts.prop_map(|(flows, period, most_rate, roster, valid_for)| ProbeList {
-        flows,
-        period,
-        most_rate,
-        roster,
-        valid_for,
+    parts.prop_map(
+        |(flows, period, most_rate, roster, valid_for, trains_every)| ProbeList {
+            flows,
+            period,
+            most_rate,
+            roster,
+            valid_for,
+            trains_every,
+        },
+    )
+}
+
+pub(super) fn bandwidth() -> impl Strategy<Value = Bandwidth> {
+    let unclear = [
+        Unclear::Few,
+        Unclear::Lost,
+        Unclear::Batched,
+        Unclear::Unsteady,
+    ];
+    let unclear = prop::sample::select(unclear.to_vec());
+    prop_oneof![
+        (rate(), rate(), rate(), any::<u32>()).prop_map(|(rate, least, most, trains)| {
+            Bandwidth::Known {
+                rate,
+                least,
+                most,
+                trains,
+            }
+        }),
+        (rate(), any::<u32>()).prop_map(|(rate, trains)| Bandwidth::AtLeast { rate, trains }),
+        (unclear, any::<u32>()).prop_map(|(why, trains)| Bandwidth::Unknown { why, trains }),
+    ]
+}
+
+pub(super) fn path_bandwidth() -> impl Strategy<Value = PathBandwidth> {
+    let parts = (text(), text(), flow(), bandwidth(), any::<u64>());
+    parts.prop_map(|(from, to, flow, bandwidth, age_ms)| PathBandwidth {
+        from,
+        to,
+        flow,
+        bandwidth,
+        age_ms,
     })
 }
 

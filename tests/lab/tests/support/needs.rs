@@ -24,7 +24,7 @@ pub(crate) enum Need {
 
 impl Need {
     /// Why it is not met, if it is not.
-    fn unmet(self) -> Option<String> {
+    pub(crate) fn unmet(self) -> Option<String> {
         match self {
             Self::Lab => {
                 let tools = ["ip", "tc", "nft"].map(Self::Program);

@@ -13,6 +13,7 @@ use crate::sim::network::Costs;
 
 mod bounds;
 mod breakdown;
+mod candidates;
 mod effects;
 mod jobs;
 mod networks;

@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 
+use crate::Members;
 use crate::journal::{Batch, Journal, JournalError, Record, Saved};
 use crate::wire::{Content, Entry, MemberId, Vote};
 
 fn begun() -> Saved {
-    Saved::joining(MemberId(1), b"whose".to_vec())
+    Saved::joining(MemberId(1), b"whose".to_vec(), Members::default())
 }
 
 fn entry(index: u64, length: usize) -> Record {
@@ -150,7 +151,7 @@ fn files_of_others_are_told_from_those_of_other_versions() {
 proptest! {
     #[test]
     fn bytes_of_any_kind_are_read_or_refused(bytes: Vec<u8>) {
-        let content = [b"reweave log 2\n".as_slice(), &bytes].concat();
+        let content = [b"reweave log 3\n".as_slice(), &bytes].concat();
         let _ = Journal::read(&content);
     }
 

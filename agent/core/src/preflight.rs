@@ -1,0 +1,271 @@
+//! Saturating tests that somebody asks for: who may press a host, for how long, and the words between
+//! both. Numbers are big-endian.
+//!
+//!     0 magic   4 kind   5 refusal, streams or force   8 session   12 seconds   16 key   24 port
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
+use reweave_common::rhythm::Rhythm;
+
+/// Of every packet. The answer is as long as what it answers.
+pub const LENGTH: usize = 64;
+/// No test is longer, or has more streams.
+pub const MOST_SECONDS: u32 = 60;
+pub const MOST_STREAMS: u8 = 32;
+/// Both ends have so long to get going, and to say what came of it.
+pub const SLACK: Duration = Duration::from_secs(5);
+/// A host that was last seen to train so long ago may still do so.
+const LATELY: Duration = Duration::from_secs(60);
+
+const MAGIC: [u8; 4] = *b"RwF1";
+const ASK: u8 = 1;
+const GRANT: u8 = 2;
+const REFUSE: u8 = 3;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Press {
+    pub seconds: u32,
+    pub streams: u8,
+    /// Though a job may be running.
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    Ask(Press),
+    /// Where to connect by TCP; each stream begins with the key.
+    Grant {
+        key: u64,
+        port: u16,
+    },
+    Refuse(Refusal),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// A job trains on it, or did lately.
+    Training,
+    /// Another test is running.
+    Pressed,
+    /// Nobody may ask for so much.
+    TooMuch,
+    /// It could not open a port.
+    Unable,
+}
+
+const REFUSALS: [Refusal; 4] = [
+    Refusal::Training,
+    Refusal::Pressed,
+    Refusal::TooMuch,
+    Refusal::Unable,
+];
+
+/// Whether a packet claims to be about a saturating test.
+pub fn is_word(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
+impl Word {
+    pub fn to_bytes(&self, session: u32) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&session.to_be_bytes());
+        match self {
+            Self::Ask(press) => {
+                bytes[4] = ASK;
+                bytes[5] = u8::from(press.force);
+                bytes[6] = press.streams;
+                bytes[12..16].copy_from_slice(&press.seconds.to_be_bytes());
+            }
+            Self::Grant { key, port } => {
+                bytes[4] = GRANT;
+                bytes[16..24].copy_from_slice(&key.to_be_bytes());
+                bytes[24..26].copy_from_slice(&port.to_be_bytes());
+            }
+            Self::Refuse(why) => {
+                bytes[4] = REFUSE;
+                let code = REFUSALS.iter().position(|it| it == why);
+                bytes[5] = code.unwrap_or_default() as u8;
+            }
+        }
+        bytes
+    }
+
+    /// None if it is none of these.
+    pub fn read(bytes: &[u8]) -> Option<(u32, Self)> {
+        let bytes = bytes.first_chunk::<LENGTH>().filter(|it| is_word(*it))?;
+        let word = |at: usize| bytes[at..].first_chunk().copied().map(u32::from_be_bytes);
+        let said = match bytes[4] {
+            ASK => Self::Ask(Press {
+                seconds: word(12)?,
+                streams: bytes[6],
+                force: bytes[5] != 0,
+            }),
+            GRANT => Self::Grant {
+                key: bytes[16..].first_chunk().copied().map(u64::from_be_bytes)?,
+                port: bytes[24..].first_chunk().copied().map(u16::from_be_bytes)?,
+            },
+            REFUSE => Self::Refuse(*REFUSALS.get(usize::from(bytes[5]))?),
+            _ => return None,
+        };
+        Some((word(8)?, said))
+    }
+}
+
+/// Whether this host lets itself be pressed.
+#[derive(Debug, Default)]
+pub struct Consent {
+    roster: BTreeSet<Ipv4Addr>,
+    trained: Option<Moment>,
+    pressed_until: Option<Moment>,
+}
+
+impl Consent {
+    pub fn handle_roster(&mut self, roster: impl IntoIterator<Item = Ipv4Addr>) {
+        self.roster = roster.into_iter().collect();
+    }
+
+    pub fn handle_rhythm(&mut self, now: Moment, rhythm: Rhythm) {
+        if matches!(rhythm, Rhythm::Found(_)) {
+            self.trained = Some(now);
+        }
+    }
+
+    /// Nothing is said to who is not on the roster.
+    pub fn decide(
+        &self,
+        now: Moment,
+        from: Ipv4Addr,
+        press: &Press,
+    ) -> Option<Result<(), Refusal>> {
+        if !self.roster.contains(&from) {
+            return None;
+        }
+        let lately = |at: Moment| now.since(at) < LATELY;
+        let fair = (1..=MOST_SECONDS).contains(&press.seconds)
+            && (1..=MOST_STREAMS).contains(&press.streams);
+        Some(match () {
+            () if !fair => Err(Refusal::TooMuch),
+            () if self.pressed_until.is_some_and(|until| now < until) => Err(Refusal::Pressed),
+            () if self.trained.is_some_and(lately) && !press.force => Err(Refusal::Training),
+            () => Ok(()),
+        })
+    }
+
+    /// It has begun.
+    pub fn handle_pressed(&mut self, now: Moment, press: &Press) {
+        let seconds = Duration::from_secs(u64::from(press.seconds));
+        self.pressed_until = Some(now + seconds + SLACK);
+    }
+
+    /// It is over.
+    pub fn handle_released(&mut self) {
+        self.pressed_until = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FRIEND: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const PRESS: Press = Press {
+        seconds: 5,
+        streams: 4,
+        force: false,
+    };
+
+    fn at(s: u64) -> Moment {
+        Moment::from_micros(s * 1_000_000)
+    }
+
+    fn consent() -> Consent {
+        let mut consent = Consent::default();
+        consent.handle_roster([FRIEND]);
+        consent
+    }
+
+    fn training() -> Rhythm {
+        Rhythm::Found(reweave_common::rhythm::Beat {
+            period: Duration::from_secs(1),
+            gap: Duration::from_millis(300),
+            sent: reweave_common::units::Bytes::new(1),
+            received: reweave_common::units::Bytes::new(1),
+            shape: None,
+            confidence_percent: 90,
+            iterations: 9,
+            since: at(0),
+            next_gap: at(1),
+        })
+    }
+
+    #[test]
+    fn only_hosts_on_the_roster_are_answered() {
+        let stranger = Ipv4Addr::new(10, 0, 0, 2);
+        assert_eq!(consent().decide(at(0), stranger, &PRESS), None);
+        assert_eq!(consent().decide(at(0), FRIEND, &PRESS), Some(Ok(())));
+    }
+
+    #[test]
+    fn a_host_that_trains_is_pressed_by_force_only() {
+        let mut consent = consent();
+        consent.handle_rhythm(at(10), training());
+        let refused = Some(Err(Refusal::Training));
+        assert_eq!(consent.decide(at(30), FRIEND, &PRESS), refused);
+        let force = Press {
+            force: true,
+            ..PRESS
+        };
+        assert_eq!(consent.decide(at(30), FRIEND, &force), Some(Ok(())));
+        assert_eq!(consent.decide(at(71), FRIEND, &PRESS), Some(Ok(())));
+    }
+
+    #[test]
+    fn one_test_at_a_time_and_none_without_end() {
+        let mut consent = consent();
+        consent.handle_pressed(at(0), &PRESS);
+        let pressed = Some(Err(Refusal::Pressed));
+        assert_eq!(consent.decide(at(9), FRIEND, &PRESS), pressed);
+        assert_eq!(consent.decide(at(10), FRIEND, &PRESS), Some(Ok(())));
+        consent.handle_pressed(at(10), &PRESS);
+        consent.handle_released();
+        let endless = Press {
+            seconds: 61,
+            ..PRESS
+        };
+        let too_much = Some(Err(Refusal::TooMuch));
+        assert_eq!(consent.decide(at(11), FRIEND, &endless), too_much);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            session: u32, seconds: u32, streams: u8, force: bool, key: u64, port: u16, code in 0..4_usize,
+        ) {
+            let words = [
+                Word::Ask(Press { seconds, streams, force }),
+                Word::Grant { key, port },
+                Word::Refuse(REFUSALS[code]),
+            ];
+            for word in words {
+                let bytes = word.to_bytes(session);
+                prop_assert_eq!(Word::read(&bytes), Some((session, word)));
+                prop_assert_eq!(Word::read(&bytes[..LENGTH - 1]), None);
+            }
+        }
+
+        #[test]
+        fn any_bytes_can_be_read(bytes in proptest::collection::vec(any::<u8>(), 0..100), kind: u8) {
+            let _ = Word::read(&bytes);
+            let mut near = Word::Grant { key: 1, port: 2 }.to_bytes(3);
+            near[4..6].copy_from_slice(&[kind, kind]);
+            let _ = Word::read(&near);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The trains of one flow, one after the other: they grow until they outlast the buckets on their
+//! way and the time the program takes to send them, and shrink where they are lost.
+
+use reweave_common::bandwidth::{Bandwidth, Unclear};
+
+use super::{Estimate, MOST_PACKETS, Shape, Verdict};
+
+/// They begin with so many packets.
+const FIRST_PACKETS: u32 = 64;
+const LEAST_PACKETS: u32 = 32;
+/// So many trains that tell no rate speak for another length.
+const ENOUGH: u32 = 3;
+
+#[derive(Debug, Clone)]
+pub struct Course {
+    shape: Shape,
+    most_packets: u32,
+    estimate: Estimate,
+    too_short: u32,
+    too_long: u32,
+}
+
+impl Course {
+    /// Of packets of so many bytes; no train has more than `most_packets`.
+    pub fn new(bytes: u16, most_packets: u32) -> Self {
+        let most_packets = most_packets.clamp(LEAST_PACKETS, MOST_PACKETS);
+        Self {
+            shape: Shape {
+                packets: FIRST_PACKETS.min(most_packets),
+                bytes,
+            },
+            most_packets,
+            estimate: Estimate::default(),
+            too_short: 0,
+            too_long: 0,
+        }
+    }
+
+    /// What the next train shall be like.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Trains of the present shape that were sent.
+    pub fn trains(&self) -> u32 {
+        self.estimate.trains()
+    }
+
+    pub fn bandwidth(&self) -> Bandwidth {
+        self.estimate.bandwidth()
+    }
+
+    pub fn handle_verdict(&mut self, verdict: Verdict) {
+        self.estimate.handle_verdict(verdict);
+        match verdict {
+            Verdict::Rate(_) => {
+                self.too_short = self.too_short.saturating_sub(1);
+                self.too_long = self.too_long.saturating_sub(1);
+            }
+            Verdict::Unclear(Unclear::Lost) => self.too_long += 1,
+            Verdict::AtLeast(_) | Verdict::Unclear(_) => self.too_short += 1,
+        }
+        if self.too_long >= ENOUGH {
+            // Nor will any later one be as long.
+            self.most_packets = (self.shape.packets / 2).max(LEAST_PACKETS);
+            self.take_shape(self.most_packets);
+        } else if self.too_short >= ENOUGH {
+            self.take_shape((self.shape.packets * 2).min(self.most_packets));
+        }
+    }
+
+    fn take_shape(&mut self, packets: u32) {
+        if packets != self.shape.packets {
+            self.shape.packets = packets;
+            self.estimate = Estimate::default();
+        }
+        (self.too_short, self.too_long) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(verdicts: &[(Verdict, usize)]) -> Course {
+        let mut course = Course::new(1472, 1000);
+        for (verdict, times) in verdicts {
+            (0..*times).for_each(|_| course.handle_verdict(*verdict));
+        }
+        course
+    }
+
+    #[test]
+    fn trains_grow_until_they_tell_a_rate_or_are_as_long_as_may_be() {
+        let short = Verdict::AtLeast(9e9);
+        let course = after(&[(short, 6), (Verdict::Rate(1e9), 6)]);
+        assert_eq!((course.shape().packets, course.trains()), (256, 6));
+        assert!(matches!(
+            course.bandwidth(),
+            Bandwidth::Known { trains: 6, .. }
+        ));
+        let course = after(&[(short, 30)]);
+        assert_eq!(course.shape().packets, 1000);
+        assert!(matches!(course.bandwidth(), Bandwidth::AtLeast { .. }));
+    }
+
+    #[test]
+    fn a_few_that_went_wrong_change_nothing() {
+        let wrong = Verdict::Unclear(Unclear::Unsteady);
+        let course = after(&[(wrong, 2), (Verdict::Rate(1e9), 4), (wrong, 2)]);
+        assert_eq!((course.shape().packets, course.trains()), (64, 8));
+    }
+
+    #[test]
+    fn trains_that_are_lost_become_shorter_and_stay_so() {
+        let lost = Verdict::Unclear(Unclear::Lost);
+        let course = after(&[(Verdict::AtLeast(9e9), 6), (lost, 3)]);
+        assert_eq!(course.shape().packets, 128);
+        let course = after(&[(lost, 3), (Verdict::AtLeast(9e9), 9)]);
+        assert_eq!(course.shape().packets, 32);
+    }
+}

@@ -1,0 +1,213 @@
+//! When trains may go: while the host's wires rest, and will go on resting.
+//!
+//! Where there is a rhythm, that is its idle gap, as far as it is predicted and the wires are seen to
+//! rest. Where there is none, it is when nothing has gone over the wires for a while. As long as it
+//! is not known whether there is a rhythm, no train goes.
+
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
+use reweave_common::rhythm::{Beat, Rhythm};
+use reweave_common::units::{Bytes, Rate};
+
+/// What was heard longer ago predicts nothing.
+const FRESH: Duration = Duration::from_secs(5);
+/// Less likely beats predict nothing.
+const LEAST_CONFIDENCE_PERCENT: u8 = 60;
+/// No beat is that exact.
+const LEAST_MARGIN: Duration = Duration::from_millis(5);
+const MARGIN_PART: u32 = 8;
+/// Wires that were seen to carry something so lately do not rest.
+const RESTS_AFTER: Duration = Duration::from_millis(20);
+/// Without a rhythm, wires are quiet when they have carried no more than this beyond what is no
+/// traffic, less what that leaves over meanwhile. Of more than the most nobody speaks after two
+/// seconds.
+const QUIET_BYTES: f64 = 50_000.0;
+const MOST_BYTES: f64 = 2.0 * STILL_BYTES_PER_S;
+/// And then are taken to rest on for this.
+const QUIET_FOR: Duration = Duration::from_millis(200);
+
+/// Less is no traffic that a train could hurt: control, probes, acknowledgements.
+const STILL_BYTES_PER_S: f64 = 500_000.0;
+/// Nor is this part of what the wires carry at their busiest.
+const STILL_PART: f64 = 0.05;
+/// The busiest is forgotten by half in so many readings: about a minute.
+const FADES: f64 = 1.0 / 8192.0;
+
+#[derive(Debug, Clone, Default)]
+pub struct Gate {
+    heard: Option<(Moment, Rhythm)>,
+    busy: Option<Moment>,
+    /// Whether they ever carried what is more than chatter.
+    loaded: bool,
+    watched: Option<Moment>,
+    busiest: f64,
+    /// What was carried lately beyond what is no traffic.
+    load_bytes: f64,
+}
+
+impl Gate {
+    pub fn handle_rhythm(&mut self, now: Moment, rhythm: Rhythm) {
+        self.heard = Some((now, rhythm));
+    }
+
+    /// What all wires together carried from one moment to another.
+    pub fn handle_growth(&mut self, from: Moment, to: Moment, bytes: Bytes) {
+        let seconds = to.since(from).as_secs_f64().max(1e-3);
+        let rate = bytes.count() as f64 / seconds;
+        self.busiest = f64::max(self.busiest * (1.0 - FADES), rate);
+        self.watched = Some(to);
+        let beyond = bytes.count() as f64 - STILL_BYTES_PER_S * seconds;
+        self.load_bytes = (self.load_bytes + beyond).clamp(0.0, MOST_BYTES);
+        self.loaded |= self.load_bytes >= QUIET_BYTES;
+        if rate > f64::max(STILL_BYTES_PER_S, STILL_PART * self.busiest) {
+            self.busy = Some(to);
+        }
+    }
+
+    /// Whether anybody watches the wires.
+    pub fn is_watched(&self) -> bool {
+        self.watched.is_some()
+    }
+
+    /// What the wires carried at most lately, if that ever was more than chatter.
+    pub fn busiest(&self) -> Option<Rate> {
+        let busiest = Rate::from_bits_per_s((self.busiest * 8.0) as u64);
+        self.loaded.then_some(busiest)
+    }
+
+    /// Until when a train that begins now would disturb nobody; none if it would.
+    pub fn open_until(&self, now: Moment) -> Option<Moment> {
+        let fresh = |at: Moment| now.since(at) < FRESH;
+        let (_, rhythm) = self.heard.filter(|(at, _)| fresh(*at))?;
+        self.watched.filter(|at| now.since(*at) < RESTS_AFTER * 2)?;
+        let rests = |busy: Moment| now.since(busy) >= RESTS_AFTER;
+        match rhythm {
+            Rhythm::Unknown { .. } => None,
+            Rhythm::None { .. } => (self.load_bytes < QUIET_BYTES).then(|| now + QUIET_FOR),
+            Rhythm::Found(beat) if self.busy.is_none_or(rests) => gap_left(&beat, now),
+            Rhythm::Found(_) => None,
+        }
+    }
+}
+
+/// Until shortly before the end of the gap that `now` lies in, if it lies in one.
+fn gap_left(beat: &Beat, now: Moment) -> Option<Moment> {
+    let period = beat.period.as_micros();
+    if beat.confidence_percent < LEAST_CONFIDENCE_PERCENT || period == 0 {
+        return None;
+    }
+    let ahead = beat.next_gap.since(now).as_micros() % period;
+    let behind = now.since(beat.next_gap).as_micros() % period;
+    let into = if ahead > 0 { period - ahead } else { behind };
+    let into = Duration::from_micros(into as u64);
+    let margin = LEAST_MARGIN.max(beat.gap / MARGIN_PART);
+    let end = beat.gap.checked_sub(margin)?;
+    let left = end.checked_sub(into).filter(|left| !left.is_zero())?;
+    (into >= margin).then(|| now + left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_micros(ms * 1000)
+    }
+
+    fn beat() -> Beat {
+        Beat {
+            period: Duration::from_millis(500),
+            gap: Duration::from_millis(200),
+            sent: Bytes::new(1_000_000),
+            received: Bytes::ZERO,
+            shape: None,
+            confidence_percent: 95,
+            iterations: 20,
+            since: Moment::default(),
+            next_gap: at(10_300),
+        }
+    }
+
+    /// A job of this beat, up to `end_ms`: its wires are busy outside the gap.
+    fn gate(rhythm: Rhythm, end_ms: u64, is_busy: impl Fn(u64) -> bool) -> Gate {
+        let mut gate = Gate::default();
+        for ms in (0..end_ms).step_by(10) {
+            let bytes = if is_busy(ms) { 1_000_000 } else { 100 };
+            gate.handle_growth(at(ms), at(ms + 10), Bytes::new(bytes));
+        }
+        gate.handle_rhythm(at(10_000), rhythm);
+        gate
+    }
+
+    fn in_burst(ms: u64) -> bool {
+        (ms + 500 - 300) % 500 >= 200
+    }
+
+    #[test]
+    fn a_train_goes_in_the_gap_and_ends_before_it() {
+        let (mut open, mut longest) = (0, 0);
+        for ms in (10_000..12_000).step_by(10) {
+            let gate = gate(Rhythm::Found(beat()), ms, in_burst);
+            let Some(until) = gate.open_until(at(ms)) else {
+                continue;
+            };
+            open += 1;
+            longest = longest.max(until.since(at(ms)).as_millis());
+            for during in ms..=until.as_micros() / 1000 {
+                assert!(!in_burst(during), "{ms}: open at {during}");
+            }
+        }
+        assert!((40..=80).contains(&open), "{open} of 80");
+        assert!((120..200).contains(&longest), "{longest} ms");
+    }
+
+    #[test]
+    fn none_goes_while_the_wires_are_busy_in_a_gap() {
+        let gate = gate(Rhythm::Found(beat()), 10_400, |_| true);
+        assert_eq!(gate.open_until(at(10_400)), None);
+    }
+
+    #[test]
+    fn none_goes_by_a_beat_that_is_doubtful_or_was_heard_long_ago() {
+        let doubtful = Beat {
+            confidence_percent: 40,
+            ..beat()
+        };
+        let doubtful = gate(Rhythm::Found(doubtful), 10_400, in_burst);
+        assert_eq!(doubtful.open_until(at(10_400)), None);
+        let old = gate(Rhythm::Found(beat()), 15_400, in_burst);
+        assert_eq!(old.open_until(at(15_400)), None);
+        let sure = gate(Rhythm::Found(beat()), 10_400, in_burst);
+        assert!(sure.open_until(at(10_400)).is_some());
+    }
+
+    #[test]
+    fn chatter_is_no_traffic() {
+        let watched = Duration::from_secs(10);
+        let mut gate = gate(Rhythm::None { watched }, 0, |_| false);
+        for ms in (0..10_000).step_by(10) {
+            let bytes = if ms % 500 == 0 { 40_000 } else { 1000 };
+            gate.handle_growth(at(ms), at(ms + 10), Bytes::new(bytes));
+        }
+        assert!(gate.open_until(at(10_000)).is_some());
+    }
+
+    #[test]
+    fn without_a_rhythm_it_takes_quiet_and_without_knowledge_none_goes() {
+        let watched = Duration::from_secs(10);
+        let busy_until = |end: u64| gate(Rhythm::None { watched }, 10_000, move |ms| ms < end);
+        assert_eq!(busy_until(9_000).open_until(at(10_000)), None);
+        assert!(busy_until(7_000).open_until(at(10_000)).is_some());
+        let unknown = gate(Rhythm::Unknown { watched }, 10_000, |_| false);
+        assert_eq!(unknown.open_until(at(10_000)), None);
+        assert_eq!(Gate::default().open_until(at(0)), None);
+    }
+
+    #[test]
+    fn none_goes_when_nobody_watches_the_wires() {
+        let watched = Duration::from_secs(10);
+        let gate = gate(Rhythm::None { watched }, 10_000, |_| false);
+        assert_eq!(gate.open_until(at(10_100)), None);
+    }
+}

@@ -1,0 +1,36 @@
+//! The verbs library, as far as measuring takes it: safe on the outside, and each thing gone when it is
+//! dropped.
+
+mod device;
+mod memory;
+mod pair;
+mod queue;
+
+use std::io;
+
+pub(crate) use device::{Context, LocalPort, contexts};
+pub(crate) use pair::{Kind, Pair};
+pub(crate) use queue::{Completion, Done};
+
+use crate::error::RdmaError;
+
+/// Of what the library says by a number: zero, or what is wrong.
+fn done(what: &'static str, code: i32) -> Result<(), RdmaError> {
+    match code {
+        0 => Ok(()),
+        // Some answer with a negative number, some with -1 and errno.
+        -1 => Err(failed(what)),
+        code => Err(RdmaError::Verb {
+            what,
+            source: io::Error::from_raw_os_error(code.abs()),
+        }),
+    }
+}
+
+/// Of what the library says by an absent pointer.
+fn failed(what: &'static str) -> RdmaError {
+    RdmaError::Verb {
+        what,
+        source: io::Error::last_os_error(),
+    }
+}

@@ -1,0 +1,184 @@
+//! How much passes to a few hosts, for a person: trains, one after the other.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reweave_agent::error::AgentError;
+use reweave_agent::trains::{TrainError, TrainSender};
+use reweave_agent_core::trains::{Course, FRAME_HEADERS, Refusal};
+use reweave_common::bandwidth::Bandwidth;
+use reweave_common::error::told;
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::units::{Bytes, Rate};
+use serde::Serialize;
+use serde_json::json;
+
+use super::probe::{own_address, resolve};
+use super::{Bandwidth as Asked, Form, out, table};
+
+/// Of the time, the part in which a train is on its way is one in so many.
+const REST: u32 = 10;
+const LEAST_REST: Duration = Duration::from_millis(20);
+/// Who has taken enough for a while is asked again after this, so many times.
+const LATER: Duration = Duration::from_millis(250);
+const MOST_LATER: u32 = 120;
+
+/// What came of one path.
+#[derive(Serialize)]
+struct Told {
+    flow: FlowKey,
+    bandwidth: Bandwidth,
+    packets_per_train: u32,
+    sent: Bytes,
+}
+
+pub(super) fn bandwidth(asked: &Asked) -> Result<(), AgentError> {
+    let hosts = asked.hosts.iter().map(|host| resolve(host));
+    let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
+    let mut purse = Purse(asked.most_mb * 1_000_000);
+    let (mut told_of, mut last) = (vec![], Ok(()));
+    for flow in flows(&hosts, asked)? {
+        match measure(flow, asked, &mut purse) {
+            Ok(told) => told_of.push(told),
+            // The others may be well.
+            Err(error) => {
+                if let Err(before) = std::mem::replace(&mut last, Err(error)) {
+                    eprintln!("error: {}", told(&before));
+                }
+            }
+        }
+    }
+    tell(&told_of, asked.output.form);
+    Ok(last?)
+}
+
+/// What may still be sent.
+struct Purse(u64);
+
+impl Purse {
+    fn take(&mut self, bytes: u64) -> bool {
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
+}
+
+fn flows(hosts: &[Ipv4Addr], asked: &Asked) -> Result<Vec<FlowKey>, AgentError> {
+    let mut flows = vec![];
+    for &host in hosts {
+        let own = own_address(host).map_err(|source| AgentError::NoWay { host, source })?;
+        flows.extend((0..asked.paths).map(|path| FlowKey {
+            protocol: Protocol::Udp,
+            source: SocketAddrV4::new(own, asked.source_port.saturating_add(path)),
+            destination: SocketAddrV4::new(host, asked.port),
+        }));
+    }
+    Ok(flows)
+}
+
+/// Sends trains until there are enough of one length, or no more may be sent.
+fn measure(flow: FlowKey, asked: &Asked, purse: &mut Purse) -> Result<Told, TrainError> {
+    let mut course = Course::new(asked.packet_bytes, asked.most_packets);
+    let mut sender = TrainSender::open(&flow, rand::random())?;
+    let mut sent = Bytes::ZERO;
+    // Ever longer trains may come first.
+    for _ in 0..asked.trains * 2 {
+        let shape = course.shape();
+        let frame = u64::from(shape.bytes) + u64::from(FRAME_HEADERS);
+        let bytes = u64::from(shape.packets) * frame;
+        if course.trains() >= asked.trains || !purse.take(bytes) {
+            break;
+        }
+        let began = Instant::now();
+        let crossing = send_when_wanted(&mut sender, &course)?;
+        sent += Bytes::new(bytes);
+        course.handle_verdict(crossing.verdict());
+        thread::sleep((began.elapsed() * REST).max(LEAST_REST));
+    }
+    Ok(Told {
+        flow,
+        bandwidth: course.bandwidth(),
+        packets_per_train: course.shape().packets,
+        sent,
+    })
+}
+
+fn send_when_wanted(
+    sender: &mut TrainSender,
+    course: &Course,
+) -> Result<reweave_agent_core::trains::Crossing, TrainError> {
+    let mut asked = 0;
+    loop {
+        match sender.send(course.shape(), || true) {
+            Err(TrainError::Unwilling {
+                refusal: Refusal::Later | Refusal::Busy,
+                ..
+            }) if asked < MOST_LATER => {
+                asked += 1;
+                thread::sleep(LATER);
+            }
+            other => return other,
+        }
+    }
+}
+
+fn tell(told: &[Told], form: Form) {
+    if form == Form::Json {
+        let mut hosts: BTreeMap<&Ipv4Addr, Vec<&Told>> = BTreeMap::new();
+        for it in told {
+            hosts.entry(it.flow.destination.ip()).or_default().push(it);
+        }
+        let host = |(host, paths)| json!({ "host": host, "paths": paths });
+        let hosts: Vec<_> = hosts.into_iter().map(host).collect();
+        out::line(json!({ "hosts": hosts }));
+        return;
+    }
+    let rows: Vec<_> = told.iter().map(row).collect();
+    let headings = [
+        "host",
+        "from port",
+        "bandwidth",
+        "95 %",
+        "trains",
+        "packets each",
+        "sent",
+    ];
+    table::print(headings, &rows);
+}
+
+fn row(told: &Told) -> [String; 7] {
+    let dash = || "-".to_owned();
+    let (bandwidth, bounds, trains) = match told.bandwidth {
+        Bandwidth::Known {
+            rate,
+            least,
+            most,
+            trains,
+        } => (
+            fine(rate),
+            format!("{} to {}", fine(least), fine(most)),
+            trains,
+        ),
+        Bandwidth::AtLeast { rate, trains } => (format!("at least {}", fine(rate)), dash(), trains),
+        Bandwidth::Unknown { why, trains } => (format!("unknown: {why}"), dash(), trains),
+    };
+    [
+        told.flow.destination.ip().to_string(),
+        told.flow.source.port().to_string(),
+        bandwidth,
+        bounds,
+        trains.to_string(),
+        told.packets_per_train.to_string(),
+        format!("{:.1} MB", told.sent.count() as f64 / 1e6),
+    ]
+}
+
+/// With enough figures to tell rates apart.
+fn fine(rate: Rate) -> String {
+    match rate.bits_per_s() {
+        0..1_000_000_000 => format!("{:.2} Mb/s", rate.mbps()),
+        _ => format!("{:.3} Gb/s", rate.gbps()),
+    }
+}

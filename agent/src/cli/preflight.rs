@@ -1,0 +1,157 @@
+//! A saturating test of the ways to a few hosts, for a person who has read what it costs.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path;
+use std::time::Duration;
+
+use reweave_agent::counters::{NicReader, Tree};
+use reweave_agent::error::AgentError;
+use reweave_agent::netlink::RouteSocket;
+use reweave_agent::preflight::{Pressed, press};
+use reweave_agent::trains::SharedGate;
+use reweave_agent_core::preflight::Press;
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::rhythm::Rhythm;
+use reweave_common::units::{Bytes, Rate};
+use serde::Serialize;
+use serde_json::json;
+
+use super::probe::{own_address, resolve};
+use super::{Form, PreFlight, out, rhythm, show, table, trace};
+
+/// Any port: it is for the way alone.
+const TRACED_PORT: u16 = 5201;
+
+/// What a test of the way to one host costs.
+#[derive(Serialize)]
+struct Cost {
+    host: Ipv4Addr,
+    interface: Option<String>,
+    /// Of that interface; nobody sends faster.
+    speed: Option<Rate>,
+    most_bytes: Option<Bytes>,
+    seconds: u32,
+    streams: u8,
+    /// Those that answer on one of the ways. Absent where this program may not ask.
+    routers: Option<Vec<Option<Ipv4Addr>>>,
+}
+
+#[derive(Serialize)]
+struct Outcome {
+    host: Ipv4Addr,
+    #[serde(flatten)]
+    pressed: Pressed,
+}
+
+pub(super) fn pre_flight(asked: &PreFlight) -> Result<(), AgentError> {
+    let hosts = asked.hosts.iter().map(|host| resolve(host));
+    let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
+    if !asked.force {
+        listen(asked.listen_ms)?;
+    }
+    let costs = hosts.iter().map(|host| cost(*host, asked));
+    let costs = costs.collect::<Result<Vec<_>, _>>()?;
+    for cost in &costs {
+        eprintln!("{}", announced(cost));
+    }
+    if !asked.yes {
+        if asked.output.form == Form::Json {
+            out::line(json!({ "costs": costs, "hosts": [] }));
+        }
+        return Err(AgentError::NotConfirmed);
+    }
+    let outcomes = hosts.into_iter().map(|host| pressed(host, asked));
+    let outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
+    tell(&costs, &outcomes, asked.output.form);
+    Ok(())
+}
+
+/// Whether a job may be running on this host.
+fn listen(over: Duration) -> Result<(), AgentError> {
+    let gate = SharedGate::default();
+    if let Rhythm::Found(beat) = rhythm::hear(over, gate.clone())? {
+        let period = beat.period;
+        return Err(AgentError::Training { period });
+    }
+    match gate.busiest() {
+        Some(rate) => Err(AgentError::Carrying { rate }),
+        None if !gate.is_watched() => Err(AgentError::NoPulse),
+        None => Ok(()),
+    }
+}
+
+fn cost(host: Ipv4Addr, asked: &PreFlight) -> Result<Cost, AgentError> {
+    let own = own_address(host).map_err(|source| AgentError::NoWay { host, source })?;
+    let interfaces = RouteSocket::open()?.interfaces()?;
+    let interface = interfaces
+        .into_iter()
+        .find(|it| it.addresses.contains(&own))
+        .map(|it| it.name);
+    let mut nics = NicReader::open(&Tree::new(Path::new("/")))?;
+    let speed = interface.as_deref().and_then(|name| nics.read(name).speed);
+    let most = |speed: Rate| Bytes::new(speed.bits_per_s() / 8 * u64::from(asked.seconds));
+    Ok(Cost {
+        host,
+        interface,
+        speed,
+        most_bytes: speed.map(most),
+        seconds: asked.seconds,
+        streams: asked.streams,
+        routers: trace::routers(FlowKey {
+            protocol: Protocol::Tcp,
+            source: SocketAddrV4::new(own, TRACED_PORT),
+            destination: SocketAddrV4::new(host, TRACED_PORT),
+        }),
+    })
+}
+
+fn announced(cost: &Cost) -> String {
+    let most = match cost.most_bytes {
+        Some(bytes) => format!("up to {:.1} GB", bytes.count() as f64 / 1e9),
+        None => "as much as the links carry".to_owned(),
+    };
+    let from = show::or_dash(cost.interface.as_deref());
+    let way = match cost.routers.as_deref() {
+        None => "every link on the way, which this program may not trace,".to_owned(),
+        Some([]) => "the link".to_owned(),
+        Some(routers) => {
+            let routers: Vec<_> = routers.iter().map(|it| show::or_dash(*it)).collect();
+            format!("the links over {} (or ways beside it)", routers.join(" "))
+        }
+    };
+    format!(
+        "this sends {most} from {from} to {} for {} s over {} streams: {way} will be full, and whoever shares \
+         them slow",
+        cost.host, cost.seconds, cost.streams
+    )
+}
+
+fn pressed(host: Ipv4Addr, asked: &PreFlight) -> Result<Outcome, AgentError> {
+    let to = SocketAddrV4::new(host, asked.port);
+    let pressed = press(
+        to,
+        Press {
+            seconds: asked.seconds,
+            streams: asked.streams,
+            force: asked.force,
+        },
+    )?;
+    Ok(Outcome { host, pressed })
+}
+
+fn tell(costs: &[Cost], outcomes: &[Outcome], form: Form) {
+    if form == Form::Json {
+        out::line(json!({ "costs": costs, "hosts": outcomes }));
+        return;
+    }
+    let row = |it: &Outcome| {
+        [
+            it.host.to_string(),
+            it.pressed.rate.to_string(),
+            format!("{:.1} MB", it.pressed.received.count() as f64 / 1e6),
+            format!("{:.2} s", it.pressed.took_ns as f64 / 1e9),
+        ]
+    };
+    let rows: Vec<_> = outcomes.iter().map(row).collect();
+    table::print(["host", "payload", "received", "in"], &rows);
+}

@@ -1,0 +1,123 @@
+//! The side that presses.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reweave_agent_core::preflight::{LENGTH, Press, Refusal, SLACK, Word};
+use reweave_common::units::{Bytes, Rate};
+use serde::Serialize;
+use thiserror::Error;
+
+use super::{BUFFER_BYTES, TOLD_BYTES};
+
+const PATIENCE: Duration = Duration::from_millis(300);
+const TRIES: usize = 3;
+
+#[derive(Debug, Error)]
+pub enum PressError {
+    #[error("cannot ask {host}")]
+    Ask { host: Ipv4Addr, source: io::Error },
+    #[error(
+        "{host} does not answer: is an agent there, or reweave-agent probe --respond, and does its roster have \
+         this host?"
+    )]
+    Silent { host: Ipv4Addr },
+    #[error("{host} lets nobody press it {}", why(*.refusal))]
+    Unwilling { host: Ipv4Addr, refusal: Refusal },
+    #[error("a stream to {host} broke")]
+    Stream { host: Ipv4Addr, source: io::Error },
+}
+
+fn why(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Training => "while a job trains on it; --force does it all the same",
+        Refusal::Pressed => "now: another test is running",
+        Refusal::TooMuch => "for so long, or by so many streams",
+        Refusal::Unable => "now: it cannot open a port",
+    }
+}
+
+/// What came of a test, as the host that was pressed says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Pressed {
+    /// Of what the streams carried, without headers.
+    pub rate: Rate,
+    pub received: Bytes,
+    pub took_ns: u64,
+}
+
+/// Sends to the agent at `to` as fast as can be.
+pub fn press(to: SocketAddrV4, asked: Press) -> Result<Pressed, PressError> {
+    let host = *to.ip();
+    let (key, port) = ask(to, asked)?;
+    let failed = |source| PressError::Stream { host, source };
+    let time = Duration::from_secs(u64::from(asked.seconds));
+    let stream = || send(SocketAddrV4::new(host, port), key, time);
+    let told = thread::scope(|scope| {
+        let streams: Vec<_> = (0..asked.streams).map(|_| scope.spawn(stream)).collect();
+        let gone = |_| io::Error::other("a thread of it ended early");
+        let join = |it: thread::ScopedJoinHandle<'_, _>| it.join().map_err(gone).flatten();
+        streams.into_iter().map(join).collect::<Result<Vec<_>, _>>()
+    });
+    let told = told.map_err(failed)?;
+    let received = told.iter().map(|(bytes, _)| *bytes).sum();
+    let took_ns = told.iter().map(|(_, took)| *took).max().unwrap_or(0);
+    Ok(Pressed {
+        rate: Rate::mean(Bytes::new(received), Duration::from_nanos(took_ns)),
+        received: Bytes::new(received),
+        took_ns,
+    })
+}
+
+fn ask(to: SocketAddrV4, asked: Press) -> Result<(u64, u16), PressError> {
+    let host = *to.ip();
+    let failed = |source| PressError::Ask { host, source };
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(failed)?;
+    socket.connect(to).map_err(failed)?;
+    socket.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    let session = rand::random();
+    let question = Word::Ask(asked).to_bytes(session);
+    for tried in 0..TRIES {
+        if socket.send(&question).is_err() {
+            break;
+        }
+        let mut bytes = [0; LENGTH];
+        let answer = socket.recv(&mut bytes).ok();
+        let answer = answer.and_then(|length| Word::read(&bytes[..length]));
+        match answer.filter(|(it, _)| *it == session) {
+            Some((_, Word::Grant { key, port })) => return Ok((key, port)),
+            // The one before may be about to end.
+            Some((_, Word::Refuse(Refusal::Pressed))) if tried + 1 < TRIES => {
+                thread::sleep(PATIENCE);
+            }
+            Some((_, Word::Refuse(refusal))) => {
+                return Err(PressError::Unwilling { host, refusal });
+            }
+            _ => {}
+        }
+    }
+    Err(PressError::Silent { host })
+}
+
+/// One stream; what its receiver says of it.
+fn send(to: SocketAddrV4, key: u64, time: Duration) -> io::Result<(u64, u64)> {
+    let mut stream = TcpStream::connect_timeout(&to.into(), SLACK)?;
+    stream.set_write_timeout(Some(SLACK))?;
+    stream.set_read_timeout(Some(SLACK * 2))?;
+    stream.write_all(&key.to_be_bytes())?;
+    let buffer = vec![0; BUFFER_BYTES];
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        stream.write_all(&buffer)?;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    let mut told = [0; TOLD_BYTES];
+    stream.read_exact(&mut told)?;
+    let [bytes, took] = [0, 8].map(|at| {
+        let part = told[at..].first_chunk().copied().unwrap_or_default();
+        u64::from_be_bytes(part)
+    });
+    Ok((bytes, took))
+}

@@ -1,0 +1,100 @@
+//! All that is answered on the probes' port: probes, trains, and who asks for a saturating test. One
+//! roster holds for all of them.
+
+use std::net::Ipv4Addr;
+
+use reweave_agent_core::latency::{Arrival, Clocks, LENGTH, Responder, Stamp, Strays};
+use reweave_agent_core::preflight;
+use reweave_agent_core::trains::{self, Receiver};
+use reweave_common::moment::Moment;
+
+use crate::clock;
+use crate::preflight::Door;
+
+pub(super) struct Answers {
+    responder: Responder,
+    receiver: Receiver,
+    /// Until when trains may come now.
+    open_until: Box<dyn Fn(Moment) -> Option<Moment> + Send>,
+    door: Door,
+    /// Of hosts that are not on the roster, or words that are none.
+    refused: u64,
+}
+
+/// What is sent back: as long as a probe, or when a train arrived.
+pub(super) enum Reply {
+    Short([u8; LENGTH]),
+    Page(Vec<u8>),
+}
+
+impl From<Vec<u8>> for Reply {
+    fn from(bytes: Vec<u8>) -> Self {
+        match bytes.try_into() {
+            Ok(short) => Self::Short(short),
+            Err(bytes) => Self::Page(bytes),
+        }
+    }
+}
+
+impl Answers {
+    pub(super) fn new() -> Self {
+        Self {
+            responder: Responder::default(),
+            receiver: Receiver::new(rand::random()),
+            open_until: Box::new(|_| None),
+            door: Door::default(),
+            refused: 0,
+        }
+    }
+
+    pub(super) fn handle_roster(&mut self, roster: impl IntoIterator<Item = Ipv4Addr>) {
+        let roster: Vec<_> = roster.into_iter().collect();
+        self.receiver.handle_roster(roster.iter().copied());
+        self.door.handle_roster(roster.iter().copied());
+        self.responder.handle_roster(roster);
+    }
+
+    pub(super) fn take_trains(
+        &mut self,
+        open_until: impl Fn(Moment) -> Option<Moment> + Send + 'static,
+    ) {
+        self.open_until = Box::new(open_until);
+    }
+
+    pub(super) fn door(&self) -> Door {
+        self.door.clone()
+    }
+
+    pub(super) fn expects_train(&self) -> bool {
+        self.receiver.is_expecting(clock::now())
+    }
+
+    /// What is sent back. It is never longer than the `length` that came, of which `packet` may be the
+    /// beginning.
+    pub(super) fn handle_packet(&mut self, packet: &Arrival<'_>, length: usize) -> Option<Reply> {
+        let now = Moment::from_micros(packet.read.steady_ns / 1000);
+        if trains::is_message(packet.bytes) {
+            let open_until = (self.open_until)(now);
+            let answer = self.receiver.handle_packet(now, packet, length, open_until);
+            return answer.map(Reply::from);
+        }
+        if preflight::is_word(packet.bytes) {
+            let ends = [packet.from, packet.to];
+            let answer = self.door.handle_packet(now, ends, packet.bytes);
+            self.refused += u64::from(answer.is_none());
+            return answer.map(Reply::Short);
+        }
+        self.responder.handle_packet(packet).map(Reply::Short)
+    }
+
+    /// The kernel stamped an answer to `host` as it left.
+    pub(super) fn handle_left(&mut self, host: Ipv4Addr, bytes: &[u8], stamp: Stamp, now: &Clocks) {
+        self.responder.handle_left(host, bytes, stamp, now);
+    }
+
+    pub(super) fn strays(&self) -> Strays {
+        let mut strays = self.responder.strays();
+        strays.foreign += self.receiver.strays() + self.refused;
+        strays
+    }
+}

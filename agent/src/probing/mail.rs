@@ -1,0 +1,197 @@
+//! Many packets with one call to the kernel, from and into memory that is used again.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{from_mut, null_mut};
+
+use nix::errno::Errno;
+use nix::libc::{self, in_addr, in_pktinfo, iovec, mmsghdr, msghdr, sockaddr_in};
+use reweave_agent_core::latency::LENGTH;
+
+use super::beside::{self, Beside};
+
+/// Packets at once.
+pub(super) const MOST: usize = 32;
+/// What is looked at of a packet.
+const MOST_BYTES: usize = 256;
+
+/// Memory for packets that come in.
+pub(super) struct Inbox {
+    slots: Box<[Slot; MOST]>,
+}
+
+/// The kernel reads and writes what stands beside a packet in words.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Slot {
+    beside: [u8; beside::MOST_BYTES],
+    bytes: [u8; MOST_BYTES],
+    from: sockaddr_in,
+}
+
+/// A packet, or what is told of one.
+pub(super) struct Letter<'m> {
+    /// Its beginning, and how long all of it is.
+    pub(super) bytes: &'m [u8],
+    pub(super) length: usize,
+    pub(super) from: SocketAddrV4,
+    pub(super) beside: Beside,
+}
+
+impl Inbox {
+    pub(super) fn new() -> Self {
+        let slot = Slot {
+            beside: [0; beside::MOST_BYTES],
+            bytes: [0; MOST_BYTES],
+            from: nowhere(),
+        };
+        Self {
+            slots: Box::new([slot; MOST]),
+        }
+    }
+
+    /// What waits at the socket, `MOST` at once; an error if nothing does. `flags` as of recvmsg.
+    #[allow(
+        unsafe_code,
+        reason = "the kernel writes into the slots, no further than it is told that they reach, before the call ends"
+    )]
+    pub(super) fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        flags: libc::c_int,
+    ) -> Result<impl Iterator<Item = Letter<'_>>, Errno> {
+        let mut parts = [part(&mut []); MOST];
+        let mut headers = [header(); MOST];
+        for ((slot, part), header) in self.slots.iter_mut().zip(&mut parts).zip(&mut headers) {
+            *part = self::part(&mut slot.bytes);
+            header.msg_hdr = msghdr {
+                msg_name: from_mut(&mut slot.from).cast(),
+                msg_namelen: size_of::<sockaddr_in>() as libc::socklen_t,
+                msg_iov: from_mut(part),
+                msg_iovlen: 1,
+                msg_control: slot.beside.as_mut_ptr().cast(),
+                msg_controllen: slot.beside.len() as _,
+                ..header.msg_hdr
+            };
+        }
+        let fd = socket.as_raw_fd();
+        let received =
+            unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), MOST as _, flags as _, null_mut()) };
+        let received = Errno::result(received)?;
+        let headers = headers.into_iter().take(received.cast_unsigned() as usize);
+        Ok(self
+            .slots
+            .iter()
+            .zip(headers)
+            .map(|(slot, header)| slot.letter(&header)))
+    }
+}
+
+impl Slot {
+    fn letter(&self, header: &mmsghdr) -> Letter<'_> {
+        let length = (header.msg_len as usize).min(self.bytes.len());
+        let told: usize = header.msg_hdr.msg_controllen as _;
+        let beside = told.min(self.beside.len());
+        Letter {
+            bytes: &self.bytes[..length],
+            length: header.msg_len as usize,
+            from: SocketAddrV4::new(
+                Ipv4Addr::from(u32::from_be(self.from.sin_addr.s_addr)),
+                u16::from_be(self.from.sin_port),
+            ),
+            beside: Beside::read(&self.beside[..beside]),
+        }
+    }
+}
+
+/// A packet to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parcel {
+    pub(super) bytes: [u8; LENGTH],
+    pub(super) from: Ipv4Addr,
+    pub(super) to: SocketAddrV4,
+}
+
+/// The own address to send from, as the kernel reads it beside a packet.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Source {
+    length: usize,
+    level: libc::c_int,
+    kind: libc::c_int,
+    info: in_pktinfo,
+}
+
+impl Source {
+    fn new(from: Ipv4Addr) -> Self {
+        Self {
+            length: size_of::<libc::cmsghdr>() + size_of::<in_pktinfo>(),
+            level: libc::IPPROTO_IP,
+            kind: libc::IP_PKTINFO,
+            info: in_pktinfo {
+                ipi_ifindex: 0,
+                ipi_spec_dst: in_addr {
+                    s_addr: u32::from(from).to_be(),
+                },
+                ipi_addr: in_addr { s_addr: 0 },
+            },
+        }
+    }
+}
+
+/// Sends the first of these, `MOST` at once, and says how many; an error is that of the first.
+#[allow(
+    unsafe_code,
+    reason = "the kernel reads what the headers point to, all of which outlives the call"
+)]
+pub(super) fn send(socket: BorrowedFd<'_>, parcels: &mut [Parcel]) -> Result<usize, Errno> {
+    let mut parts = [part(&mut []); MOST];
+    let mut headers = [header(); MOST];
+    let mut sources = [Source::new(Ipv4Addr::UNSPECIFIED); MOST];
+    let mut names = [nowhere(); MOST];
+    let count = parcels.len().min(MOST);
+    let filled = parcels.iter_mut().zip(&mut headers);
+    for (nth, (parcel, header)) in filled.enumerate() {
+        (parts[nth], sources[nth]) = (part(&mut parcel.bytes), Source::new(parcel.from));
+        names[nth] = name(parcel.to);
+        header.msg_hdr = msghdr {
+            msg_name: from_mut(&mut names[nth]).cast(),
+            msg_namelen: size_of::<sockaddr_in>() as libc::socklen_t,
+            msg_iov: from_mut(&mut parts[nth]),
+            msg_iovlen: 1,
+            msg_control: from_mut(&mut sources[nth]).cast(),
+            msg_controllen: size_of::<Source>() as _,
+            ..header.msg_hdr
+        };
+    }
+    let fd = socket.as_raw_fd();
+    let sent = unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), count as _, 0) };
+    Errno::result(sent).map(|sent| sent.cast_unsigned() as usize)
+}
+
+#[allow(unsafe_code, reason = "zero is a value of every field")]
+fn header() -> mmsghdr {
+    unsafe { std::mem::zeroed() }
+}
+
+fn part(bytes: &mut [u8]) -> iovec {
+    iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    }
+}
+
+fn name(of: SocketAddrV4) -> sockaddr_in {
+    sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: of.port().to_be(),
+        sin_addr: in_addr {
+            s_addr: u32::from(*of.ip()).to_be(),
+        },
+        sin_zero: [0; 8],
+    }
+}
+
+fn nowhere() -> sockaddr_in {
+    name(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))
+}

@@ -1,0 +1,51 @@
+//! Why there is no RDMA here.
+
+use std::io;
+use std::path::PathBuf;
+
+use reweave_common::hardware::Lack;
+use thiserror::Error;
+
+use reweave_common::error::told;
+
+#[derive(Debug, Error)]
+pub enum RdmaError {
+    #[error("{} is not there", path.display())]
+    Missing { path: PathBuf },
+    #[error("cannot start the helper")]
+    Start { source: io::Error },
+    #[error("the helper has ended: {words}")]
+    Ended { words: String },
+    #[error("the helper says nothing")]
+    Silent,
+    #[error("the helper says what is not understood")]
+    Garbled { source: serde_json::Error },
+    #[error("{because}")]
+    Failed { because: String },
+    #[error("this machine has no RDMA device")]
+    NoDevice,
+}
+
+impl RdmaError {
+    /// As it is told with all else that cannot be measured here.
+    pub fn lack(&self) -> Lack {
+        let remedy = match self {
+            Self::Missing { .. } => "install reweave-rdma beside reweave-agent",
+            Self::NoDevice => {
+                "load the driver of its NIC, if it has one that can; `rdma link` shows devices"
+            }
+            Self::Ended { .. } => "install libibverbs and librdmacm",
+            Self::Failed { .. } => {
+                "build reweave-rdma with --features rdma, and see what the reason says"
+            }
+            Self::Start { .. } | Self::Silent | Self::Garbled { .. } => {
+                "install the reweave-rdma of this release"
+            }
+        };
+        Lack {
+            measurement: "RDMA".to_owned(),
+            because: told(self),
+            remedy: remedy.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The helper as a process: one line to it, one line from it.
+
+use std::env;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use reweave_common::rdma::{Answer, LONGEST_LINE, RdmaPort, RdmaReading, Request};
+
+use super::RdmaError;
+
+const NAME: &str = "reweave-rdma";
+/// A measurement may wait for those of other hosts, and none takes longer than a minute.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Ends with whoever has started it.
+pub struct Helper {
+    child: Child,
+    requests: Option<ChildStdin>,
+    answers: Receiver<String>,
+    /// The last line it complained by.
+    said: Arc<Mutex<String>>,
+    complaining: Option<JoinHandle<()>>,
+}
+
+impl Helper {
+    /// The one beside this program. That it has started does not mean that it can do anything.
+    pub fn start() -> Result<Self, RdmaError> {
+        let path = beside_this()?;
+        let mut child = Command::new(path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| RdmaError::Start { source })?;
+        let (tell, answers) = channel();
+        let (said, complaining) = (Arc::default(), child.stderr.take());
+        let to_fill = Arc::clone(&said);
+        let complaining = complaining.map(|it| thread::spawn(move || note(it, &to_fill)));
+        if let Some(stdout) = child.stdout.take() {
+            thread::spawn(move || lines(stdout, |line| tell.send(line).is_ok()));
+        }
+        Ok(Self {
+            requests: child.stdin.take(),
+            child,
+            answers,
+            said,
+            complaining,
+        })
+    }
+
+    /// At least one; a machine without is told apart by its error.
+    pub fn ports(&mut self) -> Result<Vec<RdmaPort>, RdmaError> {
+        match self.ask(&Request::Ports)? {
+            Answer::Ports(ports) if ports.is_empty() => Err(RdmaError::NoDevice),
+            Answer::Ports(ports) => Ok(ports),
+            other => Err(unasked(other)),
+        }
+    }
+
+    pub fn measure(&mut self, what: &Request) -> Result<RdmaReading, RdmaError> {
+        match self.ask(what)? {
+            Answer::Measured(reading) => Ok(reading),
+            other => Err(unasked(other)),
+        }
+    }
+
+    pub fn serve(&mut self, roster: Vec<std::net::Ipv4Addr>) -> Result<(), RdmaError> {
+        match self.ask(&Request::Serve { roster })? {
+            Answer::Serving => Ok(()),
+            other => Err(unasked(other)),
+        }
+    }
+
+    /// Returns when it has ended, and says why.
+    pub fn wait(mut self) -> RdmaError {
+        match self.answers.recv() {
+            Ok(_) => RdmaError::Silent,
+            Err(_) => self.ended(),
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Answer, RdmaError> {
+        let line = serde_json::to_string(request);
+        let line = line.map_err(|source| RdmaError::Garbled { source })?;
+        let requests = self.requests.as_mut();
+        // Whoever has ended cannot be written to, and says why below.
+        let _ = requests.map(|to| to.write_all(format!("{line}\n").as_bytes()));
+        match self.answers.recv_timeout(PATIENCE) {
+            Ok(line) => serde_json::from_str(&line).map_err(|source| RdmaError::Garbled { source }),
+            Err(RecvTimeoutError::Timeout) => Err(RdmaError::Silent),
+            Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
+        }
+    }
+
+    fn ended(&mut self) -> RdmaError {
+        let status = self.child.wait();
+        if let Some(complaining) = self.complaining.take() {
+            let _ = complaining.join();
+        }
+        let words = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = match (words.is_empty(), status) {
+            (false, _) => words.clone(),
+            (true, Ok(status)) => status.to_string(),
+            (true, Err(error)) => error.to_string(),
+        };
+        RdmaError::Ended { words }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn beside_this() -> Result<PathBuf, RdmaError> {
+    let this = env::current_exe().map_err(|source| RdmaError::Start { source })?;
+    let path = this.with_file_name(NAME);
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(RdmaError::Missing { path }),
+    }
+}
+
+fn unasked(answer: Answer) -> RdmaError {
+    match answer {
+        Answer::Failed { because } => RdmaError::Failed { because },
+        _ => RdmaError::Silent,
+    }
+}
+
+/// Reads until there is no more, or nobody wants any.
+fn lines(from: impl Read, mut take: impl FnMut(String) -> bool) {
+    let mut from = BufReader::new(from);
+    loop {
+        let mut line = String::new();
+        let read = (&mut from).take(LONGEST_LINE as u64).read_line(&mut line);
+        if !matches!(read, Ok(length) if length > 0) || !take(line) {
+            return;
+        }
+    }
+}
+
+fn note(complaints: impl Read, last: &Mutex<String>) {
+    lines(complaints, |line| {
+        tracing::debug!("{NAME}: {}", line.trim());
+        line.trim()
+            .clone_into(&mut last.lock().unwrap_or_else(PoisonError::into_inner));
+        true
+    });
+}

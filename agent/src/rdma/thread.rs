@@ -1,0 +1,183 @@
+//! Measuring over RDMA on a thread of its own: the helper takes its time.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reweave_agent_core::rdma::Rounds;
+use reweave_common::hardware::Lack;
+use reweave_common::probing::ProbeList;
+use reweave_common::rdma::{RdmaPort, RdmaReading, Request};
+use reweave_common::sample::HostReading;
+
+use super::{Helper, RdmaError};
+use crate::clock;
+use reweave_common::error::told;
+
+/// Ports change seldom; where there is no RDMA, it comes even more seldom.
+const PORTS_PERIOD: Duration = Duration::from_secs(30);
+const RETRY: Duration = Duration::from_secs(60);
+/// How often it is looked whether something is due.
+const TURN: Duration = Duration::from_millis(250);
+/// What nobody fetches is of no use later.
+const MOST_NEWS: usize = 256;
+
+/// Measures until it is dropped.
+pub struct RdmaThread {
+    lists: Sender<ProbeList>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    ports: Vec<RdmaPort>,
+    lack: Option<Lack>,
+    news: Vec<RdmaReading>,
+}
+
+impl RdmaThread {
+    /// `seed` is drawn at random.
+    pub fn start(seed: u64) -> Self {
+        let (lists, to_follow) = channel();
+        let shared = Arc::default();
+        let keeper = Keeper {
+            lists: to_follow,
+            shared: Arc::clone(&shared),
+            rounds: Rounds::new(seed),
+            roster: vec![],
+            failures: BTreeMap::new(),
+        };
+        // It may be in the middle of a measurement when the agent ends, and holds nothing that would stay.
+        thread::spawn(move || keeper.keep());
+        Self { lists, shared }
+    }
+
+    pub fn handle_list(&self, list: &ProbeList) {
+        let _ = self.lists.send(list.clone());
+    }
+
+    /// What is known, and what was measured since the last call.
+    pub fn poll_readings(&self) -> Vec<HostReading> {
+        let mut shared = lock(&self.shared);
+        let news = std::mem::take(&mut shared.news).into_iter().map(Box::new);
+        let mut readings: Vec<_> = news.map(HostReading::Rdma).collect();
+        let ports = shared.ports.iter().cloned().map(Box::new);
+        readings.extend(ports.map(HostReading::RdmaPort));
+        readings.extend(shared.lack.clone().map(HostReading::Lack));
+        readings
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Nobody asks any more.
+struct Over;
+
+struct Keeper {
+    lists: Receiver<ProbeList>,
+    shared: Arc<Mutex<Shared>>,
+    rounds: Rounds,
+    roster: Vec<Ipv4Addr>,
+    /// What was wrong with each host when it was last measured: the same is told once.
+    failures: BTreeMap<Ipv4Addr, String>,
+}
+
+impl Keeper {
+    /// With a helper as long as there is one, and again when there may be one.
+    fn keep(mut self) {
+        loop {
+            let error = match self.work() {
+                Ok(Over) => return,
+                Err(error) => error,
+            };
+            self.note_lack(&error);
+            let retry = Instant::now() + RETRY;
+            while Instant::now() < retry {
+                if let Err(Over) = self.hear(TURN) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn work(&mut self) -> Result<Over, RdmaError> {
+        let mut helper = Helper::start()?;
+        let mut looked = None::<Instant>;
+        let mut served = None;
+        loop {
+            if looked.is_none_or(|at| at.elapsed() >= PORTS_PERIOD) {
+                let ports = helper.ports()?;
+                let mut shared = lock(&self.shared);
+                (shared.ports, shared.lack) = (ports, None);
+                looked = Some(Instant::now());
+            }
+            if served.as_ref() != Some(&self.roster) {
+                helper.serve(self.roster.clone())?;
+                served = Some(self.roster.clone());
+            }
+            if let Err(over) = self.hear(TURN) {
+                return Ok(over);
+            }
+            if let Some(request) = self.rounds.poll_request(clock::now()) {
+                self.measure(&mut helper, &request)?;
+            }
+        }
+    }
+
+    /// A measurement that fails is no reason to give the helper up; that it has ended is one.
+    fn measure(&mut self, helper: &mut Helper, request: &Request) -> Result<(), RdmaError> {
+        match helper.measure(request) {
+            Ok(reading) => {
+                self.failures.remove(&reading.peer());
+                let mut shared = lock(&self.shared);
+                if shared.news.len() < MOST_NEWS {
+                    shared.news.push(reading);
+                }
+                Ok(())
+            }
+            Err(RdmaError::Failed { because }) => {
+                self.complain(request, because);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn complain(&mut self, request: &Request, because: String) {
+        let (Request::Latency { peer, .. } | Request::Bandwidth { peer, .. }) = request else {
+            return;
+        };
+        if self.failures.get(peer) != Some(&because) {
+            tracing::warn!("{peer} cannot be measured over RDMA: {because}");
+            self.failures.insert(*peer, because);
+        }
+    }
+
+    fn hear(&mut self, patience: Duration) -> Result<(), Over> {
+        match self.lists.recv_timeout(patience) {
+            Ok(list) => {
+                self.rounds.handle_list(clock::now(), &list);
+                self.failures.retain(|host, _| list.roster.contains(host));
+                self.roster = list.roster;
+                Ok(())
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+            Err(RecvTimeoutError::Disconnected) => Err(Over),
+        }
+    }
+
+    fn note_lack(&self, error: &RdmaError) {
+        let lack = error.lack();
+        let mut shared = lock(&self.shared);
+        if shared.lack.as_ref() != Some(&lack) {
+            tracing::info!("rdma unavailable: {}", told(error));
+        }
+        shared.ports.clear();
+        shared.lack = Some(lack);
+    }
+}

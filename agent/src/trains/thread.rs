@@ -1,0 +1,121 @@
+//! Trains in idle gaps, on a thread of their own: one train waits for its arrivals, and nobody else.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use reweave_agent_core::trains::{Crossing, Shape, Timetable};
+use reweave_common::bandwidth::BandwidthReading;
+use reweave_common::error::told;
+use reweave_common::flow::FlowKey;
+use reweave_common::probing::ProbeList;
+
+use super::{SharedGate, TrainError, TrainSender};
+use crate::clock;
+
+/// How often a train that is due looks whether it may go.
+const GLANCE: Duration = Duration::from_millis(20);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// What nobody fetches is of no use later.
+const MOST_READINGS: usize = 4096;
+
+/// Sends trains by the last list, until it is dropped.
+pub struct TrainThread {
+    lists: Option<Sender<ProbeList>>,
+    readings: Readings,
+    thread: Option<JoinHandle<()>>,
+}
+
+type Readings = Arc<Mutex<Vec<BandwidthReading>>>;
+
+impl TrainThread {
+    /// Its sockets stay in the network namespace of the caller. `seed` is drawn at random.
+    pub fn start(gate: SharedGate, seed: u64) -> Self {
+        let (lists, to_follow) = channel();
+        let readings = Readings::default();
+        let to_fill = Arc::clone(&readings);
+        let timetable = Timetable::new(seed);
+        let thread = thread::spawn(move || follow(timetable, &to_follow, &gate, &to_fill));
+        Self {
+            lists: Some(lists),
+            readings,
+            thread: Some(thread),
+        }
+    }
+
+    pub fn handle_list(&self, list: ProbeList) {
+        if let Some(lists) = &self.lists {
+            let _ = lists.send(list);
+        }
+    }
+
+    /// What came of trains since the last call.
+    pub fn poll_readings(&self) -> Vec<BandwidthReading> {
+        std::mem::take(&mut lock(&self.readings))
+    }
+}
+
+impl Drop for TrainThread {
+    fn drop(&mut self) {
+        drop(self.lists.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock(readings: &Mutex<Vec<BandwidthReading>>) -> MutexGuard<'_, Vec<BandwidthReading>> {
+    readings.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn follow(
+    mut timetable: Timetable,
+    lists: &Receiver<ProbeList>,
+    gate: &SharedGate,
+    readings: &Mutex<Vec<BandwidthReading>>,
+) {
+    loop {
+        match lists.recv_timeout(wait(&timetable)) {
+            Ok(list) => timetable.handle_list(clock::now(), &list),
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        while let Some((flow, shape)) = next(&mut timetable, gate) {
+            let reading = match send(&flow, shape, gate) {
+                Ok(crossing) => timetable.handle_verdict(&flow, crossing.verdict()),
+                Err(error) => {
+                    tracing::debug!("no train: {}", told(&error));
+                    if matches!(error, TrainError::Unwilling { .. } | TrainError::Missed) {
+                        timetable.handle_unsent(clock::now(), &flow, shape);
+                    }
+                    None
+                }
+            };
+            let mut readings = lock(readings);
+            if readings.len() < MOST_READINGS {
+                readings.extend(reading);
+            }
+        }
+    }
+}
+
+fn wait(timetable: &Timetable) -> Duration {
+    let now = clock::now();
+    match timetable.next_due(now) {
+        Some(due) if due <= now => GLANCE,
+        Some(due) => due.since(now).min(LONGEST_WAIT),
+        None => LONGEST_WAIT,
+    }
+}
+
+fn next(timetable: &mut Timetable, gate: &SharedGate) -> Option<(FlowKey, Shape)> {
+    let now = clock::now();
+    timetable.poll(now, gate.open_until(now)?)
+}
+
+/// The other host was asked meanwhile, so the gap may be over.
+fn send(flow: &FlowKey, shape: Shape, gate: &SharedGate) -> Result<Crossing, TrainError> {
+    let may_go = || gate.open_until(clock::now()).is_some();
+    TrainSender::open(flow, rand::random())?.send(shape, may_go)
+}

@@ -1,0 +1,296 @@
+//! Trains over a real fabric: who may send them, when they go, and that nothing answers with more
+//! than it was asked with.
+
+use std::net::{SocketAddrV4, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use reweave_agent::clock;
+use reweave_agent::preflight::{PressError, press};
+use reweave_agent::probing::{Engine, ProbeThread};
+use reweave_agent::trains::{SharedGate, TrainError, TrainSender, TrainThread};
+use reweave_agent_core::preflight::{Press, Refusal as PressRefusal};
+use reweave_agent_core::trains::{HEADER, Message, PAGE_LENGTH, Refusal, Shape, Train};
+use reweave_common::bandwidth::BandwidthReading;
+use reweave_common::flow::FlowKey;
+use reweave_common::moment::Moment;
+use reweave_common::probing::{PROBE_PORT, ProbeList};
+use reweave_common::rhythm::{Beat, Rhythm};
+use reweave_common::units::{Bytes, Rate};
+
+use crate::commands::{agent, json_of};
+use crate::fabric::{Fabric, host, kernel_counter, wait_for, within};
+use crate::probing::{list, probe};
+use crate::tests;
+
+tests! {
+    a_train_tells_the_rate_of_a_shaped_link needs "tc",
+    strangers_send_no_trains_and_no_answer_is_longer_than_its_question,
+    a_host_that_does_not_rest_takes_no_train,
+    trains_go_in_gaps_and_by_a_fresh_list_only,
+    a_person_measures_and_is_told_what_a_saturating_test_costs needs "tc",
+    nobody_presses_a_host_that_trains,
+}
+
+const SHAPE: Shape = Shape {
+    packets: 64,
+    bytes: 1472,
+};
+const PERIOD: Duration = Duration::from_secs(4);
+const FOREVER: Moment = Moment::from_micros(u64::MAX);
+
+/// A job that computes half of the time.
+fn training(next_gap: Moment) -> Rhythm {
+    Rhythm::Found(Beat {
+        period: PERIOD,
+        gap: PERIOD / 2,
+        sent: Bytes::new(1),
+        received: Bytes::ZERO,
+        shape: None,
+        confidence_percent: 99,
+        iterations: 20,
+        since: Moment::default(),
+        next_gap,
+    })
+}
+
+/// A host that takes trains of h0 whenever `open` says so.
+fn taking(open: impl Fn(Moment) -> Option<Moment> + Send + 'static) -> ProbeThread {
+    within("h2", || {
+        let mut engine = Engine::new(7, Duration::ZERO);
+        engine.answer_on(PROBE_PORT).expect("the port is free");
+        engine.take_trains(open);
+        engine.handle_roster([host(0)]);
+        ProbeThread::start(engine)
+    })
+}
+
+fn sender(number: usize) -> TrainSender {
+    let flow = probe(number, 2, 7432);
+    within(&format!("h{number}"), || {
+        TrainSender::open(&flow, 1).expect("the port is free")
+    })
+}
+
+/// Leaf 0 sends to both spines at this rate.
+fn shape(rate: &str) {
+    for up in ["up0", "up1"] {
+        within("leaf0", || {
+            let words = [
+                "qdisc", "replace", "dev", up, "root", "tbf", "rate", rate, "burst", "20000",
+                "limit", "4000000",
+            ];
+            crate::fabric::tool("tc", &words);
+        });
+    }
+}
+
+fn a_train_tells_the_rate_of_a_shaped_link() {
+    let _fabric = Fabric::new();
+    shape("50mbit");
+    let _taking = taking(|_| Some(FOREVER));
+    let told = json_of("h0", &["bandwidth", "10.1.0.1"]);
+    let known = &told["hosts"][0]["paths"][0]["bandwidth"]["known"];
+    let rate = known["rate"].as_f64().expect("it is known") / 50e6;
+    assert!((rate - 1.0).abs() < 0.05, "{told}");
+}
+
+fn strangers_send_no_trains_and_no_answer_is_longer_than_its_question() {
+    let _fabric = Fabric::new();
+    let taking = taking(|_| Some(FOREVER));
+    let stranger = sender(1).send(SHAPE, || true);
+    assert!(
+        matches!(stranger, Err(TrainError::Silent { .. })),
+        "{stranger:?}"
+    );
+    let mut friend = sender(0);
+    let crossing = friend.send(SHAPE, || true).expect("it goes");
+    assert_eq!((crossing.packets, crossing.arrived_ns.len()), (64, 64));
+    // Whoever guesses what to ask gets nothing for a short question, and as much for a long one.
+    let train = Train {
+        session: 9,
+        number: 1,
+    };
+    let asks = within("h0", || UdpSocket::bind((host(0), 7432 + 1)).expect("bind"));
+    asks.set_read_timeout(Some(Duration::from_secs(5)))
+        .expect("a timeout");
+    asks.connect((host(2), PROBE_PORT)).expect("connect");
+    let mut answer = [0; 4096];
+    let key = wait_for("the grant", || {
+        asks.send(&Message::Ask(SHAPE).to_bytes(train)).ok()?;
+        let length = asks.recv(&mut answer).ok()?;
+        assert!(length <= HEADER);
+        match Message::read(&answer[..length])?.1 {
+            Message::Grant { key } => Some(key),
+            _ => None,
+        }
+    });
+    let fetch = Message::Fetch { key, page: 0 }.to_bytes(train);
+    asks.send(&fetch[..HEADER]).expect("it goes");
+    wait_for("the short question counts as none", || {
+        (taking.strays()[1].foreign >= 1).then_some(())
+    });
+    asks.send(&fetch).expect("it goes");
+    let length = asks.recv(&mut answer).expect("an answer");
+    assert_eq!((length, fetch.len()), (PAGE_LENGTH, PAGE_LENGTH));
+}
+
+fn a_host_that_does_not_rest_takes_no_train() {
+    let _fabric = Fabric::new();
+    let _taking = taking(|_| None);
+    let before = datagrams_sent();
+    let refused = sender(0).send(SHAPE, || true);
+    let busy = |it: &TrainError| {
+        matches!(
+            it,
+            TrainError::Unwilling {
+                refusal: Refusal::Busy,
+                ..
+            }
+        )
+    };
+    assert!(refused.as_ref().is_err_and(busy), "{refused:?}");
+    assert_eq!(datagrams_sent() - before, 1, "the question, and no train");
+}
+
+fn datagrams_sent() -> u64 {
+    kernel_counter("h0", "Udp", "OutDatagrams")
+}
+
+/// What a thread of trains does by a gate that is moved by hand.
+struct Hand {
+    gate: SharedGate,
+    trains: TrainThread,
+}
+
+impl Hand {
+    fn new() -> Self {
+        let gate = SharedGate::default();
+        let trains = within("h0", || TrainThread::start(gate.clone(), 3));
+        Self { gate, trains }
+    }
+
+    fn list(&self, valid_for: Duration) {
+        let flows: [FlowKey; 2] = [probe(0, 2, 7400), probe(0, 2, 7401)];
+        self.trains.handle_list(ProbeList {
+            valid_for,
+            most_rate: Rate::from_bits_per_s(100_000_000),
+            trains_every: Some(Duration::from_secs(1)),
+            ..list(flows, &[])
+        });
+    }
+
+    /// The wires rest, or do not, in the midst of a gap or a burst of a job.
+    fn hear(&self, rests: bool) {
+        let now = clock::now();
+        let from = Moment::from_micros(now.as_micros() - 10_000);
+        let bytes = if rests { 0 } else { 1_000_000 };
+        self.gate.handle_growth(from, now, Bytes::new(bytes));
+        // A quarter into the gap, or a quarter before it.
+        let ahead = if rests { PERIOD * 3 / 4 } else { PERIOD / 4 };
+        self.gate.handle_rhythm(now, training(now + ahead));
+    }
+
+    /// Holds the wires so for a time, and hands over what came of trains.
+    fn hold(&self, rests: bool, for_ms: u64) -> Vec<BandwidthReading> {
+        let end = clock::now() + Duration::from_millis(for_ms);
+        let mut readings = vec![];
+        while clock::now() < end {
+            self.hear(rests);
+            thread::park_timeout(Duration::from_millis(5));
+            readings.extend(self.trains.poll_readings());
+        }
+        readings
+    }
+}
+
+fn trains_go_in_gaps_and_by_a_fresh_list_only() {
+    let _fabric = Fabric::new();
+    let _taking = taking(|_| Some(FOREVER));
+    let hand = Hand::new();
+    hand.hold(true, 500);
+    assert_eq!(datagrams_sent(), 0, "without a list nothing goes");
+    hand.list(Duration::from_secs(3600));
+    hand.hold(false, 3000);
+    assert_eq!(datagrams_sent(), 0, "nothing goes while a job sends");
+    let mut readings = wait_for("trains in the gap", || {
+        let readings = hand.hold(true, 100);
+        (!readings.is_empty()).then_some(readings)
+    });
+    readings.extend(hand.hold(true, 1500));
+    let port = |it: &BandwidthReading| it.flow.source.port();
+    assert!(readings.iter().all(|it| [7432, 7433].contains(&port(it))));
+    hand.hold(false, 500);
+    let before = datagrams_sent();
+    hand.hold(false, 2000);
+    assert_eq!(datagrams_sent(), before, "nor when the job sends again");
+    hand.list(Duration::from_millis(1));
+    hand.hold(true, 300);
+    let before = datagrams_sent();
+    hand.hold(true, 2500);
+    assert_eq!(datagrams_sent(), before, "the list has run out");
+}
+
+fn a_person_measures_and_is_told_what_a_saturating_test_costs() {
+    let _fabric = Fabric::new();
+    shape("100mbit");
+    let _taking = taking(|_| Some(FOREVER));
+    let asked = ["pre-flight", "10.1.0.1", "--seconds", "2", "--force"];
+    let before = sent_bytes();
+    let refused = agent("h0", &asked);
+    let words = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    assert!(words.contains(" from eth0 to 10.1.0.1 for 2 s"), "{words}");
+    assert!(words.contains("10.0.0.0 "), "the leaf is named: {words}");
+    assert!(words.contains("--yes"), "{words}");
+    assert!(sent_bytes() - before < 100_000, "nothing was sent");
+    let told = json_of("h0", &[&asked[..], &["--yes"]].concat());
+    let rate = told["hosts"][0]["rate"].as_f64().expect("a rate") / 100e6;
+    // One stream may hash onto each spine, and both are shaped.
+    assert!((0.85..=2.0).contains(&rate), "{told}");
+}
+
+fn sent_bytes() -> u64 {
+    kernel_counter("h0", "IpExt", "OutOctets")
+}
+
+fn nobody_presses_a_host_that_trains() {
+    let _fabric = Fabric::new();
+    let (_thread, door) = within("h2", || {
+        let mut engine = Engine::new(7, Duration::ZERO);
+        engine.answer_on(PROBE_PORT).expect("the port is free");
+        engine.handle_roster([host(0)]);
+        let door = engine.door();
+        (ProbeThread::start(engine), door)
+    });
+    let to = SocketAddrV4::new(host(2), PROBE_PORT);
+    let asked = Press {
+        seconds: 1,
+        streams: 1,
+        force: false,
+    };
+    let pressed = |asked| within("h0", || press(to, asked));
+    assert!(pressed(asked).is_ok_and(|it| it.received > Bytes::ZERO));
+    door.handle_rhythm(clock::now(), training(clock::now()));
+    let refused = pressed(asked);
+    let trains = |it: &PressError| {
+        matches!(
+            it,
+            PressError::Unwilling {
+                refusal: PressRefusal::Training,
+                ..
+            }
+        )
+    };
+    assert!(refused.as_ref().is_err_and(trains), "{refused:?}");
+    let force = Press {
+        force: true,
+        ..asked
+    };
+    assert!(pressed(force).is_ok());
+    let stranger = within("h1", || press(to, force));
+    assert!(
+        matches!(stranger, Err(PressError::Silent { .. })),
+        "{stranger:?}"
+    );
+}

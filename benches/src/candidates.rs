@@ -1,0 +1,226 @@
+//! A thousand candidate plans for a shared cluster: 432 servers, 16 jobs of 27, in the mix of the
+//! published evaluation of such clusters: DLRM, BERT, CANDLE and VGG at 35, 30, 25 and 10 %.
+//!
+//! A search changes the best plan that it knows a little, in many ways at once, and goes on from the
+//! best of those: ten rounds of a hundred.
+
+use reweave_common::carriage::{Carriage, Ring};
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::{NodeId, Rank};
+use reweave_common::iteration::Iteration;
+use reweave_planner::workload::Settings;
+use reweave_planner::workload::candidates::{Candidate, Jobs, Judge, Seat};
+use reweave_planner::workload::job::preset::{Batch, Preset};
+
+use crate::dice::Dice;
+use crate::machine::{peak_mib, timed};
+
+const SERVERS: usize = 432;
+const OF_A_JOB: usize = 27;
+const MODELS: [(&str, u64, usize); 4] = [
+    ("dlrm", 128, 6),
+    ("bert", 16, 5),
+    ("candle", 256, 4),
+    ("vgg16", 64, 1),
+];
+const ROUNDS: usize = 10;
+const OF_A_ROUND: usize = 100;
+/// So many plans of each round may be simulated.
+const SIMULATED: usize = 5;
+const GOAL_S: f64 = 60.0;
+const SEED: u64 = 1;
+
+pub(crate) fn measure_all(words: &[String]) {
+    let benches: [(&str, Box<dyn Search>); 2] = [
+        ("candidates-direct", Box::new(Wiring::default())),
+        ("candidates-leaf-spine", Box::new(Placing::new())),
+    ];
+    let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
+    println!("name plans simulated jobs_simulated first_ms best_ms took_s goal_s peak_mib");
+    for (name, search) in benches.into_iter().filter(|(name, _)| wanted(name)) {
+        measure(name, search, &mut Dice(SEED));
+    }
+}
+
+/// Plans, and how they are changed.
+trait Search {
+    /// Becomes another plan that differs a little.
+    fn change(&mut self, dice: &mut Dice);
+    fn fabric(&self) -> Fabric;
+    fn candidate<'f>(&self, fabric: &'f Fabric) -> Candidate<'f>;
+    fn copy(&self) -> Box<dyn Search>;
+}
+
+fn jobs() -> Vec<Iteration> {
+    let jobs = MODELS.into_iter().flat_map(|(name, batch, count)| {
+        let preset = Preset::named(name, None, Batch::PerReplica(batch)).expect("a known model");
+        let iteration = preset.iteration(OF_A_JOB).expect("the job fits");
+        std::iter::repeat_n(iteration, count)
+    });
+    jobs.collect()
+}
+
+fn measure(name: &str, mut search: Box<dyn Search>, dice: &mut Dice) {
+    let (iterations, settings) = (jobs(), Settings::default());
+    let jobs = Jobs {
+        iterations: &iterations,
+        settings: &settings,
+        limit: u64::MAX,
+    };
+    let mut judge = Judge::new(jobs);
+    let (mut took_s, mut simulated, mut first_ms, mut best_ms) = (0.0, 0, f64::NAN, f64::NAN);
+    for round in 0..ROUNDS {
+        let mut plans = vec![search.copy()];
+        while plans.len() < OF_A_ROUND {
+            let mut plan = search.copy();
+            plan.change(dice);
+            plans.push(plan);
+        }
+        let fabrics: Vec<_> = plans.iter().map(|plan| plan.fabric()).collect();
+        let candidates: Vec<_> = plans
+            .iter()
+            .zip(&fabrics)
+            .map(|(plan, fabric)| plan.candidate(fabric))
+            .collect();
+        let (choice, took) = timed(|| judge.best(&candidates, SIMULATED));
+        let choice = choice.expect("all plans can be carried out");
+        took_s += took;
+        simulated += choice.simulated;
+        best_ms = mean_ms(&choice.times);
+        if round == 0 {
+            let times = judge.times(&candidates[0]).expect("it can be carried out");
+            first_ms = mean_ms(&times);
+        }
+        search = plans.swap_remove(choice.best);
+    }
+    println!(
+        "{name} {} {simulated} {} {first_ms:.3} {best_ms:.3} {took_s:.2} {GOAL_S} {:.0}",
+        ROUNDS * OF_A_ROUND,
+        judge.effort().simulated,
+        peak_mib(),
+    );
+}
+
+fn mean_ms(times: &[reweave_planner::sim::SimTime]) -> f64 {
+    times.iter().map(|time| time.millis()).sum::<f64>() / times.len() as f64
+}
+
+fn seats(fabric: &Fabric, order: &[usize]) -> Vec<Seat> {
+    let hosts: Vec<NodeId> = fabric.endpoints().collect();
+    let seat = |of: &[usize]| Seat {
+        placement: of.iter().map(|&nth| hosts[nth]).collect(),
+        carriage: Carriage::default(),
+    };
+    order.chunks(OF_A_JOB).map(seat).collect()
+}
+
+/// Each job has eight ports of its servers wired among them: rings of four strides. A change gives
+/// one job another stride.
+#[derive(Clone)]
+struct Wiring {
+    strides: Vec<[usize; 4]>,
+}
+
+impl Default for Wiring {
+    fn default() -> Self {
+        Self {
+            strides: vec![[1, 2, 3, 4]; SERVERS / OF_A_JOB],
+        }
+    }
+}
+
+impl Search for Wiring {
+    fn change(&mut self, dice: &mut Dice) {
+        let job = dice.below(self.strides.len() as u64) as usize;
+        let strides = &mut self.strides[job];
+        let stride = 2 + dice.below(OF_A_JOB as u64 / 2 - 1) as usize;
+        if !strides.contains(&stride) {
+            strides[1 + dice.below(3) as usize] = stride;
+        }
+    }
+
+    fn fabric(&self) -> Fabric {
+        let links = self.strides.iter().enumerate().flat_map(|(job, strides)| {
+            let server = move |nth: usize| job * OF_A_JOB + nth % OF_A_JOB;
+            let around = move |&stride: &usize| {
+                (0..OF_A_JOB).map(move |nth| format!("[{}, {}]", server(nth), server(nth + stride)))
+            };
+            strides.iter().flat_map(around)
+        });
+        let links: Vec<_> = links.collect();
+        let links = links.join(", ");
+        parsed(&format!(
+            "kind = \"direct\"\nhosts = {SERVERS}\nlink_gbps = 100\nlinks = [{links}]"
+        ))
+    }
+
+    /// All-reduces go around every ring that meets all servers.
+    fn candidate<'f>(&self, fabric: &'f Fabric) -> Candidate<'f> {
+        let order: Vec<_> = (0..SERVERS).collect();
+        let mut seats = seats(fabric, &order);
+        for (seat, strides) in seats.iter_mut().zip(&self.strides) {
+            let wide = strides.iter().filter(|&stride| !stride.is_multiple_of(3));
+            let rings: Vec<_> = wide.map(|&stride| ring(stride)).collect();
+            let group = (0..OF_A_JOB).map(Rank::from_index).collect();
+            seat.carriage.rings.insert(group, rings);
+        }
+        Candidate { fabric, seats }
+    }
+
+    fn copy(&self) -> Box<dyn Search> {
+        Box::new(self.clone())
+    }
+}
+
+/// Servers of 800 Gb/s on leaves with half of that upwards, drawn by lot. A change swaps two of them.
+#[derive(Clone)]
+struct Placing {
+    order: Vec<usize>,
+}
+
+impl Placing {
+    fn new() -> Self {
+        let mut order: Vec<_> = (0..SERVERS).collect();
+        Dice(SEED).shuffle(&mut order);
+        Self { order }
+    }
+}
+
+impl Search for Placing {
+    fn change(&mut self, dice: &mut Dice) {
+        let [a, b] = [(); 2].map(|()| dice.below(SERVERS as u64) as usize);
+        self.order.swap(a, b);
+    }
+
+    fn fabric(&self) -> Fabric {
+        parsed(
+            "kind = \"leaf-spine\"\nleaves = 27\nspines = 8\nhosts_per_leaf = 16\nhost_gbps = 800\n\
+             uplink_gbps = 800",
+        )
+    }
+
+    fn candidate<'f>(&self, fabric: &'f Fabric) -> Candidate<'f> {
+        Candidate {
+            fabric,
+            seats: seats(fabric, &self.order),
+        }
+    }
+
+    fn copy(&self) -> Box<dyn Search> {
+        Box::new(self.clone())
+    }
+}
+
+/// Of 27 servers, whose only prime factor is 3.
+fn ring(stride: usize) -> Ring {
+    let member = |nth| Rank::from_index(nth * stride % OF_A_JOB);
+    Ring {
+        members: (0..OF_A_JOB).map(member).collect(),
+        legs: vec![None; OF_A_JOB],
+        weight: 1.0,
+    }
+}
+
+fn parsed(text: &str) -> Fabric {
+    Fabric::parse("fabric", text).expect("the fabric is sound")
+}

@@ -1,0 +1,58 @@
+//! How much passes between two hosts, as trains of packets tell it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::flow::FlowKey;
+use crate::units::Rate;
+
+/// What the trains of one flow told so far.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BandwidthReading {
+    pub flow: FlowKey,
+    pub bandwidth: Bandwidth,
+}
+
+/// Whole frames without their checksums, as kernels count them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bandwidth {
+    /// The median of so many trains; the true one lies between the bounds in 95 of 100 cases.
+    Known {
+        rate: Rate,
+        least: Rate,
+        most: Rate,
+        trains: u32,
+    },
+    /// The network was as fast as this host could send, and may be faster.
+    AtLeast { rate: Rate, trains: u32 },
+    /// The trains do not tell.
+    Unknown { why: Unclear, trains: u32 },
+}
+
+/// Why a train told nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unclear {
+    /// None was sent so far, or too few.
+    Few,
+    /// Too much of it was lost.
+    Lost,
+    /// It arrived in so few batches that the time between packets says nothing: interrupts are
+    /// coalesced, or the path is much faster than trains are long.
+    Batched,
+    /// Its pace changed on the way: other traffic, or a bucket that lets a burst pass.
+    Unsteady,
+}
+
+impl fmt::Display for Unclear {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Few => "too few trains",
+            Self::Lost => "too much was lost",
+            Self::Batched => "packets arrive in batches",
+            Self::Unsteady => "the pace changes: other traffic, or a bucket",
+        })
+    }
+}

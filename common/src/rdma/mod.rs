@@ -1,0 +1,245 @@
+//! RDMA between hosts: what its ports are, and what came of measuring the way from one to another.
+
+mod helper;
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::probing::Stamps;
+use crate::units::{Bytes, Rate};
+
+pub use helper::{Answer, LONGEST_LINE, Request};
+
+/// The TCP port on which hosts agree on a measurement over RDMA; they answer probes on the same one of UDP.
+pub const RDMA_PORT: u16 = crate::probing::PROBE_PORT;
+
+/// A port as its NIC describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RdmaPort {
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub device: String,
+    pub port: u8,
+    pub up: bool,
+    pub layer: LinkLayer,
+    pub speed: Option<Rate>,
+    /// Of the largest packet that is sent now, and that could be sent.
+    pub mtu_bytes: u32,
+    pub most_mtu_bytes: u32,
+    /// By whose clock completions are stamped.
+    pub stamps: Stamps,
+    pub gids: Vec<Gid>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkLayer {
+    Infiniband,
+    Ethernet,
+}
+
+/// An address of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gid {
+    pub index: u32,
+    pub kind: GidKind,
+    pub bytes: [u8; 16],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GidKind {
+    Infiniband,
+    RoceV1,
+    /// In UDP, so routers can forward it.
+    RoceV2,
+}
+
+/// How queue pairs speak to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// Datagrams: nobody resends them, and the NIC stamps their departure.
+    Ud,
+    /// Connections, as training uses them.
+    Rc,
+}
+
+/// What came of one measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RdmaReading {
+    Latency(RdmaLatency),
+    Bandwidth(RdmaBandwidth),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RdmaLatency {
+    pub peer: Ipv4Addr,
+    pub transport: Transport,
+    pub sent: u32,
+    pub lost: u32,
+    /// There and back, without the time at the responder; absent when nothing came back.
+    pub network: Option<Times>,
+    pub responder: Option<Times>,
+    /// The worse of both sides'.
+    pub stamps: Stamps,
+}
+
+/// How durations are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    pub least: Duration,
+    pub median: Duration,
+    pub p99: Duration,
+    pub most: Duration,
+}
+
+/// Writes over a connection, from the first one's start until the last was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RdmaBandwidth {
+    pub peer: Ipv4Addr,
+    pub bytes: Bytes,
+    pub took: Duration,
+}
+
+impl RdmaReading {
+    pub fn peer(&self) -> Ipv4Addr {
+        match self {
+            Self::Latency(it) => it.peer,
+            Self::Bandwidth(it) => it.peer,
+        }
+    }
+
+    /// None of a bandwidth.
+    pub fn transport(&self) -> Option<Transport> {
+        match self {
+            Self::Latency(it) => Some(it.transport),
+            Self::Bandwidth(_) => None,
+        }
+    }
+}
+
+impl RdmaPort {
+    /// Where a host's IPv4 address is an address of this port too, that routers can forward.
+    pub fn gid_of(&self, address: Ipv4Addr) -> Option<&Gid> {
+        let mut gids = self.gids.iter();
+        gids.find(|gid| gid.kind == GidKind::RoceV2 && gid.address() == Some(address))
+    }
+}
+
+impl Gid {
+    /// The IPv4 address it is made from, if it is.
+    pub fn address(&self) -> Option<Ipv4Addr> {
+        std::net::Ipv6Addr::from(self.bytes).to_ipv4_mapped()
+    }
+}
+
+impl Times {
+    /// None of nothing.
+    pub fn of(mut durations: Vec<Duration>) -> Option<Self> {
+        durations.sort_unstable();
+        // The smallest that so many hundredths do not exceed.
+        let rank = |percent: usize| (durations.len() * percent).div_ceil(100).max(1) - 1;
+        let at = |percent| durations.get(rank(percent)).copied();
+        Some(Self {
+            least: *durations.first()?,
+            median: at(50)?,
+            p99: at(99)?,
+            most: *durations.last()?,
+        })
+    }
+}
+
+impl RdmaBandwidth {
+    pub fn rate(&self) -> Rate {
+        Rate::mean(self.bytes, self.took)
+    }
+}
+
+impl fmt::Display for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address() {
+            Some(address) => address.fmt(f),
+            None => std::net::Ipv6Addr::from(self.bytes).fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for LinkLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Infiniband => "InfiniBand",
+            Self::Ethernet => "Ethernet",
+        })
+    }
+}
+
+impl fmt::Display for GidKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Infiniband => "IB",
+            Self::RoceV1 => "RoCE v1",
+            Self::RoceV2 => "RoCE v2",
+        })
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ud => "UD",
+            Self::Rc => "RC",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros(micros: impl IntoIterator<Item = u64>) -> Option<Times> {
+        let durations = micros.into_iter().map(Duration::from_micros);
+        Times::of(durations.collect())
+    }
+
+    #[test]
+    fn times_are_those_that_so_many_do_not_exceed() {
+        let times = micros((1..=200).rev()).unwrap();
+        let shown = [times.least, times.median, times.p99, times.most];
+        assert_eq!(shown.map(|it| it.as_micros()), [1, 100, 198, 200]);
+        let one = micros([7]).unwrap();
+        assert_eq!(one.least, one.p99);
+        assert_eq!(micros([]), None);
+    }
+
+    #[test]
+    fn only_an_address_that_routers_forward_will_do() {
+        let gid = |index, kind, bytes: Ipv4Addr| Gid {
+            index,
+            kind,
+            bytes: bytes.to_ipv6_mapped().octets(),
+        };
+        let host = Ipv4Addr::new(10, 0, 0, 4);
+        let port = RdmaPort {
+            device: "rxe0".to_owned(),
+            port: 1,
+            up: true,
+            layer: LinkLayer::Ethernet,
+            speed: None,
+            mtu_bytes: 1024,
+            most_mtu_bytes: 4096,
+            stamps: Stamps::Program,
+            gids: vec![
+                gid(0, GidKind::RoceV1, host),
+                gid(1, GidKind::RoceV2, Ipv4Addr::LOCALHOST),
+                gid(2, GidKind::RoceV2, host),
+            ],
+        };
+        assert_eq!(port.gid_of(host).map(|gid| gid.index), Some(2));
+        assert_eq!(port.gid_of(Ipv4Addr::UNSPECIFIED), None);
+        assert_eq!(port.gids[2].to_string(), "10.0.0.4");
+    }
+}

@@ -1,0 +1,106 @@
+//! How a coordinator begins that has no log: as a founder among founders, or as a newcomer of a
+//! cluster that goes on already.
+//!
+//! A log that is gone cannot be told from one that never was, but the others know: they have written
+//! down which folder goes with which number. Whoever has lost its folder is a stranger to them, and
+//! neither votes nor acknowledges under the number it had.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::change::{Member, Members, Welcome};
+use crate::wire::{FolderId, MemberId};
+
+/// What another coordinator says to somebody who comes without a log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// It has no log either, and this is its folder.
+    Founding { folder: FolderId },
+    /// That folder goes with this number.
+    Member { id: MemberId, members: Members },
+    /// A member of that name is on its way; its folder is being written down.
+    Expected,
+    /// No member has that name.
+    Unknown,
+    /// The number of that name goes with another folder.
+    Stranger,
+}
+
+/// Who comes without a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Newcomer {
+    /// The number it was given among the founders, if it was.
+    pub founder: Option<MemberId>,
+    pub folder: FolderId,
+    /// Whom it was told of, itself among them if it is a founder.
+    pub members: BTreeMap<MemberId, Member>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beginning {
+    /// Nobody has a log: all founders begin, with the same of each other.
+    Found(BTreeMap<MemberId, Member>),
+    Join {
+        id: MemberId,
+        members: Members,
+    },
+    /// Not enough is known yet.
+    Wait,
+    Stranger,
+}
+
+impl Answer {
+    /// Of a coordinator that has a log, which says this.
+    pub fn of(members: &Members, name: &str, folder: FolderId) -> Self {
+        match members.welcome(name, folder) {
+            Welcome::Member(id) => Self::Member {
+                id,
+                members: members.clone(),
+            },
+            Welcome::Expected(_) => Self::Expected,
+            Welcome::Unknown => Self::Unknown,
+            Welcome::Stranger => Self::Stranger,
+        }
+    }
+}
+
+impl Newcomer {
+    /// What follows from the last answer of each. A single member knows whether a folder is the one
+    /// it was; that nobody knows of any takes the word of all founders.
+    pub fn begin(&self, answers: &BTreeMap<MemberId, Answer>) -> Beginning {
+        let joins = answers.values().find_map(|answer| match answer {
+            Answer::Member { id, members } => Some((*id, members.clone())),
+            _ => None,
+        });
+        if let Some((id, members)) = joins {
+            return Beginning::Join { id, members };
+        }
+        let said = |answer: &Answer| answers.values().any(|said| said == answer);
+        if !said(&Answer::Expected) && said(&Answer::Stranger) {
+            return Beginning::Stranger;
+        }
+        self.found(answers)
+            .map_or(Beginning::Wait, Beginning::Found)
+    }
+
+    fn found(&self, answers: &BTreeMap<MemberId, Answer>) -> Option<BTreeMap<MemberId, Member>> {
+        let own = self.founder?;
+        let members = self.members.iter().map(|(&id, member)| {
+            let folder = match answers.get(&id) {
+                _ if id == own => self.folder,
+                Some(Answer::Founding { folder }) => *folder,
+                _ => return None,
+            };
+            let folder = Some(folder);
+            Some((
+                id,
+                Member {
+                    folder,
+                    ..member.clone()
+                },
+            ))
+        });
+        members.collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! Who may begin without a log, and as whom.
+
+use std::collections::BTreeMap;
+
+use super::room::member;
+use crate::{Answer, Beginning, FolderId, Founding, Member, MemberId, Members, Newcomer, Saved};
+
+const OURS: FolderId = FolderId(11);
+
+fn newcomer() -> Newcomer {
+    Newcomer {
+        founder: Some(MemberId(1)),
+        folder: OURS,
+        members: (1..=3).map(|id| (MemberId(id), member(id))).collect(),
+    }
+}
+
+fn founding(id: u64) -> Answer {
+    Answer::Founding {
+        folder: FolderId(10 + id),
+    }
+}
+
+fn answers(said: &[(u64, Answer)]) -> BTreeMap<MemberId, Answer> {
+    said.iter()
+        .map(|(id, answer)| (MemberId(*id), answer.clone()))
+        .collect()
+}
+
+fn founded() -> Members {
+    let all = answers(&[(2, founding(2)), (3, founding(3))]);
+    let Beginning::Found(members) = newcomer().begin(&all) else {
+        panic!("all are founders")
+    };
+    let folders: Vec<_> = members.values().map(|member| member.folder).collect();
+    assert_eq!(folders, [11, 12, 13].map(|id| Some(FolderId(id))));
+    let founding = Founding {
+        members,
+        state: Vec::new(),
+    };
+    let saved = Saved::founding(MemberId(2), Vec::new(), founding);
+    let replica = crate::Replica::new(&saved, crate::Timing::default()).unwrap();
+    replica.members().clone()
+}
+
+#[test]
+fn founders_begin_when_each_has_heard_of_all() {
+    let newcomer = newcomer();
+    assert_eq!(newcomer.begin(&answers(&[])), Beginning::Wait);
+    assert_eq!(
+        newcomer.begin(&answers(&[(2, founding(2))])),
+        Beginning::Wait
+    );
+    founded();
+}
+
+#[test]
+fn a_founder_that_comes_late_joins_those_that_began() {
+    let members = founded();
+    let answer = Answer::of(&members, "c1", OURS);
+    let said = answers(&[(2, answer), (3, founding(3))]);
+    let id = MemberId(1);
+    assert_eq!(newcomer().begin(&said), Beginning::Join { id, members });
+}
+
+/// Whichever of the others it hears first, and whether those have lost theirs too.
+#[test]
+fn whoever_lost_its_folder_is_a_stranger() {
+    let lost = Newcomer {
+        folder: FolderId(99),
+        ..newcomer()
+    };
+    let answer = Answer::of(&founded(), "c1", lost.folder);
+    assert_eq!(answer, Answer::Stranger);
+    for said in [
+        answers(&[(2, answer.clone())]),
+        answers(&[(2, answer.clone()), (3, answer.clone())]),
+        answers(&[(2, founding(2)), (3, answer)]),
+    ] {
+        assert_eq!(lost.begin(&said), Beginning::Stranger);
+    }
+}
+
+#[test]
+fn a_newcomer_waits_until_its_folder_is_written_down() {
+    let mut members = founded();
+    let stranger = Newcomer {
+        founder: None,
+        folder: FolderId(99),
+        ..newcomer()
+    };
+    let ask = |members: &Members| Answer::of(members, "c4", stranger.folder);
+    assert_eq!(ask(&members), Answer::Unknown);
+    let id = MemberId(4);
+    members.of.insert(id, member(4));
+    assert_eq!(ask(&members), Answer::Expected);
+    assert_eq!(
+        stranger.begin(&answers(&[(2, ask(&members))])),
+        Beginning::Wait
+    );
+    let folder = Some(stranger.folder);
+    members.of.insert(
+        id,
+        Member {
+            folder,
+            ..member(4)
+        },
+    );
+    let said = answers(&[(2, ask(&members)), (3, Answer::Unknown)]);
+    assert_eq!(stranger.begin(&said), Beginning::Join { id, members });
+}
+
+/// It was replaced, and one of the others has not heard of that yet.
+#[test]
+fn an_expected_newcomer_is_no_stranger() {
+    let said = answers(&[(2, Answer::Expected), (3, Answer::Stranger)]);
+    assert_eq!(newcomer().begin(&said), Beginning::Wait);
+}

@@ -1,0 +1,111 @@
+//! The data folder with its log: the one there is, or a new one that all others know of.
+
+use std::collections::BTreeMap;
+
+use reweave_link::{Identity, Listener};
+use reweave_replica::{Beginning, FolderId, Founding, Member, MemberId, Newcomer, Saved};
+
+use crate::config::Config;
+use crate::data::{Belonging, Data, Folder};
+use crate::error::CoordinatorError;
+use crate::replication::Introduction;
+use crate::run::endings;
+
+/// The number of one that needs no others.
+const ALONE: MemberId = MemberId(1);
+
+/// None when this was told to end before there was a log.
+pub(crate) async fn open(
+    config: &Config,
+    identity: &Identity,
+    listener: &mut Listener,
+) -> Result<Option<Data>, CoordinatorError> {
+    let folder = Folder::lock(&config.data)?;
+    let has_log = folder.has_log();
+    let mut belonging = Belonging {
+        cluster: identity.cluster().to_string(),
+        fabric: config.fabric_text.clone(),
+        name: identity.member().name().to_owned(),
+        folder: FolderId::default(),
+    };
+    // What stands in a log counts.
+    if has_log {
+        return Ok(Some(folder.open(&belonging, None)?));
+    }
+    belonging.folder = folder.draw_id()?;
+    let new = New {
+        config,
+        identity,
+        folder: belonging.folder,
+    };
+    let Some(saved) = new.begin(listener, belonging.encode()).await? else {
+        return Ok(None);
+    };
+    Ok(Some(folder.open(&belonging, Some(saved))?))
+}
+
+/// A folder without a log.
+struct New<'c> {
+    config: &'c Config,
+    identity: &'c Identity,
+    folder: FolderId,
+}
+
+impl New<'_> {
+    /// What to begin the log with.
+    async fn begin(
+        &self,
+        listener: &mut Listener,
+        head: Vec<u8>,
+    ) -> Result<Option<Saved>, CoordinatorError> {
+        if self.config.members.is_empty() {
+            return Ok(Some(founded(ALONE, self.alone(), head)));
+        }
+        let own = self.own();
+        let introduction = Introduction {
+            newcomer: Newcomer {
+                founder: own,
+                folder: self.folder,
+                members: self.config.members.clone(),
+            },
+            identity: self.identity,
+        };
+        let [mut terminated, mut interrupted] = endings()?;
+        let beginning = tokio::select! {
+            beginning = introduction.begin(listener) => beginning?,
+            _ = terminated.recv() => return Ok(None),
+            _ = interrupted.recv() => return Ok(None),
+        };
+        Ok(match (beginning, own) {
+            (Beginning::Found(members), Some(own)) => Some(founded(own, members, head)),
+            (Beginning::Join { id, members }, _) => Some(Saved::joining(id, head, members)),
+            _ => None,
+        })
+    }
+
+    /// The number that the file with the settings gives it, if that names it.
+    fn own(&self) -> Option<MemberId> {
+        let name = self.identity.member().name();
+        let mut members = self.config.members.iter();
+        let own = members.find(|(_, member)| member.name == name);
+        own.map(|(&id, _)| id)
+    }
+
+    fn alone(&self) -> BTreeMap<MemberId, Member> {
+        let member = Member {
+            name: self.identity.member().name().to_owned(),
+            address: self.config.listen,
+            replaces: None,
+            folder: Some(self.folder),
+        };
+        BTreeMap::from([(ALONE, member)])
+    }
+}
+
+fn founded(own: MemberId, members: BTreeMap<MemberId, Member>, head: Vec<u8>) -> Saved {
+    let founding = Founding {
+        members,
+        state: Vec::new(),
+    };
+    Saved::founding(own, head, founding)
+}

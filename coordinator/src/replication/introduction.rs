@@ -1,0 +1,182 @@
+//! Before there is a log: asking the others how to begin, and answering them meanwhile.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reweave_link::{Channel, Identity, Listener, Role, Session, connect};
+use reweave_replica::{Answer, Beginning, Member, MemberId, Newcomer};
+use thiserror::Error;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::letters::{Joiner, Letter};
+
+/// From one question to the next.
+const PAUSE: Duration = Duration::from_millis(200);
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// One that has just been replaced is still a stranger to some.
+const CERTAIN_AFTER: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Error)]
+pub(crate) enum IntroductionError {
+    #[error(
+        "the data folder is empty, and the other coordinators know another one of {name}: what that \
+         had promised is lost, so {name} must not come back as who it was. Give it a new number \
+         with `reweave cluster member replace {name}`, and start it again; or put the old folder back"
+    )]
+    Stranger { name: String },
+    #[error("the network socket is gone")]
+    SocketGone,
+}
+
+/// Somebody without a log, and how it is reached.
+pub(crate) struct Introduction<'i> {
+    pub(crate) newcomer: Newcomer,
+    pub(crate) identity: &'i Identity,
+}
+
+impl Introduction<'_> {
+    /// How to begin: `Found` or `Join`. Waits for as long as that is not certain.
+    pub(crate) async fn begin(
+        &self,
+        listener: &mut Listener,
+    ) -> Result<Beginning, IntroductionError> {
+        tokio::select! {
+            beginning = self.ask_all() => beginning,
+            error = self.answer_all(listener) => Err(error),
+        }
+    }
+
+    async fn answer_all(&self, listener: &mut Listener) -> IntroductionError {
+        while let Some(accepted) = listener.accept().await {
+            let Ok(session) = accepted else { continue };
+            let folder = self.newcomer.folder;
+            match session.peer().role {
+                Role::Coordinator => {
+                    tokio::spawn(answer(session, Answer::Founding { folder }));
+                }
+                _ => drop(tokio::spawn(async {
+                    session.close("it has not begun").await;
+                })),
+            }
+        }
+        IntroductionError::SocketGone
+    }
+
+    async fn ask_all(&self) -> Result<Beginning, IntroductionError> {
+        let (heard, mut answers) = mpsc::channel(16);
+        let mut asking = tokio::task::JoinSet::new();
+        for (&id, member) in self.others() {
+            let line = Line {
+                identity: self.identity.clone(),
+                member: member.clone(),
+                letter: Letter::here(self.newcomer.folder),
+            };
+            let heard = heard.clone();
+            asking.spawn(async move {
+                // Until nobody wants to know any more.
+                while heard.send((id, line.ask().await)).await.is_ok() {
+                    sleep(PAUSE).await;
+                }
+            });
+        }
+        self.decide(&mut answers).await
+    }
+
+    fn others(&self) -> impl Iterator<Item = (&MemberId, &Member)> {
+        let own = self.newcomer.founder;
+        let members = self.newcomer.members.iter();
+        members.filter(move |(id, _)| Some(**id) != own)
+    }
+
+    async fn decide(
+        &self,
+        heard: &mut mpsc::Receiver<(MemberId, Option<Answer>)>,
+    ) -> Result<Beginning, IntroductionError> {
+        let (mut answers, mut told) = (BTreeMap::new(), None);
+        let mut strange_since: Option<Instant> = None;
+        while let Some((from, answer)) = heard.recv().await {
+            match answer {
+                Some(answer) => drop(answers.insert(from, answer)),
+                None => drop(answers.remove(&from)),
+            }
+            let beginning = self.newcomer.begin(&answers);
+            if beginning != Beginning::Stranger {
+                strange_since = None;
+            }
+            match beginning {
+                Beginning::Wait => self.tell(&answers, &mut told),
+                Beginning::Stranger => {
+                    let since = *strange_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= CERTAIN_AFTER {
+                        let name = self.identity.member().name().to_owned();
+                        return Err(IntroductionError::Stranger { name });
+                    }
+                }
+                certain => return Ok(certain),
+            }
+        }
+        Err(IntroductionError::SocketGone)
+    }
+
+    /// What is waited for, whenever that is another thing.
+    fn tell(&self, answers: &BTreeMap<MemberId, Answer>, told: &mut Option<String>) {
+        let name = self.identity.member().name();
+        let said = |answer: &Answer| answers.values().any(|said| said == answer);
+        let words = if said(&Answer::Expected) {
+            format!("{name} is about to be let in")
+        } else if said(&Answer::Unknown) {
+            format!(
+                "{name} is no member: it waits for `reweave cluster member add {name} ADDRESS:PORT`"
+            )
+        } else {
+            let missing = self.others().filter(|(id, _)| !answers.contains_key(id));
+            let missing: Vec<_> = missing.map(|(_, member)| member.name.as_str()).collect();
+            format!("the folder is new: waiting for {}", missing.join(", "))
+        };
+        if told.as_ref() != Some(&words) {
+            tracing::info!("{words}");
+            *told = Some(words);
+        }
+    }
+}
+
+/// Says one thing, whatever is asked, and waits until it was heard.
+async fn answer(session: Session, answer: Answer) {
+    let asked = Joiner::default().receive(&session, Channel::Commands).await;
+    if asked.is_ok() && Letter::Answer(answer).send(&session).await.is_ok() {
+        let _ = timeout(ANSWER_WITHIN, session.closed()).await;
+    }
+}
+
+/// To one of the others.
+struct Line {
+    identity: Identity,
+    member: Member,
+    letter: Letter,
+}
+
+impl Line {
+    async fn ask(&self) -> Option<Answer> {
+        let address = [self.member.address];
+        let session = connect(&address, &self.identity, Role::Coordinator).await;
+        let session = session.ok()?;
+        if session.peer().name != self.member.name {
+            return None;
+        }
+        let exchange = async {
+            self.letter.send(&session).await.ok()?;
+            let mut joiner = Joiner::default();
+            loop {
+                if let Letter::Answer(answer) =
+                    joiner.receive(&session, Channel::Commands).await.ok()?
+                {
+                    return Some(answer);
+                }
+            }
+        };
+        let answer = timeout(ANSWER_WITHIN, exchange).await.ok().flatten();
+        session.close("that is all").await;
+        answer
+    }
+}

@@ -1,0 +1,167 @@
+//! What operators want of the membership: made a change, and answered when it is done.
+
+use reweave_common::operator::{MemberOrder, Refused};
+use reweave_replica::{
+    Change, ChangeRefused, Member, MemberId, Members, Replica, Standing, Status,
+};
+use tokio::sync::oneshot;
+
+type Reply = oneshot::Sender<Result<Status, Refused>>;
+
+#[derive(Debug, Default)]
+pub(super) struct Orders {
+    /// Raft lets one change be under way.
+    waiting: Vec<(Change, Reply)>,
+}
+
+impl Orders {
+    /// An operator who has left wants no answer.
+    pub(super) fn take(&mut self, replica: &mut Replica, order: &MemberOrder, reply: Reply) {
+        let status = replica.status();
+        let change = change(&status.members, order);
+        let proposed = change.and_then(|change| match replica.change(&change) {
+            Ok(()) => Ok(change),
+            Err(refused) => Err(in_words(&refused)),
+        });
+        match proposed {
+            Ok(change) => self.waiting.push((change, reply)),
+            Err(refused) => drop(reply.send(Err(refused))),
+        }
+    }
+
+    /// The membership is another one now.
+    pub(super) fn settle(&mut self, replica: &Replica) {
+        let members = replica.members();
+        for (_, reply) in self.waiting.extract_if(.., |(it, _)| is_done(it, members)) {
+            let _ = reply.send(Ok(replica.status()));
+        }
+    }
+
+    /// Whether what was proposed is agreed on, another leader knows.
+    pub(super) fn stand(&mut self, standing: Standing) {
+        if let Standing::Follows { .. } = standing {
+            for (_, reply) in self.waiting.drain(..) {
+                let _ = reply.send(Err(Refused::NotLeading { leader: None }));
+            }
+        }
+    }
+}
+
+fn is_done(change: &Change, members: &Members) -> bool {
+    match change {
+        Change::Add { id, .. } => members.of.contains_key(id),
+        Change::Remove { id } => !members.of.contains_key(id),
+        Change::Promote { id } | Change::Settle { id, .. } => members.is_voter(*id),
+    }
+}
+
+fn change(members: &Members, order: &MemberOrder) -> Result<Change, Refused> {
+    let newcomer = |name: &str, address, replaces| Change::Add {
+        id: MemberId(members.last.0 + 1),
+        member: Member {
+            name: name.to_owned(),
+            address,
+            replaces,
+            folder: None,
+        },
+    };
+    Ok(match order {
+        MemberOrder::Add { name, address } => newcomer(name, *address, None),
+        MemberOrder::Remove { who } => Change::Remove {
+            id: find(members, who)?,
+        },
+        MemberOrder::Replace { who, name, address } => {
+            let old = find(members, who)?;
+            let held = members.of.get(&old);
+            let name = name.as_deref().or(held.map(|held| held.name.as_str()));
+            let address = address.or(held.map(|held| held.address));
+            match (name, address) {
+                (Some(name), Some(address)) => newcomer(name, address, Some(old)),
+                _ => return Err(nobody(who)),
+            }
+        }
+    })
+}
+
+/// By number, or by name where one member has it.
+fn find(members: &Members, who: &str) -> Result<MemberId, Refused> {
+    let number = who.parse().map(MemberId).ok();
+    if let Some(id) = number.filter(|id| members.of.contains_key(id)) {
+        return Ok(id);
+    }
+    let named: Vec<_> = members.named(who).collect();
+    match named[..] {
+        [id] => Ok(id),
+        [] => Err(nobody(who)),
+        _ => Err(Refused::Membership {
+            why: format!("several members are called {who:?}; say which by its number"),
+        }),
+    }
+}
+
+fn nobody(who: &str) -> Refused {
+    Refused::Membership {
+        why: format!("there is no member {who:?}"),
+    }
+}
+
+fn in_words(refused: &ChangeRefused) -> Refused {
+    match refused {
+        // Whoever leads next is asked again.
+        ChangeRefused::NotLeading | ChangeRefused::HandingOver(_) => {
+            Refused::NotLeading { leader: None }
+        }
+        _ => Refused::Membership {
+            why: refused.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str) -> Member {
+        Member {
+            name: name.to_owned(),
+            address: "10.0.0.1:7332".parse().unwrap(),
+            replaces: None,
+            folder: None,
+        }
+    }
+
+    fn members() -> Members {
+        let of = [(1, "c1"), (2, "c2"), (5, "c2")];
+        Members {
+            of: of.map(|(id, name)| (MemberId(id), member(name))).into(),
+            last: MemberId(5),
+            ..Members::default()
+        }
+    }
+
+    #[test]
+    fn members_are_found_by_name_or_number() {
+        let find = |who| find(&members(), who);
+        assert_eq!(find("c1"), Ok(MemberId(1)));
+        assert_eq!(find("5"), Ok(MemberId(5)));
+        let several = find("c2").unwrap_err().to_string();
+        assert!(several.contains("say which by its number"), "{several}");
+        let nobody = find("c9").unwrap_err().to_string();
+        assert!(nobody.contains("no member \"c9\""), "{nobody}");
+    }
+
+    #[test]
+    fn a_replacement_is_called_and_found_like_the_old_one_unless_it_is_said() {
+        let order = |name: Option<&str>| MemberOrder::Replace {
+            who: "c1".to_owned(),
+            name: name.map(str::to_owned),
+            address: None,
+        };
+        let changed = |name| match change(&members(), &order(name)).unwrap() {
+            Change::Add { id, member } => (id.0, member.name, member.replaces),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(changed(None), (6, "c1".to_owned(), Some(MemberId(1))));
+        assert_eq!(changed(Some("c6")), (6, "c6".to_owned(), Some(MemberId(1))));
+    }
+}

@@ -1,0 +1,206 @@
+//! What people should look at in the coordinators themselves, the worst first.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reweave_common::operator::{CoordinatorState, CoordinatorStatus};
+
+/// With so little left, a certificate should have been renewed long ago.
+const NEARLY_EXPIRED: Duration = Duration::from_hours(4);
+/// A signer is made by hand, and people take their time.
+const SIGNER_NEARLY_EXPIRED: Duration = Duration::from_hours(30 * 24);
+/// Certificates go by the clock, and so do people who compare logs.
+const MOST_SKEW_MS: u64 = 1000;
+/// A learner that stays so far behind never comes to vote.
+const FAR_BEHIND: u64 = 10_000;
+
+pub(crate) fn warnings(coordinators: &[CoordinatorStatus]) -> Vec<String> {
+    let mut all = absent(coordinators);
+    all.extend(coordinators.iter().flat_map(certificates));
+    all.extend(coordinators.iter().filter_map(skewed));
+    all.extend(coordinators.iter().filter_map(lagging));
+    all.extend(mixed(coordinators));
+    all
+}
+
+fn is_there(one: &CoordinatorStatus) -> bool {
+    !matches!(
+        one.state,
+        CoordinatorState::Silent | CoordinatorState::Unseen
+    )
+}
+
+/// With how many more nothing could be decided.
+fn absent(coordinators: &[CoordinatorStatus]) -> Vec<String> {
+    let voters = coordinators.iter().filter(|one| one.votes);
+    let (count, there) = (
+        voters.clone().count(),
+        voters.filter(|one| is_there(one)).count(),
+    );
+    let spare = there.saturating_sub(count / 2 + 1);
+    let words = |one: &CoordinatorStatus| {
+        let name = &one.name;
+        let since = match one.heard_ms {
+            Some(ms) => format!("has not been heard for {} s", ms / 1000),
+            None => "has not been heard yet".to_owned(),
+        };
+        match (one.votes, spare) {
+            (false, _) => format!("coordinator {name} shall learn, and {since}"),
+            (true, 0) => format!(
+                "coordinator {name} {since}: without one more nothing can be decided; if its folder \
+                 is lost, `reweave cluster member replace {name}`"
+            ),
+            (true, _) => format!("coordinator {name} {since}"),
+        }
+    };
+    let absent = coordinators.iter().filter(|one| !is_there(one));
+    absent.map(words).collect()
+}
+
+fn certificates(coordinator: &CoordinatorStatus) -> Vec<String> {
+    let name = &coordinator.name;
+    let certificate = coordinator
+        .certificate_left_s
+        .filter(|left| *left <= NEARLY_EXPIRED.as_secs())
+        .map(|_| format!("the certificate of coordinator {name} is about to expire"));
+    let signer = match coordinator.signer_left_s {
+        // Others do not tell of theirs.
+        None if coordinator.heard_ms.is_some() || !is_there(coordinator) => None,
+        None => Some(format!(
+            "coordinator {name} has no signer: nobody can join, and certificates are not renewed"
+        )),
+        Some(left) if left <= SIGNER_NEARLY_EXPIRED.as_secs() => Some(format!(
+            "the signer of coordinator {name} expires in {} days; make a new one with `reweave \
+             cluster issue --role coordinator`",
+            left / 86_400
+        )),
+        Some(_) => None,
+    };
+    certificate.into_iter().chain(signer).collect()
+}
+
+fn skewed(coordinator: &CoordinatorStatus) -> Option<String> {
+    let skew_ms = coordinator.clock_skew_ms?;
+    let name = &coordinator.name;
+    let direction = if skew_ms > 0 { "ahead of" } else { "behind" };
+    (skew_ms.unsigned_abs() > MOST_SKEW_MS).then(|| {
+        let seconds = skew_ms.unsigned_abs() / 1000;
+        format!("the clock of coordinator {name} is {seconds} s {direction} the leader's")
+    })
+}
+
+fn lagging(coordinator: &CoordinatorStatus) -> Option<String> {
+    let behind = coordinator.behind.filter(|behind| *behind > FAR_BEHIND)?;
+    let name = &coordinator.name;
+    Some(format!("coordinator {name} is {behind} entries behind"))
+}
+
+fn mixed(coordinators: &[CoordinatorStatus]) -> Option<String> {
+    let builds = coordinators.iter().filter_map(|one| one.build.as_deref());
+    let builds: BTreeSet<_> = builds.collect();
+    (builds.len() > 1).then(|| {
+        let each = coordinators.iter().filter_map(|one| {
+            let build = one.build.as_deref()?;
+            Some(format!("{} {build}", one.name))
+        });
+        let each: Vec<_> = each.collect();
+        format!("coordinators run different builds: {}", each.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leader() -> CoordinatorStatus {
+        CoordinatorStatus {
+            number: 1,
+            name: "c1".to_owned(),
+            address: "10.0.0.1:7332".parse().unwrap(),
+            state: CoordinatorState::Leads,
+            votes: true,
+            term: Some(3),
+            heard_ms: None,
+            behind: None,
+            build: Some("1".to_owned()),
+            protocol: None,
+            certificate_left_s: Some(86_400),
+            signer_left_s: Some(365 * 86_400),
+            clock_skew_ms: None,
+        }
+    }
+
+    fn follower(number: u64) -> CoordinatorStatus {
+        CoordinatorStatus {
+            number,
+            name: format!("c{number}"),
+            state: CoordinatorState::Follows,
+            heard_ms: Some(20),
+            signer_left_s: None,
+            clock_skew_ms: Some(3),
+            ..leader()
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_while_all_is_well() {
+        let none: Vec<String> = vec![];
+        assert_eq!(warnings(&[leader()]), none);
+        assert_eq!(warnings(&[leader(), follower(2), follower(3)]), none);
+    }
+
+    #[test]
+    fn certificates_are_warned_of_in_time() {
+        let (day, year) = (86_400, 365 * 86_400);
+        let said = |certificate, signer_left_s| {
+            let certificate_left_s = Some(certificate);
+            let one = CoordinatorStatus {
+                certificate_left_s,
+                signer_left_s,
+                ..leader()
+            };
+            warnings(&[one]).join("; ")
+        };
+        assert_eq!(said(day, Some(year)), "");
+        assert!(said(3600, Some(year)).contains("certificate of coordinator c1 is about"));
+        assert!(said(day, Some(5 * day)).contains("signer of coordinator c1 expires in 5 days"));
+        assert!(said(day, None).contains("has no signer"));
+    }
+
+    #[test]
+    fn whoever_is_missed_comes_first_and_it_is_said_when_no_other_may_be() {
+        let silent = |number| CoordinatorStatus {
+            state: CoordinatorState::Silent,
+            heard_ms: Some(7_000),
+            ..follower(number)
+        };
+        let said = warnings(&[leader(), follower(2), silent(3)]);
+        assert!(said[0].starts_with("coordinator c3 has not been heard for 7 s: without one more"));
+        let of_five = [leader(), follower(2), follower(3), follower(4), silent(5)];
+        assert_eq!(
+            warnings(&of_five),
+            ["coordinator c5 has not been heard for 7 s"]
+        );
+    }
+
+    #[test]
+    fn clocks_builds_and_learners_are_told_of() {
+        let clock = CoordinatorStatus {
+            clock_skew_ms: Some(-3_600_000),
+            ..follower(2)
+        };
+        let build = CoordinatorStatus {
+            build: Some("2".to_owned()),
+            behind: Some(20_000),
+            ..follower(3)
+        };
+        assert_eq!(
+            warnings(&[leader(), clock, build]),
+            [
+                "the clock of coordinator c2 is 3600 s behind the leader's",
+                "coordinator c3 is 20000 entries behind",
+                "coordinators run different builds: c1 1, c2 1, c3 2",
+            ]
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! What people write: fabrics, scenarios and jobs (TOML), flows (CSV), problems (raw).
+
+#![no_main]
+
+use reweave_common::fabric::Fabric;
+use reweave_common::scenario::Scenario;
+use reweave_planner::sim::raw;
+use reweave_planner::workload::job::JobFile;
+
+/// What is larger is rightly slow.
+const MOST_BYTES: usize = 2048;
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    if text.len() > MOST_BYTES || asks_for_much(text) {
+        return;
+    }
+    let _ = Fabric::parse("fabric.toml", text);
+    let _ = Scenario::parse("scenario.toml", text, |_| Err("there is none".to_owned()));
+    let _ = raw::parse("problem.raw", text);
+    let _ = JobFile::parse("job.toml", text);
+});
+
+/// A short file may ask for a fabric of a million hosts, and would get it.
+fn asks_for_much(text: &str) -> bool {
+    let digits = text.split(|it: char| !it.is_ascii_digit() && it != '_');
+    digits.into_iter().any(|it| it.len() > 3)
+}

@@ -1,0 +1,9 @@
+//! What routers and hosts answer to traces, by ICMP.
+
+#![no_main]
+
+use reweave_agent_core::probe::Mark;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let _ = Mark(0x1234).read(bytes);
+});

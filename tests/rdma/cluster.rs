@@ -1,0 +1,68 @@
+//! With a coordinator: the agents in both machines are told of each other, measure, and report.
+
+use std::fs;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use reweave_common::operator::RdmaStatus;
+use reweave_tests::{Leadership, wait_for};
+
+use crate::machine::Machine;
+use crate::scene::{PROBER, RESPONDER, Scene, must, trial};
+
+/// For three measurements of each other, at a pace of 5 s, in machines that take their time.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial(
+        "agents_measure_each_other_and_the_status_tells",
+        reported,
+    )]
+}
+
+fn reported(scene: &mut Scene) {
+    scene.give_rdma();
+    must(scene.stage.lead(&Leadership::default()));
+    for node in [PROBER, RESPONDER] {
+        let identity = scene.stage.path("certificates/agents").join(node);
+        let machine = scene.machine(node);
+        machine.run("killall reweave-agent reweave-rdma");
+        for file in fs::read_dir(identity).expect("a certificate").flatten() {
+            let content = fs::read(file.path()).expect("a file");
+            hand_over(machine, &file.file_name().to_string_lossy(), &content);
+        }
+        let run =
+            "reweave-agent run --coordinator 10.255.0.1:7332 --role host --identity /run/identity";
+        machine.start("agent", &format!("{run} --state /run/state"));
+    }
+    let whole =
+        |it: &RdmaStatus| it.ud_us.is_some() && it.rc_us.is_some() && it.rate_bits_per_s.is_some();
+    let both = wait_for("both hosts have measured each other", PATIENCE, || {
+        let status = scene.stage.operator().status()?;
+        let ways: Vec<_> = status.rdma.into_iter().filter(whole).collect();
+        Ok((ways.len() == 2).then_some(ways))
+    });
+    if both.is_err() {
+        for node in [PROBER, RESPONDER] {
+            eprintln!(
+                "{node}: {}",
+                scene.machine(node).run("cat /run/agent").stdout
+            );
+        }
+    }
+    for way in must(both) {
+        assert_ne!(way.from, way.to);
+        assert!(way.lost == 0 && way.sent >= 40, "{way:?}");
+    }
+}
+
+/// A file of the identity, over the serial line.
+fn hand_over(machine: &mut Machine, name: &str, content: &[u8]) {
+    let octal: String = content
+        .iter()
+        .map(|byte| format!("\\0{byte:03o}"))
+        .collect();
+    machine.succeed(&format!(
+        "mkdir -p /run/identity && umask 077 && printf %b '{octal}' >/run/identity/{name}"
+    ));
+}
