@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reweave_tests::{PATIENCE, Programs};
+use serde_json::Value;
 use tempfile::TempDir;
 
 const FABRIC: &str = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
@@ -27,6 +28,9 @@ struct Trio {
 impl Drop for Trio {
     fn drop(&mut self) {
         for index in 0..3 {
+            if thread::panicking() {
+                eprintln!("--- c{index}\n{}", self.said(index));
+            }
             self.kill(index);
         }
     }
@@ -66,7 +70,7 @@ impl Trio {
     fn settings(&self, index: usize) -> String {
         let own = &self.addresses[index];
         let mut settings = format!(
-            "fabric = \"fabric.toml\"\nlisten = \"{own}\"\ndata = \"data{index}\"\nidentity = \
+            "fabric = \"fabric.toml\"\nhttp = \"127.0.0.1:0\"\ndoor = \"127.0.0.1:0\"\nlisten = \"{own}\"\ndata = \"data{index}\"\nidentity = \
              \"certificates/coordinators/c{index}\"\n"
         );
         for (address, id) in self.addresses.iter().zip(1..) {
@@ -117,17 +121,60 @@ impl Trio {
     }
 
     fn status(&self) -> Output {
-        let mut status = Command::new(self.programs.reweave());
+        self.reweave().arg("status").output().expect("it was built")
+    }
+
+    /// As an operator, who knows all addresses.
+    fn reweave(&self) -> Command {
+        let mut reweave = Command::new(self.programs.reweave());
         let everywhere = self.addresses.join(",");
-        status.args([
-            "--coordinator",
-            &everywhere,
-            "--output",
-            "json",
-            "--identity",
-        ]);
-        status.arg(self.path("certificates/operator")).arg("status");
-        status.output().expect("it was built")
+        reweave.args(["--coordinator", &everywhere, "--output", "json"]);
+        reweave.arg("--identity");
+        reweave.arg(self.path("certificates/operator"));
+        reweave
+    }
+
+    /// What an operator does about the members.
+    fn member(&self, words: &[&str]) -> Output {
+        let mut member = self.reweave();
+        member.args(["cluster", "member"]).args(words);
+        member.output().expect("it was built")
+    }
+
+    /// Number, name and whether it votes, of each.
+    fn members(&self) -> Vec<(u64, String, bool)> {
+        let listed = wait(|| Some(self.member(&["list"])).filter(|it| it.status.success()));
+        let answer: Value = serde_json::from_slice(&listed.stdout).expect("it is JSON");
+        let each = answer["coordinators"].as_array().expect("a list").iter();
+        let one = |one: &Value| {
+            let name = one["name"].as_str().expect("a name").to_owned();
+            let number = one["number"].as_u64().expect("a number");
+            (number, name, one["votes"] == true)
+        };
+        each.map(one).collect()
+    }
+
+    /// Until these numbers vote, and nobody else is there.
+    fn come_to_be(&self, numbers: [u64; 3]) {
+        wait(|| {
+            let mut members = self.members();
+            members.sort_unstable();
+            let found: Vec<_> = members.iter().map(|(number, ..)| *number).collect();
+            let all_vote = members.iter().all(|(.., votes)| *votes);
+            (found == numbers && all_vote).then_some(())
+        });
+    }
+
+    fn said(&self, index: usize) -> String {
+        fs::read_to_string(self.path(&format!("c{index}.log"))).unwrap_or_default()
+    }
+
+    /// How it ended by itself.
+    fn ends(&mut self, index: usize) -> Option<i32> {
+        let child = self.running[index].as_mut().expect("it was started");
+        let status = wait(|| child.try_wait().expect("it is ours"));
+        self.running[index] = None;
+        status.code()
     }
 
     /// Whether an operator is answered, in the end.
@@ -226,4 +273,59 @@ fn one_of_three_decides_nothing_and_two_go_on() {
     trio.start(others[0]);
     trio.leader_after(term);
     trio.answers();
+}
+
+/// Under its own number it would vote without knowing what it had promised.
+#[test]
+fn whoever_lost_its_disk_comes_back_as_somebody_new() {
+    let mut trio = Trio::started();
+    let (leader, _) = trio.leader_after(0);
+    trio.come_to_be([1, 2, 3]);
+    let lost = (leader + 1) % 3;
+    trio.kill(lost);
+    fs::remove_dir_all(trio.path(&format!("data{lost}"))).expect("it was there");
+    trio.start(lost);
+    assert_eq!(trio.ends(lost), Some(2));
+    let said = trio.said(lost);
+    assert!(said.contains("must not come back as who it was"), "{said}");
+    assert!(said.contains("cluster member replace"), "{said}");
+
+    let name = format!("c{lost}");
+    let replaced = trio.member(&["replace", &name]);
+    assert!(replaced.status.success(), "{replaced:?}");
+    let twice = trio.member(&["add", "c9", "127.0.0.1:9"]);
+    let why = String::from_utf8_lossy(&twice.stderr);
+    assert_eq!(twice.status.code(), Some(1), "{why}");
+    assert!(why.contains("is still learning"), "{why}");
+    trio.start(lost);
+    let kept = (1..=3).filter(|&number| number != lost as u64 + 1);
+    let expected: Vec<_> = kept.chain([4]).collect();
+    trio.come_to_be(expected.try_into().expect("three"));
+    // With another gone, nothing is decided without it.
+    let (leader, _) = trio.leader_after(0);
+    let other = (0..3).find(|&index| index != lost && index != leader);
+    trio.kill(other.unwrap_or(leader));
+    trio.answers();
+}
+
+#[test]
+fn a_change_that_would_leave_too_few_is_refused() {
+    let mut trio = Trio::started();
+    let (leader, _) = trio.leader_after(0);
+    trio.come_to_be([1, 2, 3]);
+    let [dead, alive] = [(leader + 1) % 3, (leader + 2) % 3];
+    trio.kill(dead);
+    let missed = format!("coordinator c{dead} has not been heard");
+    wait(|| {
+        let status = String::from_utf8(trio.status().stdout).ok()?;
+        status.contains(&missed).then_some(())
+    });
+    let refused = trio.member(&["remove", &format!("c{alive}")]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(why.contains("have to be there"), "{why}");
+    let gone = trio.member(&["remove", &format!("c{dead}")]);
+    assert!(gone.status.success(), "{gone:?}");
+    trio.answers();
+    assert_eq!(trio.members().len(), 2);
 }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::error::AgentError;
+use crate::shut_out::ShutOut;
 
 /// Certificates go by the time of day, which may be set anew at any time.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
@@ -18,6 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_mins(1);
 pub struct Credentials {
     folder: PathBuf,
     identity: Identity,
+    shut_out: ShutOut,
 }
 
 impl Credentials {
@@ -37,12 +39,20 @@ impl Credentials {
         if let Some(problem) = identity.problem(SystemTime::now()) {
             tracing::warn!("no coordinator will accept this agent's certificate: {problem}");
         }
-        let folder = folder.to_owned();
-        Ok(Self { folder, identity })
+        Ok(Self {
+            shut_out: ShutOut::load(folder, &identity)?,
+            folder: folder.to_owned(),
+            identity,
+        })
     }
 
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// Who is shut out, for all certificates that this agent has one after the other.
+    pub fn shut_out(&self) -> ShutOut {
+        self.shut_out.clone()
     }
 
     /// Renews the certificate over the session whenever a third of its life is left; the session

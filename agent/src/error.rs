@@ -75,6 +75,16 @@ pub enum AgentError {
         "{} holds the certificate of {member}, and this program needs an agent's", folder.display()
     )]
     NotAnAgent { folder: PathBuf, member: String },
+    #[error("cannot keep in mind who is shut out, in {}", path.display())]
+    ShutOut { path: PathBuf, source: io::Error },
+    #[error(
+        "{} is damaged: it says who is shut out of the cluster. Remove it only where nobody is, or \
+         put it back from a copy", path.display()
+    )]
+    ShutOutDamaged {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
     #[error("cannot join the cluster")]
     Join { source: Box<JoinError> },
     #[error("cannot look for a coordinator")]

@@ -24,6 +24,7 @@ pub mod rdma;
 pub mod role;
 pub mod run;
 pub mod session;
+pub mod shut_out;
 pub mod state;
 pub mod traffic;
 pub mod trains;

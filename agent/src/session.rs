@@ -7,13 +7,14 @@ use reweave_agent_core::delta::Delta;
 use reweave_common::error::told;
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::sample::Sample;
-use reweave_link::{Channel, Dialer, Identity, LinkError, Session};
+use reweave_link::{Channel, Dialer, LinkError, Session};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP, sample_for};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::credentials::Credentials;
+use crate::shut_out::ShutOut;
 
 /// What is measured while the line is slow or gone is of no use later.
 const MOST_SAMPLES: usize = 8;
@@ -21,6 +22,11 @@ const MOST_SAMPLES: usize = 8;
 const MOST_ACKS: usize = 64;
 /// Clocks drift slowly, and are set rarely.
 const CLOCK_PERIOD: Duration = Duration::from_secs(10);
+/// How often is looked whether anything was heard; after so many looks in vain something is said
+/// that must be acknowledged, and after so many the coordinator is given up for another.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const ASK_AFTER: u32 = 5;
+const GIVE_UP_AFTER: u32 = 12;
 /// Saying goodbye takes no longer.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -95,9 +101,17 @@ async fn keep_up(
         outgoing.forget();
         tracing::info!("{} at {}", session.peer(), session.address());
         let _ = tell.send(Event::Connected).await;
-        let serving = serve(&session, &tell, &mut outgoing, &mut credentials);
+        let has_others = dialer.has_others();
+        let serving = serve(&session, &tell, &mut outgoing, &mut credentials, has_others);
         match unless_closed(&tell, serving).await {
-            Some(Ending::Lost(error)) => tracing::warn!("the line is lost: {}", told(&error)),
+            Some(Ending::Lost(error)) => {
+                tracing::warn!("the line is lost: {}", told(&error));
+                dialer.go_elsewhere(None);
+            }
+            Some(Ending::Silent) => {
+                tracing::warn!("nothing is heard from {}", session.peer());
+                dialer.go_elsewhere(None);
+            }
             Some(Ending::Elsewhere(there)) => {
                 session.close("another coordinator leads").await;
                 dialer.go_elsewhere(there);
@@ -127,6 +141,8 @@ impl Outgoing {
 /// Why a session ends.
 enum Ending {
     Lost(LinkError),
+    /// Nothing is heard, and there are others to ask.
+    Silent,
     /// Another coordinator leads, there if that is known.
     Elsewhere(Option<SocketAddr>),
 }
@@ -137,10 +153,13 @@ async fn serve(
     tell: &mpsc::Sender<Event>,
     outgoing: &mut Outgoing,
     credentials: &mut Credentials,
+    has_others: bool,
 ) -> Ending {
     let (answers, heard) = mpsc::channel(1);
+    let shut_out = credentials.shut_out();
     let error = tokio::select! {
-        ending = listen(session, tell, &answers, credentials.identity().clone()) => return ending,
+        ending = listen(session, tell, &answers, shut_out) => return ending,
+        () = silence(session), if has_others => return Ending::Silent,
         error = answer(session, &mut outgoing.acks) => error,
         error = report(session, &mut outgoing.samples) => error,
         error = credentials.keep_good(session, heard) => error,
@@ -154,12 +173,12 @@ async fn listen(
     session: &Session,
     tell: &mpsc::Sender<Event>,
     renewed: &mpsc::Sender<Option<String>>,
-    ours: Identity,
+    shut_out: ShutOut,
 ) -> Ending {
     loop {
         let instruction = match session.receive(Channel::Commands).await {
             Ok(CoordinatorMessage::Denied(list)) => {
-                ours.deny(list);
+                shut_out.note(list);
                 continue;
             }
             Ok(CoordinatorMessage::Renewed { chain_pem }) => {
@@ -177,6 +196,24 @@ async fn listen(
     }
 }
 
+/// Waits until nothing has been heard for a while, though something was said. Moments in which this
+/// process did not run count once.
+async fn silence(session: &Session) {
+    let mut looks = interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut heard, mut in_vain) = (session.heard_packets(), 0);
+    while in_vain < GIVE_UP_AFTER {
+        looks.tick().await;
+        let now = session.heard_packets();
+        in_vain = if now == heard { in_vain + 1 } else { 0 };
+        heard = now;
+        if in_vain == ASK_AFTER {
+            // A channel that is full says enough by itself.
+            let _ = timeout(LOOK_EVERY, send_clock(session)).await;
+        }
+    }
+}
+
 /// So that the coordinator can say whose clock is wrong.
 async fn tell_the_time(session: &Session) -> LinkError {
     if session.version() < MEMBERSHIP {
@@ -186,14 +223,22 @@ async fn tell_the_time(session: &Session) -> LinkError {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-        let micros = since_epoch.unwrap_or_default().as_micros();
-        let time_of_day_us = u64::try_from(micros).unwrap_or(u64::MAX);
-        let clock = AgentMessage::Clock { time_of_day_us };
-        if let Err(error) = session.send(Channel::Commands, &clock).await {
+        if let Err(error) = send_clock(session).await {
             return error;
         }
     }
+}
+
+/// Nothing to a coordinator that does not know what that is.
+async fn send_clock(session: &Session) -> Result<(), LinkError> {
+    if session.version() < MEMBERSHIP {
+        return Ok(());
+    }
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    let micros = since_epoch.unwrap_or_default().as_micros();
+    let time_of_day_us = u64::try_from(micros).unwrap_or(u64::MAX);
+    let clock = AgentMessage::Clock { time_of_day_us };
+    session.send(Channel::Commands, &clock).await
 }
 
 /// A full picture first, and then what has changed.

@@ -14,7 +14,7 @@ use reweave_proto::hello::VERSION;
 use reweave_replica::{
     self as replica, FolderId, MemberId, Standing, Status as Replicated, Welcome,
 };
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::intake::{Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
@@ -37,6 +37,8 @@ pub(crate) struct House {
     pub(crate) replication: Replication,
     /// What is known of the others.
     pub(crate) acquaintances: Acquaintances,
+    /// Room for people who ask.
+    pub(crate) operators: Arc<Semaphore>,
 }
 
 impl House {
@@ -176,7 +178,7 @@ fn unseen(status: &Replicated, id: MemberId, member: &replica::Member) -> Coordi
         name: member.name.clone(),
         address: member.address,
         state: CoordinatorState::Unseen,
-        votes: status.members.is_voter(id),
+        votes: status.members.votes(id),
         term: None,
         heard_ms: None,
         behind: None,

@@ -1,16 +1,17 @@
 //! Putting the program together, and taking it apart again.
 
 use std::io;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use reweave_common::error::told;
 use reweave_common::member::DenyList;
 use reweave_link::join::Door;
-use reweave_link::{Identity, Listener};
+use reweave_link::{Identity, Listener, Role};
 use reweave_replica::{FolderId, Message};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::beginning::open;
@@ -27,7 +28,7 @@ use crate::recorder::{Beginning, Recorder};
 use crate::replication::{
     Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Replication, carry_posts,
 };
-use crate::sessions::{ROLES, welcome};
+use crate::sessions::{MOST_OPERATORS, ROLES, welcome};
 use crate::signing::Signing;
 
 /// As often as the core wants to know that time passes.
@@ -53,6 +54,11 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let Some(data) = data else {
         return Ok(());
     };
+    // Nobody else finds anything here before there is a log.
+    let admitted = openings.listener.admit(&ROLES);
+    admitted.map_err(|source| CoordinatorError::Listen {
+        source: Box::new(source),
+    })?;
     let Data { opened, id, folder } = data;
     let (intake, events) = queue();
     let parts = prepare(settings, &config, opened, &intake)?;
@@ -212,6 +218,7 @@ async fn serve(
         cluster: network.cluster.clone(),
         replication: network.replication.clone(),
         acquaintances: Acquaintances::default(),
+        operators: Arc::new(Semaphore::new(MOST_OPERATORS)),
     };
     if let Some(place) = http::bind(config.http).await? {
         tokio::spawn(http::serve(place, house.clone()));
@@ -246,7 +253,8 @@ impl Openings {
         let failed = |source| CoordinatorError::Listen {
             source: Box::new(source),
         };
-        let listener = Listener::bind(config.listen, identity, &ROLES).map_err(failed)?;
+        let listener =
+            Listener::bind(config.listen, identity, &[Role::Coordinator]).map_err(failed)?;
         let door = match Door::bind(config.door, identity) {
             Ok(door) => Some(door),
             Err(error) if config.door_is_usual => {

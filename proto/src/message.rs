@@ -47,8 +47,9 @@ pub enum CoordinatorMessage {
 /// nothing of them.
 pub const MEMBERSHIP: Version = Version { major: 1, minor: 1 };
 
-/// Since this version: probes, what hosts say of themselves, flows of datagrams, paths that the
-/// receiver confirms, and who leads elsewhere. Whoever speaks an older one is told nothing of them.
+/// Since this version: probes, bandwidths, what hosts say of themselves, flows of datagrams, paths
+/// that the receiver confirms, and who leads elsewhere. Whoever speaks an older one is told nothing
+/// of them.
 pub const MEASUREMENTS: Version = Version { major: 1, minor: 1 };
 
 /// What is left of a sample for who speaks this version.
@@ -71,7 +72,11 @@ fn is_as_ever(reading: &Reading) -> bool {
         | Reading::Counters(_)
         | Reading::FlowEnded(_)
         | Reading::Pinned { .. } => true,
-        Reading::Flow(_) | Reading::Probes(_) | Reading::Path(_) | Reading::Host(_) => false,
+        Reading::Flow(_)
+        | Reading::Probes(_)
+        | Reading::Path(_)
+        | Reading::Host(_)
+        | Reading::Bandwidth(_) => false,
     }
 }
 

@@ -42,4 +42,5 @@ for patch in "${patches[@]}"; do
     fi
     patch --quiet --directory "$copy" --strip 1 --reverse <"$file"
 done
+echo "noticed $((${#patches[@]} - ${#unnoticed[@]})) of ${#patches[@]}"
 ((${#unnoticed[@]} == 0)) || { echo "not noticed: ${unnoticed[*]}" >&2; exit 1; }

@@ -9,8 +9,8 @@ use reweave_common::plan::{Plan, Report};
 use reweave_common::units::Rate;
 use reweave_core::{Author, Change as Decision, Command};
 use reweave_replica::{
-    Applied, Batch, Change, Effect, Founding, Member, MemberId, Message, NotLeading, ReadId,
-    RequestId, Saved, Standing, Timing,
+    Applied, Batch, Change, Effect, FolderId, Founding, Kind, Member, MemberId, Members, Message,
+    NotLeading, ReadId, RequestId, Saved, Standing, Timing,
 };
 use reweave_tests::world::chance::Chance;
 use reweave_tests::world::schedule::Schedule;
@@ -109,6 +109,8 @@ pub(crate) struct Cluster {
     pub(crate) is_closing: bool,
     /// Leaders decide things by themselves.
     pub(crate) is_deciding: bool,
+    /// Whoever has voted loses power at once, and comes back.
+    pub(crate) voters_die: bool,
     pub(crate) history: History,
     pub(crate) laws: Laws,
     pub(crate) timing: Timing,
@@ -121,8 +123,17 @@ pub(crate) fn member(id: u64) -> Member {
         name: format!("c{id}"),
         address: ([10, 0, 0, id as u8], 7332).into(),
         replaces: None,
-        folder: None,
+        folder: Some(FolderId(id)),
     }
+}
+
+/// What one of the first begins with.
+fn founder(id: u64, nodes: u64) -> Saved {
+    let founding = Founding {
+        members: (1..=nodes).map(|id| (MemberId(id), member(id))).collect(),
+        state: Vec::new(),
+    };
+    Saved::founding(MemberId(id), Vec::new(), founding)
 }
 
 impl Cluster {
@@ -146,6 +157,7 @@ impl Cluster {
             clients: (0..clients).map(Client::new).collect(),
             is_closing: false,
             is_deciding: true,
+            voters_die: false,
             history: History::default(),
             laws: Laws::default(),
             timing,
@@ -161,12 +173,17 @@ impl Cluster {
     }
 
     fn found(&mut self, nodes: u64) {
-        let founding = Founding {
-            members: (1..=nodes).map(|id| (MemberId(id), member(id))).collect(),
-            state: Vec::new(),
-        };
         for id in 1..=nodes {
-            self.enter(&Saved::founding(MemberId(id), Vec::new(), founding.clone()));
+            self.enter(&founder(id, nodes));
+        }
+    }
+
+    /// On an empty disk, somebody comes back under the number of one that has lost everything, as if
+    /// it had just been founded. The others know that its folder is another one.
+    pub(crate) fn haunt(&mut self, id: u64, founders: u64) {
+        self.enter(&founder(id, founders));
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.folder = FolderId(1000 + id);
         }
     }
 
@@ -290,11 +307,29 @@ impl Cluster {
         else {
             return;
         };
-        let life = node.life;
+        let (life, is_known) = (node.life, node.folder == FolderId(to));
+        if !self.is_heard(&message, node.running.as_ref()) {
+            return;
+        }
+        let mut lost = None;
         self.in_life(to, life, |running| {
-            let heard = running.replica.handle_message(message);
-            heard.expect("no disk ever lost what was synced");
+            lost = running.replica.handle_message(message).err();
         });
+        if let Some(lost) = lost {
+            assert!(!is_known, "no disk ever lost what was synced: {lost}");
+            self.lose(to);
+        }
+    }
+
+    /// What is said by somebody else under a number that is known is not heard.
+    fn is_heard(&self, message: &Message, by: Option<&Running>) -> bool {
+        let from = direction(message).0;
+        let folder = self.nodes[&from].folder;
+        let hears = |by: &Running| {
+            let members = by.replica.members();
+            members.hears(message.from, &format!("c{from}"), folder)
+        };
+        by.is_some_and(hears)
     }
 
     pub(crate) fn start(&mut self, node: u64) {
@@ -351,7 +386,13 @@ impl Cluster {
 
     fn carry_out_one(&mut self, id: u64, effect: Effect) {
         match effect {
-            Effect::Send(message) => self.post(&message),
+            Effect::Send(message) => {
+                self.post(&message);
+                let votes = message.kind == Kind::RequestVoteResponse && !message.reject;
+                if votes && self.voters_die {
+                    self.kill(id, Duration::from_millis(1));
+                }
+            }
             Effect::Persist(batch) => self.write(id, &batch),
             Effect::Apply(applied) => self.apply(id, &applied),
             Effect::Repeated(request) => self.answer_waiting(id, request),
@@ -360,7 +401,12 @@ impl Cluster {
             Effect::ReadReady(read) => self.read_ready(id, read),
             Effect::ReadLost(read) => self.read_lost(id, read),
             Effect::Stands(standing) => self.stands(id, standing),
-            Effect::Membership(_) => {}
+            Effect::Membership(members) => {
+                // Whoever was taken out ends.
+                if !members.of.is_empty() && !members.of.contains_key(&MemberId(id)) {
+                    self.lose(id);
+                }
+            }
             Effect::Unreadable { index } => panic!("{id} cannot read entry {index}"),
         }
     }
@@ -655,6 +701,16 @@ impl Cluster {
         nodes
             .find(|(_, node)| node.leads().is_some())
             .map(|(&id, _)| id)
+    }
+
+    /// Who takes part, as whoever leads knows it.
+    pub(crate) fn members(&self) -> Option<Members> {
+        let leaders = self
+            .nodes
+            .values()
+            .filter_map(|node| Some((node.leads()?, node)));
+        let (_, node) = leaders.max_by_key(|(term, _)| *term)?;
+        Some(node.running.as_ref()?.replica.members().clone())
     }
 
     /// How each of them is, for whoever wants to know what went wrong.

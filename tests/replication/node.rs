@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::moment::Moment;
-use reweave_replica::{MemberId, Message, ReadId, Replica, RequestId, Saved, Standing, Timing};
+use reweave_replica::{
+    FolderId, MemberId, Message, ReadId, Replica, RequestId, Saved, Standing, Timing,
+};
 
 use crate::disk::Disk;
 use crate::machine::Machine;
@@ -37,6 +39,8 @@ pub(crate) struct Node {
     pub(crate) running: Option<Running>,
     /// Counts its starts, so that what was meant for one is not taken for another.
     pub(crate) life: u64,
+    /// What others know its disk by.
+    pub(crate) folder: FolderId,
     /// Its disk is gone for good.
     pub(crate) is_lost: bool,
     pub(crate) stands_still_until: Moment,
@@ -53,6 +57,7 @@ impl Node {
             disk: Disk::of(saved),
             running: None,
             life: 0,
+            folder: FolderId(saved.member.0),
             is_lost: false,
             stands_still_until: Moment::default(),
             clock_ahead_h: 0,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::cluster::Cluster;
+use reweave_replica::{Change, MemberId, Members, Saved};
+
+use crate::cluster::{Cluster, member};
 use crate::seeds::assert_linearizable;
 
 const A_WHILE: Duration = Duration::from_secs(5);
@@ -133,6 +135,51 @@ fn a_leader_that_stood_still_answers_nothing_old() {
         );
         cluster.run_for(Duration::from_secs(3));
         assert!(goes_on(&mut cluster), "seed {seed}");
+        assert_linearizable(&cluster.history);
+    }
+}
+
+/// Nothing is decided meanwhile, so nothing but the newcomer's need makes a snapshot that knows it.
+#[test]
+fn a_newcomer_comes_to_vote_while_nothing_is_decided() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        assert!(cluster.run_until(A_WHILE, |cluster| cluster.answered() > 200));
+        cluster.is_closing = true;
+        cluster.run_for(Duration::from_secs(1));
+        let id = MemberId(4);
+        cluster.enter(&Saved::joining(id, Vec::new(), Members::default()));
+        let add = Change::Add {
+            id,
+            member: member(4),
+        };
+        assert!(cluster.change(&add), "seed {seed}");
+        let votes = |cluster: &Cluster| {
+            let members = cluster.members();
+            members.is_some_and(|members| members.is_voter(MemberId(4)))
+        };
+        let came = cluster.run_until(A_WHILE, votes);
+        assert!(came, "seed {seed}: {}", cluster.standing());
+    }
+}
+
+/// Leaders die one after the other, lines are slow, and so there are often two candidates of one
+/// term. Whoever has voted for one forgets that if it was not written down.
+#[test]
+fn nobody_votes_twice_in_a_term() {
+    for seed in 0..60 {
+        let mut cluster = Cluster::new(seed, 3, CLIENTS);
+        cluster.weather.late = 0.5;
+        cluster.weather.late_by = Duration::from_millis(60);
+        cluster.voters_die = true;
+        for _ in 0..20 {
+            cluster.run_for(Duration::from_millis(400));
+            if let Some(leader) = cluster.leader() {
+                cluster.kill(leader, Duration::from_millis(300));
+            }
+        }
+        cluster.voters_die = false;
+        assert!(goes_on(&mut cluster), "seed {seed}: {}", cluster.standing());
         assert_linearizable(&cluster.history);
     }
 }

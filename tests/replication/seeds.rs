@@ -49,6 +49,10 @@ fn whatever_goes_wrong_the_laws_hold() {
         "{sum:?}"
     );
     assert!(sum.answered > 10 * count, "{sum:?}");
+    assert!(
+        sum.haunted > 0 && sum.added > 0 && sum.removed > 0,
+        "{sum:?}"
+    );
 }
 
 /// One long life: `REWEAVE_OPERATIONS=COUNT` makes it longer.
@@ -115,6 +119,9 @@ fn add(sum: &mut Life, life: &Life) {
     sum.restored += life.restored;
     sum.killed += life.killed;
     sum.replaced += life.replaced;
+    sum.haunted += life.haunted;
+    sum.added += life.added;
+    sum.removed += life.removed;
 }
 
 /// Two lives with one seed are the same, event by event.

@@ -22,20 +22,34 @@ pub(crate) struct Life {
     pub(crate) restored: u64,
     pub(crate) killed: u64,
     pub(crate) replaced: u64,
+    pub(crate) haunted: u64,
+    pub(crate) added: u64,
+    pub(crate) removed: u64,
 }
 
-/// Somebody whose disk is gone, and who takes its place.
+/// A change of who takes part; the next begins when it is done.
 #[derive(Debug, Clone, Copy)]
-struct Replacement {
-    old: u64,
-    new: u64,
+enum Errand {
+    /// The disk of the old one is gone, and the new one takes its place.
+    Replace {
+        old: u64,
+        new: u64,
+    },
+    Add {
+        new: u64,
+    },
+    Remove {
+        old: u64,
+    },
 }
 
 pub(crate) struct Trouble {
     pub(crate) cluster: Cluster,
-    killed: u64,
-    replacement: Option<Replacement>,
+    founders: u64,
+    life: Life,
+    errand: Option<Errand>,
     may_replace: bool,
+    may_change: bool,
 }
 
 impl Trouble {
@@ -46,9 +60,11 @@ impl Trouble {
         cluster.weather = weather(&mut chance);
         Self {
             cluster,
-            killed: 0,
-            replacement: None,
+            founders: nodes,
+            life: Life::default(),
+            errand: None,
             may_replace: chance.happens(0.4),
+            may_change: chance.happens(0.4),
         }
     }
 
@@ -63,7 +79,7 @@ impl Trouble {
             let pause = self.cluster.chance.time(EVERY[0], EVERY[1]);
             self.cluster.run_for(pause);
             self.strike();
-            self.finish_replacement();
+            self.run_errand();
         }
         self.mend();
         self.come_to_rest();
@@ -78,8 +94,7 @@ impl Trouble {
             gave_up: clients.iter().map(|client| client.gave_up).sum(),
             terms: self.cluster.laws.terms(),
             restored: self.cluster.laws.snapshots_restored,
-            killed: self.killed,
-            replaced: u64::from(self.replacement.is_some()),
+            ..self.life
         }
     }
 
@@ -89,7 +104,7 @@ impl Trouble {
         let away = cluster
             .chance
             .time(Duration::from_millis(10), Duration::from_millis(600));
-        match cluster.chance.below(12) {
+        match cluster.chance.below(14) {
             0 | 1 => {
                 let other = cluster.anybody();
                 cluster.cut.insert((node, other));
@@ -97,14 +112,16 @@ impl Trouble {
             2 => self.isolate(node),
             3..=5 => cluster.cut.clear(),
             6 => {
-                self.killed += 1;
+                self.life.killed += 1;
                 cluster.kill(node, away);
             }
             7 => self.die_at_a_write(node),
             8 => cluster.standing_still(node, away),
             9 => self.jump(node),
             10 => self.slow_down(node),
-            _ => self.replace(node),
+            11 => self.replace(node),
+            12 => self.add(),
+            _ => self.remove(node),
         }
     }
 
@@ -116,7 +133,7 @@ impl Trouble {
     }
 
     fn die_at_a_write(&mut self, node: u64) {
-        self.killed += 1;
+        self.life.killed += 1;
         let writes = 1 + self.cluster.chance.below(5) as u64;
         if let Some(node) = self.cluster.nodes.get_mut(&node) {
             node.dies_at = Some(node.disk.writes + writes);
@@ -137,41 +154,66 @@ impl Trouble {
         }
     }
 
-    /// Once in a life, and only while nobody else is on the way.
-    fn replace(&mut self, old: u64) {
-        if !self.may_replace || self.replacement.is_some() {
-            return;
-        }
-        let new = self.cluster.nodes.keys().max().map_or(1, |last| last + 1);
-        self.replacement = Some(Replacement { old, new });
-        self.cluster.lose(old);
-        self.cluster.enter(&Saved::joining(
-            MemberId(new),
-            Vec::new(),
-            Members::default(),
-        ));
+    /// Whether this one votes, and others would be left that can decide.
+    fn can_spare(&self, node: u64) -> bool {
+        let members = self.cluster.members();
+        members.is_some_and(|members| {
+            members.is_voter(MemberId(node)) && members.configuration.voters.len() >= 3
+        })
     }
 
-    /// Asks again until whoever leads knows the newcomer.
-    fn finish_replacement(&mut self) {
-        let Some(Replacement { old, new }) = self.replacement else {
-            return;
-        };
-        let running = self
-            .cluster
-            .nodes
-            .values()
-            .filter_map(|node| node.running.as_ref());
-        let mut members = running.map(|running| running.replica.members());
-        if members.any(|members| members.of.contains_key(&MemberId(new))) {
+    /// Once in a life, and only while nobody else is on the way.
+    fn replace(&mut self, old: u64) {
+        if !self.may_replace || self.errand.is_some() || !self.can_spare(old) {
             return;
         }
-        let member = Member {
-            replaces: Some(MemberId(old)),
-            ..member(new)
+        self.may_replace = false;
+        self.life.replaced += 1;
+        self.cluster.lose(old);
+        let new = self.newcomer();
+        self.errand = Some(Errand::Replace { old, new });
+        if self.cluster.chance.happens(0.5) {
+            self.life.haunted += 1;
+            self.cluster.haunt(old, self.founders);
+        }
+    }
+
+    fn add(&mut self) {
+        if self.may_change && self.errand.is_none() && self.life.added < 3 {
+            let new = self.newcomer();
+            self.errand = Some(Errand::Add { new });
+        }
+    }
+
+    fn remove(&mut self, old: u64) {
+        if self.may_change && self.errand.is_none() && self.can_spare(old) {
+            self.errand = Some(Errand::Remove { old });
+        }
+    }
+
+    /// With an empty disk.
+    fn newcomer(&mut self) -> u64 {
+        let new = self.cluster.nodes.keys().max().map_or(1, |last| last + 1);
+        let saved = Saved::joining(MemberId(new), Vec::new(), Members::default());
+        self.cluster.enter(&saved);
+        new
+    }
+
+    /// Asks again until it is done.
+    fn run_errand(&mut self) {
+        let (Some(errand), Some(members)) = (self.errand, self.cluster.members()) else {
+            return;
         };
-        let id = MemberId(new);
-        self.cluster.change(&Change::Add { id, member });
+        if errand.is_done(&members) {
+            self.errand = None;
+            match errand {
+                Errand::Replace { .. } => {}
+                Errand::Add { .. } => self.life.added += 1,
+                Errand::Remove { .. } => self.life.removed += 1,
+            }
+        } else {
+            self.cluster.change(&errand.change());
+        }
     }
 
     /// Everything works again.
@@ -210,13 +252,14 @@ impl Trouble {
             "everything works, and clients wait for answers: {}",
             self.cluster.standing()
         );
-        while self.cluster.now() < end && !self.replaced() {
+        while self.cluster.now() < end && self.errand.is_some() {
             self.cluster.run_for(REST);
-            self.finish_replacement();
+            self.run_errand();
         }
         assert!(
-            self.replaced(),
-            "the newcomer never came to vote: {}",
+            self.errand.is_none(),
+            "this was never done: {:?} {}",
+            self.errand,
             self.cluster.standing()
         );
         self.cluster.is_closing = true;
@@ -227,36 +270,46 @@ impl Trouble {
             self.cluster.standing()
         );
     }
+}
 
-    fn replaced(&self) -> bool {
-        let Some(Replacement { old, new }) = self.replacement else {
-            return true;
+impl Errand {
+    fn change(self) -> Change {
+        let add = |new, replaces: Option<u64>| Change::Add {
+            id: MemberId(new),
+            member: Member {
+                replaces: replaces.map(MemberId),
+                ..member(new)
+            },
         };
-        let running = self
-            .cluster
-            .nodes
-            .values()
-            .filter_map(|node| node.running.as_ref());
-        running
-            .map(|running| running.replica.members())
-            .all(|members| {
-                let is_old_gone = !members.of.contains_key(&MemberId(old));
-                is_old_gone && members.is_voter(MemberId(new))
-            })
+        match self {
+            Self::Replace { old, new } => add(new, Some(old)),
+            Self::Add { new } => add(new, None),
+            Self::Remove { old } => Change::Remove { id: MemberId(old) },
+        }
+    }
+
+    fn is_done(self, members: &Members) -> bool {
+        let is_gone = |old| !members.of.contains_key(&MemberId(old));
+        match self {
+            Self::Replace { old, new } => is_gone(old) && members.is_voter(MemberId(new)),
+            Self::Add { new } => members.is_voter(MemberId(new)),
+            Self::Remove { old } => is_gone(old),
+        }
     }
 }
 
-/// All that run have applied the same, and nobody waits.
+/// All that take part have applied the same, and nobody waits.
 fn same_everywhere(cluster: &Cluster) -> bool {
-    let mut running = cluster
-        .nodes
-        .values()
-        .filter_map(|node| node.running.as_ref());
-    let Some(first) = running.next() else {
+    let Some(members) = cluster.members() else {
         return false;
     };
+    let machine = |id: &MemberId| {
+        let running = cluster.nodes.get(&id.0)?.running.as_ref()?;
+        Some(&running.machine)
+    };
+    let machines: Vec<_> = members.of.keys().map(machine).collect();
     cluster.clients.iter().all(|client| client.asked.is_none())
-        && running.all(|other| other.machine == first.machine)
+        && machines.iter().all(|it| it.is_some() && *it == machines[0])
 }
 
 fn weather(chance: &mut Chance) -> Weather {

@@ -112,6 +112,12 @@ impl Members {
         self.configuration.voters.contains(&id)
     }
 
+    /// Whether this one votes already, and is not just about to.
+    pub fn votes(&self, id: MemberId) -> bool {
+        let before = &self.configuration.voters_outgoing;
+        self.is_voter(id) && (before.is_empty() || before.contains(&id))
+    }
+
     pub fn is_learner(&self, id: MemberId) -> bool {
         self.configuration.learners.contains(&id)
     }

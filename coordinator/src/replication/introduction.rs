@@ -51,14 +51,7 @@ impl Introduction<'_> {
         while let Some(accepted) = listener.accept().await {
             let Ok(session) = accepted else { continue };
             let folder = self.newcomer.folder;
-            match session.peer().role {
-                Role::Coordinator => {
-                    tokio::spawn(answer(session, Answer::Founding { folder }));
-                }
-                _ => drop(tokio::spawn(async {
-                    session.close("it has not begun").await;
-                })),
-            }
+            tokio::spawn(answer(session, Answer::Founding { folder }));
         }
         IntroductionError::SocketGone
     }

@@ -20,6 +20,8 @@ use crate::intake::{Event, Origin, SessionId};
 
 /// Instructions that an agent has not taken yet. A few watches and installs, unless it is stuck.
 const OUTBOX: usize = 64;
+/// Coordinators that reach each other have chosen one by then.
+const ELECTION: Duration = Duration::from_secs(3);
 /// An agent that was told to go elsewhere goes soon.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Readings of hundreds of interfaces and flows, twice a second.
@@ -28,7 +30,7 @@ const RATE_BYTES_PER_S: u32 = 64 << 10;
 const BURST_BYTES: u32 = 256 << 10;
 
 pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: House) {
-    if !house.cluster.borrow().leads() {
+    if !comes_to_lead(&house).await {
         return send_elsewhere(session, &house).await;
     }
     let from = Origin { node, session: id };
@@ -53,6 +55,14 @@ pub(super) async fn serve(session: Session, node: NodeId, id: SessionId, house: 
         Ending::Replaced => session.close("this session's place was taken").await,
         Ending::Closed => session.close("the coordinator ends").await,
     }
+}
+
+/// Whether this coordinator leads. While it is not known who does, nobody is sent away.
+async fn comes_to_lead(house: &House) -> bool {
+    let mut cluster = house.cluster.clone();
+    let known = cluster.wait_for(|cluster| cluster.leads() || cluster.leader().is_some());
+    let known = timeout(ELECTION, known).await;
+    known.is_ok_and(|known| known.is_ok_and(|cluster| cluster.leads()))
 }
 
 /// Tells an agent who leads, as far as that is known, and waits until it leaves.

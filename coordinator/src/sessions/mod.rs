@@ -5,6 +5,8 @@ mod coordinator;
 mod operator;
 mod refusals;
 
+use std::sync::Arc;
+
 use reweave_link::{LinkError, Listener, Role, Session};
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
@@ -15,6 +17,9 @@ pub(crate) use refusals::Refusals;
 
 /// Whom the listener lets in. Drivers have no business here yet.
 pub(crate) const ROLES: [Role; 4] = [Role::Agent, Role::Operator, Role::Viewer, Role::Coordinator];
+
+/// Sessions of people and scripts at a time.
+pub(crate) const MOST_OPERATORS: usize = 256;
 
 /// How often those who were refused are told of.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
@@ -53,7 +58,14 @@ fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals)
                 drop(tokio::spawn(async move { session.close(&why).await }));
             }
         },
-        Role::Operator | Role::Viewer => drop(tokio::spawn(operator::serve(session, house))),
+        Role::Operator | Role::Viewer => match Arc::clone(&house.operators).try_acquire_owned() {
+            Ok(seat) => drop(tokio::spawn(operator::serve(session, house, seat))),
+            Err(_) => {
+                let why = format!("{MOST_OPERATORS} people ask already");
+                refusals.add(session.address(), format!("{peer}: {why}"));
+                drop(tokio::spawn(async move { session.close(&why).await }));
+            }
+        },
         Role::Coordinator => drop(tokio::spawn(coordinator::hear(session, house))),
         // The listener lets no others in.
         Role::Driver => {}

@@ -4,6 +4,7 @@
 use reweave_common::error::told;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_link::{Channel, LinkError, Session};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Ending;
 use crate::house::House;
@@ -13,7 +14,8 @@ use crate::intake::Closed;
 const RATE_BYTES_PER_S: u32 = 64 << 10;
 const BURST_BYTES: u32 = 256 << 10;
 
-pub(super) async fn serve(session: Session, house: House) {
+/// It keeps its seat until it ends.
+pub(super) async fn serve(session: Session, house: House, _seat: OwnedSemaphorePermit) {
     session
         .pace(Channel::Commands, RATE_BYTES_PER_S, BURST_BYTES)
         .await;

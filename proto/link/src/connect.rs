@@ -6,7 +6,8 @@ use std::sync::Arc;
 use quinn::ClientConfig;
 use reweave_proto::hello::Hello;
 use reweave_proto::name::Role;
-use tokio::time::timeout;
+use tokio::task::JoinSet;
+use tokio::time::{Duration, sleep, timeout};
 
 use crate::error::LinkError;
 use crate::handshake::Handshake;
@@ -15,21 +16,47 @@ use crate::session::Session;
 use crate::transport::HANDSHAKE_DEADLINE;
 use crate::{opening, tls, transport};
 
-/// Tries each address once, in order, until a peer of this role answers.
+/// An address that answers does so sooner.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// Tries each address once, in order, until a peer of this role answers. One that says nothing does
+/// not keep the next from being tried.
 pub async fn connect(
     addresses: &[SocketAddr],
     ours: &Identity,
     role: Role,
 ) -> Result<Session, LinkError> {
     let hello = Hello::new(ours.cluster());
-    let mut failures = vec![];
-    for &address in addresses {
-        match reach(address, ours, role, &hello).await {
-            Ok(session) => return Ok(session),
-            Err(failure) => failures.push(failure),
+    let raced = race(addresses, ours, role, &hello).await;
+    raced.map(|(_, session)| session).map_err(summary)
+}
+
+/// The first that answers, and which of them it is.
+pub(crate) async fn race(
+    addresses: &[SocketAddr],
+    ours: &Identity,
+    role: Role,
+    hello: &Hello,
+) -> Result<(usize, Session), Vec<LinkError>> {
+    let (mut waiting, mut failures) = (addresses.iter().enumerate(), vec![]);
+    let mut attempts = JoinSet::new();
+    loop {
+        if let Some((nth, &address)) = waiting.next() {
+            let (ours, hello) = (ours.clone(), hello.clone());
+            attempts.spawn(async move { (nth, reach(address, &ours, role, &hello).await) });
+        }
+        let is_last = waiting.len() == 0;
+        tokio::select! {
+            done = attempts.join_next() => match done {
+                Some(Ok((nth, Ok(session)))) => return Ok((nth, session)),
+                Some(Ok((_, Err(failure)))) => failures.push(failure),
+                Some(Err(_)) => {}
+                None if is_last => return Err(failures),
+                None => {}
+            },
+            () = sleep(HEAD_START), if !is_last => {}
         }
     }
-    Err(summary(failures))
 }
 
 fn summary(mut failures: Vec<LinkError>) -> LinkError {

@@ -8,7 +8,7 @@ use reweave_proto::name::Role;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::backoff::Backoff;
-use crate::connect::reach;
+use crate::connect::race;
 use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::session::Session;
@@ -95,16 +95,26 @@ impl Dialer {
         sleep(self.backoff.next_delay(rand::random())).await;
     }
 
-    /// Tries every address once.
+    /// Whether there is more than one to go to.
+    pub fn has_others(&self) -> bool {
+        self.addresses.len() > 1
+    }
+
+    /// Tries every address once, and stays with whoever answers first.
     async fn round(&mut self) -> Option<Session> {
-        for _ in 0..self.addresses.len() {
-            let address = self.addresses[self.turn];
-            match reach(address, &self.ours, self.role, &self.hello).await {
-                Ok(session) => return Some(session),
-                Err(error) => tracing::warn!(%address, "not connected: {}", told(&error)),
+        let mut addresses = self.addresses.clone();
+        addresses.rotate_left(self.turn);
+        match race(&addresses, &self.ours, self.role, &self.hello).await {
+            Ok((nth, session)) => {
+                self.turn = (self.turn + nth) % self.addresses.len();
+                Some(session)
             }
-            self.turn = (self.turn + 1) % self.addresses.len();
+            Err(failures) => {
+                for failure in &failures {
+                    tracing::warn!("not connected: {}", told(failure));
+                }
+                None
+            }
         }
-        None
     }
 }

@@ -261,6 +261,11 @@ impl Session {
         LinkError::ShutOut(refusal)
     }
 
+    /// How many packets came so far: whoever is there acknowledges what it is sent.
+    pub fn heard_packets(&self) -> u64 {
+        self.connection.stats().udp_rx.datagrams
+    }
+
     /// What both sides speak.
     pub fn version(&self) -> Version {
         self.version

@@ -72,11 +72,15 @@ impl Replica {
         Ok(())
     }
 
+    /// Those that were heard within an election timeout.
     fn heard_of(&self, voters: &BTreeSet<MemberId>) -> impl Iterator<Item = MemberId> {
-        let (own, progress) = (self.id(), self.node.raft.prs());
-        voters.iter().copied().filter(move |id| {
-            *id == own || progress.get(id.0).is_some_and(|peer| peer.recent_active)
-        })
+        let (own, most) = (self.id(), self.timing.election_ticks);
+        let lately = move |id: &MemberId| {
+            let heard = self.heard.get(id);
+            heard.is_some_and(|heard| self.ticks - heard <= most)
+        };
+        let voters = voters.iter().copied();
+        voters.filter(move |id| *id == own || lately(id))
     }
 
     fn hand_over(&mut self, voters: &BTreeSet<MemberId>) {

@@ -48,6 +48,9 @@ pub struct Replica {
     /// What was last told of who leads.
     told: Standing,
     reads: Reads,
+    ticks: usize,
+    /// At which tick each peer was heard last.
+    heard: BTreeMap<MemberId, usize>,
     /// Proposals that Raft had no room for.
     proposals: VecDeque<(RequestId, Vec<u8>)>,
     /// Peers that were sent a snapshot, and for how long there was no word of it.
@@ -174,6 +177,8 @@ impl Replica {
             writing: None,
             told: Standing::Follows { leader: None },
             reads: Reads::default(),
+            ticks: 0,
+            heard: BTreeMap::new(),
             proposals: VecDeque::new(),
             snapshots_out: BTreeMap::new(),
             snapshot_due: None,
@@ -257,6 +262,7 @@ impl Replica {
 
     pub fn handle_tick(&mut self) {
         self.node.tick();
+        self.ticks += 1;
         self.reads.tick(self.timing.election_ticks);
         // Nothing can be agreed on, and so nobody told that it leads, while a quorum waits for it.
         if self.is_leader() {
@@ -273,6 +279,7 @@ impl Replica {
         if message.kind == Kind::Heartbeat && message.term >= self.node.raft.term {
             self.check_own_log(message.commit)?;
         }
+        self.heard.insert(message.from, self.ticks);
         // What Raft does not want to hear may as well have been lost.
         let _ = self.node.step(message.into_raft());
         self.draw_timeout();

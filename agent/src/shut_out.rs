@@ -1,0 +1,131 @@
+//! Who is shut out of the cluster, as this agent was last told. It is written down beside the
+//! certificate: whoever is shut out must not find an agent that has just started and knows nothing.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use reweave_common::error::told;
+use reweave_common::member::{Admission, DenyList, Member};
+use reweave_link::Identity;
+
+use crate::error::AgentError;
+
+const FILE: &str = "shut-out.json";
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct ShutOut {
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl ShutOut {
+    /// Shuts out those that were when an agent last ran here.
+    pub fn load(folder: &Path, identity: &Identity) -> Result<Self, AgentError> {
+        let path = folder.join(FILE);
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let damaged = |source| AgentError::ShutOutDamaged {
+                    path: path.clone(),
+                    source,
+                };
+                identity.deny(decode(&bytes).map_err(damaged)?);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(AgentError::ShutOut { path, source }),
+        }
+        let identity = identity.clone();
+        Ok(Self { path, identity })
+    }
+
+    /// At once, and when an agent starts here again.
+    pub fn note(&self, list: DenyList) {
+        if let Err(error) = self.write(&list) {
+            let error = AgentError::ShutOut {
+                path: self.path.clone(),
+                source: error,
+            };
+            tracing::error!(
+                "who is shut out is forgotten at the next start: {}",
+                told(&error)
+            );
+        }
+        self.identity.deny(list);
+    }
+
+    fn write(&self, list: &DenyList) -> io::Result<()> {
+        let new = self.path.with_extension("new");
+        let mut file = File::create(&new)?;
+        file.write_all(&encode(list)?)?;
+        file.sync_all()?;
+        fs::rename(&new, &self.path)?;
+        File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+fn encode(list: &DenyList) -> Result<Vec<u8>, serde_json::Error> {
+    let each: Vec<(&Member, Admission)> = list.iter().collect();
+    serde_json::to_vec_pretty(&each)
+}
+
+fn decode(bytes: &[u8]) -> Result<DenyList, serde_json::Error> {
+    let each: Vec<(Member, Admission)> = serde_json::from_slice(bytes)?;
+    let mut list = DenyList::default();
+    for (member, up_to) in each {
+        list.deny(member, up_to);
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_link::pki::{Authority, Validity};
+    use reweave_link::{Listener, Role, connect};
+
+    use super::*;
+
+    fn list() -> DenyList {
+        let mut list = DenyList::default();
+        list.deny(Member::new(Role::Coordinator, "c1"), Admission(7));
+        list
+    }
+
+    /// The agent has ended and started again, and no coordinator has told it anything yet.
+    #[tokio::test]
+    async fn a_coordinator_that_was_shut_out_stays_so_over_a_restart() {
+        let scratch = tempfile::tempdir().unwrap();
+        let authority = Authority::create(&scratch.path().join("ca"), "lab").unwrap();
+        let issue = |role, name: &str| {
+            let folder = scratch.path().join(name);
+            let day = Validity::day();
+            authority.issue(role, name, day, &folder).unwrap();
+            (Identity::load(&folder).unwrap(), folder)
+        };
+        let (agent, folder) = issue(Role::Agent, "h0");
+        let (coordinator, _) = issue(Role::Coordinator, "c1");
+        let local = "127.0.0.1:0".parse().unwrap();
+        let mut listener = Listener::bind(local, &coordinator, &[Role::Agent]).unwrap();
+        let address = [listener.address().unwrap()];
+        tokio::spawn(async move { while listener.accept().await.is_some() {} });
+
+        let before = ShutOut::load(&folder, &agent).unwrap();
+        connect(&address, &agent, Role::Coordinator).await.unwrap();
+        before.note(list());
+        let again = Identity::load(&folder).unwrap();
+        ShutOut::load(&folder, &again).unwrap();
+        let refused = connect(&address, &again, Role::Coordinator)
+            .await
+            .unwrap_err();
+        assert!(refused.fault().contains("revoked"), "{}", refused.fault());
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_damage_is_named() {
+        let bytes = encode(&list()).unwrap();
+        assert_eq!(decode(&bytes).unwrap(), list());
+        for length in 0..bytes.len() {
+            assert!(decode(&bytes[..length]).is_err(), "cut to {length}");
+        }
+    }
+}
