@@ -64,6 +64,8 @@ fn is_as_fast(data: &Path, model: &str, most_ms: f64) -> Result<(), Failed> {
     }
 }
 
+type Check = fn() -> Result<(), Failed>;
+
 /// Hosts, degree, and what is said of them.
 const REFUSED: [(u32, u32, &str); 3] = [
     (12, 12, "a degree of 12 is more; take a degree of 11"),
@@ -76,7 +78,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         let name = format!("plans::{hosts} hosts of {degree} ports");
         Trial::test(name, move || is_refused(hosts, degree, said))
     });
-    let others: [(&str, fn() -> Result<(), Failed>); 3] = [
+    let others: [(&str, Check); 3] = [
         ("plans::twelve hosts", twelve_hosts),
         ("plans::an odd end", an_odd_end),
         ("plans::repair", repair),
