@@ -97,6 +97,19 @@ pub(crate) enum CliError {
     Preset { path: PathBuf, source: PresetError },
     #[error("{0}")]
     Topology(TopologyError),
+    #[error("{} is not what `reweave plan topology --output json` says", path.display())]
+    BadPlan {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
+    NoSuchHost { name: String, hosts: usize },
+    #[error(
+        "{panel} is no panel: write it as in h0..h7=4, with so many ports for each of these hosts"
+    )]
+    BadPanel { panel: String },
+    #[error("cannot write {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
     #[error("{}", path.display())]
     TaskGraph {
         path: PathBuf,
@@ -204,6 +217,9 @@ impl CliError {
             | Self::Recorded(_)
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
+            | Self::BadPlan { .. }
+            | Self::NoSuchHost { .. }
+            | Self::BadPanel { .. }
             | Self::NoPayload
             | Self::BadSpan { .. }
             | Self::NoSuchHost { .. }
