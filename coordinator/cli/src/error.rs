@@ -163,7 +163,7 @@ pub(crate) enum CliError {
     )]
     NothingSent { from: String, to: String },
     #[error("the fabric has no host named {name:?}; say under [hosts] which one takes its place")]
-    NoSuchHost { name: String },
+    NotInFabric { name: String },
     #[error("cannot open the history")]
     Shelf(#[source] ShelfError),
     #[error("cannot read the history")]
@@ -222,7 +222,7 @@ impl CliError {
             | Self::BadPanel { .. }
             | Self::NoPayload
             | Self::BadSpan { .. }
-            | Self::NoSuchHost { .. }
+            | Self::NotInFabric { .. }
             | Self::Shelf(ShelfError::Unknown { .. })
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::TooManyPoints { .. }

@@ -129,8 +129,11 @@ fn pairs_of_one_way_each_fill_lanes_as_evenly() {
     assert!(most <= 10.0, "{most} of 8 on average");
 }
 
+/// The link from one host to another, and the class of what waits there.
+type Buffer = (u32, u32, u32);
+
 /// Whether buffers that wait for buffers form a circle: each hop's lane and class waits for the next.
-fn has_a_circle(waits: &BTreeMap<(u32, u32, u32), Vec<(u32, u32, u32)>>) -> bool {
+fn has_a_circle(waits: &BTreeMap<Buffer, Vec<Buffer>>) -> bool {
     let mut left = waits.clone();
     loop {
         let before = left.len();
@@ -143,11 +146,7 @@ fn has_a_circle(waits: &BTreeMap<(u32, u32, u32), Vec<(u32, u32, u32)>>) -> bool
 }
 
 /// By what all ways wait for, with the classes that an order gives; with one class only without.
-fn waits(
-    routes: &Routes,
-    hosts: u32,
-    order: Option<&Order>,
-) -> BTreeMap<(u32, u32, u32), Vec<(u32, u32, u32)>> {
+fn waits(routes: &Routes, hosts: u32, order: Option<&Order>) -> BTreeMap<Buffer, Vec<Buffer>> {
     let mut waits = BTreeMap::<_, Vec<_>>::new();
     for (from, to) in all_to_all(hosts).into_keys() {
         for way in routes.ways(from, to, 64) {
