@@ -105,7 +105,10 @@ pub(crate) enum CliError {
     #[error("a sweep of more than {most} points: split it")]
     TooManyPoints { most: usize },
     #[error("cannot use {url}")]
-    Store { url: String, source: ShelfError },
+    Store {
+        url: String,
+        source: Box<ShelfError>,
+    },
     #[error(
         "{from} has {}{}; gather from where one sweep alone wrote to",
         if *found == 0 { "no shards".to_owned() } else { format!("{found} shards") },
@@ -207,10 +210,6 @@ impl CliError {
             | Self::Shelf(ShelfError::Unknown { .. })
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::TooManyPoints { .. }
-            | Self::Store {
-                source: ShelfError::Unknown { .. },
-                ..
-            }
             | Self::Shards { .. }
             | Self::BadShard { .. }
             | Self::Simulation(
@@ -219,6 +218,7 @@ impl CliError {
                 | SimulationError::Course(SimError::TooLong),
             ) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
+            Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
             Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
             _ => 1,
         }
