@@ -136,6 +136,14 @@ pub(crate) fn echo(
     Ok(held)
 }
 
+/// While others write, until told to stop: the NIC does all by itself.
+pub(crate) fn wait(stop: impl Fn() -> bool) {
+    let began = Instant::now();
+    while began.elapsed() < LONGEST && !stop() {
+        thread::park_timeout(NAP);
+    }
+}
+
 /// Writes so many bytes, and says how long it took until the last was acknowledged.
 pub(crate) fn write(pair: &Pair, to: &Region, bytes: u64) -> Result<Option<Duration>, RdmaError> {
     let most = to.bytes.min(WRITE_BYTES as u64);

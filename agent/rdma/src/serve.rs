@@ -111,8 +111,10 @@ fn take_part(pair: &Pair, task: Task, line: &Line) -> Result<Report, RdmaError> 
             let held = measure::echo(pair, transport, count, || line.has_word())?;
             (held, transport)
         }
-        // The NIC does all by itself.
-        Task::Take { .. } => (vec![], Transport::Rc),
+        Task::Take { .. } => {
+            measure::wait(|| line.has_word());
+            (vec![], Transport::Rc)
+        }
     };
     let nanos = |held: std::time::Duration| u64::try_from(held.as_nanos()).ok();
     Ok(Report {
