@@ -70,6 +70,22 @@ test-rdma: ## Boots two virtual machines with Soft-RoCE, and holds RDMA's figure
 SIMGRID := $(or $(CARGO_TARGET_DIR),target)/bench-peers/simgrid
 COMPILE_SIMGRID := g++ -O2 -std=c++17 -o $(SIMGRID) benches/peers/simgrid.cpp -lsimgrid
 
+# Readers of Parquet come from PyPI, the S3 server from crates.io, both into a folder of their own.
+PEERS := $(abspath $(or $(CARGO_TARGET_DIR),target)/peers)
+
+test-peers: ## Holds what is kept and exchanged against pyarrow, DuckDB and an S3 server nobody here wrote.
+	@deploy/setup.sh build python
+	source deploy/stage.sh 4
+	readers() {
+		python3 -m venv $(PEERS)/python
+		$(PEERS)/python/bin/pip install --quiet --disable-pip-version-check pyarrow==26.0.1 duckdb==2.0.0
+	}
+	stage readers readers
+	stage server  cargo install --locked --quiet --root $(PEERS) --target-dir $(PEERS)/target s3s-fs@0.14.1 --features binary
+	REWEAVE_S3_SERVER=$(PEERS)/bin/s3s-fs stage s3 cargo test --locked --package reweave-cli --features s3 --test s3
+	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage parquet cargo test --locked --package reweave-history --lib -- --ignored
+	finish
+
 bench: ## Measures on this machine what the planner's parts and the agent take, beside what is asked of them.
 	@deploy/setup.sh build lab simgrid
 	mkdir -p $(dir $(SIMGRID))

@@ -10,6 +10,7 @@ mod dice;
 mod machine;
 mod peers;
 mod sim;
+mod topology;
 
 use std::env;
 use std::process::ExitCode;
@@ -34,4 +35,5 @@ fn main() -> ExitCode {
 fn measure_all(words: &[String]) {
     sim::measure_all(words);
     candidates::measure_all(words);
+    topology::measure_all(words);
 }

@@ -11,6 +11,7 @@ pub mod error;
 pub mod fabric;
 pub mod finding;
 pub mod flow;
+pub mod forwarding;
 pub mod hardware;
 pub mod health;
 pub mod histogram;

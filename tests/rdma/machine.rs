@@ -14,7 +14,7 @@ use reweave_tests::Stage;
 use crate::scene::must;
 
 /// A machine that is emulated on a busy one takes its time to boot, and for everything else.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// How addresses begin over which a node is managed.
 const MANAGEMENT: &str = "10.255.";
 const MEMORY_MIB: &str = "320";

@@ -97,6 +97,19 @@ pub(crate) enum CliError {
     Preset { path: PathBuf, source: PresetError },
     #[error("{0}")]
     Topology(TopologyError),
+    #[error("{} is not what `reweave plan topology --output json` says", path.display())]
+    BadPlan {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
+    NoSuchHost { name: String, hosts: usize },
+    #[error(
+        "{panel} is no panel: write it as in h0..h7=4, with so many ports for each of these hosts"
+    )]
+    BadPanel { panel: String },
+    #[error("cannot write {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
     #[error("{}", path.display())]
     TaskGraph {
         path: PathBuf,
@@ -105,7 +118,10 @@ pub(crate) enum CliError {
     #[error("a sweep of more than {most} points: split it")]
     TooManyPoints { most: usize },
     #[error("cannot use {url}")]
-    Store { url: String, source: ShelfError },
+    Store {
+        url: String,
+        source: Box<ShelfError>,
+    },
     #[error(
         "{from} has {}{}; gather from where one sweep alone wrote to",
         if *found == 0 { "no shards".to_owned() } else { format!("{found} shards") },
@@ -147,7 +163,7 @@ pub(crate) enum CliError {
     )]
     NothingSent { from: String, to: String },
     #[error("the fabric has no host named {name:?}; say under [hosts] which one takes its place")]
-    NoSuchHost { name: String },
+    NotInFabric { name: String },
     #[error("cannot open the history")]
     Shelf(#[source] ShelfError),
     #[error("cannot read the history")]
@@ -201,16 +217,15 @@ impl CliError {
             | Self::Recorded(_)
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
+            | Self::BadPlan { .. }
+            | Self::NoSuchHost { .. }
+            | Self::BadPanel { .. }
             | Self::NoPayload
             | Self::BadSpan { .. }
-            | Self::NoSuchHost { .. }
+            | Self::NotInFabric { .. }
             | Self::Shelf(ShelfError::Unknown { .. })
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::TooManyPoints { .. }
-            | Self::Store {
-                source: ShelfError::Unknown { .. },
-                ..
-            }
             | Self::Shards { .. }
             | Self::BadShard { .. }
             | Self::Simulation(
@@ -218,7 +233,9 @@ impl CliError {
                 | SimulationError::Problem(_)
                 | SimulationError::Course(SimError::TooLong),
             ) => 2,
+            Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
+            Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
             Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
             _ => 1,
         }

@@ -87,7 +87,7 @@ impl Server {
             if began.elapsed() > PATIENCE {
                 return Err("the server does not answer".into());
             }
-            thread::sleep(Duration::from_millis(20));
+            thread::park_timeout(Duration::from_millis(20));
         }
         Ok(server)
     }

@@ -20,6 +20,11 @@ impl Dice {
         (self.next() % limit as u64) as usize
     }
 
+    /// Above 0 and at most 1.
+    pub(crate) fn part(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));

@@ -14,6 +14,7 @@ mod forecast;
 pub mod maxmin;
 mod model;
 mod observed;
+pub mod parallel;
 mod policy;
 mod predict;
 pub mod routing;

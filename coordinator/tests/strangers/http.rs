@@ -49,7 +49,7 @@ async fn metrics_are_what_prometheus_reads() {
         "reweave_agents{state=\"unseen\"} 7",
         "reweave_route_generation 0",
         "reweave_agent_certificate_left_seconds{node=\"h0\"} 8",
-        "reweave_coordinator_certificate_left_seconds{coordinator=\"c0\"} 8",
+        "reweave_coordinator_certificate_left_seconds{coordinator=\"c0\",number=\"1\"} 8",
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }

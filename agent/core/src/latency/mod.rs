@@ -3,8 +3,10 @@
 //! A probe is a small UDP packet with a source port of its own choice, so that it takes one certain
 //! path, and its answer is as long as itself. Six times are noted of it:
 //!
-//!     1 the prober's program sends it      3 it arrives      5 the answer arrives
-//!     2 it leaves the prober's host        4 it leaves       6 the program has read it
+//! ```text
+//! 1 the prober's program sends it      3 it arrives      5 the answer arrives
+//! 2 it leaves the prober's host        4 it leaves       6 the program has read it
+//! ```
 //!
 //! The network took (5 - 2) - (4 - 3), the responder 4 - 3, the prober the rest of 6 - 1. The times
 //! 2 to 5 are the kernel's or the network card's. Only differences on one clock are ever taken, so

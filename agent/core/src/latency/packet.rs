@@ -1,8 +1,10 @@
 //! Probes and answers as they are on the wire. Both have one length, so an answer is never larger
 //! than what it answers. Numbers are big-endian.
 //!
-//!     0 magic   4 kind   5 TTL left   6 whose stamps   7 whose stamps, earlier
-//!     8 session   12 number   16 held   24 earlier: its number   28 held then   36 seen
+//! ```text
+//! 0 magic   4 kind   5 TTL left   6 whose stamps   7 whose stamps, earlier
+//! 8 session   12 number   16 held   24 earlier: its number   28 held then   36 seen
+//! ```
 
 use reweave_common::probing::Stamps;
 

@@ -1,5 +1,7 @@
 //! `reweave plan`: what would mend the cluster, or what to build for a job.
 
+mod repair;
+mod request;
 mod show;
 mod topology;
 
@@ -23,7 +25,9 @@ pub(crate) struct Plan {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Which hosts to wire to which for a job, and how its traffic goes there
-    Topology(topology::Topology),
+    Topology(Box<topology::Topology>),
+    /// Other routes at once, when something of a topology fails
+    Repair(repair::Repair),
 }
 
 impl Plan {
@@ -31,6 +35,7 @@ impl Plan {
         match &self.what {
             None => crate::show(reach, output, &Request::Plan),
             Some(What::Topology(topology)) => topology.run(output),
+            Some(What::Repair(repair)) => repair.run(output),
         }
     }
 }

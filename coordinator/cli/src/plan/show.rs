@@ -1,9 +1,74 @@
 //! A proposal for scripts and for people.
 
-use reweave_planner::topology::{Lost, Pair, Proposal};
-use serde::Serialize;
+use std::path::PathBuf;
 
+use reweave_planner::parallel::together::Pairing;
+use reweave_planner::routing::Order;
+use reweave_planner::topology::{Lost, Pair, Proposal, backups};
+use reweave_planner::workload::effects::Interval;
+use reweave_planner::workload::job::operators::Model;
+use serde::{Deserialize, Serialize};
+
+use super::request::Ports;
 use crate::page::Page;
+
+/// What was asked, so that an answer says all that a later question needs.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Asked {
+    pub(super) job: PathBuf,
+    pub(super) ports: Ports,
+}
+
+/// How a model of operators is spread.
+#[derive(Debug, Default)]
+pub(super) struct Spread {
+    splits: Vec<Vec<u32>>,
+    report: Vec<String>,
+}
+
+/// More operators than these tell nobody anything.
+const MOST_OPERATORS: usize = 12;
+
+impl Spread {
+    pub(super) fn of_operators(model: &Model, found: &Pairing) -> Self {
+        let servers = found.splits.iter().map(Vec::len).max().unwrap_or(0);
+        let of_operator = |split: &Vec<_>| {
+            split
+                .iter()
+                .map(|rank: &reweave_common::ids::Rank| rank.index() as u32)
+                .collect()
+        };
+        let splits: Vec<Vec<u32>> = found.splits.iter().map(of_operator).collect();
+        let course: Vec<_> = found.course.iter().map(|ms| format!("{ms:.2}")).collect();
+        let mut report = vec![format!(
+            "operators and links were searched in turn, {} ways to split: {} ms",
+            found.tried,
+            course.join(", then ")
+        )];
+        let few = model
+            .operators
+            .iter()
+            .zip(&splits)
+            .filter(|(_, split)| split.len() < servers);
+        let few: Vec<_> = few
+            .map(|(operator, split)| format!("{} on {}", operator.name, names(split)))
+            .collect();
+        report.extend(few.iter().take(MOST_OPERATORS).cloned());
+        if few.len() > MOST_OPERATORS {
+            report.push(format!(
+                "and {} operators more on some servers",
+                few.len() - MOST_OPERATORS
+            ));
+        }
+        report.push(format!("all other operators on {servers} servers"));
+        Self { splits, report }
+    }
+}
+
+fn names(hosts: &[u32]) -> String {
+    let names: Vec<_> = hosts.iter().map(|host| format!("h{host}")).collect();
+    names.join(" ")
+}
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Answer {
@@ -18,7 +83,12 @@ pub(crate) struct Answer {
     family: &'static str,
     /// Ways through all hosts in a ring, for what they reduce.
     rings: Vec<Vec<u32>>,
+    /// By operator, the servers that it is split over; empty for presets.
+    splits: Vec<Vec<u32>>,
+    /// Classes of service that a lossless fabric needs, so that no circle of full buffers can arise.
+    classes: u32,
     report: Vec<String>,
+    asked: Asked,
     #[serde(skip_serializing_if = "Option::is_none")]
     explained: Option<Explained>,
 }
@@ -30,6 +100,25 @@ struct Explained {
     pairs_by_hops: Vec<u64>,
     /// Of the links in both directions, the least used, the middle and the most used: percent.
     load_percent: [f64; 3],
+    interval: Option<Interval>,
+    /// For each link, the way around it that takes over at once when it fails.
+    backups: Vec<Backup>,
+    parts: Parts,
+}
+
+#[derive(Debug, Serialize)]
+struct Backup {
+    link: Pair,
+    way: Option<Vec<u32>>,
+}
+
+/// What must be bought, beside a fat tree that gives each host as much.
+#[derive(Debug, Serialize)]
+struct Parts {
+    transceivers: usize,
+    panel_ports: usize,
+    fat_tree_transceivers: usize,
+    fat_tree_switch_ports: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -41,8 +130,10 @@ struct Weighed {
 }
 
 impl Answer {
-    pub(crate) fn new(proposal: &Proposal, explain: bool) -> Self {
+    pub(super) fn new(proposal: &Proposal, spread: Spread, asked: Asked, explain: bool) -> Self {
         let bounds = &proposal.ideal.bounds;
+        let mut report = report(proposal);
+        report.extend(spread.report);
         Self {
             links: proposal.design.wiring.pairs(),
             iteration_ms: proposal.evaluation.iteration_ms,
@@ -53,7 +144,10 @@ impl Answer {
             bandwidth_tax: proposal.bandwidth_tax,
             family: proposal.design.family.word(),
             rings: proposal.design.rings.clone(),
-            report: report(proposal),
+            splits: spread.splits,
+            classes: Order::of(&proposal.design.wiring).classes(&proposal.routes),
+            report,
+            asked,
             explained: explain.then(|| explained(proposal)),
         }
     }
@@ -85,6 +179,7 @@ fn report(proposal: &Proposal) -> Vec<String> {
             proposal.bandwidth_tax
         ),
     ];
+    report.extend(dark(proposal));
     report.extend(
         proposal
             .lost
@@ -93,6 +188,25 @@ fn report(proposal: &Proposal) -> Vec<String> {
             .map(|lost| why_lost(lost, took)),
     );
     report
+}
+
+/// Where ports have no partner.
+fn dark(proposal: &Proposal) -> Option<String> {
+    let wiring = &proposal.design.wiring;
+    let [least, most] = wiring.degrees();
+    let hosts = wiring.hosts();
+    let dark = most * hosts - 2 * wiring.cables();
+    (least < most).then(|| match hosts * most % 2 {
+        1 => format!(
+            "{dark} ports stay dark: {hosts} hosts of {most} ports have an odd number of ends; {} hosts, \
+             or a degree of {}, would use all",
+            hosts + 1,
+            most - 1
+        ),
+        _ => format!(
+            "{dark} ports stay dark, as what has failed or cannot be joined leaves them no partner"
+        ),
+    })
 }
 
 /// More of what lost tells nobody anything.
@@ -145,6 +259,25 @@ fn explained(proposal: &Proposal) -> Explained {
         lost: proposal.lost.iter().map(weighed).collect(),
         pairs_by_hops: proposal.distances.histogram(),
         load_percent: [0, loads.len() / 2, loads.len() - 1].map(|nth| loads[nth]),
+        interval: proposal.interval.clone(),
+        backups: backups(&proposal.design.wiring)
+            .into_iter()
+            .map(|(link, way)| Backup { link, way })
+            .collect(),
+        parts: parts(proposal),
+    }
+}
+
+/// A host's cable has a transceiver and a port of the panel at each end. In a fat tree of three
+/// layers that blocks nobody, each port of a host stands for five ports of switches, and each of
+/// its three cables has two transceivers.
+fn parts(proposal: &Proposal) -> Parts {
+    let ends = proposal.design.wiring.cables() * 2;
+    Parts {
+        transceivers: ends,
+        panel_ports: ends,
+        fat_tree_transceivers: 6 * ends,
+        fat_tree_switch_ports: 5 * ends,
     }
 }
 
@@ -188,6 +321,27 @@ fn explain(page: &mut Page, explained: &Explained) {
         rows.map(|(hops, pairs): (u32, _)| [hops.to_string(), pairs.to_string()]),
     );
     let [least, middle, most] = explained.load_percent;
+    if let Some(Interval {
+        low_ms, high_ms, ..
+    }) = &explained.interval
+    {
+        page.heading("What exact shares leave out");
+        page.line(&format!(
+            "An iteration lies between {low_ms:.2} and {high_ms:.2} ms."
+        ));
+    }
+    page.heading("What must be bought");
+    let Parts {
+        transceivers,
+        panel_ports,
+        fat_tree_transceivers,
+        fat_tree_switch_ports,
+    } = &explained.parts;
+    page.line(&format!(
+        "{transceivers} transceivers and {panel_ports} ports of a panel or optical switch;"
+    ));
+    page.line(&format!("a fat tree as wide: {fat_tree_transceivers} transceivers and {fat_tree_switch_ports} ports of switches."));
+    page.heading("How full links are");
     page.line(&format!(
         "Links are used {least:.1} % at least, {middle:.1} % in the middle, {most:.1} % at most."
     ));

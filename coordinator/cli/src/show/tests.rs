@@ -366,16 +366,20 @@ fn status() -> Status {
         revoked: vec![Member::new(Role::Agent, "h3")],
         probes: probes(),
         bandwidths: bandwidths(),
-        rdma: vec![RdmaStatus {
-            from: "h0".to_owned(),
-            to: "h4".to_owned(),
-            ud_us: Some(3.26),
-            rc_us: None,
-            rate_bits_per_s: Some(mbps(196_000)),
-            sent: 20,
-            lost: 1,
-            age_ms: 12_000,
-        }],
+        rdma: vec![over_rdma()],
+    }
+}
+
+fn over_rdma() -> RdmaStatus {
+    RdmaStatus {
+        from: "h0".to_owned(),
+        to: "h4".to_owned(),
+        ud_us: Some(3.26),
+        rc_us: None,
+        rate_bits_per_s: Some(mbps(196_000)),
+        sent: 20,
+        lost: 1,
+        age_ms: 12_000,
     }
 }
 

@@ -190,7 +190,7 @@ impl<'k> Known<'k> {
             let name = variant.hosts.get(name).map_or(name, String::as_str);
             let node = fabric.find(name);
             let node = node.filter(|&node| fabric.node(node).role.is_endpoint());
-            node.ok_or_else(|| CliError::NoSuchHost {
+            node.ok_or_else(|| CliError::NotInFabric {
                 name: name.to_owned(),
             })
         };

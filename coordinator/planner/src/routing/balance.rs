@@ -24,9 +24,28 @@ pub struct Effort {
 impl Default for Effort {
     fn default() -> Self {
         Self {
-            rounds: 48,
+            rounds: MOST_ROUNDS,
             sideways: true,
             relay: None,
+        }
+    }
+}
+
+const MOST_ROUNDS: u32 = 48;
+/// Hosts times lanes that are looked at in all rounds together.
+const WORK: usize = 16 << 20;
+/// Where there are more hosts times lanes than these, what each carries is not written down: all
+/// that lead closer share alike.
+const MOST_BALANCED: usize = 1 << 25;
+
+impl Effort {
+    /// Fewer rounds where each is much work.
+    pub fn for_size(wiring: &Wiring) -> Self {
+        let each = wiring.hosts() * wiring.cables() * 2;
+        let rounds = (WORK / each.max(1)).clamp(6, MOST_ROUNDS as usize) as u32;
+        Self {
+            rounds: if each > MOST_BALANCED { 0 } else { rounds },
+            ..Self::default()
         }
     }
 }
@@ -77,7 +96,7 @@ impl<'b> Balancing<'b> {
         for (&(from, to), &amount) in demand {
             sent[to as usize].push((from, amount));
         }
-        let carried = |sent: &Vec<_>| match sent.is_empty() {
+        let carried = |sent: &Vec<_>| match sent.is_empty() || effort.rounds == 0 {
             true => Vec::new(),
             false => vec![0.0; lanes.count()],
         };

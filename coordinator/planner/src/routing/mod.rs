@@ -7,13 +7,17 @@
 mod balance;
 mod coins;
 mod lanes;
+mod order;
 mod picked;
 mod splits;
+mod table;
 #[cfg(test)]
 mod tests;
 
 pub use balance::{Effort, balanced};
 pub use coins::{Change, by_coins};
 pub use lanes::Lanes;
+pub use order::{Order, up_and_down};
 pub use picked::{Ways, all_ways, one_way_each};
 pub use splits::{Routes, Way};
+pub use table::table;

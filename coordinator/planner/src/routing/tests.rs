@@ -128,3 +128,93 @@ fn pairs_of_one_way_each_fill_lanes_as_evenly() {
     let most = loads.values().copied().fold(0.0, f64::max);
     assert!(most <= 10.0, "{most} of 8 on average");
 }
+
+/// The link from one host to another, and the class of what waits there.
+type Buffer = (u32, u32, u32);
+
+/// Whether buffers that wait for buffers form a circle: each hop's lane and class waits for the next.
+fn has_a_circle(waits: &BTreeMap<Buffer, Vec<Buffer>>) -> bool {
+    let mut left = waits.clone();
+    loop {
+        let before = left.len();
+        let alive: std::collections::BTreeSet<_> = left.keys().copied().collect();
+        left.retain(|_, after| after.iter().any(|it| alive.contains(it)));
+        if left.len() == before {
+            return before > 0;
+        }
+    }
+}
+
+/// By what all ways wait for, with the classes that an order gives; with one class only without.
+fn waits(routes: &Routes, hosts: u32, order: Option<&Order>) -> BTreeMap<Buffer, Vec<Buffer>> {
+    let mut waits = BTreeMap::<_, Vec<_>>::new();
+    for (from, to) in all_to_all(hosts).into_keys() {
+        for way in routes.ways(from, to, 64) {
+            let mut class = 0;
+            for three in way.hosts.windows(3) {
+                let before = (three[0], three[1], class);
+                class += u32::from(order.is_some_and(|it| it.raises(three[0], three[1], three[2])));
+                waits
+                    .entry(before)
+                    .or_default()
+                    .push((three[1], three[2], class));
+            }
+        }
+    }
+    waits
+}
+
+#[test]
+fn no_circle_of_full_buffers_can_arise() {
+    for (hosts, steps) in [(12, &[1, 5][..]), (16, &[1, 5]), (20, &[1, 3, 7])] {
+        let wiring = circulant(hosts, steps);
+        let order = Order::of(&wiring);
+        let routes = balanced(&wiring, &all_to_all(hosts as u32), Effort::default());
+        assert!(
+            has_a_circle(&waits(&routes, hosts as u32, None)),
+            "one class would do"
+        );
+        assert!(!has_a_circle(&waits(&routes, hosts as u32, Some(&order))));
+        let classes = order.classes(&routes);
+        let used = waits(&routes, hosts as u32, Some(&order));
+        let most = used.values().flatten().map(|(.., class)| class + 1).max();
+        assert_eq!(Some(classes), most, "{hosts}");
+
+        let single = up_and_down(&wiring, &order);
+        assert_eq!(order.classes(&single), 1);
+        assert!(!has_a_circle(&waits(&single, hosts as u32, None)));
+        for (from, to) in all_to_all(hosts as u32).into_keys() {
+            assert!(!single.ways(from, to, 1).is_empty());
+        }
+    }
+}
+
+#[test]
+fn tables_hold_the_ways_of_their_host() {
+    use reweave_common::units::Rate;
+    let wiring = circulant(12, &[1, 5]);
+    let fabric = wiring
+        .fabric(Rate::from_gbps(100.0).unwrap(), Default::default())
+        .unwrap();
+    let routes = balanced(&wiring, &all_to_all(12), Effort::default());
+    let order = Order::of(&wiring);
+    let tables: Vec<_> = (0..12)
+        .map(|host| table(&routes, &order, &fabric, host))
+        .collect();
+    for (from, to) in all_to_all(12).into_keys() {
+        let mut at = from;
+        for _ in 0..12 {
+            let node = reweave_common::ids::NodeId::from_index(to as usize);
+            let Some(next) = tables[at as usize].next_hops(node).first() else {
+                break;
+            };
+            at = fabric
+                .link(next.link)
+                .far(tables[at as usize].at)
+                .node
+                .index() as u32;
+        }
+        assert_eq!(at, to, "from {from}");
+    }
+    assert!(tables.iter().any(|table| !table.raises.is_empty()));
+}

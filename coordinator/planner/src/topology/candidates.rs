@@ -4,7 +4,10 @@ use std::fmt;
 
 use super::cycles;
 use super::demand::Demand;
+use super::fill;
 use super::limits::Limits;
+use super::matching;
+use super::products;
 use super::strides;
 use super::wiring::Wiring;
 use crate::dice::Dice;
@@ -13,11 +16,35 @@ use crate::dice::Dice;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Family {
     /// Rings by strides in geometric steps.
-    Totient { strides: Vec<usize> },
+    Totient {
+        strides: Vec<usize>,
+    },
     /// Rings by the strides that make hops fewest.
-    BestStrides { strides: Vec<usize> },
+    BestStrides {
+        strides: Vec<usize>,
+    },
     /// Random rings, shortened.
     Random,
+    /// Rings by strides for what groups reduce, and matchings for what pairs send.
+    Matched {
+        rings: usize,
+        matchings: usize,
+    },
+    /// Rings laid along what pairs send, and random ones.
+    Heavy {
+        heavy: usize,
+        random: usize,
+    },
+    Kautz {
+        fan: usize,
+    },
+    DeBruijn {
+        fan: usize,
+    },
+    /// Of small wirings.
+    Product {
+        factors: Vec<String>,
+    },
 }
 
 impl Family {
@@ -27,17 +54,22 @@ impl Family {
             Self::Totient { .. } => "totient",
             Self::BestStrides { .. } => "strides",
             Self::Random => "random",
+            Self::Matched { .. } => "matched",
+            Self::Heavy { .. } => "heavy",
+            Self::Kautz { .. } => "kautz",
+            Self::DeBruijn { .. } => "de-bruijn",
+            Self::Product { .. } => "product",
         }
     }
-}
 
-impl Family {
     /// How hard it is to say what is wired to what.
     pub(super) fn intricacy(&self) -> f64 {
         match self {
             Self::Totient { .. } => 0.0,
             Self::BestStrides { .. } => 1.0,
-            Self::Random => 2.0,
+            Self::Product { .. } => 2.0,
+            Self::Kautz { .. } | Self::DeBruijn { .. } => 3.0,
+            Self::Random | Self::Matched { .. } | Self::Heavy { .. } => 4.0,
         }
     }
 }
@@ -54,6 +86,17 @@ impl fmt::Display for Family {
                 write!(f, "rings by searched strides {}", list(strides))
             }
             Self::Random => f.write_str("random rings"),
+            Self::Matched { rings, matchings } => write!(
+                f,
+                "{rings} rings by strides and {matchings} matchings of those that send each other most"
+            ),
+            Self::Heavy { heavy, random } => write!(
+                f,
+                "{heavy} rings along those that send each other most and {random} random rings"
+            ),
+            Self::Kautz { fan } => write!(f, "a generalized Kautz graph of fan {fan}"),
+            Self::DeBruijn { fan } => write!(f, "a generalized de Bruijn graph of fan {fan}"),
+            Self::Product { factors } => write!(f, "the product of {}", factors.join(" and ")),
         }
     }
 }
@@ -80,63 +123,223 @@ const STRIDE_SETS: usize = 20_000;
 /// How many cables may be looked at to shorten random rings.
 const WORK_OF_SHORTENING: usize = 24 << 20;
 
-/// One wiring of each family that suits.
-pub fn all(demand: &Demand, limits: &Limits, seed: u64) -> Vec<Design> {
-    let rings = limits.common_ports() / 2;
-    let mut dice = Dice::new(seed);
-    let designs = [
-        totient(demand.hosts, rings, limits),
-        best_strides(demand.hosts, rings, limits),
-        random(demand.hosts, rings, limits, &mut dice),
-    ];
-    designs.into_iter().flatten().collect()
+/// Where candidates are laid out.
+struct Ground<'g> {
+    demand: &'g Demand,
+    limits: &'g Limits,
+    hosts: usize,
+    members: Vec<u32>,
+    dice: Dice,
 }
 
-pub fn totient(hosts: usize, rings: usize, limits: &Limits) -> Option<Design> {
-    let strides = strides::select(hosts, rings);
-    let design = by_strides(hosts, &strides);
-    limits.hold(&design.wiring).then_some(design)
+/// One wiring of each family that suits, all ports in use as far as that goes.
+pub fn all(demand: &Demand, limits: &Limits, seed: u64) -> Vec<Design> {
+    let mut ground = Ground {
+        demand,
+        limits,
+        hosts: demand.hosts,
+        members: (0..demand.hosts as u32).collect(),
+        dice: Dice::new(seed),
+    };
+    let rings = limits.most_ports() / 2;
+    let mut designs = vec![
+        Some(totient(demand.hosts, rings)),
+        Some(ground.best_strides(rings)),
+        ground.random(rings),
+        ground.arithmetic(rings, true),
+        ground.arithmetic(rings, false),
+        ground.product(),
+    ];
+    if ground.is_lopsided() {
+        designs.push(Some(ground.matched()));
+        let some = std::collections::BTreeSet::from([1, rings.div_ceil(2), rings]);
+        designs.extend(
+            some.into_iter()
+                .map(|heavy| ground.heavy(heavy, rings.saturating_sub(heavy))),
+        );
+    }
+    let mut designs: Vec<_> = designs.into_iter().flatten().collect();
+    for design in &mut designs {
+        fill::trim(&mut design.wiring, limits);
+        fill::fill(&mut design.wiring, limits, &mut ground.dice);
+        fill::connect(&mut design.wiring, limits, &mut ground.dice);
+        let Design { wiring, rings, .. } = design;
+        rings.retain(|ring| is_whole(ring, wiring));
+    }
+    designs
+}
+
+/// Whether no cable of a ring has gone.
+fn is_whole(ring: &[u32], wiring: &Wiring) -> bool {
+    let next = |nth: usize| ring[(nth + 1) % ring.len()];
+    (0..ring.len()).all(|nth| wiring.joins(ring[nth], next(nth)))
+}
+
+/// Rings by strides in geometric steps.
+pub fn totient(hosts: usize, rings: usize) -> Design {
+    by_strides(hosts, &strides::select(hosts, rings))
 }
 
 fn by_strides(hosts: usize, strides: &[usize]) -> Design {
     let members: Vec<_> = (0..hosts as u32).collect();
-    let wiring = Wiring::of(hosts, strides::pairs(&members, strides));
     let ring = |&stride: &usize| strides::ring(&members, stride);
+    let rings = strides.iter().filter(|_| hosts > 2).map(ring);
     Design {
-        wiring,
-        rings: strides.iter().map(ring).collect(),
+        wiring: Wiring::of(hosts, strides::pairs(&members, strides)),
+        rings: rings.collect(),
         family: Family::Totient {
             strides: strides.to_vec(),
         },
     }
 }
 
-fn best_strides(hosts: usize, rings: usize, limits: &Limits) -> Option<Design> {
-    let work = STRIDE_SETS.min((1 << 26) / (hosts * rings.max(1)).max(1));
-    let strides = strides::best(hosts, rings, work);
-    let mut design = by_strides(hosts, &strides);
-    design.family = Family::BestStrides { strides };
-    limits.hold(&design.wiring).then_some(design)
+impl Ground<'_> {
+    fn best_strides(&self, rings: usize) -> Design {
+        let work = STRIDE_SETS.min((1 << 22) / (self.hosts * rings.max(1)).max(1));
+        let strides = strides::best(self.hosts, rings, work);
+        let mut design = by_strides(self.hosts, &strides);
+        design.family = Family::BestStrides { strides };
+        design
+    }
+
+    fn random(&mut self, rings: usize) -> Option<Design> {
+        let mut laid = Laid::new(self.hosts);
+        laid.add_random(rings, self)?;
+        laid.shorten(0, self);
+        Some(laid.design(Family::Random))
+    }
+
+    fn arithmetic(&self, fan: usize, kautz: bool) -> Option<Design> {
+        let wiring = match kautz {
+            true => products::kautz(self.hosts, fan),
+            false => products::de_bruijn(self.hosts, fan),
+        };
+        (fan > 1).then_some(Design {
+            family: if kautz {
+                Family::Kautz { fan }
+            } else {
+                Family::DeBruijn { fan }
+            },
+            wiring,
+            rings: Vec::new(),
+        })
+    }
+
+    fn product(&self) -> Option<Design> {
+        let factors = products::factors(self.hosts, self.limits.most_ports())?;
+        Some(Design {
+            wiring: products::product(&factors),
+            rings: Vec::new(),
+            family: Family::Product {
+                factors: factors.into_iter().map(|factor| factor.name).collect(),
+            },
+        })
+    }
+
+    /// Whether some pairs send clearly more than others.
+    fn is_lopsided(&self) -> bool {
+        let pairs = self.hosts * (self.hosts - 1);
+        let mean = self.demand.pair_bytes() / pairs as f64;
+        self.demand.pairs.values().any(|&bytes| bytes > 1.5 * mean)
+    }
+
+    /// Ports are dealt out by what groups and what pairs send in all; groups have one at least.
+    fn matched(&mut self) -> Design {
+        let ports = self.limits.most_ports();
+        let (groups, pairs) = (self.demand.group_bytes(), self.demand.pair_bytes());
+        let part = (ports as f64 * groups / (groups + pairs)).ceil() as usize;
+        let rings = part.clamp(1, ports) / 2;
+        let mut design = by_strides(self.hosts, &strides::select(self.hosts, rings));
+        fill::trim(&mut design.wiring, self.limits);
+        let mut weights = matching::weights(self.demand);
+        let matchings = ports - 2 * rings;
+        matching::add(&mut design.wiring, &mut weights, matchings, self.limits);
+        design.family = Family::Matched { rings, matchings };
+        design
+    }
+
+    /// The order of rings is free, so that some may as well follow what pairs send.
+    fn heavy(&mut self, heavy: usize, random: usize) -> Option<Design> {
+        let mut laid = Laid::new(self.hosts);
+        let mut weights = matching::weights(self.demand);
+        for _ in 0..heavy {
+            let ring = matching::heavy_ring(&weights, &laid.wiring, self.limits);
+            let ring = cycles::mend(ring, &laid.wiring, self.limits, &mut self.dice)?;
+            for (nth, &host) in ring.iter().enumerate() {
+                let next = ring[(nth + 1) % ring.len()];
+                if let Some(bytes) = weights.get_mut(&super::wiring::pair(host, next)) {
+                    *bytes /= 2.0;
+                }
+            }
+            laid.add(ring);
+        }
+        laid.add_random(random, self)?;
+        laid.shorten(heavy, self);
+        Some(laid.design(Family::Heavy { heavy, random }))
+    }
 }
 
-pub(super) fn random(
-    hosts: usize,
-    rings: usize,
-    limits: &Limits,
-    dice: &mut Dice,
-) -> Option<Design> {
-    let members: Vec<_> = (0..hosts as u32).collect();
-    let mut wiring = Wiring::new(hosts);
-    let mut found = Vec::new();
-    for _ in 0..rings {
-        let ring = cycles::random(&members, &wiring, limits, dice)?;
-        cycles::lay(&mut wiring, &ring);
-        found.push(ring);
+/// A wiring of rings, ring by ring.
+struct Laid {
+    wiring: Wiring,
+    rings: Vec<Vec<u32>>,
+}
+
+impl Laid {
+    fn new(hosts: usize) -> Self {
+        Self {
+            wiring: Wiring::new(hosts),
+            rings: Vec::new(),
+        }
     }
-    cycles::shorten(&mut wiring, &mut found, limits, dice, WORK_OF_SHORTENING);
-    Some(Design {
-        family: Family::Random,
-        wiring,
-        rings: found,
-    })
+
+    fn add(&mut self, ring: Vec<u32>) {
+        cycles::lay(&mut self.wiring, &ring);
+        self.rings.push(ring);
+    }
+
+    fn add_random(&mut self, rings: usize, ground: &mut Ground<'_>) -> Option<()> {
+        for _ in 0..rings {
+            let Ground {
+                members,
+                limits,
+                dice,
+                ..
+            } = ground;
+            let ring = cycles::random(members, &self.wiring, limits, dice)?;
+            self.add(ring);
+        }
+        Some(())
+    }
+
+    /// All rings but the first so many.
+    fn shorten(&mut self, fixed: usize, ground: &mut Ground<'_>) {
+        let Ground { limits, dice, .. } = ground;
+        let free = &mut self.rings[fixed..];
+        cycles::shorten(&mut self.wiring, free, limits, dice, WORK_OF_SHORTENING);
+    }
+
+    fn design(self, family: Family) -> Design {
+        Design {
+            family,
+            wiring: self.wiring,
+            rings: self.rings,
+        }
+    }
+}
+
+/// Random rings through all hosts, and nothing else.
+pub fn random(hosts: usize, rings: usize, limits: &Limits, seed: u64) -> Option<Design> {
+    let demand = Demand {
+        hosts,
+        ..Demand::default()
+    };
+    let mut ground = Ground {
+        demand: &demand,
+        limits,
+        hosts,
+        members: (0..hosts as u32).collect(),
+        dice: Dice::new(seed),
+    };
+    ground.random(rings)
 }

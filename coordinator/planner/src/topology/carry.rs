@@ -15,23 +15,25 @@ use crate::routing::{self, Routes, Way};
 /// Traffic between two hosts takes no more ways.
 pub const MOST_WAYS: usize = 8;
 /// Where there are more pairs than this, each takes one way: together they fill all lanes as well.
-const MOST_SPREAD_PAIRS: usize = 2000;
+pub const MOST_SPREAD_PAIRS: usize = 300;
 /// Cables that may be looked at for the trees of one group.
 const WORK_OF_A_FOREST: usize = 4 << 20;
 
-/// `place` says on which host each rank runs.
+/// `place` says on which host each rank runs; when more than `most_spread` pairs send, each takes one
+/// way.
 pub fn carriage(
     design: &Design,
     routes: &Routes,
     iteration: &Iteration,
     place: &[u32],
     demand: &Demand,
+    most_spread: usize,
 ) -> Carriage {
     let way = |way: Way| carriage::Way {
         nodes: way.hosts.into_iter().map(node).collect(),
         weight: way.share,
     };
-    let ways = match demand.pairs.len() > MOST_SPREAD_PAIRS {
+    let ways = match demand.pairs.len() > most_spread {
         true => routing::one_way_each(routes, &demand.pairs, MOST_WAYS),
         false => routing::all_ways(routes, &demand.pairs, MOST_WAYS),
     };

@@ -5,11 +5,16 @@ use std::fmt;
 use reweave_common::fabric::WiringError;
 
 use crate::workload::SimulationError;
+use crate::workload::job::operators::OperatorError;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum TopologyError {
     FewHosts {
         hosts: usize,
+    },
+    ManyHosts {
+        hosts: usize,
+        most: usize,
     },
     NoPorts {
         hosts: usize,
@@ -34,6 +39,7 @@ pub enum TopologyError {
         hosts: usize,
     },
     Wiring(WiringError),
+    Operators(OperatorError),
     Simulation(SimulationError),
 }
 
@@ -44,6 +50,12 @@ impl fmt::Display for TopologyError {
                 write!(
                     f,
                     "a topology joins two hosts or more, this is {hosts}; take 2"
+                )
+            }
+            Self::ManyHosts { hosts, most } => {
+                write!(
+                    f,
+                    "{hosts} hosts are more than the {most} that are planned for; take {most}"
                 )
             }
             Self::NoPorts { hosts, least } => write!(
@@ -79,6 +91,7 @@ impl fmt::Display for TopologyError {
                 reached.max(&(hosts - reached))
             ),
             Self::Wiring(error) => error.fmt(f),
+            Self::Operators(error) => error.fmt(f),
             Self::Simulation(error) => error.fmt(f),
         }
     }

@@ -67,9 +67,9 @@ impl Limits {
         self.cut.is_empty() && self.reach.is_none() && self.panels.is_empty()
     }
 
-    /// The ports that every host has.
-    pub fn common_ports(&self) -> usize {
-        self.ports.iter().copied().min().unwrap_or(0)
+    /// Of the host that has most.
+    pub fn most_ports(&self) -> usize {
+        self.ports.iter().copied().max().unwrap_or(0)
     }
 
     /// Whether a wiring keeps to them, panels aside.

@@ -13,18 +13,25 @@ mod cycles;
 mod demand;
 mod distances;
 mod error;
+mod fill;
 pub mod forest;
 mod limits;
+mod matching;
+pub mod picture;
 mod plan;
+mod products;
+mod repair;
 pub mod strides;
 #[cfg(test)]
 mod tests;
 mod wiring;
 
-pub use carry::{MOST_WAYS, carriage};
+pub use candidates::Design;
+pub use carry::{MOST_SPREAD_PAIRS, MOST_WAYS, carriage};
 pub use demand::{Demand, Group};
 pub use distances::{Distances, moore_mean};
 pub use error::TopologyError;
 pub use limits::{Limits, Panel, Reach};
-pub use plan::{Job, Lost, Proposal, Request, plan};
+pub use plan::{Draft, Job, Lost, Proposal, Request, drafts, plan};
+pub use repair::{Failed, Repair, backups, repair, without};
 pub use wiring::{Pair, Wiring, ideal_switch, pair};

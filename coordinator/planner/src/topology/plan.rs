@@ -1,5 +1,6 @@
 //! The choice among candidates.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use reweave_common::carriage::Carriage;
@@ -9,13 +10,14 @@ use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
 
 use super::candidates::{self, Design, Family};
-use super::carry::carriage;
+use super::carry::{MOST_SPREAD_PAIRS, carriage};
 use super::demand::Demand;
 use super::distances::Distances;
 use super::error::TopologyError;
 use super::limits::Limits;
-use super::wiring::ideal_switch;
-use crate::routing::{self, Routes};
+use super::wiring::{Wiring, ideal_switch};
+use crate::routing::{self, Effort, Routes};
+use crate::workload::effects::{Effects, Interval, Setting};
 use crate::workload::{self, Evaluation, Network, Settings};
 
 /// A job as the planner sees it.
@@ -37,6 +39,27 @@ pub struct Request {
     pub seed: u64,
     /// Units of work that one simulation may take.
     pub work: u64,
+    /// What a host can forward for others in all; all that its ports carry when there is no figure.
+    pub relay: Option<Rate>,
+    /// Whether to tell between which times an iteration lies.
+    pub interval: bool,
+}
+
+impl Request {
+    fn effort(&self, wiring: &Wiring) -> Effort {
+        let lanes = |relay: Rate| relay.gbps() / self.rate.gbps();
+        Effort {
+            relay: self.relay.map(lanes),
+            ..Effort::for_size(wiring)
+        }
+    }
+
+    /// Those of the job, where hosts forward no more than they can.
+    fn settings(&self, job: &Job<'_>) -> Settings {
+        let mut settings = job.settings.clone();
+        settings.costs.relay_rate = self.relay.or(settings.costs.relay_rate);
+        settings
+    }
 }
 
 /// A wiring with its routes, and what an iteration takes on it.
@@ -50,6 +73,7 @@ pub struct Proposal {
     pub evaluation: Evaluation,
     /// On one switch that gives each host all its ports' rates at one.
     pub ideal: Evaluation,
+    pub interval: Option<Interval>,
     pub bandwidth_tax: f64,
     /// The best first.
     pub lost: Vec<Lost>,
@@ -73,26 +97,48 @@ const ALIKE: f64 = 1e-3;
 
 /// The best topology for a job.
 pub fn plan(job: &Job<'_>, request: &Request) -> Result<Proposal, TopologyError> {
-    let hosts = request.limits.hosts();
-    check(job, request)?;
-    let demand = Demand::of(job.iteration, job.place, hosts);
-    let designs = candidates::all(&demand, &request.limits, request.seed);
-    let mut drafts: Vec<_> = designs
-        .into_iter()
-        .map(|design| Draft::of(design, &demand, request))
-        .collect();
-    drafts.retain(|draft| draft.design.wiring.is_connected());
-    drafts.sort_by(|a, b| {
-        a.rank()
-            .partial_cmp(&b.rank())
-            .unwrap_or(std::cmp::Ordering::Equal)
-    });
+    let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
+    let mut drafts = drafts(job, request)?;
     let rest = drafts.split_off(SIMULATED.min(drafts.len()));
     let mut played = Vec::new();
     for draft in drafts {
         played.push(draft.play(job, &demand, request)?);
     }
     choose(job, request, &demand, played, &rest)
+}
+
+/// Candidates with their routes, the most promising first. None of them is simulated yet.
+pub fn drafts(job: &Job<'_>, request: &Request) -> Result<Vec<Draft>, TopologyError> {
+    check(job, request)?;
+    let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
+    let designs = candidates::all(&demand, &request.limits, request.seed);
+    let parts = designs.first().map(|design| design.wiring.parts());
+    let mut drafts = Vec::new();
+    for design in designs.into_iter().filter(|it| it.wiring.is_connected()) {
+        drafts.push(Draft::of(design, &demand, request));
+        drafts.sort_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(Ordering::Equal));
+        if demand.hosts > MANY_HOSTS {
+            drafts.truncate(KEPT_OF_MANY);
+        }
+    }
+    match (drafts.is_empty(), parts) {
+        (true, Some(parts)) => Err(apart(&parts, demand.hosts)),
+        _ => Ok(drafts),
+    }
+}
+
+/// Of more hosts than these, only so many candidates fit into memory with their routes.
+const MANY_HOSTS: usize = 1024;
+const KEPT_OF_MANY: usize = 1;
+
+/// Nothing joined all hosts.
+fn apart(parts: &[Vec<u32>], hosts: usize) -> TopologyError {
+    let smallest = parts.iter().min_by_key(|part| part.len());
+    TopologyError::Apart {
+        host: smallest.and_then(|part| part.first().copied()).unwrap_or(0),
+        reached: smallest.map_or(0, Vec::len),
+        hosts,
+    }
 }
 
 fn check(job: &Job<'_>, request: &Request) -> Result<(), TopologyError> {
@@ -115,11 +161,13 @@ fn check(job: &Job<'_>, request: &Request) -> Result<(), TopologyError> {
 }
 
 /// A candidate with its routes.
-struct Draft {
-    design: Design,
-    routes: Routes,
-    distances: Distances,
-    screened_ms: f64,
+#[derive(Debug)]
+pub struct Draft {
+    pub design: Design,
+    pub routes: Routes,
+    pub distances: Distances,
+    /// What its fullest lane carries takes so long.
+    pub screened_ms: f64,
 }
 
 impl Draft {
@@ -129,7 +177,11 @@ impl Draft {
                 let change = routing::Change::of(demand.hosts, strides);
                 routing::by_coins(routing::Lanes::of(&design.wiring), &change)
             }
-            _ => routing::balanced(&design.wiring, &demand.pairs, routing::Effort::default()),
+            _ => routing::balanced(
+                &design.wiring,
+                &demand.pairs,
+                request.effort(&design.wiring),
+            ),
         };
         Self {
             screened_ms: screen(&design, &routes, demand, request.rate),
@@ -151,10 +203,17 @@ impl Draft {
         request: &Request,
     ) -> Result<Played, TopologyError> {
         let fabric = self.design.wiring.fabric(request.rate, Duration::ZERO)?;
-        let carriage = carriage(&self.design, &self.routes, job.iteration, job.place, demand);
+        let carriage = carriage(
+            &self.design,
+            &self.routes,
+            job.iteration,
+            job.place,
+            demand,
+            MOST_SPREAD_PAIRS,
+        );
         let end = {
             let placement = places(job.place);
-            let network = Network::new(&fabric, &placement, &carriage, job.settings.clone());
+            let network = Network::new(&fabric, &placement, &carriage, request.settings(job));
             workload::simulate(job.iteration, &network, request.work)?.end
         };
         Ok(Played {
@@ -173,7 +232,7 @@ struct Played {
     iteration_ms: f64,
 }
 
-fn places(place: &[u32]) -> Vec<NodeId> {
+pub(super) fn places(place: &[u32]) -> Vec<NodeId> {
     place
         .iter()
         .map(|&host| NodeId::from_index(host as usize))
@@ -215,11 +274,7 @@ fn choose(
         let slower = it.iteration_ms > fastest * (1.0 + ALIKE);
         (slower, if slower { it.iteration_ms } else { hops(it) })
     };
-    played.sort_by(|a, b| {
-        merit(a)
-            .partial_cmp(&merit(b))
-            .unwrap_or(std::cmp::Ordering::Equal)
-    });
+    played.sort_by(|a, b| merit(a).partial_cmp(&merit(b)).unwrap_or(Ordering::Equal));
     let mut played = played.into_iter();
     let Some(best) = played.next() else {
         return Err(TopologyError::NoPorts {
@@ -250,7 +305,7 @@ impl Played {
     ) -> Result<Proposal, TopologyError> {
         let placement = places(job.place);
         let evaluate = |fabric: &Fabric, placement: &[NodeId], carriage: &Carriage| {
-            let network = Network::new(fabric, placement, carriage, job.settings.clone());
+            let network = Network::new(fabric, placement, carriage, request.settings(job));
             workload::evaluate(job.iteration, &network, request.work, &mut |_| {})
         };
         let evaluation = evaluate(&self.fabric, &placement, &self.carriage)?;
@@ -262,7 +317,17 @@ impl Played {
             .map(|&host| NodeId::from_index(host as usize + 1))
             .collect();
         let ideal = evaluate(&switch, &behind, &Carriage::default())?;
+        let setting = Setting {
+            iteration: job.iteration,
+            fabric: &self.fabric,
+            placement: &placement,
+            carriage: &self.carriage,
+        };
+        let interval =
+            || setting.interval(&request.settings(job), &Effects::default(), request.work);
+        let interval = request.interval.then(interval).transpose()?;
         Ok(Proposal {
+            interval,
             bandwidth_tax: tax(&self.draft, demand),
             design: self.draft.design,
             routes: self.draft.routes,

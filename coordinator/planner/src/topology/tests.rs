@@ -1,6 +1,8 @@
 //! What is published of wirings, and what is proposed for small jobs.
 
 use super::*;
-use crate::dice::Dice;
 
 mod golden;
+mod limited;
+mod reduced;
+mod repaired;

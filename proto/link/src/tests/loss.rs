@@ -210,7 +210,8 @@ async fn nobody_there_is_said_in_time() {
     let error = soon(connect(&[address, address], &agent, Role::Coordinator))
         .await
         .unwrap_err();
-    assert_eq!(start.elapsed().as_secs(), 2 * HANDSHAKE_DEADLINE.as_secs());
+    // Neither waits for the other.
+    assert_eq!(start.elapsed().as_secs(), HANDSHAKE_DEADLINE.as_secs());
     let each = format!("{address} did not complete the handshake within 3 s: is it running there?");
     assert_eq!(
         error.to_string(),

@@ -23,7 +23,7 @@ pub(super) fn write(to: &str, file: &str, content: String) -> Result<String, Cli
 fn store_failed(url: &str, source: ShelfError) -> CliError {
     CliError::Store {
         url: url.to_owned(),
-        source,
+        source: Box::new(source),
     }
 }
 

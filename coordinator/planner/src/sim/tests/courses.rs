@@ -57,6 +57,23 @@ fn weights_divide_a_link() {
 }
 
 #[test]
+fn a_device_serves_in_the_order_in_which_tasks_become_ready() {
+    let mut problem = links(1);
+    let path = problem.add_path(&[0]).unwrap();
+    let device = problem.add_device().unwrap();
+    let first = problem.add_compute(device, us(2.0)).unwrap();
+    let second = problem.add_compute(device, us(4.0)).unwrap();
+    // Ready while the first is served, and before what waits for that.
+    let sent = problem.add_transfer(path, 10_000.0, SimTime::ZERO).unwrap();
+    let third = problem.add_compute(device, us(8.0)).unwrap();
+    problem.add_wait(sent, third).unwrap();
+    let last = problem.add_compute(device, us(1.0)).unwrap();
+    problem.add_wait(first, last).unwrap();
+    assert_eq!(finishes_us(&problem), [2.0, 6.0, 1.0, 14.0, 15.0]);
+    assert_eq!([first, second, third, last], [0, 1, 3, 4]);
+}
+
+#[test]
 fn a_wait_and_a_delay_come_one_after_the_other() {
     let mut problem = links(1);
     let path = problem.add_path(&[0]).unwrap();

@@ -73,7 +73,7 @@ impl Parts {
 
 impl Flow {
     fn random(dice: &mut Dice, links: usize) -> Self {
-        let mut path: Vec<_> = (0..=dice.below(4))
+        let mut path: Vec<_> = (0..=dice.below(7))
             .map(|_| dice.below(links) as u32)
             .collect();
         path.sort_unstable();

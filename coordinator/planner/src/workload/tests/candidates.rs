@@ -205,3 +205,31 @@ fn plans_that_cannot_be_carried_out_are_refused_and_the_others_judged() {
     assert_eq!((best, refused[0].0, refused.len()), (1, 0, 1));
     assert_eq!(judge(&jobs, &settings).best(&[few], 9), None);
 }
+
+#[test]
+fn a_bound_is_reached_where_one_lane_is_all_and_a_slower_lane_is_another_plan() {
+    let mut sketch = Sketch::of(2);
+    sketch.transfer([0, 1], 4_000_000, &[]);
+    sketch.transfer([0, 1], 4_000_000, &[]);
+    let (jobs, settings) = ([sketch.done()], bare());
+    let mut judge = judge(&jobs, &settings);
+    for (gbps, ms) in [(8, 8.0), (4, 16.0), (8, 8.0)] {
+        let fabric = ideal(2, gbps);
+        let candidate = Candidate {
+            fabric: &fabric,
+            seats: vec![Seat {
+                placement: hosts(&fabric),
+                carriage: Carriage::default(),
+            }],
+        };
+        let [time] = judge.times(&candidate).unwrap()[..] else {
+            panic!("there is one job");
+        };
+        let [bound] = judge.bounds(&candidate).unwrap()[..] else {
+            panic!("there is one job");
+        };
+        near(time.millis(), ms);
+        near(bound.millis(), ms);
+        assert!(bound <= time);
+    }
+}

@@ -1,6 +1,7 @@
 //! Ways, collectives and lanes: figures that can be worked out by hand.
 
 use super::*;
+use crate::workload::traffic;
 
 fn collective(operation: Operation, members: usize, bytes: u64) -> Iteration {
     let mut sketch = Sketch::of(members);
@@ -23,6 +24,17 @@ fn collectives_on_an_ideal_switch_take_what_ports_must_carry() {
         near(evaluation.iteration_ms, ms);
         near(evaluation.bounds.communication_ms, ms);
     }
+}
+
+#[test]
+fn a_broadcast_goes_to_each_member_once_and_not_back_to_its_root() {
+    let (fabric, carriage) = (ideal(4, 8), Carriage::default());
+    let placement = hosts(&fabric);
+    let network = Network::new(&fabric, &placement, &carriage, bare());
+    let iteration = collective(Operation::Broadcast, 4, 8_000_000);
+    let matrix = traffic::matrix(&iteration, &network).unwrap();
+    assert_eq!(matrix.total().count(), 3 * 8_000_000);
+    assert_eq!(matrix.get(placement[3], placement[0]).count(), 0);
 }
 
 #[test]

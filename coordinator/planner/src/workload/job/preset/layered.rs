@@ -51,7 +51,7 @@ impl Plan<'_> {
 }
 
 /// Cuts the layers into as many pieces as there are places, of about the same cost; none is empty.
-fn pieces(layers: &[Layer], places: usize) -> Result<Vec<&[Layer]>, PresetError> {
+pub(super) fn pieces(layers: &[Layer], places: usize) -> Result<Vec<&[Layer]>, PresetError> {
     if layers.len() < places {
         return Err(PresetError::FewLayers {
             layers: layers.len(),

@@ -5,6 +5,7 @@ pub mod gpu;
 mod grid;
 mod layered;
 mod layers;
+mod memory;
 mod profile;
 mod schedule;
 mod tables;

@@ -1,0 +1,136 @@
+//! What a topology may use, as options.
+
+use clap::Args;
+use reweave_common::units::{Bytes, Rate};
+use reweave_planner::topology::{Limits, Pair, Panel, Reach, Request, TopologyError, pair};
+use serde::{Deserialize, Serialize};
+
+use crate::error::CliError;
+use crate::sim::MOST_WORK;
+use crate::sim::replay::rate;
+
+/// A cluster of this kind is not larger.
+const MOST_HOSTS: usize = 1 << 14;
+
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(crate) struct Ports {
+    /// How many hosts the job has, called h0, h1, ...
+    #[arg(long, value_name = "N")]
+    pub(crate) hosts: usize,
+    /// How many ports of a host are for its circuits; those for storage and control do not count
+    #[arg(long, value_name = "D")]
+    pub(crate) degree: usize,
+    /// The rate of a port
+    #[arg(long, value_name = "B", value_parser = rate)]
+    pub(crate) gbps: Rate,
+    /// Another seed may find another topology that is as good
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// A port of this host does not work; may be repeated
+    #[arg(long, value_name = "HOST")]
+    dead_port: Vec<String>,
+    /// These two hosts cannot be joined; may be repeated
+    #[arg(long, value_name = "HOST-HOST")]
+    cut: Vec<String>,
+    /// How far a cable reaches, when hosts stand in a row
+    #[arg(long, value_name = "M", requires = "spacing_m")]
+    reach_m: Option<f64>,
+    /// How far a host stands from the next
+    #[arg(long, value_name = "M")]
+    spacing_m: Option<f64>,
+    /// A patch panel or optical switch with so many ports of each of these hosts, as in h0..h7=4; may be
+    /// repeated, and then only hosts of one panel are joined
+    #[arg(long, value_name = "HOST..HOST=PORTS")]
+    panel: Vec<String>,
+    /// What a host can forward for others in all; as much as its ports carry when left out
+    #[arg(long, value_name = "G", value_parser = rate)]
+    pub(crate) relay_gbps: Option<Rate>,
+    /// The memory of a server, or of a GPU for presets
+    #[arg(long, value_name = "GB")]
+    memory_gb: Option<f64>,
+}
+
+impl Ports {
+    pub(crate) fn request(&self) -> Result<Request, CliError> {
+        Ok(Request {
+            limits: self.limits()?,
+            degree: self.degree,
+            rate: self.gbps,
+            seed: self.seed,
+            work: MOST_WORK,
+            relay: self.relay_gbps,
+            interval: false,
+        })
+    }
+
+    pub(crate) fn memory(&self) -> Result<Option<Bytes>, CliError> {
+        let option = "--memory-gb";
+        let bytes = |gb: f64| match (0.0..1e6).contains(&gb) {
+            true => Ok(Bytes::new((gb * 1e9) as u64)),
+            false => Err(CliError::BadOption { option, value: gb }),
+        };
+        self.memory_gb.map(bytes).transpose()
+    }
+
+    fn limits(&self) -> Result<Limits, CliError> {
+        if self.hosts > MOST_HOSTS {
+            let (hosts, most) = (self.hosts, MOST_HOSTS);
+            return Err(CliError::Topology(TopologyError::ManyHosts { hosts, most }));
+        }
+        let mut limits = Limits::plain(self.hosts, self.degree);
+        for name in &self.dead_port {
+            let ports = &mut limits.ports[self.host(name)? as usize];
+            *ports = ports.saturating_sub(1);
+        }
+        let cut = self.cut.iter().map(|ends| self.cable(ends));
+        limits.cut = cut.collect::<Result<_, _>>()?;
+        limits.reach = self.reach();
+        let panels = self.panel.iter().map(|panel| self.one_panel(panel));
+        limits.panels = panels.collect::<Result<_, _>>()?;
+        Ok(limits)
+    }
+
+    fn reach(&self) -> Option<Reach> {
+        let (most_m, spacing_m) = (self.reach_m?, self.spacing_m?);
+        Some(Reach {
+            places_m: (0..self.hosts)
+                .map(|host| host as f64 * spacing_m)
+                .collect(),
+            most_m,
+        })
+    }
+
+    /// `h3`
+    pub(crate) fn host(&self, name: &str) -> Result<u32, CliError> {
+        let number = name
+            .strip_prefix('h')
+            .and_then(|digits| digits.parse::<u32>().ok());
+        let known = number.filter(|&host| (host as usize) < self.hosts);
+        known.ok_or_else(|| CliError::NoSuchHost {
+            name: name.to_owned(),
+            hosts: self.hosts,
+        })
+    }
+
+    /// `h3-h7`
+    pub(crate) fn cable(&self, ends: &str) -> Result<Pair, CliError> {
+        let (a, b) = ends.split_once('-').unwrap_or((ends, ""));
+        Ok(pair(self.host(a)?, self.host(b)?))
+    }
+
+    /// `h0..h7=4`
+    fn one_panel(&self, text: &str) -> Result<Panel, CliError> {
+        let (hosts, ports) = text.split_once('=').unwrap_or((text, ""));
+        let (first, last) = hosts.split_once("..").unwrap_or((hosts, hosts));
+        let range = self.host(first)?..=self.host(last)?;
+        let count = ports.parse::<usize>();
+        let count = count.map_err(|_| CliError::BadPanel {
+            panel: text.to_owned(),
+        })?;
+        let on = |host: u32| if range.contains(&host) { count } else { 0 };
+        Ok(Panel {
+            name: text.to_owned(),
+            ports: (0..self.hosts as u32).map(on).collect(),
+        })
+    }
+}

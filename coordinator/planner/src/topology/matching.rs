@@ -1,0 +1,134 @@
+//! Cables for what single hosts send each other.
+
+use std::collections::BTreeMap;
+
+use mwmatching::{Matching, SENTINEL};
+
+use super::demand::Demand;
+use super::limits::Limits;
+use super::wiring::{Pair, Wiring, pair};
+
+/// Bytes of unordered pairs.
+pub(super) type Weights = BTreeMap<Pair, f64>;
+
+/// The heaviest pair weighs so much: the matching counts in whole numbers.
+const HEAVIEST: f64 = 1e6;
+/// A matching takes the cube of the hosts; of more than these, only the heaviest pairs are looked at.
+const MOST_HOSTS: usize = 512;
+const PAIRS_OF_A_HOST: usize = 16;
+
+pub(super) fn weights(demand: &Demand) -> Weights {
+    let mut weights = Weights::new();
+    for (&(from, to), &bytes) in &demand.pairs {
+        *weights.entry(pair(from, to)).or_default() += bytes;
+    }
+    weights
+}
+
+/// Pairs of which none has a host in common, such that no others weigh more together. Only hosts with
+/// a port left are matched, and only those that may be joined and are not.
+pub(super) fn heaviest(weights: &Weights, wiring: &Wiring, limits: &Limits) -> Vec<Pair> {
+    let has_port = |host: u32| wiring.degree(host) < limits.ports[host as usize];
+    let fits =
+        |&[a, b]: &Pair| has_port(a) && has_port(b) && limits.allow(a, b) && !wiring.joins(a, b);
+    let fitting = weights
+        .iter()
+        .filter(|(pair, bytes)| fits(pair) && **bytes > 0.0);
+    let mut fitting: Vec<_> = fitting.map(|(&pair, &bytes)| (pair, bytes)).collect();
+    fitting.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    if wiring.hosts() > MOST_HOSTS {
+        fitting.truncate(wiring.hosts() * PAIRS_OF_A_HOST);
+    }
+    let Some(&(_, most)) = fitting.first() else {
+        return Vec::new();
+    };
+    let whole = |bytes: f64| ((bytes / most * HEAVIEST).round() as i32).max(1);
+    let edges = fitting
+        .iter()
+        .map(|&([a, b], bytes)| (a as usize, b as usize, whole(bytes)));
+    let mates = Matching::new(edges.collect()).solve();
+    let matched = mates
+        .iter()
+        .enumerate()
+        .filter(|(host, mate)| **mate != SENTINEL && host < *mate);
+    matched
+        .map(|(host, &mate)| [host as u32, mate as u32])
+        .collect()
+}
+
+/// As many matchings as asked for, one after the other; what has got a cable counts half from then
+/// on, so that the rest gets its turn.
+pub(super) fn add(wiring: &mut Wiring, weights: &mut Weights, rounds: usize, limits: &Limits) {
+    for _ in 0..rounds {
+        for [a, b] in heaviest(weights, wiring, limits) {
+            wiring.join(a, b);
+            if let Some(bytes) = weights.get_mut(&[a, b]) {
+                *bytes /= 2.0;
+            }
+        }
+    }
+}
+
+/// A ring through all hosts that has as much of the demand on its cables as it can, by and large: a
+/// heaviest matching, and then the heaviest pairs that fit, one by one. What is left of it in pieces
+/// comes in the order of its first hosts.
+pub(super) fn heavy_ring(weights: &Weights, wiring: &Wiring, limits: &Limits) -> Vec<u32> {
+    let mut chains = Chains::new(wiring.hosts());
+    for ends in heaviest(weights, wiring, limits) {
+        chains.join(ends);
+    }
+    let fits = |[a, b]: Pair| limits.allow(a, b) && !wiring.joins(a, b);
+    let mut rest: Vec<_> = weights.iter().filter(|(pair, _)| fits(**pair)).collect();
+    rest.sort_by(|a, b| b.1.total_cmp(a.1).then_with(|| a.0.cmp(b.0)));
+    for (&ends, _) in rest {
+        chains.join(ends);
+    }
+    chains.in_a_row()
+}
+
+/// Hosts in chains that grow together.
+struct Chains {
+    next: Vec<Vec<u32>>,
+    /// By host, the other end of the chain that it ends.
+    far: Vec<u32>,
+}
+
+impl Chains {
+    fn new(hosts: usize) -> Self {
+        Self {
+            next: vec![Vec::new(); hosts],
+            far: (0..hosts as u32).collect(),
+        }
+    }
+
+    /// Where both are ends of different chains.
+    fn join(&mut self, [a, b]: Pair) {
+        let is_end = |host: u32| self.next[host as usize].len() < 2;
+        if !is_end(a) || !is_end(b) || self.far[a as usize] == b {
+            return;
+        }
+        let [far_a, far_b] = [a, b].map(|end| self.far[end as usize]);
+        self.next[a as usize].push(b);
+        self.next[b as usize].push(a);
+        self.far[far_a as usize] = far_b;
+        self.far[far_b as usize] = far_a;
+    }
+
+    fn in_a_row(&self) -> Vec<u32> {
+        let mut met = vec![false; self.next.len()];
+        let mut row = Vec::with_capacity(met.len());
+        for first in 0..self.next.len() as u32 {
+            let mut at =
+                Some(first).filter(|&it| !met[it as usize] && self.next[it as usize].len() < 2);
+            while let Some(host) = at {
+                met[host as usize] = true;
+                row.push(host);
+                at = self.next[host as usize]
+                    .iter()
+                    .copied()
+                    .find(|&it| !met[it as usize]);
+            }
+        }
+        row
+    }
+}
