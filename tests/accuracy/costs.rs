@@ -156,7 +156,7 @@ fn matrix() -> Matrix {
     // Both ways, one after the other, within what the agent watches.
     let transfer = "until iperf3 -c b -t 3 --bidir >/dev/null; do sleep 0.2; done";
     let mut client = stage.inside("a", "sh");
-    let client = client.args(["-c", &format!("sleep 1; {transfer}")]).spawn();
+    let client = client.args(["-c", &format!("sleep 3; {transfer}")]).spawn();
     let mut client = client.expect("a shell starts");
     let told = agent(&stage, "a", &["traffic", "--over-ms", "12000"]);
     let _ = (client.wait(), server.kill(), server.wait());
@@ -192,7 +192,9 @@ impl Harm {
 
 /// In turns, so that whatever else the machine does hits both alike.
 fn harm() -> Harm {
-    let mut stage = lab(&pair(0, 0.1), "");
+    let fabric = "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 1\n\
+                  host_gbps = 0.1\nuplink_gbps = 0.1\n";
+    let mut stage = lab(fabric, "");
     must(stage.lead(&Leadership::default()));
     let mut rates: [Vec<f64>; 2] = [vec![], vec![]];
     for beside_agents in [true, false, false, true, true, false] {
@@ -204,10 +206,11 @@ fn harm() -> Harm {
                 Ok((probes.pairs == 2).then_some(()))
             }));
         } else {
-            stage.end_agent("a");
-            stage.end_agent("b");
+            for node in ["h0", "h1", "leaf0", "leaf1", "spine0"] {
+                stage.end_agent(node);
+            }
         }
-        rates[usize::from(beside_agents)].push(iperf3(&stage, "a", "b"));
+        rates[usize::from(beside_agents)].push(iperf3(&stage, "h0", "h1"));
     }
     println!("alone and beside agents: {rates:?}");
     let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len() as f64;
