@@ -35,31 +35,25 @@ impl Drop for Lldpd {
 }
 
 const LEAFS_SOCKET: &str = "/run/leaf0.socket";
+const LEAFS_SETTINGS: (&str, &str) = (
+    "/run/leaf0.conf",
+    "configure system hostname leaf0\nconfigure lldp tx-interval 1\n",
+);
 
 fn neighbours_are_who_they_say_they_are() {
     let _fabric = Fabric::new();
     fs::create_dir_all("/run/lldpd").expect("a place for its prison");
+    // It reads them before it speaks: told later, it would keep to what it has begun with.
+    let (settings, text) = LEAFS_SETTINGS;
+    fs::write(settings, text).expect("a place for settings");
     let _near = Lldpd::start("h0", &["-r"]);
-    let _far = Lldpd::start("leaf0", &["-u", LEAFS_SOCKET]);
-    tell_leaf("configure system hostname leaf0");
-    tell_leaf("configure lldp tx-interval 1");
+    let _far = Lldpd::start("leaf0", &["-u", LEAFS_SOCKET, "-O", settings]);
     let heard = wait_for("the leaf is heard", || {
         let facts = json_of("h0", &["facts"]);
-        // It may have spoken before it was told its name.
         let named = |it: &&Value| it["system"] == "leaf0";
         facts["neighbours"].as_array()?.iter().find(named).cloned()
     });
     assert_eq!(heard["interface"], "eth0", "{heard}");
     assert_eq!(heard["port"], "swp0", "{heard}");
     assert!(heard["address"].is_string(), "{heard}");
-}
-
-/// It takes a moment until lldpd listens.
-fn tell_leaf(what: &str) {
-    wait_for("lldpd listens", || {
-        let mut command = Command::new("lldpcli");
-        command.args(["-u", LEAFS_SOCKET]).args(what.split(' '));
-        let run = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        run.is_ok_and(|status| status.success()).then_some(())
-    });
 }
