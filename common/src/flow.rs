@@ -20,6 +20,17 @@ pub struct FlowKey {
     pub destination: SocketAddrV4,
 }
 
+impl FlowKey {
+    /// What the receiver sends to the sender.
+    pub fn reversed(self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            ..self
+        }
+    }
+}
+
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,7 +1,7 @@
 //! One value walks through all eight stages, on a job that runs.
 
 use libtest_mimic::Trial;
-use reweave_common::operator::{FlowChange, Mode, Outcome};
+use reweave_common::operator::{FlowChange, FlowStatus, Mode, Outcome};
 use reweave_tests::Leadership;
 
 use crate::needs::trial;
@@ -20,6 +20,15 @@ pub(crate) fn tests() -> Vec<Trial> {
             });
         },
     )]
+}
+
+/// Whether the receiver's agent has traced what the receiver sends, over any spine.
+fn comes_back(flow: &FlowStatus) -> bool {
+    flow.path_back.as_deref().is_some_and(|back| {
+        let ends = (back[0].from.as_str(), back[back.len() - 1].to.as_str());
+        let spines = back.iter().filter(|hop| hop.to.starts_with("spine"));
+        ends == (&flow.to, &flow.from) && spines.count() == 1
+    })
 }
 
 #[derive(Debug)]
@@ -50,6 +59,10 @@ fn mended_by_an_operator() -> Figures {
     let status = must(stage.operator().status());
     assert_eq!((status.generation.0, status.mode), (1, Mode::Manual));
     assert_eq!(status.pins.len(), 1);
+    assert!(
+        status.flows.len() >= 2 && status.flows.iter().all(comes_back),
+        "{status:#?}"
+    );
     let report = must(job.stop());
     assert!(report.kept_all_sessions(), "{report:#?}");
     Figures {

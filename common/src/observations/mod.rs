@@ -123,7 +123,8 @@ impl Observations {
         }
     }
 
-    /// Forgets what nobody has spoken of for longer than `most`, and paths of flows that are gone.
+    /// Forgets what nobody has spoken of for longer than `most`. Paths stay for as long as their flow
+    /// does; those of flows that others send, the ways back, for as long as they are traced.
     pub fn forget_older_than(&mut self, now: Moment, most: Duration) {
         for node in self.nodes.values_mut() {
             node.forget_older_than(now, most);
@@ -229,7 +230,8 @@ impl NodeObservations {
         self.flows
             .retain(|_, flow| flow.newest().is_fresh(now, most));
         let flows = &self.flows;
-        self.paths.retain(|key, _| flows.contains_key(key));
+        self.paths
+            .retain(|key, path| flows.contains_key(key) || path.is_fresh(now, most));
         self.counters
             .retain(|_, counters| counters.is_fresh(now, most));
         self.probes.retain(|_, window| window.handle_time(now));
@@ -326,15 +328,23 @@ mod tests {
                 confirmed: false,
             })
         };
-        let both = vec![reading(1, 1), path(1), reading(2, 1), path(2)];
+        let both = vec![reading(1, 1), path(1), reading(2, 1), path(2), path(3)];
         hear(&mut observations, 0, both);
         hear(&mut observations, 2, vec![Reading::FlowEnded(flow(1))]);
         assert_eq!(
             node(&observations).paths.keys().collect::<Vec<_>>(),
-            [&flow(2)]
+            [&flow(2), &flow(3)]
         );
-        let now = Moment::from_micros(4_000_000);
-        observations.forget_older_than(now, Duration::from_secs(3));
+        let forget_at = |observations: &mut Observations, now_us| {
+            observations.forget_older_than(Moment::from_micros(now_us), Duration::from_secs(3));
+        };
+        forget_at(&mut observations, 2_000_000);
+        assert_eq!(
+            node(&observations).paths.len(),
+            2,
+            "others' flows are traced, too"
+        );
+        forget_at(&mut observations, 4_000_000);
         assert!(node(&observations).flows.is_empty() && node(&observations).paths.is_empty());
     }
 }

@@ -151,6 +151,9 @@ pub struct FlowStatus {
     pub most_bits_per_s: Rate,
     /// Absent when a hop of it is not known.
     pub path: Option<Vec<Hop>>,
+    /// The way of what the receiver sends back, which may be another one; absent when it is not
+    /// known.
+    pub path_back: Option<Vec<Hop>>,
     pub age_ms: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What each agent shall look at: the paths of its elephants.
+//! What each agent shall look at: the paths of its elephants, and the ways back of those it receives.
 //!
 //! A flow that was an elephant once is watched until it ends, since jobs pause between bursts and
 //! an agent that keeps watching notices a new path by itself.
@@ -65,25 +65,30 @@ impl Watching {
     }
 
     fn wanted(&self, known: Known<'_>) -> BTreeMap<NodeId, Watch> {
-        let mut of_node: BTreeMap<NodeId, Vec<FlowKey>> = BTreeMap::new();
-        for &flow in &self.elephants {
+        let mut of_node: BTreeMap<NodeId, BTreeSet<FlowKey>> = BTreeMap::new();
+        for flow in self.elephants.iter().flat_map(|it| [*it, it.reversed()]) {
             if let Some(sender) = known.ingest.owner(*flow.source.ip()) {
-                of_node.entry(sender).or_default().push(flow);
+                of_node.entry(sender).or_default().insert(flow);
             }
         }
         of_node
             .into_iter()
-            .map(|(node, flows)| (node, watch(known, node, flows)))
+            .map(|(node, flows)| (node, self.watch(known, node, flows)))
             .collect()
     }
-}
 
-/// Where there are too many, those whose path is unknown or old come first.
-fn watch(known: Known<'_>, sender: NodeId, mut trace: Vec<FlowKey>) -> Watch {
-    trace.sort_by_key(|flow| has_recent_path(known, sender, flow));
-    trace.truncate(MOST_TRACES);
-    trace.sort_unstable();
-    Watch { trace }
+    /// Where there are too many, elephants come before ways back, and of both those first whose path
+    /// is unknown or old.
+    fn watch(&self, known: Known<'_>, sender: NodeId, flows: BTreeSet<FlowKey>) -> Watch {
+        let mut trace: Vec<_> = flows.into_iter().collect();
+        trace.sort_by_key(|flow| {
+            let is_way_back = !self.elephants.contains(flow);
+            (is_way_back, has_recent_path(known, sender, flow))
+        });
+        trace.truncate(MOST_TRACES);
+        trace.sort_unstable();
+        Watch { trace }
+    }
 }
 
 fn has_recent_path(known: Known<'_>, sender: NodeId, flow: &FlowKey) -> bool {

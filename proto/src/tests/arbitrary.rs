@@ -321,11 +321,12 @@ fn link_status() -> impl Strategy<Value = LinkStatus> {
 }
 
 fn flow_status() -> impl Strategy<Value = FlowStatus> {
-    let path = option::of(vec(hop(), 0..MANY));
+    let path = || option::of(vec(hop(), 0..MANY));
     let rates = [rate(), rate(), rate()];
-    let parts = (flow(), text(), text(), rates, path, any::<u64>());
+    let ways = (path(), path());
+    let parts = (flow(), text(), text(), rates, ways, any::<u64>());
     parts.prop_map(
-        |(flow, from, to, [rate, least, most], path, age_ms)| FlowStatus {
+        |(flow, from, to, [rate, least, most], (path, path_back), age_ms)| FlowStatus {
             flow,
             from,
             to,
@@ -333,6 +334,7 @@ fn flow_status() -> impl Strategy<Value = FlowStatus> {
             least_bits_per_s: least,
             most_bits_per_s: most,
             path,
+            path_back,
             age_ms,
         },
     )

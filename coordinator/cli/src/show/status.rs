@@ -221,7 +221,7 @@ fn flows(page: &mut Page, flows: &[FlowStatus], names: &Names, detail: Detail) {
             format!("{} .. {}", flow.least_bits_per_s, flow.most_bits_per_s),
             flow.path
                 .as_deref()
-                .map_or_else(|| "not known".to_owned(), way),
+                .map_or_else(|| "not known".to_owned(), |path| both_ways(path, flow)),
         ]
     };
     let mut fastest: Vec<_> = flows.iter().collect();
@@ -241,6 +241,18 @@ fn more(page: &mut Page, rows: usize, detail: Detail) {
         page.line(&format!(
             "  and {more} more; `reweave status --all` shows them"
         ));
+    }
+}
+
+/// The switches on the way there, and those on the way back where it takes other links.
+fn both_ways(path: &[Hop], flow: &FlowStatus) -> String {
+    let there = way(path);
+    let links = path.iter().map(|hop| &hop.link);
+    match &flow.path_back {
+        Some(back) if !back.iter().rev().map(|hop| &hop.link).eq(links) => {
+            format!("{there}, back {}", way(back))
+        }
+        _ => there,
     }
 }
 

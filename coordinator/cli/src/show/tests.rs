@@ -351,6 +351,12 @@ fn status() -> Status {
                 to("leaf0", "spine0"),
                 to("spine0", "leaf1"),
             ]),
+            path_back: Some(vec![
+                to("h4", "leaf1"),
+                to("leaf1", "spine1"),
+                to("spine1", "leaf0"),
+                to("leaf0", "h0"),
+            ]),
             age_ms: 100,
         }],
         pins: vec![Pin {
@@ -503,7 +509,7 @@ Links
 
 Flows
   flow          rate                   lately  over
-  h0 > h4  99.0 Mb/s  98.0 Mb/s .. 100.0 Mb/s  leaf0 spine0
+  h0 > h4  99.0 Mb/s  98.0 Mb/s .. 100.0 Mb/s  leaf0 spine0, back leaf1 spine1 leaf0
 
 Pins
   flow     goes

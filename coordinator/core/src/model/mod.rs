@@ -200,17 +200,32 @@ impl Picture<'_> {
     ) -> Option<FlowState> {
         let Known { now, policy, .. } = self.known;
         let spread = Spread::of(&rates(recent, ago(now, policy.most_age()), now, policy))?;
-        let traced = observed.paths.get(flow);
-        let trusted = traced.filter(|path| path.is_fresh(now, policy.trust_path_for()));
         Some(FlowState {
             flow: *flow,
             from,
             to: self.wiring.node(*flow.destination.ip())?,
             rate: spread.mean,
             rate_range: [spread.least, spread.most],
-            path: trusted.and_then(|path| self.wiring.path(self.known.fabric, from, &path.value)),
+            path: self.traced(from, observed, flow),
             age: recent.newest().age(now),
         })
+    }
+
+    /// The way of what the receiver sends back.
+    pub(crate) fn path_back(&self, state: &FlowState) -> Option<Vec<Hop>> {
+        let observed = self.nodes.get(&state.to)?;
+        self.traced(state.to, observed, &state.flow.reversed())
+    }
+
+    fn traced(
+        &self,
+        from: NodeId,
+        observed: &NodeObservations,
+        flow: &FlowKey,
+    ) -> Option<Vec<Hop>> {
+        let traced = observed.paths.get(flow)?;
+        let trusted = traced.is_fresh(self.known.now, self.known.policy.trust_path_for());
+        trusted.then(|| self.wiring.path(self.known.fabric, from, &traced.value))?
     }
 }
 

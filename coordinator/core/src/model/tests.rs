@@ -71,12 +71,16 @@ fn reading(mbps: u64) -> Reading {
 }
 
 fn path(routers: &[Option<[u8; 4]>]) -> Reading {
+    path_of(flow(), routers)
+}
+
+fn path_of(flow: FlowKey, routers: &[Option<[u8; 4]>]) -> Reading {
     let routers = routers
         .iter()
         .map(|router| router.map(Ipv4Addr::from))
         .collect();
     Reading::Path(TracedPath {
-        flow: flow(),
+        flow,
         routers,
         confirmed: false,
     })
@@ -113,6 +117,7 @@ fn introductions() -> [(&'static str, Vec<Reading>); 4] {
 }
 
 const ACROSS_1: &[Option<[u8; 4]>] = &[Some([10, 192, 0, 1]), Some([10, 192, 0, 7])];
+const BACK_ACROSS_0: &[Option<[u8; 4]>] = &[Some([10, 192, 0, 3]), Some([10, 192, 0, 4])];
 
 impl Site {
     fn new() -> Self {
@@ -175,6 +180,13 @@ impl Site {
                 .map(|hop| self.fabric.link_name(hop.link))
                 .collect(),
         )
+    }
+
+    fn path_back(&self) -> Option<Vec<String>> {
+        let snapshot = self.snapshot();
+        let back = self.known().picture().path_back(snapshot.flows.first()?)?;
+        let links = back.iter().map(|hop| self.fabric.link_name(hop.link));
+        Some(links.collect())
     }
 
     fn hop(&self, from: &str, link: usize) -> Hop {
@@ -306,6 +318,20 @@ fn a_path_is_every_hop_by_the_very_links_the_routers_named() {
     site.hear("h0", vec![reading(100), path(ACROSS_1)]);
     let expected = ["h0-leaf0", "leaf0-leaf1.1", "h1-leaf1"].map(str::to_owned);
     assert_eq!(site.flow_path().unwrap(), expected);
+}
+
+#[test]
+fn what_comes_back_has_a_way_of_its_own() {
+    let mut site = Site::new();
+    let back = path_of(flow().reversed(), BACK_ACROSS_0);
+    site.hear("h0", vec![reading(100), path(ACROSS_1), back.clone()]);
+    assert_eq!(site.path_back(), None, "the receiver alone knows it");
+    site.hear("h1", vec![back]);
+    let expected = ["h1-leaf1", "leaf0-leaf1", "h0-leaf0"].map(str::to_owned);
+    assert_eq!(site.path_back().unwrap(), expected);
+    site.wait(site.policy.trust_path_for() + Duration::from_micros(1));
+    site.hear("h0", vec![reading(100)]);
+    assert_eq!(site.path_back(), None, "it is too old");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         flows: picture
             .flows()
             .iter()
-            .map(|flow| flow_status(known.fabric, flow))
+            .map(|flow| flow_status(&picture, flow))
             .collect(),
         pins: pins.collect(),
         flow_imbalance: flow_imbalance(known, &picture, in_force),
@@ -266,7 +266,8 @@ fn link_status(picture: &Picture<'_>, hop: snapshot::Hop, link: &LinkState) -> L
     }
 }
 
-fn flow_status(fabric: &Fabric, state: &FlowState) -> FlowStatus {
+fn flow_status(picture: &Picture<'_>, state: &FlowState) -> FlowStatus {
+    let fabric = picture.fabric();
     let [least, most] = state.rate_range;
     FlowStatus {
         flow: state.flow,
@@ -276,6 +277,7 @@ fn flow_status(fabric: &Fabric, state: &FlowState) -> FlowStatus {
         least_bits_per_s: least,
         most_bits_per_s: most,
         path: state.path.as_deref().map(|path| hops(path, fabric)),
+        path_back: picture.path_back(state).map(|path| hops(&path, fabric)),
         age_ms: millis(state.age),
     }
 }

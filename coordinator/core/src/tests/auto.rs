@@ -143,10 +143,15 @@ fn agents_are_asked_for_the_paths_of_elephants_and_only_when_something_changes()
     let mut cluster = Cluster::new(Mode::Manual);
     let flow = cluster.network.start("h0", "h3", 1000, 0);
     cluster.run_for(Duration::from_secs(20));
-    assert_eq!(traced(&cluster.effects), [vec![flow]]);
+    let both = [vec![flow], vec![flow.reversed()]];
+    assert_eq!(
+        traced(&cluster.effects),
+        both,
+        "the sender, and the receiver for the way back"
+    );
     cluster.network.end(flow);
     cluster.run_for(A_WHILE);
-    assert_eq!(traced(&cluster.effects), [vec![flow], vec![]]);
+    assert_eq!(traced(&cluster.effects)[2..], [vec![], vec![]]);
 }
 
 #[test]
@@ -158,7 +163,14 @@ fn an_agent_that_comes_back_is_asked_again() {
     cluster.disconnect(host);
     cluster.connect(host);
     cluster.run_for(A_WHILE);
-    assert_eq!(traced(&cluster.effects), [vec![flow], vec![flow]]);
+    let there = vec![flow];
+    let asked = traced(&cluster.effects);
+    assert_eq!(
+        asked.iter().filter(|it| **it == there).count(),
+        2,
+        "{asked:?}"
+    );
+    assert_eq!(asked.len(), 3, "the receiver was there all the time");
 }
 
 #[test]
@@ -228,12 +240,11 @@ fn what_promises_too_little_is_left_alone() {
 #[test]
 fn of_too_many_flows_only_so_many_are_traced_at_once() {
     let mut cluster = Cluster::on(Network::new(2, 1), Mode::Manual);
-    for port in 0..70 {
-        cluster.network.start("h0", "h1", 1000 + port, 0);
-    }
+    let start = |port: u16| cluster.network.start("h0", "h1", 1000 + port, 0);
+    let flows: BTreeSet<_> = (0..70).map(start).collect();
     cluster.run_for(Duration::from_secs(30));
     let asked = traced(&cluster.effects);
     assert!(asked.iter().all(|flows| flows.len() <= 64), "{asked:?}");
     let all: BTreeSet<_> = asked.into_iter().flatten().collect();
-    assert_eq!(all.len(), 70, "in time each has its turn");
+    assert!(all.is_superset(&flows), "in time each has its turn");
 }
