@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
-use std::time::Duration;
 
 use libtest_mimic::Trial;
 use reweave_tests::{Progress, Stage};
@@ -78,7 +77,7 @@ fn beats(pattern: &str, shape: &str, hosts: &[&str]) -> Vec<Beat> {
         Beat {
             host: (*host).to_owned(),
             has_shape: found["shape"] == shape,
-            found_ms: millis(&found["period"]),
+            found_ms: found["period_us"].as_f64().unwrap_or(0.0) / 1e3,
             ranks_ms: last.iter().copied().sum::<f64>() / last.len() as f64,
             iterations,
         }
@@ -101,10 +100,9 @@ fn job(pattern: &str) -> String {
     )
 }
 
-/// Long enough for 60 iterations, of which the last few must be enough: a machine that is busy with other
-/// things changes the beat.
+/// Long enough for 60 iterations.
 const WATCHED_MS: &str = "24000";
-const LEAST_ITERATIONS: u64 = 25;
+const LEAST_ITERATIONS: u64 = 50;
 
 fn watch(stage: &Stage, host: &str) -> std::process::Child {
     let mut command = stage.inside(host, stage.programs().agent());
@@ -120,9 +118,4 @@ fn took(progress: &[Progress]) -> BTreeMap<usize, f64> {
     let told = progress.iter();
     told.filter_map(|it| Some((it.iterations, it.iteration_ms?)))
         .collect()
-}
-
-fn millis(period: &Value) -> f64 {
-    let [seconds, nanos] = ["secs", "nanos"].map(|part| period[part].as_u64().unwrap_or(0));
-    Duration::new(seconds, nanos as u32).as_secs_f64() * 1e3
 }
