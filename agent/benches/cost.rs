@@ -1,11 +1,15 @@
 //! What an agent costs its host: with 64 peers that it probes ten times a second each, which probe
 //! it as often, and readings of everything once a second.
 //!
+//! Then a flow fills a gigabit, with the agent at work and stopped by turns.
+//!
 //!     cargo bench --package reweave-agent --bench cost [-- SECONDS]
 //!
 //! Two network namespaces, joined by one link: in one the agent, in the other all its peers on one
 //! probing engine, and the coordinator.
 
+#[path = "cost/job.rs"]
+mod job;
 #[path = "../tests/kernel/sandbox.rs"]
 mod sandbox;
 
@@ -67,6 +71,8 @@ struct Measured {
     core_percent: f64,
     resident_mib: f64,
     first_full_report_s: f64,
+    /// What a flow that fills its link gets less beside the agent than while that is stopped.
+    job_loss_percent: f64,
     lost: u64,
     network: String,
 }
@@ -81,6 +87,7 @@ impl Measured {
         println!("agent-core-percent {:.2} 1.0", self.core_percent);
         println!("agent-resident-mib {:.1} 30", self.resident_mib);
         println!("agent-first-report-s {:.1} 3.0", self.first_full_report_s);
+        println!("agent-job-loss-percent {:.2} 1.0", self.job_loss_percent);
         println!(
             "agent-probe-bits-per-s {:.0} {MOST_BITS_PER_S}",
             self.probe_bits_per_s
@@ -112,8 +119,11 @@ async fn measure(seconds: u64) -> Measured {
     wait_until_full(&session).await;
     let first_full_report_s = begun.elapsed().as_secs_f64();
     let measured = watch(&session, &agent, &peers, seconds).await;
+    // Nobody listens to the agent meanwhile; its list is good for longer.
+    let job_loss_percent = job::loses_percent(&agent.0, Ipv4Addr::new(10, 0, 1, 1));
     Measured {
         first_full_report_s,
+        job_loss_percent,
         ..measured
     }
 }
@@ -243,6 +253,7 @@ async fn watch(session: &Session, agent: &Agent, peers: &ProbeThread, seconds: u
         core_percent: 100.0 * used.as_secs_f64() / wall,
         resident_mib: resident_mib(agent),
         first_full_report_s: 0.0,
+        job_loss_percent: 0.0,
         lost: tally.lost.count(),
         network: format!("round trips: {:?}", tally.network),
     }

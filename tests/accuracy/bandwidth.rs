@@ -85,7 +85,7 @@ fn measure(stage: &Stage, [from, to]: [&str; 2], link_mbps: f64) -> Seen {
 }
 
 /// What iperf3 gets over, as frames.
-pub(crate) fn iperf3(stage: &Stage, from: &str, to: &str) -> f64 {
+fn iperf3(stage: &Stage, from: &str, to: &str) -> f64 {
     let _server = Server::start(stage.inside(to, "iperf3"), stage, to);
     let words = ["iperf3", "-c", to, "-t", "5", "-O", "1", "--json"];
     let said: Value = serde_json::from_str(&must(stage.output(from, &words))).expect("JSON");

@@ -10,7 +10,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
 
-use crate::bandwidth::iperf3;
 use crate::needs::{Need, trial};
 use crate::play::{must, once_right};
 use crate::scene::{agent, host, lab, pair};
@@ -38,13 +37,6 @@ pub(crate) fn tests() -> Vec<Trial> {
             WITH_IPERF3,
             || {
                 once_right(matrix, Matrix::agree);
-            },
-        ),
-        trial(
-            "a_job_at_full_rate_loses_less_than_1_percent",
-            WITH_IPERF3,
-            || {
-                once_right(harm, Harm::is_small);
             },
         ),
         trial(
@@ -174,49 +166,6 @@ fn matrix() -> Matrix {
     Matrix {
         agents: [bytes("sent"), bytes("received")],
         tsharks: [to(1), to(0)],
-    }
-}
-
-/// What a job that never rests gets through, with all measurements and without.
-#[derive(Debug)]
-struct Harm {
-    beside_agents_mbps: f64,
-    alone_mbps: f64,
-}
-
-impl Harm {
-    fn is_small(&self) -> bool {
-        self.beside_agents_mbps >= 0.99 * self.alone_mbps
-    }
-}
-
-/// In turns, so that whatever else the machine does hits both alike.
-fn harm() -> Harm {
-    let fabric = "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 1\n\
-                  host_gbps = 0.1\nuplink_gbps = 0.1\n";
-    let mut stage = lab(fabric, "");
-    must(stage.lead(&Leadership::default()));
-    let mut rates: [Vec<f64>; 2] = [vec![], vec![]];
-    for beside_agents in [true, false, false, true, true, false] {
-        if beside_agents {
-            must(stage.start_agents());
-            must(stage.wait_until_known());
-            must(wait_for("hosts probe each other", PATIENCE, || {
-                let probes = stage.operator().status()?.probes;
-                Ok((probes.pairs == 2).then_some(()))
-            }));
-        } else {
-            for node in ["h0", "h1", "leaf0", "leaf1", "spine0"] {
-                stage.end_agent(node);
-            }
-        }
-        rates[usize::from(beside_agents)].push(iperf3(&stage, "h0", "h1"));
-    }
-    println!("alone and beside agents: {rates:?}");
-    let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len() as f64;
-    Harm {
-        beside_agents_mbps: mean(&rates[1]),
-        alone_mbps: mean(&rates[0]),
     }
 }
 
