@@ -170,10 +170,14 @@ mod tests {
 
     /// Arrivals behind a bucket that lets `burst` packets pass at once.
     fn shaped(packets: u64, mbps: u64, burst: u64) -> Vec<u64> {
+        behind_a_bucket(packets, mbps, burst, 700)
+    }
+
+    fn behind_a_bucket(packets: u64, mbps: u64, burst: u64, burst_apart: u64) -> Vec<u64> {
         let apart = u64::from(FRAME) * 8 * 1000 / mbps;
         let at = |number: u64| match number.checked_sub(burst) {
-            None => number * 700,
-            Some(late) => burst * 700 + late * apart,
+            None => number * burst_apart,
+            Some(late) => burst * burst_apart + late * apart,
         };
         (0..packets).map(at).collect()
     }
@@ -198,6 +202,9 @@ mod tests {
         let told = rate(&crossing(shaped(64, 100, 13)));
         assert!((told / 100.0 - 1.0).abs() < 0.005, "{told}");
         let told = rate(&crossing(shaped(256, 1000, 83)));
+        assert!((told / 1000.0 - 1.0).abs() < 0.005, "{told}");
+        // Nor where the link before it is but three times as fast.
+        let told = rate(&crossing(behind_a_bucket(256, 1000, 100, 4000)));
         assert!((told / 1000.0 - 1.0).abs() < 0.005, "{told}");
     }
 
