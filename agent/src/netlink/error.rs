@@ -52,7 +52,8 @@ impl NetlinkError {
 impl Refused {
     pub(super) fn read(error: &ErrorMessage) -> Self {
         Self {
-            errno: Errno::from_raw(error.raw_code().abs()),
+            // The least number has no opposite.
+            errno: Errno::from_raw(error.raw_code().saturating_abs()),
             reason: reason(&error.header),
         }
     }
@@ -78,6 +79,22 @@ impl fmt::Display for Refused {
         match &self.reason {
             Some(reason) => write!(f, " ({reason})"),
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_of_an_error_can_be_told() {
+        for code in [i32::MIN, -1, 0, i32::MAX] {
+            let mut error = ErrorMessage::default();
+            error.code = std::num::NonZeroI32::new(code);
+            let refused = Refused::read(&error);
+            assert_eq!(refused.errno == Errno::EPERM, code == -1);
+            assert!(!refused.to_string().is_empty());
         }
     }
 }
