@@ -3,7 +3,7 @@
 import { Problem, get, post } from "./api.js";
 import { chip, h, nothing, panel, table } from "./dom.js";
 import { findingCards } from "./findings.js";
-import { age, flow as flowName, rate } from "./units.js";
+import { age, flowsByName, rate } from "./units.js";
 
 const PHASES = ["proposed", "approved", "applying", "verifying", "committed"];
 const KIND = { committed: "good", offered: "warn", running: "warn", "rolled-back": "bad", abandoned: "warn", held: "bad" };
@@ -19,7 +19,7 @@ export function changes(known) {
   async function plan() {
     await trying(review, async () => {
       const { plan, not_seen } = await post("/plans");
-      review.replaceChildren(plan ? reviewed(plan, not_seen, mayChange, approve) : nothing("There is nothing to mend, or no way to mend it, as far as can be seen."));
+      review.replaceChildren(plan ? reviewed(plan, not_seen, flowsByName(known.status), mayChange && approve) : nothing("There is nothing to mend, or no way to mend it, as far as can be seen."));
     });
   }
 
@@ -33,7 +33,7 @@ export function changes(known) {
   async function list() {
     await trying(past, async () => {
       const { history } = await get("/history");
-      past.replaceChildren(history.length ? h("div", { class: "cards" }, history.map(record)) : nothing("Nothing was changed yet."));
+      past.replaceChildren(history.length ? h("div", { class: "cards" }, history.map((one) => record(one, flowsByName(known.status)))) : nothing("Nothing was changed yet."));
     });
   }
 
@@ -67,36 +67,37 @@ function progress({ generation, phase, waiting_for, age_ms }) {
     waiting_for.length ? h("p", {}, `Waiting for ${waiting_for.join(", ")}`) : null);
 }
 
-function reviewed(plan, notSeen, mayChange, approve) {
+/** Without `approve`, it is for looking only. */
+function reviewed(plan, not_seen, name, approve) {
   const { report, predictions, moves, generation, parent } = plan;
   return h("div", { class: "review" },
     h("p", {}, `Plan ${generation}, upon ${parent}: the slowest flow goes from ${rate(report.slowest_before_bits_per_s)} to ${rate(report.slowest_after_bits_per_s)}.`),
-    table("What changes", ["flow", "now over", "then over"], moves.map((move) => [flowName(move.flow), hop(move.from), hop(move.to)])),
-    table("What it promises", ["flow", "now", "then", "within"], predictions.map(promised), [1, 2, 3]),
-    h("details", {}, h("summary", {}, "Why"), findingCards(report.findings, notSeen), lost(report.alternatives)),
-    h("button", { type: "button", class: "main", disabled: !mayChange, onclick: () => approve(generation) }, `Approve plan ${generation}`));
+    table("What changes", ["flow", "now over", "then over"], moves.map((move) => [name(move.flow), hop(move.from), hop(move.to)])),
+    table("What it promises", ["flow", "now", "then", "within"], predictions.map((it) => promised(it, name)), [1, 2, 3]),
+    h("details", {}, h("summary", {}, "Why"), findingCards({ findings: report.findings, not_seen }, name), lost(report.alternatives, name)),
+    h("button", { type: "button", class: "main", disabled: !approve, onclick: () => approve(generation) }, `Approve plan ${generation}`));
 }
 
 const hop = ({ from, to, link }) => `${from} → ${to} (${link})`;
 
-function promised(it) {
-  return [flowName(it.flow), rate(it.before_bits_per_s), rate(it.after_bits_per_s), `${rate(it.low_bits_per_s)} – ${rate(it.high_bits_per_s)}`];
+function promised(it, name) {
+  return [name(it.flow), rate(it.before_bits_per_s), rate(it.after_bits_per_s), `${rate(it.low_bits_per_s)} – ${rate(it.high_bits_per_s)}`];
 }
 
-function lost(alternatives) {
+function lost(alternatives, name) {
   if (!alternatives.length) return nothing("Nothing else was weighed.");
   return table("What lost", ["moves", "slowest flow then", "because"],
-    alternatives.map((one) => [one.moves.map((move) => `${flowName(move.flow)} to ${hop(move.to)}`).join("; ") || "nothing", rate(one.slowest_after_bits_per_s), reason(one.lost_because)]), [1]);
+    alternatives.map((one) => [one.moves.map((move) => `${name(move.flow)} to ${hop(move.to)}`).join("; ") || "nothing", rate(one.slowest_after_bits_per_s), reason(one.lost_because)]), [1]);
 }
 
 const reason = (value) => (typeof value === "string" ? value : Object.keys(value)[0]).replaceAll("-", " ");
 
-function record({ plan, outcome, approved_by, proposed_by, age_ms, flows }) {
+function record({ plan, outcome, approved_by, proposed_by, age_ms, flows }, name) {
   const [kind, detail] = typeof outcome === "string" ? [outcome, {}] : Object.entries(outcome)[0];
   return h("article", { class: "card" },
     h("h3", {}, chip(kind.replaceAll("-", " "), KIND[kind] ?? ""), ` Plan ${plan.generation}`, h("small", {}, ` ${age(age_ms)} ago, by ${approved_by ?? proposed_by}`)),
     (detail.reasons ?? []).map((words) => h("p", {}, words)),
     flows.length ? table("Promised and measured", ["flow", "before", "promised", "measured", "so it is"], flows.map((it) => [
-      flowName(it.flow), rate(it.before_bits_per_s), it.predicted_bits_per_s ? it.predicted_bits_per_s.map(rate).join(" – ") : "–", rate(it.measured_bits_per_s), it.change,
+      name(it.flow), rate(it.before_bits_per_s), it.predicted_bits_per_s ? it.predicted_bits_per_s.map(rate).join(" – ") : "–", rate(it.measured_bits_per_s), it.change,
     ]), [1, 2, 3]) : null);
 }

@@ -1,31 +1,32 @@
 // Findings with their evidence. A kind that is not known here is told field by field.
 
 import { chip, h, nothing, table } from "./dom.js";
-import { flow as flowName, rate, share } from "./units.js";
+import { rate, share } from "./units.js";
 
-export function findingCards(findings, notSeen) {
+/** `name` tells what a flow is called. */
+export function findingCards({ findings, not_seen }, name) {
   const holes = [
-    ...notSeen.nodes.map((node) => `${node} does not report`),
-    ...notSeen.ways_of.map((flow) => `the way of ${flowName(flow)} is not known`),
+    ...not_seen.nodes.map((node) => `${node} does not report`),
+    ...not_seen.ways_of.map((flow) => `the way of ${name(flow)} is not known`),
   ];
   const unseen = holes.length ? h("p", { class: "warn" }, `Not seen: ${holes.join("; ")}`) : null;
   if (!findings.length) return h("div", {}, nothing("Nothing is found to be wrong."), unseen);
-  return h("div", { class: "cards" }, findings.map(card), unseen);
+  return h("div", { class: "cards" }, findings.map((finding) => card(finding, name)), unseen);
 }
 
-function card(finding) {
+function card(finding, name) {
   const [kind, evidence] = Object.entries(finding)[0];
   const title = kind.replaceAll("-", " ");
-  return h("article", { class: "card" }, h("h3", {}, chip(title, "warn")), (KINDS[kind] ?? fields)(evidence));
+  return h("article", { class: "card" }, h("h3", {}, chip(title, "warn")), (KINDS[kind] ?? fields)(evidence, name));
 }
 
 const KINDS = {
-  "ecmp-collision": ({ hop, utilization, losers, with_room }) => [
+  "ecmp-collision": ({ hop, utilization, losers, with_room }, name) => [
     h("p", {}, `${losers.length} flows share ${hop.from} → ${hop.to}, which is ${share(utilization)} full; there is room on ${with_room.map((it) => `${it.from} → ${it.to}`).join(", ") || "no equal way"}.`),
-    table("Flows that lose", ["flow", "has", "could have"], losers.map((it) => [flowName(it.flow), rate(it.rate_bits_per_s), rate(it.fair_rate_bits_per_s)]), [1, 2]),
+    table("Flows that lose", ["flow", "has", "could have"], losers.map((it) => [name(it.flow), rate(it.rate_bits_per_s), rate(it.fair_rate_bits_per_s)]), [1, 2]),
   ],
-  "useless-pin": ({ flow, hop, because }) =>
-    h("p", {}, `${flowName(flow)} is pinned at ${hop.from} to ${hop.to}, ${because === "flow-ended" ? "and has ended" : `and no way leads on: ${because["way-down"]?.links.join(", ")} down`}.`),
+  "useless-pin": ({ flow, hop, because }, name) =>
+    h("p", {}, `${name(flow)} is pinned at ${hop.from} to ${hop.to}, ${because === "flow-ended" ? "and has ended" : `and no way leads on: ${because["way-down"]?.links.join(", ")} down`}.`),
 };
 
 function fields(value) {

@@ -1,7 +1,7 @@
 // Where nodes stand in the picture, by the fabric's shape alone.
 
 const WIDTH = 1200;
-const ROW = 150;
+const ROW = 190;
 const EDGE = 60;
 
 /** Names to places, and how large the picture is. */

@@ -18,9 +18,10 @@ const VIEWS = [
   ["agents", "Agents", agents],
 ];
 const AGAIN_AFTER_MS = 1000;
+const DIAGNOSED_EVERY_MS = 2000;
 
 /** All that views know: what was heard last, and what was asked once. */
-const known = { status: null, fabric: null, me: null, heard: 0, goTo };
+const known = { status: null, fabric: null, me: null, findings: null };
 
 const element = (id) => document.getElementById(id);
 let current = null;
@@ -53,20 +54,32 @@ function state(words, kind) {
 }
 
 /** What is wrong first, in a word or two. */
-function sayState({ alarms, warnings, change, generation, mode }) {
+function sayState() {
+  const { alarms, warnings, change, generation, mode } = known.status;
+  const found = known.findings?.findings.length ?? 0;
   const doing = change ? ` · ${change.phase} ${change.generation}` : "";
   const place = `generation ${generation}, ${mode}${doing}`;
-  if (alarms.length) state(`${alarms.length} alarm${alarms.length > 1 ? "s" : ""} · ${place}`, "bad");
-  else if (warnings.length) state(`${warnings.length} to look at · ${place}`, "warn");
+  const several = (count, word) => `${count} ${word}${count > 1 ? "s" : ""} · ${place}`;
+  if (alarms.length) state(several(alarms.length, "alarm"), "bad");
+  else if (found) state(several(found, "finding"), "warn");
+  else if (warnings.length) state(several(warnings.length, "warning"), "warn");
   else state(`all is well · ${place}`, "good");
 }
 
 function heard(event, value) {
   if (event === "trouble") return state(value.detail, "bad");
   known.status = value;
-  known.heard = performance.now();
-  sayState(value);
+  sayState();
   current?.heard();
+}
+
+/** The coordinator looks for what is wrong when it is asked; a view without an answer keeps the last. */
+async function diagnose() {
+  try {
+    if (current) known.findings = await get("/findings");
+  } catch (problem) {
+    if (!(problem instanceof Problem)) throw problem;
+  }
 }
 
 /** A link that is used up is no use to anybody; all else may pass. */
@@ -83,6 +96,7 @@ async function live() {
     try {
       known.me ??= await get("/me");
       known.fabric ??= await get("/fabric");
+      known.findings ??= await get("/findings");
       if (!current) goTo(sessionStorage.getItem("reweave-view"));
       await follow("/events", heard);
       state("connecting again", "warn");
@@ -131,4 +145,5 @@ if (theme) document.documentElement.dataset.theme = theme;
 element("tabs").replaceChildren(...VIEWS.map(tab));
 element("theme").addEventListener("click", changeTheme);
 addEventListener("keydown", onKey);
+setInterval(diagnose, DIAGNOSED_EVERY_MS);
 live();

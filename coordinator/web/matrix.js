@@ -15,7 +15,7 @@ const MEASURES = {
 export function matrix(known) {
   const canvas = h("canvas", { class: "heat", tabindex: "0", role: "img", "aria-label": "Heat map of hosts against hosts" });
   const said = h("p", { class: "said", "aria-live": "polite" });
-  const scale = h("p", { class: "scale" });
+  const scale = h("p", { class: "scale bar" });
   const detail = h("div", {});
   const choice = h("select", { "aria-label": "What to show", onchange: draw },
     Object.entries(MEASURES).map(([key, [words]]) => h("option", { value: key }, words)));
@@ -42,7 +42,8 @@ export function matrix(known) {
     if (!shown) return;
     const [words, told, better] = MEASURES[choice.value];
     const range = paint(canvas, shown, choice.value, better);
-    scale.textContent = range ? `${words}: ${told(range[0])} to ${told(range[1])}` : `${words}: nothing measured`;
+    const ends = better > 0 ? range : range?.toReversed();
+    scale.replaceChildren(...(ends ? [told(ends[0]), h("span", { class: "gradient" }), told(ends[1])] : [`${words}: nothing measured`]));
     canvas.dataset.painted = range ? "yes" : "no";
     tell();
   }

@@ -1,39 +1,23 @@
 // What is wrong first, then how much of everything there is.
 
-import { Problem, get } from "./api.js";
 import { h, nothing, panel } from "./dom.js";
 import { findingCards } from "./findings.js";
-import { age, micros, rate, share } from "./units.js";
-
-const EVERY_MS = 2000;
+import { age, flowsByName, micros, rate, share } from "./units.js";
 
 export function overview(known) {
   const words = h("div", {});
   const found = h("div", {});
   const tiles = h("dl", { class: "tiles" });
-  let timer = 0;
-
-  async function diagnose() {
-    try {
-      const { findings, not_seen } = await get("/findings");
-      found.replaceChildren(findingCards(findings, not_seen));
-    } catch (problem) {
-      if (!(problem instanceof Problem)) throw problem;
-      found.replaceChildren(nothing(problem.message));
-    }
-  }
 
   function heard() {
     const { status } = known;
     words.replaceChildren(troubles(status));
+    found.replaceChildren(findingCards(known.findings, flowsByName(status)));
     tiles.replaceChildren(...figures(status).map(([title, value, note]) =>
       h("div", {}, h("dt", {}, title), h("dd", {}, value, h("small", {}, note)))));
   }
 
-  diagnose();
-  timer = setInterval(diagnose, EVERY_MS);
-  const element = h("div", {}, panel("Attention", words), panel("Findings", found), panel("The cluster", tiles));
-  return { element, heard, leave: () => clearInterval(timer) };
+  return { element: h("div", {}, panel("Attention", words), panel("Findings", found), panel("The cluster", tiles)), heard };
 }
 
 function troubles({ alarms, warnings, waits_because }) {

@@ -36,6 +36,13 @@ export function age(ms) {
 }
 
 /** `tcp 10.0.0.1:5000 → 10.0.1.1:4791` */
-export function flow(key) {
-  return `${key.protocol} ${key.source} → ${key.destination}`;
+export function flow({ protocol, source, destination }) {
+  return `${protocol} ${source} → ${destination}`;
+}
+
+/** The same with the names of hosts where their addresses are known: `tcp h0:5000 → h4:4791`. */
+export function flowsByName({ agents }) {
+  const names = new Map(agents.flatMap(({ node, addresses }) => addresses.map((address) => [address, node])));
+  const end = (place) => place.replace(/^[^:]+/, (address) => names.get(address) ?? address);
+  return ({ protocol, source, destination }) => flow({ protocol, source: end(source), destination: end(destination) });
 }
