@@ -27,7 +27,7 @@ pub(crate) struct Browser {
 impl Browser {
     /// `enter` wants a program to run; the shell in between puts the pipe where the browser wants it.
     pub(crate) fn start(mut enter: Command) -> Self {
-        let profile = tempfile::tempdir().unwrap();
+        let profile = tempfile::tempdir().expect("there is room");
         let line = "exec chromium --headless --no-sandbox --disable-gpu --no-first-run \
                     --disable-background-networking --window-size=1440,900 \
                     --remote-debugging-pipe --user-data-dir=\"$1\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
@@ -38,10 +38,10 @@ impl Browser {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .unwrap();
+            .expect("it starts");
         let mut browser = Self {
-            orders: child.stdin.take().unwrap(),
-            answers: BufReader::new(child.stdout.take().unwrap()),
+            orders: child.stdin.take().expect("it is piped"),
+            answers: BufReader::new(child.stdout.take().expect("it is piped")),
             child,
             session: None,
             last: 0,
@@ -53,24 +53,24 @@ impl Browser {
     }
 
     fn open(&mut self) {
-        let page = self.order("Target.createTarget", json!({ "url": "about:blank" }));
+        let page = self.order("Target.createTarget", &json!({ "url": "about:blank" }));
         let whom = json!({ "targetId": page["targetId"], "flatten": true });
-        let attached = self.order("Target.attachToTarget", whom);
+        let attached = self.order("Target.attachToTarget", &whom);
         self.session = attached["sessionId"].as_str().map(str::to_owned);
         for domain in ["Page", "Runtime", "Log", "Accessibility"] {
-            self.order(&format!("{domain}.enable"), json!({}));
+            self.order(&format!("{domain}.enable"), &json!({}));
         }
     }
 
     /// Does one thing, and returns what came of it.
-    pub(crate) fn order(&mut self, method: &str, parameters: Value) -> Value {
+    pub(crate) fn order(&mut self, method: &str, parameters: &Value) -> Value {
         self.last += 1;
         let mut order = json!({ "id": self.last, "method": method, "params": parameters });
         if let Some(session) = &self.session {
             order["sessionId"] = json!(session);
         }
-        self.orders.write_all(order.to_string().as_bytes()).unwrap();
-        self.orders.write_all(b"\0").unwrap();
+        let written = self.orders.write_all(format!("{order}\0").as_bytes());
+        written.expect("the browser listens");
         loop {
             let answer = self.hear();
             if answer["id"] == self.last {
@@ -82,9 +82,10 @@ impl Browser {
 
     fn hear(&mut self) -> Value {
         let mut message = Vec::new();
-        self.answers.read_until(0, &mut message).unwrap();
+        let read = self.answers.read_until(0, &mut message);
+        read.expect("the browser answers");
         assert_eq!(message.pop(), Some(0), "the browser has gone");
-        let message: Value = serde_json::from_slice(&message).unwrap();
+        let message: Value = serde_json::from_slice(&message).expect("it is JSON");
         self.note(&message);
         message
     }
@@ -107,13 +108,13 @@ impl Browser {
     }
 
     pub(crate) fn go(&mut self, url: &str) {
-        self.order("Page.navigate", json!({ "url": url }));
+        self.order("Page.navigate", &json!({ "url": url }));
     }
 
     /// What an expression of the page's own language comes to.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let what = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let answer = self.order("Runtime.evaluate", what);
+        let answer = self.order("Runtime.evaluate", &what);
         assert!(
             answer["exceptionDetails"].is_null(),
             "{expression}: {answer}"
@@ -157,9 +158,9 @@ impl Browser {
     }
 
     pub(crate) fn photograph(&mut self, path: &Path) {
-        let shot = self.order("Page.captureScreenshot", json!({ "format": "png" }));
-        let picture = shot["data"].as_str().unwrap();
-        std::fs::write(path, decoded(picture)).unwrap();
+        let shot = self.order("Page.captureScreenshot", &json!({ "format": "png" }));
+        let picture = shot["data"].as_str().unwrap_or_default();
+        std::fs::write(path, decoded(picture)).expect("there is room");
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use libtest_mimic::Arguments;
 use reweave_tests::{Leadership, Stage};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use browser::Browser;
 use needs::{Need, trial};
@@ -43,10 +43,13 @@ fn main() -> ExitCode {
 fn page_of(stage: &Stage, identity: &str) -> Browser {
     let mut browser = Browser::start(stage.enter(Stage::STATION));
     let identity = stage.path(identity);
-    let identity = identity.to_str().unwrap();
-    let words = ["--output", "json", "--identity", identity, "dashboard"];
-    let made: Value = serde_json::from_str(&must(stage.operator().shown(&words))).unwrap();
-    browser.go(made["url"].as_str().unwrap());
+    let identity = identity.to_string_lossy();
+    let link = must(
+        stage
+            .operator()
+            .shown(&["--identity", &identity, "dashboard"]),
+    );
+    browser.go(link.trim_end());
     browser.when("document.querySelector('#state .chip')");
     browser
 }
@@ -68,10 +71,14 @@ fn photograph(browser: &mut Browser, name: &str) {
 
 /// Nothing complained of, and everything that can be pressed or read has a name.
 fn is_sound(browser: &mut Browser) {
-    assert_eq!(browser.complaints(), [String::new(); 0]);
-    let tree = browser.order("Accessibility.getFullAXTree", json!({}));
+    assert!(
+        browser.complaints().is_empty(),
+        "{:?}",
+        browser.complaints()
+    );
+    let tree = browser.order("Accessibility.getFullAXTree", &json!({}));
     let roles = ["button", "tab", "link", "combobox", "searchbox", "img"];
-    for node in tree["nodes"].as_array().unwrap() {
+    for node in tree["nodes"].as_array().into_iter().flatten() {
         let role = node["role"]["value"].as_str().unwrap_or_default();
         let name = node["name"]["value"].as_str().unwrap_or_default();
         let is_seen = node["ignored"] == false && roles.contains(&role);

@@ -164,7 +164,6 @@ async fn a_token_lasts_as_long_as_its_maker_may_ask() {
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The next line of the stream that begins so; none when the stream has ended.
-
 fn line(stream: &mut impl BufRead, beginning: &str) -> Option<String> {
     let lines = stream.lines().map(Result::unwrap);
     let mut wanted = lines.filter(|line| line.starts_with(beginning));

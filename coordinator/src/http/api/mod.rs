@@ -114,7 +114,7 @@ async fn history(
     headers: HeaderMap,
     page: Result<Query<Page>, QueryRejection>,
 ) -> Answered {
-    let Query(Page { before }) = page.map_err(bad_request)?;
+    let Query(Page { before }) = page.map_err(|error| bad_request(&error))?;
     let before = before.map(Generation);
     match visitor
         .ask(&served.house, Request::History { before })
@@ -128,15 +128,15 @@ async fn history(
 type Number = Result<Path<u64>, PathRejection>;
 
 fn number(path: Number) -> Result<Generation, Problem> {
-    let Path(number) = path.map_err(bad_request)?;
+    let Path(number) = path.map_err(|error| bad_request(&error))?;
     Ok(Generation(number))
 }
 
-fn bad_request(rejection: impl ToString) -> Problem {
+fn bad_request(rejection: &impl ToString) -> Problem {
     Problem::new(
         StatusCode::BAD_REQUEST,
         "urn:reweave:bad-request",
-        rejection,
+        rejection.to_string(),
     )
 }
 

@@ -22,12 +22,12 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(code: StatusCode, kind: &'static str, detail: impl ToString) -> Self {
+    pub(super) fn new(code: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
         Self {
             kind,
             title: code.canonical_reason().unwrap_or("Problem"),
             status: code.as_u16(),
-            detail: detail.to_string(),
+            detail: detail.into(),
             code,
         }
     }
@@ -78,7 +78,7 @@ impl From<Refused> for Problem {
             | Refused::CannotSign { .. }
             | Refused::Membership { .. } => (StatusCode::BAD_REQUEST, "urn:reweave:refused"),
         };
-        Self::new(code, kind, refused)
+        Self::new(code, kind, refused.to_string())
     }
 }
 
