@@ -17,6 +17,7 @@ mod page;
 mod plan;
 mod show;
 mod sim;
+mod top;
 mod work;
 
 use std::io::{self, Write};
@@ -77,6 +78,8 @@ enum Command {
     Plan(plan::Plan),
     /// Carry out the plan that makes this generation, and see what comes of it
     Apply(apply::Apply),
+    /// The cluster live in this terminal: links by trouble, hosts against hosts, flows and changes
+    Top(top::Top),
     /// What was changed, by whom, and what came of it
     History {
         /// How many changes to show at most, the newest first
@@ -106,6 +109,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Diagnose => show(reach, *output, &Request::Diagnose),
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
+        Command::Top(top) => top.run(reach),
         Command::History { most } => show_history(reach, *output, *most),
         Command::Sim(command) => command.run(*output),
     }
