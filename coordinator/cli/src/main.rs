@@ -9,6 +9,7 @@ mod cluster;
 mod config;
 mod coordinators;
 mod dashboard;
+mod dev;
 mod error;
 mod join;
 mod membership;
@@ -72,6 +73,8 @@ enum Command {
     Status(Detail),
     /// Where a browser shows the cluster: a link that is good for hours
     Dashboard(dashboard::Dashboard),
+    /// A coordinator and an agent on this machine, until Ctrl-C
+    Dev(dev::Dev),
     /// What is wrong, with evidence
     Diagnose,
     /// What would mend it, what that promises, and why this and not something else
@@ -106,6 +109,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Config(command) => command.run(),
         Command::Status(detail) => show_status(reach, *output, *detail),
         Command::Dashboard(dashboard) => dashboard.run(reach, *output),
+        Command::Dev(dev) => dev.run(),
         Command::Diagnose => show(reach, *output, &Request::Diagnose),
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
