@@ -10,14 +10,16 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 
 use clap::Args;
+use reweave_planner::sim;
 use serde_json::{Map, Value, json};
 
 use super::input;
+use super::progress::{self, Progress};
 use crate::error::CliError;
 use crate::{Output, print};
 use axis::{Axis, Point, Shard};
@@ -130,28 +132,22 @@ impl<'o> Asker<'o> {
     /// The answers in the order of the points, whoever is first.
     fn ask_all(&self, points: &[(usize, Point)]) -> Vec<Value> {
         let next = AtomicUsize::new(0);
-        let answers = Mutex::new(vec![Value::Null; points.len()]);
-        let work = || {
-            while let Some((nth, point)) = points
-                .get(next.fetch_add(1, Ordering::Relaxed))
-                .map(|it| (&it.0, &it.1))
-            {
-                let answer = self.ask(*nth, point);
-                let place = points.partition_point(|(other, _)| other < nth);
-                answers
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner)[place] = answer;
-            }
-        };
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         thread::scope(|scope| {
+            let (sender, receiver) = mpsc::channel();
             for _ in 0..cores.min(points.len()) {
-                scope.spawn(work);
+                let (sender, next) = (sender.clone(), &next);
+                scope.spawn(move || {
+                    let take = || next.fetch_add(1, Ordering::Relaxed);
+                    while let Some((place, (nth, point))) = at(points, take()) {
+                        // Whoever asked waits for all answers.
+                        let _ = sender.send((place, self.ask(*nth, point)));
+                    }
+                });
             }
-        });
-        answers
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            drop(sender);
+            gathered(points.len(), &receiver)
+        })
     }
 
     fn ask(&self, nth: usize, point: &Point) -> Value {
@@ -206,6 +202,33 @@ impl<'o> Asker<'o> {
         }
         fs::write(file, table.to_string()).map_err(|error| error.to_string())
     }
+}
+
+fn at<T>(all: &[T], place: usize) -> Option<(usize, &T)> {
+    all.get(place).map(|it| (place, it))
+}
+
+/// All answers in their places. Who looks on sees how many there are, also while none comes.
+fn gathered(points: usize, receiver: &Receiver<(usize, Value)>) -> Vec<Value> {
+    let mut answers = vec![Value::Null; points];
+    let mut progress = Progress::begin("points");
+    let mut done = 0;
+    loop {
+        match receiver.recv_timeout(progress::INTERVAL) {
+            Ok((place, answer)) => {
+                answers[place] = answer;
+                done += 1;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        progress.see(sim::Progress {
+            done,
+            tasks: points,
+        });
+    }
+    progress.end();
+    answers
 }
 
 fn without_own(arguments: impl Iterator<Item = String>) -> Vec<String> {

@@ -18,7 +18,8 @@ fn interval(iteration: &Iteration, fabric: &Fabric, effects: &Effects) -> Interv
         placement: &placement,
         carriage: &carriage,
     };
-    setting.interval(&bare(), effects, LIMIT).unwrap()
+    let interval = setting.interval(&bare(), effects, LIMIT, &mut |_| {});
+    interval.unwrap()
 }
 
 fn four_across() -> Iteration {

@@ -11,6 +11,7 @@ use crate::sim::SimTime;
 use crate::sim::ecmp::Ecmp;
 use crate::sim::network::Costs;
 
+mod algorithms;
 mod bounds;
 mod breakdown;
 mod candidates;
