@@ -29,7 +29,7 @@ pub(crate) struct Exchange {
     #[arg(long, value_enum)]
     op: Op,
     /// As nccl-tests count: what is reduced, what each has afterwards, or what each gives away
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     bytes: f64,
     /// The fabric; all its hosts take part, in their order
     #[arg(long, value_name = "FABRIC")]

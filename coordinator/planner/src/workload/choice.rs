@@ -67,6 +67,12 @@ pub(super) struct Decision {
     pub(super) parts: Option<Vec<Schedule>>,
 }
 
+impl Decision {
+    fn is_faster(&self, other: &Self) -> bool {
+        self.alone.seconds() < other.alone.seconds() * WORTHWHILE
+    }
+}
+
 /// Who exchanges what; the bytes by their bits.
 type Question = (Operation, Vec<Rank>, u64);
 /// For one byte: larger collectives are the same in proportion.
@@ -81,6 +87,8 @@ pub(super) struct Findings {
 
 /// So many sends in pieces may an iteration have; its collectives share them.
 const MOST_SENDS: usize = 1 << 21;
+/// What an algorithm must take of another's time to be taken in its place: less is rounding.
+const WORTHWHILE: f64 = 0.9999;
 /// Units of work to find what a group does, and to see how long that takes.
 const MOST_WORK_GIVEN: u64 = 1 << 34;
 /// The same for each algorithm that is only tried.
@@ -177,7 +185,7 @@ impl Deciding<'_, '_> {
         let mut refusal = self.refused(CollectiveError::TooMuchWork { limit: self.limit });
         for &algorithm in algorithms {
             match self.tried(algorithm) {
-                Ok(decision) if best.as_ref().is_none_or(|it| decision.alone < it.alone) => {
+                Ok(decision) if best.as_ref().is_none_or(|it| decision.is_faster(it)) => {
                     best = Some(decision);
                 }
                 Ok(_) => {}

