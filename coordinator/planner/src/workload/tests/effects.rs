@@ -152,7 +152,7 @@ const EACH: [(&str, More); 5] = [
 ];
 
 #[test]
-fn more_of_an_effect_never_takes_less_and_none_costs_nothing() {
+fn more_of_an_effect_takes_longer_and_none_costs_nothing() {
     let fabric = fabric(COLLIDING);
     let mut sketch = Sketch::of(8);
     let reduced = sketch.all(Operation::AllReduce, 8_000_000, &[]);
