@@ -16,7 +16,7 @@ use std::thread;
 
 use clap::Args;
 use reweave_planner::sim;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use super::input;
 use super::progress::{self, Progress};
@@ -99,6 +99,7 @@ fn in_words(answer: &Value) -> String {
         let simple = fields.filter(|(_, value)| !value.is_array() && !value.is_object());
         let words = simple.map(|(name, value)| match value {
             Value::String(text) => format!("{name}={text}"),
+            Value::Number(number) => format!("{name}={}", in_short(number)),
             value => format!("{name}={value}"),
         });
         words.collect::<Vec<_>>().join(" ")
@@ -108,6 +109,24 @@ fn in_words(answer: &Value) -> String {
         .and_then(Value::as_str)
         .unwrap_or_default();
     format!("{}: {}{error}", figures("point"), figures("answer"))
+}
+
+/// Nobody reads more digits of what is not whole.
+const DIGITS: i32 = 6;
+
+fn in_short(number: &Number) -> String {
+    match number.as_f64().filter(|_| number.is_f64()) {
+        Some(figure) if figure != 0.0 => {
+            let before_point = figure.abs().log10().floor() as i32 + 1;
+            let decimals = (DIGITS - before_point).clamp(0, 12) as usize;
+            let short = format!("{figure:.decimals$}");
+            match short.contains('.') {
+                true => short.trim_end_matches('0').trim_end_matches('.').to_owned(),
+                false => short,
+            }
+        }
+        _ => number.to_string(),
+    }
 }
 
 /// Asks this program itself.
@@ -259,4 +278,25 @@ fn fabric_of(arguments: &[String]) -> Option<String> {
             .find_map(|it| it.strip_prefix("--fabric=").map(str::to_owned))
     };
     follows.or_else(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_have_as_many_digits_as_people_read() {
+        let answer = json!({
+            "point": { "seed": 3, "link_gbps": 100.0 },
+            "answer": { "busbw_gbps": 13.513513513513514, "events": 1234567, "links": [1],
+                        "wall_ms": 0.00012345678, "time_us": 98765432.1, "algorithm": "ring" }
+        });
+        assert_eq!(
+            in_words(&answer),
+            "link_gbps=100 seed=3: algorithm=ring busbw_gbps=13.5135 events=1234567 \
+             time_us=98765432 wall_ms=0.000123457"
+        );
+        let failed = json!({ "point": { "seed": 0 }, "error": "no way" });
+        assert_eq!(in_words(&failed), "seed=0: no way");
+    }
 }
