@@ -243,6 +243,7 @@ impl CliError {
             | Self::BadShard { .. }
             | Self::Simulation(
                 SimulationError::Network(_)
+                | SimulationError::Collective { .. }
                 | SimulationError::Problem(_)
                 | SimulationError::Course(SimError::TooLong),
             ) => 2,
