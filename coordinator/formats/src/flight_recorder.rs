@@ -16,7 +16,9 @@ use crate::pickle::{self, PickleError};
 #[derive(Debug, Error)]
 pub enum FlightRecorderError {
     #[error(transparent)]
-    Pickle(#[from] PickleError),
+    Pickle(PickleError),
+    #[error("not a dump of the flight recorder")]
+    Unfit(#[source] PickleError),
     #[error("not a dump of the flight recorder")]
     Json(#[from] serde_json::Error),
     #[error("entry {nth}: the process group {group:?} is not described")]
@@ -29,6 +31,15 @@ pub enum FlightRecorderError {
     BadSizes { nth: usize },
     #[error("the process group {group:?} has no ranks that can be read")]
     BadRanks { group: String },
+}
+
+impl From<PickleError> for FlightRecorderError {
+    fn from(error: PickleError) -> Self {
+        match error {
+            PickleError::Unfit { .. } => Self::Unfit(error),
+            other => Self::Pickle(other),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -67,7 +78,7 @@ struct Entry {
 pub fn read(rank: Rank, bytes: &[u8]) -> Result<Vec<Recorded>, FlightRecorderError> {
     let dump: Dump = match bytes.trim_ascii_start().first() {
         Some(b'{') => serde_json::from_slice(bytes)?,
-        _ => serde_json::from_value(pickle::read(bytes)?)?,
+        _ => pickle::read(bytes)?,
     };
     let groups = dump.pg_config.iter();
     let groups = groups.map(|(name, group)| Ok((name.as_str(), ranks(name, &group.ranks)?)));

@@ -4,11 +4,15 @@
 //! knows numbers, texts, lists, tuples and dictionaries, and refuses every call but those that writers
 //! use for lists of one type and for bytes, which it takes for their argument. What is on the
 //! stack are places in a store, so that a pickle that repeats itself costs no more than its bytes;
-//! it is only when the value is taken out that it is written out, and that is bounded.
+//! how much is taken out of it is bounded.
 
+mod content;
 mod escapes;
 
-use serde_json::{Map, Number, Value};
+use std::borrow::Cow;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Number, Value};
 use thiserror::Error;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -27,6 +31,8 @@ pub enum PickleError {
     Deep,
     #[error("written out, the pickle has more than {MOST_VALUES} values")]
     Large,
+    #[error("{why}")]
+    Unfit { why: String },
 }
 
 /// No recorder nests deeper, and no stack overflows at this.
@@ -44,15 +50,17 @@ const HARMLESS: [(&str, usize); 5] = [
 
 /// A value in the store; others are named by their places.
 #[derive(Debug, Clone, PartialEq)]
-enum Item {
+enum Item<'b> {
+    /// No text.
     Plain(Value),
+    Text(Cow<'b, str>),
     List(Vec<usize>),
     Dict(Vec<[usize; 2]>),
     Callable(String),
 }
 
-/// The value that a pickle makes. Keys that are no text are written as text.
-pub(crate) fn read(bytes: &[u8]) -> Result<Value, PickleError> {
+/// What a pickle makes, as a value of this type. Keys that are no text are written as text.
+pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, PickleError> {
     let mut machine = Machine {
         bytes,
         at: 0,
@@ -62,14 +70,14 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Value, PickleError> {
         memo: Default::default(),
     };
     let top = machine.run()?;
-    let mut left = MOST_VALUES;
-    machine.written_out(top, MOST_DEPTH, &mut left)
+    let budget = content::Budget::new();
+    T::deserialize(content::Content::at(top, &machine.store, &budget))
 }
 
 struct Machine<'b> {
     bytes: &'b [u8],
     at: usize,
-    store: Vec<Item>,
+    store: Vec<Item<'b>>,
     stack: Vec<usize>,
     /// How high the stack was at each mark.
     marks: Vec<usize>,
@@ -180,7 +188,7 @@ impl<'b> Machine<'b> {
                     b'S' => escapes::quoted(line),
                     _ => escapes::raw_unicode(line),
                 };
-                decoded.ok_or_else(|| self.mistyped())?
+                Cow::Owned(decoded.ok_or_else(|| self.mistyped())?)
             }
             _ => {
                 let length = match code {
@@ -190,10 +198,10 @@ impl<'b> Machine<'b> {
                 };
                 let length = usize::try_from(length);
                 let length = length.map_err(|_| PickleError::Ends { at: self.at })?;
-                String::from_utf8_lossy(self.take(length)?).into_owned()
+                String::from_utf8_lossy(self.take(length)?)
             }
         };
-        self.push(Item::Plain(text.into()))
+        self.push(Item::Text(text))
     }
 
     fn list(&mut self, code: u8) -> Result<(), PickleError> {
@@ -301,12 +309,12 @@ impl<'b> Machine<'b> {
 
     fn named(&self, place: usize) -> String {
         match &self.store[place] {
-            Item::Plain(Value::String(name)) => name.clone(),
+            Item::Text(name) => name.to_string(),
             _ => "something".to_owned(),
         }
     }
 
-    fn push(&mut self, item: Item) -> Result<(), PickleError> {
+    fn push(&mut self, item: Item<'b>) -> Result<(), PickleError> {
         self.stack.push(self.store.len());
         self.store.push(item);
         Ok(())
@@ -359,40 +367,6 @@ impl<'b> Machine<'b> {
 
     fn mistyped(&self) -> PickleError {
         PickleError::Type { at: self.at }
-    }
-
-    /// The value at a place with all that it names.
-    fn written_out(
-        &self,
-        place: usize,
-        depth: usize,
-        left: &mut usize,
-    ) -> Result<Value, PickleError> {
-        *left = left.checked_sub(1).ok_or(PickleError::Large)?;
-        let depth = depth.checked_sub(1).ok_or(PickleError::Deep)?;
-        match &self.store[place] {
-            Item::Plain(value) => {
-                let length = value.as_str().map_or(0, str::len);
-                *left = left.checked_sub(length / 64).ok_or(PickleError::Large)?;
-                Ok(value.clone())
-            }
-            Item::Callable(name) => Err(PickleError::Call { name: name.clone() }),
-            Item::List(items) => {
-                let item = |&item| self.written_out(item, depth, left);
-                items.iter().map(item).collect()
-            }
-            Item::Dict(pairs) => {
-                let mut dict = Map::new();
-                for &[key, value] in pairs {
-                    let key = match self.written_out(key, depth, left)? {
-                        Value::String(text) => text,
-                        other => other.to_string(),
-                    };
-                    dict.insert(key, self.written_out(value, depth, left)?);
-                }
-                Ok(Value::Object(dict))
-            }
-        }
     }
 }
 

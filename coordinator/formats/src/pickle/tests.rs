@@ -4,6 +4,11 @@ use serde_json::json;
 
 use super::*;
 
+/// Whatever it is.
+fn read(bytes: &[u8]) -> Result<Value, PickleError> {
+    super::read(bytes)
+}
+
 /// Writes as PyTorch does: protocol 2, texts remembered.
 pub(crate) fn pickled(value: &Value) -> Vec<u8> {
     let mut bytes = vec![0x80, 2];
@@ -121,6 +126,48 @@ fn what_is_thrown_away_or_doubled_is_so() {
 fn the_one_call_that_means_a_list_is_taken_for_it() {
     let list = b"\x80\x02ctorch.jit._pickle\nbuild_intlist\n](K\x01K\x02e\x85R.";
     assert_eq!(read(list).unwrap(), json!([1, 2]));
+}
+
+#[test]
+fn what_nobody_asks_for_is_not_looked_at() {
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Wanted {
+        a: Option<u64>,
+        b: Option<String>,
+        c: (u8, String),
+    }
+    // The same list twice in each, forty levels deep: too much to be looked at.
+    let mut frames = b"]q\x000".to_vec();
+    for level in 0..40u8 {
+        frames.extend([
+            b']',
+            b'(',
+            b'h',
+            level,
+            b'h',
+            level,
+            b'e',
+            b'q',
+            level + 1,
+            b'0',
+        ]);
+    }
+    frames.extend([b'h', 40]);
+    let dump = [
+        b"}(Va\nNVb\nVx\nVc\n(I1\nVy\ntVframes\n",
+        &frames[..],
+        b"u.",
+    ]
+    .concat();
+    let wanted = Wanted {
+        a: None,
+        b: Some("x".to_owned()),
+        c: (1, "y".to_owned()),
+    };
+    assert_eq!(super::read::<Wanted>(&dump), Ok(wanted));
+    assert_eq!(read(&dump), Err(PickleError::Large));
+    let longer = super::read::<Wanted>(b"}(Va\nNVb\nNVc\n(I1\nVy\nNtu.").unwrap_err();
+    assert!(matches!(longer, PickleError::Unfit { .. }), "{longer}");
 }
 
 #[test]
