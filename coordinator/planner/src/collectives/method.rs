@@ -12,6 +12,7 @@ use super::schedule::{Round, Schedule};
 use super::{Algorithm, Collective, CollectiveError, Played, Watch, packing, patterns, play};
 use crate::sim::SimTime;
 use crate::sim::ecmp::Ecmp;
+use crate::sim::must_fit;
 use crate::sim::network::Network;
 
 /// Finer pieces than these cost more to simulate than they tell.
@@ -198,6 +199,9 @@ fn lanes(
         ..
     } = *collective;
     let members = hosts.len();
+    if matches!(algorithm, Algorithm::Direct | Algorithm::Shifted) {
+        must_fit(members.saturating_mul(members))?;
+    }
     let steps = patterns::ring_steps(operation, members);
     let in_order: Vec<_> = (0..members).collect();
     Ok(match algorithm {

@@ -250,4 +250,12 @@ fn what_cannot_be_done_is_refused() {
     assert_eq!(said, "ring is no way to do this; use direct, shifted");
     let said = error(&fabric, AllReduce, Algorithm::Hierarchical { group: 4 });
     assert_eq!(said, "9 hosts do not fall into groups of 4");
+    let crowd = ideal(9000);
+    for algorithm in [Algorithm::Direct, Algorithm::Shifted] {
+        let said = error(&crowd, AllToAll, algorithm);
+        assert_eq!(
+            said,
+            "one simulation takes no more than 67108864 flows and computations"
+        );
+    }
 }

@@ -25,6 +25,7 @@ mod tests;
 mod time;
 mod waits;
 
+pub(crate) use problem::must_fit;
 pub use problem::{DeviceIndex, LinkIndex, PathIndex, Problem, ProblemError, TaskIndex, Work};
 pub use run::{Outcome, Progress, Run, SimError};
 pub use time::SimTime;

@@ -143,6 +143,7 @@ impl Problem {
         size: f64,
         delay: SimTime,
     ) -> Result<TaskIndex, ProblemError> {
+        must_fit(self.places.len() + 1)?;
         let index = next_index(self.places.len())?;
         self.places.push(place);
         self.sizes.push(size);
@@ -188,7 +189,7 @@ impl Problem {
         link: impl Fn(LinkIndex) -> Option<LinkIndex>,
     ) -> Result<(), ProblemError> {
         let [tasks, devices, paths] = [self.tasks(), self.devices(), self.paths()];
-        next_index(tasks + other.tasks())?;
+        must_fit(tasks + other.tasks())?;
         next_index(devices + other.devices())?;
         for path in 0..other.paths() as PathIndex {
             let here = |&there| link(there).ok_or(ProblemError::NoSuchLink { link: there });
@@ -276,6 +277,17 @@ fn repeated(links: &[LinkIndex]) -> Option<LinkIndex> {
     links.iter().copied().find(|&link| !seen.insert(link))
 }
 
+/// What is laid out before any work is done must fit into memory: these take about 8 GiB.
+const MOST_TASKS: usize = 1 << 26;
+
+/// Whether so many tasks may be in one problem.
+pub(crate) fn must_fit(tasks: usize) -> Result<(), ProblemError> {
+    match tasks <= MOST_TASKS {
+        true => Ok(()),
+        false => Err(ProblemError::TooManyTasks),
+    }
+}
+
 /// Half of all indices is enough, and leaves a bit to mark them with.
 fn next_index(count: usize) -> Result<u32, ProblemError> {
     let index = u32::try_from(count).ok();
@@ -296,6 +308,7 @@ pub enum ProblemError {
     BadSize { bits: f64 },
     NoWeight { task: TaskIndex },
     WaitsForItself { task: TaskIndex },
+    TooManyTasks,
     TooMany,
 }
 
@@ -317,6 +330,10 @@ impl fmt::Display for ProblemError {
             Self::BadSize { bits } => write!(f, "{:?} bytes are no size of a flow", bits / 8.0),
             Self::NoWeight { task } => write!(f, "the weight of flow {task} is zero"),
             Self::WaitsForItself { task } => write!(f, "flow {task} waits for itself"),
+            Self::TooManyTasks => write!(
+                f,
+                "one simulation takes no more than {MOST_TASKS} flows and computations"
+            ),
             Self::TooMany => write!(f, "more than {COMPUTES} of a kind"),
         }
     }

@@ -6,7 +6,9 @@ use reweave_common::carriage::{Branch, Forest, Ring};
 use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::Operation;
 
+use super::lowering::SimulationError;
 use super::network::{Network, NetworkError, Steps};
+use crate::sim::must_fit;
 
 /// Pieces that go at once, as often as there are rounds; a round begins when the one before is over.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,11 +44,12 @@ impl<'n> Network<'n> {
         operation: Operation,
         group: &[Rank],
         bytes: f64,
-    ) -> Result<Vec<Chain<'n>>, NetworkError> {
+    ) -> Result<Vec<Chain<'n>>, SimulationError> {
         if group.len() < 2 {
             return Ok(Vec::new());
         }
         if operation == Operation::AllToAll {
+            must_fit(group.len().saturating_mul(group.len()))?;
             return Ok(vec![all_to_all(group, bytes)]);
         }
         if operation == Operation::AllReduce
