@@ -9,7 +9,7 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::iteration::Iteration;
 use reweave_planner::sim::SimTime;
 use reweave_planner::workload::effects::{self, Effects, Interval, Setting};
-use reweave_planner::workload::{self, Network, Settings};
+use reweave_planner::workload::{self, LaneLoad, Network, Settings};
 
 use super::progress::Progress;
 use super::{MOST_WORK, show};
@@ -18,9 +18,10 @@ use crate::{Output, print};
 
 /// What exact shares leave out, for the interval
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "What exact shares leave out")]
 pub(super) struct Uncertainty {
-    /// Also what exact shares leave out, effect by effect, and the interval that follows; this takes
-    /// some ten simulations
+    /// Also what exact shares leave out, effect by effect and link by link, and the interval that
+    /// follows; this takes some thirty simulations
     #[arg(long)]
     interval: bool,
     /// Before each step of a collective and each message
@@ -73,6 +74,7 @@ impl Uncertainty {
             head_of_line: self.head_of_line,
             seeds: self.seeds,
             incast: micros(self.incast_us, "--incast-us")?,
+            port: None,
             loss: lossy.collect::<Result<_, CliError>>()?,
         })
     }
@@ -94,33 +96,39 @@ impl Scene<'_> {
         output: Output,
     ) -> Result<ExitCode, CliError> {
         let effects = uncertainty.effects(self.fabric)?;
-        let settings = self.settings.clone();
-        let network = Network::new(self.fabric, self.placement, self.carriage, settings);
+        let network = Network::new(self.fabric, self.placement, self.carriage, self.settings);
         let mut progress = Progress::begin("tasks");
         let evaluation = workload::evaluate(self.iteration, &network, MOST_WORK, &mut |at| {
             progress.see(at);
         });
         let wall_ms = progress.end();
-        let evaluation = evaluation.map_err(CliError::Simulation)?;
+        let mut evaluation = evaluation.map_err(CliError::Simulation)?;
+        let setting = Setting {
+            iteration: self.iteration,
+            network: &network,
+        };
         let interval = match uncertainty.interval {
-            true => Some(self.interval(&effects).map_err(CliError::Simulation)?),
+            true => Some(uncertain(&setting, &effects, &mut evaluation.lanes)?),
             false => None,
         };
         let answer = show::Answer::new(evaluation, interval, wall_ms);
         print(output, &answer, |page| show::iteration(page, &answer))
     }
+}
 
-    fn interval(&self, effects: &Effects) -> Result<Interval, workload::SimulationError> {
-        let setting = Setting {
-            iteration: self.iteration,
-            fabric: self.fabric,
-            placement: self.placement,
-            carriage: self.carriage,
-        };
-        let mut progress = Progress::begin("simulations");
-        let watch = &mut |at| progress.see(at);
-        let interval = setting.interval(&self.settings, effects, MOST_WORK, watch);
-        progress.end();
-        interval
-    }
+/// Between which times it lies, and what each link may add.
+fn uncertain(
+    setting: &Setting<'_>,
+    effects: &Effects,
+    lanes: &mut [LaneLoad],
+) -> Result<Interval, CliError> {
+    let mut progress = Progress::begin("simulations");
+    let watch = &mut |at| progress.see(at);
+    let interval = setting.interval(effects, MOST_WORK, watch);
+    let interval = interval.and_then(|interval| {
+        setting.weigh(lanes, effects, MOST_WORK, watch)?;
+        Ok(interval)
+    });
+    progress.end();
+    interval.map_err(CliError::Simulation)
 }

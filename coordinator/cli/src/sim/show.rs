@@ -111,9 +111,44 @@ pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
     }
     page.heading("Links, the most used first");
     page.table(
-        ["link", "MB", "% used", "flows at once", "queue us"],
+        [
+            "link",
+            "MB",
+            "% used",
+            "% shared",
+            "flows at once",
+            "queue us",
+        ],
         links.iter().take(ROWS).map(link),
     );
+    let mut risky: Vec<_> = links.iter().filter(|it| cost_ms(it) > 0.0).collect();
+    if !risky.is_empty() {
+        risky.sort_by(|a, b| cost_ms(b).total_cmp(&cost_ms(a)));
+        page.heading("What single links may add to the iteration, the most first");
+        page.table(
+            ["link", "% lost", "ms for loss", "ms for its queue"],
+            risky.into_iter().take(ROWS).map(risk),
+        );
+    }
+}
+
+/// What a link may add to the iteration.
+fn cost_ms(load: &LaneLoad) -> f64 {
+    load.risk
+        .map_or(0.0, |risk| risk.loss_ms.max(risk.queue_ms.unwrap_or(0.0)))
+}
+
+fn risk(load: &LaneLoad) -> [String; 4] {
+    let queue_ms = load.risk.and_then(|risk| risk.queue_ms);
+    let [lost, loss_ms] = load
+        .risk
+        .map_or([0.0; 2], |risk| [risk.lost * 100.0, risk.loss_ms]);
+    [
+        load.lane.clone(),
+        format!("{lost:.3}"),
+        format!("{loss_ms:.3}"),
+        queue_ms.map_or_else(String::new, |ms| format!("{ms:.3}")),
+    ]
 }
 
 fn uncertain(interval: &Interval) -> String {
@@ -156,11 +191,12 @@ fn chosen(chosen: &Chosen) -> [String; 6] {
     ]
 }
 
-fn link(load: &LaneLoad) -> [String; 5] {
+fn link(load: &LaneLoad) -> [String; 6] {
     [
         load.lane.clone(),
         format!("{:.1}", load.bytes / 1e6),
         format!("{:.1}", load.utilization * 100.0),
+        format!("{:.1}", load.shared * 100.0),
         load.flows_at_once.to_string(),
         format!("{:.0}", load.queue_us),
     ]

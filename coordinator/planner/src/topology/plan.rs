@@ -317,20 +317,13 @@ impl Played {
             .map(|&host| NodeId::from_index(host as usize + 1))
             .collect();
         let ideal = evaluate(&switch, &behind, &Carriage::default())?;
+        let settings = request.settings(job);
+        let network = Network::new(&self.fabric, &placement, &self.carriage, settings);
         let setting = Setting {
             iteration: job.iteration,
-            fabric: &self.fabric,
-            placement: &placement,
-            carriage: &self.carriage,
+            network: &network,
         };
-        let interval = || {
-            setting.interval(
-                &request.settings(job),
-                &Effects::default(),
-                request.work,
-                &mut |_| {},
-            )
-        };
+        let interval = || setting.interval(&Effects::default(), request.work, &mut |_| {});
         let interval = request.interval.then(interval).transpose()?;
         Ok(Proposal {
             interval,

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 
-use reweave_common::carriage::Carriage;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::iteration::Iteration;
@@ -41,6 +40,8 @@ pub struct Effects {
     pub seeds: u32,
     /// Messages that come at once to one port wait for so long for each that is before them.
     pub incast: SimTime,
+    /// Only at this host; everywhere where there is none.
+    pub port: Option<NodeId>,
     /// By cable, what part of packets it loses.
     pub loss: BTreeMap<LinkId, f64>,
 }
@@ -53,6 +54,7 @@ impl Default for Effects {
             head_of_line: HEAD_OF_LINE,
             seeds: SEEDS,
             incast: micros(ROUND_TRIP_US),
+            port: None,
             loss: BTreeMap::new(),
         }
     }
@@ -64,6 +66,7 @@ impl Effects {
         head_of_line: 1.0,
         seeds: 0,
         incast: SimTime::ZERO,
+        port: None,
         loss: BTreeMap::new(),
     };
 
@@ -84,6 +87,7 @@ impl Effects {
         };
         let incast = Self {
             incast: self.incast,
+            port: self.port,
             ..none.clone()
         };
         let loss = Self {
@@ -97,6 +101,22 @@ impl Effects {
             ("incast", incast),
             ("loss", loss),
         ]
+    }
+
+    pub(super) fn only_loss_of(&self, cable: LinkId) -> Self {
+        let lost = self.loss.get(&cable).map(|&lost| (cable, lost));
+        Self {
+            loss: lost.into_iter().collect(),
+            ..Self::NONE
+        }
+    }
+
+    pub(super) fn only_queues_at(&self, port: NodeId) -> Self {
+        Self {
+            incast: self.incast,
+            port: Some(port),
+            ..Self::NONE
+        }
     }
 
     /// What a cable still carries when a packet that is lost is sent again with all that was under
@@ -132,13 +152,11 @@ pub struct Cost {
     pub ms: f64,
 }
 
-/// A job on a fabric.
+/// A job on a fabric. Its collectives go as they do on the network, whatever effects there are.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting<'s> {
     pub iteration: &'s Iteration,
-    pub fabric: &'s Fabric,
-    pub placement: &'s [NodeId],
-    pub carriage: &'s Carriage,
+    pub network: &'s Network<'s>,
 }
 
 impl Setting<'_> {
@@ -147,11 +165,11 @@ impl Setting<'_> {
     /// are done.
     pub fn interval(
         &self,
-        settings: &Settings,
         effects: &Effects,
         limit: u64,
         watch: &mut dyn FnMut(Progress),
     ) -> Result<Interval, SimulationError> {
+        let settings = &self.network.settings;
         let mut bare = settings.clone();
         bare.effects = Effects::NONE;
         bare.costs.wire_per_byte = 1.0;
@@ -159,15 +177,16 @@ impl Setting<'_> {
         each.retain(|(_, only)| *only != Effects::NONE);
         let tasks = 3 + each.len();
         let mut counted = |done| watch(Progress { done, tasks });
-        let low_ms = self.time_ms(bare, limit)?;
-        counted(1);
+        // First, as it is what decides how collectives go.
         let exact_ms = self.time_ms(settings.clone(), limit)?;
+        counted(1);
+        let low_ms = self.time_ms(bare, limit)?;
         counted(2);
-        let high_ms = self.worst_ms(settings, effects, limit)?;
+        let high_ms = self.worst_ms(effects, limit)?;
         let mut costs = Vec::new();
         for (nth, (effect, only)) in each.into_iter().enumerate() {
             counted(3 + nth);
-            let ms = self.worst_ms(settings, &only, limit)? - exact_ms;
+            let ms = self.worst_ms(&only, limit)? - exact_ms;
             if ms > 0.0 {
                 costs.push(Cost { effect, ms });
             }
@@ -179,12 +198,8 @@ impl Setting<'_> {
         })
     }
 
-    fn worst_ms(
-        &self,
-        settings: &Settings,
-        effects: &Effects,
-        limit: u64,
-    ) -> Result<f64, SimulationError> {
+    pub(super) fn worst_ms(&self, effects: &Effects, limit: u64) -> Result<f64, SimulationError> {
+        let settings = &self.network.settings;
         let hashes = (0..u64::from(effects.seeds)).map(|seed| Ecmp::Mixed { seed });
         let mut ways: Vec<_> = hashes.map(Spreading::Hashed).collect();
         if ways.is_empty() {
@@ -203,8 +218,8 @@ impl Setting<'_> {
         Ok(worst_ms)
     }
 
-    fn time_ms(&self, settings: Settings, limit: u64) -> Result<f64, SimulationError> {
-        let network = Network::new(self.fabric, self.placement, self.carriage, settings);
+    pub(super) fn time_ms(&self, settings: Settings, limit: u64) -> Result<f64, SimulationError> {
+        let network = self.network.with(settings);
         Ok(simulate(self.iteration, &network, limit)?.end.millis())
     }
 

@@ -8,6 +8,7 @@ use super::choice::Chosen;
 use super::effects::ROUND_TRIP_US;
 use super::lowering::{Lowered, SimulationError};
 use super::network::Network;
+use super::risks::Risk;
 use super::{account, critical};
 use crate::sim::{self, Outcome, Problem, Progress, SimTime, Work};
 
@@ -97,6 +98,12 @@ pub struct LaneLoad {
     /// What the last of them waits when each has a round trip's worth under way: the queue that
     /// builds up, or is lost where the port's buffer is smaller.
     pub queue_us: f64,
+    /// The part of the iteration in which several share it, so that there is a queue.
+    pub shared: f64,
+    /// Where that was asked for.
+    pub risk: Option<Risk>,
+    #[serde(skip)]
+    pub(super) index: usize,
 }
 
 /// Simulates an iteration and gives account of its time. More than `limit` units of work is an
@@ -165,23 +172,55 @@ fn lane_loads(
     loads: &[f64],
     outcome: &Outcome,
 ) -> Vec<LaneLoad> {
-    let (end, at_once) = (outcome.makespan(), at_once(problem, outcome));
+    let (end, sharing) = (outcome.makespan(), sharing(problem, outcome));
     let lanes = problem.capacities().iter().zip(loads).enumerate();
     let used = lanes.filter(|(_, (_, bits))| **bits > 0.0);
     let load = |(lane, (rate, &bits)): (usize, (&Rate, &f64))| LaneLoad {
         lane: network.lane_name(lane),
         bytes: bits / 8.0,
         utilization: bits / (rate.bits_per_s() as f64 * end.seconds()),
-        flows_at_once: at_once[lane],
-        queue_us: f64::from(at_once[lane].saturating_sub(1)) * ROUND_TRIP_US,
+        flows_at_once: sharing[lane].most,
+        queue_us: f64::from(sharing[lane].most.saturating_sub(1)) * ROUND_TRIP_US,
+        shared: sharing[lane].time.seconds() / end.seconds(),
+        risk: None,
+        index: lane,
     };
     let mut loads: Vec<_> = used.map(load).collect();
     loads.sort_by(|a, b| b.utilization.total_cmp(&a.utilization));
     loads
 }
 
-/// How many flows each link has at once, at most.
-fn at_once(problem: &Problem, outcome: &Outcome) -> Vec<u32> {
+/// How flows share a link.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sharing {
+    now: u32,
+    /// At once.
+    most: u32,
+    /// Since when there are several.
+    since: SimTime,
+    /// In which there were several.
+    time: SimTime,
+}
+
+impl Sharing {
+    fn begins(&mut self, at: SimTime) {
+        self.now += 1;
+        self.most = self.most.max(self.now);
+        if self.now == 2 {
+            self.since = at;
+        }
+    }
+
+    fn ends(&mut self, at: SimTime) {
+        self.now -= 1;
+        if self.now == 1 {
+            self.time = self.time.plus(at.since(self.since));
+        }
+    }
+}
+
+/// By link.
+fn sharing(problem: &Problem, outcome: &Outcome) -> Vec<Sharing> {
     let mut changes = Vec::new();
     for task in 0..problem.tasks() as u32 {
         if let Work::Transfer { path, bits } = problem.work(task)
@@ -193,18 +232,16 @@ fn at_once(problem: &Problem, outcome: &Outcome) -> Vec<u32> {
         }
     }
     changes.sort_unstable();
-    let (mut now, mut most) = (vec![0u32; problem.capacities().len()], Vec::new());
-    most.clone_from(&now);
-    for (_, begins, path) in changes {
-        for link in problem.path(path).iter().map(|&link| link as usize) {
+    let mut sharing = vec![Sharing::default(); problem.capacities().len()];
+    for (at, begins, path) in changes {
+        for &link in problem.path(path) {
             match begins {
-                true => now[link] += 1,
-                false => now[link] -= 1,
+                true => sharing[link as usize].begins(at),
+                false => sharing[link as usize].ends(at),
             }
-            most[link] = most[link].max(now[link]);
         }
     }
-    most
+    sharing
 }
 
 fn mean(ranks: &[RankTime]) -> RankTime {

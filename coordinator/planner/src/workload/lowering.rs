@@ -304,7 +304,7 @@ impl<'l> Lowering<'l> {
         [gate, join]: [TaskIndex; 2],
     ) -> Result<(), SimulationError> {
         let effects = &self.network.settings.effects;
-        let (cold_start, incast) = (effects.cold_start, effects.incast);
+        let cold_start = effects.cold_start;
         let longer = if chain.crossing {
             effects.head_of_line
         } else {
@@ -313,7 +313,7 @@ impl<'l> Lowering<'l> {
         let mut arrivals: BTreeMap<Rank, u32> = BTreeMap::new();
         for piece in &chain.pieces {
             let before = arrivals.entry(piece.leg.to).or_default();
-            let wait = incast.times(*before);
+            let wait = self.network.incast(piece.leg.to).times(*before);
             *before += 1;
             for way in self.paved(&piece.leg)?.iter() {
                 let bits = self.network.links.bits(piece.bytes * way.share) * longer;

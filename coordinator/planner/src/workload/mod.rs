@@ -17,6 +17,7 @@ pub mod job;
 mod lowering;
 mod network;
 pub mod recorded;
+mod risks;
 mod scheduled;
 #[cfg(test)]
 mod tests;
@@ -26,3 +27,4 @@ pub use choice::{Choice, Choices, Chosen, candidates as algorithms};
 pub use evaluation::{Bounds, Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch, evaluate};
 pub use lowering::{SimulationError, Timeline, simulate};
 pub use network::{Network, NetworkError, Settings, Spreading, Steps, WIRE_PER_BYTE};
+pub use risks::Risk;

@@ -12,6 +12,7 @@ use reweave_common::units::Rate;
 
 use super::choice::{Choices, Findings};
 use super::effects::Effects;
+use crate::sim::SimTime;
 use crate::sim::ecmp::{Ecmp, Fields, Label};
 use crate::sim::network::{self, Costs, Part, Towards, Way};
 
@@ -107,7 +108,7 @@ pub struct Network<'n> {
     pub(super) carriage: &'n Carriage,
     placement: &'n [NodeId],
     towards: RefCell<BTreeMap<NodeId, Rc<Towards>>>,
-    pub(super) findings: Findings,
+    pub(super) findings: Rc<Findings>,
 }
 
 impl<'n> Network<'n> {
@@ -125,7 +126,15 @@ impl<'n> Network<'n> {
             carriage,
             placement,
             towards: RefCell::default(),
-            findings: Findings::default(),
+            findings: Rc::default(),
+        }
+    }
+
+    /// The same with other settings. Collectives go as it was decided that they go here.
+    pub(super) fn with(&self, settings: Settings) -> Self {
+        Self {
+            findings: Rc::clone(&self.findings),
+            ..Self::new(self.fabric, self.placement, self.carriage, settings)
         }
     }
 
@@ -253,15 +262,39 @@ impl<'n> Network<'n> {
         })
     }
 
+    /// What a message waits for each that meets it at its end.
+    pub(super) fn incast(&self, to: Rank) -> SimTime {
+        let effects = &self.settings.effects;
+        match effects.port {
+            Some(port) if port != self.host(to) => SimTime::ZERO,
+            _ => effects.incast,
+        }
+    }
+
     /// What a link of the problem carries, when what it loses is sent again.
     pub(super) fn goodput(&self, lane: usize, rate: Rate) -> Rate {
-        let cables = 2 * self.fabric.links().len();
-        if lane >= cables || self.settings.effects.loss.is_empty() {
+        let Some(cable) = self.cable(lane) else {
+            return rate;
+        };
+        if !self.settings.effects.loss.contains_key(&cable) {
             return rate;
         }
-        let cable = LinkId::from_index(lane / 2);
         let part = self.settings.effects.goodput(self.fabric, cable);
         Rate::from_bits_per_s(((rate.bits_per_s() as f64 * part) as u64).max(1))
+    }
+
+    /// The cable that a link of the problem is one direction of.
+    pub(super) fn cable(&self, lane: usize) -> Option<LinkId> {
+        let cables = 2 * self.fabric.links().len();
+        (lane < cables).then(|| LinkId::from_index(lane / 2))
+    }
+
+    /// The host that a link of the problem leads to.
+    pub(super) fn port(&self, lane: usize) -> Option<NodeId> {
+        let link = self.fabric.link(self.cable(lane)?);
+        let [a, b] = [link.a.node, link.b.node];
+        let to = if lane.is_multiple_of(2) { b } else { a };
+        self.fabric.node(to).role.is_endpoint().then_some(to)
     }
 
     /// What a link of the problem is called: `h0>leaf1`, and `h0>leaf1.2` for the third of parallel

@@ -92,12 +92,11 @@ impl Lowering<'_> {
         manner: Manner,
         turns: &mut [TaskIndex],
     ) -> Result<(), SimulationError> {
-        let incast = self.network.settings.effects.incast;
         let mut next = BTreeMap::new();
         let mut arrivals: BTreeMap<usize, u32> = BTreeMap::new();
         for send in &round.sends {
             let before = arrivals.entry(send.to).or_default();
-            let wait = incast.times(*before);
+            let wait = self.network.incast(group[send.to]).times(*before);
             *before += 1;
             let sent = self.send(group, send, Manner { wait, ..manner })?;
             for &flow in &sent.flows {

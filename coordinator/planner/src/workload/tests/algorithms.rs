@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::collectives::{self, Algorithm, Collective, algorithms_of, bound};
+use crate::workload::effects::{Effects, Setting};
 use crate::workload::traffic;
 
 const OPERATIONS: [Operation; 5] = [
@@ -185,6 +186,30 @@ fn ranks_of_one_host_are_a_group_of_the_hierarchical_algorithm() {
 }
 
 #[test]
+fn an_interval_is_that_of_the_algorithm_that_was_taken() {
+    let (fabric, carriage) = (ideal(6, 8), Carriage::default());
+    let placement = hosts(&fabric);
+    let iteration = exchange(Operation::AllReduce, 6, 8_000_000);
+    let effects = Effects {
+        cold_start: SimTime::from_micros(20_000.0).unwrap(),
+        ..Effects::NONE
+    };
+    let high_ms = |settings| {
+        let network = Network::new(&fabric, &placement, &carriage, settings);
+        let setting = Setting {
+            iteration: &iteration,
+            network: &network,
+        };
+        let interval = setting.interval(&effects, LIMIT, &mut |_| {});
+        interval.unwrap().high_ms
+    };
+    // Were it decided anew, halving would be taken: it has fewer cold starts.
+    let ring_ms = high_ms(given(Operation::AllReduce, Algorithm::Ring));
+    assert!(high_ms(given(Operation::AllReduce, Algorithm::Recursive)) < ring_ms);
+    near(high_ms(fastest(Operation::AllReduce)), ring_ms);
+}
+
+#[test]
 fn traffic_is_that_of_the_algorithm() {
     let (fabric, carriage) = (ideal(4, 8), Carriage::default());
     let placement = hosts(&fabric);
@@ -201,6 +226,19 @@ fn traffic_is_that_of_the_algorithm() {
     for algorithm in algorithms_of(Operation::AllReduce) {
         assert_eq!(total(algorithm), 2 * 3 * 8_000_000, "{algorithm}");
     }
+}
+
+#[test]
+fn an_all_to_all_that_would_not_fit_into_memory_is_refused() {
+    let (fabric, carriage) = (ideal(4, 8), Carriage::default());
+    let placement = hosts(&fabric).repeat(2250);
+    let network = Network::new(&fabric, &placement, &carriage, bare());
+    let iteration = exchange(Operation::AllToAll, 9000, 8_000_000);
+    let refused = evaluate(&iteration, &network, LIMIT, &mut |_| {}).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "one simulation takes no more than 67108864 flows and computations"
+    );
 }
 
 #[test]

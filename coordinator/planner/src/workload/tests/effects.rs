@@ -14,14 +14,12 @@ fn micros(us: f64) -> SimTime {
 
 fn interval(iteration: &Iteration, fabric: &Fabric, effects: &Effects) -> Interval {
     let (placement, carriage) = (hosts(fabric), Carriage::default());
+    let network = Network::new(fabric, &placement, &carriage, bare());
     let setting = Setting {
         iteration,
-        fabric,
-        placement: &placement,
-        carriage: &carriage,
+        network: &network,
     };
-    let interval = setting.interval(&bare(), effects, LIMIT, &mut |_| {});
-    interval.unwrap()
+    setting.interval(effects, LIMIT, &mut |_| {}).unwrap()
 }
 
 fn four_across() -> Iteration {
@@ -121,6 +119,78 @@ fn lanes_tell_how_many_share_them_and_what_queues_up() {
     let down = evaluation.lanes.iter().find(|it| it.lane == "switch>h0");
     let down = down.unwrap();
     assert_eq!((down.flows_at_once, down.queue_us), (3, 20.0));
+}
+
+fn weighed(iteration: &Iteration, fabric: &Fabric, effects: &Effects) -> Vec<LaneLoad> {
+    let (placement, carriage) = (hosts(fabric), Carriage::default());
+    let network = Network::new(fabric, &placement, &carriage, bare());
+    let evaluation = evaluate(iteration, &network, LIMIT, &mut |_| {}).unwrap();
+    let setting = Setting {
+        iteration,
+        network: &network,
+    };
+    let mut lanes = evaluation.lanes;
+    let weighed = setting.weigh(&mut lanes, effects, LIMIT, &mut |_| {});
+    weighed.unwrap();
+    lanes
+}
+
+#[test]
+fn each_link_tells_what_its_loss_costs() {
+    let switch = ideal(4, 8);
+    let mut sketch = Sketch::of(4);
+    sketch.transfer([0, 1], 8_000_000, &[]);
+    sketch.transfer([2, 1], 1_000_000, &[]);
+    let iteration = sketch.done();
+    let cable = |host: &str| {
+        let host = switch.find(host).unwrap();
+        let mut links = switch.links();
+        let found = links.find(|(_, link)| [link.a.node, link.b.node].contains(&host));
+        found.unwrap().0
+    };
+    let effects = Effects {
+        loss: [(cable("h0"), 0.5), (cable("h2"), 0.25), (cable("h3"), 0.25)].into(),
+        ..Effects::NONE
+    };
+    let lanes = weighed(&iteration, &switch, &effects);
+    let lane = |name: &str| lanes.iter().find(|it| it.lane == name).unwrap();
+    let risk = |name| lane(name).risk.unwrap();
+    let goodput = effects.goodput(&switch, cable("h0"));
+    near(risk("h0>switch").loss_ms, 8.0 / goodput - 9.0);
+    // What comes from h2 has time until the rest is over.
+    assert_eq!(
+        (risk("h2>switch").lost, risk("h2>switch").loss_ms),
+        (0.25, 0.0)
+    );
+    assert_eq!(
+        (risk("switch>h1").lost, risk("switch>h1").loss_ms),
+        (0.0, 0.0)
+    );
+    near(lane("switch>h1").shared, 2.0 / 9.0);
+    assert_eq!(lane("h0>switch").shared, 0.0);
+}
+
+#[test]
+fn each_link_tells_what_the_queue_at_its_end_costs() {
+    let effects = Effects {
+        incast: micros(50.0),
+        ..Effects::NONE
+    };
+    let (switch, carriage) = (ideal(4, 8), Carriage::default());
+    for lane in weighed(&three_to_one(), &switch, &effects) {
+        let queue_ms = lane.risk.unwrap().queue_ms;
+        let leads_to_a_host = lane.lane.starts_with("switch>");
+        let costs = queue_ms.is_some_and(|ms| ms > 0.0);
+        assert_eq!(costs, leads_to_a_host, "{}", lane.lane);
+    }
+    let placement = hosts(&switch);
+    let settings = Settings {
+        effects: effects.only_queues_at(placement[0]),
+        ..bare()
+    };
+    let network = Network::new(&switch, &placement, &carriage, settings);
+    let waits = [0, 1].map(|at| network.incast(rank(at)));
+    assert_eq!(waits, [micros(50.0), SimTime::ZERO]);
 }
 
 /// How much more of an effect there is.

@@ -114,14 +114,12 @@ fn interval(messages: &[Message], effects: &Effects) -> Interval {
     }
     let (iteration, fabric) = (sketch.done(), fabric(LEAVES));
     let (placement, carriage) = (hosts(&fabric), Carriage::default());
+    let network = Network::new(&fabric, &placement, &carriage, Settings::default());
     let setting = Setting {
         iteration: &iteration,
-        fabric: &fabric,
-        placement: &placement,
-        carriage: &carriage,
+        network: &network,
     };
-    let interval = setting.interval(&Settings::default(), effects, LIMIT, &mut |_| {});
-    interval.unwrap()
+    setting.interval(effects, LIMIT, &mut |_| {}).unwrap()
 }
 
 const CASES: u64 = 60;
