@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::Utf8Error;
 
 use reweave_common::error::told;
@@ -180,6 +180,9 @@ pub(crate) enum CliError {
     Shelf(#[source] ShelfError),
     #[error("cannot read the history")]
     Past(#[source] Box<PastError>),
+    /// What the file of a fabric does not allow.
+    #[error("{}", path.display())]
+    On { path: PathBuf, source: Box<Self> },
     #[error("{0}")]
     Replay(ReplayError),
     #[error("{0}")]
@@ -207,8 +210,25 @@ impl CliError {
         told(self)
     }
 
+    /// What is wrong with what was given is wrong on the fabric of this file.
+    pub(crate) fn on(self, fabric: &Path) -> Self {
+        let path = fabric.to_owned();
+        match self {
+            Self::Simulation(SimulationError::Network(_) | SimulationError::Collective { .. })
+            | Self::Collective(CollectiveError::NoWay { .. })
+            | Self::Replay(ReplayError::NoWay { .. })
+            | Self::NoSuchLink { .. }
+            | Self::NotInFabric { .. } => Self::On {
+                path,
+                source: Box::new(self),
+            },
+            other => other,
+        }
+    }
+
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            Self::On { source, .. } => source.exit_code(),
             Self::NoIdentity
             | Self::NotForPeople { .. }
             | Self::Identity { .. }

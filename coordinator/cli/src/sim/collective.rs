@@ -110,7 +110,8 @@ impl From<Op> for Operation {
 
 impl Exchange {
     pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        let answer = self.answer()?;
+        let answer = self.answer();
+        let answer = answer.map_err(|error| error.on(&self.fabric))?;
         print(output, &answer, |page| lay_out(page, &answer))
     }
 

@@ -92,10 +92,10 @@ impl History {
             });
         }
         let began = Instant::now();
-        let as_it_was =
-            self.replay(&known.as_it_was(&variant), &variant.recorded, Routing::Even)?;
-        let routing = variant.routing.unwrap_or(Routing::Even);
-        let otherwise = self.replay(&known.otherwise(&variant)?, &variant.fabric, routing)?;
+        let as_it_was = self.as_it_was(&known, &variant);
+        let as_it_was = as_it_was.map_err(|error| error.on(&variant.files[0]))?;
+        let otherwise = self.otherwise(&known, &variant);
+        let otherwise = otherwise.map_err(|error| error.on(&variant.files[1]))?;
         let answer = Answer::new(&question, &window, &known, [&as_it_was, &otherwise]);
         let answer = Answer {
             left_out: bursts.len() - known.0.len(),
@@ -126,6 +126,15 @@ impl History {
             eprintln!("{warning}");
         }
         Ok(window)
+    }
+
+    fn as_it_was(&self, known: &Known<'_>, variant: &Variant) -> Result<Replayed, CliError> {
+        self.replay(&known.as_it_was(variant), &variant.recorded, Routing::Even)
+    }
+
+    fn otherwise(&self, known: &Known<'_>, variant: &Variant) -> Result<Replayed, CliError> {
+        let routing = variant.routing.unwrap_or(Routing::Even);
+        self.replay(&known.otherwise(variant)?, &variant.fabric, routing)
     }
 
     fn replay(

@@ -35,6 +35,7 @@ impl Job {
             carriage: &Carriage::default(),
             settings: work.settings,
         };
-        scene.simulate(&self.uncertainty, output)
+        let answer = scene.simulate(&self.uncertainty, output);
+        answer.map_err(|error| error.on(&self.fabric))
     }
 }

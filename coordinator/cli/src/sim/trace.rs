@@ -66,7 +66,8 @@ impl Trace {
             carriage: &Carriage::default(),
             settings: Settings::default(),
         };
-        scene.simulate(&self.uncertainty, output)
+        let answer = scene.simulate(&self.uncertainty, output);
+        answer.map_err(|error| error.on(&self.fabric))
     }
 
     fn dumps(&self, files: &[Vec<u8>]) -> Result<Vec<Recorded>, CliError> {

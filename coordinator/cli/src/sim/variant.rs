@@ -20,6 +20,8 @@ pub(super) struct Variant {
     /// What the history speaks of.
     pub(super) recorded: Fabric,
     pub(super) fabric: Fabric,
+    /// Where these two are from.
+    pub(super) files: [PathBuf; 2],
     /// Nothing lets traffic go as it was seen to.
     pub(super) routing: Option<Routing>,
     /// By the ends, over which nodes.
@@ -66,11 +68,10 @@ impl Variant {
         let beside = |name: &Spanned<String>| -> PathBuf {
             path.parent().unwrap_or(Path::new("")).join(name.get_ref())
         };
-        let recorded = input::fabric(&beside(&file.recorded))?;
-        let fabric = match &file.fabric {
-            Some(other) => input::fabric(&beside(other))?,
-            None => recorded.clone(),
-        };
+        let files = [Some(&file.recorded), file.fabric.as_ref()];
+        let files = files.map(|name| beside(name.unwrap_or(&file.recorded)));
+        let recorded = input::fabric(&files[0])?;
+        let fabric = input::fabric(&files[1])?;
         let reading = Reading {
             document,
             recorded: &recorded,
@@ -93,6 +94,7 @@ impl Variant {
             },
             recorded,
             fabric,
+            files,
             ways,
             hosts,
         })

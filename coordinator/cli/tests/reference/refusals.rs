@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 
 /// Arguments in which `FILE` stands for a file of this content, and `FABRIC` and `SPLIT` for fabrics; and
 /// what is said of it.
-const REFUSALS: [(&str, &[&str], &[u8], &str); 24] = [
+const REFUSALS: [(&str, &[&str], &[u8], &str); 25] = [
     (
         "empty graph",
         &["replay", "FILE"],
@@ -123,7 +123,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 24] = [
             "SPLIT",
         ],
         b"",
-        "there is no way from h1 to h2",
+        "split.toml: there is no way from h1 to h2",
     ),
     (
         "collective of less than nothing",
@@ -182,7 +182,13 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 24] = [
             "h0-h9=0.1",
         ],
         b"model = \"vgg16\"\nbatch = 4\n",
-        "the fabric has no link h0-h9",
+        "fabric.toml: the fabric has no link h0-h9",
+    ),
+    (
+        "job to nowhere",
+        &["job", "FILE", "--fabric", "SPLIT"],
+        b"model = \"vgg16\"\nbatch = 3\n",
+        "split.toml: there is no way from h1 to h2",
     ),
 ];
 
@@ -223,10 +229,11 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
 }
 
 fn refused(arguments: &[&str], content: &[u8], said: &str) -> Result<(), Failed> {
-    let (mut file, mut fabric) = (NamedTempFile::new()?, NamedTempFile::new()?);
+    let named = |name| tempfile::Builder::new().suffix(name).tempfile();
+    let (mut file, mut fabric) = (NamedTempFile::new()?, named("fabric.toml")?);
     file.write_all(content)?;
     fabric.write_all(b"kind = \"ideal\"\nhosts = 2\nnic_gbps = 100\n")?;
-    let mut split = NamedTempFile::new()?;
+    let mut split = named("split.toml")?;
     split.write_all(SPLIT.as_bytes())?;
     let mut reweave = Command::new(env!("CARGO_BIN_EXE_reweave"));
     reweave.arg("sim");

@@ -1,0 +1,158 @@
+//! Traffic of the past, played again between other hosts, on another fabric, and on the same one
+//! written down otherwise.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::process::{Command, Output};
+
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::moment::Moment;
+use reweave_common::sample::FlowReading;
+use reweave_common::units::{Bytes, Rate};
+use reweave_history::{Chronicle, Entry, Rules};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// 2026-11-20T14:00:00Z.
+const START_S: u64 = 1_795_183_200;
+const SPAN: &str = "2026-11-20T14:00:00Z/8s";
+const SECONDS: u64 = 4;
+/// Two share an uplink of 200 Mb/s.
+const SHARE_MBPS: f64 = 100.0;
+const RECORDED: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+                        host_gbps = 0.4\nuplink_gbps = 0.2\n";
+const IDEAL: &str = "kind = \"ideal\"\nhosts = 4\nnic_gbps = 0.3\n";
+const TOO_SMALL: &str = "kind = \"ideal\"\nhosts = 3\nnic_gbps = 0.4\n";
+/// The recorded fabric, with its nodes and links in another order and the other way round.
+const RENUMBERED: &str = r#"
+kind = "graph"
+node = [{ name = "spine1", role = "switch" }, { name = "spine0", role = "switch" },
+        { name = "leaf1", role = "switch" }, { name = "leaf0", role = "switch" },
+        { name = "h3", role = "host" }, { name = "h2", role = "host" },
+        { name = "h1", role = "host" }, { name = "h0", role = "host" }]
+link = [{ a = "spine1", b = "leaf1", gbps = 0.2 }, { a = "spine1", b = "leaf0", gbps = 0.2 },
+        { a = "spine0", b = "leaf1", gbps = 0.2 }, { a = "spine0", b = "leaf0", gbps = 0.2 },
+        { a = "leaf1", b = "h3", gbps = 0.4 }, { a = "leaf1", b = "h2", gbps = 0.4 },
+        { a = "leaf0", b = "h1", gbps = 0.4 }, { a = "leaf0", b = "h0", gbps = 0.4 }]
+"#;
+
+fn second(second: u64) -> Moment {
+    Moment::from_micros((START_S + second) * 1_000_000)
+}
+
+/// What h0 sends to h2 and h1 to h3, which meet on the way over spine0.
+fn sent(host: u8, at: u64) -> Entry {
+    let rate = (SHARE_MBPS * 1e6) as u64;
+    let end = |last, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, last), port);
+    let reading = FlowReading {
+        flow: FlowKey {
+            protocol: Protocol::Tcp,
+            source: end(host, 40_000),
+            destination: end(host + 2, 5001),
+        },
+        bytes: Bytes::new(rate / 8 * at),
+        rate: Some(Rate::from_bits_per_s(rate)),
+        rtt: None,
+        retransmits: None,
+    };
+    let [from, to] = [format!("h{host}"), format!("h{}", host + 2)];
+    let hops = format!("{from}/0 leaf0/2 spine0/1 leaf1/{host}");
+    Entry::flow(&from, Some(&to), Some(hops), &reading)
+}
+
+/// A folder with a history in which two flows collide, and with fabrics.
+fn recorded() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let fabrics = [
+        ("recorded.toml", RECORDED),
+        ("ideal.toml", IDEAL),
+        ("too-small.toml", TOO_SMALL),
+        ("renumbered.toml", RENUMBERED),
+    ];
+    for (name, text) in fabrics {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let history = folder.path().join("history");
+    let mut chronicle = Chronicle::open(history.to_str().unwrap(), Rules::default(), 1).unwrap();
+    for at in 0..=SECONDS {
+        chronicle.advance(second(at)).unwrap();
+        for host in [0, 1] {
+            chronicle.observe(second(at), sent(host, at));
+        }
+    }
+    chronicle.close().unwrap();
+    folder
+}
+
+fn asked(folder: &TempDir, variant: &str) -> Output {
+    let file = folder.path().join("variant.toml");
+    fs::write(&file, format!("recorded = \"recorded.toml\"\n{variant}")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+    command.args(["sim", "history", SPAN, "--output", "json", "--with"]);
+    command.arg(file).arg("--history");
+    command.arg(folder.path().join("history")).output().unwrap()
+}
+
+/// The rates of both flows, as they were by the model and in the variant.
+fn rates(folder: &TempDir, variant: &str) -> [Vec<f64>; 2] {
+    let output = asked(folder, variant);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let bursts = answer["bursts"].as_array().unwrap();
+    assert_eq!(bursts.len(), 2, "{answer:#}");
+    ["as_it_was_mbps", "variant_mbps"].map(|key| {
+        let rates = bursts.iter().map(|burst| burst[key].as_f64().unwrap());
+        rates.collect()
+    })
+}
+
+#[track_caller]
+fn are(rates: &[f64], mbps: f64) {
+    let near = |rate: &f64| (rate / mbps - 1.0).abs() < 1e-6;
+    assert!(rates.iter().all(near), "{rates:?} are not {mbps}");
+}
+
+#[test]
+fn hosts_that_move_take_their_traffic_along() {
+    // h2 and h1 change places, so that no traffic leaves its leaf.
+    let moved = "[hosts]\nh1 = \"h2\"\nh2 = \"h1\"\n";
+    let [as_it_was, moved] = rates(&recorded(), moved);
+    are(&as_it_was, SHARE_MBPS);
+    are(&moved, 400.0);
+}
+
+#[test]
+fn another_fabric_carries_the_same_traffic_as_fast_as_it_can() {
+    let [as_it_was, ideal] = rates(&recorded(), "fabric = \"ideal.toml\"\n");
+    are(&as_it_was, SHARE_MBPS);
+    are(&ideal, 300.0);
+}
+
+#[test]
+fn ways_that_were_seen_are_the_same_however_links_are_numbered() {
+    let folder = recorded();
+    let renumbered = "fabric = \"renumbered.toml\"\nrouting = \"recorded\"\n";
+    let [as_it_was, renumbered] = rates(&folder, renumbered);
+    are(&as_it_was, SHARE_MBPS);
+    are(&renumbered, SHARE_MBPS);
+    let apart = "[[way]]\nnodes = [\"h0\", \"leaf0\", \"spine1\", \"leaf1\", \"h2\"]\n";
+    let [_, apart] = rates(
+        &folder,
+        &format!(
+            "fabric = \"renumbered.toml\"\n\
+                                              routing = \"recorded\"\n{apart}"
+        ),
+    );
+    are(&apart, 200.0);
+}
+
+#[test]
+fn hosts_that_have_no_place_are_named_with_the_file() {
+    let output = asked(&recorded(), "fabric = \"too-small.toml\"\n");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let expected = "too-small.toml: the fabric has no host named \"h3\"; say under [hosts]";
+    assert!(said.contains(expected), "{said}");
+    assert_eq!(said.lines().count(), 1);
+}
