@@ -16,20 +16,28 @@ pub(crate) mod sweep;
 mod trace;
 mod variant;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Subcommand};
+use clap::{Arg, Args, CommandFactory, Subcommand, value_parser};
 
 use crate::Output;
 use crate::error::CliError;
 
 /// A question, once or for many settings.
 #[derive(Debug, Args)]
+#[command(arg = elsewhere("coordinator"), arg = elsewhere("identity").value_parser(value_parser!(PathBuf)))]
 pub(crate) struct Simulation {
     #[command(flatten)]
     sweep: sweep::Sweep,
     #[command(subcommand)]
     question: Sim,
+}
+
+/// What all other commands know and what means nothing here: taken, so that it may be said before any
+/// command, and not shown.
+fn elsewhere(name: &'static str) -> Arg {
+    Arg::new(name).long(name).global(true).hide(true)
 }
 
 impl Simulation {
@@ -98,3 +106,42 @@ impl Sim {
 
 /// Units of work that one simulation may take: a quarter of an hour on a slow core.
 pub(crate) const MOST_WORK: u64 = 1 << 40;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use crate::Arguments;
+
+    #[test]
+    fn help_shows_what_has_a_meaning_and_nothing_else() {
+        let mut program = Arguments::command();
+        program.build();
+        let sim = program.find_subcommand_mut("sim").unwrap();
+        let own = sim.render_long_help().to_string();
+        let questions = sim
+            .get_subcommands_mut()
+            .filter(|it| it.get_name() != "help");
+        let of_questions = questions.map(|it| it.render_long_help().to_string());
+        for help in of_questions.chain([own]) {
+            assert!(
+                help.contains("--sweep") && help.contains("--output"),
+                "{help}"
+            );
+            assert!(!help.contains("--coordinator"), "{help}");
+            assert!(!help.contains("--identity"), "{help}");
+        }
+    }
+
+    #[test]
+    fn where_a_coordinator_listens_may_be_said_all_the_same() {
+        for words in [
+            "--coordinator a sim raw F",
+            "sim --coordinator a raw F",
+            "sim raw F --identity D",
+        ] {
+            let words = ["reweave"].into_iter().chain(words.split(' '));
+            <Arguments as clap::Parser>::try_parse_from(words).unwrap();
+        }
+    }
+}

@@ -27,6 +27,7 @@ use axis::{Axis, Point, Shard};
 pub(crate) use store::Gather;
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Many settings")]
 pub(crate) struct Sweep {
     /// Ask for each of these values: of an option, or of a key of the fabric file. KEY=A,B,C or, of
     /// whole numbers, KEY=FIRST..LAST; several make all combinations
