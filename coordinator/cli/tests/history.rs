@@ -17,6 +17,7 @@ use tempfile::TempDir;
 const START_S: u64 = 1_795_183_200;
 const SPAN: &str = "2026-11-20T14:00:00Z/8s";
 const SECONDS: u64 = 4;
+const WRITABLE: &str = "the folder can be written to";
 /// Two share an uplink of 200 Mb/s.
 const SHARE_MBPS: f64 = 100.0;
 const RECORDED: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
@@ -41,7 +42,7 @@ fn second(second: u64) -> Moment {
 }
 
 /// What h0 sends to h2 and h1 to h3, which meet on the way over spine0.
-fn sent(host: u8, at: u64) -> Entry {
+fn sent(host: u8, at: u64, seen: bool) -> Entry {
     let rate = (SHARE_MBPS * 1e6) as u64;
     let end = |last, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, last), port);
     let reading = FlowReading {
@@ -56,13 +57,18 @@ fn sent(host: u8, at: u64) -> Entry {
         retransmits: None,
     };
     let [from, to] = [format!("h{host}"), format!("h{}", host + 2)];
-    let hops = format!("{from}/0 leaf0/2 spine0/1 leaf1/{host}");
-    Entry::flow(&from, Some(&to), Some(hops), &reading)
+    let hops = seen.then(|| format!("{from}/0 leaf0/2 spine0/1 leaf1/{host}"));
+    Entry::flow(&from, Some(&to), hops, &reading)
 }
 
 /// A folder with a history in which two flows collide, and with fabrics.
 fn recorded() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    written_down(true)
+}
+
+/// The same; whether the ways were seen is said.
+fn written_down(seen: bool) -> TempDir {
+    let folder = tempfile::tempdir().expect(WRITABLE);
     let fabrics = [
         ("recorded.toml", RECORDED),
         ("ideal.toml", IDEAL),
@@ -70,27 +76,35 @@ fn recorded() -> TempDir {
         ("renumbered.toml", RENUMBERED),
     ];
     for (name, text) in fabrics {
-        fs::write(folder.path().join(name), text).unwrap();
+        fs::write(folder.path().join(name), text).expect(WRITABLE);
     }
     let history = folder.path().join("history");
-    let mut chronicle = Chronicle::open(history.to_str().unwrap(), Rules::default(), 1).unwrap();
+    let mut chronicle = Chronicle::open(
+        history.to_str().expect("the folder has a plain name"),
+        Rules::default(),
+        1,
+    )
+    .expect(WRITABLE);
     for at in 0..=SECONDS {
-        chronicle.advance(second(at)).unwrap();
+        chronicle.advance(second(at)).expect(WRITABLE);
         for host in [0, 1] {
-            chronicle.observe(second(at), sent(host, at));
+            chronicle.observe(second(at), sent(host, at, seen));
         }
     }
-    chronicle.close().unwrap();
+    chronicle.close().expect(WRITABLE);
     folder
 }
 
 fn asked(folder: &TempDir, variant: &str) -> Output {
     let file = folder.path().join("variant.toml");
-    fs::write(&file, format!("recorded = \"recorded.toml\"\n{variant}")).unwrap();
+    fs::write(&file, format!("recorded = \"recorded.toml\"\n{variant}")).expect(WRITABLE);
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
     command.args(["sim", "history", SPAN, "--output", "json", "--with"]);
     command.arg(file).arg("--history");
-    command.arg(folder.path().join("history")).output().unwrap()
+    command
+        .arg(folder.path().join("history"))
+        .output()
+        .expect("reweave runs")
 }
 
 /// The rates of both flows, as they were by the model and in the variant.
@@ -98,11 +112,13 @@ fn rates(folder: &TempDir, variant: &str) -> [Vec<f64>; 2] {
     let output = asked(folder, variant);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let bursts = answer["bursts"].as_array().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer is JSON");
+    let bursts = answer["bursts"].as_array().expect("bursts are a list");
     assert_eq!(bursts.len(), 2, "{answer:#}");
     ["as_it_was_mbps", "variant_mbps"].map(|key| {
-        let rates = bursts.iter().map(|burst| burst[key].as_f64().unwrap());
+        let rates = bursts
+            .iter()
+            .map(|burst| burst[key].as_f64().expect("a rate is a figure"));
         rates.collect()
     })
 }
@@ -155,4 +171,13 @@ fn hosts_that_have_no_place_are_named_with_the_file() {
     let expected = "too-small.toml: the fabric has no host named \"h3\"; say under [hosts]";
     assert!(said.contains(expected), "{said}");
     assert_eq!(said.lines().count(), 1);
+}
+
+#[test]
+fn ways_that_were_not_seen_are_counted() {
+    for (seen, unknown) in [(true, 0), (false, 2)] {
+        let output = asked(&written_down(seen), "");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["ways_unknown"], unknown, "{answer:#}");
+    }
 }

@@ -52,6 +52,8 @@ struct Answer {
     bursts: Vec<Fared>,
     /// Bursts whose receiver is not known, or no host of the fabric.
     left_out: usize,
+    /// Bursts whose way is not known from end to end; as it was, they go all shortest ways evenly.
+    ways_unknown: usize,
     events: u64,
     wall_ms: f64,
 }
@@ -99,6 +101,7 @@ impl History {
         let answer = Answer::new(&question, &window, &known, [&as_it_was, &otherwise]);
         let answer = Answer {
             left_out: bursts.len() - known.0.len(),
+            ways_unknown: known.ways_unknown(&variant),
             wall_ms: began.elapsed().as_secs_f64() * 1e3,
             ..answer
         };
@@ -192,6 +195,11 @@ impl<'k> Known<'k> {
         self.0.iter().filter_map(seen).collect()
     }
 
+    fn ways_unknown(&self, variant: &Variant) -> usize {
+        let seen = self.as_it_was(variant);
+        seen.iter().filter(|it| it.along.is_none()).count()
+    }
+
     /// With the hosts, and over the ways, of the variant.
     fn otherwise(&self, variant: &Variant) -> Result<Vec<Seen>, CliError> {
         let fabric = &variant.fabric;
@@ -272,6 +280,7 @@ impl Answer {
             variant: Outcome::of(variant, &bursts, |it| it.variant_mbps),
             bursts,
             left_out: 0,
+            ways_unknown: 0,
             events: as_it_was.events + variant.events,
             wall_ms: 0.0,
         }
@@ -296,10 +305,11 @@ fn show(page: &mut Page, answer: &Answer) {
         as_it_was, variant, ..
     } = answer;
     page.line(&format!(
-        "From {} to {}: {} bursts, and {} that are left out.",
+        "From {} to {}: {} bursts, {} of them over unknown ways, and {} that are left out.",
         answer.from,
         answer.to,
         answer.bursts.len(),
+        answer.ways_unknown,
         answer.left_out
     ));
     page.line(&format!(
