@@ -196,8 +196,7 @@ impl<'o> Asker<'o> {
         }
         let output = command.output().map_err(|error| error.to_string())?;
         if !output.status.success() {
-            let words = String::from_utf8_lossy(&output.stderr);
-            let words = words.trim().trim_start_matches("error: ");
+            let words = on_one_line(&String::from_utf8_lossy(&output.stderr));
             return Err(words.replace(&file.display().to_string(), "the fabric of this point"));
         }
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
@@ -222,6 +221,13 @@ impl<'o> Asker<'o> {
         }
         fs::write(file, table.to_string()).map_err(|error| error.to_string())
     }
+}
+
+/// What went wrong, without how the program is used otherwise.
+fn on_one_line(words: &str) -> String {
+    let words = words.trim().trim_start_matches("error: ");
+    let wrong = words.lines().take_while(|line| !line.is_empty());
+    wrong.map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 fn at<T>(all: &[T], place: usize) -> Option<(usize, &T)> {
@@ -284,6 +290,15 @@ fn fabric_of(arguments: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_went_wrong_is_one_line() {
+        let usage =
+            "error: the following arguments were not provided:\n  --interval\n\nUsage: reweave\n";
+        let said = "the following arguments were not provided: --interval";
+        assert_eq!(on_one_line(usage), said);
+        assert_eq!(on_one_line("error: no way\n"), "no way");
+    }
 
     #[test]
     fn words_have_as_many_digits_as_people_read() {
