@@ -164,7 +164,7 @@ pub(crate) enum CliError {
     Inspector(InspectorError),
     #[error("{0}")]
     Recorded(RecordedError),
-    #[error("{option} {value} is out of its range")]
+    #[error("{option} {value:?} is out of its range")]
     BadOption { option: &'static str, value: f64 },
     #[error("the fabric has no link {name}; links are called as in leaf0-spine1")]
     NoSuchLink { name: String },

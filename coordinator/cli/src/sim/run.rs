@@ -16,6 +16,9 @@ use super::{MOST_WORK, show};
 use crate::error::CliError;
 use crate::{Output, print};
 
+/// Each is a simulation, for each effect that hashes matter to.
+const MOST_SEEDS: i64 = 1 << 16;
+
 /// What exact shares leave out, for the interval
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "What exact shares leave out")]
@@ -31,7 +34,8 @@ pub(super) struct Uncertainty {
     #[arg(long, value_name = "FACTOR", requires = "interval", default_value_t = effects::HEAD_OF_LINE)]
     head_of_line: f64,
     /// How many hashes of the switches to try; 0 spreads traffic evenly
-    #[arg(long, value_name = "N", requires = "interval", default_value_t = effects::SEEDS)]
+    #[arg(long, value_name = "N", requires = "interval", default_value_t = effects::SEEDS,
+          value_parser = clap::value_parser!(u32).range(..=MOST_SEEDS))]
     seeds: u32,
     /// What messages to one port wait for each that is before them
     #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::ROUND_TRIP_US)]

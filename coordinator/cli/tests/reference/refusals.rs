@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 
 /// Arguments in which `FILE` stands for a file of this content, and `FABRIC` and `SPLIT` for fabrics; and
 /// what is said of it.
-const REFUSALS: [(&str, &[&str], &[u8], &str); 25] = [
+const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
     (
         "empty graph",
         &["replay", "FILE"],
@@ -183,6 +183,34 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 25] = [
         ],
         b"model = \"vgg16\"\nbatch = 4\n",
         "fabric.toml: the fabric has no link h0-h9",
+    ),
+    (
+        "more hashes than anybody has time for",
+        &[
+            "job",
+            "FILE",
+            "--fabric",
+            "FABRIC",
+            "--interval",
+            "--seeds",
+            "4000000000",
+        ],
+        b"model = \"vgg16\"\nbatch = 4\n",
+        "4000000000 is not in 0..=65536",
+    ),
+    (
+        "wait without end",
+        &[
+            "job",
+            "FILE",
+            "--fabric",
+            "FABRIC",
+            "--interval",
+            "--incast-us",
+            "1e300",
+        ],
+        b"model = \"vgg16\"\nbatch = 4\n",
+        "--incast-us 1e300 is out of its range",
     ),
     (
         "job to nowhere",

@@ -201,12 +201,9 @@ impl Setting<'_> {
     pub(super) fn worst_ms(&self, effects: &Effects, limit: u64) -> Result<f64, SimulationError> {
         let settings = &self.network.settings;
         let hashes = (0..u64::from(effects.seeds)).map(|seed| Ecmp::Mixed { seed });
-        let mut ways: Vec<_> = hashes.map(Spreading::Hashed).collect();
-        if ways.is_empty() {
-            ways.push(settings.spreading);
-        }
+        let unhashed = (effects.seeds == 0).then_some(settings.spreading);
         let mut worst_ms = 0.0f64;
-        for spreading in ways {
+        for spreading in hashes.map(Spreading::Hashed).chain(unhashed) {
             let all = Settings {
                 spreading,
                 steps: self.steps(settings, effects),
