@@ -121,15 +121,20 @@ pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
         ],
         links.iter().take(ROWS).map(link),
     );
+    risks(page, links);
+}
+
+fn risks(page: &mut Page, links: &[LaneLoad]) {
     let mut risky: Vec<_> = links.iter().filter(|it| cost_ms(it) > 0.0).collect();
-    if !risky.is_empty() {
-        risky.sort_by(|a, b| cost_ms(b).total_cmp(&cost_ms(a)));
-        page.heading("What single links may add to the iteration, the most first");
-        page.table(
-            ["link", "% lost", "ms for loss", "ms for its queue"],
-            risky.into_iter().take(ROWS).map(risk),
-        );
+    if risky.is_empty() {
+        return;
     }
+    risky.sort_by(|a, b| cost_ms(b).total_cmp(&cost_ms(a)));
+    page.heading("What single links may add to the iteration, the most first");
+    page.table(
+        ["link", "% lost", "ms for loss", "ms for its queue"],
+        risky.into_iter().take(ROWS).map(risk),
+    );
 }
 
 /// What a link may add to the iteration.
