@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_agent_core::rdma::Rounds;
+use reweave_common::error::told;
 use reweave_common::hardware::Lack;
+use reweave_common::lock::lock;
 use reweave_common::probing::ProbeList;
 use reweave_common::rdma::{RdmaPort, RdmaReading, Request};
 use reweave_common::sample::HostReading;
 
 use super::{Helper, RdmaError};
 use crate::clock;
-use reweave_common::error::told;
 
 /// Ports change seldom; where there is no RDMA, it comes even more seldom.
 const PORTS_PERIOD: Duration = Duration::from_secs(30);
@@ -69,10 +70,6 @@ impl RdmaThread {
         readings.extend(shared.lack.clone().map(HostReading::Lack));
         readings
     }
-}
-
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Nobody asks any more.

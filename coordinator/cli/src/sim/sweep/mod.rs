@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use clap::Args;
+use reweave_common::lock::lock;
 use serde_json::{Map, Value, json};
 
 use super::input;
@@ -138,9 +139,7 @@ impl<'o> Asker<'o> {
             {
                 let answer = self.ask(*nth, point);
                 let place = points.partition_point(|(other, _)| other < nth);
-                answers
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner)[place] = answer;
+                lock(&answers)[place] = answer;
             }
         };
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
