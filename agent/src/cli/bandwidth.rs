@@ -31,6 +31,7 @@ struct Told {
     flow: FlowKey,
     bandwidth: Bandwidth,
     packets_per_train: u32,
+    #[serde(rename = "sent_bytes")]
     sent: Bytes,
 }
 

@@ -28,6 +28,7 @@ struct Cost {
     host: Ipv4Addr,
     interface: Option<String>,
     /// Of that interface; nobody sends faster.
+    #[serde(rename = "speed_bits_per_s")]
     speed: Option<Rate>,
     most_bytes: Option<Bytes>,
     seconds: u32,
