@@ -56,7 +56,7 @@ fn follow(
     readings: &Mutex<Vec<BandwidthReading>>,
 ) {
     loop {
-        match lists.recv_timeout(wait(&timetable)) {
+        match lists.recv_timeout(wait(&mut timetable)) {
             Ok(list) => timetable.handle_list(clock::now(), &list),
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
@@ -80,7 +80,7 @@ fn follow(
     }
 }
 
-fn wait(timetable: &Timetable) -> Duration {
+fn wait(timetable: &mut Timetable) -> Duration {
     let now = clock::now();
     match timetable.next_due(now) {
         Some(due) if due <= now => GLANCE,
