@@ -1,5 +1,6 @@
 //! The shape of all that is said on a session is written down beside the version that has it: one that
-//! changes without a new version would be misunderstood by who speaks the old one.
+//! changes without a new version would be misunderstood by who speaks the old one. Before a release the file
+//! may be written anew: emptied, it makes the test print all of it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
