@@ -356,7 +356,8 @@ impl Stage {
         command
     }
 
-    fn start(&self, name: &str, mut command: Command) -> Result<Program, StageError> {
+    /// Starts a program in the background; what it says is kept under this name.
+    pub fn start(&self, name: &str, mut command: Command) -> Result<Program, StageError> {
         command.stdout(Stdio::null()).stderr(self.log(name)?);
         Program::start(name, command)
     }
@@ -368,7 +369,8 @@ impl Stage {
         file.map_err(|source| StageError::Files { path, source })
     }
 
-    fn write(&self, name: &str, text: &str) -> Result<PathBuf, StageError> {
+    /// A file in the folder that goes with the stage.
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, StageError> {
         let path = self.path(name);
         match fs::write(&path, text) {
             Ok(()) => Ok(path),
