@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use reweave_common::error::told;
 use reweave_common::operator::{AgentState, Status};
-use reweave_tests::{Labs, PATIENCE, Program, Setting, Stage, StageError, wait_for};
+use reweave_tests::{
+    Labs, PATIENCE, Program, Setting, Stage, StageError, settings_of, term_led, wait_for,
+};
 
 use crate::needs::Need;
 use crate::witness::Witness;
@@ -81,7 +83,10 @@ impl Quorum {
         for place in 0..3 {
             must(stage.certificate("coordinator", &format!("c{place}")));
             let name = format!("c{place}.toml");
-            must(stage.write(&name, &settings(place)));
+            let addresses = [0, 1, 2].map(port);
+            let identities = "certificates/coordinators/";
+            let settings = settings_of(place, &addresses, "two-leaves.toml", identities);
+            must(stage.write(&name, &settings));
         }
         Self {
             witnesses: Vec::new(),
@@ -139,7 +144,7 @@ impl Quorum {
 
     /// Of whoever leads now, by what it said last.
     pub(crate) fn leaders(&self) -> Vec<(Place, u64)> {
-        let lead = (0..3).filter_map(|place| Some((place, term_of(&self.said(place))?)));
+        let lead = (0..3).filter_map(|place| Some((place, term_led(&self.said(place))?)));
         lead.filter(|(place, _)| self.running[*place].is_some())
             .collect()
     }
@@ -230,30 +235,4 @@ fn reweave(stage: &Stage, coordinators: &str) -> Command {
         .arg("--identity")
         .arg(stage.path("certificates/operator"));
     reweave
-}
-
-fn settings(place: Place) -> String {
-    let own = port(place);
-    let mut settings = format!(
-        "fabric = \"two-leaves.toml\"\nlisten = \"{own}\"\ndata = \"data{place}\"\nidentity = \
-         \"certificates/coordinators/c{place}\"\n"
-    );
-    for place in 0..3 {
-        let (id, address) = (place + 1, port(place));
-        let member = format!("id = {id}\nname = \"c{place}\"\naddress = \"{address}\"\n");
-        settings += &format!("[[member]]\n{member}");
-    }
-    settings
-}
-
-/// The term in which it leads, if it does by its own account.
-fn term_of(log: &str) -> Option<u64> {
-    let lines = log.lines().rev();
-    let mut news = lines.filter(|line| {
-        line.contains("leads, in term ")
-            || line.contains("does not lead any more")
-            || line.contains("listens on")
-    });
-    let (_, rest) = news.next()?.split_once("leads, in term ")?;
-    rest.split(';').next()?.parse().ok()
 }

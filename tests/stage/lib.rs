@@ -6,6 +6,7 @@
 //! Everything is driven from outside, by the commands that people use. What the product claims is
 //! held against what the lab's own ranks and kernels say.
 
+mod coordinators;
 mod error;
 mod job;
 mod operator;
@@ -27,6 +28,7 @@ use reweave_common::fabric::Fabric;
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub use coordinators::{settings_of, term_led};
 pub use error::StageError;
 pub use job::{FlowProgress, FlowReport, Job, JobReport, Progress};
 pub use operator::{Applied, Operator};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use reweave_tests::Stage;
+use reweave_tests::{Stage, settings_of, term_led};
 use serde::{Deserialize, Serialize};
 
 use crate::certificates::NAMES;
@@ -69,36 +69,25 @@ impl System {
 
     /// In which term a member leads, if it does by its own account.
     pub(crate) fn term(self, log: &str) -> Option<u64> {
-        let (leads, not) = match self {
-            Self::Reweave => ("leads, in term ", ["does not lead any more", "listens on"]),
-            Self::Etcd => (
-                "became leader at term ",
-                ["became follower", "became pre-candidate"],
-            ),
-        };
-        let mut lines = log.lines().rev();
-        let news =
-            lines.find(|line| line.contains(leads) || not.iter().any(|words| line.contains(words)));
-        let (_, rest) = news?.split_once(leads)?;
-        rest.split(|letter: char| !letter.is_ascii_digit())
-            .next()?
-            .parse()
-            .ok()
+        match self {
+            Self::Reweave => term_led(log),
+            Self::Etcd => etcd_term_led(log),
+        }
     }
 }
 
+fn etcd_term_led(log: &str) -> Option<u64> {
+    let mut lines = log.lines().rev();
+    let news = lines.find(|line| line.contains("\"msg\"") && line.contains(" became "));
+    let (_, rest) = news?.split_once("became leader at term ")?;
+    let digits = rest.split(|letter: char| !letter.is_ascii_digit());
+    digits.into_iter().next()?.parse().ok()
+}
+
 pub(crate) fn settings(place: Place) -> String {
-    let own = System::Reweave.door(place);
-    let mut settings = format!(
-        "fabric = \"two-leaves.toml\"\nlisten = \"{own}\"\ndata = \"data{place}\"\nidentity = \
-         \"certificates/coordinators/c{place}\"\n"
-    );
-    for place in 0..3 {
-        let (id, address) = (place + 1, System::Reweave.door(place));
-        let member = format!("id = {id}\nname = \"c{place}\"\naddress = \"{address}\"\n");
-        settings += &format!("[[member]]\n{member}");
-    }
-    settings
+    let addresses = [0, 1, 2].map(|place| System::Reweave.door(place));
+    let identities = "certificates/coordinators/";
+    settings_of(place, &addresses, "two-leaves.toml", identities)
 }
 
 fn etcd(place: Place, home: &Path) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! A cluster with certificates for everybody, on this machine's loopback.
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use reweave_common::operator::{Request, Response, Status};
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, Role, Session, connect};
-use reweave_tests::Programs;
+use reweave_tests::{Programs, settings_of, term_led};
 use tempfile::TempDir;
 
 /// As many coordinators as were asked for, and what they are given.
@@ -17,7 +17,6 @@ pub(crate) struct Members {
     folder: TempDir,
     programs: Programs,
     pub(crate) addresses: Vec<SocketAddr>,
-    pub(crate) http: Vec<SocketAddr>,
     running: Vec<Option<Child>>,
 }
 
@@ -32,11 +31,6 @@ fn free_udp() -> SocketAddr {
     socket.local_addr().expect("it is bound")
 }
 
-fn free_tcp() -> SocketAddr {
-    let socket = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    socket.local_addr().expect("it is bound")
-}
-
 impl Members {
     /// Nothing runs yet.
     pub(crate) fn new(coordinators: usize, agents: usize) -> Self {
@@ -44,7 +38,6 @@ impl Members {
             folder: tempfile::tempdir().expect("there is room"),
             programs: Programs::beside_this().expect("the programs are built"),
             addresses: (0..coordinators).map(|_| free_udp()).collect(),
-            http: (0..coordinators).map(|_| free_tcp()).collect(),
             running: (0..coordinators).map(|_| None).collect(),
         };
         members.certify(agents);
@@ -76,22 +69,16 @@ impl Members {
     }
 
     fn settings(&self, place: usize) -> String {
-        let (own, http) = (self.addresses[place], self.http[place]);
-        let mut settings = format!(
-            "fabric = \"fabric.toml\"\nhttp = \"{http}\"\ndoor = \"127.0.0.1:0\"\nlisten = \"{own}\"\n\
-             data = \"data{place}\"\nidentity = \"c{place}\"\n"
-        );
-        let others = self
-            .addresses
-            .iter()
-            .zip(1..)
-            .filter(|_| self.addresses.len() > 1);
-        for (address, id) in others {
-            let name = id - 1;
-            let member = format!("id = {id}\nname = \"c{name}\"\naddress = \"{address}\"\n");
-            settings += &format!("[[member]]\n{member}");
-        }
-        settings
+        let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
+        let settings = settings_of(place, &addresses, "fabric.toml", "");
+        // One that is alone names nobody.
+        let alone = settings.split("[[member]]").next().unwrap_or_default();
+        let settings = if addresses.len() > 1 {
+            &settings
+        } else {
+            alone
+        };
+        format!("http = \"127.0.0.1:0\"\ndoor = \"127.0.0.1:0\"\n{settings}")
     }
 
     pub(crate) fn start(&mut self, place: usize) {
@@ -120,13 +107,8 @@ impl Members {
 
     /// Whoever said last that it leads.
     pub(crate) fn leader(&self) -> Option<usize> {
-        let term = |place: &usize| {
-            let said = self.said(*place);
-            let (_, rest) = said.rsplit_once("leads, in term ")?;
-            rest.split(';').next()?.parse::<u64>().ok()
-        };
         let running = (0..self.running.len()).filter(|place| self.running[*place].is_some());
-        let lead = running.filter_map(|place| Some((term(&place)?, place)));
+        let lead = running.filter_map(|place| Some((term_led(&self.said(place))?, place)));
         lead.max().map(|(_, place)| place)
     }
 
