@@ -28,7 +28,7 @@ async fn what_is_no_message_ends_the_session() {
     assert!(matches!(heard, Err(LinkError::Unreadable(_))), "{heard:?}");
     let farewell = soon(coordinator.receive_loose::<u8>()).await;
     assert!(
-        matches!(farewell, Err(LinkError::Closed { .. })),
+        matches!(farewell, Err(LinkError::ClosedByPeer { .. })),
         "{farewell:?}"
     );
 }
