@@ -8,6 +8,7 @@
 mod candidates;
 mod cost;
 mod dice;
+mod importers;
 mod machine;
 mod peers;
 mod sim;
@@ -36,5 +37,6 @@ fn main() -> ExitCode {
 fn measure_all(words: &[String]) {
     sim::measure_all(words);
     candidates::measure_all(words);
+    importers::measure_all(words);
     topology::measure_all(words);
 }

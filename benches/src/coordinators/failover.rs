@@ -79,8 +79,8 @@ fn once(trio: &mut Trio, system: System, loss: Loss, client: &Running) -> Durati
     let leader = trio.steady_leader(system, SETTLED);
     let lost = now();
     loss.strike(trio, system, leader);
-    let decided = client.first_after(lost);
+    let outage = client.outage_after(lost);
     thread::sleep(AWAY);
     loss.mend(trio, system, leader);
-    decided - lost
+    outage
 }

@@ -80,8 +80,8 @@ fn etcd_term_led(log: &str) -> Option<u64> {
     let mut lines = log.lines().rev();
     let news = lines.find(|line| line.contains("\"msg\"") && line.contains(" became "));
     let (_, rest) = news?.split_once("became leader at term ")?;
-    let digits = rest.split(|letter: char| !letter.is_ascii_digit());
-    digits.into_iter().next()?.parse().ok()
+    let mut digits = rest.split(|letter: char| !letter.is_ascii_digit());
+    digits.next()?.parse().ok()
 }
 
 pub(crate) fn settings(place: Place) -> String {

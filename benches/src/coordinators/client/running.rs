@@ -12,6 +12,8 @@ use reweave_tests::Stage;
 use super::Order;
 use crate::system::System;
 
+/// Decisions are made every ten milliseconds or so, unless nobody leads.
+const OUTAGE: Duration = Duration::from_millis(150);
 /// Where people are.
 const STATION: &str = "station";
 
@@ -59,11 +61,17 @@ impl Running {
         Self { child, decisions }
     }
 
-    /// When the first decision was acknowledged that began after this.
-    pub(crate) fn first_after(&self, moment: Duration) -> Duration {
-        let mut decisions = self.decisions.iter();
-        let found = decisions.find(|[began, _]| *began > moment);
-        found.expect("the client goes on")[1]
+    /// For how long nothing was acknowledged after this moment: from the last decision before it was
+    /// so to the first again.
+    pub(crate) fn outage_after(&self, moment: Duration) -> Duration {
+        let mut last = moment;
+        let mut gaps = self.decisions.iter().map(|[_, ended]| {
+            let gap = ended.saturating_sub(last);
+            last = ended;
+            (ended, gap)
+        });
+        let outage = gaps.find(|(ended, gap)| *ended > moment && *gap > OUTAGE);
+        outage.expect("the client goes on").1
     }
 
     /// All, when it has ended by itself.
