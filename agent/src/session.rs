@@ -254,3 +254,6 @@ async fn answer(session: &Session, messages: &mut mpsc::Receiver<AgentMessage>) 
     }
     session.closed().await
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 //!     reweave-bench --peers PROGRAM     whether SimGrid gives the same times, and how long it takes
 
 mod candidates;
+mod cost;
 mod dice;
 mod importers;
 mod machine;

@@ -31,13 +31,19 @@ const TRAINS_EVERY: Duration = Duration::from_secs(60);
 const VALID_FOR: Duration = Duration::from_secs(30);
 const REFRESH_EVERY: Duration = Duration::from_secs(10);
 
+/// A list is long where hosts are many, so it is not told to all of them at one look: all of the
+/// largest cluster have theirs well before it would run out.
+const MOST_LISTS: usize = 512;
+
 #[derive(Debug, Default)]
 pub(crate) struct Probing {
     /// Of every host that ever reported: one that is gone is probed on, to tell whether it is the
     /// agent that is gone, the host, or the way there.
     addresses: Addresses,
-    /// What each agent was told last, and when.
-    told: Told,
+    /// How often they have changed.
+    edition: u64,
+    /// When each agent was told last, and from which edition.
+    told: BTreeMap<NodeId, (Moment, u64)>,
     looks: Pace,
 }
 
@@ -55,23 +61,37 @@ impl Probing {
         if !self.looks.is_due(known.now, known.policy.look_every) {
             return;
         }
-        self.addresses.extend(addresses(known));
-        let hosts = self.addresses.keys();
-        for &node in hosts.filter(|node| known.ingest.is_connected(**node)) {
-            let list = list(known, node, &self.addresses);
-            if !is_told(&self.told, known.now, node, &list) {
-                self.told.insert(node, (known.now, list.clone()));
-                out.probe(node, list);
-            }
+        self.learn(addresses(known));
+        for node in self.due(known) {
+            self.told.insert(node, (known.now, self.edition));
+            out.probe(node, list(known, node, &self.addresses));
         }
     }
-}
 
-type Told = BTreeMap<NodeId, (Moment, ProbeList)>;
+    fn learn(&mut self, seen: Addresses) {
+        let is_known = |(node, seen): (&NodeId, &Vec<_>)| self.addresses.get(node) == Some(seen);
+        if !seen.iter().all(is_known) {
+            self.addresses.extend(seen);
+            self.edition += 1;
+        }
+    }
 
-fn is_told(told: &Told, now: Moment, node: NodeId, list: &ProbeList) -> bool {
-    let told = told.get(&node);
-    told.is_some_and(|(at, told)| told == list && now.since(*at) < REFRESH_EVERY)
+    /// Those who were told the longest ago first.
+    fn due(&self, known: Known<'_>) -> Vec<NodeId> {
+        let hosts = self.addresses.keys().copied();
+        let there = hosts.filter(|node| known.ingest.is_connected(*node));
+        let mut due: Vec<_> = there
+            .filter(|node| !self.is_told(known.now, *node))
+            .collect();
+        due.sort_by_key(|node| self.told.get(node).map(|(at, _)| *at));
+        due.truncate(MOST_LISTS);
+        due
+    }
+
+    fn is_told(&self, now: Moment, node: NodeId) -> bool {
+        let told = self.told.get(&node);
+        told.is_some_and(|(at, edition)| *edition == self.edition && now.since(*at) < REFRESH_EVERY)
+    }
 }
 
 /// Only those that are known to lie on a link of the fabric.
