@@ -102,6 +102,20 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: serde_json::Error,
     },
+    #[error("{} is not what `reweave plan shard --output json` says", path.display())]
+    BadShards {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error(
+        "{}: {job} cannot go on as it was: {problem}; plan without --after, or for the cluster it was",
+        path.display()
+    )]
+    StaleShards {
+        path: PathBuf,
+        job: String,
+        problem: String,
+    },
     #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
     NoSuchHost { name: String, hosts: usize },
     #[error(
@@ -218,6 +232,8 @@ impl CliError {
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
             | Self::BadPlan { .. }
+            | Self::BadShards { .. }
+            | Self::StaleShards { .. }
             | Self::NoSuchHost { .. }
             | Self::BadPanel { .. }
             | Self::NoPayload
