@@ -9,6 +9,7 @@ mod candidates;
 mod dice;
 mod machine;
 mod peers;
+mod shared;
 mod sim;
 mod topology;
 
@@ -36,4 +37,5 @@ fn measure_all(words: &[String]) {
     sim::measure_all(words);
     candidates::measure_all(words);
     topology::measure_all(words);
+    shared::measure_all(words);
 }

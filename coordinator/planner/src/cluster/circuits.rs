@@ -123,9 +123,8 @@ impl<'l> Laying<'l> {
             links,
         };
         for circuit in old.iter().filter(|circuit| stands(ports, circuit)) {
-            let is_its = |&link: &usize| {
-                pairs[link] == circuit.hosts() && laying.old[link].is_none()
-            };
+            let is_its =
+                |&link: &usize| pairs[link] == circuit.hosts() && laying.old[link].is_none();
             if let Some(link) = (0..pairs.len()).find(is_its) {
                 laying.old[link] = Some(*circuit);
                 laying.set(link, Some(circuit.switch));
@@ -169,7 +168,9 @@ impl<'l> Laying<'l> {
         let [a, b] = self.pairs[link];
         for [from, far] in [[a, b], [b, a]] {
             let [near, there] = [from, far].map(|host| self.free(host));
-            let choices = near.iter().flat_map(|&here| there.iter().map(move |&it| [here, it]));
+            let choices = near
+                .iter()
+                .flat_map(|&here| there.iter().map(move |&it| [here, it]));
             for choice in choices {
                 if self.shift(link, far, choice, spare) {
                     return true;

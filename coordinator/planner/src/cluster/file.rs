@@ -85,7 +85,7 @@ impl ClusterFile {
         let reader = Reader(table.document());
         let (blocks, jobs) = (table.take_tables("block")?, table.take_tables("job")?);
         if blocks.is_empty() {
-            return Err(table.error("a cluster has one [[block]] of hosts at least"));
+            return Err(table.lacks("block"));
         }
         let mut ground = reader.head(&table.finish()?)?;
         let mut known = BTreeSet::new();
@@ -203,7 +203,10 @@ impl Reader<'_> {
         if ports > 0 && ports.is_multiple_of(slices) {
             return Ok(());
         }
-        let span = entry.slices.as_ref().map_or(entry.ports.span(), Spanned::span);
+        let span = entry
+            .slices
+            .as_ref()
+            .map_or(entry.ports.span(), Spanned::span);
         let fits = (1..=ports).filter(|&it| ports.is_multiple_of(it));
         let fits: Vec<_> = fits.map(|it| it.to_string()).collect();
         let problem = match ports {

@@ -117,7 +117,10 @@ impl Ground {
     }
 
     pub fn find(&self, name: &str) -> Option<Server> {
-        let (host, slice) = name.strip_prefix('h')?.split_once('.').unwrap_or((&name[1..], "0"));
+        let (host, slice) = name
+            .strip_prefix('h')?
+            .split_once('.')
+            .unwrap_or((&name[1..], "0"));
         let server = Server {
             host: host.parse().ok()?,
             slice: slice.parse().ok()?,

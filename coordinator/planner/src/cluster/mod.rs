@@ -11,6 +11,8 @@ mod file;
 mod fleet;
 mod ground;
 mod packing;
+pub mod phases;
+pub mod regional;
 mod seating;
 mod shard;
 mod splice;

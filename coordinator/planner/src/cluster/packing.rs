@@ -58,7 +58,10 @@ struct Packing<'p> {
 impl Packing<'_> {
     fn place(&mut self, nth: usize, wanted: usize, moved: usize) {
         let merit = (moved, self.moves.len());
-        let best = self.best.as_ref().map(|best| (best.servers, best.moves.len()));
+        let best = self
+            .best
+            .as_ref()
+            .map(|best| (best.servers, best.moves.len()));
         if self.work == 0 || best.is_some_and(|best| merit >= best) {
             return;
         }

@@ -17,8 +17,8 @@ use super::ground::{Ground, Server};
 use super::seating;
 use crate::routing::Routes;
 use crate::topology::{
-    self, Design, Failed, Job, Limits, Pair, Panel, Request, TopologyError, Wiring, candidates::Family,
-    ideal_switch, pair,
+    self, Design, Failed, Job, Limits, Pair, Panel, Request, TopologyError, Wiring,
+    candidates::Family, ideal_switch, pair,
 };
 use crate::workload::effects::{Effects, Setting};
 use crate::workload::{Network, Settings, simulate};
@@ -124,6 +124,7 @@ type Alike = (String, Vec<usize>, Vec<Vec<u32>>);
 /// A wiring that was planned or measured, whichever hosts it is for.
 #[derive(Debug)]
 struct Formed {
+    parallel: usize,
     design: Design,
     routes: Routes,
     estimate: Estimate,
@@ -138,7 +139,6 @@ struct Bare<'b> {
     /// By rank, the number of its host.
     place: Vec<u32>,
     ports: Ports,
-    parallel: usize,
 }
 
 impl Forming {
@@ -170,16 +170,16 @@ impl Forming {
         self.bare(training, servers)?.laid(&formed, old)
     }
 
-    /// The shard that a wiring of these servers' hosts makes.
+    /// The shard that a wiring of these servers' hosts makes, with so many circuits for each link.
     pub fn along(
         &self,
         training: &dyn Training,
         servers: &[Server],
-        design: &Design,
+        (design, parallel): (&Design, usize),
         old: &[Circuit],
     ) -> Result<Shard, Unfit> {
         let bare = self.bare(training, servers.to_vec())?;
-        let formed = bare.measured(design, &[])?;
+        let formed = bare.measured(design, parallel, &[])?;
         bare.laid(&formed, old)
     }
 
@@ -203,10 +203,8 @@ impl Forming {
         };
         let place = spread.server.iter().map(|&server| number(server)).collect();
         let ports = self.ports(&servers);
-        let fewest = ports.values().map(Vec::len).min().unwrap_or(0);
         Ok(Bare {
             forming: self,
-            parallel: (fewest / hosts.len().saturating_sub(1).max(1)).max(1),
             spread,
             place,
             ports,
@@ -234,7 +232,7 @@ impl Forming {
             return Ok(Rc::clone(known));
         }
         let formed = Rc::new(match bare.hosts.len() {
-            1 => bare.measured(&alone(), &[])?,
+            1 => bare.measured(&alone(), 1, &[])?,
             _ => bare.planned()?,
         });
         self.known.borrow_mut().insert(alike, Rc::clone(&formed));
@@ -270,14 +268,14 @@ impl Bare<'_> {
     }
 
     /// Of a link.
-    fn rate(&self) -> Rate {
-        Rate::from_bits_per_s(self.forming.ground.rate.bits_per_s() * self.parallel as u64)
+    fn rate(&self, parallel: usize) -> Rate {
+        Rate::from_bits_per_s(self.forming.ground.rate.bits_per_s() * parallel as u64)
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self, parallel: usize) -> Limits {
         let most = self.hosts.len() - 1;
         let kinds = self.kinds();
-        let links = |list: &Vec<u32>| (list.len() / self.parallel).min(most);
+        let links = |list: &Vec<u32>| (list.len() / parallel).min(most);
         Limits {
             ports: kinds.iter().map(links).collect(),
             panels: panels(&kinds),
@@ -285,12 +283,34 @@ impl Bare<'_> {
         }
     }
 
+    /// Few hosts have more ports than others to talk to. Then links have several circuits each: as
+    /// few as that takes, or one more where that leaves fewer ports dark.
     fn planned(&self) -> Result<Formed, Unfit> {
-        let limits = self.limits();
+        let (others, fewest) = (self.hosts.len() - 1, self.fewest_ports());
+        let least = (fewest / others).max(1);
+        let used = |parallel: usize| parallel * (fewest / parallel).min(others);
+        let lit = |parallel: usize| {
+            (fewest / parallel > 1 || others == 1) && used(parallel) > used(least)
+        };
+        let first = self.planned_with(least)?;
+        let second = Some(least + 1).filter(|&more| lit(more));
+        let second = second.and_then(|more| self.planned_with(more).ok());
+        Ok(match second {
+            Some(second) if second.estimate.ms < first.estimate.ms => second,
+            _ => first,
+        })
+    }
+
+    fn fewest_ports(&self) -> usize {
+        self.ports.values().map(Vec::len).min().unwrap_or(0)
+    }
+
+    fn planned_with(&self, parallel: usize) -> Result<Formed, Unfit> {
+        let limits = self.limits(parallel);
         let request = Request {
             degree: limits.most_ports(),
             limits,
-            rate: self.rate(),
+            rate: self.rate(parallel),
             seed: self.forming.seed,
             work: self.forming.work,
             relay: None,
@@ -300,6 +320,7 @@ impl Bare<'_> {
         let ms = proposal.evaluation.iteration_ms;
         let interval = proposal.interval.as_ref();
         Ok(Formed {
+            parallel,
             estimate: Estimate {
                 ms,
                 low_ms: interval.map_or(ms, |it| it.low_ms),
@@ -312,10 +333,16 @@ impl Bare<'_> {
     }
 
     /// A wiring without some of its links, with the routes that it then needs.
-    fn measured(&self, design: &Design, missing: &[Pair]) -> Result<Formed, Unfit> {
+    fn measured(
+        &self,
+        design: &Design,
+        parallel: usize,
+        missing: &[Pair],
+    ) -> Result<Formed, Unfit> {
+        let rate = self.rate(parallel);
         let failed: Vec<_> = missing.iter().map(|&ends| Failed::Cable(ends)).collect();
         let repaired = topology::repair(design, None, &self.job(), &failed)?;
-        let fabric = repaired.design.wiring.fabric(self.rate(), Duration::ZERO);
+        let fabric = repaired.design.wiring.fabric(rate, Duration::ZERO);
         let fabric = fabric.map_err(TopologyError::from)?;
         let placement: Vec<_> = self.place.iter().map(|&host| node(host)).collect();
         let setting = Setting {
@@ -328,8 +355,9 @@ impl Bare<'_> {
         let interval = setting.interval(settings, &Effects::default(), work);
         let interval = interval.map_err(TopologyError::from)?;
         Ok(Formed {
+            parallel,
             estimate: Estimate {
-                ms: repaired.iteration_ms(&self.job(), self.rate(), work)?,
+                ms: repaired.iteration_ms(&self.job(), rate, work)?,
                 low_ms: interval.low_ms,
                 high_ms: interval.high_ms,
                 samples: self.spread.samples,
@@ -343,34 +371,29 @@ impl Bare<'_> {
     fn laid(self, formed: &Formed, old: &[Circuit]) -> Result<Shard, Unfit> {
         let real = |[a, b]: Pair| pair(self.hosts[a as usize], self.hosts[b as usize]);
         let pairs = formed.design.wiring.pairs();
-        let each = |&ends: &Pair| std::iter::repeat_n(real(ends), self.parallel);
+        let each = |&ends: &Pair| std::iter::repeat_n(real(ends), formed.parallel);
         let links: Vec<_> = pairs.iter().flat_map(each).collect();
         let mut laid = lay(&self.ports, &links, old);
         if laid.unlaid.is_empty() {
-            return self.shard(&formed.design, &formed.routes, laid.circuits, formed.estimate);
+            return self.shard(formed, laid.circuits);
         }
         // A link that has not all of its circuits is none.
         let missing = |ends: &Pair| laid.unlaid.contains(&real(*ends));
         let missing: Vec<_> = pairs.into_iter().filter(missing).collect();
-        laid.circuits.retain(|circuit| !laid.unlaid.contains(&circuit.hosts()));
-        let less = self.measured(&formed.design, &missing)?;
-        self.shard(&less.design, &less.routes, laid.circuits, less.estimate)
+        laid.circuits
+            .retain(|circuit| !laid.unlaid.contains(&circuit.hosts()));
+        let less = self.measured(&formed.design, formed.parallel, &missing)?;
+        self.shard(&less, laid.circuits)
     }
 
-    fn shard(
-        &self,
-        design: &Design,
-        routes: &Routes,
-        circuits: Vec<Circuit>,
-        estimate: Estimate,
-    ) -> Result<Shard, Unfit> {
+    fn shard(&self, formed: &Formed, circuits: Vec<Circuit>) -> Result<Shard, Unfit> {
         Ok(Shard {
             servers: self.servers.clone(),
-            design: design.clone(),
-            routes: routes.clone(),
+            design: formed.design.clone(),
+            routes: formed.routes.clone(),
             circuits,
-            parallel: self.parallel,
-            estimate,
+            parallel: formed.parallel,
+            estimate: formed.estimate,
             ideal_ms: self.ideal_ms()?,
         })
     }
@@ -401,7 +424,10 @@ fn panels(kinds: &[Vec<u32>]) -> Vec<Panel> {
         ports: kinds.iter().map(|list| on(switch, list)).collect(),
     };
     let panels: Vec<_> = (0..all).map(panel).collect();
-    match panels.iter().all(|panel| panel.ports.iter().all(|&count| count > 0)) {
+    match panels
+        .iter()
+        .all(|panel| panel.ports.iter().all(|&count| count > 0))
+    {
         true => Vec::new(),
         false => panels,
     }

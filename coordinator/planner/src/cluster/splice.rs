@@ -16,7 +16,9 @@ pub(super) fn insert(design: &Design, ports: usize) -> Design {
         splicing.into_ring(ring, hosts * ring / rings);
     }
     splicing.into_links(ports);
-    let Splicing { wiring, mut rings, .. } = splicing;
+    let Splicing {
+        wiring, mut rings, ..
+    } = splicing;
     rings.retain(|ring| ring.len() == hosts + 1);
     Design {
         family: design.family.clone(),

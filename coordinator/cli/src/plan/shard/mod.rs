@@ -93,8 +93,9 @@ const LONGEST_S: f64 = 3.2e8;
 /// New jobs arrive, and those that ask for other numbers of servers are heard.
 fn settle(fleet: &mut Fleet, jobs: &[Job]) -> Vec<Step> {
     let asked = |name: &str| {
-        let running = fleet.running.iter().find(|it| it.job.name == name);
-        running.map(|it| it.job.servers)
+        let running = fleet.running.iter().map(|it| &it.job);
+        let mut all = running.chain(fleet.waiting.iter().map(|it| &it.job));
+        all.find(|it| it.name == name).map(|it| it.servers)
     };
     let event = |job: &Job| match asked(&job.name) {
         None => Some(Event::Arrive(job.clone())),

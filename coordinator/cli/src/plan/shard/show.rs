@@ -82,7 +82,9 @@ fn shard(fleet: &Fleet, running: &Running) -> Shard {
     let wiring = &shard.design.wiring;
     Shard {
         job: running.job.name.clone(),
-        block: ground.blocks[ground.block_of(shard.servers[0])].name.clone(),
+        block: ground.blocks[ground.block_of(shard.servers[0])]
+            .name
+            .clone(),
         servers: shard.servers.iter().map(|&it| ground.name(it)).collect(),
         asked: running.job.servers,
         links: wiring.pairs(),
@@ -106,11 +108,15 @@ fn routes(running: &Running) -> Routes {
     let all = 0..hosts.len() as u32;
     let towards = |at: u32, to: u32| {
         let next = routes.next(at, to);
-        next.map(|(lane, weight)| (name(routes.lanes().end(lane)), weight)).collect::<Vec<_>>()
+        next.map(|(lane, weight)| (name(routes.lanes().end(lane)), weight))
+            .collect::<Vec<_>>()
     };
     let table = |at: u32| {
         let others = all.clone().filter(move |&to| to != at);
-        (name(at), others.map(|to| (name(to), towards(at, to))).collect())
+        (
+            name(at),
+            others.map(|to| (name(to), towards(at, to))).collect(),
+        )
     };
     all.clone().map(table).collect()
 }
@@ -180,7 +186,9 @@ fn explain(page: &mut Page, shard: &Shard) {
         page.line(&format!("  {}", line.join("  ")));
     }
     for (at, table) in &shard.routes {
-        let towards = table.iter().map(|(to, next)| format!("{to} by {}", by(next)));
+        let towards = table
+            .iter()
+            .map(|(to, next)| format!("{to} by {}", by(next)));
         let towards: Vec<_> = towards.collect();
         page.line(&format!("  {at} sends to {}", towards.join(", ")));
     }
@@ -190,7 +198,9 @@ const CIRCUITS_OF_A_LINE: usize = 4;
 
 /// `s0: h0.p1 - h3.p2`
 fn circuit(circuit: &Circuit) -> String {
-    let ends = circuit.ends.map(|end| format!("h{}.p{}", end.host, end.number));
+    let ends = circuit
+        .ends
+        .map(|end| format!("h{}.p{}", end.host, end.number));
     format!("s{}: {}", circuit.switch, ends.join(" - "))
 }
 

@@ -14,6 +14,15 @@ use crate::sim::input;
 #[derive(Debug, Deserialize)]
 pub(super) struct State {
     shards: Vec<Before>,
+    waiting: Vec<Queued>,
+}
+
+/// A job that waited, and where its circuits were prepared.
+#[derive(Debug, Deserialize)]
+struct Queued {
+    job: String,
+    servers: Vec<String>,
+    prepared: Vec<Circuit>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -22,6 +31,7 @@ struct Before {
     servers: Vec<String>,
     asked: [usize; 2],
     links: Vec<Pair>,
+    parallel: usize,
     rings: Vec<Vec<u32>>,
     circuits: Vec<Circuit>,
     samples_left: f64,
@@ -55,6 +65,17 @@ impl State {
                 problem,
             })?;
         }
+        for waited in self.waiting.iter().filter(|it| !it.prepared.is_empty()) {
+            let servers = waited
+                .servers
+                .iter()
+                .map(|name| fleet.forming.ground.find(name));
+            let servers = servers.collect::<Option<Vec<_>>>();
+            let job = jobs.iter().find(|job| job.name == waited.job);
+            if let (Some(job), Some(servers)) = (job, servers) {
+                fleet.expect(job.clone(), servers);
+            }
+        }
         Ok(ended)
     }
 }
@@ -68,7 +89,11 @@ impl Before {
     ) -> Result<(), String> {
         let servers = self.servers(&fleet.forming.ground, taken)?;
         let hosts: BTreeSet<_> = servers.iter().map(|server| server.host).collect();
-        let named = self.links.iter().flatten().chain(self.rings.iter().flatten());
+        let named = self
+            .links
+            .iter()
+            .flatten()
+            .chain(self.rings.iter().flatten());
         if let Some(host) = named.copied().find(|&it| it as usize >= hosts.len()) {
             return Err(format!("a link names host {host} of {}", hosts.len()));
         }
@@ -77,16 +102,27 @@ impl Before {
             wiring: Wiring::of(hosts.len(), self.links.iter().copied()),
             rings: self.rings.clone(),
         };
-        let shard = fleet.forming.along(&*job.training, &servers, &design, &self.circuits);
+        let wiring = (&design, self.parallel.max(1));
+        let shard = fleet
+            .forming
+            .along(&*job.training, &servers, wiring, &self.circuits);
         let job = Job {
             servers: self.asked,
             ..job.clone()
         };
-        fleet.resume(job, shard.map_err(|unfit| unfit.to_string())?, self.samples_left);
+        fleet.resume(
+            job,
+            shard.map_err(|unfit| unfit.to_string())?,
+            self.samples_left,
+        );
         Ok(())
     }
 
-    fn servers(&self, ground: &Ground, taken: &mut BTreeSet<Server>) -> Result<Vec<Server>, String> {
+    fn servers(
+        &self,
+        ground: &Ground,
+        taken: &mut BTreeSet<Server>,
+    ) -> Result<Vec<Server>, String> {
         let one = |name: &String| {
             let server = ground.find(name);
             let server = server.ok_or_else(|| format!("the cluster has no server {name}"))?;
@@ -95,7 +131,11 @@ impl Before {
                 false => Err(format!("{name} is given away twice")),
             }
         };
-        let servers = self.servers.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        let servers = self
+            .servers
+            .iter()
+            .map(one)
+            .collect::<Result<Vec<_>, _>>()?;
         match servers.is_empty() || !self.samples_left.is_finite() {
             true => Err("it has no servers".to_owned()),
             false => Ok(servers),

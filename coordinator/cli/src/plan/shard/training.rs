@@ -35,9 +35,13 @@ impl Training for Trained {
         let work = self.source.work(hosts(servers));
         let work = work.map_err(|error| Unfit(error.told()))?;
         let ranks = work.iteration.ranks();
-        let used = work.placement[..ranks].last().map_or(0, |host: &NodeId| host.index() + 1);
+        let used = work.placement[..ranks]
+            .last()
+            .map_or(0, |host: &NodeId| host.index() + 1);
         if used < servers {
-            return Err(Unfit(format!("it has work for {used} servers only: ask for {used}")));
+            return Err(Unfit(format!(
+                "it has work for {used} servers only: ask for {used}"
+            )));
         }
         let (samples, memory) = match &self.source.kind {
             Kind::Operators { model, .. } => (model.batch as f64, None),
@@ -56,7 +60,9 @@ impl Training for Trained {
 /// What all replicas learn from together.
 fn samples(job: &PresetJob, ranks: usize) -> f64 {
     let spread = &job.preset.parallelism;
-    let replicas = spread.data.unwrap_or(ranks / (spread.tensor * spread.pipeline));
+    let replicas = spread
+        .data
+        .unwrap_or(ranks / (spread.tensor * spread.pipeline));
     match job.preset.batch {
         Batch::Whole(batch) => batch as f64,
         Batch::PerReplica(batch) => batch as f64 * replicas as f64,

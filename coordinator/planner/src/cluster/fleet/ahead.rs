@@ -52,7 +52,8 @@ impl Fleet {
                 continue;
             };
             let servers = seating::seats(ground, &free, block, least)?;
-            let gives = |it: &&&super::Running| it.shard.servers.iter().any(|own| servers.contains(own));
+            let gives =
+                |it: &&&super::Running| it.shard.servers.iter().any(|own| servers.contains(own));
             let after = ended.iter().filter(gives).map(|it| it.job.name.clone());
             return Some(Next {
                 after: after.collect(),
@@ -70,7 +71,9 @@ impl Fleet {
         let (Some(flip_ms), Some(next)) = (ground.flip_ms, &waiting.next) else {
             return;
         };
-        let shard = self.forming.shard(&*waiting.job.training, &next.servers, &[]);
+        let shard = self
+            .forming
+            .shard(&*waiting.job.training, &next.servers, &[]);
         let Ok(shard) = shard else { return };
         let set_ms = ground.switching.time_ms(shard.circuits.len());
         let step = Step {

@@ -99,7 +99,10 @@ pub struct Next {
 pub enum Event {
     Arrive(Job),
     /// An elastic job asks for another range of servers.
-    Resize { job: String, servers: [usize; 2] },
+    Resize {
+        job: String,
+        servers: [usize; 2],
+    },
     End(String),
 }
 
@@ -183,6 +186,22 @@ impl Fleet {
         });
     }
 
+    /// Takes up what was prepared already for a job that waits.
+    pub fn expect(&mut self, job: Job, servers: Vec<Server>) {
+        let prepared = self.forming.shard(&*job.training, &servers, &[]).ok();
+        let next = Next {
+            servers,
+            at_ms: self.now_ms,
+            after: Vec::new(),
+            prepared,
+        };
+        self.waiting.push(Waiting {
+            job,
+            why: String::new(),
+            next: Some(next),
+        });
+    }
+
     /// What is done about something that happens. Times may not go back.
     pub fn handle(&mut self, at_ms: f64, event: Event) -> Vec<Step> {
         self.handle_all(at_ms, vec![event])
@@ -224,7 +243,10 @@ impl Fleet {
         let Some(nth) = nth else { return };
         let ended = self.running.remove(nth);
         let servers = ended.size();
-        let why = format!("{servers} servers and {} circuits are free", ended.shard.circuits.len());
+        let why = format!(
+            "{servers} servers and {} circuits are free",
+            ended.shard.circuits.len()
+        );
         self.say(name, What::Ends, why);
     }
 
@@ -251,7 +273,10 @@ impl Fleet {
 
     /// Changes the shard of a running job, which stands still for so long.
     fn change(&mut self, nth: usize, shard: Shard, what: What, why: String, gain: Option<Gain>) {
-        let cost_ms = gain.map_or_else(|| self.cost_ms(&self.running[nth].shard, &shard), |it| it.cost_ms);
+        let cost_ms = gain.map_or_else(
+            || self.cost_ms(&self.running[nth].shard, &shard),
+            |it| it.cost_ms,
+        );
         let now_ms = self.now_ms;
         let running = &mut self.running[nth];
         let touched = Touched::between(&running.shard.circuits, &shard.circuits);
@@ -277,7 +302,12 @@ impl Fleet {
     }
 
     fn names(&self, servers: &[Server]) -> String {
-        names(&servers.iter().map(|&it| self.forming.ground.name(it)).collect::<Vec<_>>())
+        names(
+            &servers
+                .iter()
+                .map(|&it| self.forming.ground.name(it))
+                .collect::<Vec<_>>(),
+        )
     }
 
     fn count(circuits: &[Circuit]) -> String {

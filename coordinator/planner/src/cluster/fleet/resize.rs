@@ -30,10 +30,12 @@ impl Fleet {
         let ground = &self.forming.ground;
         let room = seating::free_by_block(ground, &self.free());
         let spare = |block: usize| -> usize {
-            let own = self.running.iter().filter(|it| {
-                it.is_elastic() && ground.block_of(it.shard.servers[0]) == block
-            });
-            own.map(|it| it.size() - it.job.servers[0].min(it.size())).sum()
+            let own = self
+                .running
+                .iter()
+                .filter(|it| it.is_elastic() && ground.block_of(it.shard.servers[0]) == block);
+            own.map(|it| it.size() - it.job.servers[0].min(it.size()))
+                .sum()
         };
         let lack = |&block: &usize| job.servers[0].saturating_sub(room[block]);
         let fits = (0..room.len()).filter(|block| spare(*block) >= lack(block));
@@ -58,11 +60,15 @@ impl Fleet {
     /// The elastic job of a block that can give most.
     fn most_spare(&self, block: usize) -> Option<(usize, usize)> {
         let ground = &self.forming.ground;
-        let own = self.running.iter().enumerate().filter(|(_, it)| {
-            it.is_elastic() && ground.block_of(it.shard.servers[0]) == block
-        });
+        let own = self
+            .running
+            .iter()
+            .enumerate()
+            .filter(|(_, it)| it.is_elastic() && ground.block_of(it.shard.servers[0]) == block);
         let spare = own.map(|(nth, it)| (nth, it.size().saturating_sub(it.job.servers[0])));
-        spare.filter(|(_, spare)| *spare > 0).max_by_key(|&(nth, spare)| (spare, std::cmp::Reverse(nth)))
+        spare
+            .filter(|(_, spare)| *spare > 0)
+            .max_by_key(|&(nth, spare)| (spare, std::cmp::Reverse(nth)))
     }
 
     fn shrink(&mut self, nth: usize, size: usize, because: &str) -> bool {
@@ -72,7 +78,10 @@ impl Fleet {
             return false;
         };
         let gone = self.names(&running.shard.servers[size..]);
-        let why = format!("to {size} servers {because}, without {gone}; {}", way.words(&running.shard, &shard));
+        let why = format!(
+            "to {size} servers {because}, without {gone}; {}",
+            way.words(&running.shard, &shard)
+        );
         self.change(nth, shard, What::Shrinks, why, None);
         true
     }
@@ -168,14 +177,21 @@ impl Fleet {
             design = splice::remove(&design, place as u32);
             order.remove(place);
         }
-        for host in after.iter().filter(|host| !order.contains(host)).collect::<Vec<_>>() {
+        for host in after
+            .iter()
+            .filter(|host| !order.contains(host))
+            .collect::<Vec<_>>()
+        {
             let own = servers.iter().filter(|it| it.host == *host);
             let ports: usize = own.map(|&it| self.forming.ground.ports(it).count()).sum();
             design = splice::insert(&design, ports / shard.parallel);
             order.push(*host);
         }
-        let made = self.forming.along(&*running.job.training, servers, &design, &shard.circuits).ok()?;
-        (made.parallel == shard.parallel && order == after).then_some(made)
+        let wiring = (&design, shard.parallel);
+        let made = self
+            .forming
+            .along(&*running.job.training, servers, wiring, &shard.circuits);
+        made.ok().filter(|_| order == after)
     }
 }
 
