@@ -9,6 +9,7 @@ mod candidates;
 mod dice;
 mod machine;
 mod peers;
+mod regional;
 mod shared;
 mod sim;
 mod topology;
@@ -38,4 +39,5 @@ fn measure_all(words: &[String]) {
     candidates::measure_all(words);
     topology::measure_all(words);
     shared::measure_all(words);
+    regional::measure_all(words);
 }

@@ -41,7 +41,7 @@ pub(crate) fn measure_all(words: &[String]) {
         return;
     }
     println!("# shared cluster, seed {SEED}: mean and worst iteration of the jobs, ms");
-    println!("name jobs mean_ms worst_ms took_s peak_mib");
+    println!("name jobs mean_ms worst_ms slower_than_shards took_s peak_mib");
     let models = MODELS.map(|(name, batch)| iteration(name, batch));
     let alone = [
         ("ideal", models.each_ref().map(ideal_ms)),
@@ -52,17 +52,15 @@ pub(crate) fn measure_all(words: &[String]) {
     }
     for jobs in LOADS {
         let turn = || TURN.iter().cycle().take(jobs);
+        let of = |times: &[f64; 4]| turn().map(|&model| times[model]).collect::<Vec<_>>();
+        let shards = of(&alone[1].1);
         for (name, times) in &alone {
-            show(
-                name,
-                &turn().map(|&model| times[model]).collect::<Vec<_>>(),
-                0.0,
-            );
+            show(name, &of(times), &shards, 0.0);
         }
         let iterations: Vec<_> = turn().map(|&model| models[model].clone()).collect();
-        for (name, fabric) in fabrics() {
-            let (times, took_s) = timed(|| together(&fabric, &iterations));
-            show(name, &times, took_s);
+        for (name, fabric, spreading) in fabrics() {
+            let (times, took_s) = timed(|| together(&fabric, &iterations, spreading));
+            show(name, &times, &shards, took_s);
         }
     }
 }
@@ -75,11 +73,13 @@ fn told(times: &[f64; 4]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-fn show(name: &str, times: &[f64], took_s: f64) {
+fn show(name: &str, times: &[f64], shards: &[f64], took_s: f64) {
     let mean = times.iter().sum::<f64>() / times.len() as f64;
+    let slower: f64 = times.iter().zip(shards).map(|(ms, shard)| ms / shard).sum();
+    let slower = slower / times.len() as f64;
     let worst = times.iter().copied().fold(0.0, f64::max);
     println!(
-        "shared-cluster-{name} {} {mean:.2} {worst:.2} {took_s:.2} {:.0}",
+        "shared-cluster-{name} {} {mean:.2} {worst:.2} {slower:.2} {took_s:.2} {:.0}",
         times.len(),
         peak_mib()
     );
@@ -129,13 +129,14 @@ fn ideal_ms(iteration: &Iteration) -> f64 {
     let hosts: Vec<_> = fabric.endpoints().collect();
     times(
         &fabric,
-        &[iteration.clone()],
+        std::slice::from_ref(iteration),
         vec![seat(&hosts)],
         Spreading::Even,
     )[0]
 }
 
-fn fabrics() -> [(&'static str, Fabric); 3] {
+/// Each tree twice: switches spray packets over all uplinks, or hash each pair of processors to one.
+fn fabrics() -> [(&'static str, Fabric, Spreading); 5] {
     let tree = |spines: usize, host: u32, uplink: u32| {
         parsed(&format!(
             "kind = \"leaf-spine\"\nleaves = 27\nspines = {spines}\nhosts_per_leaf = 16\n\
@@ -146,19 +147,26 @@ fn fabrics() -> [(&'static str, Fabric); 3] {
     let wiring = expander.expect("there is an expander").wiring;
     let rate = Rate::from_bits_per_s(100_000_000_000);
     let expander = wiring.fabric(rate, std::time::Duration::ZERO);
+    let hashed = Spreading::Hashed(Ecmp::Mixed { seed: SEED });
+    let (equal, half) = (tree(16, 250, 250), tree(8, 800, 800));
     [
-        ("fat-tree-of-equal-cost", tree(16, 250, 250)),
-        ("fat-tree-2-to-1", tree(8, 800, 800)),
-        ("expander", expander.expect("the wiring is sound")),
+        ("equal-cost", equal.clone(), Spreading::Even),
+        ("equal-cost-hashed", equal, hashed),
+        ("2-to-1", half.clone(), Spreading::Even),
+        ("2-to-1-hashed", half, hashed),
+        (
+            "expander",
+            expander.expect("the wiring is sound"),
+            Spreading::Even,
+        ),
     ]
 }
 
-/// All jobs at once, on servers drawn by lot. Switches hash; hosts that forward split evenly.
-fn together(fabric: &Fabric, iterations: &[Iteration]) -> Vec<f64> {
+/// All jobs at once, on servers drawn by lot.
+fn together(fabric: &Fabric, iterations: &[Iteration], spreading: Spreading) -> Vec<f64> {
     let mut hosts: Vec<_> = fabric.endpoints().collect();
     Dice(SEED).shuffle(&mut hosts);
     let seats = hosts.chunks(OF_A_JOB).take(iterations.len()).map(seat);
-    let spreading = Spreading::Hashed(Ecmp::Mixed { seed: SEED });
     times(fabric, iterations, seats.collect(), spreading)
 }
 

@@ -116,6 +116,10 @@ pub(crate) enum CliError {
         job: String,
         problem: String,
     },
+    #[error("the fabric under --over has no host {name}: it must have all hosts of the cluster")]
+    NotOver { name: String },
+    #[error("{job}: {problem}")]
+    Unfit { job: String, problem: String },
     #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
     NoSuchHost { name: String, hosts: usize },
     #[error(
@@ -233,6 +237,8 @@ impl CliError {
             | Self::NoSuchLink { .. }
             | Self::BadPlan { .. }
             | Self::BadShards { .. }
+            | Self::NotOver { .. }
+            | Self::Unfit { .. }
             | Self::StaleShards { .. }
             | Self::NoSuchHost { .. }
             | Self::BadPanel { .. }

@@ -58,6 +58,7 @@ struct BlockEntry {
     ports: Spanned<i64>,
     switches: Option<Spanned<i64>>,
     slices: Option<Spanned<i64>>,
+    switched_gbps: Option<Spanned<f64>>,
     #[serde(default)]
     storage_ports: Vec<Spanned<i64>>,
     #[serde(default)]
@@ -72,8 +73,10 @@ struct JobTable {
     servers: Spanned<i64>,
     most_servers: Option<Spanned<i64>>,
     iterations: Spanned<i64>,
-    gates: Option<String>,
+    gates: Option<Spanned<String>>,
 }
+
+const NO_SWITCHES: &str = "what finds no circuit goes over packet switches: say under [[block]] how fast, as switched_gbps";
 
 /// What starting anew costs when nobody says.
 const RESTART: Duration = Duration::from_secs(30);
@@ -93,7 +96,14 @@ impl ClusterFile {
             reader.block(&block.finish()?, &mut ground, &mut known)?;
         }
         known.clear();
-        let job = |job: Table<'_>| reader.job(job.finish()?, &mut known);
+        let has_switches = ground.blocks.iter().any(|block| block.switched.is_some());
+        let job = |job: Table<'_>| {
+            let entry: JobTable = job.finish()?;
+            match &entry.gates {
+                Some(gates) if !has_switches => Err(reader.0.error(gates.span(), NO_SWITCHES)),
+                _ => reader.job(entry, &mut known),
+            }
+        };
         let jobs = jobs.into_iter().map(job).collect::<Result<_, _>>()?;
         Ok(Self { ground, jobs })
     }
@@ -189,6 +199,11 @@ impl Reader<'_> {
         ground.blocks.push(Block {
             name: entry.name.get_ref().clone(),
             switches: count(&entry.switches, MOST_PORTS)?,
+            switched: entry
+                .switched_gbps
+                .as_ref()
+                .map(|gbps| self.0.rate(gbps))
+                .transpose()?,
         });
         Ok(())
     }
@@ -234,7 +249,7 @@ impl Reader<'_> {
             name: job.name.into_inner(),
             file: job.file,
             servers: [least, most],
-            gates: job.gates,
+            gates: job.gates.map(Spanned::into_inner),
         })
     }
 }

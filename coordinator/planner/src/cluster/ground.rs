@@ -40,11 +40,13 @@ impl Switching {
 }
 
 /// Hosts whose ports lie on the same switches: only these can be joined by circuits.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     pub name: String,
     /// Ports of a host are dealt out to these in turn.
     pub switches: usize,
+    /// What each host can send over packet switches besides, where there are some.
+    pub switched: Option<Rate>,
 }
 
 /// A host, and the ports that circuits may use. Those for storage and control are not among them.

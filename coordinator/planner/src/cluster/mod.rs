@@ -6,6 +6,7 @@
 //! fleet is told what happens, job by job, and answers with what it does about it and why.
 
 mod circuits;
+mod degree;
 mod estimate;
 mod file;
 mod fleet;
@@ -20,6 +21,7 @@ mod splice;
 mod tests;
 
 pub use circuits::{Circuit, Laid, Port, Ports, Touched, lay};
+pub use degree::Degree;
 pub use estimate::{Estimate, Gain};
 pub use file::{ClusterFile, JobEntry};
 pub use fleet::{Event, Fleet, Job, Running, Step, Waiting, What};

@@ -183,6 +183,16 @@ impl Forming {
         bare.laid(&formed, old)
     }
 
+    /// What an iteration takes where one switch gives each host this rate.
+    pub(super) fn on_a_switch_ms(
+        &self,
+        training: &dyn Training,
+        servers: &[Server],
+        rate: Rate,
+    ) -> Result<f64, Unfit> {
+        self.bare(training, servers.to_vec())?.on_a_switch_ms(rate)
+    }
+
     fn bare(&self, training: &dyn Training, servers: Vec<Server>) -> Result<Bare<'_>, Unfit> {
         let spread = training.on(servers.len())?;
         if let (Some(needed), Some(there)) = (spread.memory, self.ground.memory)
@@ -401,7 +411,12 @@ impl Bare<'_> {
     fn ideal_ms(&self) -> Result<f64, Unfit> {
         let ports = self.ports.values().map(Vec::len).max().unwrap_or(1);
         let rate = self.forming.ground.rate.bits_per_s() * ports as u64;
-        let switch = ideal_switch(self.hosts.len(), Rate::from_bits_per_s(rate));
+        self.on_a_switch_ms(Rate::from_bits_per_s(rate))
+    }
+
+    /// On one switch that gives each host this rate.
+    fn on_a_switch_ms(&self, rate: Rate) -> Result<f64, Unfit> {
+        let switch = ideal_switch(self.hosts.len(), rate);
         let switch = switch.map_err(TopologyError::from)?;
         let placement: Vec<_> = self.place.iter().map(|&host| node(host + 1)).collect();
         let (carriage, settings) = (Carriage::default(), self.spread.settings.clone());

@@ -13,9 +13,9 @@ pub(super) fn insert(design: &Design, ports: usize) -> Design {
     };
     let rings = splicing.rings.len().min(ports / 2);
     for ring in 0..rings {
-        splicing.into_ring(ring, hosts * ring / rings);
+        splicing.splice_ring(ring, hosts * ring / rings);
     }
-    splicing.into_links(ports);
+    splicing.splice_links(ports);
     let Splicing {
         wiring, mut rings, ..
     } = splicing;
@@ -45,7 +45,7 @@ impl Splicing {
     }
 
     /// From this place of a ring on, the first two neighbours that are not next to the host yet.
-    fn into_ring(&mut self, ring: usize, from: usize) {
+    fn splice_ring(&mut self, ring: usize, from: usize) {
         let members = &self.rings[ring];
         let ends = |place: usize| {
             let place = (from + place) % members.len();
@@ -59,7 +59,7 @@ impl Splicing {
     }
 
     /// Ports that are left go between the ends of links that lie on no ring.
-    fn into_links(&mut self, ports: usize) {
+    fn splice_links(&mut self, ports: usize) {
         while self.wiring.degree(self.new) + 2 <= ports {
             let on_ring = |ends: [u32; 2]| {
                 self.rings.iter().any(|ring| {

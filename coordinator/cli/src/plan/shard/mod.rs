@@ -1,5 +1,6 @@
 //! `reweave plan shard`: which part of a shared cluster each job gets.
 
+mod besides;
 mod show;
 mod state;
 mod training;
@@ -15,6 +16,7 @@ use reweave_planner::cluster::{ClusterFile, Event, Fleet, Forming, Job, JobEntry
 use crate::error::CliError;
 use crate::sim::{MOST_WORK, input};
 use crate::{Output, print};
+use besides::Besides;
 use show::Answer;
 use state::State;
 use training::Trained;
@@ -33,7 +35,10 @@ pub(crate) struct Shard {
     /// Another seed may find other circuits that are as good
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Also every circuit, and how hosts forward for each other
+    /// Jobs run over this packet fabric instead of circuits: how to shift those that share links
+    #[arg(long, value_name = "FABRIC")]
+    over: Option<PathBuf>,
+    /// Also every circuit, how hosts forward for each other, and what a fat tree would do
     #[arg(long)]
     explain: bool,
 }
@@ -47,7 +52,19 @@ impl Shard {
         let mut fleet = Fleet::new(Forming::new(file.ground, self.seed, MOST_WORK));
         let ended = self.resume(&mut fleet, &jobs)?;
         let steps = settle(&mut fleet, &jobs);
-        let answer = Answer::new(&fleet, ended, steps, self.explain);
+        let besides = Besides {
+            fleet: &fleet,
+            entries: &file.jobs,
+            folder: self.cluster.parent().unwrap_or(Path::new("")),
+        };
+        let mut answer = Answer::new(&fleet, ended, steps, self.explain);
+        answer.experts = besides.experts()?;
+        if self.explain {
+            answer.degrees = besides.degrees();
+        }
+        if let Some(fabric) = &self.over {
+            answer.together = besides.together(fabric)?;
+        }
         print(output, &answer, |page| show::answer(page, &answer))
     }
 

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use reweave_planner::cluster::phases::Together;
 use reweave_planner::cluster::{Circuit, Fleet, Running, Step, Waiting};
 use reweave_planner::routing::Order;
 use reweave_planner::topology::Pair;
 use serde::Serialize;
 
+use super::besides::{Beside, Experts, Sharing};
 use crate::page::Page;
 
 #[derive(Debug, Serialize)]
@@ -18,6 +20,15 @@ pub(super) struct Answer {
     free: Vec<String>,
     /// What is done, in order, and why.
     steps: Vec<Step>,
+    /// Jobs whose traffic changes with every iteration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) experts: Vec<Experts>,
+    /// Beside fat trees of the same cost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) degrees: Vec<Beside>,
+    /// Jobs that share links of a packet fabric.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) together: Vec<Sharing>,
     #[serde(skip)]
     explain: bool,
 }
@@ -71,6 +82,9 @@ impl Answer {
             ended,
             free: free.into_iter().map(|it| ground.name(it)).collect(),
             steps,
+            experts: Vec::new(),
+            degrees: Vec::new(),
+            together: Vec::new(),
             explain,
         }
     }
@@ -173,8 +187,59 @@ pub(super) fn answer(page: &mut Page, answer: &Answer) {
     if answer.ended.is_empty() && answer.steps.is_empty() {
         page.line("  nothing: all stays as it is");
     }
+    for it in &answer.experts {
+        page.line(&format!("  {}: {}", it.job, it.advice.why));
+    }
+    if !answer.together.is_empty() {
+        shifts(page, &answer.together);
+    }
+    if !answer.degrees.is_empty() {
+        page.heading("Beside packet switches");
+        for it in &answer.degrees {
+            page.line(&format!("  {}: {}", it.job, it.degree.words()));
+        }
+    }
     if answer.explain {
         answer.shards.iter().for_each(|shard| explain(page, shard));
+    }
+}
+
+fn shifts(page: &mut Page, groups: &[Sharing]) {
+    page.heading("Jobs that share links");
+    let rows = groups.iter().flat_map(|sharing| {
+        let Together {
+            alone_ms,
+            at_once_ms,
+            shifted_ms,
+            phases,
+            ..
+        } = &sharing.together;
+        let row = move |(nth, job): (usize, &String)| {
+            let shift = phases.as_ref().map_or("-".to_owned(), |phases| {
+                format!("{:.2}", phases.shifts_us[nth] as f64 / 1e3)
+            });
+            let [alone, at_once, shifted] =
+                [alone_ms, at_once_ms, shifted_ms].map(|all| format!("{:.2}", all[nth]));
+            [job.clone(), shift, alone, at_once, shifted]
+        };
+        sharing.jobs.iter().enumerate().map(row)
+    });
+    page.table(
+        [
+            "job",
+            "begins ms later",
+            "alone ms",
+            "all at once ms",
+            "shifted ms",
+        ],
+        rows,
+    );
+    for sharing in groups {
+        page.line(&format!(
+            "  {}: {}",
+            sharing.jobs.join(" and "),
+            sharing.why()
+        ));
     }
 }
 

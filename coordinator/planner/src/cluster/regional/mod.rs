@@ -177,7 +177,7 @@ impl Region {
 }
 
 /// So many exchanges are tried, as there is no time for more.
-const MOST_TRIES: usize = 128;
+const MOST_TRIES: usize = 96;
 
 struct Laying<'l> {
     region: Region,

@@ -74,6 +74,11 @@ fn bad_files_name_the_line_and_what_is_possible() {
         found.contains("c.toml:12: most_servers: 3 is fewer than the 4"),
         "{found}"
     );
+    let found = parse(&format!("{BLOCK}{job}gates = \"g.csv\"\n")).unwrap_err();
+    assert!(
+        found.contains("c.toml:12: gates: ") && found.contains("switched_gbps"),
+        "{found}"
+    );
     let found = parse(&format!("{BLOCK}{job}{job}")).unwrap_err();
     assert!(found.contains("c.toml:13: name: there are two"), "{found}");
     let found = ClusterFile::parse(

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use reweave_common::ids::Rank;
+use reweave_common::iteration::{IterationBuilder, Operation, Work};
+use reweave_common::units::Bytes;
+
 use super::training::{Reduces, forming, ground};
 use crate::cluster::{Forming, Unfit};
 use crate::cluster::{Ground, Server, Shard, Touched, Training};
@@ -122,7 +126,7 @@ impl Training for Heavy {
 
     fn on(&self, servers: usize) -> Result<crate::cluster::Spread, Unfit> {
         let spread = Reduces::new(1, 1).on(servers)?;
-        let memory = Some(reweave_common::units::Bytes::new(90_000_000_000));
+        let memory = Some(Bytes::new(90_000_000_000));
         Ok(crate::cluster::Spread { memory, ..spread })
     }
 }
@@ -130,12 +134,64 @@ impl Training for Heavy {
 #[test]
 fn a_job_that_needs_more_memory_is_told_so() {
     let mut small = ground(&[4]);
-    small.memory = Some(reweave_common::units::Bytes::new(80_000_000_000));
+    small.memory = Some(Bytes::new(80_000_000_000));
     let refused = forming(small)
         .shard(&Heavy, &servers(0..4), &[])
         .unwrap_err();
     assert!(
         refused.0.contains("must hold 90.0 GB and has 80.0"),
         "{refused}"
+    );
+}
+
+/// All send to all: on two ports most of it is forwarded, and a fat tree of that cost is faster.
+#[derive(Debug)]
+struct AllToAll;
+
+impl Training for AllToAll {
+    fn key(&self) -> &str {
+        "all to all"
+    }
+
+    fn on(&self, servers: usize) -> Result<crate::cluster::Spread, Unfit> {
+        let mut builder = IterationBuilder::new(servers);
+        let ranks: Vec<_> = (0..servers).map(Rank::from_index).collect();
+        let (group, name) = (builder.group(&ranks), builder.name("all"));
+        let work = Work::Collective {
+            operation: Operation::AllToAll,
+            group,
+            bytes: Bytes::new(1_000_000_000),
+            local: std::time::Duration::ZERO,
+        };
+        builder.add(name, work);
+        let iteration = builder.build().map_err(|error| Unfit(error.to_string()))?;
+        let spread = Reduces::new(1, 1).on(servers)?;
+        Ok(crate::cluster::Spread {
+            iteration,
+            ..spread
+        })
+    }
+}
+
+#[test]
+fn jobs_that_send_from_all_to_all_are_told_the_degree_that_would_do() {
+    let mut narrow = ground(&[12]);
+    narrow
+        .hosts
+        .iter_mut()
+        .for_each(|host| host.ports = vec![0, 1]);
+    let forming = forming(narrow);
+    let shard = forming.shard(&AllToAll, &servers(0..12), &[]).unwrap();
+    let degree = forming.degree(&AllToAll, &shard).unwrap();
+    assert!(!degree.suffices(), "{degree:?}");
+    assert_eq!(degree.enough_ports, Some(4), "{degree:?}");
+    assert!(degree.words().contains("4 would be enough"));
+    let reduces = Reduces::new(1, 1_000_000_000);
+    let shard = forming.shard(&reduces, &servers(0..12), &[]).unwrap();
+    let degree = forming.degree(&reduces, &shard).unwrap();
+    assert!(
+        degree.suffices() && degree.words().contains("3.17 times as fast"),
+        "{}",
+        degree.words()
     );
 }

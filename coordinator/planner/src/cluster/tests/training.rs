@@ -75,6 +75,7 @@ pub(super) fn ground(blocks: &[usize]) -> Ground {
             .map(|block| Block {
                 name: format!("b{block}"),
                 switches: 1,
+                switched: None,
             })
             .collect(),
         hosts: blocks.iter().enumerate().flat_map(of_block).collect(),

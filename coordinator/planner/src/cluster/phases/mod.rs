@@ -7,6 +7,10 @@
 //! another's. So the best shift is one of these: for two and three jobs all are tried, and for more
 //! one job after the other is shifted against all others.
 
+mod together;
+
+pub use together::{Player, Together, together};
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -52,27 +56,23 @@ const MOST_TURNS: u64 = 12;
 pub fn fit(periods_us: &[u64]) -> Option<(u64, Vec<u64>)> {
     let longest = *periods_us.iter().max().filter(|&&longest| longest > 0)?;
     let circles = (1..=MOST_TURNS).filter_map(|turns| {
-        let circle = longest * turns;
-        let fitted = |&period: &u64| {
-            let times = circle / period.max(1);
-            let fitted = circle as f64 / times as f64;
-            (fitted <= period as f64 * (1.0 + MOST_SLOWED)).then_some((times, fitted))
-        };
-        let fitted = periods_us.iter().map(fitted).collect::<Option<Vec<_>>>()?;
-        let slowed = fitted
+        let counts: Vec<_> = periods_us
             .iter()
-            .zip(periods_us)
-            .map(|((_, fitted), &period)| fitted / period as f64);
-        Some((slowed.sum::<f64>(), circle, fitted))
+            .map(|period| longest * turns / period.max(&1))
+            .collect();
+        // Whole lengths: the circle is a multiple of all counts.
+        let step = counts
+            .iter()
+            .fold(1, |all, count| all / divisor(all, *count) * count);
+        let circle = (longest * turns).div_ceil(step) * step;
+        let fitted: Vec<_> = counts.iter().map(|count| circle / count).collect();
+        let slower = |(fitted, period): (&u64, &u64)| *fitted as f64 / (*period).max(1) as f64;
+        let slowed: Vec<_> = fitted.iter().zip(periods_us).map(slower).collect();
+        let fits = slowed.iter().all(|&slower| slower <= 1.0 + MOST_SLOWED);
+        fits.then(|| (slowed.iter().sum::<f64>(), circle, fitted))
     });
     let (_, circle, fitted) = circles.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    // Whole lengths: the circle is rounded up to a multiple of all counts.
-    let step = fitted
-        .iter()
-        .fold(1, |all, (times, _)| all / divisor(all, *times) * times);
-    let circle = circle.div_ceil(step) * step;
-    let periods = fitted.iter().map(|(times, _)| circle / times);
-    Some((circle, periods.collect()))
+    Some((circle, fitted))
 }
 
 fn divisor(a: u64, b: u64) -> u64 {
@@ -149,7 +149,7 @@ impl Turning<'_> {
                 self.on_circle(job, piece, shift, &mut changes);
             }
         }
-        changes.sort_by(|a: &(u64, f64), b| a.0.cmp(&b.0));
+        changes.sort_by_key(|change: &(u64, f64)| change.0);
         let (mut at_us, mut gbps, mut excess) = (0, 0.0, 0.0);
         for (next_us, change) in changes {
             excess += f64::max(gbps - capacity_gbps, 0.0) * (next_us - at_us) as f64;
