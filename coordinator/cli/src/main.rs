@@ -8,6 +8,7 @@ mod ask;
 mod cluster;
 mod config;
 mod coordinators;
+mod dashboard;
 mod error;
 mod join;
 mod membership;
@@ -68,6 +69,8 @@ enum Command {
     Config(config::Config),
     /// How the cluster is doing: agents, links, flows, pins, and what is being changed
     Status(Detail),
+    /// Where a browser shows the cluster: a link that is good for hours
+    Dashboard(dashboard::Dashboard),
     /// What is wrong, with evidence
     Diagnose,
     /// What would mend it, what that promises, and why this and not something else
@@ -99,6 +102,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),
         Command::Status(detail) => show_status(reach, *output, *detail),
+        Command::Dashboard(dashboard) => dashboard.run(reach, *output),
         Command::Diagnose => show(reach, *output, &Request::Diagnose),
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
