@@ -40,8 +40,9 @@ impl Fleet {
         while nth < self.waiting.len() {
             match self.admit(nth) {
                 Ok(shard) => self.start(nth, shard),
+                // Its servers are kept for it before those behind it are looked at.
                 Err(why) => {
-                    self.waiting[nth].why = why;
+                    self.look_ahead(nth, why);
                     nth += 1;
                 }
             }
@@ -174,7 +175,7 @@ impl Fleet {
         })
     }
 
-    pub(super) fn waits(&mut self, nth: usize) {
+    pub(super) fn say_why_it_waits(&mut self, nth: usize) {
         let waiting = &self.waiting[nth];
         let why = match &waiting.next {
             None => waiting.why.clone(),

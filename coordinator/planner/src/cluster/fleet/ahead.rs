@@ -9,31 +9,30 @@ use super::super::seating;
 use super::{Fleet, Next, Step, What};
 
 impl Fleet {
-    /// For each that waits: when it gets which servers. Where ports have a second plane, its
-    /// circuits are laid there while others still run.
-    pub(super) fn look_ahead(&mut self) {
-        let mut kept = BTreeSet::new();
-        for nth in 0..self.waiting.len() {
-            let next = self.next_for(nth, &kept);
-            let known = self.waiting[nth].next.take();
-            let same = match (&known, &next) {
-                (Some(known), Some(next)) => known.servers == next.servers,
-                _ => false,
-            };
-            if let Some(next) = &next {
-                kept.extend(next.servers.iter().copied());
-            }
-            self.waiting[nth].next = match known {
-                Some(known) if same => next.map(|next| Next {
-                    prepared: known.prepared,
-                    ..next
-                }),
-                _ => next,
-            };
-            if !same {
-                self.waits(nth);
-                self.prepare(nth);
-            }
+    /// When a job that waits gets which servers, as those before it leave it. Where ports have a second
+    /// plane, its circuits are laid there while others still run.
+    pub(super) fn look_ahead(&mut self, nth: usize, why: String) {
+        let before = self.waiting[..nth].iter().filter_map(|it| it.next.as_ref());
+        let kept = before
+            .flat_map(|next| next.servers.iter().copied())
+            .collect();
+        let next = self.next_for(nth, &kept);
+        let servers = |next: &Option<Next>| next.as_ref().map(|next| next.servers.clone());
+        let known = self.waiting[nth].next.take();
+        let same = servers(&known) == servers(&next);
+        let told = !std::mem::replace(&mut self.waiting[nth].why, why).is_empty();
+        self.waiting[nth].next = match known {
+            Some(known) if same => next.map(|next| Next {
+                prepared: known.prepared,
+                ..next
+            }),
+            _ => next,
+        };
+        if !(same && told) {
+            self.say_why_it_waits(nth);
+        }
+        if !same {
+            self.prepare(nth);
         }
     }
 

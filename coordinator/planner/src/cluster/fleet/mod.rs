@@ -218,7 +218,6 @@ impl Fleet {
             }
         }
         self.admit_all();
-        self.look_ahead();
         if self.waiting.is_empty() {
             self.grow_all();
         }

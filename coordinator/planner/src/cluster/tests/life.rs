@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::training::{Reduces, forming, ground};
-use crate::cluster::{Event, Fleet, Job, Step, What};
+use crate::cluster::{Event, Fleet, Job, Step, Waiting, What};
 
 fn job(name: &str, servers: [usize; 2], iterations: u64) -> Event {
     Event::Arrive(Job {
@@ -139,4 +139,32 @@ fn a_life_of_jobs() {
         assert!(is_sound(&fleet), "{told}");
     }
     assert_eq!(format!("\n{log}"), LOG, "{told}");
+}
+
+/// Who comes first is not kept waiting by those behind it: what it waits for is kept for it, and a
+/// smaller job passes only where that leaves it servers.
+#[test]
+fn nobody_takes_what_is_kept_for_those_before() {
+    let mut fleet = Fleet::new(forming(ground(&[8])));
+    fleet.handle(0.0, job("runs", [4, 4], 1_000));
+    let all = vec![
+        job("large", [6, 6], 1_000),
+        job("small", [3, 3], 1_000),
+        job("tiny", [2, 2], 1_000),
+    ];
+    fleet.handle_all(1.0, all);
+    let names = |of: &[Waiting]| of.iter().map(|it| it.job.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&fleet.waiting), ["large", "small"]);
+    assert_eq!(fleet.running[1].job.name, "tiny");
+    fleet.handle(2.0, end("runs"));
+    assert_eq!(names(&fleet.waiting), ["small"]);
+}
+
+/// A job that was told to wait is told again only when something has changed for it.
+#[test]
+fn nothing_is_said_twice() {
+    let mut fleet = Fleet::new(forming(ground(&[4])));
+    fleet.handle(0.0, job("runs", [4, 4], 1_000));
+    assert_eq!(fleet.handle(1.0, job("waits", [2, 2], 1_000)).len(), 1);
+    assert!(fleet.handle_all(2.0, Vec::new()).is_empty());
 }
