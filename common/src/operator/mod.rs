@@ -76,8 +76,11 @@ pub enum Request {
     },
     /// In whose name is asked.
     WhoAmI,
-    /// What hosts measured of the way to each other.
-    Matrix,
+    /// What hosts measured of the way to each other: so many pairs at most, the worst of them. An answer
+    /// over a session must fit into one message.
+    Matrix {
+        most: u32,
+    },
 }
 
 impl Request {
@@ -91,7 +94,7 @@ impl Request {
             | Self::Coordinators
             | Self::Visit { .. }
             | Self::WhoAmI
-            | Self::Matrix
+            | Self::Matrix { .. }
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Apply { .. }

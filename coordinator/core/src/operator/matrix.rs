@@ -12,7 +12,7 @@ use crate::model::Known;
 
 type Pair = (NodeId, NodeId);
 
-pub(super) fn matrix(known: Known<'_>) -> Matrix {
+pub(super) fn matrix(known: Known<'_>, most: u32) -> Matrix {
     let hosts: Vec<NodeId> = known.fabric.endpoints().collect();
     let places = hosts.iter().zip(0..);
     let places: BTreeMap<NodeId, u32> = places.map(|(&host, place)| (host, place)).collect();
@@ -22,12 +22,26 @@ pub(super) fn matrix(known: Known<'_>) -> Matrix {
         Some(MatrixCell { from, to, ..cell })
     });
     Matrix {
-        cells: placed.collect(),
+        cells: worst(placed.collect(), most),
         hosts: hosts
             .iter()
             .map(|&host| known.fabric.name(host).to_owned())
             .collect(),
     }
+}
+
+/// First by loss, then by latency.
+fn worst(mut cells: Vec<MatrixCell>, most: u32) -> Vec<MatrixCell> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    if cells.len() > most {
+        let badness = |cell: &MatrixCell| {
+            let figures = [cell.lost_share, cell.median_us];
+            figures.map(|figure| figure.map_or(-1, |it| (it * 1e3) as i64))
+        };
+        cells.sort_by_key(|cell| std::cmp::Reverse(badness(cell)));
+        cells.truncate(most);
+    }
+    cells
 }
 
 fn cells(known: Known<'_>) -> BTreeMap<Pair, MatrixCell> {

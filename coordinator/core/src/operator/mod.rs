@@ -55,7 +55,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
     let response = match request {
         Request::WhoAmI => Response::You(member),
         Request::Visit { token, lasting } => membership::let_visit(turn, member, token, lasting),
-        Request::Matrix => Response::Matrix(matrix::matrix(turn.known)),
+        Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
         Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
         Request::Diagnose => diagnose(turn),
         Request::Plan => plan(turn, principal),

@@ -362,7 +362,7 @@ impl Bare<'_> {
             carriage: &repaired.carriage,
         };
         let (settings, work) = (&self.spread.settings, self.forming.work);
-        let interval = setting.interval(settings, &Effects::default(), work);
+        let interval = setting.interval(settings, &Effects::default(), work, &mut |_| {});
         let interval = interval.map_err(TopologyError::from)?;
         Ok(Formed {
             parallel,

@@ -89,7 +89,10 @@ async fn findings(served: State<Served>, visitor: Visitor, headers: HeaderMap) -
 }
 
 async fn matrix(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
-    match visitor.ask(&served.house, Request::Matrix).await? {
+    match visitor
+        .ask(&served.house, Request::Matrix { most: u32::MAX })
+        .await?
+    {
         Answer::Matrix(matrix) => tagged(&headers, &matrix),
         _ => Err(Problem::unexpected()),
     }
