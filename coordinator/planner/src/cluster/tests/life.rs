@@ -160,11 +160,33 @@ fn nobody_takes_what_is_kept_for_those_before() {
     assert_eq!(names(&fleet.waiting), ["small"]);
 }
 
-/// A job that was told to wait is told again only when something has changed for it.
+/// A job that was told to wait is told again only when something has changed for it, and what was
+/// prepared for it stays until it is needed.
 #[test]
-fn nothing_is_said_twice() {
-    let mut fleet = Fleet::new(forming(ground(&[4])));
-    fleet.handle(0.0, job("runs", [4, 4], 1_000));
-    assert_eq!(fleet.handle(1.0, job("waits", [2, 2], 1_000)).len(), 1);
+fn nothing_is_said_or_prepared_twice() {
+    let mut fleet = fleet();
+    fleet.handle(0.0, job("runs", [8, 8], 1_000));
+    let told = fleet.handle(1.0, job("waits", [7, 7], 1_000));
+    assert_eq!(
+        told.iter().map(|step| step.what).collect::<Vec<_>>(),
+        [What::Waits, What::Prepared]
+    );
     assert!(fleet.handle_all(2.0, Vec::new()).is_empty());
+    fleet.handle(3.0, end("runs"));
+    let steps = fleet.handle_all(4.0, Vec::new());
+    assert!(steps.is_empty() && fleet.waiting.is_empty());
+}
+
+#[test]
+fn what_was_prepared_is_flipped_to() {
+    let mut fleet = fleet();
+    fleet.handle(0.0, job("runs", [8, 8], 1_000));
+    fleet.handle(1.0, job("waits", [7, 7], 1_000));
+    fleet.handle_all(2.0, Vec::new());
+    let steps = fleet.handle(3.0, end("runs"));
+    assert!(
+        steps[1].why.contains("that lay ready, in 100 us"),
+        "{}",
+        steps[1]
+    );
 }
