@@ -11,6 +11,8 @@ mod dice;
 mod importers;
 mod machine;
 mod peers;
+mod regional;
+mod shared;
 mod sim;
 mod topology;
 
@@ -39,4 +41,6 @@ fn measure_all(words: &[String]) {
     candidates::measure_all(words);
     importers::measure_all(words);
     topology::measure_all(words);
+    shared::measure_all(words);
+    regional::measure_all(words);
 }

@@ -114,6 +114,24 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: serde_json::Error,
     },
+    #[error("{} is not what `reweave plan shard --output json` says", path.display())]
+    BadShards {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error(
+        "{}: {job} cannot go on as it was: {problem}; plan without --after, or for the cluster it was",
+        path.display()
+    )]
+    StaleShards {
+        path: PathBuf,
+        job: String,
+        problem: String,
+    },
+    #[error("the fabric under --over has no host {name}: it must have all hosts of the cluster")]
+    NotOver { name: String },
+    #[error("{job}: {problem}")]
+    Unfit { job: String, problem: String },
     #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
     NoSuchHost { name: String, hosts: usize },
     #[error(
@@ -230,6 +248,10 @@ impl CliError {
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
             | Self::BadPlan { .. }
+            | Self::BadShards { .. }
+            | Self::NotOver { .. }
+            | Self::Unfit { .. }
+            | Self::StaleShards { .. }
             | Self::NoTerminal
             | Self::NoSuchHost { .. }
             | Self::BadPanel { .. }

@@ -6,6 +6,7 @@
 //! decided here: the checker does that, with a model of its own.
 
 mod balance;
+pub mod cluster;
 pub mod collectives;
 mod diagnose;
 mod dice;

@@ -2,6 +2,7 @@
 
 mod repair;
 mod request;
+mod shard;
 mod show;
 mod topology;
 
@@ -28,6 +29,8 @@ enum What {
     Topology(Box<topology::Topology>),
     /// Other routes at once, when something of a topology fails
     Repair(repair::Repair),
+    /// Which servers and circuits each job of a shared cluster has, who waits, what is changed
+    Shard(shard::Shard),
 }
 
 impl Plan {
@@ -36,6 +39,7 @@ impl Plan {
             None => crate::show(reach, output, &Request::Plan),
             Some(What::Topology(topology)) => topology.run(output),
             Some(What::Repair(repair)) => repair.run(output),
+            Some(What::Shard(shard)) => shard.run(output),
         }
     }
 }
