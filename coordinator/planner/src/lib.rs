@@ -7,6 +7,7 @@
 
 mod balance;
 pub mod collectives;
+pub mod crew;
 mod diagnose;
 mod dice;
 pub mod fim;

@@ -1,7 +1,9 @@
 //! `reweave plan`: what would mend the cluster, or what to build for a job.
 
+mod crew;
 mod repair;
 mod request;
+mod searching;
 mod show;
 mod topology;
 

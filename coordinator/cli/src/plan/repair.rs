@@ -9,7 +9,7 @@ use reweave_common::ids::Rank;
 use reweave_planner::topology::{self, Design, Failed, Job, Pair, Wiring, candidates::Family};
 use serde::{Deserialize, Serialize};
 
-use super::show::Asked;
+use super::show::{Asked, Degrees};
 use super::topology::{hosts, place};
 use crate::error::CliError;
 use crate::page::Page;
@@ -34,6 +34,7 @@ struct Plan {
     rings: Vec<Vec<u32>>,
     #[serde(default)]
     splits: Vec<Vec<u32>>,
+    parallelism: Option<Degrees>,
     asked: Asked,
 }
 
@@ -108,6 +109,9 @@ impl Plan {
     fn work(&self) -> Result<Work, CliError> {
         let source = Source::read(&self.asked.job)?;
         let hosts = hosts(self.asked.ports.hosts);
+        if let Some(degrees) = self.parallelism {
+            return source.spread(hosts, degrees.parallelism());
+        }
         if self.splits.is_empty() {
             return source.work(hosts);
         }

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use reweave_planner::parallel::presets;
 use reweave_planner::parallel::together::Pairing;
 use reweave_planner::routing::Order;
 use reweave_planner::topology::{Lost, Pair, Proposal, backups};
 use reweave_planner::workload::effects::Interval;
-use reweave_planner::workload::job::operators::Model;
+use reweave_planner::workload::job::operators::{Model, Split};
+use reweave_planner::workload::job::preset::{Parallelism, Zero};
 use serde::{Deserialize, Serialize};
 
 use super::request::Ports;
@@ -19,31 +21,92 @@ pub(super) struct Asked {
     pub(super) ports: Ports,
 }
 
-/// How a model of operators is spread.
+/// How a model is spread.
 #[derive(Debug, Default)]
 pub(super) struct Spread {
     splits: Vec<Vec<u32>>,
+    parallelism: Option<Degrees>,
     report: Vec<String>,
+}
+
+/// How a preset is spread, as its job file would say it.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Degrees {
+    data: usize,
+    tensor: usize,
+    pipeline: usize,
+    interleave: usize,
+    microbatches: usize,
+    expert: usize,
+    zero: u64,
+}
+
+impl Degrees {
+    fn of(spread: Parallelism) -> Self {
+        Self {
+            data: spread.data.unwrap_or(1),
+            tensor: spread.tensor,
+            pipeline: spread.pipeline,
+            interleave: spread.interleave,
+            microbatches: spread.microbatches,
+            expert: spread.expert,
+            zero: presets::stage(spread.zero),
+        }
+    }
+
+    pub(super) fn parallelism(self) -> Parallelism {
+        Parallelism {
+            data: Some(self.data),
+            tensor: self.tensor,
+            pipeline: self.pipeline,
+            interleave: self.interleave,
+            microbatches: self.microbatches,
+            expert: self.expert,
+            zero: Zero::stage(self.zero).unwrap_or_default(),
+        }
+    }
 }
 
 /// More operators than these tell nobody anything.
 const MOST_OPERATORS: usize = 12;
 
 impl Spread {
-    pub(super) fn of_operators(model: &Model, found: &Pairing) -> Self {
-        let servers = found.splits.iter().map(Vec::len).max().unwrap_or(0);
+    pub(super) fn of_preset(search: &presets::Search, found: &Pairing<Parallelism>) -> Self {
+        let needed = search.needed(found.deal).ok().flatten();
+        let needed = needed.map_or(String::new(), |needed| {
+            format!("; a processor holds {:.1} GB", needed.count() as f64 / 1e9)
+        });
+        let mut report = vec![format!(
+            "spread over {}{needed}",
+            presets::Words(found.deal)
+        )];
+        if found.tried > 0 {
+            report.push(format!(
+                "spreads and links were searched in turn, {} were simulated: {}",
+                found.tried,
+                course(&found.course)
+            ));
+        }
+        Self {
+            parallelism: Some(Degrees::of(found.deal)),
+            report,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of_operators(model: &Model, found: &Pairing<Vec<Split>>) -> Self {
+        let servers = found.deal.iter().map(Vec::len).max().unwrap_or(0);
         let of_operator = |split: &Vec<_>| {
             split
                 .iter()
                 .map(|rank: &reweave_common::ids::Rank| rank.index() as u32)
                 .collect()
         };
-        let splits: Vec<Vec<u32>> = found.splits.iter().map(of_operator).collect();
-        let course: Vec<_> = found.course.iter().map(|ms| format!("{ms:.2}")).collect();
+        let splits: Vec<Vec<u32>> = found.deal.iter().map(of_operator).collect();
         let mut report = vec![format!(
-            "operators and links were searched in turn, {} ways to split: {} ms",
+            "operators and links were searched in turn, {} ways to split: {}",
             found.tried,
-            course.join(", then ")
+            course(&found.course)
         )];
         let few = model
             .operators
@@ -61,8 +124,17 @@ impl Spread {
             ));
         }
         report.push(format!("all other operators on {servers} servers"));
-        Self { splits, report }
+        Self {
+            splits,
+            report,
+            ..Self::default()
+        }
     }
+}
+
+fn course(course: &[f64]) -> String {
+    let course: Vec<_> = course.iter().map(|ms| format!("{ms:.2}")).collect();
+    format!("{} ms", course.join(", then "))
 }
 
 fn names(hosts: &[u32]) -> String {
@@ -85,6 +157,9 @@ pub(crate) struct Answer {
     rings: Vec<Vec<u32>>,
     /// By operator, the servers that it is split over; empty for presets.
     splits: Vec<Vec<u32>>,
+    /// How a preset is spread; left out for operators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallelism: Option<Degrees>,
     /// Classes of service that a lossless fabric needs, so that no circle of full buffers can arise.
     classes: u32,
     report: Vec<String>,
@@ -145,6 +220,7 @@ impl Answer {
             family: proposal.design.family.word(),
             rings: proposal.design.rings.clone(),
             splits: spread.splits,
+            parallelism: spread.parallelism,
             classes: Order::of(&proposal.design.wiring).classes(&proposal.routes),
             report,
             asked,

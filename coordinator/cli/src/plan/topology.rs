@@ -3,15 +3,21 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use reweave_common::ids::NodeId;
-use reweave_planner::parallel::operators::Search;
-use reweave_planner::parallel::together;
-use reweave_planner::topology::{self, Proposal, Request, picture};
+use reweave_common::timings::Timings;
+use reweave_common::units::Bytes;
+use reweave_planner::parallel::{Help, Progress, operators, presets, together};
+use reweave_planner::topology::{self, Proposal, Request, TopologyError, picture};
 use reweave_planner::workload::Settings;
+use reweave_planner::workload::job::PresetJob;
+use reweave_planner::workload::job::operators::Model;
 
+use super::crew::Cores;
 use super::request::Ports;
+use super::searching::Searching;
 use super::show::{self, Answer, Asked, Spread};
 use crate::error::CliError;
 use crate::work::{Kind, Source, Work};
@@ -31,6 +37,9 @@ pub(crate) struct Topology {
     /// How many ways to spread the model are simulated at most
     #[arg(long, value_name = "N")]
     tries: Option<u32>,
+    /// After so long, the best that is known by then is the answer
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
+    within_s: Option<u32>,
     /// Also what was weighed, the length of ways, the load of links, ways around each link
     #[arg(long)]
     explain: bool,
@@ -66,26 +75,67 @@ impl Topology {
     fn propose(&self, source: &Source, request: &Request) -> Result<(Proposal, Spread), CliError> {
         match &source.kind {
             Kind::Operators { model, timings } if !self.keep => {
-                let search = Search {
-                    model,
-                    timings,
-                    servers: self.ports.hosts,
-                    memory: self.ports.memory()?,
-                    seed: self.ports.seed,
-                    tries: self.tries(model.operators.len()),
-                };
-                let start = model.data_parallel(timings, self.ports.hosts);
-                let start = start.map_err(|error| source.bad_operators(error))?;
-                let found = together::search(&search, start, &Settings::default(), request);
-                let found = found.map_err(CliError::Topology)?;
-                let spread = Spread::of_operators(model, &found);
-                Ok((found.proposal, spread))
+                self.split(source, model, timings, request)
             }
+            Kind::Preset(job) if !self.keep => self.spread(job, request),
             _ => {
                 let work = source.work(hosts(self.ports.hosts))?;
                 Ok((plan(&work, request)?, Spread::default()))
             }
         }
+    }
+
+    /// Operators go to servers of their own choice.
+    fn split(
+        &self,
+        source: &Source,
+        model: &Model,
+        timings: &Timings,
+        request: &Request,
+    ) -> Result<(Proposal, Spread), CliError> {
+        let search = operators::Search {
+            model,
+            timings,
+            servers: self.ports.hosts,
+            memory: self.ports.memory()?,
+            seed: self.ports.seed,
+            tries: self.tries(model.operators.len()),
+        };
+        let start = model.data_parallel(timings, self.ports.hosts);
+        let start = start.map_err(|error| source.bad_operators(error))?;
+        let start = search.with_room(start);
+        let start = start.map_err(|crowded| CliError::Topology(TopologyError::Crowded(crowded)))?;
+        let progress = self.searching();
+        let go_on = |it: &_| progress.go_on(it);
+        let found = together::search(&search, start, &Settings::default(), request, help(&go_on));
+        progress.end();
+        let found = found.map_err(CliError::Topology)?;
+        let spread = Spread::of_operators(model, &found);
+        Ok((found.proposal, spread))
+    }
+
+    /// A preset is spread anew over all processors.
+    fn spread(&self, job: &PresetJob, request: &Request) -> Result<(Proposal, Spread), CliError> {
+        let own = Bytes::new(job.preset.gpu.memory_gb * 1_000_000_000);
+        let memory = self.ports.memory()?.unwrap_or(own);
+        let search = presets::Search::new(&job.preset, self.ports.hosts, Some(memory));
+        let start = search.start().map_err(CliError::Topology)?;
+        let settings = Settings {
+            inside: job.inside,
+            ..Settings::default()
+        };
+        let progress = self.searching();
+        let go_on = |it: &_| progress.go_on(it);
+        let found = together::search(&search, start, &settings, request, help(&go_on));
+        progress.end();
+        let found = found.map_err(CliError::Topology)?;
+        let spread = Spread::of_preset(&search, &found);
+        Ok((found.proposal, spread))
+    }
+
+    fn searching(&self) -> Searching {
+        let within = self.within_s.map(|it| Duration::from_secs(it.into()));
+        Searching::begin(within)
     }
 
     fn tries(&self, operators: usize) -> u32 {
@@ -130,5 +180,12 @@ fn plan(work: &Work, request: &Request) -> Result<Proposal, CliError> {
         place: &place,
         settings: &work.settings,
     };
-    topology::plan(&job, request).map_err(CliError::Topology)
+    topology::plan_with(&job, request, &Cores).map_err(CliError::Topology)
+}
+
+fn help<'h>(go_on: &'h (dyn Fn(&Progress) -> bool + Sync)) -> Help<'h> {
+    Help {
+        crew: &Cores,
+        go_on,
+    }
 }

@@ -7,10 +7,16 @@ use reweave_common::timings::{Timing, Timings};
 use reweave_common::units::{Bytes, Rate};
 
 use super::operators::Search;
-use super::together;
+use super::{Help, together};
+use crate::crew::Alone;
 use crate::topology::{Limits, Request};
 use crate::workload::Settings;
 use crate::workload::job::operators::{Model, Operator};
+
+const HELP: Help<'_> = Help {
+    crew: &Alone,
+    go_on: &|_| true,
+};
 
 fn timings() -> Timings {
     let mut timings = Timings::default();
@@ -80,10 +86,10 @@ fn what_is_heavy_to_reduce_is_held_by_few() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, None);
     let start = model.data_parallel(&timings, 8).unwrap();
-    let found = together::search(&search, start, &Settings::default(), &request(8)).unwrap();
+    let found = together::search(&search, start, &Settings::default(), &request(8), HELP).unwrap();
     let (first, last) = (found.course[0], found.proposal.evaluation.iteration_ms);
     assert!(last < first * 0.5, "{first} ms, then {last}");
-    assert!(found.splits.iter().any(|split| split.len() < 8));
+    assert!(found.deal.iter().any(|split| split.len() < 8));
 }
 
 #[test]
@@ -91,8 +97,8 @@ fn no_server_holds_more_than_it_can() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, Some(6_000_000_000));
     let start = model.data_parallel(&timings, 8).unwrap();
-    let found = together::search(&search, start, &Settings::default(), &request(8)).unwrap();
-    assert!(search.fits(&found.splits));
+    let found = together::search(&search, start, &Settings::default(), &request(8), HELP).unwrap();
+    assert!(search.fits(&found.deal));
     let whole: Vec<_> = (0..5).map(|_| vec![Rank::from_index(0)]).collect();
     assert!(!search.fits(&whole));
 }
@@ -102,7 +108,15 @@ fn the_same_seed_finds_the_same() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, None);
     let start = model.data_parallel(&timings, 8).unwrap();
-    let once =
-        || together::search(&search, start.clone(), &Settings::default(), &request(8)).unwrap();
-    assert_eq!(once().splits, once().splits);
+    let once = || {
+        together::search(
+            &search,
+            start.clone(),
+            &Settings::default(),
+            &request(8),
+            HELP,
+        )
+        .unwrap()
+    };
+    assert_eq!(once().deal, once().deal);
 }

@@ -4,8 +4,11 @@ use std::fmt;
 
 use reweave_common::fabric::WiringError;
 
+use crate::parallel::operators::Crowded;
+use crate::parallel::presets::NoRoom;
 use crate::workload::SimulationError;
 use crate::workload::job::operators::OperatorError;
+use crate::workload::job::preset::PresetError;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum TopologyError {
@@ -40,6 +43,11 @@ pub enum TopologyError {
     },
     Wiring(WiringError),
     Operators(OperatorError),
+    Preset(PresetError),
+    /// No spread of a preset fits.
+    NoRoom(NoRoom),
+    /// No splits of operators fit.
+    Crowded(Crowded),
     Simulation(SimulationError),
 }
 
@@ -92,6 +100,9 @@ impl fmt::Display for TopologyError {
             ),
             Self::Wiring(error) => error.fmt(f),
             Self::Operators(error) => error.fmt(f),
+            Self::Preset(error) => error.fmt(f),
+            Self::NoRoom(error) => error.fmt(f),
+            Self::Crowded(error) => error.fmt(f),
             Self::Simulation(error) => error.fmt(f),
         }
     }

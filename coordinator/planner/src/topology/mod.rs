@@ -32,6 +32,6 @@ pub use demand::{Demand, Group};
 pub use distances::{Distances, moore_mean};
 pub use error::TopologyError;
 pub use limits::{Limits, Panel, Reach};
-pub use plan::{Draft, Job, Lost, Proposal, Request, drafts, plan};
+pub use plan::{Draft, Job, Lost, Proposal, Request, drafts, plan, plan_with};
 pub use repair::{Failed, Repair, backups, repair, without};
 pub use wiring::{Pair, Wiring, ideal_switch, pair};

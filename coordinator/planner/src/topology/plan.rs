@@ -16,6 +16,7 @@ use super::distances::Distances;
 use super::error::TopologyError;
 use super::limits::Limits;
 use super::wiring::{Wiring, ideal_switch};
+use crate::crew::{self, Alone, Crew};
 use crate::routing::{self, Effort, Routes};
 use crate::workload::effects::{Effects, Interval, Setting};
 use crate::workload::{self, Evaluation, Network, Settings};
@@ -52,6 +53,11 @@ impl Request {
             relay: self.relay.map(lanes),
             ..Effort::for_size(wiring)
         }
+    }
+
+    /// All ports of a host together.
+    pub fn whole_rate(&self) -> Rate {
+        Rate::from_bits_per_s(self.rate.bits_per_s() * self.degree as u64)
     }
 
     /// Those of the job, where hosts forward no more than they can.
@@ -97,13 +103,20 @@ const ALIKE: f64 = 1e-3;
 
 /// The best topology for a job.
 pub fn plan(job: &Job<'_>, request: &Request) -> Result<Proposal, TopologyError> {
+    plan_with(job, request, &Alone)
+}
+
+/// The same, by as many hands as there are.
+pub fn plan_with(
+    job: &Job<'_>,
+    request: &Request,
+    crew: &dyn Crew,
+) -> Result<Proposal, TopologyError> {
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
     let mut drafts = drafts(job, request)?;
     let rest = drafts.split_off(SIMULATED.min(drafts.len()));
-    let mut played = Vec::new();
-    for draft in drafts {
-        played.push(draft.play(job, &demand, request)?);
-    }
+    let played = crew::each(crew, drafts, |draft| draft.play(job, &demand, request));
+    let played = played.into_iter().collect::<Result<_, _>>()?;
     choose(job, request, &demand, played, &rest)
 }
 
@@ -309,8 +322,7 @@ impl Played {
             workload::evaluate(job.iteration, &network, request.work, &mut |_| {})
         };
         let evaluation = evaluate(&self.fabric, &placement, &self.carriage)?;
-        let whole = Rate::from_bits_per_s(request.rate.bits_per_s() * request.degree as u64);
-        let switch = ideal_switch(demand.hosts, whole)?;
+        let switch = ideal_switch(demand.hosts, request.whole_rate())?;
         let behind: Vec<_> = job
             .place
             .iter()
