@@ -1,5 +1,6 @@
 //! Families of wirings.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::cycles;
@@ -10,6 +11,7 @@ use super::matching;
 use super::products;
 use super::strides;
 use super::wiring::Wiring;
+use crate::crew::{self, Alone, Crew};
 use crate::dice::Dice;
 
 /// How a wiring came about.
@@ -120,8 +122,8 @@ impl Design {
 
 /// How many sets of strides may be looked at.
 const STRIDE_SETS: usize = 20_000;
-/// How many cables may be looked at to shorten random rings.
-const WORK_OF_SHORTENING: usize = 24 << 20;
+/// How many words of 64 pairs may be looked at to shorten random rings.
+const WORK_OF_SHORTENING: usize = 6 << 20;
 
 /// Where candidates are laid out.
 struct Ground<'g> {
@@ -134,39 +136,56 @@ struct Ground<'g> {
 
 /// One wiring of each family that suits, all ports in use as far as that goes.
 pub fn all(demand: &Demand, limits: &Limits, seed: u64) -> Vec<Design> {
-    let mut ground = Ground {
-        demand,
-        limits,
-        hosts: demand.hosts,
-        members: (0..demand.hosts as u32).collect(),
-        dice: Dice::new(seed),
-    };
-    let rings = limits.most_ports() / 2;
-    let mut designs = vec![
-        Some(totient(demand.hosts, rings)),
-        Some(ground.best_strides(rings)),
-        ground.random(rings),
-        ground.arithmetic(rings, true),
-        ground.arithmetic(rings, false),
-        ground.product(),
+    all_with(demand, limits, seed, &Alone)
+}
+
+/// The same, by as many hands as there are.
+pub fn all_with(demand: &Demand, limits: &Limits, seed: u64, crew: &dyn Crew) -> Vec<Design> {
+    let designs = crew::each(crew, layouts(demand, limits), |(nth, layout)| {
+        // Each with dice of its own, so that none depends on the others.
+        let seed = Dice::new(seed.wrapping_add(nth)).next();
+        let mut ground = Ground {
+            demand,
+            limits,
+            hosts: demand.hosts,
+            members: (0..demand.hosts as u32).collect(),
+            dice: Dice::new(seed),
+        };
+        let design = ground.lay_out(layout)?;
+        Some(ground.finished(design))
+    });
+    designs.into_iter().flatten().collect()
+}
+
+/// A family, before it is laid out.
+#[derive(Debug, Clone, Copy)]
+enum Layout {
+    Totient,
+    BestStrides,
+    Random,
+    Kautz,
+    DeBruijn,
+    Product,
+    Matched,
+    Heavy { rings: usize },
+}
+
+fn layouts(demand: &Demand, limits: &Limits) -> Vec<(u64, Layout)> {
+    let mut layouts = vec![
+        Layout::Totient,
+        Layout::BestStrides,
+        Layout::Random,
+        Layout::Kautz,
+        Layout::DeBruijn,
+        Layout::Product,
     ];
-    if ground.is_lopsided() {
-        designs.push(Some(ground.matched()));
-        let some = std::collections::BTreeSet::from([1, rings.div_ceil(2), rings]);
-        designs.extend(
-            some.into_iter()
-                .map(|heavy| ground.heavy(heavy, rings.saturating_sub(heavy))),
-        );
+    if demand.is_lopsided() {
+        let rings = limits.most_ports() / 2;
+        let some = BTreeSet::from([1, rings.div_ceil(2), rings]);
+        layouts.push(Layout::Matched);
+        layouts.extend(some.into_iter().map(|rings| Layout::Heavy { rings }));
     }
-    let mut designs: Vec<_> = designs.into_iter().flatten().collect();
-    for design in &mut designs {
-        fill::trim(&mut design.wiring, limits);
-        fill::fill(&mut design.wiring, limits, &mut ground.dice);
-        fill::connect(&mut design.wiring, limits, &mut ground.dice);
-        let Design { wiring, rings, .. } = design;
-        rings.retain(|ring| is_whole(ring, wiring));
-    }
-    designs
+    (0..).zip(layouts).collect()
 }
 
 /// Whether no cable of a ring has gone.
@@ -194,6 +213,30 @@ fn by_strides(hosts: usize, strides: &[usize]) -> Design {
 }
 
 impl Ground<'_> {
+    fn lay_out(&mut self, layout: Layout) -> Option<Design> {
+        let rings = self.limits.most_ports() / 2;
+        match layout {
+            Layout::Totient => Some(totient(self.hosts, rings)),
+            Layout::BestStrides => Some(self.best_strides(rings)),
+            Layout::Random => self.random(rings),
+            Layout::Kautz => self.arithmetic(rings, true),
+            Layout::DeBruijn => self.arithmetic(rings, false),
+            Layout::Product => self.product(),
+            Layout::Matched => Some(self.matched()),
+            Layout::Heavy { rings: heavy } => self.heavy(heavy, rings.saturating_sub(heavy)),
+        }
+    }
+
+    /// Within the limits, all ports in use, and connected, as far as that goes.
+    fn finished(&mut self, mut design: Design) -> Design {
+        let Design { wiring, rings, .. } = &mut design;
+        fill::trim(wiring, self.limits);
+        fill::fill(wiring, self.limits, &mut self.dice);
+        fill::connect(wiring, self.limits, &mut self.dice);
+        rings.retain(|ring| is_whole(ring, wiring));
+        design
+    }
+
     fn best_strides(&self, rings: usize) -> Design {
         let work = STRIDE_SETS.min((1 << 22) / (self.hosts * rings.max(1)).max(1));
         let strides = strides::best(self.hosts, rings, work);
@@ -234,13 +277,6 @@ impl Ground<'_> {
                 factors: factors.into_iter().map(|factor| factor.name).collect(),
             },
         })
-    }
-
-    /// Whether some pairs send clearly more than others.
-    fn is_lopsided(&self) -> bool {
-        let pairs = self.hosts * (self.hosts - 1);
-        let mean = self.demand.pair_bytes() / pairs as f64;
-        self.demand.pairs.values().any(|&bytes| bytes > 1.5 * mean)
     }
 
     /// Ports are dealt out by what groups and what pairs send in all; groups have one at least.

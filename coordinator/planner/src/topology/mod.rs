@@ -20,6 +20,7 @@ mod matching;
 pub mod picture;
 mod plan;
 mod products;
+mod reach;
 mod repair;
 pub mod strides;
 #[cfg(test)]

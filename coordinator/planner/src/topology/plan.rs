@@ -113,36 +113,90 @@ pub fn plan_with(
     crew: &dyn Crew,
 ) -> Result<Proposal, TopologyError> {
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
-    let mut drafts = drafts(job, request)?;
+    let (mut drafts, sketched) = drafts_with(job, request, crew)?;
     let rest = drafts.split_off(SIMULATED.min(drafts.len()));
     let played = crew::each(crew, drafts, |draft| draft.play(job, &demand, request));
     let played = played.into_iter().collect::<Result<_, _>>()?;
-    choose(job, request, &demand, played, &rest)
+    let rest = rest.iter().map(|draft| draft.lost(None)).chain(sketched);
+    choose(job, request, &demand, played, rest.collect())
 }
 
 /// Candidates with their routes, the most promising first. None of them is simulated yet.
 pub fn drafts(job: &Job<'_>, request: &Request) -> Result<Vec<Draft>, TopologyError> {
+    Ok(drafts_with(job, request, &Alone)?.0)
+}
+
+/// Also those that were not worth routes.
+fn drafts_with(
+    job: &Job<'_>,
+    request: &Request,
+    crew: &dyn Crew,
+) -> Result<(Vec<Draft>, Vec<Lost>), TopologyError> {
     check(job, request)?;
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
-    let designs = candidates::all(&demand, &request.limits, request.seed);
+    let designs = candidates::all_with(&demand, &request.limits, request.seed, crew);
     let parts = designs.first().map(|design| design.wiring.parts());
-    let mut drafts = Vec::new();
-    for design in designs.into_iter().filter(|it| it.wiring.is_connected()) {
-        drafts.push(Draft::of(design, &demand, request));
-        drafts.sort_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(Ordering::Equal));
-        if demand.hosts > MANY_HOSTS {
-            drafts.truncate(KEPT_OF_MANY);
-        }
-    }
+    let whole = designs.into_iter().filter(|it| it.wiring.is_connected());
+    let sketch = |design| Sketch::of(design, &demand, request.rate);
+    let mut sketches = crew::each(crew, whole.collect(), sketch);
+    sketches.sort_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(Ordering::Equal));
+    let most = if demand.hosts > MANY_HOSTS {
+        ROUTED_OF_MANY
+    } else {
+        ROUTED
+    };
+    let rest = sketches.split_off(most.min(sketches.len()));
+    let mut drafts = crew::each(crew, sketches, |it| Draft::of(it.design, &demand, request));
+    drafts.sort_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(Ordering::Equal));
     match (drafts.is_empty(), parts) {
         (true, Some(parts)) => Err(apart(&parts, demand.hosts)),
-        _ => Ok(drafts),
+        _ => Ok((drafts, rest.into_iter().map(Sketch::lost).collect())),
     }
 }
 
+/// For so many candidates routes are sought.
+const ROUTED: usize = 7;
 /// Of more hosts than these, only so many candidates fit into memory with their routes.
 const MANY_HOSTS: usize = 1024;
-const KEPT_OF_MANY: usize = 1;
+const ROUTED_OF_MANY: usize = 2;
+
+/// A candidate before it has routes.
+struct Sketch {
+    design: Design,
+    mean_hops: f64,
+    /// If all lanes could be filled alike, all bytes would take so long.
+    least_ms: f64,
+}
+
+impl Sketch {
+    fn of(design: Design, demand: &Demand, rate: Rate) -> Self {
+        let distances = Distances::of(&design.wiring);
+        let crossing = demand.pairs.iter().map(|(&(from, to), bytes)| {
+            let hops = distances.hops(from, to).unwrap_or(0);
+            bytes * f64::from(hops)
+        });
+        let lanes = 2 * design.wiring.cables();
+        let even = crossing.sum::<f64>() / lanes.max(1) as f64;
+        Self {
+            least_ms: lane_ms(even, &design, demand, rate),
+            mean_hops: distances.mean(),
+            design,
+        }
+    }
+
+    fn rank(&self) -> (f64, f64) {
+        (self.least_ms, self.mean_hops)
+    }
+
+    fn lost(self) -> Lost {
+        Lost {
+            family: self.design.family,
+            screened_ms: self.least_ms,
+            mean_hops: self.mean_hops,
+            iteration_ms: None,
+        }
+    }
+}
 
 /// Nothing joined all hosts.
 fn apart(parts: &[Vec<u32>], hosts: usize) -> TopologyError {
@@ -185,22 +239,33 @@ pub struct Draft {
 
 impl Draft {
     fn of(design: Design, demand: &Demand, request: &Request) -> Self {
+        let distances = Distances::of(&design.wiring);
         let routes = match &design.family {
             Family::Totient { strides } if demand.pairs.is_empty() => {
                 let change = routing::Change::of(demand.hosts, strides);
                 routing::by_coins(routing::Lanes::of(&design.wiring), &change)
             }
-            _ => routing::balanced(
-                &design.wiring,
-                &demand.pairs,
-                request.effort(&design.wiring),
-            ),
+            _ => {
+                let effort = request.effort(&design.wiring);
+                routing::balanced_by(&design.wiring, &distances, &demand.pairs, effort)
+            }
         };
+        let loads = routes.loads(demand.pairs.iter());
+        let fullest = loads.into_iter().fold(0.0, f64::max);
         Self {
-            screened_ms: screen(&design, &routes, demand, request.rate),
-            distances: Distances::of(&design.wiring),
+            screened_ms: lane_ms(fullest, &design, demand, request.rate),
+            distances,
             design,
             routes,
+        }
+    }
+
+    fn lost(&self, iteration_ms: Option<f64>) -> Lost {
+        Lost {
+            family: self.design.family.clone(),
+            screened_ms: self.screened_ms,
+            mean_hops: self.distances.mean(),
+            iteration_ms,
         }
     }
 
@@ -252,10 +317,9 @@ pub(super) fn places(place: &[u32]) -> Vec<NodeId> {
         .collect()
 }
 
-/// How long the fullest lane takes for what it carries, when what groups reduce fills all lanes.
-fn screen(design: &Design, routes: &Routes, demand: &Demand, rate: Rate) -> f64 {
-    let loads = routes.loads(demand.pairs.iter());
-    let fullest = loads.iter().copied().fold(0.0, f64::max);
+/// How long a lane takes that carries so many bytes of pairs, when what groups reduce fills all
+/// lanes besides.
+fn lane_ms(bytes: f64, design: &Design, demand: &Demand, rate: Rate) -> f64 {
     let reduced = demand.groups.iter().map(|group| {
         let ports = group
             .members
@@ -263,7 +327,7 @@ fn screen(design: &Design, routes: &Routes, demand: &Demand, rate: Rate) -> f64 
             .map(|&member| design.wiring.degree(member));
         group.bytes / ports.min().unwrap_or(1).max(1) as f64
     });
-    let bytes = fullest + reduced.sum::<f64>();
+    let bytes = bytes + reduced.sum::<f64>();
     bytes * 8.0 / rate.bits_per_s() as f64 * 1e3
 }
 
@@ -272,7 +336,7 @@ fn choose(
     request: &Request,
     demand: &Demand,
     mut played: Vec<Played>,
-    rest: &[Draft],
+    rest: Vec<Lost>,
 ) -> Result<Proposal, TopologyError> {
     let fastest = played
         .iter()
@@ -295,16 +359,8 @@ fn choose(
             least: request.degree + 1,
         });
     };
-    let lost = |draft: &Draft, iteration_ms| Lost {
-        family: draft.design.family.clone(),
-        screened_ms: draft.screened_ms,
-        mean_hops: draft.distances.mean(),
-        iteration_ms,
-    };
-    let lost = played
-        .map(|it| lost(&it.draft, Some(it.iteration_ms)))
-        .chain(rest.iter().map(|draft| lost(draft, None)));
-    let lost = lost.collect();
+    let lost = played.map(|it| it.draft.lost(Some(it.iteration_ms)));
+    let lost = lost.chain(rest).collect();
     best.propose(job, request, demand, lost)
 }
 
