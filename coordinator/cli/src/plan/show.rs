@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use reweave_planner::parallel::presets;
 use reweave_planner::parallel::together::Pairing;
 use reweave_planner::routing::Order;
-use reweave_planner::topology::{Lost, Pair, Proposal, backups};
+use reweave_planner::topology::{Lost, Pair, Patch, Proposal};
 use reweave_planner::workload::effects::Interval;
 use reweave_planner::workload::job::operators::{Model, Split};
 use reweave_planner::workload::job::preset::{Parallelism, Zero};
 use serde::{Deserialize, Serialize};
 
+use super::explained::Explained;
 use super::request::Ports;
 use crate::page::Page;
 
@@ -142,10 +143,38 @@ fn names(hosts: &[u32]) -> String {
     names.join(" ")
 }
 
+/// A link's way through a panel.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Patched {
+    link: Pair,
+    panel: usize,
+    ports: [usize; 2],
+}
+
+impl Patched {
+    pub(super) fn of(patch: &Patch) -> Self {
+        Self {
+            link: patch.cable,
+            panel: patch.panel,
+            ports: patch.ports,
+        }
+    }
+
+    pub(super) fn patch(self) -> Patch {
+        Patch {
+            cable: self.link,
+            panel: self.panel,
+            ports: self.ports,
+        }
+    }
+}
+
 #[derive(Debug, Serialize)]
 pub(crate) struct Answer {
     links: Vec<Pair>,
     iteration_ms: f64,
+    /// What exact shares leave out makes it no shorter than the first, and no longer than the second.
+    interval_ms: Option<[f64; 2]>,
     ideal_switch_ms: f64,
     /// No wiring of these ports is faster.
     bound_ms: f64,
@@ -155,6 +184,9 @@ pub(crate) struct Answer {
     family: &'static str,
     /// Ways through all hosts in a ring, for what they reduce.
     rings: Vec<Vec<u32>>,
+    /// Where there are panels: which link runs through which, over which ports of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    patches: Vec<Patched>,
     /// By operator, the servers that it is split over; empty for presets.
     splits: Vec<Vec<u32>>,
     /// How a preset is spread; left out for operators.
@@ -168,50 +200,20 @@ pub(crate) struct Answer {
     explained: Option<Explained>,
 }
 
-#[derive(Debug, Serialize)]
-struct Explained {
-    lost: Vec<Weighed>,
-    /// How many ordered pairs of hosts are 1, 2, 3, ... links apart.
-    pairs_by_hops: Vec<u64>,
-    /// Of the links in both directions, the least used, the middle and the most used: percent.
-    load_percent: [f64; 3],
-    interval: Option<Interval>,
-    /// For each link, the way around it that takes over at once when it fails.
-    backups: Vec<Backup>,
-    parts: Parts,
-}
-
-#[derive(Debug, Serialize)]
-struct Backup {
-    link: Pair,
-    way: Option<Vec<u32>>,
-}
-
-/// What must be bought, beside a fat tree that gives each host as much.
-#[derive(Debug, Serialize)]
-struct Parts {
-    transceivers: usize,
-    panel_ports: usize,
-    fat_tree_transceivers: usize,
-    fat_tree_switch_ports: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct Weighed {
-    what: String,
-    screened_ms: f64,
-    iteration_ms: Option<f64>,
-    mean_hops: f64,
-}
-
 impl Answer {
-    pub(super) fn new(proposal: &Proposal, spread: Spread, asked: Asked, explain: bool) -> Self {
+    pub(super) fn new(
+        proposal: &Proposal,
+        spread: Spread,
+        asked: Asked,
+        explained: Option<Explained>,
+    ) -> Self {
         let bounds = &proposal.ideal.bounds;
         let mut report = report(proposal);
         report.extend(spread.report);
         Self {
             links: proposal.design.wiring.pairs(),
             iteration_ms: proposal.evaluation.iteration_ms,
+            interval_ms: proposal.interval.as_ref().map(|it| [it.low_ms, it.high_ms]),
             ideal_switch_ms: proposal.ideal.iteration_ms,
             bound_ms: bounds.most_ms(),
             diameter: proposal.distances.diameter(),
@@ -219,12 +221,13 @@ impl Answer {
             bandwidth_tax: proposal.bandwidth_tax,
             family: proposal.design.family.word(),
             rings: proposal.design.rings.clone(),
+            patches: proposal.design.patches.iter().map(Patched::of).collect(),
             splits: spread.splits,
             parallelism: spread.parallelism,
             classes: Order::of(&proposal.design.wiring).classes(&proposal.routes),
             report,
             asked,
-            explained: explain.then(|| explained(proposal)),
+            explained,
         }
     }
 }
@@ -245,6 +248,7 @@ fn report(proposal: &Proposal) -> Vec<String> {
         format!(
             "an iteration takes {took:.2} ms, on one ideal switch with the same ports {ideal:.2} ms"
         ),
+        between(proposal),
         format!(
             "nothing is faster than {:.2} ms: {}",
             proposal.ideal.bounds.most_ms(),
@@ -264,6 +268,15 @@ fn report(proposal: &Proposal) -> Vec<String> {
             .map(|lost| why_lost(lost, took)),
     );
     report
+}
+
+fn between(proposal: &Proposal) -> String {
+    match &proposal.interval {
+        None => "how far that is off was not asked".to_owned(),
+        Some(Interval {
+            low_ms, high_ms, ..
+        }) => format!("with what exact shares leave out, between {low_ms:.2} and {high_ms:.2} ms"),
+    }
 }
 
 /// Where ports have no partner.
@@ -315,48 +328,6 @@ fn why_lost(lost: &Lost, best_ms: f64) -> String {
     }
 }
 
-fn explained(proposal: &Proposal) -> Explained {
-    let weighed = |lost: &Lost| Weighed {
-        what: lost.family.to_string(),
-        screened_ms: lost.screened_ms,
-        iteration_ms: lost.iteration_ms,
-        mean_hops: lost.mean_hops,
-    };
-    let lanes = proposal.design.wiring.cables() * 2;
-    let mut loads: Vec<_> = proposal
-        .evaluation
-        .lanes
-        .iter()
-        .map(|lane| lane.utilization * 100.0)
-        .collect();
-    loads.resize(lanes.max(loads.len()), 0.0);
-    loads.sort_by(f64::total_cmp);
-    Explained {
-        lost: proposal.lost.iter().map(weighed).collect(),
-        pairs_by_hops: proposal.distances.histogram(),
-        load_percent: [0, loads.len() / 2, loads.len() - 1].map(|nth| loads[nth]),
-        interval: proposal.interval.clone(),
-        backups: backups(&proposal.design.wiring)
-            .into_iter()
-            .map(|(link, way)| Backup { link, way })
-            .collect(),
-        parts: parts(proposal),
-    }
-}
-
-/// A host's cable has a transceiver and a port of the panel at each end. In a fat tree of three
-/// layers that blocks nobody, each port of a host stands for five ports of switches, and each of
-/// its three cables has two transceivers.
-fn parts(proposal: &Proposal) -> Parts {
-    let ends = proposal.design.wiring.cables() * 2;
-    Parts {
-        transceivers: ends,
-        panel_ports: ends,
-        fat_tree_transceivers: 6 * ends,
-        fat_tree_switch_ports: 5 * ends,
-    }
-}
-
 pub(crate) fn proposal(page: &mut Page, answer: &Answer) {
     page.heading("The topology");
     answer
@@ -369,56 +340,6 @@ pub(crate) fn proposal(page: &mut Page, answer: &Answer) {
         page.line(&format!("  {}", links.join(" ")));
     }
     if let Some(explained) = &answer.explained {
-        explain(page, explained);
+        explained.show(page);
     }
-}
-
-fn explain(page: &mut Page, explained: &Explained) {
-    page.heading("What was weighed besides");
-    let row = |it: &Weighed| {
-        let took = it
-            .iteration_ms
-            .map_or("-".to_owned(), |ms| format!("{ms:.2}"));
-        [
-            it.what.clone(),
-            format!("{:.2}", it.screened_ms),
-            took,
-            format!("{:.3}", it.mean_hops),
-        ]
-    };
-    page.table(
-        ["candidate", "fullest link ms", "iteration ms", "mean hops"],
-        explained.lost.iter().map(row),
-    );
-    page.heading("How far hosts are apart");
-    let rows = (1..).zip(&explained.pairs_by_hops);
-    page.table(
-        ["links", "pairs"],
-        rows.map(|(hops, pairs): (u32, _)| [hops.to_string(), pairs.to_string()]),
-    );
-    let [least, middle, most] = explained.load_percent;
-    if let Some(Interval {
-        low_ms, high_ms, ..
-    }) = &explained.interval
-    {
-        page.heading("What exact shares leave out");
-        page.line(&format!(
-            "An iteration lies between {low_ms:.2} and {high_ms:.2} ms."
-        ));
-    }
-    page.heading("What must be bought");
-    let Parts {
-        transceivers,
-        panel_ports,
-        fat_tree_transceivers,
-        fat_tree_switch_ports,
-    } = &explained.parts;
-    page.line(&format!(
-        "{transceivers} transceivers and {panel_ports} ports of a panel or optical switch;"
-    ));
-    page.line(&format!("a fat tree as wide: {fat_tree_transceivers} transceivers and {fat_tree_switch_ports} ports of switches."));
-    page.heading("How full links are");
-    page.line(&format!(
-        "Links are used {least:.1} % at least, {middle:.1} % in the middle, {most:.1} % at most."
-    ));
 }

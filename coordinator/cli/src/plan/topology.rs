@@ -10,12 +10,13 @@ use reweave_common::ids::NodeId;
 use reweave_common::timings::Timings;
 use reweave_common::units::Bytes;
 use reweave_planner::parallel::{Help, Progress, operators, presets, together};
-use reweave_planner::topology::{self, Proposal, Request, TopologyError, picture};
+use reweave_planner::topology::{self, Job, Proposal, Request, TopologyError, picture};
 use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::PresetJob;
 use reweave_planner::workload::job::operators::Model;
 
 use super::crew::Cores;
+use super::explained::Explained;
 use super::request::Ports;
 use super::searching::Searching;
 use super::show::{self, Answer, Asked, Spread};
@@ -59,28 +60,36 @@ impl Topology {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let source = Source::read(&self.job)?;
         let request = Request {
-            interval: self.explain,
+            interval: true,
             ..self.ports.request()?
         };
-        let (proposal, spread) = self.propose(&source, &request)?;
-        self.draw(&proposal)?;
+        let found = self.propose(&source, &request)?;
+        self.draw(&found.proposal)?;
         let asked = Asked {
             job: self.job.clone(),
             ports: self.ports.clone(),
         };
-        let answer = Answer::new(&proposal, spread, asked, self.explain);
+        let explained = self
+            .explain
+            .then(|| found.explained(&request))
+            .transpose()?;
+        let answer = Answer::new(&found.proposal, found.spread, asked, explained);
         print(output, &answer, |page| show::proposal(page, &answer))
     }
 
-    fn propose(&self, source: &Source, request: &Request) -> Result<(Proposal, Spread), CliError> {
+    fn propose(&self, source: &Source, request: &Request) -> Result<Found, CliError> {
         match &source.kind {
             Kind::Operators { model, timings } if !self.keep => {
                 self.split(source, model, timings, request)
             }
-            Kind::Preset(job) if !self.keep => self.spread(job, request),
+            Kind::Preset(job) if !self.keep => self.spread(source, job, request),
             _ => {
                 let work = source.work(hosts(self.ports.hosts))?;
-                Ok((plan(&work, request)?, Spread::default()))
+                Ok(Found {
+                    proposal: plan(&work, request)?,
+                    spread: Spread::default(),
+                    work,
+                })
             }
         }
     }
@@ -92,7 +101,7 @@ impl Topology {
         model: &Model,
         timings: &Timings,
         request: &Request,
-    ) -> Result<(Proposal, Spread), CliError> {
+    ) -> Result<Found, CliError> {
         let search = operators::Search {
             model,
             timings,
@@ -110,12 +119,20 @@ impl Topology {
         let found = together::search(&search, start, &Settings::default(), request, help(&go_on));
         progress.end();
         let found = found.map_err(CliError::Topology)?;
-        let spread = Spread::of_operators(model, &found);
-        Ok((found.proposal, spread))
+        Ok(Found {
+            spread: Spread::of_operators(model, &found),
+            work: source.split(hosts(self.ports.hosts), &found.deal)?,
+            proposal: found.proposal,
+        })
     }
 
     /// A preset is spread anew over all processors.
-    fn spread(&self, job: &PresetJob, request: &Request) -> Result<(Proposal, Spread), CliError> {
+    fn spread(
+        &self,
+        source: &Source,
+        job: &PresetJob,
+        request: &Request,
+    ) -> Result<Found, CliError> {
         let own = Bytes::new(job.preset.gpu.memory_gb * 1_000_000_000);
         let memory = self.ports.memory()?.unwrap_or(own);
         let search = presets::Search::new(&job.preset, self.ports.hosts, Some(memory));
@@ -129,8 +146,11 @@ impl Topology {
         let found = together::search(&search, start, &settings, request, help(&go_on));
         progress.end();
         let found = found.map_err(CliError::Topology)?;
-        let spread = Spread::of_preset(&search, &found);
-        Ok((found.proposal, spread))
+        Ok(Found {
+            spread: Spread::of_preset(&search, &found),
+            work: source.spread(hosts(self.ports.hosts), found.deal)?,
+            proposal: found.proposal,
+        })
     }
 
     fn searching(&self) -> Searching {
@@ -162,6 +182,24 @@ impl Topology {
     }
 }
 
+/// A proposal, and the job as it is spread for it.
+struct Found {
+    proposal: Proposal,
+    spread: Spread,
+    work: Work,
+}
+
+impl Found {
+    fn explained(&self, request: &Request) -> Result<Explained, CliError> {
+        let job = Job {
+            iteration: &self.work.iteration,
+            place: &place(&self.work),
+            settings: &self.work.settings,
+        };
+        Explained::of(&self.proposal, &job, request).map_err(CliError::Topology)
+    }
+}
+
 pub(super) fn hosts(count: usize) -> Vec<NodeId> {
     (0..count).map(NodeId::from_index).collect()
 }
@@ -175,7 +213,7 @@ pub(super) fn place(work: &Work) -> Vec<u32> {
 
 fn plan(work: &Work, request: &Request) -> Result<Proposal, CliError> {
     let place = place(work);
-    let job = topology::Job {
+    let job = Job {
         iteration: &work.iteration,
         place: &place,
         settings: &work.settings,

@@ -2,7 +2,7 @@
 
 use reweave_common::iteration::Iteration;
 
-use super::ground::{Ground, Help};
+use super::ground::{Ground, Help, Progress};
 use crate::topology::{self, Job, Proposal, Request, TopologyError};
 use crate::workload::Settings;
 
@@ -60,7 +60,10 @@ pub fn search<M: Dealing>(
     let searching = Searching {
         model,
         settings,
-        request,
+        request: &Request {
+            interval: false,
+            ..request.clone()
+        },
         help,
     };
     let proposal = searching.planned(&start)?;
@@ -83,11 +86,27 @@ pub fn search<M: Dealing>(
             let next = searching.planned(&deal)?;
             pairing.take_if_better(next, deal);
         }
+        let progress = Progress {
+            tried: pairing.tried,
+            best_ms: pairing.proposal.evaluation.iteration_ms,
+        };
+        if !(help.go_on)(&progress) {
+            break;
+        }
         // The first turn is on the switch, and the next may still gain on the topology.
         let after = pairing.proposal.evaluation.iteration_ms;
         if turn > 0 && after >= before * WORTHWHILE {
             break;
         }
+    }
+    if request.interval {
+        let iteration = model.iteration(&pairing.deal)?;
+        let job = Job {
+            iteration: &iteration,
+            place: &model.place(),
+            settings,
+        };
+        pairing.proposal.tell_interval(&job, request)?;
     }
     Ok(pairing)
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::cycles;
-use super::demand::Demand;
+use super::demand::{Demand, Group};
 use super::fill;
 use super::limits::Limits;
 use super::matching;
+use super::panels::{self, Patch};
 use super::products;
 use super::strides;
 use super::wiring::Wiring;
@@ -37,6 +38,11 @@ pub enum Family {
         heavy: usize,
         random: usize,
     },
+    /// Rings by strides within each group that reduces, and random ones through all.
+    Grouped {
+        inside: usize,
+        random: usize,
+    },
     Kautz {
         fan: usize,
     },
@@ -58,6 +64,7 @@ impl Family {
             Self::Random => "random",
             Self::Matched { .. } => "matched",
             Self::Heavy { .. } => "heavy",
+            Self::Grouped { .. } => "grouped",
             Self::Kautz { .. } => "kautz",
             Self::DeBruijn { .. } => "de-bruijn",
             Self::Product { .. } => "product",
@@ -71,7 +78,8 @@ impl Family {
             Self::BestStrides { .. } => 1.0,
             Self::Product { .. } => 2.0,
             Self::Kautz { .. } | Self::DeBruijn { .. } => 3.0,
-            Self::Random | Self::Matched { .. } | Self::Heavy { .. } => 4.0,
+            Self::Grouped { .. } | Self::Random => 4.0,
+            Self::Matched { .. } | Self::Heavy { .. } => 5.0,
         }
     }
 }
@@ -96,6 +104,10 @@ impl fmt::Display for Family {
                 f,
                 "{heavy} rings along those that send each other most and {random} random rings"
             ),
+            Self::Grouped { inside, random } => write!(
+                f,
+                "{inside} rings within each group that reduces and {random} random rings"
+            ),
             Self::Kautz { fan } => write!(f, "a generalized Kautz graph of fan {fan}"),
             Self::DeBruijn { fan } => write!(f, "a generalized de Bruijn graph of fan {fan}"),
             Self::Product { factors } => write!(f, "the product of {}", factors.join(" and ")),
@@ -110,6 +122,8 @@ pub struct Design {
     pub wiring: Wiring,
     /// Rings through all hosts; no two have a cable in common.
     pub rings: Vec<Vec<u32>>,
+    /// Where there are panels, which cable runs through which.
+    pub patches: Vec<Patch>,
 }
 
 impl Design {
@@ -168,6 +182,7 @@ enum Layout {
     Product,
     Matched,
     Heavy { rings: usize },
+    Grouped { rings: usize },
 }
 
 fn layouts(demand: &Demand, limits: &Limits) -> Vec<(u64, Layout)> {
@@ -179,8 +194,16 @@ fn layouts(demand: &Demand, limits: &Limits) -> Vec<(u64, Layout)> {
         Layout::DeBruijn,
         Layout::Product,
     ];
+    let rings = limits.most_ports() / 2;
+    if demand
+        .groups
+        .iter()
+        .any(|group| is_part(group, demand.hosts))
+    {
+        let most = BTreeSet::from([rings.saturating_sub(1).max(1), rings]);
+        layouts.extend(most.into_iter().map(|rings| Layout::Grouped { rings }));
+    }
     if demand.is_lopsided() {
-        let rings = limits.most_ports() / 2;
         let some = BTreeSet::from([1, rings.div_ceil(2), rings]);
         layouts.push(Layout::Matched);
         layouts.extend(some.into_iter().map(|rings| Layout::Heavy { rings }));
@@ -188,8 +211,13 @@ fn layouts(demand: &Demand, limits: &Limits) -> Vec<(u64, Layout)> {
     (0..).zip(layouts).collect()
 }
 
+/// Whether a group is worth rings of its own.
+fn is_part(group: &Group, hosts: usize) -> bool {
+    (3..hosts).contains(&group.members.len())
+}
+
 /// Whether no cable of a ring has gone.
-fn is_whole(ring: &[u32], wiring: &Wiring) -> bool {
+pub(super) fn is_whole(ring: &[u32], wiring: &Wiring) -> bool {
     let next = |nth: usize| ring[(nth + 1) % ring.len()];
     (0..ring.len()).all(|nth| wiring.joins(ring[nth], next(nth)))
 }
@@ -206,6 +234,7 @@ fn by_strides(hosts: usize, strides: &[usize]) -> Design {
     Design {
         wiring: Wiring::of(hosts, strides::pairs(&members, strides)),
         rings: rings.collect(),
+        patches: Vec::new(),
         family: Family::Totient {
             strides: strides.to_vec(),
         },
@@ -224,15 +253,22 @@ impl Ground<'_> {
             Layout::Product => self.product(),
             Layout::Matched => Some(self.matched()),
             Layout::Heavy { rings: heavy } => self.heavy(heavy, rings.saturating_sub(heavy)),
+            Layout::Grouped { rings: inside } => self.grouped(inside, rings.saturating_sub(inside)),
         }
     }
 
     /// Within the limits, all ports in use, and connected, as far as that goes.
     fn finished(&mut self, mut design: Design) -> Design {
-        let Design { wiring, rings, .. } = &mut design;
+        let Design {
+            wiring,
+            rings,
+            patches,
+            ..
+        } = &mut design;
         fill::trim(wiring, self.limits);
         fill::fill(wiring, self.limits, &mut self.dice);
         fill::connect(wiring, self.limits, &mut self.dice);
+        *patches = panels::patch(wiring, rings, self.limits, &mut self.dice);
         rings.retain(|ring| is_whole(ring, wiring));
         design
     }
@@ -265,6 +301,7 @@ impl Ground<'_> {
             },
             wiring,
             rings: Vec::new(),
+            patches: Vec::new(),
         })
     }
 
@@ -273,6 +310,7 @@ impl Ground<'_> {
         Some(Design {
             wiring: products::product(&factors),
             rings: Vec::new(),
+            patches: Vec::new(),
             family: Family::Product {
                 factors: factors.into_iter().map(|factor| factor.name).collect(),
             },
@@ -292,6 +330,30 @@ impl Ground<'_> {
         matching::add(&mut design.wiring, &mut weights, matchings, self.limits);
         design.family = Family::Matched { rings, matchings };
         design
+    }
+
+    /// Each group has rings of its own, the more of them the more it reduces beside the others of its
+    /// hosts.
+    fn grouped(&mut self, inside: usize, random: usize) -> Option<Design> {
+        let demand = self.demand;
+        let groups = || demand.groups.iter().filter(|it| is_part(it, demand.hosts));
+        let mut of_hosts = vec![0.0; self.hosts];
+        for group in groups() {
+            let members = group.members.iter();
+            members.for_each(|&host| of_hosts[host as usize] += group.bytes);
+        }
+        let mut laid = Laid::new(self.hosts);
+        for group in groups() {
+            let all = group.members.iter().map(|&host| of_hosts[host as usize]);
+            let part = group.bytes / all.fold(group.bytes, f64::max);
+            let rings = (inside as f64 * part).ceil() as usize;
+            let steps = strides::select(group.members.len(), rings);
+            for [a, b] in strides::pairs(&group.members, &steps) {
+                laid.wiring.join(a, b);
+            }
+        }
+        laid.add_random(random, self)?;
+        Some(laid.design(Family::Grouped { inside, random }))
     }
 
     /// The order of rings is free, so that some may as well follow what pairs send.
@@ -360,6 +422,7 @@ impl Laid {
             family,
             wiring: self.wiring,
             rings: self.rings,
+            patches: Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use reweave_common::fabric::WiringError;
+use reweave_common::iteration::IterationError;
 
 use crate::parallel::operators::Crowded;
 use crate::parallel::presets::NoRoom;
@@ -42,6 +43,7 @@ pub enum TopologyError {
         hosts: usize,
     },
     Wiring(WiringError),
+    Iteration(IterationError),
     Operators(OperatorError),
     Preset(PresetError),
     /// No spread of a preset fits.
@@ -99,6 +101,7 @@ impl fmt::Display for TopologyError {
                 reached.max(&(hosts - reached))
             ),
             Self::Wiring(error) => error.fmt(f),
+            Self::Iteration(error) => error.fmt(f),
             Self::Operators(error) => error.fmt(f),
             Self::Preset(error) => error.fmt(f),
             Self::NoRoom(error) => error.fmt(f),

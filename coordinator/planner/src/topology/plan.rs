@@ -317,19 +317,34 @@ pub(super) fn places(place: &[u32]) -> Vec<NodeId> {
         .collect()
 }
 
-/// How long a lane takes that carries so many bytes of pairs, when what groups reduce fills all
-/// lanes besides.
+/// How long a lane takes that carries so many bytes of pairs, and what groups reduce besides.
 fn lane_ms(bytes: f64, design: &Design, demand: &Demand, rate: Rate) -> f64 {
-    let reduced = demand.groups.iter().map(|group| {
-        let ports = group
-            .members
-            .iter()
-            .map(|&member| design.wiring.degree(member));
-        group.bytes / ports.min().unwrap_or(1).max(1) as f64
-    });
-    let bytes = bytes + reduced.sum::<f64>();
+    let mut reduced = vec![0.0; demand.hosts];
+    for group in &demand.groups {
+        let each = group.bytes * detour(&design.wiring, &group.members);
+        let members = group.members.iter();
+        members.for_each(|&host| reduced[host as usize] += each);
+    }
+    let bytes = bytes + reduced.into_iter().fold(0.0, f64::max);
     bytes * 8.0 / rate.bits_per_s() as f64 * 1e3
 }
+
+/// What a lane within a group carries of what each member sends: trees fill all alike.
+fn detour(wiring: &Wiring, members: &[u32]) -> f64 {
+    let is_member = |host: &&u32| members.binary_search(host).is_ok();
+    let inside = members
+        .iter()
+        .map(|&host| wiring.neighbours(host).iter().filter(is_member).count());
+    let lanes: usize = inside.sum();
+    match lanes / 2 + 1 >= members.len() {
+        true => members.len() as f64 / lanes.max(1) as f64,
+        // They must go through others.
+        false => FAR,
+    }
+}
+
+/// Hosts of a group that are not joined are some hops apart, and in the way of others.
+const FAR: f64 = 2.0;
 
 fn choose(
     job: &Job<'_>,
@@ -385,17 +400,8 @@ impl Played {
             .map(|&host| NodeId::from_index(host as usize + 1))
             .collect();
         let ideal = evaluate(&switch, &behind, &Carriage::default())?;
-        let setting = Setting {
-            iteration: job.iteration,
-            fabric: &self.fabric,
-            placement: &placement,
-            carriage: &self.carriage,
-        };
-        let interval =
-            || setting.interval(&request.settings(job), &Effects::default(), request.work);
-        let interval = request.interval.then(interval).transpose()?;
-        Ok(Proposal {
-            interval,
+        let mut proposal = Proposal {
+            interval: None,
             bandwidth_tax: tax(&self.draft, demand),
             design: self.draft.design,
             routes: self.draft.routes,
@@ -405,9 +411,35 @@ impl Played {
             evaluation,
             ideal,
             lost,
-        })
+        };
+        if request.interval {
+            proposal.tell_interval(job, request)?;
+        }
+        Ok(proposal)
     }
 }
+
+impl Proposal {
+    /// Finds out between which times an iteration lies.
+    pub fn tell_interval(&mut self, job: &Job<'_>, request: &Request) -> Result<(), TopologyError> {
+        let setting = Setting {
+            iteration: job.iteration,
+            fabric: &self.fabric,
+            placement: &places(job.place),
+            carriage: &self.carriage,
+        };
+        let effects = Effects {
+            seeds: SEEDS_OF_AN_INTERVAL,
+            ..Effects::default()
+        };
+        let interval = setting.interval(&request.settings(job), &effects, request.work)?;
+        self.interval = Some(interval);
+        Ok(())
+    }
+}
+
+/// Ways are given, so that hashes decide little.
+const SEEDS_OF_AN_INTERVAL: u32 = 2;
 
 /// Bytes on cables for each byte that is to be sent.
 fn tax(draft: &Draft, demand: &Demand) -> f64 {
