@@ -10,6 +10,7 @@ mod dice;
 mod machine;
 mod peers;
 mod sim;
+mod tables;
 mod topology;
 
 use std::env;
@@ -36,4 +37,5 @@ fn measure_all(words: &[String]) {
     sim::measure_all(words);
     candidates::measure_all(words);
     topology::measure_all(words);
+    tables::measure_all(words);
 }

@@ -207,7 +207,6 @@ impl Answer {
         asked: Asked,
         explained: Option<Explained>,
     ) -> Self {
-        let bounds = &proposal.ideal.bounds;
         let mut report = report(proposal);
         report.extend(spread.report);
         Self {
@@ -215,7 +214,7 @@ impl Answer {
             iteration_ms: proposal.evaluation.iteration_ms,
             interval_ms: proposal.interval.as_ref().map(|it| [it.low_ms, it.high_ms]),
             ideal_switch_ms: proposal.ideal.iteration_ms,
-            bound_ms: bounds.most_ms(),
+            bound_ms: proposal.bound_ms,
             diameter: proposal.distances.diameter(),
             mean_hops: proposal.distances.mean(),
             bandwidth_tax: proposal.bandwidth_tax,
@@ -251,7 +250,7 @@ fn report(proposal: &Proposal) -> Vec<String> {
         between(proposal),
         format!(
             "nothing is faster than {:.2} ms: {}",
-            proposal.ideal.bounds.most_ms(),
+            proposal.bound_ms,
             what_bounds(proposal)
         ),
         format!(
@@ -303,12 +302,12 @@ const MOST_LOST: usize = 4;
 
 fn what_bounds(proposal: &Proposal) -> &'static str {
     let bounds = &proposal.ideal.bounds;
-    if bounds.compute_ms >= bounds.most_ms() {
+    if bounds.compute_ms >= proposal.bound_ms {
         "the busiest server computes so long"
-    } else if bounds.communication_ms >= bounds.most_ms() {
-        "the busiest server sends so long over all its ports"
-    } else {
+    } else if bounds.chain_ms > bounds.communication_ms && bounds.chain_ms <= proposal.bound_ms {
         "so long is the longest chain of tasks that wait for one another"
+    } else {
+        "the busiest server sends so long over all its ports"
     }
 }
 

@@ -38,10 +38,10 @@ pub enum Family {
         heavy: usize,
         random: usize,
     },
-    /// Rings by strides within each group that reduces, and random ones through all.
+    /// Rings by strides within each group that reduces, and matchings for what pairs send.
     Grouped {
-        inside: usize,
-        random: usize,
+        rings: usize,
+        matchings: usize,
     },
     Kautz {
         fan: usize,
@@ -104,9 +104,10 @@ impl fmt::Display for Family {
                 f,
                 "{heavy} rings along those that send each other most and {random} random rings"
             ),
-            Self::Grouped { inside, random } => write!(
+            Self::Grouped { rings, matchings } => write!(
                 f,
-                "{inside} rings within each group that reduces and {random} random rings"
+                "{rings} rings within each group that reduces and {matchings} matchings of those that \
+                 send each other most"
             ),
             Self::Kautz { fan } => write!(f, "a generalized Kautz graph of fan {fan}"),
             Self::DeBruijn { fan } => write!(f, "a generalized de Bruijn graph of fan {fan}"),
@@ -253,7 +254,7 @@ impl Ground<'_> {
             Layout::Product => self.product(),
             Layout::Matched => Some(self.matched()),
             Layout::Heavy { rings: heavy } => self.heavy(heavy, rings.saturating_sub(heavy)),
-            Layout::Grouped { rings: inside } => self.grouped(inside, rings.saturating_sub(inside)),
+            Layout::Grouped { rings } => Some(self.grouped(rings)),
         }
     }
 
@@ -333,8 +334,8 @@ impl Ground<'_> {
     }
 
     /// Each group has rings of its own, the more of them the more it reduces beside the others of its
-    /// hosts.
-    fn grouped(&mut self, inside: usize, random: usize) -> Option<Design> {
+    /// hosts; what ports are left go to those that send each other most.
+    fn grouped(&self, inside: usize) -> Design {
         let demand = self.demand;
         let groups = || demand.groups.iter().filter(|it| is_part(it, demand.hosts));
         let mut of_hosts = vec![0.0; self.hosts];
@@ -342,18 +343,29 @@ impl Ground<'_> {
             let members = group.members.iter();
             members.for_each(|&host| of_hosts[host as usize] += group.bytes);
         }
-        let mut laid = Laid::new(self.hosts);
+        let mut wiring = Wiring::new(self.hosts);
         for group in groups() {
             let all = group.members.iter().map(|&host| of_hosts[host as usize]);
             let part = group.bytes / all.fold(group.bytes, f64::max);
             let rings = (inside as f64 * part).ceil() as usize;
             let steps = strides::select(group.members.len(), rings);
             for [a, b] in strides::pairs(&group.members, &steps) {
-                laid.wiring.join(a, b);
+                wiring.join(a, b);
             }
         }
-        laid.add_random(random, self)?;
-        Some(laid.design(Family::Grouped { inside, random }))
+        fill::trim(&mut wiring, self.limits);
+        let matchings = self.limits.most_ports().saturating_sub(2 * inside);
+        let mut weights = matching::weights(demand);
+        matching::add(&mut wiring, &mut weights, matchings, self.limits);
+        Design {
+            family: Family::Grouped {
+                rings: inside,
+                matchings,
+            },
+            wiring,
+            rings: Vec::new(),
+            patches: Vec::new(),
+        }
     }
 
     /// The order of rings is free, so that some may as well follow what pairs send.

@@ -80,6 +80,8 @@ pub struct Proposal {
     /// On one switch that gives each host all its ports' rates at one.
     pub ideal: Evaluation,
     pub interval: Option<Interval>,
+    /// No wiring of these ports is faster, and no way to reduce.
+    pub bound_ms: f64,
     pub bandwidth_tax: f64,
     /// The best first.
     pub lost: Vec<Lost>,
@@ -402,6 +404,7 @@ impl Played {
         let ideal = evaluate(&switch, &behind, &Carriage::default())?;
         let mut proposal = Proposal {
             interval: None,
+            bound_ms: bound_ms(job, &ideal, demand, request),
             bandwidth_tax: tax(&self.draft, demand),
             design: self.draft.design,
             routes: self.draft.routes,
@@ -440,6 +443,18 @@ impl Proposal {
 
 /// Ways are given, so that hashes decide little.
 const SEEDS_OF_AN_INTERVAL: u32 = 2;
+
+/// Where a host has several ranks, they may reduce among themselves first: then no more than hosts
+/// must send counts, and chains are not known.
+fn bound_ms(job: &Job<'_>, ideal: &Evaluation, demand: &Demand, request: &Request) -> f64 {
+    let rate = request.whole_rate().bits_per_s() as f64;
+    let sending_ms = demand.busiest_host() * 8.0 / rate * 1e3;
+    let least = ideal.bounds.compute_ms.max(sending_ms);
+    match job.iteration.ranks() > demand.hosts {
+        true => least,
+        false => least.max(ideal.bounds.chain_ms),
+    }
+}
 
 /// Bytes on cables for each byte that is to be sent.
 fn tax(draft: &Draft, demand: &Demand) -> f64 {
