@@ -110,7 +110,7 @@ impl Search {
 
     /// Every spread that fits into the memory. No more of the state is dealt out than memory asks
     /// for: each stage of that costs traffic.
-    fn fitting(&self) -> Vec<Parallelism> {
+    pub(super) fn fitting(&self) -> Vec<Parallelism> {
         let zero = |plain: Parallelism| {
             let spreads = zeros(plain).map(|zero| Parallelism { zero, ..plain });
             let mut known = spreads.map_while(|it| Some((it, self.needed(it).ok()?)));

@@ -191,6 +191,13 @@ fn no_more_of_the_state_is_dealt_out_than_memory_asks_for() {
         let saved = (needs(0) - needs(stage)) / (bytes * 31.0 / 32.0);
         assert!((saved - parameters).abs() < 1e-6, "stage {stage}: {saved}");
     }
+    let little = Bytes::new((needs(1) * 1e9) as u64 + 1);
+    let fitting = presets::Search::new(&preset, 4, Some(little)).fitting();
+    let same = fitting
+        .into_iter()
+        .filter(|it| it.tensor * it.pipeline * it.expert == 1);
+    let zeros: Vec<_> = same.map(|it| it.zero).collect();
+    assert_eq!(zeros, [Zero::Optimizer]);
 }
 
 #[test]
