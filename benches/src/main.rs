@@ -7,6 +7,7 @@
 
 mod candidates;
 mod dice;
+mod importers;
 mod machine;
 mod peers;
 mod sim;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
 fn measure_all(words: &[String]) {
     sim::measure_all(words);
     candidates::measure_all(words);
+    importers::measure_all(words);
     topology::measure_all(words);
     tables::measure_all(words);
 }

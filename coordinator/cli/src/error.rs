@@ -51,6 +51,10 @@ pub(crate) enum CliError {
         address: SocketAddr,
         source: Box<LinkError>,
     },
+    #[error(
+        "`reweave top` draws on a terminal, and this is none; `reweave status` says the same once"
+    )]
+    NoTerminal,
     #[error(transparent)]
     Token(TokenError),
     #[error("cannot join")]
@@ -74,6 +78,14 @@ pub(crate) enum CliError {
     Lost { generation: Generation },
     #[error("cannot run {}", program.display())]
     Program { program: PathBuf, source: io::Error },
+    #[error("no folder to keep things in: name one with --dir")]
+    NoFolder,
+    #[error("{name} has ended: {words} (all it said is in {})", log.display())]
+    Ended {
+        name: &'static str,
+        words: String,
+        log: PathBuf,
+    },
     #[error("cannot start")]
     Start(#[source] io::Error),
     #[error(transparent)]
@@ -221,6 +233,7 @@ impl CliError {
             | Self::NoSuchLink { .. }
             | Self::NoSuchPanel { .. }
             | Self::BadPlan { .. }
+            | Self::NoTerminal
             | Self::NoSuchHost { .. }
             | Self::BadPanel { .. }
             | Self::NoPayload
@@ -233,6 +246,7 @@ impl CliError {
             | Self::BadShard { .. }
             | Self::Simulation(
                 SimulationError::Network(_)
+                | SimulationError::Collective { .. }
                 | SimulationError::Problem(_)
                 | SimulationError::Course(SimError::TooLong),
             ) => 2,

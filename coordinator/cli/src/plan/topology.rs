@@ -79,8 +79,16 @@ impl Topology {
 
     fn propose(&self, source: &Source, request: &Request) -> Result<Found, CliError> {
         match &source.kind {
-            Kind::Operators { model, timings } if !self.keep => {
-                self.split(source, model, timings, request)
+            Kind::Operators {
+                model,
+                timings,
+                choices,
+            } if !self.keep => {
+                let settings = Settings {
+                    choices: choices.clone(),
+                    ..Settings::default()
+                };
+                self.split(source, (model, timings), &settings, request)
             }
             Kind::Preset(job) if !self.keep => self.spread(source, job, request),
             _ => {
@@ -98,8 +106,8 @@ impl Topology {
     fn split(
         &self,
         source: &Source,
-        model: &Model,
-        timings: &Timings,
+        (model, timings): (&Model, &Timings),
+        settings: &Settings,
         request: &Request,
     ) -> Result<Found, CliError> {
         let search = operators::Search {
@@ -116,7 +124,7 @@ impl Topology {
         let start = start.map_err(|crowded| CliError::Topology(TopologyError::Crowded(crowded)))?;
         let progress = self.searching();
         let go_on = |it: &_| progress.go_on(it);
-        let found = together::search(&search, start, &Settings::default(), request, help(&go_on));
+        let found = together::search(&search, start, settings, request, help(&go_on));
         progress.end();
         let found = found.map_err(CliError::Topology)?;
         Ok(Found {
@@ -139,6 +147,7 @@ impl Topology {
         let start = search.start().map_err(CliError::Topology)?;
         let settings = Settings {
             inside: job.inside,
+            choices: job.choices.clone(),
             ..Settings::default()
         };
         let progress = self.searching();

@@ -89,12 +89,17 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         ("plans::a preset is spread anew", spread_anew),
         ("plans::panels", panels),
     ];
-    refused.chain(wrong).chain(others.map(|(name, test)| Trial::test(name, test)))
+    refused
+        .chain(wrong)
+        .chain(others.map(|(name, test)| Trial::test(name, test)))
 }
 
 /// Options for twelve hosts of four ports, and what is said of them.
 const WRONG: [(&[&str], &str); 6] = [
-    (&["--cut", "h0-h12"], "there is no host h12: there are h0 to h11"),
+    (
+        &["--cut", "h0-h12"],
+        "there is no host h12: there are h0 to h11",
+    ),
     (&["--dead-port", "server3"], "there is no host server3"),
     (
         &["--panel", "h0..h5=4", "--panel", "h6..h11=4"],

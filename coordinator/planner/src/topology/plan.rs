@@ -435,7 +435,8 @@ impl Proposal {
             seeds: SEEDS_OF_AN_INTERVAL,
             ..Effects::default()
         };
-        let interval = setting.interval(&request.settings(job), &effects, request.work)?;
+        let interval =
+            setting.interval(&request.settings(job), &effects, request.work, &mut |_| {})?;
         self.interval = Some(interval);
         Ok(())
     }
