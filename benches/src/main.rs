@@ -14,6 +14,7 @@ mod peers;
 mod regional;
 mod shared;
 mod sim;
+mod tables;
 mod topology;
 
 use std::env;
@@ -43,4 +44,5 @@ fn measure_all(words: &[String]) {
     topology::measure_all(words);
     shared::measure_all(words);
     regional::measure_all(words);
+    tables::measure_all(words);
 }

@@ -184,6 +184,8 @@ pub(crate) enum CliError {
     Recorded(RecordedError),
     #[error("{option} {value} is out of its range")]
     BadOption { option: &'static str, value: f64 },
+    #[error("the plan has no {name}; panels are numbered from panel0, in the order of --panel")]
+    NoSuchPanel { name: String },
     #[error("the fabric has no link {name}; links are called as in leaf0-spine1")]
     NoSuchLink { name: String },
     #[error("{text:?} is no stretch of time: write 2026-11-20T14:00:00Z/10m, or 1h/10m")]
@@ -247,6 +249,7 @@ impl CliError {
             | Self::Recorded(_)
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
+            | Self::NoSuchPanel { .. }
             | Self::BadPlan { .. }
             | Self::BadShards { .. }
             | Self::NotOver { .. }

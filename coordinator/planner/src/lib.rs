@@ -8,6 +8,7 @@
 mod balance;
 pub mod cluster;
 pub mod collectives;
+pub mod crew;
 mod diagnose;
 mod dice;
 pub mod fim;

@@ -1,7 +1,10 @@
 //! `reweave plan`: what would mend the cluster, or what to build for a job.
 
+mod crew;
+mod explained;
 mod repair;
 mod request;
+mod searching;
 mod shard;
 mod show;
 mod topology;

@@ -255,6 +255,7 @@ fn alone() -> Design {
         family: Family::Random,
         wiring: Wiring::new(1),
         rings: Vec::new(),
+        patches: Vec::new(),
     }
 }
 

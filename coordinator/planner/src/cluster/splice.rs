@@ -24,6 +24,7 @@ pub(super) fn insert(design: &Design, ports: usize) -> Design {
         family: design.family.clone(),
         wiring,
         rings,
+        patches: Vec::new(),
     }
 }
 
@@ -112,5 +113,6 @@ fn without(wiring: &Wiring, rings: Vec<Vec<u32>>, design: &Design, host: u32) ->
         family: design.family.clone(),
         wiring: Wiring::of(wiring.hosts() - 1, pairs.map(|ends| ends.map(counted))),
         rings: rings.into_iter().map(ring).collect(),
+        patches: Vec::new(),
     }
 }
