@@ -5,6 +5,7 @@
 //!     reweave-bench --race PROGRAM ...  the same, and against SimGrid, driven by this program
 //!     reweave-bench --peers PROGRAM     whether SimGrid gives the same times, and how long it takes
 
+mod balance;
 mod candidates;
 mod dice;
 mod machine;
@@ -36,4 +37,5 @@ fn measure_all(words: &[String]) {
     sim::measure_all(words);
     candidates::measure_all(words);
     topology::measure_all(words);
+    balance::measure_all(words);
 }

@@ -5,6 +5,7 @@
 //! bounded by counted evaluations, never by a clock. Whether a plan may be carried out is not
 //! decided here: the checker does that, with a model of its own.
 
+pub mod assign;
 mod balance;
 pub mod collectives;
 mod diagnose;
@@ -15,8 +16,10 @@ pub mod maxmin;
 mod model;
 mod observed;
 pub mod parallel;
+pub mod paths;
 mod policy;
 mod predict;
+pub mod rebalance;
 pub mod routing;
 mod search;
 pub mod sim;

@@ -1,5 +1,6 @@
-//! `reweave plan`: what would mend the cluster, or what to build for a job.
+//! `reweave plan`: what would mend the cluster, or what would suit flows or a job.
 
+mod balance;
 mod repair;
 mod request;
 mod show;
@@ -14,7 +15,7 @@ use crate::Output;
 use crate::ask::Reach;
 use crate::error::CliError;
 
-/// What would mend the cluster; with a subcommand, what to build for a job, whatever cluster there is
+/// What would mend the cluster; with a subcommand, what would suit flows or a job, whatever cluster there is
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Plan {
@@ -24,6 +25,8 @@ pub(crate) struct Plan {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// Which flows of a table to move so that no link is fuller than it needs to be
+    Balance(balance::Balance),
     /// Which hosts to wire to which for a job, and how its traffic goes there
     Topology(Box<topology::Topology>),
     /// Other routes at once, when something of a topology fails
@@ -34,6 +37,7 @@ impl Plan {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         match &self.what {
             None => crate::show(reach, output, &Request::Plan),
+            Some(What::Balance(balance)) => balance.run(output),
             Some(What::Topology(topology)) => topology.run(output),
             Some(What::Repair(repair)) => repair.run(output),
         }
