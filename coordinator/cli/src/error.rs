@@ -17,6 +17,7 @@ use reweave_history::{PastError, ShelfError};
 use reweave_link::LinkError;
 use reweave_link::join::{JoinError, TokenError};
 use reweave_link::pki::PkiError;
+use reweave_planner::causes::EvidenceError;
 use reweave_planner::collectives::CollectiveError;
 use reweave_planner::sim::SimError;
 use reweave_planner::topology::TopologyError;
@@ -102,6 +103,18 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: serde_json::Error,
     },
+    #[error("{} is no evidence", path.display())]
+    BadEvidence {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("{} does not fit the fabric", path.display())]
+    UnfitEvidence {
+        path: PathBuf,
+        source: EvidenceError,
+    },
+    #[error("{} knows of no collectives of a job {job}", path.display())]
+    NoSuchJob { job: String, path: PathBuf },
     #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
     NoSuchHost { name: String, hosts: usize },
     #[error(
@@ -220,6 +233,9 @@ impl CliError {
             | Self::BadPlan { .. }
             | Self::NoSuchHost { .. }
             | Self::BadPanel { .. }
+            | Self::BadEvidence { .. }
+            | Self::UnfitEvidence { .. }
+            | Self::NoSuchJob { .. }
             | Self::NoPayload
             | Self::BadSpan { .. }
             | Self::NotInFabric { .. }

@@ -5,6 +5,7 @@
 
 mod apply;
 mod ask;
+mod causes;
 mod cluster;
 mod config;
 mod coordinators;
@@ -68,8 +69,8 @@ enum Command {
     Config(config::Config),
     /// How the cluster is doing: agents, links, flows, pins, and what is being changed
     Status(Detail),
-    /// What is wrong, with evidence
-    Diagnose,
+    Diagnose(causes::Diagnose),
+    Explain(causes::Explain),
     /// What would mend it, what that promises, and why this and not something else
     Plan(plan::Plan),
     /// Carry out the plan that makes this generation, and see what comes of it
@@ -99,7 +100,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),
         Command::Status(detail) => show_status(reach, *output, *detail),
-        Command::Diagnose => show(reach, *output, &Request::Diagnose),
+        Command::Diagnose(diagnose) => diagnose.run(reach, *output),
+        Command::Explain(explain) => explain.run(*output),
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
         Command::History { most } => show_history(reach, *output, *most),

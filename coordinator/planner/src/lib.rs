@@ -7,6 +7,7 @@
 
 pub mod assign;
 mod balance;
+pub mod causes;
 pub mod collectives;
 mod diagnose;
 mod dice;
@@ -17,8 +18,10 @@ mod model;
 mod observed;
 pub mod parallel;
 pub mod paths;
+pub mod placement;
 mod policy;
 mod predict;
+pub mod probes;
 pub mod rebalance;
 pub mod routing;
 mod search;

@@ -135,7 +135,7 @@ impl Balance {
         let answer = Answer::new(&mut atlas, &table, &plan);
         answer.doubts.iter().for_each(|doubt| eprintln!("{doubt}"));
         print(output, &answer, |page| {
-            lay_out(page, &answer, &table, &fabric)
+            lay_out(page, &answer, &table, &fabric);
         })
     }
 

@@ -1,6 +1,8 @@
 //! `reweave plan`: what would mend the cluster, or what would suit flows or a job.
 
 mod balance;
+mod probes;
+mod ranks;
 mod repair;
 mod request;
 mod show;
@@ -27,6 +29,10 @@ pub(crate) struct Plan {
 enum What {
     /// Which flows of a table to move so that no link is fuller than it needs to be
     Balance(balance::Balance),
+    /// Which host takes which place in a job
+    Ranks(ranks::Ranks),
+    /// Whom to probe so that every link is crossed both ways, where the switches' hash is known
+    Probes(probes::Probes),
     /// Which hosts to wire to which for a job, and how its traffic goes there
     Topology(Box<topology::Topology>),
     /// Other routes at once, when something of a topology fails
@@ -38,6 +44,8 @@ impl Plan {
         match &self.what {
             None => crate::show(reach, output, &Request::Plan),
             Some(What::Balance(balance)) => balance.run(output),
+            Some(What::Ranks(ranks)) => ranks.run(),
+            Some(What::Probes(probes)) => probes.run(output),
             Some(What::Topology(topology)) => topology.run(output),
             Some(What::Repair(repair)) => repair.run(output),
         }
