@@ -11,6 +11,7 @@ mod dice;
 mod machine;
 mod peers;
 mod sim;
+mod switched;
 mod topology;
 
 use std::env;
@@ -38,4 +39,5 @@ fn measure_all(words: &[String]) {
     candidates::measure_all(words);
     topology::measure_all(words);
     balance::measure_all(words);
+    switched::measure_all(words);
 }

@@ -103,6 +103,10 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: serde_json::Error,
     },
+    #[error("only `reweave plan ranks` says a hostfile")]
+    NoHostfile,
+    #[error("{} holds no line of nccl-tests", path.display())]
+    NothingMeasured { path: PathBuf },
     #[error("{} is no evidence", path.display())]
     BadEvidence {
         path: PathBuf,
@@ -233,6 +237,8 @@ impl CliError {
             | Self::BadPlan { .. }
             | Self::NoSuchHost { .. }
             | Self::BadPanel { .. }
+            | Self::NoHostfile
+            | Self::NothingMeasured { .. }
             | Self::BadEvidence { .. }
             | Self::UnfitEvidence { .. }
             | Self::NoSuchJob { .. }

@@ -50,6 +50,8 @@ enum Output {
     Table,
     /// One JSON object, for scripts
     Json,
+    /// A line for each host, for mpirun: of `plan ranks` alone
+    Hostfile,
 }
 
 #[derive(Debug, Clone, Copy, Args)]
@@ -173,7 +175,12 @@ fn print(
             lay_out(&mut page);
             page.text
         }
+        Output::Hostfile => return Err(CliError::NoHostfile),
     };
+    say(&text)
+}
+
+fn say(text: &str) -> Result<ExitCode, CliError> {
     let mut stdout = io::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())

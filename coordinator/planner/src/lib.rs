@@ -31,6 +31,7 @@ mod tests {
     pub(crate) mod scene;
 }
 pub mod topology;
+pub mod tuning;
 mod ways;
 pub mod workload;
 

@@ -7,6 +7,7 @@ mod repair;
 mod request;
 mod show;
 mod topology;
+mod tuner;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,8 @@ enum What {
     Balance(balance::Balance),
     /// Which host takes which place in a job
     Ranks(ranks::Ranks),
+    /// How collectives of each size are best done, as a table for NCCL's tuner plugins
+    Tuner(tuner::Tuner),
     /// Whom to probe so that every link is crossed both ways, where the switches' hash is known
     Probes(probes::Probes),
     /// Which hosts to wire to which for a job, and how its traffic goes there
@@ -44,7 +47,8 @@ impl Plan {
         match &self.what {
             None => crate::show(reach, output, &Request::Plan),
             Some(What::Balance(balance)) => balance.run(output),
-            Some(What::Ranks(ranks)) => ranks.run(),
+            Some(What::Ranks(ranks)) => ranks.run(output),
+            Some(What::Tuner(tuner)) => tuner.run(output),
             Some(What::Probes(probes)) => probes.run(output),
             Some(What::Topology(topology)) => topology.run(output),
             Some(What::Repair(repair)) => repair.run(output),

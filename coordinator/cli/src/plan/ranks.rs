@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use reweave_common::carriage::Carriage;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::page::Page;
-use crate::print;
 use crate::sim::{MOST_WORK, input};
 use crate::work::{Source, Work};
+use crate::{Output, print, say};
 
 /// Exchanges of two hosts are weighed so often: some seconds for a thousand hosts.
 const EXCHANGES: usize = 600_000;
@@ -41,16 +41,6 @@ pub(crate) struct Ranks {
     /// Another seed may find another order that is as good
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// How to print the answer; a hostfile is for mpirun
-    #[arg(long, value_enum, default_value_t = Form::Table)]
-    output: Form,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Table,
-    Json,
-    Hostfile,
 }
 
 #[derive(Serialize)]
@@ -70,7 +60,7 @@ struct Answer {
 }
 
 impl Ranks {
-    pub(super) fn run(&self) -> Result<ExitCode, CliError> {
+    pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let fabric = input::fabric(&self.fabric)?;
         let source = Source::read(&self.job)?;
         let hosts = by_name(&fabric);
@@ -97,17 +87,9 @@ impl Ranks {
         })?;
         let (before, after) = (work, source.work(placed.order.clone())?);
         let answer = Answer::new(&fabric, &placed, [&before, &after])?;
-        self.print(&answer, each)
-    }
-
-    fn print(&self, answer: &Answer, each: usize) -> Result<ExitCode, CliError> {
-        match self.output {
-            Form::Json => print(crate::Output::Json, answer, |_| ()),
-            Form::Table => print(crate::Output::Table, answer, |page| lay_out(page, answer)),
-            Form::Hostfile => print(crate::Output::Table, answer, |page| {
-                let lines = answer.order.iter();
-                lines.for_each(|host| page.line(&format!("{host} slots={each}")));
-            }),
+        match output {
+            Output::Hostfile => say(&answer.hostfile(each)),
+            _ => print(output, &answer, |page| lay_out(page, &answer)),
         }
     }
 
@@ -130,6 +112,12 @@ fn by_name(fabric: &Fabric) -> Vec<NodeId> {
 }
 
 impl Answer {
+    /// For `mpirun --hostfile`, which fills one host after another.
+    fn hostfile(&self, slots: usize) -> String {
+        let line = |host: &String| format!("{host} slots={slots}\n");
+        self.order.iter().map(line).collect()
+    }
+
     fn new(fabric: &Fabric, placed: &Placed, works: [&Work; 2]) -> Result<Self, CliError> {
         let simulated = works[0].iteration.ranks() <= MOST_SIMULATED;
         let [before_ms, after_ms] = match simulated {
