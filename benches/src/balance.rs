@@ -42,7 +42,7 @@ pub(crate) fn measure_all(words: &[String]) {
 
 /// Hashed flows between hosts of different leaves, of sizes up to so many times the least.
 fn flows(fabric: &Fabric, most: u64) -> Vec<Listed> {
-    let mut dice = Dice::new(1);
+    let mut dice = Dice(1);
     let row = |nth: usize, dice: &mut Dice| {
         let from = nth % HOSTS;
         let to = (from + 32 + dice.below(HOSTS as u64 - 64) as usize) % HOSTS;
