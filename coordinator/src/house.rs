@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 
 use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
-use reweave_common::member::Member;
 use reweave_common::operator::{
     CoordinatorState, CoordinatorStatus, MemberOrder, Request, Response, Status,
 };
@@ -16,7 +15,7 @@ use reweave_replica::{
 };
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use crate::intake::{Closed, Event, Intake};
+use crate::intake::{Asker, Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
 use crate::sessions::Places;
 use crate::signing::Signing;
@@ -45,17 +44,9 @@ pub(crate) struct House {
 
 impl House {
     /// What the core answers, with what only the shell knows.
-    pub(crate) async fn ask(
-        &self,
-        principal: Member,
-        request: Request,
-    ) -> Result<Response, Closed> {
+    pub(crate) async fn ask(&self, by: Asker, request: Request) -> Result<Response, Closed> {
         let (reply, answer) = oneshot::channel();
-        let asked = Event::Asked {
-            principal,
-            request,
-            reply,
-        };
+        let asked = Event::Asked { by, request, reply };
         self.intake.put(asked).await?;
         let mut response = answer.await.map_err(|_| Closed)?;
         if let Response::Status(status) = &mut response {

@@ -30,6 +30,15 @@ pub(crate) struct Origin {
     pub(crate) session: SessionId,
 }
 
+/// By whose right something is asked.
+#[derive(Debug)]
+pub(crate) enum Asker {
+    /// Its certificate says so, or it is a part of this program.
+    Member(Member),
+    /// It has a token, and the cluster knows whose.
+    Visitor(Digest),
+}
+
 #[derive(Debug)]
 pub(crate) enum Event {
     Arrived {
@@ -66,7 +75,7 @@ pub(crate) enum Event {
         times: u64,
     },
     Asked {
-        principal: Member,
+        by: Asker,
         request: Request,
         reply: oneshot::Sender<Response>,
     },

@@ -1,6 +1,9 @@
 //! The whole program on loopback, among peers that belong to its cluster and others that do not.
 
 #[cfg(test)]
+#[path = "strangers/api.rs"]
+mod api;
+#[cfg(test)]
 #[path = "strangers/floods.rs"]
 mod floods;
 #[cfg(test)]

@@ -9,6 +9,7 @@ use reweave_tests::{
     FlowProgress, Job, Labs, Leadership, PATIENCE, Progress, Setting, Stage, StageError, wait_for,
 };
 
+use crate::bridge::Bridge;
 use crate::interrupt::Interrupt;
 use crate::screen::Screen;
 use crate::uplinks::{self, Loads, Uplink};
@@ -168,7 +169,9 @@ impl<'s> Scene<'s> {
 
     /// At a terminal the jobs go on until the person has seen enough.
     pub(crate) fn stay(&mut self, interrupt: &Interrupt) -> Result<(), StageError> {
-        self.screen.invitation(&self.stage)?;
+        let bridge = Bridge::open(&self.stage)?;
+        let dashboard = self.stage.operator().dashboard(bridge.at)?;
+        self.screen.invitation(&self.stage, &dashboard)?;
         while !interrupt.is_raised() {
             let before = uplinks::read(&self.stage, &self.uplinks)?;
             if interrupt.wait_for(A_GLANCE) {

@@ -216,7 +216,7 @@ impl Screen {
     }
 
     /// How to look around. Whoever needed sudo for the lab needs it again.
-    pub(crate) fn invitation(&self, stage: &Stage) -> Result<(), StageError> {
+    pub(crate) fn invitation(&self, stage: &Stage, dashboard: &str) -> Result<(), StageError> {
         let sudo = match env::var_os("SUDO_USER") {
             Some(_) => "sudo ",
             None => "",
@@ -224,7 +224,9 @@ impl Screen {
         let reweave = stage.shortcut("reweave", &stage.operator().command(&[]))?;
         let leaf0 = stage.shortcut("leaf0", &stage.enter("leaf0"))?;
         let [reweave, leaf0] = [reweave, leaf0].map(|path| path.display().to_string());
-        self.line("\nThe jobs go on. Look around from another terminal:");
+        self.line("\nThe jobs go on. Look at them in a browser:");
+        self.line(&format!("  {}", self.ink(Ink::Blue, dashboard)));
+        self.line("or look around from another terminal:");
         for command in [
             format!("{sudo}{reweave} status"),
             format!("{sudo}{reweave} history"),

@@ -36,7 +36,6 @@ pub use wait::{PATIENCE, wait_for};
 
 /// Where the coordinator listens.
 const COORDINATOR: &str = "10.255.0.1:7332";
-const STATION: &str = "station";
 
 /// What a stage is built from.
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +87,9 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// Where the coordinator runs, and operators are.
+    pub const STATION: &str = "station";
+
     /// Brings up the cluster and makes certificates for all of its nodes; nothing runs on it yet.
     pub fn up(setting: Setting<'_>, labs: Labs) -> Result<Self, StageError> {
         let home = tempfile::Builder::new().prefix("reweave-stage-").tempdir();
@@ -143,7 +145,7 @@ impl Stage {
             leadership.policy
         );
         let config = self.write("coordinator.toml", &config)?;
-        let mut command = self.inside(STATION, self.programs.coordinator());
+        let mut command = self.inside(Self::STATION, self.programs.coordinator());
         command.arg("run").arg("--config").arg(config);
         if leadership.auto {
             command.args(["--mode", "auto"]);
@@ -238,6 +240,18 @@ impl Stage {
         let mut command = self.inside(node, words.first().map_or("true", |word| word));
         command.args(words.iter().skip(1));
         program::output(&mut command)
+    }
+
+    /// The near end of the link between a switch and another node goes down.
+    pub fn sever(&self, switch: &str, other: &str) -> Result<(), StageError> {
+        let fabric = &self.fabric;
+        let [near, far] = [switch, other].map(|name| fabric.find(name).expect("it is there"));
+        let link = fabric.links_between(near, far).next();
+        let link = fabric.link(link.expect("they are joined"));
+        let port = link.ports().into_iter().find(|port| port.node == near);
+        let port = format!("swp{}", port.expect("it ends there").index);
+        let words = ["ip", "link", "set", "dev", &port, "down"];
+        self.output(switch, &words).map(drop)
     }
 
     /// All rules and routes of all nodes, as the kernels have them.

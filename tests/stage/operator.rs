@@ -1,5 +1,6 @@
 //! What an operator does: the commands of `reweave`, with answers as scripts get them.
 
+use std::net::SocketAddr;
 use std::process::Command;
 
 use reweave_common::operator::{Findings, Plan, Record, Status};
@@ -7,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::StageError;
-use crate::{COORDINATOR, STATION, Stage, program};
+use crate::{COORDINATOR, Stage, program};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Operator<'s> {
@@ -80,12 +81,20 @@ impl<'s> Operator<'s> {
 
     /// `reweave` with these arguments.
     pub fn command(self, words: &[&str]) -> Command {
-        let mut command = self.stage.inside(STATION, self.stage.programs.reweave());
+        let mut command = self
+            .stage
+            .inside(Stage::STATION, self.stage.programs.reweave());
         command.args(["--coordinator", COORDINATOR, "--identity"]);
         command
             .arg(self.stage.path("certificates/operator"))
             .args(words);
         command
+    }
+
+    /// A link to the dashboard, for a browser that reaches it there.
+    pub fn dashboard(self, http: SocketAddr) -> Result<String, StageError> {
+        let link = self.shown(&["dashboard", "--http", &http.to_string()])?;
+        Ok(link.trim_end().to_owned())
     }
 
     /// What a person sees.

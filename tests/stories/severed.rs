@@ -32,7 +32,7 @@ fn severed() -> Duration {
     let kept = next_record(&stage, 0);
     assert_eq!(kept.outcome, Outcome::Committed, "{kept:#?}");
     let spine = &kept.plan.pins[0].hop.to;
-    sever(&stage, "leaf1", spine);
+    must(stage.sever("leaf1", spine));
 
     let lift = next_record(&stage, 1);
     assert_eq!(lift.outcome, Outcome::Committed, "{lift:#?}");
@@ -55,15 +55,4 @@ fn next_record(stage: &Stage, before: usize) -> Record {
         let ended: Vec<_> = ended.filter(|record| !record.outcome.is_open()).collect();
         Ok((ended.len() > before).then(|| ended[0].clone()))
     }))
-}
-
-/// One end of the link goes down.
-fn sever(stage: &Stage, node: &str, other: &str) {
-    let fabric = stage.fabric();
-    let [near, far] = [node, other].map(|name| fabric.find(name).expect("it is in the fabric"));
-    let link = fabric.links_between(near, far).next();
-    let link = fabric.link(link.expect("they are joined"));
-    let port = link.ports().into_iter().find(|port| port.node == near);
-    let port = format!("swp{}", port.expect("it ends there").index);
-    must(stage.output(node, &["ip", "link", "set", "dev", &port, "down"]));
 }

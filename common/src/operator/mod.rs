@@ -13,6 +13,7 @@ use crate::plan::Generation;
 mod finding;
 mod history;
 mod imbalance;
+mod matrix;
 mod membership;
 mod place;
 mod plan;
@@ -21,6 +22,7 @@ mod status;
 pub use finding::{Collision, Finding, Findings, Loser, NotSeen, Useless, UselessPin};
 pub use history::{FlowChange, FlowOutcome, Outcome, Record};
 pub use imbalance::FlowImbalance;
+pub use matrix::{Matrix, MatrixCell};
 pub use membership::{
     About, CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation, RefusedPeer,
 };
@@ -67,6 +69,18 @@ pub enum Request {
     Coordinators,
     /// Change that.
     ChangeMembers(MemberOrder),
+    /// Whoever has the secret of this digest may ask in the name of whoever asks this, over HTTP.
+    Visit {
+        token: Digest,
+        lasting: Duration,
+    },
+    /// In whose name is asked.
+    WhoAmI,
+    /// What hosts measured of the way to each other: so many pairs at most, the worst of them. An answer
+    /// over a session must fit into one message.
+    Matrix {
+        most: u32,
+    },
 }
 
 impl Request {
@@ -78,6 +92,9 @@ impl Request {
             | Self::History { .. }
             | Self::Record { .. }
             | Self::Coordinators
+            | Self::Visit { .. }
+            | Self::WhoAmI
+            | Self::Matrix { .. }
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Apply { .. }
@@ -118,6 +135,11 @@ pub enum Response {
     },
     /// As they are now, after the change if one was asked for.
     Coordinators(Vec<CoordinatorStatus>),
+    MayVisit {
+        expires_in_ms: u64,
+    },
+    You(Member),
+    Matrix(Matrix),
 }
 
 /// Why a request led to nothing.
@@ -146,6 +168,12 @@ pub enum Refused {
     NotLeading { leader: Option<SocketAddr> },
     /// The coordinators stay who they are.
     Membership { why: String },
+    /// Nobody may ask with this token, or not any more.
+    NoVisitor,
+    /// A token that was made for HTTP makes no others, and is good for less than this.
+    NoVisit { longest_s: u64 },
+    /// So many tokens for HTTP are out.
+    TooManyVisitors { most: usize },
 }
 
 impl fmt::Display for Refused {
@@ -185,6 +213,18 @@ impl fmt::Display for Refused {
             Self::CannotSign { why } => {
                 write!(f, "this coordinator cannot sign certificates: {why}")
             }
+            Self::NoVisitor => f.write_str(
+                "nobody may ask with this token, or not any more; `reweave dashboard` makes another",
+            ),
+            Self::NoVisit { longest_s } => write!(
+                f,
+                "a token for the dashboard is good for {} hours at most, and makes no others",
+                longest_s / 3600
+            ),
+            Self::TooManyVisitors { most } => write!(
+                f,
+                "{most} tokens for the dashboard are out; wait until some have expired"
+            ),
             Self::Membership { why } => write!(f, "the coordinators stay who they are: {why}"),
             Self::NotLeading {
                 leader: Some(leader),

@@ -52,6 +52,10 @@ pub(crate) enum CliError {
         address: SocketAddr,
         source: Box<LinkError>,
     },
+    #[error(
+        "`reweave top` draws on a terminal, and this is none; `reweave status` says the same once"
+    )]
+    NoTerminal,
     #[error(transparent)]
     Token(TokenError),
     #[error("cannot join")]
@@ -235,6 +239,7 @@ impl CliError {
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
             | Self::BadPlan { .. }
+            | Self::NoTerminal
             | Self::NoSuchHost { .. }
             | Self::BadPanel { .. }
             | Self::NoHostfile

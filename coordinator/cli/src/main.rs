@@ -9,6 +9,7 @@ mod causes;
 mod cluster;
 mod config;
 mod coordinators;
+mod dashboard;
 mod error;
 mod join;
 mod membership;
@@ -17,6 +18,7 @@ mod page;
 mod plan;
 mod show;
 mod sim;
+mod top;
 mod work;
 
 use std::io::{self, Write};
@@ -71,12 +73,16 @@ enum Command {
     Config(config::Config),
     /// How the cluster is doing: agents, links, flows, pins, and what is being changed
     Status(Detail),
+    /// Where a browser shows the cluster: a link that is good for hours
+    Dashboard(dashboard::Dashboard),
     Diagnose(causes::Diagnose),
     Explain(causes::Explain),
     /// What would mend it, what that promises, and why this and not something else
     Plan(plan::Plan),
     /// Carry out the plan that makes this generation, and see what comes of it
     Apply(apply::Apply),
+    /// The cluster live in this terminal: links by trouble, hosts against hosts, flows and changes
+    Top(top::Top),
     /// What was changed, by whom, and what came of it
     History {
         /// How many changes to show at most, the newest first
@@ -102,10 +108,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),
         Command::Status(detail) => show_status(reach, *output, *detail),
+        Command::Dashboard(dashboard) => dashboard.run(reach, *output),
         Command::Diagnose(diagnose) => diagnose.run(reach, *output),
         Command::Explain(explain) => explain.run(*output),
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
+        Command::Top(top) => top.run(reach),
         Command::History { most } => show_history(reach, *output, *most),
         Command::Sim(command) => command.run(*output),
     }

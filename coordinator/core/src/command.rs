@@ -81,6 +81,12 @@ pub enum Change {
         key: Digest,
         from: String,
     },
+    /// Whoever has the secret of this digest may ask in this member's name until then.
+    Visited {
+        token: Digest,
+        member: Member,
+        expires: Moment,
+    },
     /// What this member was admitted by before is worth nothing.
     Revoked {
         member: Member,

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Ack;
+use reweave_common::member::Digest;
 use reweave_common::moment::Moment;
+use reweave_common::operator::{Refused, Request, Response};
 use reweave_common::units::Rate;
 
 use crate::arrivals::{Arrivals, Knock};
@@ -129,6 +131,7 @@ impl Core {
                 });
                 self.stirred = true;
             }
+            Input::Visitor { id, token, request } => self.handle_visitor(now, id, token, request),
             Input::AgentUp { node } => self.handle_agent_up(now, node),
             Input::AgentDown { node } => {
                 self.senses.ingest.handle_disconnected(node);
@@ -174,6 +177,27 @@ impl Core {
         self.watching.advance(self.senses.at(now), &mut self.outbox);
         self.probing.advance(self.senses.at(now), &mut self.outbox);
         self.stirred = true;
+    }
+
+    /// What a member may ask, its token may: but for making more of them.
+    fn handle_visitor(&mut self, now: Moment, id: u64, token: Digest, request: Request) {
+        let visitor = self.state.membership().visitor(token, now);
+        let refused = match (visitor, &request) {
+            (None, _) => Refused::NoVisitor,
+            (Some(_), Request::Visit { .. }) => operator::no_visit(),
+            (Some(principal), _) => {
+                let principal = principal.clone();
+                return self.handle(
+                    now,
+                    Input::Operator {
+                        id,
+                        principal,
+                        request,
+                    },
+                );
+            }
+        };
+        self.outbox.reply(id, Response::Refused(refused));
     }
 
     /// A switch that comes back is told again what it was told last.

@@ -40,6 +40,12 @@ pub enum Input {
         principal: Member,
         request: Request,
     },
+    /// Asked with a token that the cluster was told of before. `id` comes back with the reply.
+    Visitor {
+        id: u64,
+        token: Digest,
+        request: Request,
+    },
     /// Time has passed. To be handed in about every 100 ms.
     Tick,
     /// What is known of an agent besides what it measures.

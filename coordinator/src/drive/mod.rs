@@ -16,7 +16,7 @@ use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
-use reweave_common::member::{DenyList, Member};
+use reweave_common::member::DenyList;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_core::{Command, Effect, Input, NoEntry, Pass, Policy, State};
 use reweave_replica::{MemberId, ReadId, Standing};
@@ -25,7 +25,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::error::CoordinatorError;
 use crate::history::History;
-use crate::intake::{Event, Origin, SessionId};
+use crate::intake::{Asker, Event, Origin, SessionId};
 use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, Replication, Task};
 use leading::Leading;
@@ -66,7 +66,7 @@ struct Seat {
 
 struct Waiting {
     /// Until it is certain that nobody else leads.
-    asked: Option<(Member, Request)>,
+    asked: Option<(Asker, Request)>,
     reply: oneshot::Sender<Response>,
 }
 
@@ -162,12 +162,8 @@ impl Drive {
             | Event::Acknowledged { .. }
             | Event::Described { .. }
             | Event::Left { .. } => Ok(()),
-            Event::Asked {
-                principal,
-                request,
-                reply,
-            } => {
-                self.ask(principal, request, reply);
+            Event::Asked { by, request, reply } => {
+                self.ask(by, request, reply);
                 Ok(())
             }
             Event::Knocked {
@@ -300,13 +296,13 @@ impl Drive {
     }
 
     /// Nothing is answered before it is certain that nobody else has come to lead meanwhile.
-    fn ask(&mut self, principal: Member, request: Request, reply: oneshot::Sender<Response>) {
+    fn ask(&mut self, by: Asker, request: Request, reply: oneshot::Sender<Response>) {
         if !self.leads() {
             // An operator who has left wants no answer.
             return drop(reply.send(self.elsewhere()));
         }
         let id = self.next_request();
-        let asked = Some((principal, request));
+        let asked = Some((by, request));
         self.waiting.insert(id, Waiting { asked, reply });
         self.replication.put(Task::Read(ReadId(id)));
     }
@@ -343,13 +339,16 @@ impl Drive {
 
     fn put_to_core(&mut self, ReadId(id): ReadId) -> Result<(), CoordinatorError> {
         let waiting = self.waiting.get_mut(&id);
-        let Some((principal, request)) = waiting.and_then(|waiting| waiting.asked.take()) else {
+        let Some((by, request)) = waiting.and_then(|waiting| waiting.asked.take()) else {
             return Ok(());
         };
-        self.feed(Input::Operator {
-            id,
-            principal,
-            request,
+        self.feed(match by {
+            Asker::Member(principal) => Input::Operator {
+                id,
+                principal,
+                request,
+            },
+            Asker::Visitor(token) => Input::Visitor { id, token, request },
         })
     }
 

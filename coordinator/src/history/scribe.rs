@@ -437,7 +437,9 @@ fn json(value: &impl Serialize) -> String {
 /// All of it, but for what could help somebody to come in.
 fn detail(change: &Change) -> String {
     match change {
-        Change::Invited { member, .. } | Change::Revoked { member, .. } => json(member),
+        Change::Invited { member, .. }
+        | Change::Visited { member, .. }
+        | Change::Revoked { member, .. } => json(member),
         Change::Admitted { from, .. } => json(from),
         _ => json(change),
     }
@@ -455,6 +457,7 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
         Change::Held { generation } => ("held", None, *generation),
         Change::Invited { .. } => ("invited", None, Generation::default()),
         Change::Admitted { .. } => ("admitted", None, Generation::default()),
+        Change::Visited { .. } => ("visited", None, Generation::default()),
         Change::Revoked { .. } => ("revoked", None, Generation::default()),
         Change::RolledBack { generation } => ("rolled-back", None, *generation),
     }

@@ -1,32 +1,32 @@
-//! Health and metrics, for machines that watch machines: read only, and of no secrets.
+//! What is served over HTTP: health and metrics for machines that watch machines, and on loopback the
+//! API and the page for people.
 //!
-//! It asks the core the way a viewer does, so what it serves is what `reweave status` shows.
+//! Tokens would cross other networks in clear text, so beyond loopback there is only what is of no
+//! secrets: whoever sits elsewhere forwards the port over SSH.
 
+mod api;
+mod health;
 mod metrics;
+mod page;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use reweave_common::member::{Member, Role};
-use reweave_common::operator::{Refused, Request, Response as Answer};
+use axum::http::StatusCode;
+use reweave_common::operator::{Request, Response as Answer};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use crate::error::CoordinatorError;
 use crate::house::House;
+use crate::intake::Asker;
 
 /// Unless somebody says otherwise.
 pub(crate) const USUAL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7334));
 
 /// A core that takes longer is not well.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// As Prometheus names its text.
-const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Where it was told to, or else where it usually is; there it does without when the place is taken.
 pub(crate) async fn bind(
@@ -36,7 +36,7 @@ pub(crate) async fn bind(
     match TcpListener::bind(place).await {
         Ok(listener) => {
             let place = listener.local_addr().unwrap_or(place);
-            tracing::info!("health and metrics on {place}");
+            tracing::info!("{} on {place}", what_is_at(place));
             Ok(Some(listener))
         }
         Err(source) if address.is_some() => Err(CoordinatorError::Http {
@@ -44,64 +44,45 @@ pub(crate) async fn bind(
             source,
         }),
         Err(error) => {
-            tracing::warn!("no health and metrics at {place}: {error}; --http gives another place");
+            let what = what_is_at(place);
+            tracing::warn!("no {what} at {place}: {error}; --http gives another place");
             Ok(None)
         }
     }
 }
 
+fn what_is_at(place: SocketAddr) -> &'static str {
+    match place.ip().is_loopback() {
+        true => "dashboard, API, health and metrics",
+        false => "health and metrics",
+    }
+}
+
 /// Serves for as long as there is a runtime.
 pub(crate) async fn serve(listener: TcpListener, house: House) {
-    let served = axum::serve(listener, routes(house)).await;
+    let near = listener.local_addr();
+    let near = near.is_ok_and(|address| address.ip().is_loopback());
+    let served = axum::serve(listener, routes(house, near)).await;
     if let Err(error) = served {
-        tracing::error!("health and metrics are not served any more: {error}");
+        tracing::error!("nothing is served over HTTP any more: {error}");
     }
 }
 
-fn routes(house: House) -> Router {
-    Router::new()
-        .route("/healthz", get(health))
-        .route("/readyz", get(readiness))
-        .route("/metrics", get(metrics))
-        .with_state(house)
-}
-
-/// Alive: what runs this runs everything that hears peers.
-async fn health(State(house): State<House>) -> Response {
-    match house.intake.is_open() {
-        true => "ok\n".into_response(),
-        false => unavailable("the drive has ended"),
+fn routes(house: House, near: bool) -> Router {
+    let plain = health::routes(house.clone());
+    match near {
+        true => plain.merge(api::routes(house)).merge(page::routes()),
+        false => plain.fallback(far),
     }
 }
 
-/// Able to answer, or to say who does: the log has been read, and the core keeps up.
-async fn readiness(State(house): State<House>) -> Response {
-    match ask(&house).await {
-        Some(Answer::Status(_) | Answer::Refused(Refused::NotLeading { leader: Some(_) })) => {
-            "ready\n".into_response()
-        }
-        Some(_) => unavailable("nobody leads"),
-        None => unavailable("the core does not answer"),
-    }
+async fn far() -> (StatusCode, &'static str) {
+    let words = "only health and metrics are served here; the dashboard and the API are on loopback, \
+                 which `ssh -L` reaches\n";
+    (StatusCode::NOT_FOUND, words)
 }
 
-/// Who does not lead knows little, and says so.
-async fn metrics(State(house): State<House>) -> Response {
-    let status = match ask(&house).await {
-        Some(Answer::Status(status)) => Some(status),
-        Some(_) => None,
-        None => return unavailable("the core does not answer"),
-    };
-    let text = metrics::text(status.as_deref(), &house.intake.counts());
-    ([(header::CONTENT_TYPE, EXPOSITION)], text).into_response()
-}
-
-fn unavailable(why: &'static str) -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
-}
-
-async fn ask(house: &House) -> Option<Answer> {
-    let principal = Member::new(Role::Viewer, "http");
-    let asking = house.ask(principal, Request::Status);
-    timeout(PATIENCE, asking).await.ok()?.ok()
+/// Nothing when the core does not answer in time.
+async fn ask(house: &House, by: Asker, request: Request) -> Option<Answer> {
+    timeout(PATIENCE, house.ask(by, request)).await.ok()?.ok()
 }

@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::Ending;
 use crate::house::House;
-use crate::intake::Closed;
+use crate::intake::{Asker, Closed};
 
 /// Questions are short, and people and scripts ask a few a second.
 const RATE_BYTES_PER_S: u32 = 64 << 10;
@@ -51,7 +51,10 @@ async fn answer_one(session: &Session, house: &House) -> Result<(), Ending> {
         request @ (Request::Coordinators | Request::ChangeMembers(_)) => {
             members(session, house, request).await?
         }
-        request => house.ask(session.peer().clone(), request).await?,
+        request => {
+            let by = Asker::Member(session.peer().clone());
+            house.ask(by, request).await?
+        }
     };
     Ok(session.send(Channel::Commands, &response).await?)
 }

@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::drive::{Drive, Parts, decode_state};
 use crate::error::CoordinatorError;
 use crate::history::History;
-use crate::intake::{Event, Intake, Origin, SessionId, queue};
+use crate::intake::{Asker, Event, Intake, Origin, SessionId, queue};
 use crate::recorder::{Beginning, Recorder};
 use crate::replication::{Cluster, Directory, Engine, Opened, Outlets, Store};
 
@@ -164,12 +164,8 @@ impl Scene {
 
     pub(crate) fn ask(&self, request: Request) -> oneshot::Receiver<Response> {
         let (reply, answer) = oneshot::channel();
-        let principal = Member::new(Role::Operator, "ops");
-        self.put(Event::Asked {
-            principal,
-            request,
-            reply,
-        });
+        let by = Asker::Member(Member::new(Role::Operator, "ops"));
+        self.put(Event::Asked { by, request, reply });
         answer
     }
 

@@ -8,30 +8,53 @@ use reweave_link::Role;
 
 use super::house::{House, soon};
 
-/// The first line of the answer, and its body.
-fn get(house: &House, path: &str) -> (String, String) {
+/// What came back.
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        let mut named = lines.filter(|(header, _)| header.eq_ignore_ascii_case(name));
+        named.next().map(|(_, value)| value)
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// Sends a request without a body, with these headers, and reads all that comes back.
+pub(crate) fn send(house: &House, method: &str, path: &str, headers: &str) -> Answer {
     let mut stream = TcpStream::connect(house.http).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let first = head.lines().next().unwrap();
-    (first.to_owned(), body.to_owned())
+    let code = head.split(' ').nth(1).unwrap();
+    Answer {
+        code: code.parse().unwrap(),
+        head: head.to_owned(),
+        body: body.to_owned(),
+    }
+}
+
+fn get(house: &House, path: &str) -> (u16, String) {
+    let answer = send(house, "GET", path, "");
+    (answer.code, answer.body)
 }
 
 #[tokio::test]
 async fn it_is_healthy_and_ready() {
     let house = House::new();
-    assert_eq!(
-        get(&house, "/healthz"),
-        ("HTTP/1.1 200 OK".into(), "ok\n".into())
-    );
-    assert_eq!(
-        get(&house, "/readyz"),
-        ("HTTP/1.1 200 OK".into(), "ready\n".into())
-    );
-    assert_eq!(get(&house, "/secrets").0, "HTTP/1.1 404 Not Found");
+    assert_eq!(get(&house, "/healthz"), (200, "ok\n".into()));
+    assert_eq!(get(&house, "/readyz"), (200, "ready\n".into()));
+    assert_eq!(get(&house, "/secrets").0, 404);
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@ mod signatures;
 mod tls;
 mod transport;
 mod verify;
+pub mod visit;
 
 #[cfg(test)]
 mod tests;

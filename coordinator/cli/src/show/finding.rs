@@ -63,6 +63,11 @@ fn collision(page: &mut Page, found: &Collision, names: &Names) {
     ));
 }
 
+/// In one sentence, with the names of nodes.
+pub(crate) fn in_a_sentence(finding: &Finding, names: &Names) -> String {
+    why(finding, &names.flows(flows_of(finding)))
+}
+
 /// In one sentence.
 pub(super) fn why(finding: &Finding, flows: &FlowNames<'_>) -> String {
     match finding {

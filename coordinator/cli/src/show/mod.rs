@@ -6,7 +6,7 @@ mod peers;
 mod plan;
 mod status;
 
-pub(crate) use finding::{findings, not_seen};
+pub(crate) use finding::{findings, in_a_sentence, not_seen};
 pub(crate) use history::{history, record};
 pub(crate) use peers::members;
 pub(crate) use plan::plan;
@@ -34,4 +34,4 @@ fn is_parallel(hop: &Hop) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

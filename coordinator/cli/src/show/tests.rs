@@ -38,7 +38,7 @@ fn flows() -> [FlowKey; 2] {
     [flow(0, 49152, 4), flow(1, 49152, 5)]
 }
 
-fn collision() -> Collision {
+pub(crate) fn collision() -> Collision {
     let loser = |flow| Loser {
         flow,
         rate_bits_per_s: mbps(99),
@@ -314,7 +314,7 @@ fn agent(
     }
 }
 
-fn status() -> Status {
+pub(crate) fn status() -> Status {
     let link = |hop, up, rate| LinkStatus {
         hop,
         up,

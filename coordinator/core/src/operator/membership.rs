@@ -8,10 +8,43 @@ use reweave_common::operator::{Refused, Response};
 use super::status::millis;
 use crate::command::{Author, Change};
 use crate::rollout::Turn;
-use crate::state::MOST_TOKENS;
+use crate::state::{MOST_TOKENS, MOST_VISITORS};
 
 /// Whoever finds a token later finds nothing.
 const LONGEST: Duration = Duration::from_mins(15);
+
+/// A working day: whoever looks longer asks again.
+const LONGEST_VISIT: Duration = Duration::from_hours(12);
+
+pub(crate) fn no_visit() -> Refused {
+    let longest_s = LONGEST_VISIT.as_secs();
+    Refused::NoVisit { longest_s }
+}
+
+/// In the name of whoever asks, with no more than it may do itself.
+pub(super) fn let_visit(
+    turn: &mut Turn<'_>,
+    member: Member,
+    token: Digest,
+    lasting: Duration,
+) -> Response {
+    let now = turn.known.now;
+    if lasting > LONGEST_VISIT {
+        return Response::Refused(no_visit());
+    }
+    if turn.state.membership().is_full_of_visitors(now) {
+        let most = MOST_VISITORS;
+        return Response::Refused(Refused::TooManyVisitors { most });
+    }
+    let expires = now + lasting;
+    turn.decide(Change::Visited {
+        token,
+        member,
+        expires,
+    });
+    let expires_in_ms = millis(lasting);
+    Response::MayVisit { expires_in_ms }
+}
 
 pub(super) fn invite(
     turn: &mut Turn<'_>,

@@ -14,6 +14,7 @@ use crate::state::{Phase, Rollout};
 mod bandwidths;
 mod history;
 mod imbalance;
+mod matrix;
 mod membership;
 mod probes;
 mod rdma;
@@ -35,6 +36,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) arrivals: &'a Arrivals,
 }
 
+pub(crate) use membership::no_visit;
+
 pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
     let Asked {
         id,
@@ -47,8 +50,12 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             .out
             .reply(id, Response::Refused(Refused::NotAllowed { role }));
     }
+    let member = principal.clone();
     let principal = principal.name;
     let response = match request {
+        Request::WhoAmI => Response::You(member),
+        Request::Visit { token, lasting } => membership::let_visit(turn, member, token, lasting),
+        Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
         Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
         Request::Diagnose => diagnose(turn),
         Request::Plan => plan(turn, principal),

@@ -33,7 +33,7 @@ pub(super) fn probes(known: Known<'_>) -> ProbeStatus {
 }
 
 /// All paths from one host to another together.
-fn pairs(known: Known<'_>) -> BTreeMap<(NodeId, NodeId), Tally> {
+pub(super) fn pairs(known: Known<'_>) -> BTreeMap<(NodeId, NodeId), Tally> {
     let mut pairs: BTreeMap<_, Tally> = BTreeMap::new();
     for (from, node) in known.ingest.observations().nodes() {
         for (flow, window) in &node.probes {

@@ -11,12 +11,23 @@ use crate::command::Author;
 
 /// Tokens that are out at once: enough for all nodes of a cluster to join together.
 pub(crate) const MOST_TOKENS: usize = 8192;
+/// People with a browser, and scripts.
+pub(crate) const MOST_VISITORS: usize = 1024;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
     /// Until they expire, used or not.
     tokens: BTreeMap<Digest, Invitation>,
     denied: DenyList,
+    /// Until they expire.
+    visitors: BTreeMap<Digest, Visitor>,
+}
+
+/// In whose name a token asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Visitor {
+    member: Member,
+    expires: Moment,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,9 +154,30 @@ impl Membership {
         }
     }
 
+    /// Who may be asked for with this token.
+    pub(crate) fn visitor(&self, token: Digest, now: Moment) -> Option<&Member> {
+        let visitor = self.visitors.get(&token)?;
+        (now < visitor.expires).then_some(&visitor.member)
+    }
+
+    pub(crate) fn is_full_of_visitors(&self, now: Moment) -> bool {
+        let open = self.visitors.values().filter(|it| now < it.expires);
+        open.count() >= MOST_VISITORS
+    }
+
+    /// A secret that is known already is nobody's new token.
+    pub(super) fn let_visit(&mut self, at: Moment, token: Digest, member: Member, expires: Moment) {
+        self.visitors.retain(|_, held| at < held.expires);
+        if self.visitors.len() < MOST_VISITORS {
+            let visitor = Visitor { member, expires };
+            self.visitors.entry(token).or_insert(visitor);
+        }
+    }
+
     /// Tokens made for it before are worth nothing either.
     pub(super) fn revoke(&mut self, member: Member, up_to: Admission) {
         self.tokens.retain(|_, held| held.member != member);
+        self.visitors.retain(|_, held| held.member != member);
         self.denied.deny(member, up_to);
     }
 }

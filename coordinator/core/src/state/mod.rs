@@ -21,7 +21,7 @@ mod rollout;
 mod step;
 
 pub use membership::{Invitation, Membership, NoEntry, Pass};
-pub(crate) use membership::{MOST_TOKENS, Standing};
+pub(crate) use membership::{MOST_TOKENS, MOST_VISITORS, Standing};
 pub use rollout::{Ended, Outcome, Phase, Rollout, Signed, Undo};
 pub(crate) use step::sorted;
 pub use step::{Answer, Step, Target};
@@ -146,6 +146,11 @@ impl State {
                 let admission = Admission(self.applied);
                 self.membership.admit(at, token, key, from, admission);
             }
+            Change::Visited {
+                token,
+                member,
+                expires,
+            } => self.membership.let_visit(at, token, member, expires),
             Change::Revoked { member, .. } => {
                 self.membership.revoke(member, Admission(self.applied));
             }

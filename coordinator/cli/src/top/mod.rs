@@ -1,0 +1,111 @@
+//! `reweave top`: the cluster live in a terminal, until Q.
+
+mod draw;
+mod heat;
+mod view;
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event};
+use reweave_common::operator::{Findings, Matrix, Request, Response};
+
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use view::{Shown, View};
+
+/// Keys are answered at once, and figures are asked for once a second.
+const EVERY: Duration = Duration::from_secs(1);
+/// More would not fit into one answer.
+const MOST_PAIRS: u32 = 20_000;
+
+/// The cluster live in this terminal: links by trouble, hosts against hosts, flows and changes
+#[derive(Debug, Args)]
+pub(crate) struct Top {}
+
+impl Top {
+    pub(crate) fn run(&self, reach: &Reach) -> Result<ExitCode, CliError> {
+        if !io::stdout().is_terminal() {
+            return Err(CliError::NoTerminal);
+        }
+        let mut coordinator = Coordinator::reach(reach)?;
+        let mut view = View::new(look(&mut coordinator)?);
+        let mut terminal = ratatui::init();
+        let outcome = show(&mut terminal, &mut view, reach, coordinator);
+        ratatui::restore();
+        outcome.map(|()| ExitCode::SUCCESS)
+    }
+}
+
+/// A coordinator that is away is looked for again; what was seen last stays meanwhile.
+fn show(
+    terminal: &mut DefaultTerminal,
+    view: &mut View,
+    reach: &Reach,
+    coordinator: Coordinator,
+) -> Result<(), CliError> {
+    let mut coordinator = Some(coordinator);
+    loop {
+        terminal
+            .draw(|frame| draw::draw(frame, view))
+            .map_err(CliError::Say)?;
+        if !handle_keys(view)? {
+            return Ok(());
+        }
+        let seen = match &mut coordinator {
+            Some(coordinator) => look(coordinator),
+            None => Coordinator::reach(reach).and_then(|again| look(coordinator.insert(again))),
+        };
+        match seen {
+            Ok(shown) => view.refresh(shown),
+            Err(error) if error.is_of_the_session() || coordinator.is_none() => {
+                coordinator = None;
+                view.away(error.told());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Until it is time to look again; whether to go on.
+fn handle_keys(view: &mut View) -> Result<bool, CliError> {
+    let until = Instant::now() + EVERY;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if !event::poll(left).map_err(CliError::Say)? {
+            return Ok(true);
+        }
+        match event::read().map_err(CliError::Say)? {
+            Event::Key(key) if key.is_press() => return Ok(view.handle_key(key)),
+            Event::Resize(..) => return Ok(true),
+            _ => {}
+        }
+    }
+}
+
+fn look(coordinator: &mut Coordinator) -> Result<Shown, CliError> {
+    Ok(Shown {
+        status: coordinator.status()?,
+        findings: findings(coordinator)?,
+        matrix: matrix(coordinator)?,
+    })
+}
+
+fn findings(coordinator: &mut Coordinator) -> Result<Findings, CliError> {
+    match coordinator.ask(&Request::Diagnose)? {
+        Response::Findings(findings) => Ok(findings),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}
+
+fn matrix(coordinator: &mut Coordinator) -> Result<Matrix, CliError> {
+    match coordinator.ask(&Request::Matrix { most: MOST_PAIRS })? {
+        Response::Matrix(matrix) => Ok(matrix),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}

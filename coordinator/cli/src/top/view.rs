@@ -1,0 +1,130 @@
+//! What is looked at, and what keys do to that.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use reweave_common::operator::{Findings, LinkStatus, Matrix, Status};
+
+/// What was seen at one moment.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) status: Status,
+    pub(super) findings: Findings,
+    pub(super) matrix: Matrix,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tab {
+    Links,
+    Flows,
+    Matrix,
+    Agents,
+}
+
+impl Tab {
+    pub(super) const ALL: [Self; 4] = [Self::Links, Self::Flows, Self::Matrix, Self::Agents];
+
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Links => "Links",
+            Self::Flows => "Flows",
+            Self::Matrix => "Matrix",
+            Self::Agents => "Agents",
+        }
+    }
+
+    fn step(self, by: usize) -> Self {
+        let at = Self::ALL.iter().position(|tab| *tab == self);
+        Self::ALL[(at.unwrap_or(0) + by) % Self::ALL.len()]
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) shown: Shown,
+    pub(super) tab: Tab,
+    /// How many rows of the list are above the first that is seen.
+    pub(super) above: usize,
+    pub(super) paused: bool,
+    /// Why what is shown is old.
+    pub(super) away: Option<String>,
+}
+
+impl View {
+    pub(super) fn new(shown: Shown) -> Self {
+        let mut view = Self {
+            shown,
+            tab: Tab::Links,
+            above: 0,
+            paused: false,
+            away: None,
+        };
+        view.put_in_order();
+        view
+    }
+
+    pub(super) fn refresh(&mut self, shown: Shown) {
+        self.away = None;
+        if !self.paused {
+            self.shown = shown;
+            self.put_in_order();
+        }
+    }
+
+    pub(super) fn away(&mut self, why: String) {
+        self.away = Some(why);
+    }
+
+    /// Those in trouble first.
+    fn put_in_order(&mut self) {
+        let status = &mut self.shown.status;
+        status.links.sort_by_key(|link| (link.up, emptiness(link)));
+        let rate = |flow: &reweave_common::operator::FlowStatus| flow.rate_bits_per_s;
+        status
+            .flows
+            .sort_by_key(|flow| std::cmp::Reverse(rate(flow)));
+        status.agents.sort_by_key(|agent| !agent.is_in_trouble());
+    }
+
+    /// Whether to go on.
+    pub(super) fn handle_key(&mut self, key: KeyEvent) -> bool {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            KeyCode::Char('c') if control => return false,
+            KeyCode::Char('p') => self.paused = !self.paused,
+            KeyCode::Tab | KeyCode::Right => self.turn_to(self.tab.step(1)),
+            KeyCode::BackTab | KeyCode::Left => self.turn_to(self.tab.step(Tab::ALL.len() - 1)),
+            KeyCode::Down => self.scroll(1),
+            KeyCode::PageDown => self.scroll(20),
+            KeyCode::Up => self.above = self.above.saturating_sub(1),
+            KeyCode::PageUp => self.above = self.above.saturating_sub(20),
+            KeyCode::Home => self.above = 0,
+            _ => {}
+        }
+        true
+    }
+
+    fn turn_to(&mut self, tab: Tab) {
+        self.tab = tab;
+        self.above = 0;
+    }
+
+    fn scroll(&mut self, by: usize) {
+        let rows = match self.tab {
+            Tab::Links => self.shown.status.links.len(),
+            Tab::Flows => self.shown.status.flows.len(),
+            Tab::Agents => self.shown.status.agents.len(),
+            Tab::Matrix => 0,
+        };
+        self.above = (self.above + by).min(rows.saturating_sub(1));
+    }
+}
+
+/// In thousandths of its capacity.
+fn emptiness(link: &LinkStatus) -> u64 {
+    1000_u64.saturating_sub((fullness(link) * 1e3) as u64)
+}
+
+pub(super) fn fullness(link: &LinkStatus) -> f64 {
+    let capacity = link.capacity_bits_per_s.bits_per_s().max(1);
+    link.rate_bits_per_s.bits_per_s() as f64 / capacity as f64
+}

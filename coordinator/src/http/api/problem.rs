@@ -1,0 +1,104 @@
+//! What went wrong, as RFC 9457 has it: one shape for every refusal, with what to do next.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use reweave_common::operator::Refused;
+use serde::Serialize;
+
+/// An election takes about so long.
+const AGAIN_AFTER_S: u16 = 1;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Problem {
+    /// What kind it is, for programs: it never changes its meaning.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: String,
+    #[serde(skip)]
+    code: StatusCode,
+}
+
+impl Problem {
+    pub(super) fn new(code: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            title: code.canonical_reason().unwrap_or("Problem"),
+            status: code.as_u16(),
+            detail: detail.into(),
+            code,
+        }
+    }
+
+    pub(super) fn no_token() -> Self {
+        let detail =
+            "this needs a token: send `Authorization: Bearer TOKEN`; `reweave dashboard` makes one";
+        Self::new(StatusCode::UNAUTHORIZED, "urn:reweave:no-token", detail)
+    }
+
+    pub(super) fn no_answer() -> Self {
+        let detail = "the coordinator does not answer in time";
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "urn:reweave:no-answer",
+            detail,
+        )
+    }
+
+    pub(super) fn unexpected() -> Self {
+        let detail = "the coordinator's answer belongs to another question";
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "urn:reweave:unexpected",
+            detail,
+        )
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        let (code, kind) = match &refused {
+            Refused::NoVisitor => (StatusCode::UNAUTHORIZED, "urn:reweave:no-visitor"),
+            Refused::NotAllowed { .. } | Refused::NoVisit { .. } => {
+                (StatusCode::FORBIDDEN, "urn:reweave:not-allowed")
+            }
+            Refused::NoPlan => (StatusCode::NOT_FOUND, "urn:reweave:no-plan"),
+            Refused::OtherPlan { .. } => (StatusCode::CONFLICT, "urn:reweave:other-plan"),
+            Refused::Busy { .. } => (StatusCode::CONFLICT, "urn:reweave:busy"),
+            Refused::Unfit { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:unfit"),
+            Refused::NotLeading { .. } => {
+                (StatusCode::SERVICE_UNAVAILABLE, "urn:reweave:not-leading")
+            }
+            Refused::NoSuchMember { .. }
+            | Refused::TooLong { .. }
+            | Refused::TooManyTokens { .. }
+            | Refused::TooManyVisitors { .. }
+            | Refused::CannotSign { .. }
+            | Refused::Membership { .. } => (StatusCode::BAD_REQUEST, "urn:reweave:refused"),
+        };
+        Self::new(code, kind, refused.to_string())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let code = self.code;
+        let mut response = (code, Json(self)).into_response();
+        let headers = response.headers_mut();
+        let kind = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, kind);
+        match code {
+            StatusCode::UNAUTHORIZED => {
+                let scheme = HeaderValue::from_static("Bearer");
+                headers.insert(header::WWW_AUTHENTICATE, scheme);
+            }
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                headers.insert(header::RETRY_AFTER, AGAIN_AFTER_S.into());
+            }
+            _ => {}
+        }
+        response
+    }
+}

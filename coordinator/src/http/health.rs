@@ -1,0 +1,65 @@
+//! Health and metrics: read only, and of no secrets.
+//!
+//! They ask the core the way a viewer does, so what they serve is what `reweave status` shows.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use reweave_common::member::{Member, Role};
+use reweave_common::operator::{Refused, Request, Response as Answer};
+
+use super::metrics;
+use crate::house::House;
+use crate::intake::Asker;
+
+/// As Prometheus names its text.
+const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(super) fn routes(house: House) -> Router {
+    Router::new()
+        .route("/healthz", get(health))
+        .route("/readyz", get(readiness))
+        .route("/metrics", get(metrics))
+        .with_state(house)
+}
+
+/// Alive: what runs this runs everything that hears peers.
+async fn health(State(house): State<House>) -> Response {
+    match house.intake.is_open() {
+        true => "ok\n".into_response(),
+        false => unavailable("the drive has ended"),
+    }
+}
+
+/// Able to answer, or to say who does: the log has been read, and the core keeps up.
+async fn readiness(State(house): State<House>) -> Response {
+    match ask(&house).await {
+        Some(Answer::Status(_) | Answer::Refused(Refused::NotLeading { leader: Some(_) })) => {
+            "ready\n".into_response()
+        }
+        Some(_) => unavailable("nobody leads"),
+        None => unavailable("the core does not answer"),
+    }
+}
+
+/// Who does not lead knows little, and says so.
+async fn metrics(State(house): State<House>) -> Response {
+    let status = match ask(&house).await {
+        Some(Answer::Status(status)) => Some(status),
+        Some(_) => None,
+        None => return unavailable("the core does not answer"),
+    };
+    let text = metrics::text(status.as_deref(), &house.intake.counts());
+    ([(header::CONTENT_TYPE, EXPOSITION)], text).into_response()
+}
+
+fn unavailable(why: &'static str) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
+}
+
+async fn ask(house: &House) -> Option<Answer> {
+    let viewer = Asker::Member(Member::new(Role::Viewer, "http"));
+    super::ask(house, viewer, Request::Status).await
+}

@@ -1,0 +1,62 @@
+//! The page, as it lies in `web/`: within the program, so that nothing is fetched from anywhere else.
+
+use axum::Router;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+/// Nothing from elsewhere, and nothing that a name or a label could smuggle in.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const PICTURE: &str = "image/svg+xml";
+
+macro_rules! assets {
+    ($($path:literal $kind:ident $file:literal),* $(,)?) => {
+        /// Where it is found, what it is, and what it holds.
+        const ASSETS: &[(&str, &str, &str)] =
+            &[$(($path, $kind, include_str!(concat!("../../web/", $file)))),*];
+    };
+}
+
+assets! {
+    "/" HTML "index.html",
+    "/assets/style.css" CSS "style.css",
+    "/assets/icon.svg" PICTURE "icon.svg",
+    "/assets/main.js" SCRIPT "main.js",
+    "/assets/api.js" SCRIPT "api.js",
+    "/assets/dom.js" SCRIPT "dom.js",
+    "/assets/units.js" SCRIPT "units.js",
+    "/assets/fabric.js" SCRIPT "fabric.js",
+    "/assets/layout.js" SCRIPT "layout.js",
+    "/assets/matrix.js" SCRIPT "matrix.js",
+    "/assets/changes.js" SCRIPT "changes.js",
+    "/assets/overview.js" SCRIPT "overview.js",
+    "/assets/findings.js" SCRIPT "findings.js",
+    "/assets/flows.js" SCRIPT "flows.js",
+    "/assets/agents.js" SCRIPT "agents.js",
+}
+
+pub(super) fn routes() -> Router {
+    let none = Router::new();
+    ASSETS.iter().fold(none, |routes, &(path, kind, text)| {
+        routes.route(path, get(move || async move { served(kind, text) }))
+    })
+}
+
+fn served(kind: &'static str, text: &'static str) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    let mut response = (headers, text).into_response();
+    // A newer program brings a newer page.
+    let fresh = HeaderValue::from_static("no-cache");
+    response.headers_mut().insert(header::CACHE_CONTROL, fresh);
+    response
+}

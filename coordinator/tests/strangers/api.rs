@@ -1,0 +1,232 @@
+//! The API and the page over HTTP: who may ask what, and what others are told.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use reweave_common::member::Member;
+use reweave_common::operator::{Refused, Request, Response};
+use reweave_link::visit::Visit;
+use reweave_link::{Identity, Role};
+
+use super::house::{HOUR, House, ask, soon};
+use super::http::{Answer, send};
+
+/// The header of a token that `who` made.
+async fn visit(house: &House, who: &Identity, lasting: Duration) -> (String, Response) {
+    let visit = Visit::random();
+    let session = soon(house.connect(who)).await.unwrap();
+    let token = visit.digest();
+    let answer = ask(&session, &Request::Visit { token, lasting }).await;
+    (format!("Authorization: Bearer {visit}\r\n"), answer)
+}
+
+async fn operators(house: &House) -> String {
+    visit(house, &house.operator, HOUR).await.0
+}
+
+async fn viewers(house: &House) -> String {
+    let viewer = house.member(Role::Viewer, "vic");
+    visit(house, &viewer, HOUR).await.0
+}
+
+#[track_caller]
+fn is_problem(answer: &Answer, code: u16, kind: &str) {
+    assert_eq!(answer.code, code, "{}", answer.body);
+    let json = answer.json();
+    assert_eq!(
+        answer.header("content-type"),
+        Some("application/problem+json")
+    );
+    assert_eq!(json["type"], format!("urn:reweave:{kind}"));
+    assert_eq!(json["status"], code);
+    assert!(!json["detail"].as_str().unwrap().is_empty());
+}
+
+const READ: [&str; 7] = [
+    "me", "status", "fabric", "findings", "matrix", "history", "events",
+];
+
+#[tokio::test]
+async fn nothing_is_told_without_a_good_token() {
+    let house = House::new();
+    operators(&house).await;
+    let strangers = format!("Authorization: Bearer {}\r\n", Visit::random());
+    for path in READ {
+        let path = format!("/api/v1/{path}");
+        for headers in [
+            "",
+            "Authorization: Bearer x\r\n",
+            "Authorization: Basic x\r\n",
+        ] {
+            is_problem(&send(&house, "GET", &path, headers), 401, "no-token");
+        }
+        is_problem(&send(&house, "GET", &path, &strangers), 401, "no-visitor");
+    }
+    is_problem(
+        &send(&house, "POST", "/api/v1/plans", &strangers),
+        401,
+        "no-visitor",
+    );
+}
+
+#[tokio::test]
+async fn a_token_asks_what_its_maker_may_ask() {
+    let house = House::new();
+    let (operator, viewer) = (operators(&house).await, viewers(&house).await);
+    let me = send(&house, "GET", "/api/v1/me", &viewer).json();
+    assert_eq!(me, serde_json::json!({ "role": "viewer", "name": "vic" }));
+    for path in &READ[..6] {
+        let answer = send(&house, "GET", &format!("/api/v1/{path}"), &viewer);
+        assert_eq!(answer.code, 200, "{path}: {}", answer.body);
+    }
+    let fabric = send(&house, "GET", "/api/v1/fabric", &viewer).json();
+    assert_eq!(fabric["nodes"].as_array().unwrap().len(), 8);
+    assert_eq!(fabric["links"].as_array().unwrap().len(), 8);
+    is_problem(
+        &send(&house, "POST", "/api/v1/plans", &viewer),
+        403,
+        "not-allowed",
+    );
+    let approval = "/api/v1/plans/1/approval";
+    is_problem(&send(&house, "POST", approval, &viewer), 403, "not-allowed");
+    let planned = send(&house, "POST", "/api/v1/plans", &operator);
+    assert_eq!(planned.json()["plan"], serde_json::Value::Null);
+    is_problem(&send(&house, "POST", approval, &operator), 404, "no-plan");
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_a_problem_that_says_so() {
+    let house = House::new();
+    let token = operators(&house).await;
+    let asked = |method, path: &str| send(&house, method, path, &token);
+    is_problem(&asked("GET", "/api/v1/secrets"), 404, "nothing-there");
+    is_problem(&asked("GET", "/api/v1/history/7"), 404, "nothing-there");
+    is_problem(&asked("DELETE", "/api/v1/status"), 405, "no-such-method");
+    for path in [
+        "history/x",
+        "history/-1",
+        "history/99999999999999999999999",
+        "history?before=x",
+        "history?after=1",
+    ] {
+        is_problem(
+            &asked("GET", &format!("/api/v1/{path}")),
+            400,
+            "bad-request",
+        );
+    }
+    is_problem(
+        &asked("POST", "/api/v1/plans/x/approval"),
+        400,
+        "bad-request",
+    );
+}
+
+#[tokio::test]
+async fn whoever_has_the_same_answer_is_sent_nothing() {
+    let house = House::new();
+    let token = operators(&house).await;
+    let first = send(&house, "GET", "/api/v1/fabric", &token);
+    let held = format!(
+        "{token}If-None-Match: {}\r\n",
+        first.header("etag").unwrap()
+    );
+    let again = send(&house, "GET", "/api/v1/fabric", &held);
+    assert_eq!((again.code, again.body.as_str()), (304, ""));
+    let other = format!("{token}If-None-Match: \"x\"\r\n");
+    assert_eq!(send(&house, "GET", "/api/v1/fabric", &other).code, 200);
+}
+
+/// Restarts keep it, being shut out ends it, and no token makes another.
+#[tokio::test]
+async fn a_token_lasts_as_long_as_its_maker_may_ask() {
+    let mut house = House::new();
+    let token = viewers(&house).await;
+    house.restart();
+    house.status_when("it leads again", |_| true).await;
+    assert_eq!(send(&house, "GET", "/api/v1/me", &token).code, 200);
+    let vic = Member::new(Role::Viewer, "vic");
+    ask(&house.operator().await, &Request::Revoke { member: vic }).await;
+    is_problem(
+        &send(&house, "GET", "/api/v1/me", &token),
+        401,
+        "no-visitor",
+    );
+    let (_, too_long) = visit(&house, &house.operator, 13 * HOUR).await;
+    assert!(
+        matches!(too_long, Response::Refused(Refused::NoVisit { .. })),
+        "{too_long:?}"
+    );
+}
+
+/// Frames come twice a second.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The next line of the stream that begins so; none when the stream has ended.
+fn line(stream: &mut impl BufRead, beginning: &str) -> Option<String> {
+    let lines = stream.lines().map(Result::unwrap);
+    let mut wanted = lines.filter(|line| line.starts_with(beginning));
+    wanted.next()
+}
+
+#[tokio::test]
+async fn the_state_is_told_as_it_changes_until_the_viewer_is_shut_out() {
+    let house = House::new();
+    let token = viewers(&house).await;
+    let mut stream = TcpStream::connect(house.http).unwrap();
+    let request =
+        format!("GET /api/v1/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{token}\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut stream = BufReader::new(stream);
+    assert_eq!(line(&mut stream, "event:").unwrap(), "event: status");
+    let data = line(&mut stream, "data:").unwrap();
+    let status: serde_json::Value = serde_json::from_str(&data["data: ".len()..]).unwrap();
+    assert_eq!(status["generation"], 0);
+    let agent = house.member(Role::Agent, "h0");
+    let _session = soon(house.connect(&agent)).await.unwrap();
+    let comes = |data: &str| data.contains("\"build\":\"") && data.contains("\"node\":\"h0\"");
+    while !comes(&line(&mut stream, "data:").expect("the stream goes on")) {}
+    let vic = Member::new(Role::Viewer, "vic");
+    ask(&house.operator().await, &Request::Revoke { member: vic }).await;
+    while line(&mut stream, "data:").is_some() {}
+}
+
+#[tokio::test]
+async fn the_page_comes_whole_from_here_and_lets_nothing_else_in() {
+    let house = House::new();
+    let page = send(&house, "GET", "/", "");
+    assert_eq!(page.code, 200);
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    let mut parts = vec!["/".to_owned()];
+    let mut seen = 0;
+    while let Some(path) = parts.get(seen).cloned() {
+        seen += 1;
+        let part = send(&house, "GET", &path, "");
+        assert_eq!(part.code, 200, "{path}");
+        assert!(
+            !part.body.contains("://") || part.body.contains("www.w3.org"),
+            "{path}"
+        );
+        for found in mentioned(&part.body) {
+            if !parts.contains(&found) {
+                parts.push(found);
+            }
+        }
+    }
+    assert!(seen > 10, "{parts:?}");
+}
+
+/// What a part of the page wants besides itself.
+fn mentioned(text: &str) -> Vec<String> {
+    let quoted = text.split('"').skip(1).step_by(2);
+    let wanted = quoted.filter_map(|word| {
+        let own = word
+            .strip_prefix("./")
+            .map(|name| format!("/assets/{name}"));
+        own.or_else(|| word.starts_with("/assets/").then(|| word.to_owned()))
+    });
+    wanted.collect()
+}

@@ -1,0 +1,67 @@
+// The coordinator's API. The token stands behind `#` in the link, which browsers keep to themselves, and
+// then in this tab alone.
+
+const BASE = "/api/v1";
+const KEPT = "reweave-token";
+
+function takeToken() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) {
+    sessionStorage.setItem(KEPT, given);
+    history.replaceState(null, "", location.pathname + location.search);
+  }
+  return sessionStorage.getItem(KEPT);
+}
+
+const token = takeToken();
+
+export class Problem extends Error {
+  constructor(problem) {
+    super(problem.detail ?? problem.title ?? "the coordinator does not answer");
+    this.kind = problem.type ?? "";
+    this.status = problem.status ?? 0;
+  }
+}
+
+async function ask(path, options = {}) {
+  if (!token) throw new Problem({ type: "urn:reweave:no-token", status: 401, detail: "no token" });
+  const headers = { Authorization: `Bearer ${token}` };
+  let response;
+  try {
+    response = await fetch(BASE + path, { headers, ...options });
+  } catch {
+    throw new Problem({ detail: "the coordinator cannot be reached" });
+  }
+  if (!response.ok) {
+    throw new Problem(await response.json().catch(() => ({ status: response.status, title: response.statusText })));
+  }
+  return response;
+}
+
+export async function get(path) {
+  return (await ask(path)).json();
+}
+
+export async function post(path) {
+  return (await ask(path, { method: "POST" })).json();
+}
+
+/** Server-sent events, by `fetch` since the browser's own reader sends no token. Ends when the stream does. */
+export async function follow(path, heard) {
+  const response = await ask(path, { cache: "no-store" });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let held = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const events = (held + value).split("\n\n");
+    held = events.pop();
+    for (const event of events) tell(event, heard);
+  }
+}
+
+function tell(event, heard) {
+  const fields = event.split("\n").map((line) => line.split(/: ?(.*)/s, 2));
+  const named = (wanted) => fields.filter(([name]) => name === wanted).map(([, value]) => value).join("\n");
+  if (named("event")) heard(named("event"), JSON.parse(named("data")));
+}

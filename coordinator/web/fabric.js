@@ -1,0 +1,108 @@
+// The fabric as a map: links by load, those in trouble first to be seen, and the path of a flow.
+
+import { h, nothing, panel, s, table } from "./dom.js";
+import { layout } from "./layout.js";
+import { age, flow as flowName, rate, share } from "./units.js";
+
+const LEVELS = ["idle", "low", "half", "high", "full"];
+
+export function fabric(known, wanted) {
+  const { at, width, height } = layout(known.fabric);
+  const lines = new Map(known.fabric.links.map((link) => [link.name, line(link, at, choose)]));
+  const nodes = known.fabric.nodes.map((node) => dot(node, at, known.fabric.nodes.length));
+  const map = s("svg", { viewBox: `0 0 ${width} ${height}`, class: "map", role: "group", "aria-label": "Map of the fabric" },
+    [...lines.values()], nodes);
+  const detail = h("div", { class: "detail", "aria-live": "polite" });
+  const list = h("div", {});
+  let chosen = wanted ?? null;
+
+  function choose(name) {
+    chosen = chosen === name ? null : name;
+    heard();
+  }
+
+  function heard() {
+    const { links, flows } = known.status;
+    const of = new Map(known.fabric.links.map((link) => [link.name, []]));
+    for (const link of links) of.get(link.hop.link)?.push(link);
+    for (const [name, directions] of of) dress(lines.get(name), directions, name === chosen);
+    detail.replaceChildren(chosen ? described(chosen, of.get(chosen) ?? [], flows) : hint());
+    list.replaceChildren(largest(flows, highlight));
+  }
+
+  function highlight(path) {
+    const names = new Set((path ?? []).map((hop) => hop.link));
+    for (const [name, element] of lines) element.classList.toggle("onpath", names.has(name));
+    map.classList.toggle("tracing", names.size > 0);
+  }
+
+  return { element: h("div", { class: "columns" }, panel("Fabric", map, legend()), h("div", {}, panel("Link", detail), panel("Largest flows", list))), heard };
+}
+
+function line({ name, a, b }, at, choose) {
+  const [from, to] = [at.get(a), at.get(b)];
+  const press = (event) => {
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      choose(name);
+    }
+  };
+  return s("line", {
+    x1: from.x, y1: from.y, x2: to.x, y2: to.y, class: "link", tabindex: "0", role: "button",
+    "aria-label": `Link ${name}`, onclick: () => choose(name), onkeydown: press,
+  }, s("title", {}, name));
+}
+
+function dot({ name, role }, at, many) {
+  const { x, y } = at.get(name);
+  const size = many > 200 ? 4 : role === "switch" ? 11 : 8;
+  const mark = role === "switch"
+    ? s("rect", { x: x - size, y: y - size * 0.7, width: 2 * size, height: 1.4 * size, rx: 3 })
+    : s("circle", { cx: x, cy: y, r: size });
+  const words = many > 200 ? null : s("text", { x, y: y + (role === "switch" ? -14 : 24) }, name);
+  return s("g", { class: `node ${role}` }, s("title", {}, name), mark, words);
+}
+
+/** The fuller direction counts. */
+function dress(element, directions, isChosen) {
+  const load = Math.max(0, ...directions.map((it) => it.rate_bits_per_s / it.capacity_bits_per_s));
+  const isDown = directions.some((it) => !it.up);
+  const level = LEVELS[Math.min(LEVELS.length - 1, Math.floor(load * LEVELS.length))];
+  element.setAttribute("class", `link ${isDown ? "down" : directions.length ? level : "unknown"}${isChosen ? " chosen" : ""}${element.classList.contains("onpath") ? " onpath" : ""}`);
+  element.firstElementChild.textContent = `${element.getAttribute("aria-label")}: ${isDown ? "down" : directions.length ? share(load) : "not measured"}`;
+}
+
+function hint() {
+  return nothing("Choose a link to see what goes over it.");
+}
+
+function described(name, directions, flows) {
+  if (!directions.length) return h("div", {}, h("h3", {}, name), nothing("It was not measured lately."));
+  const rows = directions.map((it) => [
+    `${it.hop.from} → ${it.hop.to}`, it.up ? "up" : "down", rate(it.rate_bits_per_s),
+    share(it.rate_bits_per_s / it.capacity_bits_per_s), rate(it.spare_bits_per_s), age(it.age_ms),
+  ]);
+  const over = flows.filter((flow) => flow.path?.some((hop) => hop.link === name));
+  return h("div", {}, h("h3", {}, name),
+    table("Each direction", ["direction", "state", "load", "of capacity", "spare", "age"], rows, [2, 3, 4, 5]),
+    over.length
+      ? table("Flows over it", ["from", "to", "rate"], over.map((flow) => [flow.from, flow.to, rate(flow.rate_bits_per_s)]), [2])
+      : nothing("No flow that is known goes over it."));
+}
+
+function largest(flows, highlight) {
+  const sorted = [...flows].sort((a, b) => b.rate_bits_per_s - a.rate_bits_per_s).slice(0, 12);
+  if (!sorted.length) return nothing("Nothing is being sent.");
+  return h("ul", { class: "flows" }, sorted.map((flow) => h("li", {
+    tabindex: "0", title: flowName(flow.flow),
+    onmouseenter: () => highlight(flow.path), onmouseleave: () => highlight(null),
+    onfocus: () => highlight(flow.path), onblur: () => highlight(null),
+  }, h("span", {}, `${flow.from} → ${flow.to}`), h("b", {}, rate(flow.rate_bits_per_s)), flow.path ? null : h("i", {}, "way unknown"))));
+}
+
+function legend() {
+  const words = ["under 20 %", "under 40 %", "under 60 %", "under 80 %", "fuller"];
+  const entries = [...LEVELS.map((level, index) => [level, words[index]]), ["down", "down"], ["unknown", "not measured"]];
+  return h("ul", { class: "legend", "aria-label": "What colours mean" },
+    entries.map(([kind, meaning]) => h("li", {}, s("svg", { width: 26, height: 8, "aria-hidden": "true" }, s("line", { x1: 1, y1: 4, x2: 25, y2: 4, class: `link ${kind}` })), meaning)));
+}

@@ -1,0 +1,37 @@
+// Every flow that is sending, with its way.
+
+import { h, nothing, panel, table } from "./dom.js";
+import { age, flow as flowName, rate } from "./units.js";
+
+const MOST = 500;
+
+export function flows(known) {
+  const body = h("div", {});
+  const wanted = h("input", { type: "search", placeholder: "host, address or link", "aria-label": "Show only flows with", oninput: heard });
+
+  function heard() {
+    const text = wanted.value.trim().toLowerCase();
+    const rows = known.status.flows.map(row).filter((cells) => cells.join(" ").toLowerCase().includes(text));
+    const shown = rows.slice(0, MOST);
+    body.replaceChildren(
+      shown.length ? table(`${rows.length} flows`, ["from", "to", "flow", "rate", "least to most", "way", "age"], shown, [3, 4, 6]) : nothing("No such flow is sending."),
+      rows.length > MOST ? h("p", {}, `${rows.length - MOST} more; say which with the field above.`) : "");
+  }
+
+  return { element: panel("Flows", h("div", { class: "bar" }, wanted), body), heard };
+}
+
+function row(flow) {
+  return [
+    flow.from, flow.to, flowName(flow.flow), rate(flow.rate_bits_per_s),
+    `${rate(flow.least_bits_per_s)} – ${rate(flow.most_bits_per_s)}`, way(flow), age(flow.age_ms),
+  ];
+}
+
+function way({ path, path_back }) {
+  if (!path) return "not known";
+  const there = path.map((hop) => hop.link);
+  const back = path_back?.map((hop) => hop.link).reverse();
+  const other = back && back.join() !== there.join() ? `; back over ${back.join(", ")}` : "";
+  return there.join(", ") + other;
+}

@@ -1,0 +1,149 @@
+// The page: one view at a time, drawn anew whenever the cluster's state is heard.
+
+import { Problem, follow, get } from "./api.js";
+import { h, panel } from "./dom.js";
+import { agents } from "./agents.js";
+import { changes } from "./changes.js";
+import { fabric } from "./fabric.js";
+import { flows } from "./flows.js";
+import { matrix } from "./matrix.js";
+import { overview } from "./overview.js";
+
+const VIEWS = [
+  ["overview", "Overview", overview],
+  ["fabric", "Fabric", fabric],
+  ["matrix", "Matrix", matrix],
+  ["flows", "Flows", flows],
+  ["changes", "Changes", changes],
+  ["agents", "Agents", agents],
+];
+const AGAIN_AFTER_MS = 1000;
+const DIAGNOSED_EVERY_MS = 2000;
+
+/** All that views know: what was heard last, and what was asked once. */
+const known = { status: null, fabric: null, me: null, findings: null };
+
+const element = (id) => document.getElementById(id);
+let current = null;
+
+function tab([name, title], index) {
+  return h("button", {
+    role: "tab", type: "button", id: `tab-${name}`, "aria-controls": "view",
+    "aria-selected": "false", tabindex: "-1", title: `${title} (${index + 1})`,
+    onclick: () => goTo(name),
+  }, title);
+}
+
+export function goTo(name, argument) {
+  const view = VIEWS.find(([known]) => known === name) ?? VIEWS[0];
+  for (const [other] of VIEWS) {
+    const selected = other === view[0];
+    element(`tab-${other}`).setAttribute("aria-selected", selected);
+    element(`tab-${other}`).tabIndex = selected ? 0 : -1;
+  }
+  element("view").setAttribute("aria-labelledby", `tab-${view[0]}`);
+  sessionStorage.setItem("reweave-view", view[0]);
+  current?.leave?.();
+  current = view[2](known, argument);
+  element("view").replaceChildren(current.element);
+  if (known.status) current.heard();
+}
+
+function state(words, kind) {
+  element("state").replaceChildren(h("span", { class: `chip ${kind}` }, words));
+}
+
+/** What is wrong first, in a word or two. */
+function sayState() {
+  const { alarms, warnings, change, generation, mode } = known.status;
+  const found = known.findings?.findings.length ?? 0;
+  const doing = change ? ` · ${change.phase} ${change.generation}` : "";
+  const place = `generation ${generation}, ${mode}${doing}`;
+  const several = (count, word) => `${count} ${word}${count > 1 ? "s" : ""} · ${place}`;
+  if (alarms.length) state(several(alarms.length, "alarm"), "bad");
+  else if (found) state(several(found, "finding"), "warn");
+  else if (warnings.length) state(several(warnings.length, "warning"), "warn");
+  else state(`all is well · ${place}`, "good");
+}
+
+function heard(event, value) {
+  if (event === "trouble") return state(value.detail, "bad");
+  known.status = value;
+  sayState();
+  current?.heard();
+}
+
+/** The coordinator looks for what is wrong when it is asked; a view without an answer keeps the last. */
+async function diagnose() {
+  try {
+    if (current) known.findings = await get("/findings");
+  } catch (problem) {
+    if (!(problem instanceof Problem)) throw problem;
+  }
+}
+
+/** A link that is used up is no use to anybody; all else may pass. */
+function explain(problem) {
+  const words = problem.status === 401
+    ? "This link is not good any more, or was never one. `reweave dashboard` makes another."
+    : problem.message;
+  state(problem.message, "bad");
+  element("view").replaceChildren(panel("Not connected", h("p", {}, words)));
+}
+
+async function live() {
+  for (;;) {
+    try {
+      known.me ??= await get("/me");
+      known.fabric ??= await get("/fabric");
+      known.findings ??= await get("/findings");
+      if (!current) goTo(sessionStorage.getItem("reweave-view"));
+      await follow("/events", heard);
+      state("connecting again", "warn");
+    } catch (problem) {
+      if (!(problem instanceof Problem)) throw problem;
+      if (problem.status === 401 || !current) {
+        current = null;
+        explain(problem);
+      } else {
+        state(problem.message, "bad");
+      }
+      if (problem.status === 401) return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_AFTER_MS));
+  }
+}
+
+function step(by) {
+  const index = VIEWS.findIndex(([name]) => element(`tab-${name}`).tabIndex === 0);
+  const [name] = VIEWS[(index + by + VIEWS.length) % VIEWS.length];
+  goTo(name);
+  element(`tab-${name}`).focus();
+}
+
+function changeTheme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const shown = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
+  const other = shown === "dark" ? "light" : "dark";
+  document.documentElement.dataset.theme = other;
+  localStorage.setItem("reweave-theme", other);
+  current?.heard();
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.altKey || event.metaKey || !current) return;
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+  const view = VIEWS[Number(event.key) - 1];
+  if (view) goTo(view[0]);
+  else if (event.key === "d") changeTheme();
+  else if (event.target.role === "tab" && event.key === "ArrowRight") step(1);
+  else if (event.target.role === "tab" && event.key === "ArrowLeft") step(-1);
+}
+
+const theme = localStorage.getItem("reweave-theme");
+if (theme) document.documentElement.dataset.theme = theme;
+element("tabs").replaceChildren(...VIEWS.map(tab));
+element("theme").addEventListener("click", changeTheme);
+addEventListener("keydown", onKey);
+setInterval(diagnose, DIAGNOSED_EVERY_MS);
+live();

@@ -1,0 +1,80 @@
+//! What somebody asks with who has no certificate at hand, but a browser or a script: a secret that a
+//! member made, and of which the cluster knows the digest.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use reweave_common::member::Digest;
+use ring::digest::{SHA256, digest};
+
+const SECRET_BYTES: usize = 32;
+
+/// Whoever has it may ask in the name of whoever made it, until it expires.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Visit([u8; SECRET_BYTES]);
+
+/// The text is no such secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoVisit;
+
+impl Visit {
+    /// A new secret.
+    pub fn random() -> Self {
+        Self(rand::random())
+    }
+
+    /// What the cluster knows it by, without being able to use it.
+    pub fn digest(&self) -> Digest {
+        let digest = digest(&SHA256, &self.0);
+        Digest(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
+    }
+}
+
+impl fmt::Display for Visit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&BASE64_URL_SAFE_NO_PAD.encode(self.0))
+    }
+}
+
+/// Not the secret.
+impl fmt::Debug for Visit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Visit({})", self.digest())
+    }
+}
+
+impl FromStr for Visit {
+    type Err = NoVisit;
+
+    fn from_str(text: &str) -> Result<Self, NoVisit> {
+        let mut secret = [0; SECRET_BYTES];
+        match BASE64_URL_SAFE_NO_PAD.decode_slice(text, &mut secret) {
+            Ok(SECRET_BYTES) => Ok(Self(secret)),
+            _ => Err(NoVisit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_text_brings_it_back_and_nothing_else_does() {
+        let visit = Visit::random();
+        let text = visit.to_string();
+        assert_eq!(text.parse(), Ok(visit.clone()));
+        for bent in [
+            "",
+            "x",
+            &text[1..],
+            &format!("{text}A"),
+            &format!(" {text}"),
+        ] {
+            assert_eq!(bent.parse::<Visit>(), Err(NoVisit), "{bent:?}");
+        }
+        assert!(!format!("{visit:?}").contains(&text));
+    }
+}

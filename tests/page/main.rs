@@ -1,0 +1,151 @@
+//! The dashboard in a real browser, on a cluster that is really there: does it show what is so, soon, and
+//! to everybody?
+//!
+//! With REWEAVE_PICTURES, a folder, the views are photographed into it.
+
+mod browser;
+#[path = "../lab/tests/support/needs.rs"]
+mod needs;
+#[path = "../play.rs"]
+mod play;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use libtest_mimic::Arguments;
+use reweave_tests::{Leadership, Stage};
+use serde_json::json;
+
+use browser::Browser;
+use needs::{Need, trial};
+use play::{collide, led, must};
+
+const NEEDS: &[Need] = &[Need::Lab, Need::Program("chromium")];
+/// From a fault to its picture.
+const SOON: Duration = Duration::from_secs(2);
+
+fn main() -> ExitCode {
+    let tests = vec![
+        trial("a_fault_is_seen_soon", NEEDS, a_fault_is_seen_soon),
+        trial("a_plan_is_approved", NEEDS, a_plan_is_approved),
+        trial("a_viewer_only_looks", NEEDS, a_viewer_only_looks),
+    ];
+    // Each measures rates or times, so none may have another beside it.
+    let arguments = Arguments {
+        test_threads: Some(1),
+        ..Arguments::from_args()
+    };
+    libtest_mimic::run(&arguments, tests).exit_code()
+}
+
+/// The page, opened by whoever has this certificate, in a browser beside the coordinator.
+fn page_of(stage: &Stage, identity: &str) -> Browser {
+    let mut browser = Browser::start(stage.enter(Stage::STATION));
+    let identity = stage.path(identity);
+    let identity = identity.to_string_lossy();
+    let link = must(
+        stage
+            .operator()
+            .shown(&["--identity", &identity, "dashboard"]),
+    );
+    browser.go(link.trim_end());
+    browser.when("document.querySelector('#state .chip')");
+    browser
+}
+
+fn operators_page(stage: &Stage) -> Browser {
+    page_of(stage, "certificates/operator")
+}
+
+fn view(browser: &mut Browser, name: &str) {
+    browser.value(&format!("document.getElementById('tab-{name}').click()"));
+    browser.when("document.querySelector('main .panel')");
+}
+
+fn photograph(browser: &mut Browser, name: &str) {
+    if let Some(folder) = std::env::var_os("REWEAVE_PICTURES") {
+        browser.photograph(&PathBuf::from(folder).join(format!("{name}.png")));
+    }
+}
+
+/// Nothing complained of, and everything that can be pressed or read has a name.
+fn is_sound(browser: &mut Browser) {
+    assert!(
+        browser.complaints().is_empty(),
+        "{:?}",
+        browser.complaints()
+    );
+    let tree = browser.order("Accessibility.getFullAXTree", &json!({}));
+    let roles = ["button", "tab", "link", "combobox", "searchbox", "img"];
+    for node in tree["nodes"].as_array().into_iter().flatten() {
+        let role = node["role"]["value"].as_str().unwrap_or_default();
+        let name = node["name"]["value"].as_str().unwrap_or_default();
+        let is_seen = node["ignored"] == false && roles.contains(&role);
+        assert!(!is_seen || !name.is_empty(), "{node}");
+    }
+}
+
+const DOWN: &str = "document.querySelector('[aria-label=\"Link leaf0-spine0\"].down')";
+
+fn a_fault_is_seen_soon() {
+    let stage = led(&Leadership::default());
+    let _job = collide(&stage);
+    let mut browser = operators_page(&stage);
+    for name in ["overview", "matrix", "flows", "changes", "agents", "fabric"] {
+        view(&mut browser, name);
+        if name == "matrix" {
+            matrix_is_painted(&mut browser);
+        }
+        photograph(&mut browser, name);
+        is_sound(&mut browser);
+    }
+    assert_eq!(browser.value(&format!("{DOWN} === null")), true);
+    must(stage.sever("leaf0", "spine0"));
+    let took = browser.when(DOWN);
+    photograph(&mut browser, "fabric-down");
+    is_sound(&mut browser);
+    eprintln!("the fault was seen after {took:?}");
+    assert!(took < SOON, "{took:?}");
+}
+
+/// The cell of two hosts that probe each other has a colour, and the diagonal has none.
+fn matrix_is_painted(browser: &mut Browser) {
+    browser.when("document.querySelector('canvas').dataset.painted === 'yes'");
+    let alpha = |row: u32, column: u32| {
+        format!(
+            "document.querySelector('canvas').getContext('2d').getImageData({column}, {row}, 1, 1).data[3]"
+        )
+    };
+    browser.when(&format!("{} === 255", alpha(0, 5)));
+    assert_eq!(browser.value(&alpha(0, 0)), 0);
+}
+
+fn a_plan_is_approved() {
+    let stage = led(&Leadership::default());
+    let _job = collide(&stage);
+    let mut browser = operators_page(&stage);
+    browser.when("document.body.innerText.includes('flows share')");
+    view(&mut browser, "changes");
+    browser.press("Make a plan");
+    browser.when("document.body.innerText.includes('What it promises')");
+    photograph(&mut browser, "plan");
+    browser.press("Approve plan");
+    browser.when("document.querySelector('.card .chip.good')?.innerText === 'committed'");
+    photograph(&mut browser, "committed");
+    is_sound(&mut browser);
+    let newest = must(stage.operator().history()).remove(0);
+    assert_eq!(newest.approved_by.as_deref(), Some("operator"));
+}
+
+fn a_viewer_only_looks() {
+    let stage = led(&Leadership::default());
+    must(stage.certificate("viewer", "vic"));
+    let mut browser = page_of(&stage, "certificates/viewers/vic");
+    view(&mut browser, "changes");
+    browser.when("document.querySelector('button.main').disabled");
+    browser.when("document.body.innerText.includes('an operator may change')");
+    is_sound(&mut browser);
+    browser.value("sessionStorage.setItem('reweave-token', 'x'), location.reload()");
+    browser.when("document.body?.innerText.includes('reweave dashboard')");
+}
