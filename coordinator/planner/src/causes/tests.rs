@@ -648,3 +648,22 @@ proptest! {
         prop_assert!(found.at.abs_diff(at) <= 4, "{found:?} {at}");
     }
 }
+
+/// A link of the host's own neighbourhood fits a little better: the host is named all the same, first.
+#[test]
+fn a_host_comes_before_a_link_that_is_hardly_likelier() {
+    let probe = |hops: &[usize], hosts, sent, lost| Probe {
+        hops: hops.to_vec(),
+        hosts,
+        sent,
+        lost,
+    };
+    let probes = [
+        probe(&[5, 6], [0, 1], 200, 60),
+        probe(&[6], [0, 2], 2, 0),
+        probe(&[7], [1, 2], 5000, 1),
+        probe(&[6], [2, 3], 5000, 1),
+    ];
+    let found = localise(8, 4, &probes);
+    assert_eq!(found[0].suspects, [Suspect::Host(0), Suspect::Hop(5)]);
+}

@@ -169,3 +169,33 @@ fn hosts_that_are_not_needed_are_the_slow_ones() {
     assert_eq!(placed.crossing[1], 0.0);
     assert_eq!(place(&request(&fabric, &ring(17), &hosts, &pairs)), None);
 }
+
+/// Loads that are kept while places are exchanged are those that are counted anew.
+#[test]
+fn exchanges_keep_the_loads_true() {
+    let fabric = fabric(3, 4);
+    let (hosts, pairs) = (shuffled(&fabric, 9), Pairs::new());
+    let (mut demand, mut dice) = (ring(10), Dice::new(2));
+    for _ in 0..30 {
+        demand.add(dice.below(10), dice.below(10), 1e5);
+    }
+    let judge = Judge::new(&request(&fabric, &demand, &hosts, &pairs));
+    let mut order: Vec<_> = (0..hosts.len()).collect();
+    let mut loads = judge.loads(&order);
+    for _ in 0..200 {
+        judge.exchange(
+            &mut loads,
+            &mut order,
+            [dice.below(10), dice.below(hosts.len())],
+        );
+        let (kept, anew) = (judge.score_of(&loads, &order), judge.score(&order));
+        assert!(
+            (kept.slowest_s - anew.slowest_s).abs() < 1e-9,
+            "{kept:?} {anew:?}"
+        );
+        assert!(
+            (kept.crossing - anew.crossing).abs() < 1e-3,
+            "{kept:?} {anew:?}"
+        );
+    }
+}
