@@ -12,7 +12,14 @@ pub(super) struct Pool {
     pub(super) mean: f64,
     /// Load over capacity that the fullest hop has at least.
     pub(super) bound: f64,
+    /// What is aimed at.
+    pub(super) target: f64,
 }
+
+/// Many flows of uneven sizes are not packed to the last bit: what is closer to the bound than this
+/// is good enough.
+const CLOSE: f64 = 1.15;
+const MANY_FLOWS: usize = 512;
 
 /// All pools that flows with a choice cross.
 pub(super) fn pools(problem: &Problem) -> Vec<Pool> {
@@ -51,10 +58,13 @@ fn pool(problem: &Problem, hops: &[usize], mut weights: Vec<u64>) -> Pool {
     weights.sort_unstable_by(|a, b| b.cmp(a));
     let mean = (weights.iter().sum::<u64>() + base) as f64 / all;
     let crowded = crowded(&weights, hops.len()) as f64 / widest;
+    let bound = of_base.fold(mean.max(crowded), f64::max);
+    let uneven = weights.first() != weights.last() && problem.flows.len() > MANY_FLOWS;
     Pool {
         hops: hops.to_vec(),
         mean,
-        bound: of_base.fold(mean.max(crowded), f64::max),
+        bound,
+        target: if uneven { CLOSE * bound } else { bound },
     }
 }
 

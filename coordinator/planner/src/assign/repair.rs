@@ -14,6 +14,8 @@ const MOST_ROUNDS: usize = 4;
 const LONGEST_CHAIN: usize = 16;
 /// So many chains that lead to the same hop are followed: what each has freed differs.
 const MOST_VISITS: usize = 8;
+/// So many ways are weighed for one chain.
+const CHAIN_WORK: usize = 20_000;
 
 pub(super) fn repair(state: &mut State<'_>) {
     let mut repairing = Repairing {
@@ -169,11 +171,12 @@ impl Repairing<'_, '_> {
 
     /// The shortest chain in which each step makes one hop too full, and the next relieves it.
     fn chain_from(&mut self, start: usize) -> Option<Vec<Step>> {
+        let last = self.left.saturating_sub(CHAIN_WORK);
         let mut reached = BTreeMap::from([(start, MOST_VISITS)]);
         let mut queue = VecDeque::from([(start, Vec::new())]);
         while let Some((hop, chain)) = queue.pop_front() {
             for step in self.pushed_out(hop, &chain) {
-                if self.left == 0 {
+                if self.left <= last {
                     return None;
                 }
                 let effect = self.effect(step, &chain);

@@ -65,9 +65,9 @@ impl<'p> State<'p> {
                 let known = self.allowed[hop];
                 let unknown = known.is_infinite();
                 self.allowed[hop] = if unknown {
-                    pool.bound
+                    pool.target
                 } else {
-                    known.max(pool.bound)
+                    known.max(pool.target)
                 };
             }
         }

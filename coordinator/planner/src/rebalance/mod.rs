@@ -171,13 +171,17 @@ fn weights(
     flows: &[Listed],
     options: &Options,
 ) -> Vec<(NodeId, Vec<(LinkId, u32)>)> {
-    let hops = flows.iter().flat_map(|flow| {
+    // Whoever leaves a switch by the same door has the same choice.
+    let mut ends: BTreeMap<(NodeId, NodeId), NodeId> = BTreeMap::new();
+    for flow in flows {
         let to = flow.ends[1];
-        flow.path.iter().map(move |hop| (hop.from, to))
-    });
-    let ends: BTreeSet<_> = hops.map(|(at, to)| (at, atlas.door(to), to)).collect();
+        let door = atlas.door(to);
+        for hop in &flow.path {
+            ends.insert((hop.from, door), to);
+        }
+    }
     let mut by_switch: BTreeMap<NodeId, BTreeSet<LinkId>> = BTreeMap::new();
-    for (at, _, to) in ends {
+    for ((at, _), to) in ends {
         let links = atlas.choices(at, to);
         let is_switch = !atlas.fabric.node(at).role.is_endpoint();
         if links.len() > 1 && is_switch {
