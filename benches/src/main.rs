@@ -8,6 +8,7 @@
 mod balance;
 mod candidates;
 mod dice;
+mod importers;
 mod machine;
 mod peers;
 mod sim;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
 fn measure_all(words: &[String]) {
     sim::measure_all(words);
     candidates::measure_all(words);
+    importers::measure_all(words);
     topology::measure_all(words);
     balance::measure_all(words);
     switched::measure_all(words);

@@ -1,8 +1,12 @@
 //! Does the cluster come together, and is nobody heard who does not belong?
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 use libtest_mimic::Trial;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use reweave_common::operator::AgentState;
 use reweave_tests::{Labs, Leadership, PATIENCE, Setting, Stage, wait_for};
 
@@ -20,6 +24,11 @@ pub(crate) fn tests() -> Vec<Trial> {
             "agents_come_back_to_a_coordinator_that_ended",
             STAGE,
             agents_come_back,
+        ),
+        trial(
+            "one_command_makes_a_cluster_of_one_machine",
+            STAGE,
+            a_cluster_of_one,
         ),
     ]
 }
@@ -100,4 +109,33 @@ fn agents_come_back() {
     assert_eq!(code, 0, "asked to end, it ends well");
     must(stage.lead(&Leadership::default()));
     must(stage.wait_until_known());
+}
+
+/// Without settings, in a folder that it makes; it ends with its two programs.
+fn a_cluster_of_one() {
+    let stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    let folder = stage.path("dev");
+    let mut dev = stage.inside("h0", stage.programs().reweave());
+    dev.args(["dev", "--dir"])
+        .arg(&folder)
+        .stdout(Stdio::piped());
+    let mut dev = dev.spawn().expect("it starts");
+    let mut link = String::new();
+    let said = dev.stdout.take().expect("it is piped");
+    let read = BufReader::new(said).read_line(&mut link);
+    assert!(read.is_ok() && link.contains("/#token="), "{link:?}");
+    let identity = folder.join("certificates/operator");
+    let reweave = stage.programs().reweave().display().to_string();
+    let identity = identity.display().to_string();
+    let ask = [&reweave, "--identity", &identity, "status"];
+    must(wait_for("its agent reports", PATIENCE, || {
+        let status = stage.output("h0", &ask)?;
+        Ok(status.contains("1 of 1 agents report").then_some(()))
+    }));
+    let asked = kill(Pid::from_raw(dev.id().cast_signed()), Signal::SIGTERM);
+    asked.expect("it runs");
+    dev.wait().expect("it ends");
+    must(wait_for("nobody answers any more", PATIENCE, || {
+        Ok(stage.output("h0", &ask).is_err().then_some(()))
+    }));
 }

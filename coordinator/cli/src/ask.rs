@@ -40,6 +40,14 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
+    /// One coordinator, asked with the certificate in this folder.
+    pub(crate) fn to(coordinator: &str, identity: PathBuf) -> Self {
+        Self {
+            coordinator: vec![coordinator.to_owned()],
+            identity: Some(identity),
+        }
+    }
+
     fn addresses(&self) -> Result<Vec<SocketAddr>, CliError> {
         let each = self.coordinator.iter().map(|name| Self::looked_up(name));
         Ok(each.collect::<Result<Vec<_>, _>>()?.concat())

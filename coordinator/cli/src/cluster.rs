@@ -64,7 +64,7 @@ fn role(text: &str) -> Result<Role, UnknownRole> {
 
 /// A certificate that was made, and where it lies.
 #[derive(Debug, Serialize)]
-struct Issued {
+pub(crate) struct Issued {
     member: String,
     folder: PathBuf,
 }
@@ -95,7 +95,12 @@ fn show(output: Output, issued: &[Issued]) -> Result<ExitCode, CliError> {
     })
 }
 
-fn issue(role: Role, names: &[String], dir: &Path, days: u64) -> Result<Vec<Issued>, CliError> {
+pub(crate) fn issue(
+    role: Role,
+    names: &[String],
+    dir: &Path,
+    days: u64,
+) -> Result<Vec<Issued>, CliError> {
     let issuer = Issuer {
         authority: Authority::load(dir)?,
         dir,
@@ -110,7 +115,7 @@ fn days_of(days: u64) -> u32 {
     u32::try_from(days).unwrap_or(u32::MAX)
 }
 
-fn init(dir: &Path, name: &str) -> Result<Vec<Issued>, CliError> {
+pub(crate) fn init(dir: &Path, name: &str) -> Result<Vec<Issued>, CliError> {
     let issuer = Issuer {
         authority: Authority::create(dir, name)?,
         dir,

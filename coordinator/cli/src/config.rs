@@ -8,8 +8,6 @@ use clap::Subcommand;
 
 use crate::error::CliError;
 
-const PROGRAM: &str = "reweave-coordinator";
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
     /// Say whether a coordinator would start with these settings, and what is wrong with them
@@ -22,25 +20,23 @@ pub(crate) enum Config {
 impl Config {
     pub(crate) fn run(&self) -> Result<ExitCode, CliError> {
         let Self::Check { file } = self;
-        let mut check = process::Command::new(program());
+        let program = beside("reweave-coordinator");
+        let mut check = process::Command::new(&program);
         check.arg("check");
         if let Some(file) = file {
             check.arg("--config").arg(file);
         }
         let status = check.status();
-        let status = status.map_err(|source| CliError::Program {
-            program: program(),
-            source,
-        })?;
+        let status = status.map_err(|source| CliError::Program { program, source })?;
         let code = status.code().and_then(|code| u8::try_from(code).ok());
         Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
     }
 }
 
 /// The one beside this program, which is of the same build; or else that on the path.
-fn program() -> PathBuf {
+pub(crate) fn beside(name: &str) -> PathBuf {
     let beside = env::current_exe().ok();
-    let beside = beside.map(|this| this.with_file_name(PROGRAM));
+    let beside = beside.map(|this| this.with_file_name(name));
     let beside = beside.filter(|program| program.exists());
-    beside.unwrap_or_else(|| PathBuf::from(PROGRAM))
+    beside.unwrap_or_else(|| PathBuf::from(name))
 }

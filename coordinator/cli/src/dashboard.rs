@@ -12,7 +12,9 @@ use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::{Output, print};
 
-const LONGEST_HOURS: u64 = 12;
+pub(crate) const LONGEST_HOURS: u64 = 12;
+/// Where a coordinator serves HTTP unless somebody says otherwise.
+pub(crate) const USUAL: &str = "127.0.0.1:7334";
 
 /// Where a browser shows the cluster: a link that is good for hours
 ///
@@ -21,7 +23,7 @@ const LONGEST_HOURS: u64 = 12;
 #[derive(Debug, Args)]
 pub(crate) struct Dashboard {
     /// Where the leading coordinator serves HTTP, as your browser reaches it
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7334")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = USUAL)]
     http: SocketAddr,
     /// For how long the link is good
     #[arg(
@@ -34,20 +36,31 @@ pub(crate) struct Dashboard {
 }
 
 impl Dashboard {
-    /// The secret is made here, and the coordinator learns its digest alone.
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let visit = Visit::random();
-        let request = Request::Visit {
-            token: visit.digest(),
-            lasting: Duration::from_secs(3600 * self.hours),
-        };
-        let expires_in_ms = match Coordinator::reach(reach)?.ask(&request)? {
-            Response::MayVisit { expires_in_ms } => expires_in_ms,
-            Response::Refused(refused) => return Err(CliError::Refused(refused)),
-            other => return Err(CliError::unexpected(&other)),
-        };
-        let url = format!("http://{}/#token={visit}", self.http);
+        let mut coordinator = Coordinator::reach(reach)?;
+        let (url, expires_in_ms) = link(&mut coordinator, self.http, self.hours)?;
         let made = serde_json::json!({ "url": url, "expires_in_ms": expires_in_ms });
         print(output, &made, |page| page.line(&url))
+    }
+}
+
+/// The link, and how many milliseconds it is good for. The secret is made here, and the coordinator learns its
+/// digest alone.
+pub(crate) fn link(
+    coordinator: &mut Coordinator,
+    http: SocketAddr,
+    hours: u64,
+) -> Result<(String, u64), CliError> {
+    let visit = Visit::random();
+    let request = Request::Visit {
+        token: visit.digest(),
+        lasting: Duration::from_secs(3600 * hours),
+    };
+    match coordinator.ask(&request)? {
+        Response::MayVisit { expires_in_ms } => {
+            Ok((format!("http://{http}/#token={visit}"), expires_in_ms))
+        }
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
     }
 }

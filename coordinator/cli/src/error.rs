@@ -79,6 +79,14 @@ pub(crate) enum CliError {
     Lost { generation: Generation },
     #[error("cannot run {}", program.display())]
     Program { program: PathBuf, source: io::Error },
+    #[error("no folder to keep things in: name one with --dir")]
+    NoFolder,
+    #[error("{name} has ended: {words} (all it said is in {})", log.display())]
+    Ended {
+        name: &'static str,
+        words: String,
+        log: PathBuf,
+    },
     #[error("cannot start")]
     Start(#[source] io::Error),
     #[error(transparent)]
@@ -257,6 +265,7 @@ impl CliError {
             | Self::BadShard { .. }
             | Self::Simulation(
                 SimulationError::Network(_)
+                | SimulationError::Collective { .. }
                 | SimulationError::Problem(_)
                 | SimulationError::Course(SimError::TooLong),
             ) => 2,

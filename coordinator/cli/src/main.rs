@@ -10,6 +10,7 @@ mod cluster;
 mod config;
 mod coordinators;
 mod dashboard;
+mod dev;
 mod error;
 mod join;
 mod membership;
@@ -75,6 +76,8 @@ enum Command {
     Status(Detail),
     /// Where a browser shows the cluster: a link that is good for hours
     Dashboard(dashboard::Dashboard),
+    /// A coordinator and an agent on this machine, until Ctrl-C
+    Dev(dev::Dev),
     Diagnose(causes::Diagnose),
     Explain(causes::Explain),
     /// What would mend it, what that promises, and why this and not something else
@@ -109,6 +112,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Config(command) => command.run(),
         Command::Status(detail) => show_status(reach, *output, *detail),
         Command::Dashboard(dashboard) => dashboard.run(reach, *output),
+        Command::Dev(dev) => dev.run(),
         Command::Diagnose(diagnose) => diagnose.run(reach, *output),
         Command::Explain(explain) => explain.run(*output),
         Command::Plan(command) => command.run(reach, *output),

@@ -7,9 +7,9 @@ use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
 use reweave_common::timings::Timings;
 use reweave_formats::topoopt;
-use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::operators::{Model, OperatorError, Split};
 use reweave_planner::workload::job::{JobFile, PresetJob};
+use reweave_planner::workload::{Choices, Settings};
 
 use crate::error::CliError;
 use crate::sim::input;
@@ -23,7 +23,11 @@ pub(crate) struct Source {
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    Operators { model: Model, timings: Timings },
+    Operators {
+        model: Model,
+        timings: Timings,
+        choices: Choices,
+    },
     Preset(PresetJob),
 }
 
@@ -38,9 +42,14 @@ impl Source {
     pub(crate) fn read(file: &Path) -> Result<Self, CliError> {
         let job = JobFile::parse(&file.display().to_string(), &input::text(file)?);
         let kind = match job.map_err(CliError::Input)? {
-            JobFile::Operators { model, profile } => Kind::Operators {
+            JobFile::Operators {
+                model,
+                profile,
+                choices,
+            } => Kind::Operators {
                 timings: timings(file, &profile)?,
                 model,
+                choices,
             },
             JobFile::Preset(job) => Kind::Preset(job),
         };
@@ -53,7 +62,7 @@ impl Source {
     /// The job on these hosts, spread as its file says.
     pub(crate) fn work(&self, hosts: Vec<NodeId>) -> Result<Work, CliError> {
         match &self.kind {
-            Kind::Operators { model, timings } => {
+            Kind::Operators { model, timings, .. } => {
                 let splits = model.data_parallel(timings, hosts.len());
                 self.split(hosts, &splits.map_err(|source| self.bad_operators(source))?)
             }
@@ -63,14 +72,22 @@ impl Source {
 
     /// A model of operators on these hosts, split so.
     pub(crate) fn split(&self, hosts: Vec<NodeId>, splits: &[Split]) -> Result<Work, CliError> {
-        let Kind::Operators { model, timings } = &self.kind else {
+        let Kind::Operators {
+            model,
+            timings,
+            choices,
+        } = &self.kind
+        else {
             return self.work(hosts);
         };
         let iteration = model.iteration(timings, splits, hosts.len());
         Ok(Work {
             iteration: iteration.map_err(|source| self.bad_operators(source))?,
             placement: hosts,
-            settings: Settings::default(),
+            settings: Settings {
+                choices: choices.clone(),
+                ..Settings::default()
+            },
         })
     }
 
@@ -90,6 +107,7 @@ impl Source {
             placement,
             settings: Settings {
                 inside: job.inside,
+                choices: job.choices.clone(),
                 ..Settings::default()
             },
         })

@@ -261,6 +261,13 @@ mod tests {
            "input_sizes": [[6]], "input_dtypes": ["Half"], "time_created_ns": 9000,
            "time_discovered_started_ns": 100, "time_discovered_completed_ns": 400}]}"#;
 
+    /// The same as Python writes it in its protocols 0, 1 and 4.
+    const PYTHON_S: [&[u8]; 3] = [
+        include_bytes!("../../../tests/fuzz/seeds/recorders/protocol-0"),
+        include_bytes!("../../../tests/fuzz/seeds/recorders/protocol-1"),
+        include_bytes!("../../../tests/fuzz/seeds/recorders/protocol-4"),
+    ];
+
     fn rank(index: usize) -> Rank {
         Rank::from_index(index)
     }
@@ -296,6 +303,9 @@ mod tests {
         let pickled = pickle::tests::pickled(&value);
         let [json, pickle] = [JSON.as_bytes(), &pickled].map(|dump| read(rank(1), dump).unwrap());
         assert_eq!(json, pickle);
+        for dump in PYTHON_S {
+            assert_eq!(json, read(rank(1), dump).unwrap());
+        }
     }
 
     #[test]
@@ -330,8 +340,11 @@ mod tests {
             let _ = read(rank(0), bytes);
         });
         let value: Value = serde_json::from_str(JSON).unwrap();
-        mutations::survives(&pickle::tests::pickled(&value), 20_000, |bytes| {
-            let _ = read(rank(0), bytes);
-        });
+        let pickled = pickle::tests::pickled(&value);
+        for dump in PYTHON_S.into_iter().chain([&pickled[..]]) {
+            mutations::survives(dump, 20_000, |bytes| {
+                let _ = read(rank(0), bytes);
+            });
+        }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, Bytes};
 use quinn::{Connection, Endpoint, RecvStream, SendStream, VarInt};
 use reweave_common::error::told;
+use reweave_common::lock::lock;
 use reweave_common::member::DenyList;
 pub use reweave_common::member::Member as Peer;
 use reweave_proto::frame::{self, FrameDecoder};
@@ -209,18 +209,12 @@ impl Session {
 
     /// Until when the peer's certificate is good, as far as this side knows.
     pub fn good_until(&self) -> SystemTime {
-        *self.lock_good_until()
+        *lock(&self.good_until)
     }
 
     /// The peer has another certificate now.
     pub fn renewed(&self, until: SystemTime) {
-        *self.lock_good_until() = until;
-    }
-
-    fn lock_good_until(&self) -> MutexGuard<'_, SystemTime> {
-        self.good_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.good_until) = until;
     }
 
     /// Who is shut out, as this side knows it.

@@ -167,7 +167,12 @@ fn interval(fabric: &Fabric, work: &Work) -> Result<[f64; 2], CliError> {
         placement: &work.placement,
         carriage: &Carriage::default(),
     };
-    let interval = setting.interval(&work.settings, &effects::Effects::default(), MOST_WORK);
+    let interval = setting.interval(
+        &work.settings,
+        &effects::Effects::default(),
+        MOST_WORK,
+        &mut |_| (),
+    );
     let interval = interval.map_err(CliError::Simulation)?;
     Ok([interval.low_ms, interval.high_ms])
 }

@@ -65,7 +65,7 @@ impl Topology {
 
     fn propose(&self, source: &Source, request: &Request) -> Result<(Proposal, Spread), CliError> {
         match &source.kind {
-            Kind::Operators { model, timings } if !self.keep => {
+            Kind::Operators { model, timings, .. } if !self.keep => {
                 let search = Search {
                     model,
                     timings,

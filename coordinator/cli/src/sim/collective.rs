@@ -7,13 +7,17 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use reweave_common::iteration::Operation;
-use reweave_planner::collectives::{self, Collective, CollectiveError, bound, bus_factor};
+use reweave_planner::collectives::{
+    self, Algorithm as Known, Collective, CollectiveError, bound, bus_factor,
+};
 use reweave_planner::sim::network::Network;
+use reweave_planner::workload;
 use serde::Serialize;
 
 use super::costs::{Costs, Hashing};
 use super::effort::Effort;
 use super::input;
+use super::progress::Progress;
 use crate::error::CliError;
 use crate::page::Page;
 use crate::{Output, print};
@@ -25,7 +29,7 @@ pub(crate) struct Exchange {
     #[arg(long, value_enum)]
     op: Op,
     /// As nccl-tests count: what is reduced, what each has afterwards, or what each gives away
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     bytes: f64,
     /// The fabric; all its hosts take part, in their order
     #[arg(long, value_name = "FABRIC")]
@@ -66,6 +70,7 @@ enum Algorithm {
     /// Up and down two binary trees
     Tree,
     /// Halving what is exchanged while doubling the distance, and back
+    #[value(alias = "halving-doubling")]
     Recursive,
     /// Inside groups, between them, and inside again
     Hierarchical,
@@ -75,6 +80,8 @@ enum Algorithm {
     Shifted,
     /// Spanning trees packed into the fabric, as fast as it allows
     Optimal,
+    /// The fastest of those that do it
+    Auto,
 }
 
 #[derive(Serialize)]
@@ -113,20 +120,24 @@ impl Exchange {
         let network = Network::of(&fabric, self.costs.known().ok_or(CliError::NoPayload)?);
         let collective = Collective {
             fabric: &fabric,
+            members: None,
             operation: self.op.into(),
             bytes: self.bytes,
         };
         let limit = self.effort.limit();
-        let time = |collective: &Collective<'_>| {
-            let ecmp = self.hashing.ecmp();
-            collectives::time(collective, self.algorithm(), &network, &ecmp, limit)
+        let mut progress = Progress::begin("sends");
+        let mut fastest = |collective: &Collective<'_>, algorithms: &[Known]| {
+            let (ecmp, watch) = (self.hashing.ecmp(), &mut |at| progress.see(at));
+            collectives::fastest(collective, algorithms, &network, &ecmp, limit, watch)
+                .map_err(CliError::Collective)
         };
-        let played = time(&collective).map_err(CliError::Collective)?;
+        let (algorithm, played) = fastest(&collective, &self.algorithms())?;
         let empty = Collective {
             bytes: 0.0,
             ..collective
         };
-        let latency = time(&empty).map_err(CliError::Collective)?.time;
+        let latency = fastest(&empty, &[algorithm])?.1.time;
+        progress.end();
         let wire_per_byte = network.costs().wire_per_byte;
         let optimum_us = bound::optimum_us(&collective, wire_per_byte, limit);
         let time_us = played.time.micros();
@@ -135,7 +146,7 @@ impl Exchange {
             busbw_gbps: self.bus_gbps(&collective, time_us)?,
             // Uneven shares may beat the bound of even ones.
             optimum_us: optimum_us.map_err(CliError::Collective)?.min(time_us),
-            algorithm: self.algorithm().to_string(),
+            algorithm: algorithm.to_string(),
             latency_us: latency.micros(),
             events: played.events,
             wall_ms: began.elapsed().as_secs_f64() * 1e3,
@@ -149,10 +160,11 @@ impl Exchange {
         Ok(if gbps.is_finite() { gbps } else { 0.0 })
     }
 
-    fn algorithm(&self) -> collectives::Algorithm {
-        use collectives::Algorithm as Known;
+    /// Those that are to be tried.
+    fn algorithms(&self) -> Vec<Known> {
         let group = self.group.unwrap_or(0);
-        match (self.algorithm, self.op) {
+        vec![match (self.algorithm, self.op) {
+            (Some(Algorithm::Auto), op) => return workload::algorithms(op.into(), group),
             (None, Op::AllToAll) => Known::Direct,
             (None | Some(Algorithm::Ring), _) => Known::Ring,
             (Some(Algorithm::MultiRing), _) => Known::MultiRing,
@@ -162,7 +174,7 @@ impl Exchange {
             (Some(Algorithm::Direct), _) => Known::Direct,
             (Some(Algorithm::Shifted), _) => Known::Shifted,
             (Some(Algorithm::Optimal), _) => Known::Optimal,
-        }
+        }]
     }
 }
 

@@ -3,53 +3,86 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use reweave_planner::workload;
+use reweave_planner::sim;
 
 /// Nobody wonders before.
 const PATIENCE: Duration = Duration::from_secs(1);
-const INTERVAL: Duration = Duration::from_millis(250);
+pub(crate) const INTERVAL: Duration = Duration::from_millis(250);
+const BAR: usize = 24;
+/// No line is longer.
+const COLUMNS: usize = 78;
 
 pub(crate) struct Progress {
+    /// Of what there are so many.
+    what: &'static str,
     began: Instant,
     shown: Option<Instant>,
     visible: bool,
 }
 
 impl Progress {
-    pub(crate) fn begin() -> Self {
+    /// Says nothing where nobody looks on, as in a pipe.
+    pub(crate) fn begin(what: &'static str) -> Self {
         Self {
+            what,
             began: Instant::now(),
             shown: None,
             visible: io::stderr().is_terminal(),
         }
     }
 
-    pub(crate) fn see(&mut self, progress: workload::Progress) {
-        let since = self.shown.map_or(self.began.elapsed(), |at| at.elapsed());
-        let pause = if self.shown.is_none() {
-            PATIENCE
-        } else {
-            INTERVAL
+    pub(crate) fn see(&mut self, progress: sim::Progress) {
+        let (since, pause) = match self.shown {
+            Some(at) => (at.elapsed(), INTERVAL),
+            None => (self.began.elapsed(), PATIENCE),
         };
         if !self.visible || since < pause {
             return;
         }
         self.shown = Some(Instant::now());
-        let percent = progress.done as f64 / progress.tasks.max(1) as f64 * 100.0;
+        let line = line(progress, self.what, self.began.elapsed());
         // Whoever does not see it misses nothing.
-        let _ = write!(
-            io::stderr(),
-            "\r{percent:5.1} % of {} tasks, {:.0} s",
-            progress.tasks,
-            self.began.elapsed().as_secs_f64()
-        );
+        let _ = write!(io::stderr(), "\r{line:COLUMNS$}");
     }
 
     /// How long it took, in milliseconds.
     pub(crate) fn end(self) -> f64 {
         if self.shown.is_some() {
-            let _ = write!(io::stderr(), "\r{:60}\r", "");
+            let _ = write!(io::stderr(), "\r{:COLUMNS$}\r", "");
         }
         self.began.elapsed().as_secs_f64() * 1e3
+    }
+}
+
+fn line(progress: sim::Progress, what: &str, since: Duration) -> String {
+    let sim::Progress { done, tasks } = progress;
+    let part = done as f64 / tasks.max(1) as f64;
+    let full = (part * BAR as f64) as usize;
+    let bar = format!("{}{}", "#".repeat(full), "-".repeat(BAR - full.min(BAR)));
+    let seconds = since.as_secs();
+    let percent = part * 100.0;
+    format!("[{bar}] {percent:5.1} % of {tasks} {what}, {seconds} s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_how_much_is_done_of_how_much_and_since_when() {
+        let at = |done, tasks| {
+            let progress = sim::Progress { done, tasks };
+            line(progress, "points", Duration::from_secs(12))
+        };
+        assert_eq!(
+            at(3, 8),
+            "[#########---------------]  37.5 % of 8 points, 12 s"
+        );
+        assert_eq!(
+            at(8, 8),
+            "[########################] 100.0 % of 8 points, 12 s"
+        );
+        assert!(at(0, 0).contains("  0.0 % of 0 points"));
+        assert!(at(usize::MAX, usize::MAX).len() <= COLUMNS);
     }
 }

@@ -96,7 +96,7 @@ impl Scene<'_> {
         let effects = uncertainty.effects(self.fabric)?;
         let settings = self.settings.clone();
         let network = Network::new(self.fabric, self.placement, self.carriage, settings);
-        let mut progress = Progress::begin();
+        let mut progress = Progress::begin("tasks");
         let evaluation = workload::evaluate(self.iteration, &network, MOST_WORK, &mut |at| {
             progress.see(at);
         });
@@ -117,6 +117,10 @@ impl Scene<'_> {
             placement: self.placement,
             carriage: self.carriage,
         };
-        setting.interval(&self.settings, effects, MOST_WORK)
+        let mut progress = Progress::begin("simulations");
+        let watch = &mut |at| progress.see(at);
+        let interval = setting.interval(&self.settings, effects, MOST_WORK, watch);
+        progress.end();
+        interval
     }
 }

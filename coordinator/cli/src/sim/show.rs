@@ -1,7 +1,9 @@
 //! The cost of an iteration, for scripts and for people.
 
 use reweave_planner::workload::effects::{Cost, Interval};
-use reweave_planner::workload::{Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch};
+use reweave_planner::workload::{
+    Chosen, Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch,
+};
 use serde::Serialize;
 
 use crate::page::Page;
@@ -27,6 +29,8 @@ struct Breakdown {
     mean: RankTime,
     exposed: Vec<Exposed>,
     critical_path: Vec<Segment>,
+    /// Where the job says by which algorithm they go.
+    collectives: Vec<Chosen>,
     ranks: Vec<RankTime>,
     links: Vec<LaneLoad>,
 }
@@ -45,6 +49,7 @@ impl Answer {
                 mean: evaluation.mean,
                 exposed: evaluation.exposed,
                 critical_path: evaluation.critical,
+                collectives: evaluation.collectives,
                 ranks: evaluation.ranks,
                 links: evaluation.lanes,
             },
@@ -60,6 +65,7 @@ pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
         mean,
         exposed,
         critical_path,
+        collectives,
         links,
         ..
     } = &answer.breakdown;
@@ -96,6 +102,13 @@ pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
         ["what", "name", "ms", "tasks"],
         critical_path.iter().take(ROWS).map(segment),
     );
+    if !collectives.is_empty() {
+        page.heading("How collectives are done, the largest first");
+        page.table(
+            ["what", "ranks", "MB", "by", "groups", "ms alone"],
+            collectives.iter().take(ROWS).map(chosen),
+        );
+    }
     page.heading("Links, the most used first");
     page.table(
         ["link", "MB", "% used", "flows at once", "queue us"],
@@ -129,6 +142,17 @@ fn segment(segment: &Segment) -> [String; 4] {
         segment.name.clone(),
         format!("{:.2}", segment.ms),
         segment.tasks.to_string(),
+    ]
+}
+
+fn chosen(chosen: &Chosen) -> [String; 6] {
+    [
+        chosen.operation.to_owned(),
+        chosen.members.to_string(),
+        format!("{:.3}", chosen.bytes as f64 / 1e6),
+        chosen.algorithm.clone(),
+        chosen.groups.to_string(),
+        format!("{:.3}", chosen.alone_ms),
     ]
 }
 

@@ -59,10 +59,12 @@ const PACKETS: [(&str, u32, f64); 12] = [
 const OUTSIDE: f64 = 0.002;
 
 /// Model, rate of a port, and its iteration under plain data parallelism.
-const JOBS: [(&str, u32, f64); 3] = [
+const JOBS: [(&str, u32, f64); 4] = [
     ("vgg16", 100, 211.24),
     ("transformer16", 100, 63.82),
     ("vgg16", 400, 100.48),
+    // Not the 61.51 of the table, which belong to another plan: see HALVED.
+    ("transformer16", 400, 62.747),
 ];
 
 /// At 400 Gb/s the published search splits three operators of the transformer over eight servers

@@ -6,8 +6,9 @@ use std::process::Command;
 use libtest_mimic::{Failed, Trial};
 use tempfile::NamedTempFile;
 
-/// Arguments in which `FILE` stands for the file, its content, and what is said of it.
-const REFUSALS: [(&str, &[&str], &[u8], &str); 11] = [
+/// Arguments in which `FILE` stands for a file of this content, and `FABRIC` and `SPLIT` for fabrics; and
+/// what is said of it.
+const REFUSALS: [(&str, &[&str], &[u8], &str); 24] = [
     (
         "empty graph",
         &["replay", "FILE"],
@@ -46,27 +47,107 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 11] = [
     ),
     (
         "pickle that calls",
-        &[
-            "trace",
-            "--format",
-            "flight-recorder",
-            "FILE",
-            "--fabric",
-            "FABRIC",
-        ],
+        &RECORDER,
         b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R.",
         "the pickle wants to call os system, which is never done",
     ),
     (
-        "dump of something else",
+        "pickle of the oldest protocol that calls",
+        &RECORDER,
+        b"cos\nsystem\n(S'true'\ntR.",
+        "the pickle wants to call os system, which is never done",
+    ),
+    (
+        "pickle that makes an instance",
+        &RECORDER,
+        b"(S'true'\nios\nsystem\n.",
+        "the pickle wants to call os system, which is never done",
+    ),
+    (
+        "pickle that claims more than there is",
+        &RECORDER,
+        b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7f.",
+        "the pickle ends in the middle of something, at byte 11",
+    ),
+    (
+        "number that is too long in an execution trace",
+        &["trace", "--format", "chakra", "FILE", "--fabric", "FABRIC"],
+        b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+        "the trace of rank 0: not an execution trace: a number is longer than ten bytes",
+    ),
+    (
+        "flows that wait for one another",
+        &FLOWS,
+        b"src,dst,bytes,start_us,after\nh0,h1,8,0,1\nh1,h0,8,0,0\n",
+        ":3: after: flows wait for one another in a circle: 1, 0",
+    ),
+    (
+        "flow of too many bytes",
+        &FLOWS,
+        b"src,dst,bytes,start_us\nh0,h1,18446744073709551616,0\n",
+        ":2: bytes: 1.8446744073709552e19 bytes are no size of a flow",
+    ),
+    (
+        "flow to nowhere",
+        &["flows", "FILE", "--fabric", "SPLIT"],
+        b"src,dst,bytes,start_us\nh0,h2,8,0\n",
+        ":2: dst: there is no way from h0 to h2",
+    ),
+    (
+        "bare flows that wait for one another",
+        &["raw", "FILE"],
+        b"cap 1\nflow 1 0 0\nflow 1 0 0\ndep 0 1\ndep 1 0\n",
+        ":5: dep: flows wait for one another in a circle: 1, 0",
+    ),
+    (
+        "bare link without capacity",
+        &["raw", "FILE"],
+        b"cap 0\nflow 1 0 0\n",
+        ":1: cap: 0 Gb/s is not a rate a link can have",
+    ),
+    (
+        "fabric without capacity",
+        &COLLECTIVE,
+        b"kind = \"ideal\"\nhosts = 2\nnic_gbps = 0\n",
+        ":3: nic_gbps: 0 Gb/s is not a rate a link can have",
+    ),
+    (
+        "collective to nowhere",
         &[
-            "trace",
-            "--format",
-            "flight-recorder",
-            "FILE",
+            "collective",
+            "--op",
+            "allreduce",
+            "--bytes",
+            "8",
+            "--fabric",
+            "SPLIT",
+        ],
+        b"",
+        "there is no way from h1 to h2",
+    ),
+    (
+        "collective of less than nothing",
+        &[
+            "collective",
+            "--op",
+            "allreduce",
+            "--bytes",
+            "-1",
             "--fabric",
             "FABRIC",
         ],
+        b"",
+        "-1.0 bytes are no size of a collective",
+    ),
+    (
+        "unknown algorithm",
+        &["job", "FILE", "--fabric", "FABRIC"],
+        b"model = \"vgg16\"\nbatch = 4\n[collectives]\nall_reduce = \"rings\"\n",
+        ":4: all_reduce: \"rings\" is no algorithm for all-reduce; there are ring, multi-ring, tree",
+    ),
+    (
+        "dump of something else",
+        &RECORDER,
         b"{\"entries\": 3}",
         "not a dump of the flight recorder",
     ),
@@ -105,6 +186,32 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 11] = [
     ),
 ];
 
+const RECORDER: [&str; 6] = [
+    "trace",
+    "--format",
+    "flight-recorder",
+    "FILE",
+    "--fabric",
+    "FABRIC",
+];
+const FLOWS: [&str; 4] = ["flows", "FILE", "--fabric", "FABRIC"];
+const COLLECTIVE: [&str; 7] = [
+    "collective",
+    "--op",
+    "allreduce",
+    "--bytes",
+    "8",
+    "--fabric",
+    "FILE",
+];
+/// One of its hosts cannot be reached.
+const SPLIT: &str = r#"
+kind = "graph"
+node = [{ name = "h0", role = "host" }, { name = "h1", role = "host" },
+        { name = "h2", role = "host" }]
+link = [{ a = "h0", b = "h1", gbps = 100 }]
+"#;
+
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     REFUSALS
         .into_iter()
@@ -119,12 +226,15 @@ fn refused(arguments: &[&str], content: &[u8], said: &str) -> Result<(), Failed>
     let (mut file, mut fabric) = (NamedTempFile::new()?, NamedTempFile::new()?);
     file.write_all(content)?;
     fabric.write_all(b"kind = \"ideal\"\nhosts = 2\nnic_gbps = 100\n")?;
+    let mut split = NamedTempFile::new()?;
+    split.write_all(SPLIT.as_bytes())?;
     let mut reweave = Command::new(env!("CARGO_BIN_EXE_reweave"));
     reweave.arg("sim");
     for &argument in arguments {
         match argument {
             "FILE" => reweave.arg(file.path()),
             "FABRIC" => reweave.arg(fabric.path()),
+            "SPLIT" => reweave.arg(split.path()),
             other => reweave.arg(other),
         };
     }

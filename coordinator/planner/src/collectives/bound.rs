@@ -6,7 +6,9 @@
 //! all hosts at rate x to each single one either exists or names a narrower cut, which gives the
 //! next x.
 
-use reweave_common::fabric::Fabric;
+use std::collections::BTreeSet;
+
+use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Operation;
 
@@ -41,7 +43,13 @@ impl Ratio {
 impl Capacities {
     pub(super) fn of(fabric: &Fabric, hosts: &[NodeId]) -> Self {
         let mut between = std::collections::BTreeMap::new();
+        // Hosts that take no part pass nothing on.
+        let members: BTreeSet<_> = hosts.iter().collect();
+        let ends_there = |node| fabric.node(node).role == Role::Host && !members.contains(&node);
         for (_, link) in fabric.links() {
+            if ends_there(link.a.node) || ends_there(link.b.node) {
+                continue;
+            }
             let [a, b] = [link.a.node.index(), link.b.node.index()];
             for ends in [(a, b), (b, a)] {
                 *between.entry(ends).or_insert(0) += i128::from(link.rate.bits_per_s());

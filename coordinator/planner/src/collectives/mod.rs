@@ -23,8 +23,9 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Operation;
 
-pub use method::time;
-pub use played::{Played, play};
+pub(crate) use method::Method;
+pub use method::{fastest, time};
+pub use played::{Played, Watch, play};
 pub use schedule::{Round, Schedule, Send};
 
 use crate::sim::{ProblemError, SimError};
@@ -71,6 +72,7 @@ pub enum CollectiveError {
     TooFewHosts { hosts: usize },
     NotDone { operation: Operation, by: Algorithm },
     BadGroup { group: usize, hosts: usize },
+    SharedHost { host: String },
     NoWay { from: String, to: String },
     TooMuchWork { limit: u64 },
     BadSize { bytes: f64 },
@@ -95,6 +97,10 @@ impl fmt::Display for CollectiveError {
             Self::BadGroup { group, hosts } => {
                 write!(f, "{hosts} hosts do not fall into groups of {group}")
             }
+            Self::SharedHost { host } => write!(
+                f,
+                "trees are packed between hosts, and several members are on {host}; use hierarchical"
+            ),
             Self::NoWay { from, to } => write!(f, "there is no way from {from} to {to}"),
             Self::TooMuchWork { limit } => {
                 write!(
@@ -110,6 +116,20 @@ impl fmt::Display for CollectiveError {
 }
 
 impl std::error::Error for CollectiveError {}
+
+impl CollectiveError {
+    /// Whether another algorithm may do what this one cannot.
+    pub(crate) fn is_of_algorithm(&self) -> bool {
+        matches!(
+            self,
+            Self::NotDone { .. }
+                | Self::BadGroup { .. }
+                | Self::SharedHost { .. }
+                | Self::TooMuchWork { .. }
+                | Self::Course(SimError::TooMuchWork { .. })
+        )
+    }
+}
 
 impl From<ProblemError> for CollectiveError {
     fn from(error: ProblemError) -> Self {
@@ -140,6 +160,20 @@ pub fn algorithms_of(operation: Operation) -> impl Iterator<Item = Algorithm> {
 }
 
 impl Algorithm {
+    /// By the name that it is told by, or what others call it.
+    pub fn named(name: &str) -> Option<Self> {
+        let name = match name {
+            "halving-doubling" => "recursive",
+            other => other,
+        };
+        ALL.into_iter().find(|it| it.to_string() == name)
+    }
+
+    /// Whether it is the same but for the size of its groups.
+    pub(crate) fn is_like(self, other: Self) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+
     pub fn does(self, operation: Operation) -> bool {
         let reduces_or_gathers = matches!(
             operation,
@@ -166,18 +200,24 @@ pub fn bus_factor(operation: Operation, hosts: usize) -> f64 {
     }
 }
 
-/// A collective among all hosts of a fabric.
+/// A collective among hosts of a fabric.
 #[derive(Debug, Clone, Copy)]
 pub struct Collective<'f> {
     pub fabric: &'f Fabric,
+    /// Where its members are, in the order of their ranks; all hosts of the fabric where it is not
+    /// said.
+    pub members: Option<&'f [NodeId]>,
     pub operation: Operation,
     pub bytes: f64,
 }
 
 impl Collective<'_> {
-    /// Its members, in the order of their ranks.
+    /// Where its members are, in the order of their ranks.
     pub fn hosts(&self) -> Result<Vec<NodeId>, CollectiveError> {
-        let hosts: Vec<_> = self.fabric.endpoints().collect();
+        let hosts = match self.members {
+            Some(members) => members.to_vec(),
+            None => self.fabric.endpoints().collect::<Vec<_>>(),
+        };
         if hosts.len() < 2 {
             return Err(CollectiveError::TooFewHosts { hosts: hosts.len() });
         }

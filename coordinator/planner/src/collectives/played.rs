@@ -8,10 +8,13 @@ use super::schedule::{Round, Schedule, Send};
 use super::{Collective, CollectiveError};
 use crate::sim::ecmp::{Ecmp, Fields};
 use crate::sim::network::{Network, Towards, Way};
-use crate::sim::{self, Outcome, PathIndex, Problem, SimError, SimTime, TaskIndex};
+use crate::sim::{self, Outcome, PathIndex, Problem, Progress, SimError, SimTime, TaskIndex};
 
 /// Schedules of more sends than this do not fit into memory.
 const MOST_SENDS: usize = 1 << 26;
+
+/// Who is told how far a simulation is.
+pub type Watch<'w> = &'w mut dyn FnMut(Progress);
 
 /// How a schedule went.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,13 +24,15 @@ pub struct Played {
     pub work: u64,
 }
 
-/// The time that a schedule takes. More than `limit` units of work are an error.
+/// The time that a schedule takes. More than `limit` units of work are an error; `watch` is told now
+/// and then how far it is.
 pub fn play(
     collective: &Collective<'_>,
     schedule: &Schedule,
     network: &Network,
     ecmp: &Ecmp,
     limit: u64,
+    watch: Watch<'_>,
 ) -> Result<Played, CollectiveError> {
     let mut stage = Stage {
         collective,
@@ -36,6 +41,7 @@ pub fn play(
         ecmp,
         towards: BTreeMap::new(),
         limit,
+        watch,
     };
     match schedule {
         Schedule::Rounds(lanes) => stage.rounds(lanes),
@@ -50,11 +56,13 @@ struct Stage<'a> {
     ecmp: &'a Ecmp,
     towards: BTreeMap<usize, Towards>,
     limit: u64,
+    watch: Watch<'a>,
 }
 
 impl Stage<'_> {
-    /// When all that is sent in a round ends at once, the next begins at once, and what goes round
-    /// many times takes so many times as long: a ring in step is as much work as one of its rounds.
+    /// When all that is sent in a round ends at once, and all hosts take part in it, the next begins
+    /// at once, and what goes round many times takes so many times as long: a ring in step is as
+    /// much work as one of its rounds.
     fn rounds(&mut self, lanes: &[Vec<Round>]) -> Result<Played, CollectiveError> {
         match self.in_step(lanes)? {
             Some(played) => Ok(played),
@@ -77,10 +85,17 @@ impl Stage<'_> {
             };
             let times = rounds[0].times;
             let sends = rounds.iter().flat_map(|round| &round.sends);
-            let alike = rounds.iter().all(|round| round.times == times);
+            let is_last = nth + 1 == longest;
+            let in_step = |round: &&Round| {
+                round.times == times && (is_last || round.members().len() == self.hosts.len())
+            };
+            let alike = rounds.iter().all(in_step);
+            if !alike {
+                return Ok(None);
+            }
             let outcome = self.simulate(sends, &[])?;
             let ends = &outcome.finishes;
-            if !alike || ends.iter().any(|end| *end != ends[0]) {
+            if ends.iter().any(|end| *end != ends[0]) {
                 return Ok(None);
             }
             let time = outcome.makespan().ticks().checked_mul(times as u64);
@@ -130,7 +145,7 @@ impl Stage<'_> {
         for &[before, after] in waits {
             problem.add_wait(before, after)?;
         }
-        Ok(sim::simulate(&problem, self.limit)?)
+        Ok(sim::watched(&problem, self.limit, self.watch)?)
     }
 
     fn path<'s>(

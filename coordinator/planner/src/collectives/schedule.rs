@@ -1,5 +1,7 @@
 //! Who sends what, and after what.
 
+use std::collections::BTreeSet;
+
 use reweave_common::ids::NodeId;
 
 /// One host sends to another. Hosts are counted in the order of their ranks.
@@ -43,4 +45,27 @@ pub enum Schedule {
         sends: Vec<Send>,
         waits: Vec<[u32; 2]>,
     },
+}
+
+impl Round {
+    /// Those that send or receive.
+    pub(super) fn members(&self) -> BTreeSet<usize> {
+        let ends = self.sends.iter().flat_map(|send| [send.from, send.to]);
+        ends.collect()
+    }
+}
+
+impl Schedule {
+    /// Everything that is sent, and how often.
+    pub fn sends(&self) -> Box<dyn Iterator<Item = (&Send, usize)> + '_> {
+        match self {
+            Self::Rounds(lanes) => Box::new(
+                lanes
+                    .iter()
+                    .flatten()
+                    .flat_map(|round| round.sends.iter().map(|send| (send, round.times))),
+            ),
+            Self::Graph { sends, .. } => Box::new(sends.iter().map(|send| (send, 1))),
+        }
+    }
 }

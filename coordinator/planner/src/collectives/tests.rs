@@ -35,17 +35,26 @@ fn ideal(hosts: usize) -> Fabric {
 fn time_ms(fabric: &Fabric, operation: Operation, bytes: f64, algorithm: Algorithm) -> f64 {
     let collective = Collective {
         fabric,
+        members: None,
         operation,
         bytes,
     };
     let network = Network::of(fabric, Costs::default());
-    let played = time(&collective, algorithm, &network, &Ecmp::default(), LIMIT);
+    let played = time(
+        &collective,
+        algorithm,
+        &network,
+        &Ecmp::default(),
+        LIMIT,
+        &mut |_| {},
+    );
     played.unwrap().time.millis()
 }
 
 fn optimum_ms(fabric: &Fabric, operation: Operation, bytes: f64) -> f64 {
     let collective = Collective {
         fabric,
+        members: None,
         operation,
         bytes,
     };
@@ -194,6 +203,7 @@ fn latency_and_start_up_count_once_a_step() {
     let network = Network::of(&fabric, costs);
     let collective = Collective {
         fabric: &fabric,
+        members: None,
         operation: AllReduce,
         bytes: 8e5,
     };
@@ -203,6 +213,7 @@ fn latency_and_start_up_count_once_a_step() {
         &network,
         &Ecmp::default(),
         LIMIT,
+        &mut |_| {},
     )
     .unwrap();
     assert_eq!(played.time.micros(), 14.0 * (8.0 + 3.0 + 2.0));
@@ -216,10 +227,18 @@ fn what_cannot_be_done_is_refused() {
     let error = |fabric, operation, algorithm| {
         let collective = Collective {
             fabric,
+            members: None,
             operation,
             bytes: 1e6,
         };
-        let played = time(&collective, algorithm, &network, &Ecmp::default(), LIMIT);
+        let played = time(
+            &collective,
+            algorithm,
+            &network,
+            &Ecmp::default(),
+            LIMIT,
+            &mut |_| {},
+        );
         played.unwrap_err().to_string()
     };
     let said = error(&lonely, AllReduce, Algorithm::Ring);

@@ -26,7 +26,7 @@ mod time;
 mod waits;
 
 pub use problem::{DeviceIndex, LinkIndex, PathIndex, Problem, ProblemError, TaskIndex, Work};
-pub use run::{Outcome, Run, SimError};
+pub use run::{Outcome, Progress, Run, SimError};
 pub use time::SimTime;
 pub use waits::circle;
 
@@ -34,4 +34,27 @@ pub use waits::circle;
 /// Work is counted in links looked at; more than `limit` of it is an error.
 pub fn simulate(problem: &Problem, limit: u64) -> Result<Outcome, SimError> {
     Run::new(problem, limit)?.finish()
+}
+
+/// So many points in time are between two looks at the progress.
+const STEPS_BETWEEN_LOOKS: u32 = 1 << 8;
+
+/// The same; `watch` is told now and then how far it is.
+pub fn watched(
+    problem: &Problem,
+    limit: u64,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Outcome, SimError> {
+    let mut run = Run::new(problem, limit)?;
+    let mut steps = 0u32;
+    while run.step()? {
+        steps = steps.wrapping_add(1);
+        if steps.is_multiple_of(STEPS_BETWEEN_LOOKS) {
+            watch(Progress {
+                done: run.done(),
+                tasks: problem.tasks(),
+            });
+        }
+    }
+    run.finish()
 }

@@ -47,6 +47,13 @@ impl fmt::Display for SimError {
 
 impl std::error::Error for SimError {}
 
+/// How far a simulation is: how many of its tasks are done, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    pub done: usize,
+    pub tasks: usize,
+}
+
 /// When each task began and ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {

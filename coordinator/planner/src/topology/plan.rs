@@ -323,8 +323,14 @@ impl Played {
             placement: &placement,
             carriage: &self.carriage,
         };
-        let interval =
-            || setting.interval(&request.settings(job), &Effects::default(), request.work);
+        let interval = || {
+            setting.interval(
+                &request.settings(job),
+                &Effects::default(),
+                request.work,
+                &mut |_| {},
+            )
+        };
         let interval = request.interval.then(interval).transpose()?;
         Ok(Proposal {
             interval,

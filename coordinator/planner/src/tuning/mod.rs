@@ -170,6 +170,7 @@ fn simulated(
     let time = |bytes| {
         let collective = Collective {
             fabric: sweep.fabric,
+            members: None,
             operation: sweep.operation,
             bytes,
         };
@@ -179,6 +180,7 @@ fn simulated(
             &network,
             &Ecmp::default(),
             sweep.limit,
+            &mut |_| (),
         );
         Ok::<_, CollectiveError>(played?.time.micros())
     };

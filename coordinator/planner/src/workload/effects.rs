@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use super::lowering::{SimulationError, simulate};
 use super::network::{Network, Settings, Spreading, Steps};
-use crate::sim::SimTime;
 use crate::sim::ecmp::Ecmp;
+use crate::sim::{Progress, SimTime};
 
 /// What each step of a collective costs before it is under way. At 5 us, published packet-level
 /// iterations that are bound by many small collectives come out within 0.2 %.
@@ -143,22 +143,30 @@ pub struct Setting<'s> {
 
 impl Setting<'_> {
     /// Simulates once without any effect, once with each, and once with all; what the hash decides,
-    /// once for each seed. Each run may take `limit` units of work.
+    /// once for each seed. Each run may take `limit` units of work; `watch` is told how many of them
+    /// are done.
     pub fn interval(
         &self,
         settings: &Settings,
         effects: &Effects,
         limit: u64,
+        watch: &mut dyn FnMut(Progress),
     ) -> Result<Interval, SimulationError> {
         let mut bare = settings.clone();
         bare.effects = Effects::NONE;
         bare.costs.wire_per_byte = 1.0;
+        let mut each = effects.one_by_one().to_vec();
+        each.retain(|(_, only)| *only != Effects::NONE);
+        let tasks = 3 + each.len();
+        let mut counted = |done| watch(Progress { done, tasks });
         let low_ms = self.time_ms(bare, limit)?;
+        counted(1);
         let exact_ms = self.time_ms(settings.clone(), limit)?;
+        counted(2);
         let high_ms = self.worst_ms(settings, effects, limit)?;
         let mut costs = Vec::new();
-        let each = effects.one_by_one().into_iter();
-        for (effect, only) in each.filter(|(_, only)| *only != Effects::NONE) {
+        for (nth, (effect, only)) in each.into_iter().enumerate() {
+            counted(3 + nth);
             let ms = self.worst_ms(settings, &only, limit)? - exact_ms;
             if ms > 0.0 {
                 costs.push(Cost { effect, ms });

@@ -4,11 +4,12 @@ use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
 use serde::Serialize;
 
+use super::choice::Chosen;
 use super::effects::ROUND_TRIP_US;
-use super::lowering::{Lowered, Progress, SimulationError};
+use super::lowering::{Lowered, SimulationError};
 use super::network::Network;
 use super::{account, critical};
-use crate::sim::{Outcome, Problem, SimTime, Work};
+use crate::sim::{self, Outcome, Problem, Progress, SimTime, Work};
 
 /// What an iteration costs. All times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,6 +27,8 @@ pub struct Evaluation {
     pub exposed: Vec<Exposed>,
     /// What the end of the iteration waited for, piece by piece, summed up by name.
     pub critical: Vec<Segment>,
+    /// How collectives are done, where an algorithm is asked for.
+    pub collectives: Vec<Chosen>,
     /// Every lane that carries something, the most used first.
     pub lanes: Vec<LaneLoad>,
 }
@@ -105,7 +108,7 @@ pub fn evaluate(
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Evaluation, SimulationError> {
     let lowered = Lowered::of(iteration, network)?;
-    let outcome = lowered.run(limit, watch)?;
+    let outcome = sim::watched(&lowered.problem, limit, watch)?;
     let timeline = lowered.timeline(iteration, &outcome);
     let loads = loads(&lowered.problem);
     let (ranks, exposed) = account::of_ranks(iteration, &timeline);
@@ -121,6 +124,7 @@ pub fn evaluate(
         ranks,
         exposed,
         critical: critical::critical_path(iteration, &timeline),
+        collectives: network.chosen(),
         lanes: lane_loads(network, &lowered.problem, &loads, &outcome),
     })
 }

@@ -6,10 +6,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use reweave_common::ids::{NodeId, Rank};
-use reweave_common::iteration::{Iteration, Task, TaskId, Work};
+use reweave_common::iteration::{Iteration, Operation, Task, TaskId, Work};
 
+use super::choice;
 use super::collective::{Chain, Leg, Piece};
 use super::network::{Network, NetworkError, Spreading};
+use crate::collectives::CollectiveError;
 use crate::sim::network::Part;
 use crate::sim::{self, PathIndex, Problem, ProblemError, SimError, SimTime, TaskIndex};
 
@@ -17,14 +19,32 @@ use crate::sim::{self, PathIndex, Problem, ProblemError, SimError, SimTime, Task
 #[derive(Debug, Clone, PartialEq)]
 pub enum SimulationError {
     Network(NetworkError),
+    Collective {
+        operation: Operation,
+        source: CollectiveError,
+    },
     Problem(ProblemError),
     Course(SimError),
+}
+
+impl SimulationError {
+    /// Whether another algorithm of a collective may do what this one cannot.
+    pub(super) fn is_of_algorithm(&self) -> bool {
+        match self {
+            Self::Collective { source, .. } => source.is_of_algorithm(),
+            Self::Course(error) => matches!(error, SimError::TooMuchWork { .. }),
+            Self::Network(_) | Self::Problem(_) => false,
+        }
+    }
 }
 
 impl fmt::Display for SimulationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network(error) => error.fmt(f),
+            Self::Collective { operation, source } => {
+                write!(f, "{} of the job: {source}", operation.name())
+            }
             Self::Problem(error) => error.fmt(f),
             Self::Course(error) => error.fmt(f),
         }
@@ -62,13 +82,6 @@ pub struct Timeline {
     pub events: u64,
 }
 
-/// How far a simulation is: how many of its tasks are done, and how many there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    pub done: usize,
-    pub tasks: usize,
-}
-
 /// The course of an iteration. More than `limit` units of work is an error.
 pub fn simulate(
     iteration: &Iteration,
@@ -76,19 +89,16 @@ pub fn simulate(
     limit: u64,
 ) -> Result<Timeline, SimulationError> {
     let lowered = Lowered::of(iteration, network)?;
-    let outcome = lowered.run(limit, &mut |_| {})?;
+    let outcome = sim::simulate(&lowered.problem, limit)?;
     Ok(lowered.timeline(iteration, &outcome))
 }
-
-/// So many points in time are between two looks at the progress.
-const STEPS_BETWEEN_LOOKS: u32 = 1 << 10;
 
 /// The sim tasks that a task of the iteration became: the first lets the others begin, and the last
 /// waits for them.
 #[derive(Debug, Clone, Copy)]
-struct Span {
-    first: TaskIndex,
-    last: TaskIndex,
+pub(super) struct Span {
+    pub(super) first: TaskIndex,
+    pub(super) last: TaskIndex,
 }
 
 pub(super) struct Lowered {
@@ -107,10 +117,11 @@ impl Lowered {
                 places: network.places(),
             }));
         }
-        let mut lowering = Lowering::new(iteration, network)?;
+        let mut lowering = Lowering::new(iteration.ranks(), network)?;
+        lowering.most_sends = choice::most_sends(iteration);
         let mut spans = Vec::with_capacity(iteration.tasks().len());
         for (_, task) in iteration.tasks() {
-            spans.push(lowering.task(task)?);
+            spans.push(lowering.task(task, iteration)?);
         }
         let mut problem = lowering.problem;
         for (id, task) in iteration.tasks() {
@@ -119,25 +130,6 @@ impl Lowered {
             }
         }
         Ok(Self { problem, spans })
-    }
-
-    pub(super) fn run(
-        &self,
-        limit: u64,
-        watch: &mut dyn FnMut(Progress),
-    ) -> Result<sim::Outcome, SimError> {
-        let mut run = sim::Run::new(&self.problem, limit)?;
-        let mut steps = 0u32;
-        while run.step()? {
-            steps = steps.wrapping_add(1);
-            if steps.is_multiple_of(STEPS_BETWEEN_LOOKS) {
-                watch(Progress {
-                    done: run.done(),
-                    tasks: self.problem.tasks(),
-                });
-            }
-        }
-        run.finish()
     }
 
     pub(super) fn timeline(&self, iteration: &Iteration, outcome: &sim::Outcome) -> Timeline {
@@ -162,16 +154,17 @@ impl Lowered {
 
 /// A way whose links are a path of the problem.
 #[derive(Debug, Clone, Copy)]
-struct Paved {
-    path: PathIndex,
-    share: f64,
-    delay: SimTime,
+pub(super) struct Paved {
+    pub(super) path: PathIndex,
+    pub(super) share: f64,
+    pub(super) delay: SimTime,
 }
 
-struct Lowering<'l> {
-    iteration: &'l Iteration,
-    network: &'l Network<'l>,
-    problem: Problem,
+pub(super) struct Lowering<'l> {
+    pub(super) network: &'l Network<'l>,
+    pub(super) problem: Problem,
+    /// For one collective.
+    most_sends: usize,
     /// A path that takes no time, for what only waits.
     nowhere: PathIndex,
     paths: BTreeMap<Vec<u32>, PathIndex>,
@@ -180,7 +173,7 @@ struct Lowering<'l> {
 }
 
 impl<'l> Lowering<'l> {
-    fn new(iteration: &'l Iteration, network: &'l Network<'l>) -> Result<Self, ProblemError> {
+    pub(super) fn new(ranks: usize, network: &'l Network<'l>) -> Result<Self, ProblemError> {
         let mut problem = Problem::new();
         for (lane, &rate) in network.links.capacities().iter().enumerate() {
             problem.add_link(network.goodput(lane, rate))?;
@@ -190,12 +183,12 @@ impl<'l> Lowering<'l> {
                 problem.add_link(rate)?;
             }
         }
-        for _ in 0..iteration.ranks() {
+        for _ in 0..ranks {
             problem.add_device()?;
         }
         Ok(Self {
-            iteration,
             network,
+            most_sends: 0,
             nowhere: problem.add_path(&[])?,
             problem,
             paths: BTreeMap::new(),
@@ -203,7 +196,7 @@ impl<'l> Lowering<'l> {
         })
     }
 
-    fn task(&mut self, task: &Task) -> Result<Span, SimulationError> {
+    fn task(&mut self, task: &Task, iteration: &Iteration) -> Result<Span, SimulationError> {
         match task.work {
             Work::Compute { rank, time } => {
                 let time = SimTime::from_duration(time);
@@ -239,16 +232,37 @@ impl<'l> Lowering<'l> {
                 bytes,
                 local,
             } => {
-                let group = self.iteration.group(group);
-                let chains = self
-                    .network
-                    .chains(operation, group, bytes.count() as f64)?;
-                self.chains(&chains, local)
+                let group = iteration.group(group);
+                self.collective(operation, group, bytes.count() as f64, local)
             }
         }
     }
 
-    fn pause(&mut self, time: Duration) -> Result<Span, SimulationError> {
+    /// `local` after what is before it.
+    fn collective(
+        &mut self,
+        operation: Operation,
+        group: &[Rank],
+        bytes: f64,
+        local: Duration,
+    ) -> Result<Span, SimulationError> {
+        let decision = self
+            .network
+            .decision(operation, group, bytes, self.most_sends)?;
+        let Some(parts) = decision.as_ref().and_then(|it| it.parts.as_deref()) else {
+            let chains = self.network.chains(operation, group, bytes)?;
+            return self.chains(&chains, local);
+        };
+        let begun = self.pause(local)?;
+        let span = self.parts(group, parts, bytes)?;
+        self.problem.add_wait(begun.last, span.first)?;
+        Ok(Span {
+            first: begun.first,
+            ..span
+        })
+    }
+
+    pub(super) fn pause(&mut self, time: Duration) -> Result<Span, SimulationError> {
         let delay = SimTime::from_duration(time);
         let only = self.problem.add_transfer(self.nowhere, 0.0, delay)?;
         Ok(Span {
@@ -258,7 +272,11 @@ impl<'l> Lowering<'l> {
     }
 
     /// All chains at once, `local` after what is before them.
-    fn chains(&mut self, chains: &[Chain<'_>], local: Duration) -> Result<Span, SimulationError> {
+    pub(super) fn chains(
+        &mut self,
+        chains: &[Chain<'_>],
+        local: Duration,
+    ) -> Result<Span, SimulationError> {
         let first = self.pause(Duration::ZERO)?.first;
         let last = self.pause(Duration::ZERO)?.last;
         if chains.is_empty() {
@@ -309,7 +327,7 @@ impl<'l> Lowering<'l> {
         Ok(())
     }
 
-    fn paved(&mut self, leg: &Leg<'_>) -> Result<Rc<[Paved]>, SimulationError> {
+    pub(super) fn paved(&mut self, leg: &Leg<'_>) -> Result<Rc<[Paved]>, SimulationError> {
         let pair = [leg.from, leg.to];
         if let Some(nodes) = leg.along {
             let turned = leg

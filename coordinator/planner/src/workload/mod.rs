@@ -7,6 +7,7 @@
 
 mod account;
 pub mod candidates;
+mod choice;
 mod collective;
 mod critical;
 pub mod effects;
@@ -16,10 +17,12 @@ pub mod job;
 mod lowering;
 mod network;
 pub mod recorded;
+mod scheduled;
 #[cfg(test)]
 mod tests;
 pub mod traffic;
 
+pub use choice::{Choice, Choices, Chosen, candidates as algorithms};
 pub use evaluation::{Bounds, Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch, evaluate};
-pub use lowering::{Progress, SimulationError, Timeline, simulate};
+pub use lowering::{SimulationError, Timeline, simulate};
 pub use network::{Network, NetworkError, Settings, Spreading, Steps, WIRE_PER_BYTE};

@@ -10,6 +10,7 @@ use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId, Rank};
 use reweave_common::units::Rate;
 
+use super::choice::{Choices, Findings};
 use super::effects::Effects;
 use crate::sim::ecmp::{Ecmp, Fields, Label};
 use crate::sim::network::{self, Costs, Part, Towards, Way};
@@ -40,6 +41,7 @@ pub struct Settings {
     /// What a rank can send to the others on its host, and receive; no limit where there is none.
     pub inside: Option<Rate>,
     pub effects: Effects,
+    pub choices: Choices,
 }
 
 /// What goes over the wires for each byte of payload: jumbo frames, with the headers of IP and TCP.
@@ -56,6 +58,7 @@ impl Default for Settings {
             spreading: Spreading::Even,
             inside: None,
             effects: Effects::NONE,
+            choices: Choices::default(),
         }
     }
 }
@@ -104,6 +107,7 @@ pub struct Network<'n> {
     pub(super) carriage: &'n Carriage,
     placement: &'n [NodeId],
     towards: RefCell<BTreeMap<NodeId, Rc<Towards>>>,
+    pub(super) findings: Findings,
 }
 
 impl<'n> Network<'n> {
@@ -121,6 +125,7 @@ impl<'n> Network<'n> {
             carriage,
             placement,
             towards: RefCell::default(),
+            findings: Findings::default(),
         }
     }
 

@@ -1,14 +1,21 @@
 //! Who sends how much to whom in an iteration.
 
-use reweave_common::iteration::{Iteration, Work};
+use reweave_common::ids::Rank;
+use reweave_common::iteration::{Iteration, Operation, Work};
 use reweave_common::traffic::TrafficMatrix;
 use reweave_common::units::Bytes;
 
-use super::network::{Network, NetworkError};
+use super::choice::most_sends;
+use super::lowering::SimulationError;
+use super::network::Network;
+use crate::collectives::Schedule;
 
 /// Bytes of payload between hosts; what stays inside a host is left out. Parts of a byte, which a
 /// share may have, are rounded up.
-pub fn matrix(iteration: &Iteration, network: &Network<'_>) -> Result<TrafficMatrix, NetworkError> {
+pub fn matrix(
+    iteration: &Iteration,
+    network: &Network<'_>,
+) -> Result<TrafficMatrix, SimulationError> {
     let mut matrix = TrafficMatrix::default();
     let mut add = |from, to, bytes: Bytes| {
         let hosts = [from, to].map(|rank| network.host(rank));
@@ -27,18 +34,40 @@ pub fn matrix(iteration: &Iteration, network: &Network<'_>) -> Result<TrafficMat
                 ..
             } => {
                 let group = iteration.group(group);
-                for chain in network.chains(operation, group, bytes.count() as f64)? {
-                    for piece in &chain.pieces {
-                        let bytes = piece.bytes * f64::from(chain.rounds);
-                        add(
-                            piece.leg.from,
-                            piece.leg.to,
-                            Bytes::new(bytes.ceil() as u64),
-                        );
-                    }
+                let bytes = bytes.count() as f64;
+                let most_sends = most_sends(iteration);
+                for (from, to, bytes) in network.sends(operation, group, bytes, most_sends)? {
+                    add(from, to, Bytes::new(bytes.ceil() as u64));
                 }
             }
         }
     }
     Ok(matrix)
+}
+
+impl Network<'_> {
+    /// What the members of a group send each other for a collective.
+    fn sends(
+        &self,
+        operation: Operation,
+        group: &[Rank],
+        bytes: f64,
+        most_sends: usize,
+    ) -> Result<Vec<(Rank, Rank, f64)>, SimulationError> {
+        let decision = self.decision(operation, group, bytes, most_sends)?;
+        let Some(parts) = decision.as_ref().and_then(|it| it.parts.as_deref()) else {
+            let chains = self.chains(operation, group, bytes)?;
+            let of_chain = chains.iter().flat_map(|chain| {
+                let pieces = chain.pieces.iter();
+                pieces.map(|it| (it.leg.from, it.leg.to, it.bytes * f64::from(chain.rounds)))
+            });
+            return Ok(of_chain.collect());
+        };
+        let sends = parts.iter().flat_map(Schedule::sends);
+        let named = sends.map(|(send, times)| {
+            let bytes = send.bytes * bytes * times as f64;
+            (group[send.from], group[send.to], bytes)
+        });
+        Ok(named.collect())
+    }
 }

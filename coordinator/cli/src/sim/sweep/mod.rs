@@ -10,14 +10,16 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use reweave_planner::sim;
+use serde_json::{Map, Number, Value, json};
 
 use super::input;
+use super::progress::{self, Progress};
 use crate::error::CliError;
 use crate::{Output, print};
 use axis::{Axis, Point, Shard};
@@ -97,6 +99,7 @@ fn in_words(answer: &Value) -> String {
         let simple = fields.filter(|(_, value)| !value.is_array() && !value.is_object());
         let words = simple.map(|(name, value)| match value {
             Value::String(text) => format!("{name}={text}"),
+            Value::Number(number) => format!("{name}={}", in_short(number)),
             value => format!("{name}={value}"),
         });
         words.collect::<Vec<_>>().join(" ")
@@ -106,6 +109,24 @@ fn in_words(answer: &Value) -> String {
         .and_then(Value::as_str)
         .unwrap_or_default();
     format!("{}: {}{error}", figures("point"), figures("answer"))
+}
+
+/// Nobody reads more digits of what is not whole.
+const DIGITS: i32 = 6;
+
+fn in_short(number: &Number) -> String {
+    match number.as_f64().filter(|_| number.is_f64()) {
+        Some(figure) if figure != 0.0 => {
+            let before_point = figure.abs().log10().floor() as i32 + 1;
+            let decimals = (DIGITS - before_point).clamp(0, 12) as usize;
+            let short = format!("{figure:.decimals$}");
+            match short.contains('.') {
+                true => short.trim_end_matches('0').trim_end_matches('.').to_owned(),
+                false => short,
+            }
+        }
+        _ => number.to_string(),
+    }
 }
 
 /// Asks this program itself.
@@ -130,28 +151,22 @@ impl<'o> Asker<'o> {
     /// The answers in the order of the points, whoever is first.
     fn ask_all(&self, points: &[(usize, Point)]) -> Vec<Value> {
         let next = AtomicUsize::new(0);
-        let answers = Mutex::new(vec![Value::Null; points.len()]);
-        let work = || {
-            while let Some((nth, point)) = points
-                .get(next.fetch_add(1, Ordering::Relaxed))
-                .map(|it| (&it.0, &it.1))
-            {
-                let answer = self.ask(*nth, point);
-                let place = points.partition_point(|(other, _)| other < nth);
-                answers
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner)[place] = answer;
-            }
-        };
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         thread::scope(|scope| {
+            let (sender, receiver) = mpsc::channel();
             for _ in 0..cores.min(points.len()) {
-                scope.spawn(work);
+                let (sender, next) = (sender.clone(), &next);
+                scope.spawn(move || {
+                    let take = || next.fetch_add(1, Ordering::Relaxed);
+                    while let Some((place, (nth, point))) = at(points, take()) {
+                        // Whoever asked waits for all answers.
+                        let _ = sender.send((place, self.ask(*nth, point)));
+                    }
+                });
             }
-        });
-        answers
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            drop(sender);
+            gathered(points.len(), &receiver)
+        })
     }
 
     fn ask(&self, nth: usize, point: &Point) -> Value {
@@ -208,6 +223,33 @@ impl<'o> Asker<'o> {
     }
 }
 
+fn at<T>(all: &[T], place: usize) -> Option<(usize, &T)> {
+    all.get(place).map(|it| (place, it))
+}
+
+/// All answers in their places. Who looks on sees how many there are, also while none comes.
+fn gathered(points: usize, receiver: &Receiver<(usize, Value)>) -> Vec<Value> {
+    let mut answers = vec![Value::Null; points];
+    let mut progress = Progress::begin("points");
+    let mut done = 0;
+    loop {
+        match receiver.recv_timeout(progress::INTERVAL) {
+            Ok((place, answer)) => {
+                answers[place] = answer;
+                done += 1;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        progress.see(sim::Progress {
+            done,
+            tasks: points,
+        });
+    }
+    progress.end();
+    answers
+}
+
 fn without_own(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut kept = Vec::new();
     let mut skip = false;
@@ -236,4 +278,25 @@ fn fabric_of(arguments: &[String]) -> Option<String> {
             .find_map(|it| it.strip_prefix("--fabric=").map(str::to_owned))
     };
     follows.or_else(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_have_as_many_digits_as_people_read() {
+        let answer = json!({
+            "point": { "seed": 3, "link_gbps": 100.0 },
+            "answer": { "busbw_gbps": 13.513513513513514, "events": 1234567, "links": [1],
+                        "wall_ms": 0.00012345678, "time_us": 98765432.1, "algorithm": "ring" }
+        });
+        assert_eq!(
+            in_words(&answer),
+            "link_gbps=100 seed=3: algorithm=ring busbw_gbps=13.5135 events=1234567 \
+             time_us=98765432 wall_ms=0.000123457"
+        );
+        let failed = json!({ "point": { "seed": 0 }, "error": "no way" });
+        assert_eq!(in_words(&failed), "seed=0: no way");
+    }
 }

@@ -79,6 +79,7 @@ pub(super) fn times(design: &candidates::Design) -> [f64; 2] {
 fn cut_bound_ms(fabric: &Fabric) -> f64 {
     let collective = Collective {
         fabric,
+        members: None,
         operation: Operation::AllReduce,
         bytes: BYTES as f64,
     };

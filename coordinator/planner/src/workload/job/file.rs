@@ -8,8 +8,10 @@ use reweave_common::units::{Bytes, Rate};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::collectives::CollectivesTable;
 use super::operators::{Model, Operator};
 use super::preset::{self, Batch, Gpu, Parallelism, Preset, Zero, gpu};
+use crate::workload::Choices;
 
 /// More servers has no job.
 const MOST_SERVERS: usize = 1 << 20;
@@ -29,6 +31,7 @@ pub enum JobFile {
     Operators {
         model: Model,
         profile: String,
+        choices: Choices,
     },
     Preset(PresetJob),
 }
@@ -39,6 +42,7 @@ pub struct PresetJob {
     pub preset: Preset,
     /// What a GPU can send to the others on its host.
     pub inside: Option<Rate>,
+    pub choices: Choices,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +61,7 @@ struct PresetFile {
     recompute: bool,
     tables: Option<Spanned<i64>>,
     parallelism: Option<ParallelismTable>,
+    collectives: Option<CollectivesTable>,
 }
 
 #[derive(Deserialize)]
@@ -77,6 +82,7 @@ struct OperatorsHead {
     model: Spanned<String>,
     batch: Spanned<i64>,
     profile: Spanned<String>,
+    collectives: Option<CollectivesTable>,
 }
 
 #[derive(Deserialize)]
@@ -119,6 +125,7 @@ impl JobFile {
                 operators,
             },
             profile: head.profile.into_inner(),
+            choices: choices(&document, head.collectives.as_ref())?,
         })
     }
 }
@@ -213,7 +220,16 @@ fn preset(document: &Document<'_>, file: &PresetFile) -> Result<PresetJob, Input
     Ok(PresetJob {
         preset,
         inside: inside.map(|gbps| document.rate(gbps)).transpose()?,
+        choices: choices(document, file.collectives.as_ref())?,
     })
+}
+
+fn choices(
+    document: &Document<'_>,
+    table: Option<&CollectivesTable>,
+) -> Result<Choices, InputError> {
+    let choices = table.map(|table| table.choices(document)).transpose()?;
+    Ok(choices.unwrap_or_default())
 }
 
 fn batch(document: &Document<'_>, file: &PresetFile) -> Result<Batch, InputError> {

@@ -1,6 +1,8 @@
 //! Each effect costs what it says, and nothing when it is left out.
 
 use super::*;
+use reweave_common::ids::LinkId;
+
 use crate::workload::effects::{Effects, Interval, Setting};
 
 const COLLIDING: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
@@ -18,7 +20,8 @@ fn interval(iteration: &Iteration, fabric: &Fabric, effects: &Effects) -> Interv
         placement: &placement,
         carriage: &carriage,
     };
-    setting.interval(&bare(), effects, LIMIT).unwrap()
+    let interval = setting.interval(&bare(), effects, LIMIT, &mut |_| {});
+    interval.unwrap()
 }
 
 fn four_across() -> Iteration {
@@ -118,4 +121,60 @@ fn lanes_tell_how_many_share_them_and_what_queues_up() {
     let down = evaluation.lanes.iter().find(|it| it.lane == "switch>h0");
     let down = down.unwrap();
     assert_eq!((down.flows_at_once, down.queue_us), (3, 20.0));
+}
+
+/// How much more of an effect there is.
+type More = fn(f64) -> Effects;
+
+const EACH: [(&str, More); 5] = [
+    ("cold starts", |more| Effects {
+        cold_start: micros(100.0 * more),
+        ..Effects::NONE
+    }),
+    ("blocked lanes", |more| Effects {
+        head_of_line: 1.0 + more / 4.0,
+        ..Effects::NONE
+    }),
+    ("collisions", |more| Effects {
+        seeds: more as u32,
+        ..Effects::NONE
+    }),
+    ("incast", |more| Effects {
+        incast: micros(50.0 * more),
+        ..Effects::NONE
+    }),
+    ("loss", |more| Effects {
+        loss: (0..4)
+            .map(|link| (LinkId::from_index(link), 0.01 * more))
+            .collect(),
+        ..Effects::NONE
+    }),
+];
+
+#[test]
+fn more_of_an_effect_takes_longer_and_none_costs_nothing() {
+    let fabric = fabric(COLLIDING);
+    let mut sketch = Sketch::of(8);
+    let reduced = sketch.all(Operation::AllReduce, 8_000_000, &[]);
+    let turned = sketch.all(Operation::AllToAll, 8_000_000, &[reduced]);
+    sketch.transfer([0, 5], 8_000_000, &[turned]);
+    let iteration = sketch.done();
+    for (name, effects) in EACH {
+        let at = |more| interval(&iteration, &fabric, &effects(more));
+        let none = at(0.0);
+        near(none.high_ms, none.low_ms);
+        let mut last = none.high_ms;
+        for more in [1.0, 2.0, 4.0, 8.0] {
+            let interval = at(more);
+            assert!(
+                interval.high_ms >= last,
+                "{name}: {} {last}",
+                interval.high_ms
+            );
+            assert_eq!(interval.low_ms, none.low_ms);
+            assert!(interval.costs.iter().all(|it| it.effect == name));
+            last = interval.high_ms;
+        }
+        assert!(last > none.high_ms, "{name} costs nothing");
+    }
 }

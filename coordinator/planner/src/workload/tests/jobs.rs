@@ -1,6 +1,7 @@
 //! Job files.
 
 use super::*;
+use crate::collectives::Algorithm;
 use crate::workload::job::JobFile;
 use crate::workload::job::preset::{Batch, Zero};
 
@@ -52,7 +53,7 @@ fn refusal(text: &str, from: &str, to: &str) -> String {
 
 #[test]
 fn operators_are_read_in_order_with_what_they_read() {
-    let JobFile::Operators { model, profile } = JobFile::parse("job.toml", OPERATORS).unwrap()
+    let JobFile::Operators { model, profile, .. } = JobFile::parse("job.toml", OPERATORS).unwrap()
     else {
         panic!("these are operators");
     };
@@ -60,6 +61,51 @@ fn operators_are_read_in_order_with_what_they_read() {
     assert_eq!(model.operators[1].inputs, [0]);
     assert_eq!(model.operators[1].servers, Some(vec![rank(3), rank(1)]));
     assert_eq!(model.operators[0].weights, Bytes::new(288));
+}
+
+#[test]
+fn collectives_are_read_with_their_algorithms() {
+    let table = "[collectives]\nall_reduce = \"auto\"\nall_gather = \"halving-doubling\"\n\
+                 reduce_scatter = \"hierarchical\"\ngroup = 8\n";
+    let parsed = JobFile::parse("job.toml", &format!("{PRESET}{table}"));
+    let JobFile::Preset(job) = parsed.unwrap() else {
+        panic!("this is a preset");
+    };
+    let grouped = Algorithm::Hierarchical { group: 8 };
+    let fastest = algorithms(Operation::AllReduce, 8);
+    assert!(fastest.contains(&grouped));
+    let expected = [
+        (Operation::AllReduce, Choice::Fastest(fastest)),
+        (Operation::AllGather, Choice::Given(Algorithm::Recursive)),
+        (Operation::ReduceScatter, Choice::Given(grouped)),
+    ];
+    assert_eq!(job.choices, Choices(expected.into()));
+    let of_operators = OPERATORS.replacen("\n[[", &format!("\n{table}\n[["), 1);
+    let JobFile::Operators { choices, .. } = JobFile::parse("job.toml", &of_operators).unwrap()
+    else {
+        panic!("these are operators");
+    };
+    assert_eq!(choices, job.choices);
+}
+
+#[test]
+fn algorithms_that_there_are_not_are_refused_with_those_that_there_are() {
+    let said = |line: &str| {
+        let text = format!("{PRESET}[collectives]\n{line}\n");
+        JobFile::parse("job.toml", &text).unwrap_err().to_string()
+    };
+    assert_eq!(
+        said("all_reduce = \"rings\""),
+        "job.toml:19: all_reduce: \"rings\" is no algorithm for all-reduce; there are \
+         ring, multi-ring, tree, recursive, hierarchical, optimal, auto"
+    );
+    let other = said("all_to_all = \"tree\"");
+    assert!(
+        other.ends_with("there are direct, shifted, auto"),
+        "{other}"
+    );
+    assert!(said("allreduce = \"ring\"").contains("allreduce"));
+    assert!(said("group = 0").contains("group"));
 }
 
 #[test]

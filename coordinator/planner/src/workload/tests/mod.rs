@@ -11,6 +11,7 @@ use crate::sim::SimTime;
 use crate::sim::ecmp::Ecmp;
 use crate::sim::network::Costs;
 
+mod algorithms;
 mod bounds;
 mod breakdown;
 mod candidates;
@@ -18,6 +19,7 @@ mod effects;
 mod jobs;
 mod networks;
 mod operators;
+mod packets;
 mod presets;
 mod records;
 

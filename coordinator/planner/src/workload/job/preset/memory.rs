@@ -9,8 +9,8 @@
 use reweave_common::units::Bytes;
 
 use super::layered::pieces;
-use super::layers::{Layer, View};
-use super::{Family, Preset, PresetError, Zero, dealt_out};
+use super::layers::Layer;
+use super::{Family, Preset, PresetError, Zero};
 
 const WEIGHT_BYTES: f64 = 2.0;
 const OPTIMIZER_BYTES: f64 = 12.0;
@@ -26,14 +26,7 @@ impl Preset {
         };
         let spread = &self.parallelism;
         let data = self.replicas(ranks)?;
-        let micro = dealt_out(self.samples(data)?, spread.microbatches, "micro-batches")?;
-        let layers = layered.layers(&View {
-            gpu: self.gpu,
-            tensor: spread.tensor as u32,
-            expert: spread.expert as u32,
-            samples: micro as f64,
-            seq: self.seq,
-        })?;
+        let layers = self.layers(layered, self.samples(data)?)?;
         let pieces = pieces(&layers, spread.places())?;
         let of_stage = |stage: usize| -> f64 {
             let own = pieces.iter().skip(stage).step_by(spread.pipeline);

@@ -17,7 +17,7 @@ use reweave_common::iteration::{Iteration, IterationError};
 pub use gpu::Gpu;
 pub use profile::{Cost, Kind, Measured, Point, measured};
 
-use layers::View;
+use layers::{Layer, View};
 
 /// What of a model's state is spread over its replicas.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -369,14 +369,7 @@ impl Preset {
     ) -> Result<Iteration, PresetError> {
         let spread = &self.parallelism;
         self.check_spread(data)?;
-        let micro = dealt_out(samples, spread.microbatches, "micro-batches")?;
-        let layers = layered.layers(&View {
-            gpu: self.gpu,
-            tensor: spread.tensor as u32,
-            expert: spread.expert as u32,
-            samples: micro as f64,
-            seq: self.seq,
-        })?;
+        let layers = self.layers(layered, samples)?;
         if spread.expert > 1 && layers.iter().all(|layer| layer.experts.is_none()) {
             return Err(PresetError::NoExperts);
         }
@@ -393,6 +386,19 @@ impl Preset {
             recompute: self.recompute,
         };
         plan.iteration()
+    }
+
+    /// As one micro-batch meets them; `samples` are those of a replica.
+    fn layers(&self, layered: Layered, samples: u64) -> Result<Vec<Layer>, PresetError> {
+        let spread = &self.parallelism;
+        let micro = dealt_out(samples, spread.microbatches, "micro-batches")?;
+        layered.layers(&View {
+            gpu: self.gpu,
+            tensor: spread.tensor as u32,
+            expert: spread.expert as u32,
+            samples: micro as f64,
+            seq: self.seq,
+        })
     }
 
     fn check_spread(&self, data: usize) -> Result<(), PresetError> {

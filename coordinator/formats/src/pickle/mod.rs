@@ -1,10 +1,12 @@
 //! Reading pickles without running them.
 //!
 //! A pickle is a program for a stack machine, and the real machine lets it call anything. This one
-//! knows numbers, texts, lists, tuples and dictionaries, and refuses every call but the one that
-//! PyTorch's own writer uses for lists of one type, which it takes for the list. What is on the
+//! knows numbers, texts, lists, tuples and dictionaries, and refuses every call but those that writers
+//! use for lists of one type and for bytes, which it takes for their argument. What is on the
 //! stack are places in a store, so that a pickle that repeats itself costs no more than its bytes;
 //! it is only when the value is taken out that it is written out, and that is bounded.
+
+mod escapes;
 
 use serde_json::{Map, Number, Value};
 use thiserror::Error;
@@ -30,12 +32,14 @@ pub enum PickleError {
 /// No recorder nests deeper, and no stack overflows at this.
 const MOST_DEPTH: usize = 64;
 const MOST_VALUES: usize = 1 << 22;
-/// The one call that is taken for its argument.
-const HARMLESS: [&str; 4] = [
-    "torch.jit._pickle build_intlist",
-    "torch.jit._pickle build_doublelist",
-    "torch.jit._pickle build_boollist",
-    "torch.jit._pickle build_tensorlist",
+/// Calls that are taken for the first of so many arguments: lists of one type, and bytes as protocols
+/// before the third write them.
+const HARMLESS: [(&str, usize); 5] = [
+    ("torch.jit._pickle build_intlist", 1),
+    ("torch.jit._pickle build_doublelist", 1),
+    ("torch.jit._pickle build_boollist", 1),
+    ("torch.jit._pickle build_tensorlist", 1),
+    ("_codecs encode", 2),
 ];
 
 /// A value in the store; others are named by their places.
@@ -94,6 +98,12 @@ impl<'b> Machine<'b> {
                 Ok(())
             }
             b'0' => self.pop().map(drop),
+            b'1' => self.since_mark().map(drop),
+            b'2' => {
+                let top = self.top()?;
+                self.stack.push(top);
+                Ok(())
+            }
             b'N' | 0x88 | 0x89 => {
                 let plain = [Value::Null, true.into(), false.into()];
                 let nth = [b'N', 0x88, 0x89].iter().position(|&it| it == code);
@@ -104,7 +114,7 @@ impl<'b> Machine<'b> {
             b']' | b')' | b'l' | b't' | 0x85..=0x87 | b'a' | b'e' => self.list(code),
             b'}' | b'd' | b's' | b'u' => self.dict(code),
             b'q' | b'r' | b'p' | 0x94 | b'h' | b'j' | b'g' => self.remember(code),
-            b'c' | 0x93 | b'R' => self.call(code),
+            b'c' | b'i' | 0x93 | b'R' => self.call(code),
             _ => Err(PickleError::Unknown {
                 code,
                 at: self.at - 1,
@@ -165,9 +175,12 @@ impl<'b> Machine<'b> {
     fn text(&mut self, code: u8) -> Result<(), PickleError> {
         let text = match code {
             b'S' | b'V' => {
-                let line = self.line()?;
-                let quotes: &[char] = if code == b'S' { &['\'', '"'] } else { &[] };
-                line.trim_matches(quotes).to_owned()
+                let line = self.raw_line()?;
+                let decoded = match code {
+                    b'S' => escapes::quoted(line),
+                    _ => escapes::raw_unicode(line),
+                };
+                decoded.ok_or_else(|| self.mistyped())?
             }
             _ => {
                 let length = match code {
@@ -251,9 +264,12 @@ impl<'b> Machine<'b> {
     fn call(&mut self, code: u8) -> Result<(), PickleError> {
         match code {
             b'c' => {
-                let (module, name) = (self.line()?, self.line()?);
-                self.push(Item::Callable(format!("{module} {name}")))
+                let name = self.callable()?;
+                self.push(Item::Callable(name))
             }
+            b'i' => Err(PickleError::Call {
+                name: self.callable()?,
+            }),
             0x93 => {
                 let [name, module] = [self.pop()?, self.pop()?];
                 let name = format!("{} {}", self.named(module), self.named(name));
@@ -265,15 +281,22 @@ impl<'b> Machine<'b> {
                     Item::Callable(name) => name.clone(),
                     _ => return Err(self.mistyped()),
                 };
-                let only = match &self.store[arguments] {
-                    Item::List(arguments) if arguments.len() == 1 => Some(arguments[0]),
+                let first = match &self.store[arguments] {
+                    Item::List(arguments) => {
+                        let known = HARMLESS.contains(&(name.as_str(), arguments.len()));
+                        arguments.first().filter(|_| known).copied()
+                    }
                     _ => None,
                 };
-                let taken = only.filter(|_| HARMLESS.contains(&name.as_str()));
-                self.stack.push(taken.ok_or(PickleError::Call { name })?);
+                self.stack.push(first.ok_or(PickleError::Call { name })?);
                 Ok(())
             }
         }
+    }
+
+    fn callable(&mut self) -> Result<String, PickleError> {
+        let (module, name) = (self.line()?, self.line()?);
+        Ok(format!("{module} {name}"))
     }
 
     fn named(&self, place: usize) -> String {
@@ -318,12 +341,16 @@ impl<'b> Machine<'b> {
     }
 
     fn line(&mut self) -> Result<&'b str, PickleError> {
+        let line = self.raw_line()?;
+        str::from_utf8(line).map_err(|_| self.mistyped())
+    }
+
+    fn raw_line(&mut self) -> Result<&'b [u8], PickleError> {
         let rest = &self.bytes[self.at..];
         let length = rest.iter().position(|&byte| byte == b'\n');
-        let length = length.ok_or(PickleError::Ends { at: self.at })?;
-        let line = str::from_utf8(self.take(length)?).map_err(|_| self.mistyped());
+        let line = self.take(length.ok_or(PickleError::Ends { at: self.at })?)?;
         self.take(1)?;
-        line
+        Ok(line)
     }
 
     fn empty(&self) -> PickleError {
@@ -375,108 +402,4 @@ fn float(value: f64) -> Value {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// Writes as PyTorch does: protocol 2, texts remembered.
-    pub(crate) fn pickled(value: &Value) -> Vec<u8> {
-        let mut bytes = vec![0x80, 2];
-        write(value, &mut bytes);
-        bytes.push(b'.');
-        bytes
-    }
-
-    fn write(value: &Value, bytes: &mut Vec<u8>) {
-        match value {
-            Value::Null => bytes.push(b'N'),
-            Value::Bool(truth) => bytes.push(if *truth { 0x88 } else { 0x89 }),
-            Value::Number(number) => match number.as_i64() {
-                Some(whole) => {
-                    bytes.extend([0x8a, 8]);
-                    bytes.extend(whole.to_le_bytes());
-                }
-                None => {
-                    bytes.push(b'G');
-                    bytes.extend(number.as_f64().unwrap().to_be_bytes());
-                }
-            },
-            Value::String(text) => {
-                bytes.push(b'X');
-                bytes.extend((text.len() as u32).to_le_bytes());
-                bytes.extend(text.as_bytes());
-                bytes.extend([b'q', bytes.len() as u8]);
-            }
-            Value::Array(items) => {
-                bytes.extend(b"](");
-                items.iter().for_each(|item| write(item, bytes));
-                bytes.push(b'e');
-            }
-            Value::Object(entries) => {
-                bytes.extend(b"}(");
-                for (key, value) in entries {
-                    write(&key.clone().into(), bytes);
-                    write(value, bytes);
-                }
-                bytes.push(b'u');
-            }
-        }
-    }
-
-    #[test]
-    fn what_python_writes_is_read() {
-        // pickle.dumps({"a": [1, -2, 300, 70000], "b": (True, None, 1.5), 3: "x"}, protocol=4)
-        let framed = b"\x80\x04\x95+\0\0\0\0\0\0\0}\x94(\x8c\x01a\x94]\x94(K\x01J\xfe\xff\xff\xffM\
-            ,\x01Jp\x11\x01\0e\x8c\x01b\x94\x88NG?\xf8\0\0\0\0\0\0\x87\x94K\x03\x8c\x01x\x94u.";
-        let expected = json!({"a": [1, -2, 300, 70000], "b": [true, null, 1.5], "3": "x"});
-        assert_eq!(read(framed).unwrap(), expected);
-        // The same in protocol 0, with a long and a text put to memory.
-        let oldest = b"(dp0\nVa\np1\n(lp2\nI1\naL-2L\nasVb\n(I01\nNF1.5\ntsI3\nV\x78\np3\ns.";
-        let expected = json!({"a": [1, -2], "b": [true, null, 1.5], "3": "x"});
-        assert_eq!(read(oldest).unwrap(), expected);
-    }
-
-    #[test]
-    fn nothing_is_ever_called() {
-        let system = read(b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R.").unwrap_err();
-        let name = "os system".to_owned();
-        assert_eq!(system, PickleError::Call { name });
-        let stacked = read(b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.").unwrap_err();
-        assert_eq!(system, stacked);
-        assert!(matches!(
-            read(b"cos\nsystem\n."),
-            Err(PickleError::Call { .. })
-        ));
-        // To build an object or to load a persistent one is a call by another name.
-        for code in [b"b".as_slice(), b"\x81", b"o", b"Q", b"\x82", b"i"] {
-            let program = [b"NN", code, b"."].concat();
-            assert!(matches!(read(&program), Err(PickleError::Unknown { .. })));
-        }
-    }
-
-    #[test]
-    fn the_one_call_that_means_a_list_is_taken_for_it() {
-        let list = b"\x80\x02ctorch.jit._pickle\nbuild_intlist\n](K\x01K\x02e\x85R.";
-        assert_eq!(read(list).unwrap(), json!([1, 2]));
-    }
-
-    #[test]
-    fn what_nests_or_repeats_itself_is_bounded() {
-        let deep = [vec![b']'; 100_000], vec![b'a'; 99_999], vec![b'.']].concat();
-        assert_eq!(read(&deep), Err(PickleError::Deep));
-        // A list that holds itself.
-        assert_eq!(read(b"]q\0h\0a."), Err(PickleError::Deep));
-        // Each list holds the one before it ten times.
-        let mut doubling = b"]q\0".to_vec();
-        for level in 0..12u8 {
-            doubling.extend([b']', b'(']);
-            doubling.extend([b'h', level].repeat(10));
-            doubling.extend([b'e', b'q', level + 1]);
-        }
-        doubling.push(b'.');
-        assert_eq!(read(&doubling), Err(PickleError::Large));
-        let long_text = [b"\x8d".as_slice(), &[0xff; 8], b"."].concat();
-        assert!(matches!(read(&long_text), Err(PickleError::Ends { .. })));
-    }
-}
+pub(crate) mod tests;

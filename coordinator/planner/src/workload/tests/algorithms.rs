@@ -1,0 +1,225 @@
+//! Jobs whose collectives go by given algorithms, held against the collectives by themselves.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::collectives::{self, Algorithm, Collective, algorithms_of, bound};
+use crate::workload::traffic;
+
+const OPERATIONS: [Operation; 5] = [
+    Operation::AllReduce,
+    Operation::ReduceScatter,
+    Operation::AllGather,
+    Operation::AllToAll,
+    Operation::Broadcast,
+];
+
+/// Between any two hosts there is one shortest way, so that no hash makes a difference.
+fn fabrics() -> [Fabric; 4] {
+    let one_way = |leaves, each| {
+        fabric(&format!(
+            "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = 1\nhosts_per_leaf = {each}\n\
+             host_gbps = 8\nuplink_gbps = 16\nlatency_us = 3"
+        ))
+    };
+    let ring = "kind = \"direct\"\nhosts = 5\nlink_gbps = 8\nstrides = [1]\nlatency_us = 3";
+    [one_way(1, 8), one_way(2, 4), one_way(3, 2), fabric(ring)]
+}
+
+fn exchange(operation: Operation, members: usize, bytes: u64) -> Iteration {
+    let mut sketch = Sketch::of(members);
+    sketch.all(operation, bytes, &[]);
+    sketch.done()
+}
+
+fn choosing(operation: Operation, choice: Choice) -> Settings {
+    Settings {
+        choices: Choices([(operation, choice)].into()),
+        ..bare()
+    }
+}
+
+fn given(operation: Operation, algorithm: Algorithm) -> Settings {
+    choosing(operation, Choice::Given(algorithm))
+}
+
+fn fastest(operation: Operation) -> Settings {
+    choosing(operation, Choice::Fastest(algorithms(operation, 0)))
+}
+
+fn alone_ms(fabric: &Fabric, operation: Operation, bytes: u64, algorithm: Algorithm) -> f64 {
+    let collective = Collective {
+        fabric,
+        members: None,
+        operation,
+        bytes: bytes as f64,
+    };
+    let network = crate::sim::network::Network::of(fabric, Costs::default());
+    let ecmp = Ecmp::default();
+    let played = collectives::time(&collective, algorithm, &network, &ecmp, LIMIT, &mut |_| {});
+    played.unwrap().time.millis()
+}
+
+/// Few enough for latency to keep the number of pieces small.
+const BYTES: u64 = 80_000;
+
+#[test]
+fn a_job_of_one_collective_takes_what_that_takes_by_itself() {
+    for (nth, fabric) in fabrics().iter().enumerate() {
+        let members = hosts(fabric).len();
+        for operation in OPERATIONS {
+            for algorithm in algorithms_of(operation) {
+                // In a job, a broadcast is a stream, as if in ever finer pieces.
+                if (operation, algorithm) == (Operation::Broadcast, Algorithm::Ring) {
+                    continue;
+                }
+                let expected = alone_ms(fabric, operation, BYTES, algorithm);
+                let iteration = exchange(operation, members, BYTES);
+                let evaluation = evaluated(&iteration, fabric, given(operation, algorithm));
+                let found = evaluation.iteration_ms;
+                assert!(
+                    (found / expected - 1.0).abs() < 1e-6,
+                    "{nth}, {} by {algorithm}: {found} ms, and alone {expected} ms",
+                    operation.name()
+                );
+                assert!(found >= evaluation.bounds.most_ms() * (1.0 - 1e-9));
+                assert_eq!(evaluation.collectives[0].algorithm, algorithm.to_string());
+                near(evaluation.collectives[0].alone_ms, found);
+            }
+        }
+    }
+}
+
+#[test]
+fn steps_by_themselves_do_not_change_what_goes_in_step() {
+    for algorithm in [
+        Algorithm::MultiRing,
+        Algorithm::Recursive,
+        Algorithm::Hierarchical { group: 4 },
+    ] {
+        let iteration = exchange(Operation::AllReduce, 8, 8_000_000);
+        let settings = |steps| Settings {
+            steps,
+            ..given(Operation::AllReduce, algorithm)
+        };
+        let [at_once, each] = [Steps::Collapsed, Steps::Each]
+            .map(|steps| evaluated(&iteration, &fabrics()[1], settings(steps)).iteration_ms);
+        near(each, at_once);
+    }
+}
+
+#[test]
+fn the_fastest_depends_on_the_size_and_is_never_beaten() {
+    let fabric = fabric(
+        "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 4\nhost_gbps = 100\n\
+         uplink_gbps = 100\nlatency_us = 5",
+    );
+    let mut taken = BTreeSet::new();
+    for bytes in [1_000, 100_000, 10_000_000] {
+        let iteration = exchange(Operation::AllReduce, 8, bytes);
+        let evaluation = evaluated(&iteration, &fabric, fastest(Operation::AllReduce));
+        for algorithm in algorithms_of(Operation::AllReduce) {
+            let other = evaluated(&iteration, &fabric, given(Operation::AllReduce, algorithm));
+            assert!(
+                evaluation.iteration_ms <= other.iteration_ms * (1.0 + 1e-3),
+                "{bytes} bytes by {algorithm} take {} ms, less than {:?}",
+                other.iteration_ms,
+                evaluation.collectives
+            );
+        }
+        taken.insert(evaluation.collectives[0].algorithm.clone());
+    }
+    // Uplinks carry four hosts: what goes in groups is best for much, and few steps for little.
+    assert!(taken.len() > 1, "{taken:?}");
+}
+
+#[test]
+fn the_optimal_schedule_of_a_job_comes_up_to_the_cut() {
+    let fabric = fabric("kind = \"direct\"\nhosts = 12\nlink_gbps = 100\nstrides = [1, 5]");
+    let collective = Collective {
+        fabric: &fabric,
+        members: None,
+        operation: Operation::AllReduce,
+        bytes: 1e6,
+    };
+    let cut_ms = bound::optimum_us(&collective, 1.0, LIMIT).unwrap() / 1e3;
+    let iteration = exchange(Operation::AllReduce, 12, 1_000_000);
+    let settings = given(Operation::AllReduce, Algorithm::Optimal);
+    let found = evaluated(&iteration, &fabric, settings).iteration_ms;
+    assert!(
+        (1.0 - 1e-9..1.05).contains(&(found / cut_ms)),
+        "{found} {cut_ms}"
+    );
+}
+
+#[test]
+fn ranks_of_one_host_are_a_group_of_the_hierarchical_algorithm() {
+    let fabric = ideal(4, 8);
+    let placement: Vec<_> = hosts(&fabric)
+        .into_iter()
+        .flat_map(|host| [host; 4])
+        .collect();
+    let carriage = Carriage::default();
+    let iteration = exchange(Operation::AllReduce, 16, 16_000_000);
+    let evaluated = |settings| {
+        let settings = Settings {
+            inside: Rate::from_gbps(64.0),
+            ..settings
+        };
+        let network = Network::new(&fabric, &placement, &carriage, settings);
+        evaluate(&iteration, &network, LIMIT, &mut |_| {})
+    };
+    let by = |algorithm| evaluated(given(Operation::AllReduce, algorithm));
+    // Inside: three steps of 4 MB each way. Between: four rings at once through one port, six
+    // steps of 1 MB each.
+    let hierarchical = by(Algorithm::Hierarchical { group: 0 }).unwrap();
+    near(hierarchical.iteration_ms, 2.0 * 3.0 * 0.5 + 4.0 * 6.0);
+    let refused = by(Algorithm::Optimal).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "all-reduce of the job: trees are packed between hosts, and several members are on h0; use \
+         hierarchical"
+    );
+    let auto = evaluated(fastest(Operation::AllReduce)).unwrap();
+    assert!(auto.iteration_ms <= hierarchical.iteration_ms);
+}
+
+#[test]
+fn traffic_is_that_of_the_algorithm() {
+    let (fabric, carriage) = (ideal(4, 8), Carriage::default());
+    let placement = hosts(&fabric);
+    let total = |algorithm| {
+        let settings = given(Operation::AllReduce, algorithm);
+        let network = Network::new(&fabric, &placement, &carriage, settings);
+        let iteration = exchange(Operation::AllReduce, 4, 8_000_000);
+        traffic::matrix(&iteration, &network)
+            .unwrap()
+            .total()
+            .count()
+    };
+    // Every algorithm must move each byte to three others and back, in parts or as a whole.
+    for algorithm in algorithms_of(Operation::AllReduce) {
+        assert_eq!(total(algorithm), 2 * 3 * 8_000_000, "{algorithm}");
+    }
+}
+
+#[test]
+fn given_rings_are_not_given_up() {
+    let (fabric, placement) = (ideal(4, 8), hosts(&ideal(4, 8)));
+    let members: Vec<_> = (0..4).map(rank).collect();
+    let ring = Ring {
+        members: members.clone(),
+        legs: vec![None; 4],
+        weight: 1.0,
+    };
+    let carriage = Carriage {
+        rings: [(members, vec![ring])].into(),
+        ..Carriage::default()
+    };
+    let settings = given(Operation::AllReduce, Algorithm::Tree);
+    let network = Network::new(&fabric, &placement, &carriage, settings);
+    let iteration = exchange(Operation::AllReduce, 4, 8_000_000);
+    let evaluation = evaluate(&iteration, &network, LIMIT, &mut |_| {}).unwrap();
+    near(evaluation.iteration_ms, 12.0);
+    assert!(evaluation.collectives.is_empty());
+}
