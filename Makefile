@@ -40,7 +40,7 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage worlds cargo test --locked --workspace --test simulation --test replication
 	stage build  cargo build --locked --workspace --bins
 	stage trio   cargo test --locked --workspace --test trio
-	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test system
+	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test linux_hash --test system
 	finish
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.

@@ -5,6 +5,7 @@
 //!     reweave-bench --race PROGRAM ...  the same, and against SimGrid, driven by this program
 //!     reweave-bench --peers PROGRAM     whether SimGrid gives the same times, and how long it takes
 
+mod balance;
 mod candidates;
 mod cost;
 mod dice;
@@ -14,6 +15,7 @@ mod peers;
 mod regional;
 mod shared;
 mod sim;
+mod switched;
 mod tables;
 mod topology;
 
@@ -45,4 +47,6 @@ fn measure_all(words: &[String]) {
     shared::measure_all(words);
     regional::measure_all(words);
     tables::measure_all(words);
+    balance::measure_all(words);
+    switched::measure_all(words);
 }

@@ -17,6 +17,7 @@ use reweave_history::{PastError, ShelfError};
 use reweave_link::LinkError;
 use reweave_link::join::{JoinError, TokenError};
 use reweave_link::pki::PkiError;
+use reweave_planner::causes::EvidenceError;
 use reweave_planner::collectives::CollectiveError;
 use reweave_planner::sim::SimError;
 use reweave_planner::topology::TopologyError;
@@ -132,6 +133,22 @@ pub(crate) enum CliError {
     NotOver { name: String },
     #[error("{job}: {problem}")]
     Unfit { job: String, problem: String },
+    #[error("only `reweave plan ranks` says a hostfile")]
+    NoHostfile,
+    #[error("{} holds no line of nccl-tests", path.display())]
+    NothingMeasured { path: PathBuf },
+    #[error("{} is no evidence", path.display())]
+    BadEvidence {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("{} does not fit the fabric", path.display())]
+    UnfitEvidence {
+        path: PathBuf,
+        source: EvidenceError,
+    },
+    #[error("{} knows of no collectives of a job {job}", path.display())]
+    NoSuchJob { job: String, path: PathBuf },
     #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
     NoSuchHost { name: String, hosts: usize },
     #[error(
@@ -258,6 +275,11 @@ impl CliError {
             | Self::NoTerminal
             | Self::NoSuchHost { .. }
             | Self::BadPanel { .. }
+            | Self::NoHostfile
+            | Self::NothingMeasured { .. }
+            | Self::BadEvidence { .. }
+            | Self::UnfitEvidence { .. }
+            | Self::NoSuchJob { .. }
             | Self::NoPayload
             | Self::BadSpan { .. }
             | Self::NotInFabric { .. }

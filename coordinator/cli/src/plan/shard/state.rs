@@ -101,6 +101,7 @@ impl Before {
             family: Family::Random,
             wiring: Wiring::of(hosts.len(), self.links.iter().copied()),
             rings: self.rings.clone(),
+            patches: Vec::new(),
         };
         let wiring = (&design, self.parallel.max(1));
         let shard = fleet
