@@ -21,6 +21,7 @@ pub(super) struct State {
 #[derive(Debug, Deserialize)]
 struct Queued {
     job: String,
+    why: String,
     servers: Vec<String>,
     prepared: Vec<Circuit>,
 }
@@ -73,7 +74,7 @@ impl State {
             let servers = servers.collect::<Option<Vec<_>>>();
             let job = jobs.iter().find(|job| job.name == waited.job);
             if let (Some(job), Some(servers)) = (job, servers) {
-                fleet.expect(job.clone(), servers);
+                fleet.expect(job.clone(), servers, waited.why.clone());
             }
         }
         Ok(ended)

@@ -186,8 +186,8 @@ impl Fleet {
         });
     }
 
-    /// Takes up what was prepared already for a job that waits.
-    pub fn expect(&mut self, job: Job, servers: Vec<Server>) {
+    /// Takes up what was prepared already for a job that waits, and was told why.
+    pub fn expect(&mut self, job: Job, servers: Vec<Server>, why: String) {
         let prepared = self.forming.shard(&*job.training, &servers, &[]).ok();
         let next = Next {
             servers,
@@ -197,7 +197,7 @@ impl Fleet {
         };
         self.waiting.push(Waiting {
             job,
-            why: String::new(),
+            why,
             next: Some(next),
         });
     }
