@@ -40,7 +40,7 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage worlds cargo test --locked --workspace --test simulation --test replication
 	stage build  cargo build --locked --workspace --bins
 	stage trio   cargo test --locked --workspace --test trio
-	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test system
+	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test linux_hash --test system
 	finish
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
@@ -48,7 +48,7 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	source deploy/stage.sh 5
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build cargo build --locked --workspace --bins
-	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test page --test accuracy
+	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test page --test quorum --test accuracy
 	stage lldp  cargo test --locked --workspace $(IN_LAB) --test kernel discovery
 	stage fuzz  tests/fuzz/run.sh 2
 	finish
@@ -92,13 +92,22 @@ bench: ## Measures on this machine what the planner's parts and the agent take, 
 	$(COMPILE_SIMGRID)
 	cargo run --locked --release --package reweave-benches -- --race $(SIMGRID) $(BENCHES)
 	$(if $(filter-out agent,$(BENCHES)),,cargo bench --locked $(IN_LAB) --package reweave-agent --bench cost)
+	$(if $(filter-out crowd,$(BENCHES)),,$(CROWD) load; $(CROWD) reconnect; $(CROWD) flood)
 
-bench-peers: ## Compares the simulator with SimGrid: every flow's times, and the speed of both.
-	@deploy/setup.sh build simgrid
-	source deploy/stage.sh 2
+# All programs, and one of the benches that starts them.
+BUILT := cargo build --locked --release --workspace --bins
+CROWD = $(BUILT); cargo run --locked --release --package reweave-benches --bin reweave-bench-crowd --
+TRIOS := cargo run --locked --release $(IN_LAB) --package reweave-benches --bin reweave-bench-coordinators --
+
+bench-peers: ## Compares the simulator with SimGrid, and the coordinators with etcd.
+	@deploy/setup.sh build lab simgrid etcd
+	source deploy/stage.sh 5
 	mkdir -p $(dir $(SIMGRID))
-	stage compile $(COMPILE_SIMGRID)
-	stage compare cargo run --locked --release --package reweave-benches -- --peers $(SIMGRID)
+	stage compile  $(COMPILE_SIMGRID)
+	stage compare  cargo run --locked --release --package reweave-benches -- --peers $(SIMGRID)
+	stage build    $(BUILT)
+	stage commits  $(TRIOS) commits
+	stage failover $(TRIOS) failover
 	finish
 
 soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.

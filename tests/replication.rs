@@ -4,7 +4,7 @@
 
 #[path = "replication/client.rs"]
 mod client;
-#[path = "replication/cluster.rs"]
+#[path = "replication/cluster/mod.rs"]
 mod cluster;
 #[path = "replication/disk.rs"]
 mod disk;

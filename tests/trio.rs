@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reweave_tests::{PATIENCE, Programs};
+use reweave_tests::{PATIENCE, Programs, settings_of};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -68,17 +68,9 @@ impl Trio {
     }
 
     fn settings(&self, index: usize) -> String {
-        let own = &self.addresses[index];
-        let mut settings = format!(
-            "fabric = \"fabric.toml\"\nhttp = \"127.0.0.1:0\"\ndoor = \"127.0.0.1:0\"\nlisten = \"{own}\"\ndata = \"data{index}\"\nidentity = \
-             \"certificates/coordinators/c{index}\"\n"
-        );
-        for (address, id) in self.addresses.iter().zip(1..) {
-            let name = id - 1;
-            let member = format!("id = {id}\nname = \"c{name}\"\naddress = \"{address}\"\n");
-            settings += &format!("[[member]]\n{member}");
-        }
-        settings
+        let identities = "certificates/coordinators/";
+        let settings = settings_of(index, &self.addresses, "fabric.toml", identities);
+        format!("http = \"127.0.0.1:0\"\ndoor = \"127.0.0.1:0\"\n{settings}")
     }
 
     fn start(&mut self, index: usize) {

@@ -1,45 +1,63 @@
 //! What an agent costs its host: with 64 peers that it probes ten times a second each, which probe
-//! it as often, and readings of everything once a second.
+//! it as often, and readings of everything once a second; with trains of packets and without.
 //!
-//! Then a flow fills a gigabit, with the agent at work and stopped by turns.
+//! Then what jobs lose: one that fills a gigabit, with the agent at work and stopped by turns; one that
+//! computes and sends, and one of another host that fills the link trains go over, with and without
+//! trains by turns.
 //!
 //!     cargo bench --package reweave-agent --bench cost [-- SECONDS]
 //!
-//! Two network namespaces, joined by one link: in one the agent, in the other all its peers on one
-//! probing engine, and the coordinator.
+//! All peers are one probing engine, beside the coordinator.
 
 #[path = "cost/job.rs"]
 mod job;
 #[path = "../tests/kernel/sandbox.rs"]
 mod sandbox;
+#[path = "cost/scene.rs"]
+mod scene;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use reweave_agent::probing::{Engine, ProbeThread};
 use reweave_agent_core::latency::WIRE_BYTES;
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::moment::Moment;
 use reweave_common::probing::{PROBE_PORT, ProbeList, Tally};
-use reweave_common::sample::{Reading, Sample};
+use reweave_common::rhythm::Rhythm;
+use reweave_common::sample::{HostReading, Reading, Sample};
 use reweave_common::units::Rate;
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, Listener, Role, Session};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use tempfile::TempDir;
 
-const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+use job::{Flood, Training, loses_percent};
+use scene::{HOST, peers, within};
+
 const COORDINATOR: &str = "10.0.1.1:7332";
-const PEERS: u8 = 64;
 const PORTS: std::ops::Range<u16> = 7400..7404;
 /// Of each of a peer's four flows, so that it has ten probes a second.
 const PERIOD: Duration = Duration::from_millis(400);
-/// What probes may take on the wire.
+/// What probes may take on the wire, and trains.
 const MOST_BITS_PER_S: u64 = 1_000_000;
+/// With this jobs see more trains in a minute than they would in ten.
+const TEN_TIMES_BITS_PER_S: u64 = 10_000_000;
+const TRAINS_EVERY: Duration = Duration::from_secs(60);
+const SOMETIMES: Duration = Duration::from_secs(1);
+const FOREVER: Moment = Moment::from_micros(u64::MAX);
+/// A job computes for so long, and sends for some 100 ms.
+const COMPUTES: Duration = Duration::from_millis(150);
+const SENDS_BYTES: usize = 12_000_000;
+/// A rhythm is heard by then.
+const HEARD: Duration = Duration::from_secs(10);
 /// One in ten thousand of the processor's time cannot be told from less.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -50,52 +68,65 @@ fn main() -> ExitCode {
         eprintln!("nothing was measured: {missing}");
         return ExitCode::FAILURE;
     }
-    connect();
-    let measured = within("peers", || {
+    scene::connect();
+    println!("# {}", machine());
+    within("peers", || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        runtime.expect("a runtime").block_on(measure(seconds))
+        runtime.expect("a runtime").block_on(measure(seconds));
     });
-    println!("# {}", machine());
-    measured.print();
     ExitCode::SUCCESS
 }
 
-struct Measured {
+/// What the agent took while it was watched.
+struct Seen {
     seconds: f64,
-    probes_per_s: f64,
-    answers_per_s: f64,
-    /// Of what the agent sent, its own probes on the wire.
-    probe_bits_per_s: f64,
     core_percent: f64,
-    resident_mib: f64,
-    first_full_report_s: f64,
-    /// What a flow that fills its link gets less beside the agent than while that is stopped.
-    job_loss_percent: f64,
-    lost: u64,
-    network: String,
+    tally: Tally,
+    answers: u64,
+    /// Of which something is known.
+    trains: u64,
+    /// None of a job, since there is none.
+    rhythm: Option<Rhythm>,
 }
 
-impl Measured {
-    fn print(&self) {
+/// In percent, and to how many trains.
+struct Lost {
+    percent: f64,
+    trains: u64,
+}
+
+impl Seen {
+    fn print(&self, without_trains: &Self) {
+        let probes_per_s = self.tally.sent() as f64 / self.seconds;
         println!(
-            "# {:.0} s: {PEERS} peers, {:.0} probes/s, {:.0} answers/s, {} lost; {}",
-            self.seconds, self.probes_per_s, self.answers_per_s, self.lost, self.network
+            "# {:.0} s: {probes_per_s:.0} probes/s, {:.0} answers/s, {} trains, {} lost; round trips: {:?}; {:?}",
+            self.seconds,
+            self.answers as f64 / self.seconds,
+            self.trains,
+            self.tally.lost.count(),
+            self.tally.network,
+            self.rhythm
         );
-        println!("name measured most");
+        println!(
+            "# {:.2} % of a core without trains",
+            without_trains.core_percent
+        );
         println!("agent-core-percent {:.2} 1.0", self.core_percent);
-        println!("agent-resident-mib {:.1} 30", self.resident_mib);
-        println!("agent-first-report-s {:.1} 3.0", self.first_full_report_s);
-        println!("agent-job-loss-percent {:.2} 1.0", self.job_loss_percent);
-        println!(
-            "agent-probe-bits-per-s {:.0} {MOST_BITS_PER_S}",
-            self.probe_bits_per_s
-        );
+        let probe_bits_per_s = probes_per_s * WIRE_BYTES as f64 * 8.0;
+        println!("agent-probe-bits-per-s {probe_bits_per_s:.0} {MOST_BITS_PER_S}");
     }
 }
 
-async fn measure(seconds: u64) -> Measured {
+impl Lost {
+    fn print(&self, job: &str) {
+        println!("# {} trains", self.trains);
+        println!("agent-{job}-loss-percent {:.2} 1.0", self.percent);
+    }
+}
+
+async fn measure(seconds: u64) {
     let scratch = tempfile::tempdir().expect("a folder");
     let authority = Authority::create(&scratch.path().join("ca"), "bench").expect("an authority");
     let identity = |role, name: &str| {
@@ -115,21 +146,93 @@ async fn measure(seconds: u64) -> Measured {
             break session;
         }
     };
-    tell(&session).await;
+    tell(&session, own_list(None)).await;
     wait_until_full(&session).await;
+    println!("name measured most");
     let first_full_report_s = begun.elapsed().as_secs_f64();
-    let measured = watch(&session, &agent, &peers, seconds).await;
-    // Nobody listens to the agent meanwhile; its list is good for longer.
-    let job_loss_percent = job::loses_percent(&agent.0, Ipv4Addr::new(10, 0, 1, 1));
-    Measured {
-        first_full_report_s,
-        job_loss_percent,
-        ..measured
+    println!("agent-first-report-s {first_full_report_s:.1} 3.0");
+    let without_trains = watch(&session, &agent, &peers, seconds).await;
+    tell(&session, own_list(Some(TRAINS_EVERY))).await;
+    let seen = watch(&session, &agent, &peers, seconds).await;
+    seen.print(&without_trains);
+    println!("agent-resident-mib {:.1} 30", resident_mib(&agent));
+    training_loses(&session).await.print("training");
+    other_loses(&session).await.print("other");
+    println!(
+        "agent-flood-loss-percent {:.2} 1.0",
+        flood_loses(&agent).await
+    );
+}
+
+/// A job on the agent's host that computes and sends, beside trains in its gaps.
+async fn training_loses(session: &Session) -> Lost {
+    let job = Training::start("host", peer(), COMPUTES, SENDS_BYTES);
+    tokio::time::sleep(HEARD).await;
+    lost_to_trains(session, || job.speed()).await
+}
+
+/// A job of another host that fills the link which trains of this one go over.
+async fn other_loses(session: &Session) -> Lost {
+    let mut job = Flood::start("other", peer());
+    lost_to_trains(session, || job.speed()).await
+}
+
+async fn lost_to_trains(session: &Session, speed: impl FnMut() -> f64) -> Lost {
+    let trains = Cell::new(0);
+    let count = async {
+        loop {
+            let readings = sample(session).await.readings;
+            let of_trains = readings
+                .iter()
+                .filter(|it| matches!(it, Reading::Bandwidth(_)));
+            trains.set(trains.get() + of_trains.count() as u64);
+        }
+    };
+    let set = async |with: bool| {
+        let often = ProbeList {
+            most_rate: Rate::from_bits_per_s(TEN_TIMES_BITS_PER_S),
+            ..own_list(with.then_some(SOMETIMES))
+        };
+        tell(session, often).await;
+    };
+    let percent = tokio::select! {
+        never = count => never,
+        percent = loses_percent(6, Duration::from_secs(8), set, speed) => percent,
+    };
+    Lost {
+        percent,
+        trains: trains.get(),
     }
 }
 
-fn peers() -> impl Iterator<Item = Ipv4Addr> {
-    (1..=PEERS).map(|number| Ipv4Addr::new(10, 0, 1, number))
+/// Nobody listens to the agent meanwhile; its list is good for longer.
+async fn flood_loses(agent: &Agent) -> f64 {
+    let mut job = Flood::start("host", peer());
+    let set = async |works| {
+        let signal = if works {
+            Signal::SIGCONT
+        } else {
+            Signal::SIGSTOP
+        };
+        agent.signal(signal);
+    };
+    let lost = loses_percent(12, Duration::from_secs(2), set, || job.speed()).await;
+    agent.signal(Signal::SIGCONT);
+    lost
+}
+
+fn peer() -> Ipv4Addr {
+    peers().next().expect("there are some")
+}
+
+fn own_list(trains_every: Option<Duration>) -> ProbeList {
+    let from = |port| SocketAddrV4::new(HOST, port);
+    let to = |peer| SocketAddrV4::new(peer, PROBE_PORT);
+    let flows = peers().flat_map(|peer| PORTS.map(move |port| [from(port), to(peer)]));
+    ProbeList {
+        trains_every,
+        ..list(flows)
+    }
 }
 
 fn list(flows: impl Iterator<Item = [SocketAddrV4; 2]>) -> ProbeList {
@@ -152,6 +255,7 @@ fn list(flows: impl Iterator<Item = [SocketAddrV4; 2]>) -> ProbeList {
 fn start_peers() -> ProbeThread {
     let mut engine = Engine::new(1, Duration::ZERO);
     engine.answer_on(PROBE_PORT).expect("the port is free");
+    engine.take_trains(|_| Some(FOREVER));
     let probing = ProbeThread::start(engine);
     let to = SocketAddrV4::new(HOST, PROBE_PORT);
     let from = peers().flat_map(|peer| PORTS.map(move |port| SocketAddrV4::new(peer, port)));
@@ -161,6 +265,13 @@ fn start_peers() -> ProbeThread {
 
 struct Agent(Child);
 
+impl Agent {
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.0.id().cast_signed());
+        kill(pid, signal).expect("the agent is there");
+    }
+}
+
 impl Drop for Agent {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -168,32 +279,26 @@ impl Drop for Agent {
     }
 }
 
+/// With a /sys of its namespace, which holds its counters, and on the first core (see `scene`).
 fn start_agent(identity: &std::path::Path, scratch: &TempDir) -> Agent {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
-    command.args([
-        "run",
-        "--role",
-        "host",
-        "--interval-ms",
-        "1000",
-        "--coordinator",
-        COORDINATOR,
-    ]);
-    command.arg("--identity").arg(identity);
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", "host", "taskset", "--cpu-list", "0"]);
+    command.arg(env!("CARGO_BIN_EXE_reweave-agent"));
+    command.args(["run", "--role", "host", "--interval-ms", "1000"]);
     command
-        .arg("--state")
-        .arg(scratch.path().join("state"))
-        .stderr(Stdio::null());
-    Agent(within("host", || {
-        command.spawn().expect("the agent starts")
-    }))
+        .args(["--coordinator", COORDINATOR, "--identity"])
+        .arg(identity);
+    command.arg("--state").arg(scratch.path().join("state"));
+    Agent(
+        command
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the agent starts"),
+    )
 }
 
-async fn tell(session: &Session) {
-    let from = |port| SocketAddrV4::new(HOST, port);
-    let to = |peer| SocketAddrV4::new(peer, PROBE_PORT);
-    let flows = peers().flat_map(|peer| PORTS.map(move |port| [from(port), to(peer)]));
-    let message = CoordinatorMessage::Probe(list(flows));
+async fn tell(session: &Session, list: ProbeList) {
+    let message = CoordinatorMessage::Probe(list);
     let sent = session.send(Channel::Commands, &message).await;
     sent.expect("the agent takes it");
 }
@@ -212,11 +317,11 @@ async fn sample(session: &Session) -> Sample {
 async fn wait_until_full(session: &Session) {
     let mut heard = BTreeSet::new();
     let (mut interfaces, mut counters) = (false, false);
-    while !(interfaces && counters && heard.len() == usize::from(PEERS)) {
+    while !(interfaces && counters && heard.len() == peers().count()) {
         for reading in sample(session).await.readings {
             match reading {
                 Reading::Interface(_) => interfaces = true,
-                Reading::Counters(_) => counters = true,
+                Reading::Host(HostReading::Health(_)) => counters = true,
                 Reading::Probes(probes) if !probes.tally.network.is_empty() => {
                     heard.insert(*probes.flow.destination.ip());
                 }
@@ -226,36 +331,34 @@ async fn wait_until_full(session: &Session) {
     }
 }
 
-async fn watch(session: &Session, agent: &Agent, peers: &ProbeThread, seconds: u64) -> Measured {
+async fn watch(session: &Session, agent: &Agent, peers: &ProbeThread, seconds: u64) -> Seen {
     peers.poll_readings();
     let (begun, cpu) = (Instant::now(), cpu(agent));
-    let mut tally = Tally::default();
+    let (mut tally, mut trains, mut rhythm) = (Tally::default(), 0, None);
     while begun.elapsed() < Duration::from_secs(seconds) {
         for reading in sample(session).await.readings {
-            if let Reading::Probes(probes) = reading {
-                tally.merge(&probes.tally);
+            match reading {
+                Reading::Probes(probes) => tally.merge(&probes.tally),
+                Reading::Bandwidth(_) => trains += 1,
+                Reading::Host(HostReading::Rhythm(heard)) => rhythm = Some(heard),
+                _ => {}
             }
         }
     }
-    let wall = begun.elapsed().as_secs_f64();
     let used = crate::cpu(agent) - cpu;
-    let answered: u64 = peers
+    let answers = peers
         .poll_readings()
         .iter()
         .map(|it| it.tally.answered)
         .sum();
-    let probes_per_s = tally.sent() as f64 / wall;
-    Measured {
-        seconds: wall,
-        probes_per_s,
-        answers_per_s: answered as f64 / wall,
-        probe_bits_per_s: probes_per_s * WIRE_BYTES as f64 * 8.0,
-        core_percent: 100.0 * used.as_secs_f64() / wall,
-        resident_mib: resident_mib(agent),
-        first_full_report_s: 0.0,
-        job_loss_percent: 0.0,
-        lost: tally.lost.count(),
-        network: format!("round trips: {:?}", tally.network),
+    let seconds = begun.elapsed().as_secs_f64();
+    Seen {
+        seconds,
+        core_percent: 100.0 * used.as_secs_f64() / seconds,
+        tally,
+        answers,
+        trains,
+        rhythm,
     }
 }
 
@@ -287,55 +390,4 @@ fn machine() -> String {
         model.unwrap_or("unknown"),
         kernel.trim()
     )
-}
-
-/// Two namespaces and the link between them.
-fn connect() {
-    for space in ["host", "peers"] {
-        ip(&["netns", "add", space]);
-        ip(&["-n", space, "link", "set", "lo", "up"]);
-    }
-    let link = "link add eth0 netns host type veth peer name eth0 netns peers";
-    ip(&link.split(' ').collect::<Vec<_>>());
-    ip(&[
-        "-n",
-        "host",
-        "address",
-        "add",
-        &format!("{HOST}/16"),
-        "dev",
-        "eth0",
-    ]);
-    for peer in peers() {
-        ip(&[
-            "-n",
-            "peers",
-            "address",
-            "add",
-            &format!("{peer}/16"),
-            "dev",
-            "eth0",
-        ]);
-    }
-    for space in ["host", "peers"] {
-        ip(&["-n", space, "link", "set", "eth0", "up"]);
-    }
-}
-
-fn ip(arguments: &[&str]) {
-    let status = Command::new("ip").args(arguments).status();
-    assert!(
-        status.is_ok_and(|status| status.success()),
-        "ip {arguments:?}"
-    );
-}
-
-fn within<T: Send>(space: &str, work: impl FnOnce() -> T + Send) -> T {
-    let enter_and_work = || {
-        let space = File::open(format!("/run/netns/{space}")).expect("it is there");
-        setns(space, CloneFlags::CLONE_NEWNET).expect("and can be entered");
-        work()
-    };
-    let outcome = thread::scope(|scope| scope.spawn(enter_and_work).join());
-    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -88,7 +88,7 @@ impl Agent {
             flow_socket: FlowSocket::open()?,
             host: Host::open(COUNTERS_PERIOD)?,
             activity: (role == Role::Host).then(|| Activity::start(gate.clone())),
-            rdma: (role == Role::Host).then(|| RdmaThread::start(u64::from(mark.0))),
+            rdma: (role == Role::Host).then(|| RdmaThread::start(gate.clone(), u64::from(mark.0))),
             prober: Prober::open(mark).ok(),
             fence: Fence::new(store.load()?),
             store,

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use reweave_common::error::told;
 use reweave_link::pki::{KeyRequest, PkiError};
 use reweave_link::{Channel, Identity, LinkError, Role, Session};
-use reweave_proto::message::{AgentMessage, MEMBERSHIP};
+use reweave_proto::message::AgentMessage;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -62,9 +62,6 @@ impl Credentials {
         session: &Session,
         mut answers: mpsc::Receiver<Option<String>>,
     ) -> LinkError {
-        if session.version() < MEMBERSHIP {
-            return session.closed().await;
-        }
         loop {
             if self.identity.validity().renewal() <= SystemTime::now() {
                 match self.renew(session, &mut answers).await {

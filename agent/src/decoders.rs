@@ -1,9 +1,10 @@
 //! Whatever this program reads of what others wrote, for who wants to hand it anything at all. Nothing
 //! else needs it.
 
-/// What the kernel tells beside a packet.
+/// What the kernel tells beside a packet, and what it gives back of one that has left.
 pub fn beside_packet(bytes: &[u8]) {
     crate::probing::read_beside(bytes);
+    crate::probing::read_left(bytes);
 }
 
 /// What drivers answer.
@@ -30,4 +31,25 @@ pub fn lldp(text: &str) {
 pub fn netlink(datagram: &[u8]) {
     crate::netlink::read(datagram);
     crate::flows::read(datagram);
+}
+
+/// What an agent noted down of the pins in force.
+pub fn record(bytes: &[u8]) {
+    if let Ok(record) = crate::state::decode(bytes) {
+        let again = crate::state::encode(&record).expect("it can be written");
+        assert_eq!(crate::state::decode(&again).expect("and read"), record);
+    }
+}
+
+/// What an agent noted down of who is shut out.
+pub fn shut_out(bytes: &[u8]) {
+    if let Ok(list) = crate::shut_out::decode(bytes) {
+        let again = crate::shut_out::encode(&list).expect("it can be written");
+        assert_eq!(crate::shut_out::decode(&again).expect("and read"), list);
+    }
+}
+
+/// What `rdma` prints of queue pairs.
+pub fn queue_pairs(listed: &[u8], counted: &[u8]) {
+    crate::rdma::read_pairs(listed, counted);
 }

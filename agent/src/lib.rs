@@ -13,6 +13,7 @@ pub mod credentials;
 pub mod decoders;
 pub mod error;
 pub mod flows;
+mod follower;
 pub mod host;
 pub mod lldp;
 pub mod netlink;

@@ -7,11 +7,12 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use reweave_agent_core::counters::texts;
+use reweave_common::lock::lock;
 use reweave_common::moment::Moment;
 use reweave_common::units::Bytes;
 
@@ -63,8 +64,7 @@ impl Pulse {
 
     /// What was read since this was last asked.
     pub fn take(&self) -> Vec<Growth> {
-        let mut growths = self.growths.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut growths)
+        std::mem::take(&mut lock(&self.growths))
     }
 }
 
@@ -105,7 +105,7 @@ fn watch(
             received,
         };
         from = to;
-        let mut growths = out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growths = lock(out);
         if growths.len() < MOST_BEATS {
             growths.push(growth);
         }

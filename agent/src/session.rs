@@ -8,7 +8,7 @@ use reweave_common::error::told;
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::sample::Sample;
 use reweave_link::{Channel, Dialer, LinkError, Session};
-use reweave_proto::message::{AgentMessage, CoordinatorMessage, MEMBERSHIP, sample_for};
+use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -216,9 +216,6 @@ async fn silence(session: &Session) {
 
 /// So that the coordinator can say whose clock is wrong.
 async fn tell_the_time(session: &Session) -> LinkError {
-    if session.version() < MEMBERSHIP {
-        return session.closed().await;
-    }
     let mut ticks = interval(CLOCK_PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -229,11 +226,7 @@ async fn tell_the_time(session: &Session) -> LinkError {
     }
 }
 
-/// Nothing to a coordinator that does not know what that is.
 async fn send_clock(session: &Session) -> Result<(), LinkError> {
-    if session.version() < MEMBERSHIP {
-        return Ok(());
-    }
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
     let micros = since_epoch.unwrap_or_default().as_micros();
     let time_of_day_us = u64::try_from(micros).unwrap_or(u64::MAX);
@@ -245,7 +238,6 @@ async fn send_clock(session: &Session) -> Result<(), LinkError> {
 async fn report(session: &Session, samples: &mut mpsc::Receiver<Sample>) -> LinkError {
     let mut delta = Delta::default();
     while let Some(sample) = samples.recv().await {
-        let sample = sample_for(session.version(), sample);
         let message = AgentMessage::Sample(delta.handle_sample(sample));
         if let Err(error) = session.send(Channel::Telemetry, &message).await {
             return error;
@@ -262,3 +254,6 @@ async fn answer(session: &Session, messages: &mut mpsc::Receiver<AgentMessage>) 
     }
     session.closed().await
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,12 +64,12 @@ impl ShutOut {
     }
 }
 
-fn encode(list: &DenyList) -> Result<Vec<u8>, serde_json::Error> {
+pub(crate) fn encode(list: &DenyList) -> Result<Vec<u8>, serde_json::Error> {
     let each: Vec<(&Member, Admission)> = list.iter().collect();
     serde_json::to_vec_pretty(&each)
 }
 
-fn decode(bytes: &[u8]) -> Result<DenyList, serde_json::Error> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<DenyList, serde_json::Error> {
     let each: Vec<(Member, Admission)> = serde_json::from_slice(bytes)?;
     let mut list = DenyList::default();
     for (member, up_to) in each {

@@ -58,8 +58,7 @@ impl Store {
     pub fn load(&self) -> Result<Record, StateError> {
         let path = self.record_path();
         match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|source| StateError::Damaged { path, source }),
+            Ok(bytes) => decode(&bytes).map_err(|source| StateError::Damaged { path, source }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Record::default()),
             Err(source) => Err(StateError::Read { path, source }),
         }
@@ -71,7 +70,7 @@ impl Store {
         let write = || -> io::Result<()> {
             let new = self.folder.join("fence.json.new");
             let mut file = File::create(&new)?;
-            file.write_all(&serde_json::to_vec_pretty(record)?)?;
+            file.write_all(&encode(record)?)?;
             file.sync_all()?;
             fs::rename(&new, &path)?;
             File::open(&self.folder)?.sync_all()
@@ -85,6 +84,14 @@ impl Store {
     fn record_path(&self) -> PathBuf {
         self.folder.join("fence.json")
     }
+}
+
+pub(crate) fn encode(record: &Record) -> Result<Vec<u8>, serde_json::Error> {
+    serde_json::to_vec_pretty(record)
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> Result<Record, serde_json::Error> {
+    serde_json::from_slice(bytes)
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use reweave_planner::workload::Settings;
 use reweave_planner::workload::candidates::{Candidate, Jobs, Judge, Seat};
 use reweave_planner::workload::job::preset::{Batch, Preset};
 
+use crate::cost::{peak_mib, timed};
 use crate::dice::Dice;
-use crate::machine::{peak_mib, timed};
 
 const SERVERS: usize = 432;
 const OF_A_JOB: usize = 27;

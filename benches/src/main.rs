@@ -5,12 +5,18 @@
 //!     reweave-bench --race PROGRAM ...  the same, and against SimGrid, driven by this program
 //!     reweave-bench --peers PROGRAM     whether SimGrid gives the same times, and how long it takes
 
+mod balance;
 mod candidates;
+mod cost;
 mod dice;
 mod importers;
 mod machine;
 mod peers;
+mod regional;
+mod shared;
 mod sim;
+mod switched;
+mod tables;
 mod topology;
 
 use std::env;
@@ -38,4 +44,9 @@ fn measure_all(words: &[String]) {
     candidates::measure_all(words);
     importers::measure_all(words);
     topology::measure_all(words);
+    shared::measure_all(words);
+    regional::measure_all(words);
+    tables::measure_all(words);
+    balance::measure_all(words);
+    switched::measure_all(words);
 }

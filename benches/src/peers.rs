@@ -6,8 +6,8 @@ use std::process::{Command, ExitCode};
 
 use reweave_planner::sim::{self, Outcome, Problem, SimTime, raw};
 
+use crate::cost::timed;
 use crate::dice::Dice;
-use crate::machine::timed;
 use crate::sim::patterns;
 
 const SEEDS: std::ops::Range<u64> = 1..41;

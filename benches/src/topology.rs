@@ -8,7 +8,7 @@ use reweave_common::units::{Bytes, Rate};
 use reweave_planner::topology::{self, Failed, Job, Limits, Request};
 use reweave_planner::workload::Settings;
 
-use crate::machine::{peak_mib, timed};
+use crate::cost::{peak_mib, timed};
 
 /// How long topology and routes may take for so many hosts of so many ports.
 const SIZES: [(&str, usize, usize, f64); 3] = [

@@ -20,13 +20,20 @@ pub struct BandwidthReading {
 pub enum Bandwidth {
     /// The median of so many trains; the true one lies between the bounds in 95 of 100 cases.
     Known {
+        #[serde(rename = "rate_bits_per_s")]
         rate: Rate,
+        #[serde(rename = "least_bits_per_s")]
         least: Rate,
+        #[serde(rename = "most_bits_per_s")]
         most: Rate,
         trains: u32,
     },
     /// The network was as fast as this host could send, and may be faster.
-    AtLeast { rate: Rate, trains: u32 },
+    AtLeast {
+        #[serde(rename = "rate_bits_per_s")]
+        rate: Rate,
+        trains: u32,
+    },
     /// The trains do not tell.
     Unknown { why: Unclear, trains: u32 },
 }

@@ -14,6 +14,7 @@ pub struct Nic {
     pub interface: String,
     #[serde(deserialize_with = "crate::printable::optional_text")]
     pub driver: Option<String>,
+    #[serde(rename = "speed_bits_per_s")]
     pub speed: Option<Rate>,
     pub duplex: Option<Duplex>,
     pub fec: Option<Fec>,
@@ -70,7 +71,9 @@ pub struct Machine {
     pub cpus: u32,
     /// Of all processors together, over the time since the reading before.
     pub cpu_busy_percent: Option<u8>,
+    #[serde(rename = "memory_bytes")]
     pub memory: Bytes,
+    #[serde(rename = "memory_available_bytes")]
     pub memory_available: Bytes,
     pub numa_nodes: Vec<NumaNode>,
 }
@@ -79,6 +82,7 @@ pub struct Machine {
 pub struct NumaNode {
     pub node: u16,
     pub cpus: u32,
+    #[serde(rename = "memory_bytes")]
     pub memory: Bytes,
 }
 

@@ -19,6 +19,7 @@ pub mod ids;
 pub mod input;
 pub mod instruction;
 pub mod iteration;
+pub mod lock;
 pub mod member;
 pub mod moment;
 pub mod names;

@@ -73,8 +73,11 @@ pub enum HostReading {
 pub struct Spare {
     #[serde(deserialize_with = "crate::printable::text")]
     pub interface: String,
+    #[serde(rename = "capacity_bits_per_s")]
     pub capacity: Rate,
+    #[serde(rename = "send_bits_per_s")]
     pub send: Rate,
+    #[serde(rename = "receive_bits_per_s")]
     pub receive: Rate,
 }
 

@@ -16,5 +16,8 @@ mod http;
 #[path = "strangers/membership.rs"]
 mod membership;
 #[cfg(test)]
+#[path = "strangers/people.rs"]
+mod people;
+#[cfg(test)]
 #[path = "strangers/refused.rs"]
 mod refused;

@@ -41,6 +41,12 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Bytes, WireError> {
     Ok(frame.into())
 }
 
+/// One message without a frame, for where its end is plain.
+pub fn encode_alone<T: Serialize>(message: &T) -> Result<Bytes, WireError> {
+    let bytes = postcard::to_stdvec(message).map_err(WireError::Unwritable)?;
+    Ok(bytes.into())
+}
+
 fn checked_header(length_bytes: usize, limit_bytes: usize) -> Result<[u8; 4], WireError> {
     let oversized = WireError::Oversized {
         length_bytes,

@@ -15,7 +15,7 @@ pub const MAX_HELLO_BYTES: usize = 1024;
 const MOST_MINORS_APART: u16 = 1;
 
 /// What this build speaks.
-pub const VERSION: Version = Version { major: 1, minor: 1 };
+pub const VERSION: Version = Version { major: 1, minor: 0 };
 
 /// Majors do not understand each other. Within one, a later minor only adds kinds of messages, and
 /// each side says only what the lower of both minors knows. A release raises the minor by one at

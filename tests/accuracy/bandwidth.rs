@@ -74,7 +74,12 @@ fn measure(stage: &Stage, [from, to]: [&str; 2], link_mbps: f64) -> Seen {
     let told = agent(stage, from, &["bandwidth", to]);
     let path = &told["hosts"][0]["paths"][0];
     let known = &path["bandwidth"]["known"];
-    let mbps = |name: &str| known[name].as_f64().unwrap_or(f64::NAN) / 1e6;
+    let mbps = |name: &str| {
+        known[format!("{name}_bits_per_s")]
+            .as_f64()
+            .unwrap_or(f64::NAN)
+            / 1e6
+    };
     println!("{path}");
     Seen {
         link_mbps,

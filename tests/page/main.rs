@@ -100,6 +100,7 @@ fn a_fault_is_seen_soon() {
         photograph(&mut browser, name);
         is_sound(&mut browser);
     }
+    turns_dark_and_back(&mut browser);
     assert_eq!(browser.value(&format!("{DOWN} === null")), true);
     must(stage.sever("leaf0", "spine0"));
     let took = browser.when(DOWN);
@@ -107,6 +108,17 @@ fn a_fault_is_seen_soon() {
     is_sound(&mut browser);
     eprintln!("the fault was seen after {took:?}");
     assert!(took < SOON, "{took:?}");
+}
+
+/// By its button.
+fn turns_dark_and_back(browser: &mut Browser) {
+    let ground = "getComputedStyle(document.body).backgroundColor";
+    let light = browser.value(ground);
+    browser.press("◐");
+    assert_ne!(browser.value(ground), light);
+    photograph(browser, "fabric-dark");
+    browser.press("◐");
+    assert_eq!(browser.value(ground), light);
 }
 
 /// The cell of two hosts that probe each other has a colour, and the diagonal has none.

@@ -52,7 +52,7 @@ fn ports(scene: &mut Scene) {
         .prober
         .succeed("cat /sys/class/infiniband/rxe0/ports/1/rate");
     assert_eq!(rate.trim(), "2.5 Gb/sec (1X SDR)");
-    assert_eq!(port["speed"], 2_500_000_000_u64);
+    assert_eq!(port["speed_bits_per_s"], 2_500_000_000_u64);
     let gids = said.matches("GID[").count();
     assert_eq!(port["gids"].as_array().map(Vec::len), Some(gids));
     let kernels = facts["queue_pairs"].as_array().expect("queue pairs");

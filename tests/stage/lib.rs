@@ -6,6 +6,7 @@
 //! Everything is driven from outside, by the commands that people use. What the product claims is
 //! held against what the lab's own ranks and kernels say.
 
+mod coordinators;
 mod error;
 mod job;
 mod operator;
@@ -27,6 +28,7 @@ use reweave_common::fabric::Fabric;
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub use coordinators::{settings_of, term_led};
 pub use error::StageError;
 pub use job::{FlowProgress, FlowReport, Job, JobReport, Progress};
 pub use operator::{Applied, Operator};
@@ -370,7 +372,8 @@ impl Stage {
         command
     }
 
-    fn start(&self, name: &str, mut command: Command) -> Result<Program, StageError> {
+    /// Starts a program in the background; what it says is kept under this name.
+    pub fn start(&self, name: &str, mut command: Command) -> Result<Program, StageError> {
         command.stdout(Stdio::null()).stderr(self.log(name)?);
         Program::start(name, command)
     }
@@ -382,7 +385,8 @@ impl Stage {
         file.map_err(|source| StageError::Files { path, source })
     }
 
-    fn write(&self, name: &str, text: &str) -> Result<PathBuf, StageError> {
+    /// A file in the folder that goes with the stage.
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, StageError> {
         let path = self.path(name);
         match fs::write(&path, text) {
             Ok(()) => Ok(path),

@@ -44,6 +44,11 @@ impl Program {
     /// Asks it to end, waits until it did, and says how.
     pub fn end(&mut self) -> Result<i32, StageError> {
         self.signal(Signal::SIGTERM);
+        self.ended()
+    }
+
+    /// Waits until it ends, and says how.
+    pub fn ended(&mut self) -> Result<i32, StageError> {
         let what = format!("{} ends", self.name);
         wait_for(&what, PATIENCE, || {
             let status = self.entrance.try_wait();
@@ -62,6 +67,11 @@ impl Program {
 
     pub fn thaw(&self) -> Result<(), StageError> {
         self.signal_inner(Signal::SIGCONT)
+    }
+
+    /// The program itself, not what entered the node for it.
+    pub fn pid(&self) -> Result<u32, StageError> {
+        child_of(self.entrance.id()).ok_or_else(|| self.gone("no process of it"))
     }
 
     pub fn expect_running(&mut self) -> Result<(), StageError> {
@@ -86,9 +96,7 @@ impl Program {
 
     /// Signals that cannot be passed on go to the program itself.
     fn signal_inner(&self, signal: Signal) -> Result<(), StageError> {
-        let inner = child_of(self.entrance.id());
-        let inner = inner.ok_or_else(|| self.gone("no process of it"))?;
-        let sent = kill(Pid::from_raw(inner.cast_signed()), signal);
+        let sent = kill(Pid::from_raw(self.pid()?.cast_signed()), signal);
         sent.map_err(|errno| self.gone(&errno.to_string()))
     }
 }

@@ -8,6 +8,9 @@ use crate::violation::Violation;
 /// Packages that are test code from end to end.
 const TEST_PACKAGES: &[&str] = &["reweave-tests", "reweave-benches"];
 
+/// What measures puts a load on something, at a pace, and asserts nothing.
+const PACED: &str = "reweave-benches";
+
 /// The package a file belongs to: the one with the deepest folder around it.
 pub(crate) fn owner<'a>(packages: &'a [Package], path: &str) -> Option<&'a Package> {
     let around = packages
@@ -32,7 +35,9 @@ pub(crate) fn is_test_file(owner: &Package, path: &str) -> bool {
 /// The marks of one file that must not stand where they stand.
 pub(crate) fn violations(owner: &Package, path: &str, facts: &Facts) -> Vec<Violation> {
     let pure = room_of(&owner.name).is_some_and(|room| room.pure);
-    let wrong = facts.marks.iter().filter(|mark| is_wrong(mark, pure));
+    let paced = |mark: &Mark| mark.habit == Habit::Sleep && owner.name == PACED;
+    let marks = facts.marks.iter().filter(|mark| !paced(mark));
+    let wrong = marks.filter(|mark| is_wrong(mark, pure));
     wrong
         .map(|mark| Violation::new(path, mark.line, what(mark.habit), mend(mark.habit)))
         .collect()

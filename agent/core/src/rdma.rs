@@ -1,15 +1,17 @@
-//! Which way to measure over RDMA next: seldom, one at a time, and no more than a budget.
+//! Which way to measure over RDMA next: seldom, one at a time, no more than a budget, and only while the
+//! wires rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use reweave_common::moment::Moment;
 use reweave_common::probing::ProbeList;
-use reweave_common::rdma::{Request, Transport};
-use reweave_common::units::Bytes;
+use reweave_common::rdma::{RdmaReading, Request, Transport};
+use reweave_common::units::{Bytes, Rate};
 
 use crate::random::Random;
+use crate::trains::Budget;
 
 /// Between two measurements, whatever they are.
 pub const PERIOD: Duration = Duration::from_secs(5);
@@ -18,6 +20,10 @@ pub const MESSAGES: u32 = 20;
 /// Of a measurement of bandwidth: long against the way there and back, and little to a network of RDMA.
 pub const BUDGET: Bytes = Bytes::new(4 << 20);
 
+/// To find each other takes two hosts so long, and few messages no longer.
+const AROUND: Duration = Duration::from_millis(25);
+/// Before anything is known of a way, it is taken to be as slow as this.
+const SLOW: Rate = Rate::from_bits_per_s(1_000_000_000);
 /// No list is worth more than that.
 const LONGEST: Duration = Duration::from_secs(3600);
 
@@ -29,6 +35,10 @@ pub struct Rounds {
     due: Moment,
     /// Without a fresh list, measuring ends then.
     until: Moment,
+    /// What may be written in all, and at which rate that grows.
+    budget: Option<(Rate, Budget)>,
+    /// As they were last measured.
+    rates: BTreeMap<Ipv4Addr, Rate>,
     random: Random,
 }
 
@@ -40,6 +50,8 @@ impl Rounds {
             turn: 0,
             due: Moment::default(),
             until: Moment::default(),
+            budget: None,
+            rates: BTreeMap::new(),
             random: Random::new(seed),
         }
     }
@@ -53,20 +65,66 @@ impl Rounds {
             let hosts = self.peers.len().max(1) as u64;
             self.turn = (self.random.draw() % hosts) as usize * KINDS;
             self.due = now + self.random.below(PERIOD);
+            self.rates.retain(|peer, _| self.peers.contains(peer));
+        }
+        let rate = list.most_rate;
+        if self.budget.as_ref().is_none_or(|(held, _)| *held != rate) {
+            self.budget = Some((
+                rate,
+                Budget::empty(now, rate.bits_per_s() / 8, BUDGET.count()),
+            ));
         }
         self.until = now + list.valid_for.min(LONGEST);
     }
 
-    /// What to measure now, if it is time.
-    pub fn poll_request(&mut self, now: Moment) -> Option<Request> {
-        if self.peers.is_empty() || now < self.due || now >= self.until {
+    /// What came of a measurement.
+    pub fn handle_reading(&mut self, reading: &RdmaReading) {
+        if let RdmaReading::Bandwidth(seen) = reading {
+            self.rates.insert(seen.peer, seen.rate());
+        }
+    }
+
+    /// What to measure now, if it is time, can be paid for, and will be over before `open_until`.
+    pub fn poll_request(&mut self, now: Moment, open_until: Option<Moment>) -> Option<Request> {
+        if !self.is_due(now) {
+            return None;
+        }
+        let peer = self.peers[self.turn / KINDS % self.peers.len()];
+        let request = request(peer, self.turn % KINDS);
+        if now + self.time(&request) > open_until? {
+            return None;
+        }
+        let (_, budget) = self.budget.as_mut()?;
+        if !budget.take(now, bytes(&request)) {
+            self.due = now + budget.wait(now, bytes(&request))?;
             return None;
         }
         self.due = now + PERIOD;
-        let turn = self.turn;
-        self.turn = (turn + 1) % (self.peers.len() * KINDS);
-        let peer = self.peers[turn / KINDS % self.peers.len()];
-        Some(request(peer, turn % KINDS))
+        self.turn = (self.turn + 1) % (self.peers.len() * KINDS);
+        Some(request)
+    }
+
+    /// Whether it is time to measure, if only the wires rest.
+    pub fn is_due(&self, now: Moment) -> bool {
+        !self.peers.is_empty() && (self.due..self.until).contains(&now)
+    }
+
+    /// About how long it takes.
+    fn time(&self, request: &Request) -> Duration {
+        let Request::Bandwidth { peer, budget } = request else {
+            return AROUND;
+        };
+        let rate = self.rates.get(peer).copied().unwrap_or(SLOW);
+        let bits = budget.count() as f64 * 8.0;
+        AROUND + Duration::from_secs_f64(bits / rate.bits_per_s().max(1) as f64)
+    }
+}
+
+/// What is written; messages are few and short.
+fn bytes(request: &Request) -> u64 {
+    match request {
+        Request::Bandwidth { budget, .. } => budget.count(),
+        _ => 0,
     }
 }
 
@@ -93,9 +151,11 @@ mod tests {
     use std::net::SocketAddrV4;
 
     use reweave_common::flow::{FlowKey, Protocol};
-    use reweave_common::units::Rate;
+    use reweave_common::rdma::RdmaBandwidth;
 
     use super::*;
+
+    const FOREVER: Moment = Moment::from_micros(u64::MAX / 2);
 
     fn list(hosts: u8) -> ProbeList {
         let end = |host| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), 7333);
@@ -108,7 +168,7 @@ mod tests {
         ProbeList {
             flows: (0..2 * hosts).map(flow).collect(),
             period: Duration::from_millis(100),
-            most_rate: Rate::from_bits_per_s(1),
+            most_rate: Rate::from_bits_per_s(100_000_000),
             roster: vec![],
             valid_for: Duration::from_secs(60),
             trains_every: None,
@@ -125,7 +185,7 @@ mod tests {
         rounds.handle_list(at(0), &list(hosts));
         let steps = (0..90_000).step_by(10);
         steps
-            .filter_map(|ms| Some((ms, rounds.poll_request(at(ms))?)))
+            .filter_map(|ms| Some((ms, rounds.poll_request(at(ms), Some(FOREVER))?)))
             .collect()
     }
 
@@ -160,11 +220,75 @@ mod tests {
     fn the_same_list_again_changes_nothing_but_how_long_it_is_good_for() {
         let mut rounds = Rounds::new(1);
         rounds.handle_list(at(0), &list(2));
-        let first = (0..6000).find(|&ms| rounds.poll_request(at(ms)).is_some());
+        let first = (0..6000).find(|&ms| rounds.poll_request(at(ms), Some(FOREVER)).is_some());
         let first = first.expect("a request");
         rounds.handle_list(at(first + 1), &list(2));
-        assert_eq!(rounds.poll_request(at(first + 4999)), None);
-        assert!(rounds.poll_request(at(first + 5000)).is_some());
-        assert!(rounds.poll_request(at(first + 60_000)).is_some());
+        let mut poll = |ms| rounds.poll_request(at(ms), Some(FOREVER));
+        assert_eq!(poll(first + 4999), None);
+        assert!(poll(first + 5000).is_some());
+        assert!(poll(first + 60_000).is_some());
+    }
+
+    /// When requests of this kind go while every half second a gap of so many milliseconds is open.
+    fn in_gaps(rounds: &mut Rounds, gap_ms: u64, is_kind: impl Fn(&Request) -> bool) -> Vec<u64> {
+        let mut went = vec![];
+        for ms in (0..59_000).step_by(5) {
+            let into = ms % 500;
+            let open_until = (into < gap_ms).then(|| at(ms - into + gap_ms));
+            if let Some(request) = rounds.poll_request(at(ms), open_until)
+                && is_kind(&request)
+            {
+                went.push(ms);
+            }
+        }
+        went
+    }
+
+    fn is_bandwidth(request: &Request) -> bool {
+        matches!(request, Request::Bandwidth { .. })
+    }
+
+    #[test]
+    fn what_is_measured_goes_in_the_gaps_and_ends_with_them() {
+        let rounds = || {
+            let mut rounds = Rounds::new(3);
+            rounds.handle_list(at(0), &list(1));
+            rounds
+        };
+        let in_gaps_of = |ms| in_gaps(&mut rounds(), ms, is_bandwidth);
+        // 4 MiB at 1 Gb/s are 34 ms, and 25 ms for all around it.
+        let went = in_gaps_of(80);
+        assert!(went.len() >= 3, "{went:?}");
+        assert!(went.iter().all(|ms| ms % 500 <= 20), "{went:?}");
+        assert!(in_gaps_of(50).is_empty(), "they are too short");
+        assert!(!in_gaps(&mut rounds(), 30, |it| !is_bandwidth(it)).is_empty());
+        assert!(in_gaps(&mut rounds(), 0, |_| true).is_empty());
+        let mut fast = rounds();
+        fast.handle_reading(&RdmaReading::Bandwidth(RdmaBandwidth {
+            peer: Ipv4Addr::new(10, 0, 0, 1),
+            bytes: BUDGET,
+            took: Duration::from_millis(1),
+        }));
+        let went = in_gaps(&mut fast, 50, is_bandwidth);
+        assert!(!went.is_empty(), "it is known to be fast");
+    }
+
+    #[test]
+    fn no_more_is_written_than_the_share_of_the_link() {
+        let mut rounds = Rounds::new(3);
+        let most_rate = Rate::from_bits_per_s(1_000_000);
+        rounds.handle_list(
+            at(0),
+            &ProbeList {
+                most_rate,
+                ..list(1)
+            },
+        );
+        let went = in_gaps(&mut rounds, 500, is_bandwidth);
+        let written = went.len() as u64 * BUDGET.count() * 8;
+        assert!(
+            !went.is_empty() && written <= most_rate.bits_per_s() * 59,
+            "{went:?}"
+        );
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use reweave_common::error::told;
+use reweave_common::lock::lock;
 use reweave_common::probing::Stamps;
 use reweave_common::rdma::{RDMA_PORT, Transport};
 
@@ -37,7 +38,7 @@ impl Server {
     }
 
     pub(crate) fn set_roster(&self, hosts: impl IntoIterator<Item = Ipv4Addr>) {
-        *self.roster.lock().unwrap_or_else(PoisonError::into_inner) = hosts.into_iter().collect();
+        *lock(&self.roster) = hosts.into_iter().collect();
     }
 }
 
@@ -47,10 +48,7 @@ fn listen(listener: &TcpListener, roster: &Roster) {
         let Some(peer) = stream.peer_addr().ok().and_then(|peer| v4(peer.ip())) else {
             continue;
         };
-        let known = roster
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(&peer);
+        let known = lock(roster).contains(&peer);
         let answered = match known {
             true => answer(stream, peer),
             false => refuse(stream, peer),

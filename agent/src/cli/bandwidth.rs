@@ -1,7 +1,7 @@
 //! How much passes to a few hosts, for a person: trains, one after the other.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use reweave_agent::trains::{TrainError, TrainSender};
 use reweave_agent_core::trains::{Course, FRAME_HEADERS, Refusal};
 use reweave_common::bandwidth::Bandwidth;
 use reweave_common::error::told;
-use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::flow::FlowKey;
 use reweave_common::units::{Bytes, Rate};
 use serde::Serialize;
 use serde_json::json;
 
-use super::probe::{own_address, resolve};
+use super::ways::{Ports, flows, resolve_all};
 use super::{Bandwidth as Asked, Form, out, table};
 
 /// Of the time, the part in which a train is on its way is one in so many.
@@ -31,15 +31,20 @@ struct Told {
     flow: FlowKey,
     bandwidth: Bandwidth,
     packets_per_train: u32,
+    #[serde(rename = "sent_bytes")]
     sent: Bytes,
 }
 
 pub(super) fn bandwidth(asked: &Asked) -> Result<(), AgentError> {
-    let hosts = asked.hosts.iter().map(|host| resolve(host));
-    let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
+    let hosts = resolve_all(&asked.hosts)?;
+    let ports = Ports {
+        first: asked.source_port,
+        paths: asked.paths,
+        to: asked.port,
+    };
     let mut purse = Purse(asked.most_mb * 1_000_000);
     let (mut told_of, mut last) = (vec![], Ok(()));
-    for flow in flows(&hosts, asked)? {
+    for flow in flows(&hosts, &ports)? {
         match measure(flow, asked, &mut purse) {
             Ok(told) => told_of.push(told),
             // The others may be well.
@@ -63,19 +68,6 @@ impl Purse {
         self.0 = left.unwrap_or(self.0);
         left.is_some()
     }
-}
-
-fn flows(hosts: &[Ipv4Addr], asked: &Asked) -> Result<Vec<FlowKey>, AgentError> {
-    let mut flows = vec![];
-    for &host in hosts {
-        let own = own_address(host).map_err(|source| AgentError::NoWay { host, source })?;
-        flows.extend((0..asked.paths).map(|path| FlowKey {
-            protocol: Protocol::Udp,
-            source: SocketAddrV4::new(own, asked.source_port.saturating_add(path)),
-            destination: SocketAddrV4::new(host, asked.port),
-        }));
-    }
-    Ok(flows)
 }
 
 /// Sends trains until there are enough of one length, or no more may be sent.

@@ -13,6 +13,7 @@ mod show;
 mod table;
 mod trace;
 mod traffic;
+mod ways;
 
 use std::net::{AddrParseError, IpAddr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;

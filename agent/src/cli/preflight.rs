@@ -16,7 +16,7 @@ use reweave_common::units::{Bytes, Rate};
 use serde::Serialize;
 use serde_json::json;
 
-use super::probe::{own_address, resolve};
+use super::ways::{own_address, resolve_all};
 use super::{Form, PreFlight, out, rhythm, show, table, trace};
 
 /// Any port: it is for the way alone.
@@ -28,6 +28,7 @@ struct Cost {
     host: Ipv4Addr,
     interface: Option<String>,
     /// Of that interface; nobody sends faster.
+    #[serde(rename = "speed_bits_per_s")]
     speed: Option<Rate>,
     most_bytes: Option<Bytes>,
     seconds: u32,
@@ -44,8 +45,7 @@ struct Outcome {
 }
 
 pub(super) fn pre_flight(asked: &PreFlight) -> Result<(), AgentError> {
-    let hosts = asked.hosts.iter().map(|host| resolve(host));
-    let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
+    let hosts = resolve_all(&asked.hosts)?;
     if !asked.force {
         listen(asked.listen_ms)?;
     }
@@ -81,7 +81,7 @@ fn listen(over: Duration) -> Result<(), AgentError> {
 }
 
 fn cost(host: Ipv4Addr, asked: &PreFlight) -> Result<Cost, AgentError> {
-    let own = own_address(host).map_err(|source| AgentError::NoWay { host, source })?;
+    let own = own_address(host)?;
     let interfaces = RouteSocket::open()?.interfaces()?;
     let interface = interfaces
         .into_iter()

@@ -1,19 +1,19 @@
 //! Latency and loss to a few hosts, for a person; and the other side of it.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs, UdpSocket};
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use reweave_agent::error::AgentError;
 use reweave_agent::probing::Engine;
 use reweave_agent_core::latency::{MOST_RATE, Strays};
-use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::probing::{ProbeList, ProbeReading, Spread, Stamps, Summary, Tally};
 use serde_json::{Value, json};
 
 use super::show::or_dash;
+use super::ways::{Ports, flows, resolve_all};
 use super::{Form, Probe, out, table};
 
 /// Fates are looked for so often.
@@ -21,31 +21,21 @@ const TURN: Duration = Duration::from_millis(100);
 const FOREVER: Moment = Moment::from_micros(u64::MAX);
 
 pub(super) fn probe(asked: &Probe) -> Result<(), AgentError> {
-    let hosts = asked.hosts.iter().map(|host| resolve(host));
-    let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
+    let hosts = resolve_all(&asked.hosts)?;
     if asked.respond {
         return respond(&hosts, asked.port);
     }
     let mut engine = Engine::new(rand::random(), Duration::ZERO);
-    let flows = flows(&hosts, asked)?;
+    let ports = Ports {
+        first: asked.source_port,
+        paths: asked.paths,
+        to: asked.port,
+    };
+    let flows = flows(&hosts, &ports)?;
     engine.handle_list(list(flows, asked))?;
     let tallies = measure(&mut engine, asked.over_s)?;
     tell(&tallies, engine.strays()[0], asked.output.form);
     Ok(())
-}
-
-pub(super) fn resolve(host: &str) -> Result<Ipv4Addr, AgentError> {
-    let unknown = |source| AgentError::UnknownHost {
-        host: host.to_owned(),
-        source,
-    };
-    let found = (host, 0).to_socket_addrs().map_err(unknown)?;
-    let mut found = found.filter_map(|address| match address {
-        SocketAddr::V4(address) => Some(*address.ip()),
-        SocketAddr::V6(_) => None,
-    });
-    let none = || io::Error::new(io::ErrorKind::NotFound, "it has no IPv4 address");
-    found.next().ok_or_else(|| unknown(none()))
 }
 
 fn respond(hosts: &[Ipv4Addr], port: u16) -> Result<(), AgentError> {
@@ -59,30 +49,6 @@ fn respond(hosts: &[Ipv4Addr], port: u16) -> Result<(), AgentError> {
     );
     loop {
         engine.turn(Duration::from_secs(60))?;
-    }
-}
-
-/// To each host from each source port.
-fn flows(hosts: &[Ipv4Addr], asked: &Probe) -> Result<Vec<FlowKey>, AgentError> {
-    let mut flows = vec![];
-    for &host in hosts {
-        let own = own_address(host).map_err(|source| AgentError::NoWay { host, source })?;
-        flows.extend((0..asked.paths).map(|path| FlowKey {
-            protocol: Protocol::Udp,
-            source: SocketAddrV4::new(own, asked.source_port.saturating_add(path)),
-            destination: SocketAddrV4::new(host, asked.port),
-        }));
-    }
-    Ok(flows)
-}
-
-/// The address that this host speaks to the other one from.
-pub(super) fn own_address(host: Ipv4Addr) -> io::Result<Ipv4Addr> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    socket.connect((host, 9))?;
-    match socket.local_addr()? {
-        SocketAddr::V4(own) => Ok(*own.ip()),
-        SocketAddr::V6(_) => Ok(Ipv4Addr::UNSPECIFIED),
     }
 }
 

@@ -16,8 +16,9 @@ use reweave_common::units::Bytes;
 use serde::Serialize;
 use serde_json::json;
 
-use super::probe::{by, resolve};
+use super::probe::by;
 use super::show::{joined, or_dash};
+use super::ways::{resolve, resolve_all};
 use super::{Form, Output, Rdma, RdmaLatencyOf, out, table};
 
 const MIB: u64 = 1 << 20;
@@ -241,8 +242,7 @@ fn bandwidth(peer: Ipv4Addr, budget_mib: u64, output: Output) -> Result<(), Agen
 }
 
 fn respond(hosts: &[String]) -> Result<(), AgentError> {
-    let hosts = hosts.iter().map(|host| resolve(host));
-    let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
+    let hosts = resolve_all(hosts)?;
     let mut helper = ready()?;
     helper.serve(hosts.clone())?;
     eprintln!("answering the measurements of {} over RDMA", joined(&hosts));

@@ -3,11 +3,12 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_agent_core::preflight::{Consent, LENGTH, Press, Refusal, SLACK, Word};
+use reweave_common::lock::lock;
 use reweave_common::moment::Moment;
 use reweave_common::rhythm::Rhythm;
 
@@ -36,11 +37,11 @@ struct Test {
 
 impl Door {
     pub fn handle_roster(&self, roster: impl IntoIterator<Item = Ipv4Addr>) {
-        self.lock().handle_roster(roster);
+        lock(&self.consent).handle_roster(roster);
     }
 
     pub fn handle_rhythm(&self, now: Moment, rhythm: Rhythm) {
-        self.lock().handle_rhythm(now, rhythm);
+        lock(&self.consent).handle_rhythm(now, rhythm);
     }
 
     /// The answer to a packet, which came from the first to the second address; none to strangers.
@@ -53,16 +54,16 @@ impl Door {
         let Some((session, Word::Ask(asked))) = Word::read(bytes) else {
             return None;
         };
-        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut granted = lock(&self.granted);
         if let Some((to, under, word)) = &*granted
             && (*to, *under) == (from, session)
         {
             return Some(word.to_bytes(session));
         }
         if !self.running.load(Ordering::Acquire) {
-            self.lock().handle_released();
+            lock(&self.consent).handle_released();
         }
-        let decided = self.lock().decide(now, *from.ip(), &asked)?;
+        let decided = lock(&self.consent).decide(now, *from.ip(), &asked)?;
         let opened = decided.and_then(|()| self.open(now, [*from.ip(), *to.ip()], &asked));
         let answer = opened.unwrap_or_else(Word::Refuse);
         if matches!(answer, Word::Grant { .. }) {
@@ -95,7 +96,7 @@ impl Door {
             asked.seconds,
             asked.streams
         );
-        self.lock().handle_pressed(now, asked);
+        lock(&self.consent).handle_pressed(now, asked);
         self.running.store(true, Ordering::Release);
         let running = Arc::clone(&self.running);
         thread::spawn(move || {
@@ -103,10 +104,6 @@ impl Door {
             running.store(false, Ordering::Release);
         });
         Ok(Word::Grant { key, port })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Consent> {
-        self.consent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -43,7 +43,9 @@ fn why(refusal: Refusal) -> &'static str {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Pressed {
     /// Of what the streams carried, without headers.
+    #[serde(rename = "rate_bits_per_s")]
     pub rate: Rate,
+    #[serde(rename = "received_bytes")]
     pub received: Bytes,
     pub took_ns: u64,
 }

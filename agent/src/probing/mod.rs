@@ -13,6 +13,11 @@ pub(crate) fn read_beside(bytes: &[u8]) {
     let _ = beside::Beside::read(bytes);
 }
 
+/// See `decoders`.
+pub(crate) fn read_left(frame: &[u8]) {
+    let _ = socket::left(frame, Default::default());
+}
+
 pub use engine::{Engine, ProbingError};
 pub use socket::may_stamp;
 pub use thread::ProbeThread;

@@ -202,7 +202,7 @@ fn forbid_fragments(socket: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// A packet that left comes back with all its headers, the last of which is UDP's.
-fn left(frame: &[u8], stamp: Stamp) -> Option<Fate> {
+pub(super) fn left(frame: &[u8], stamp: Stamp) -> Option<Fate> {
     let (frame, bytes) = frame.split_last_chunk::<LENGTH>()?;
     let (_, headers) = frame.split_last_chunk::<IP_AND_UDP>()?;
     let address = |at: usize| -> Option<Ipv4Addr> {

@@ -1,17 +1,19 @@
 //! Probing on a thread of its own, so that nothing else the agent does delays a stamp or an answer.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_agent_core::latency::Strays;
 use reweave_common::error::told;
 use reweave_common::flow::FlowKey;
+use reweave_common::lock::lock;
 use reweave_common::probing::{ProbeList, ProbeReading, Tally};
 
 use super::engine::Engine;
+use crate::follower::Follower;
 
 /// A new list waits no longer than that.
 const TURN: Duration = Duration::from_millis(50);
@@ -25,9 +27,8 @@ const ENOUGH: u32 = 64;
 const SHARE_EVERY: Duration = Duration::from_millis(250);
 
 pub struct ProbeThread {
-    lists: Option<Sender<ProbeList>>,
+    follower: Follower,
     shared: Arc<Mutex<Shared>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -39,21 +40,14 @@ struct Shared {
 impl ProbeThread {
     /// Its sockets stay in the network namespace they were opened in: that of the caller.
     pub fn start(engine: Engine) -> Self {
-        let (lists, to_follow) = channel();
         let shared = Arc::default();
         let to_fill = Arc::clone(&shared);
-        let thread = thread::spawn(move || follow(engine, &to_follow, &to_fill));
-        Self {
-            lists: Some(lists),
-            shared,
-            thread: Some(thread),
-        }
+        let follower = Follower::start(move |lists| follow(engine, &lists, &to_fill));
+        Self { follower, shared }
     }
 
     pub fn handle_list(&self, list: ProbeList) {
-        if let Some(lists) = &self.lists {
-            let _ = lists.send(list);
-        }
+        self.follower.handle_list(list);
     }
 
     /// What came of probes since the last call.
@@ -67,19 +61,6 @@ impl ProbeThread {
     pub fn strays(&self) -> [Strays; 2] {
         lock(&self.shared).strays
     }
-}
-
-impl Drop for ProbeThread {
-    fn drop(&mut self) {
-        drop(self.lists.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared>) {

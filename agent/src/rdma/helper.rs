@@ -6,10 +6,11 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use reweave_common::lock::lock;
 use reweave_common::rdma::{Answer, LONGEST_LINE, RdmaPort, RdmaReading, Request};
 
 use super::RdmaError;
@@ -103,7 +104,7 @@ impl Helper {
         if let Some(complaining) = self.complaining.take() {
             let _ = complaining.join();
         }
-        let words = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = lock(&self.said);
         let words = match (words.is_empty(), status) {
             (false, _) => words.clone(),
             (true, Ok(status)) => status.to_string(),
@@ -151,8 +152,7 @@ fn lines(from: impl Read, mut take: impl FnMut(String) -> bool) {
 fn note(complaints: impl Read, last: &Mutex<String>) {
     lines(complaints, |line| {
         tracing::debug!("{NAME}: {}", line.trim());
-        line.trim()
-            .clone_into(&mut last.lock().unwrap_or_else(PoisonError::into_inner));
+        line.trim().clone_into(&mut lock(last));
         true
     });
 }

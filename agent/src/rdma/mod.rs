@@ -10,3 +10,5 @@ pub use error::RdmaError;
 pub use helper::Helper;
 pub use pairs::{QueuePair, queue_pairs};
 pub use thread::RdmaThread;
+
+pub(crate) use pairs::read_pairs;

@@ -27,16 +27,20 @@ pub struct QueuePair {
 pub fn queue_pairs() -> Vec<QueuePair> {
     let listed = told(&["-j", "-d", "resource", "show", "qp"]);
     let counted = told(&["-j", "statistic", "qp", "show"]);
-    read(&listed, &counted)
+    read_pairs(&listed, &counted)
 }
 
-fn told(words: &[&str]) -> Value {
+pub(crate) fn read_pairs(listed: &[u8], counted: &[u8]) -> Vec<QueuePair> {
+    let [listed, counted] = [listed, counted].map(serde_json::from_slice);
+    read(&listed.unwrap_or_default(), &counted.unwrap_or_default())
+}
+
+fn told(words: &[&str]) -> Vec<u8> {
     let run = Command::new("rdma")
         .args(words)
         .stdin(Stdio::null())
         .output();
-    let said = run.map(|run| run.stdout).unwrap_or_default();
-    serde_json::from_slice(&said).unwrap_or_default()
+    run.map(|run| run.stdout).unwrap_or_default()
 }
 
 fn read(listed: &Value, counted: &Value) -> Vec<QueuePair> {

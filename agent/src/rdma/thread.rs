@@ -3,25 +3,29 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_agent_core::rdma::Rounds;
+use reweave_common::error::told;
 use reweave_common::hardware::Lack;
+use reweave_common::lock::lock;
+use reweave_common::moment::Moment;
 use reweave_common::probing::ProbeList;
 use reweave_common::rdma::{RdmaPort, RdmaReading, Request};
 use reweave_common::sample::HostReading;
 
 use super::{Helper, RdmaError};
 use crate::clock;
-use reweave_common::error::told;
+use crate::trains::SharedGate;
 
 /// Ports change seldom; where there is no RDMA, it comes even more seldom.
 const PORTS_PERIOD: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_secs(60);
-/// How often it is looked whether something is due.
+/// How often it is looked whether something is due, and may go.
 const TURN: Duration = Duration::from_millis(250);
+const GLANCE: Duration = Duration::from_millis(20);
 /// What nobody fetches is of no use later.
 const MOST_NEWS: usize = 256;
 
@@ -39,14 +43,15 @@ struct Shared {
 }
 
 impl RdmaThread {
-    /// `seed` is drawn at random.
-    pub fn start(seed: u64) -> Self {
+    /// Measures while the gate is open. `seed` is drawn at random.
+    pub fn start(gate: SharedGate, seed: u64) -> Self {
         let (lists, to_follow) = channel();
         let shared = Arc::default();
         let keeper = Keeper {
             lists: to_follow,
             shared: Arc::clone(&shared),
             rounds: Rounds::new(seed),
+            gate,
             roster: vec![],
             failures: BTreeMap::new(),
         };
@@ -71,10 +76,6 @@ impl RdmaThread {
     }
 }
 
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Nobody asks any more.
 struct Over;
 
@@ -82,6 +83,7 @@ struct Keeper {
     lists: Receiver<ProbeList>,
     shared: Arc<Mutex<Shared>>,
     rounds: Rounds,
+    gate: SharedGate,
     roster: Vec<Ipv4Addr>,
     /// What was wrong with each host when it was last measured: the same is told once.
     failures: BTreeMap<Ipv4Addr, String>,
@@ -120,10 +122,17 @@ impl Keeper {
                 helper.serve(self.roster.clone())?;
                 served = Some(self.roster.clone());
             }
-            if let Err(over) = self.hear(TURN) {
+            let now = clock::now();
+            let patience = if self.rounds.is_due(now) {
+                GLANCE
+            } else {
+                TURN
+            };
+            if let Err(over) = self.hear(patience) {
                 return Ok(over);
             }
-            if let Some(request) = self.rounds.poll_request(clock::now()) {
+            let now = clock::now();
+            if let Some(request) = self.rounds.poll_request(now, self.open_until(now)) {
                 self.measure(&mut helper, &request)?;
             }
         }
@@ -134,6 +143,7 @@ impl Keeper {
         match helper.measure(request) {
             Ok(reading) => {
                 self.failures.remove(&reading.peer());
+                self.rounds.handle_reading(&reading);
                 let mut shared = lock(&self.shared);
                 if shared.news.len() < MOST_NEWS {
                     shared.news.push(reading);
@@ -145,6 +155,14 @@ impl Keeper {
                 Ok(())
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Where nobody can see the wires, nobody knows of gaps.
+    fn open_until(&self, now: Moment) -> Option<Moment> {
+        match self.gate.is_watched() {
+            true => self.gate.open_until(now),
+            false => Some(now + TURN),
         }
     }
 

@@ -1,18 +1,19 @@
 //! Trains in idle gaps, on a thread of their own: one train waits for its arrivals, and nobody else.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reweave_agent_core::trains::{Crossing, Shape, Timetable};
 use reweave_common::bandwidth::BandwidthReading;
 use reweave_common::error::told;
 use reweave_common::flow::FlowKey;
+use reweave_common::lock::lock;
 use reweave_common::probing::ProbeList;
 
 use super::{SharedGate, TrainError, TrainSender};
 use crate::clock;
+use crate::follower::Follower;
 
 /// How often a train that is due looks whether it may go.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -22,9 +23,8 @@ const MOST_READINGS: usize = 4096;
 
 /// Sends trains by the last list, until it is dropped.
 pub struct TrainThread {
-    lists: Option<Sender<ProbeList>>,
+    follower: Follower,
     readings: Readings,
-    thread: Option<JoinHandle<()>>,
 }
 
 type Readings = Arc<Mutex<Vec<BandwidthReading>>>;
@@ -32,41 +32,21 @@ type Readings = Arc<Mutex<Vec<BandwidthReading>>>;
 impl TrainThread {
     /// Its sockets stay in the network namespace of the caller. `seed` is drawn at random.
     pub fn start(gate: SharedGate, seed: u64) -> Self {
-        let (lists, to_follow) = channel();
         let readings = Readings::default();
         let to_fill = Arc::clone(&readings);
         let timetable = Timetable::new(seed);
-        let thread = thread::spawn(move || follow(timetable, &to_follow, &gate, &to_fill));
-        Self {
-            lists: Some(lists),
-            readings,
-            thread: Some(thread),
-        }
+        let follower = Follower::start(move |lists| follow(timetable, &lists, &gate, &to_fill));
+        Self { follower, readings }
     }
 
     pub fn handle_list(&self, list: ProbeList) {
-        if let Some(lists) = &self.lists {
-            let _ = lists.send(list);
-        }
+        self.follower.handle_list(list);
     }
 
     /// What came of trains since the last call.
     pub fn poll_readings(&self) -> Vec<BandwidthReading> {
         std::mem::take(&mut lock(&self.readings))
     }
-}
-
-impl Drop for TrainThread {
-    fn drop(&mut self) {
-        drop(self.lists.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn lock(readings: &Mutex<Vec<BandwidthReading>>) -> MutexGuard<'_, Vec<BandwidthReading>> {
-    readings.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn follow(
@@ -76,7 +56,7 @@ fn follow(
     readings: &Mutex<Vec<BandwidthReading>>,
 ) {
     loop {
-        match lists.recv_timeout(wait(&timetable)) {
+        match lists.recv_timeout(wait(&mut timetable)) {
             Ok(list) => timetable.handle_list(clock::now(), &list),
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
@@ -100,7 +80,7 @@ fn follow(
     }
 }
 
-fn wait(timetable: &Timetable) -> Duration {
+fn wait(timetable: &mut Timetable) -> Duration {
     let now = clock::now();
     match timetable.next_due(now) {
         Some(due) if due <= now => GLANCE,

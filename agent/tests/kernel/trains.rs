@@ -91,7 +91,7 @@ fn a_train_tells_the_rate_of_a_shaped_link() {
     let _taking = taking(|_| Some(FOREVER));
     let told = json_of("h0", &["bandwidth", "10.1.0.1"]);
     let known = &told["hosts"][0]["paths"][0]["bandwidth"]["known"];
-    let rate = known["rate"].as_f64().expect("it is known") / 50e6;
+    let rate = known["rate_bits_per_s"].as_f64().expect("it is known") / 50e6;
     assert!((rate - 1.0).abs() < 0.05, "{told}");
 }
 
@@ -251,7 +251,10 @@ fn a_person_measures_and_is_told_what_a_saturating_test_costs() {
     assert!(words.contains("--yes"), "{words}");
     assert!(sent_bytes() - before < 100_000, "nothing was sent");
     let told = json_of("h0", &[&asked[..], &["--yes"]].concat());
-    let rate = told["hosts"][0]["rate"].as_f64().expect("a rate") / 100e6;
+    let rate = told["hosts"][0]["rate_bits_per_s"]
+        .as_f64()
+        .expect("a rate")
+        / 100e6;
     // One stream may hash onto each spine, and both are shaped.
     assert!((0.85..=2.0).contains(&rate), "{told}");
 }

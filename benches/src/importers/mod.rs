@@ -12,7 +12,7 @@ use reweave_formats::topoopt::TaskGraph;
 use reweave_formats::{chakra as traces, flight_recorder};
 use reweave_planner::workload::{Network, Settings, recorded, simulate};
 
-use crate::machine::{peak_mib, timed};
+use crate::cost::{peak_mib, timed};
 
 const CHAKRA: &str = "import-chakra";
 const FLEXFLOW: &str = "import-flexflow";

@@ -5,7 +5,7 @@ pub(crate) mod patterns;
 
 use reweave_planner::sim::{self, Problem};
 
-use crate::machine::{peak_mib, timed};
+use crate::cost::{peak_mib, timed};
 use jobs::Placement;
 
 /// One measurement: how long it may take, and what is simulated.

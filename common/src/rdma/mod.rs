@@ -24,6 +24,7 @@ pub struct RdmaPort {
     pub port: u8,
     pub up: bool,
     pub layer: LinkLayer,
+    #[serde(rename = "speed_bits_per_s")]
     pub speed: Option<Rate>,
     /// Of the largest packet that is sent now, and that could be sent.
     pub mtu_bytes: u32,

@@ -174,7 +174,8 @@ impl Coordinator {
             .map_err(|error| CliError::Ask(Box::new(error)))
     }
 
-    /// To the leader, if it can be reached, and to anybody after a while otherwise.
+    /// To the leader, if it can be reached, and to one of the others after a while otherwise: this
+    /// one may be cut off from them.
     fn go_to(&mut self, leader: Option<SocketAddr>) -> Result<(), CliError> {
         if let Some(leader) = leader
             && let Ok(session) = self.runtime.block_on(open(&[leader], &self.identity))
@@ -183,6 +184,8 @@ impl Coordinator {
             return Ok(());
         }
         self.wait(WITHOUT_LEADER);
+        let last = self.session.address();
+        self.addresses.sort_by_key(|address| *address == last);
         self.session = self
             .runtime
             .block_on(open(&self.addresses, &self.identity))?;

@@ -17,6 +17,7 @@ use reweave_history::{PastError, ShelfError};
 use reweave_link::LinkError;
 use reweave_link::join::{JoinError, TokenError};
 use reweave_link::pki::PkiError;
+use reweave_planner::causes::EvidenceError;
 use reweave_planner::collectives::CollectiveError;
 use reweave_planner::sim::SimError;
 use reweave_planner::topology::TopologyError;
@@ -114,6 +115,40 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: serde_json::Error,
     },
+    #[error("{} is not what `reweave plan shard --output json` says", path.display())]
+    BadShards {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error(
+        "{}: {job} cannot go on as it was: {problem}; plan without --after, or for the cluster it was",
+        path.display()
+    )]
+    StaleShards {
+        path: PathBuf,
+        job: String,
+        problem: String,
+    },
+    #[error("the fabric under --over has no host {name}: it must have all hosts of the cluster")]
+    NotOver { name: String },
+    #[error("{job}: {problem}")]
+    Unfit { job: String, problem: String },
+    #[error("only `reweave plan ranks` says a hostfile")]
+    NoHostfile,
+    #[error("{} holds no line of nccl-tests", path.display())]
+    NothingMeasured { path: PathBuf },
+    #[error("{} is no evidence", path.display())]
+    BadEvidence {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("{} does not fit the fabric", path.display())]
+    UnfitEvidence {
+        path: PathBuf,
+        source: EvidenceError,
+    },
+    #[error("{} knows of no collectives of a job {job}", path.display())]
+    NoSuchJob { job: String, path: PathBuf },
     #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
     NoSuchHost { name: String, hosts: usize },
     #[error(
@@ -166,6 +201,8 @@ pub(crate) enum CliError {
     Recorded(RecordedError),
     #[error("{option} {value:?} is out of its range")]
     BadOption { option: &'static str, value: f64 },
+    #[error("the plan has no {name}; panels are numbered from panel0, in the order of --panel")]
+    NoSuchPanel { name: String },
     #[error("the fabric has no link {name}; links are called as in leaf0-spine1")]
     NoSuchLink { name: String },
     #[error("{text:?} is no stretch of time: write 2026-11-20T14:00:00Z/10m, or 1h/10m")]
@@ -249,10 +286,20 @@ impl CliError {
             | Self::Recorded(_)
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
+            | Self::NoSuchPanel { .. }
             | Self::BadPlan { .. }
+            | Self::BadShards { .. }
+            | Self::NotOver { .. }
+            | Self::Unfit { .. }
+            | Self::StaleShards { .. }
             | Self::NoTerminal
             | Self::NoSuchHost { .. }
             | Self::BadPanel { .. }
+            | Self::NoHostfile
+            | Self::NothingMeasured { .. }
+            | Self::BadEvidence { .. }
+            | Self::UnfitEvidence { .. }
+            | Self::NoSuchJob { .. }
             | Self::NoPayload
             | Self::BadSpan { .. }
             | Self::NotInFabric { .. }

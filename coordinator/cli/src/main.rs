@@ -5,6 +5,7 @@
 
 mod apply;
 mod ask;
+mod causes;
 mod cluster;
 mod config;
 mod coordinators;
@@ -52,6 +53,8 @@ enum Output {
     Table,
     /// One JSON object, for scripts
     Json,
+    /// A line for each host, for mpirun: of `plan ranks` alone
+    Hostfile,
 }
 
 #[derive(Debug, Clone, Copy, Args)]
@@ -75,8 +78,8 @@ enum Command {
     Dashboard(dashboard::Dashboard),
     /// A coordinator and an agent on this machine, until Ctrl-C
     Dev(dev::Dev),
-    /// What is wrong, with evidence
-    Diagnose,
+    Diagnose(causes::Diagnose),
+    Explain(causes::Explain),
     /// What would mend it, what that promises, and why this and not something else
     Plan(plan::Plan),
     /// Carry out the plan that makes this generation, and see what comes of it
@@ -110,7 +113,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Status(detail) => show_status(reach, *output, *detail),
         Command::Dashboard(dashboard) => dashboard.run(reach, *output),
         Command::Dev(dev) => dev.run(),
-        Command::Diagnose => show(reach, *output, &Request::Diagnose),
+        Command::Diagnose(diagnose) => diagnose.run(reach, *output),
+        Command::Explain(explain) => explain.run(*output),
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
         Command::Top(top) => top.run(reach),
@@ -183,7 +187,12 @@ fn print(
             lay_out(&mut page);
             page.text
         }
+        Output::Hostfile => return Err(CliError::NoHostfile),
     };
+    say(&text)
+}
+
+fn say(text: &str) -> Result<ExitCode, CliError> {
     let mut stdout = io::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())

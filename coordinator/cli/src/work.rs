@@ -7,7 +7,9 @@ use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
 use reweave_common::timings::Timings;
 use reweave_formats::topoopt;
+use reweave_planner::parallel::presets;
 use reweave_planner::workload::job::operators::{Model, OperatorError, Split};
+use reweave_planner::workload::job::preset::Parallelism;
 use reweave_planner::workload::job::{JobFile, PresetJob};
 use reweave_planner::workload::{Choices, Settings};
 
@@ -68,6 +70,23 @@ impl Source {
             }
             Kind::Preset(job) => self.preset(job, &hosts),
         }
+    }
+
+    /// A preset on these hosts, spread so; its batch stays what its file says for all replicas.
+    pub(crate) fn spread(
+        &self,
+        hosts: Vec<NodeId>,
+        parallelism: Parallelism,
+    ) -> Result<Work, CliError> {
+        let Kind::Preset(job) = &self.kind else {
+            return self.work(hosts);
+        };
+        let search = presets::Search::new(&job.preset, hosts.len(), None);
+        let job = PresetJob {
+            preset: search.spread(parallelism),
+            ..job.clone()
+        };
+        self.preset(&job, &hosts)
     }
 
     /// A model of operators on these hosts, split so.

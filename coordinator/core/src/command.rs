@@ -4,7 +4,7 @@
 //! Measurements are not replicated, except for the few that a decision rests on.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::{fmt, mem, slice};
 
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
@@ -92,6 +92,33 @@ pub enum Change {
         member: Member,
         by: Author,
     },
+    /// Several at once, none of which asks what came of the others: those who waited while the entry
+    /// before was written share one.
+    Together(Vec<Self>),
+}
+
+impl Change {
+    /// Each by itself.
+    pub fn parts(&self) -> &[Self] {
+        match self {
+            Self::Together(parts) => parts,
+            alone => slice::from_ref(alone),
+        }
+    }
+
+    /// Whether people decided it, of members, whatever else there is.
+    pub(crate) fn is_of_members(&self) -> bool {
+        let one = |part: &Self| matches!(part, Self::Invited { .. } | Self::Revoked { .. });
+        self.parts().iter().all(one)
+    }
+
+    pub(crate) fn join(&mut self, other: Self) {
+        if let Self::Together(parts) = self {
+            return parts.push(other);
+        }
+        let first = mem::replace(self, Self::Together(Vec::new()));
+        *self = Self::Together(vec![first, other]);
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -249,9 +249,7 @@ impl Core {
             self.autopilot.advance(&mut turn);
         }
         self.arrivals.advance(&mut turn);
-        while turn.out.is_settled()
-            && let Some(asked) = self.asked.pop_front()
-        {
+        while let Some(asked) = next(&mut self.asked, turn.out) {
             let seen = Seen {
                 waits: self.autopilot.waits(),
                 arrivals: &self.arrivals,
@@ -259,4 +257,16 @@ impl Core {
             operator::answer(&mut turn, asked, seen);
         }
     }
+}
+
+/// Nobody is answered before all that was decided has been applied, but for people who want members
+/// in or out: they share what is decided.
+fn next(asked: &mut VecDeque<Asked>, out: &Outbox) -> Option<Asked> {
+    asked.pop_front_if(|asked| {
+        out.is_settled() || (out.is_shared() && is_of_members(&asked.request))
+    })
+}
+
+fn is_of_members(request: &Request) -> bool {
+    matches!(request, Request::Invite { .. } | Request::Revoke { .. })
 }

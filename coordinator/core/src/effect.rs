@@ -102,6 +102,29 @@ impl Outbox {
             .push_back(Effect::Append(Command { at, change }));
     }
 
+    /// In one entry with others like it that wait to be handed out.
+    pub(crate) fn join(&mut self, at: Moment, change: Change) {
+        match self.shared() {
+            Some(command) => command.change.join(change),
+            None => self.append(at, change),
+        }
+    }
+
+    fn shared(&mut self) -> Option<&mut Command> {
+        let mut effects = self.effects.iter_mut();
+        effects.find_map(|effect| match effect {
+            Effect::Append(command) if command.change.is_of_members() => Some(command),
+            _ => None,
+        })
+    }
+
+    /// Whether more may [`join`](Self::join) what was decided.
+    pub(crate) fn is_shared(&self) -> bool {
+        let append =
+            |effect: &Effect| matches!(effect, Effect::Append(it) if it.change.is_of_members());
+        self.effects.iter().any(append)
+    }
+
     pub(crate) fn install(&mut self, node: NodeId, install: Install) {
         let instruction = Instruction::Install(install);
         self.effects.push_back(Effect::Send { node, instruction });

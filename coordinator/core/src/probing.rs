@@ -1,5 +1,5 @@
-//! Who probes whom: every host the others, each by a few source ports, so that most of the paths
-//! between them are covered.
+//! Who probes whom: every host the others, each by a few source ports, so that all the paths between
+//! two racks are covered but for one time in a hundred. Which port takes which is not known.
 //!
 //! In a large cluster a host probes the next [`MOST_PEERS`] in the fabric's order, and so each is
 //! probed by as many.
@@ -8,20 +8,25 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use reweave_common::fabric::Role;
+use reweave_common::fabric::{Fabric, Role};
 use reweave_common::flow::{FlowKey, Protocol};
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{PROBE_PORT, ProbeList};
 use reweave_common::units::Rate;
+use reweave_planner::probes::ports_for;
 
 use crate::effect::Outbox;
 use crate::model::Known;
 use crate::pace::Pace;
 
 const MOST_PEERS: usize = 64;
-/// Ports that no program draws by itself, since kernels draw from higher ones.
-const SOURCE_PORTS: std::ops::Range<u16> = 7400..7404;
+/// From here on no program draws ports by itself, since kernels draw from higher ones.
+const FIRST_PORT: u16 = 7400;
+/// With fewer, one that is lost says little; with more, each is probed too seldom.
+const SOURCE_PORTS: std::ops::RangeInclusive<usize> = 4..=64;
+/// How sure it shall be that every path between two racks is probed.
+const COVERED: f64 = 0.99;
 /// Of each flow: ten probes a second to each peer.
 const PERIOD: Duration = Duration::from_millis(400);
 /// Probes take no more than one part in this of a host's slowest link.
@@ -31,13 +36,19 @@ const TRAINS_EVERY: Duration = Duration::from_secs(60);
 const VALID_FOR: Duration = Duration::from_secs(30);
 const REFRESH_EVERY: Duration = Duration::from_secs(10);
 
+/// A list is long where hosts are many, so it is not told to all of them at one look: all of the
+/// largest cluster have theirs well before it would run out.
+const MOST_LISTS: usize = 512;
+
 #[derive(Debug, Default)]
 pub(crate) struct Probing {
     /// Of every host that ever reported: one that is gone is probed on, to tell whether it is the
     /// agent that is gone, the host, or the way there.
     addresses: Addresses,
-    /// What each agent was told last, and when.
-    told: Told,
+    /// How often they have changed.
+    edition: u64,
+    /// When each agent was told last, and from which edition.
+    told: BTreeMap<NodeId, (Moment, u64)>,
     looks: Pace,
 }
 
@@ -55,23 +66,37 @@ impl Probing {
         if !self.looks.is_due(known.now, known.policy.look_every) {
             return;
         }
-        self.addresses.extend(addresses(known));
-        let hosts = self.addresses.keys();
-        for &node in hosts.filter(|node| known.ingest.is_connected(**node)) {
-            let list = list(known, node, &self.addresses);
-            if !is_told(&self.told, known.now, node, &list) {
-                self.told.insert(node, (known.now, list.clone()));
-                out.probe(node, list);
-            }
+        self.learn(addresses(known));
+        for node in self.due(known) {
+            self.told.insert(node, (known.now, self.edition));
+            out.probe(node, list(known, node, &self.addresses));
         }
     }
-}
 
-type Told = BTreeMap<NodeId, (Moment, ProbeList)>;
+    fn learn(&mut self, seen: Addresses) {
+        let is_known = |(node, seen): (&NodeId, &Vec<_>)| self.addresses.get(node) == Some(seen);
+        if !seen.iter().all(is_known) {
+            self.addresses.extend(seen);
+            self.edition += 1;
+        }
+    }
 
-fn is_told(told: &Told, now: Moment, node: NodeId, list: &ProbeList) -> bool {
-    let told = told.get(&node);
-    told.is_some_and(|(at, told)| told == list && now.since(*at) < REFRESH_EVERY)
+    /// Those who were told the longest ago first.
+    fn due(&self, known: Known<'_>) -> Vec<NodeId> {
+        let hosts = self.addresses.keys().copied();
+        let there = hosts.filter(|node| known.ingest.is_connected(*node));
+        let mut due: Vec<_> = there
+            .filter(|node| !self.is_told(known.now, *node))
+            .collect();
+        due.sort_by_key(|node| self.told.get(node).map(|(at, _)| *at));
+        due.truncate(MOST_LISTS);
+        due
+    }
+
+    fn is_told(&self, now: Moment, node: NodeId) -> bool {
+        let told = self.told.get(&node);
+        told.is_some_and(|(at, edition)| *edition == self.edition && now.since(*at) < REFRESH_EVERY)
+    }
 }
 
 /// Only those that are known to lie on a link of the fabric.
@@ -91,9 +116,10 @@ fn list(known: Known<'_>, node: NodeId, addresses: &Addresses) -> ProbeList {
     let after = addresses.range(node..).skip(1);
     let peers = after.chain(addresses.range(..node)).take(MOST_PEERS);
     let own = addresses.get(&node).map_or(&[][..], Vec::as_slice);
+    let ports = ports(known.fabric, node);
     let flows = peers
         .flat_map(|(_, theirs)| pairs(own, theirs))
-        .flat_map(flows);
+        .flat_map(|pair| flows(pair, ports));
     ProbeList {
         flows: flows.collect(),
         period: PERIOD,
@@ -114,8 +140,22 @@ fn pairs(own: &[Ipv4Addr], theirs: &[Ipv4Addr]) -> Vec<[Ipv4Addr; 2]> {
     own.iter().enumerate().filter_map(pair).collect()
 }
 
-fn flows([from, to]: [Ipv4Addr; 2]) -> impl Iterator<Item = FlowKey> {
-    SOURCE_PORTS.map(move |port| FlowKey {
+/// By so many source ports the hosts of a rack together see all ways to another one of its size.
+fn ports(fabric: &Fabric, node: NodeId) -> u16 {
+    let far = |at: NodeId, link: &LinkId| fabric.link(*link).far(at).node;
+    let rack = fabric.links_of(node).first().map(|link| far(node, link));
+    let rack = rack.filter(|&rack| fabric.node(rack).role == Role::Switch);
+    let links = rack.map_or(&[][..], |rack| fabric.links_of(rack));
+    let to_hosts =
+        |link: &&LinkId| rack.is_some_and(|rack| fabric.node(far(rack, link)).role == Role::Host);
+    let hosts = links.iter().filter(to_hosts).count().max(1);
+    let ways = links.len() - hosts.min(links.len());
+    let ports = ports_for(ways, COVERED).div_ceil(hosts * hosts);
+    ports.clamp(*SOURCE_PORTS.start(), *SOURCE_PORTS.end()) as u16
+}
+
+fn flows([from, to]: [Ipv4Addr; 2], ports: u16) -> impl Iterator<Item = FlowKey> {
+    (FIRST_PORT..FIRST_PORT + ports).map(move |port| FlowKey {
         protocol: Protocol::Udp,
         source: SocketAddrV4::new(from, port),
         destination: SocketAddrV4::new(to, PROBE_PORT),
@@ -128,4 +168,35 @@ fn most_rate(known: Known<'_>, node: NodeId) -> Rate {
         .map(|link| known.fabric.link(*link).rate.bits_per_s())
         .min();
     Rate::from_bits_per_s(slowest.unwrap_or(0) / LEAST_SHARE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fewer_hosts_share_many_ways_the_more_ports_each_uses() {
+        let ports_in = |text: &str| {
+            let fabric = Fabric::parse("fabric.toml", text).unwrap();
+            ports(&fabric, fabric.find("h0").unwrap())
+        };
+        let leaf_spine = |spines: usize, hosts: usize| {
+            ports_in(&format!(
+                "kind = \"leaf-spine\"\nleaves = 2\nspines = {spines}\nhosts_per_leaf = {hosts}\n\
+                 host_gbps = 1\nuplink_gbps = 1"
+            ))
+        };
+        assert_eq!(
+            (leaf_spine(4, 1), leaf_spine(8, 1), leaf_spine(32, 1)),
+            (21, 51, 64)
+        );
+        assert_eq!(
+            (leaf_spine(32, 2), leaf_spine(32, 32), leaf_spine(2, 4)),
+            (64, 4, 4)
+        );
+        assert_eq!(
+            ports_in("kind = \"direct\"\nhosts = 4\nlink_gbps = 1\nstrides = [1]"),
+            4
+        );
+    }
 }

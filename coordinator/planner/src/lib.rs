@@ -5,8 +5,12 @@
 //! bounded by counted evaluations, never by a clock. Whether a plan may be carried out is not
 //! decided here: the checker does that, with a model of its own.
 
+pub mod assign;
 mod balance;
+pub mod causes;
+pub mod cluster;
 pub mod collectives;
+pub mod crew;
 mod diagnose;
 mod dice;
 pub mod fim;
@@ -15,8 +19,12 @@ pub mod maxmin;
 mod model;
 mod observed;
 pub mod parallel;
+pub mod paths;
+pub mod placement;
 mod policy;
 mod predict;
+pub mod probes;
+pub mod rebalance;
 pub mod routing;
 mod search;
 pub mod sim;
@@ -25,6 +33,7 @@ mod tests {
     pub(crate) mod scene;
 }
 pub mod topology;
+pub mod tuning;
 mod ways;
 pub mod workload;
 

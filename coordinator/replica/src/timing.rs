@@ -1,5 +1,9 @@
 //! How long replicas wait for each other, in ticks, and how much they hold.
 
+use std::collections::BTreeSet;
+
+use crate::wire::MemberId;
+
 /// All replicas of a cluster should have the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timing {
@@ -59,10 +63,38 @@ impl Timing {
         }
     }
 
-    /// Each replica draws another timeout in each term, so that no two of them collide for ever.
-    pub(crate) fn election_timeout(&self, id: u64, term: u64) -> usize {
-        let drawn = mixed(self.seed ^ mixed(id) ^ mixed(term.rotate_left(32)));
-        self.election_ticks + (drawn % self.election_ticks as u64) as usize
+    /// Each replica has a turn of its own, well apart from the others', so that hardly ever two
+    /// stand for election at once; and another in each term, so that no two collide for ever.
+    ///
+    /// The first turn begins a little later than the timeout: until then others take the leader for
+    /// alive, and do not vote.
+    pub(crate) fn election_timeout(&self, id: u64, term: u64, turn: Turn) -> usize {
+        let drawn = mixed(self.seed ^ mixed(id) ^ mixed(term.rotate_left(32))) as usize;
+        let long = self.election_ticks;
+        let begins = long * turn.place / turn.of;
+        let (late, wide) = (long / turn.of / 5, long / turn.of * 2 / 5);
+        long + (begins + late + drawn % wide.max(1)).min(long - 1)
+    }
+}
+
+/// When it is whose, of those who may stand for election.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    place: usize,
+    of: usize,
+}
+
+impl Turn {
+    /// Whoever led last, and whoever does not vote, comes after all others.
+    pub(crate) fn of(id: MemberId, term: u64, led: MemberId, voters: &[MemberId]) -> Self {
+        let others: BTreeSet<_> = voters.iter().filter(|voter| **voter != led).collect();
+        let count = others.len();
+        let rank = others.iter().position(|other| **other == id);
+        let rotated = |rank: usize| (rank + (mixed(term) % count as u64) as usize) % count;
+        Self {
+            place: rank.map_or(count, rotated),
+            of: count + 1,
+        }
     }
 }
 
@@ -72,4 +104,46 @@ fn mixed(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeouts(term: u64, led: u64) -> Vec<usize> {
+        let voters = [3, 1, 2].map(MemberId);
+        let seeds = voters.map(|id| (id, 7 * id.0));
+        let timeouts = seeds.map(|(id, seed)| {
+            let timing = Timing {
+                seed,
+                ..Timing::default()
+            };
+            timing.election_timeout(id.0, term, Turn::of(id, term, MemberId(led), &voters))
+        });
+        timeouts.into()
+    }
+
+    #[test]
+    fn no_two_stand_at_once_and_one_stands_soon() {
+        for (term, led) in (0..200).flat_map(|term| (0..4).map(move |led| (term, led))) {
+            let mut all = timeouts(term, led);
+            all.sort_unstable();
+            let long = Timing::default().election_ticks;
+            assert!(all[0] > long && all[2] < 2 * long, "{all:?}");
+            assert!(all.windows(2).all(|two| two[1] - two[0] >= 4), "{all:?}");
+            assert!(all[0] < long + long / 4, "{all:?}");
+        }
+    }
+
+    /// Voters are 3, 1 and 2, in this order.
+    #[test]
+    fn whoever_led_last_comes_last_and_the_others_take_turns() {
+        let first = |term| {
+            let all = timeouts(term, 2);
+            assert!(all[2] > all[0].max(all[1]), "{all:?}");
+            all[0] < all[1]
+        };
+        let firsts = (0..100).filter(|term| first(*term)).count();
+        assert!((25..=75).contains(&firsts), "{firsts}");
+    }
 }

@@ -83,7 +83,7 @@ impl Scribe {
             What::Up(node) => self.take_connected(at, node, true),
             What::Down(node) => self.take_connected(at, node, false),
             What::Sample(node, sample) => self.take_sample(at, node, sample),
-            What::Decided(command) => self.take_command(*command),
+            What::Decided(command) => self.take_command(&command),
             What::Time => self.take_time(at),
         }
     }
@@ -351,14 +351,19 @@ impl Scribe {
         names.collect::<Vec<_>>().join(" ")
     }
 
-    fn take_command(&mut self, command: Command) {
-        let Command { at, change } = command;
-        if let Change::PlanProposed { plan, .. } = &change {
+    fn take_command(&mut self, command: &Command) {
+        for change in command.change.parts() {
+            self.take_change(command.at, change);
+        }
+    }
+
+    fn take_change(&mut self, at: Moment, change: &Change) {
+        if let Change::PlanProposed { plan, .. } = change {
             self.take_findings(at, plan);
         }
-        let (what, node, generation) = summary(&change);
+        let (what, node, generation) = summary(change);
         let node = node.map_or("", |node| self.fabric.name(node));
-        let entry = Entry::change(what, node, generation, detail(&change));
+        let entry = Entry::change(what, node, generation, detail(change));
         self.observe(at, entry);
     }
 
@@ -460,5 +465,6 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
         Change::Visited { .. } => ("visited", None, Generation::default()),
         Change::Revoked { .. } => ("revoked", None, Generation::default()),
         Change::RolledBack { generation } => ("rolled-back", None, *generation),
+        Change::Together(_) => ("together", None, Generation::default()),
     }
 }

@@ -1,9 +1,10 @@
 //! What is known of the other coordinators from what they say: for people who ask how it goes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use reweave_common::lock::lock;
 use reweave_link::Session;
 use reweave_replica::MemberId;
 
@@ -31,7 +32,7 @@ impl Acquaintance {
 impl Acquaintances {
     /// It has said something, in this term.
     pub(crate) fn hear(&self, id: MemberId, term: u64, session: &Session, skew_us: i64) {
-        let mut all = self.lock();
+        let mut all = lock(&self.0);
         let one = all.entry(id).or_insert_with(|| Acquaintance {
             heard: Instant::now(),
             term,
@@ -49,10 +50,6 @@ impl Acquaintances {
     }
 
     pub(crate) fn of(&self, id: MemberId) -> Option<Acquaintance> {
-        self.lock().get(&id).cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<MemberId, Acquaintance>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).get(&id).cloned()
     }
 }

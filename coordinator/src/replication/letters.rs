@@ -33,8 +33,13 @@ impl Letter {
         }
     }
 
-    /// What is large goes beside what is urgent.
+    /// What is large goes beside what is urgent, and what is short goes alone: where packets are
+    /// lost, none of it waits for another.
     pub(crate) async fn send(&self, session: &Session) -> Result<(), LinkError> {
+        let may_be_lost = matches!(self, Self::Replica(_));
+        if may_be_lost && session.send_loose(self)? {
+            return Ok(());
+        }
         let channel = match self {
             Self::Replica(message) if message.kind == Kind::Snapshot => Channel::Telemetry,
             _ => Channel::Commands,
@@ -76,7 +81,7 @@ impl Joiner {
             .map_err(|_| BadLetter)
     }
 
-    /// The next one that comes.
+    /// The next one that comes in parts.
     pub(crate) async fn receive(
         &mut self,
         session: &Session,

@@ -7,9 +7,7 @@ use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::About;
 use reweave_link::{Channel, Session};
-use reweave_proto::message::{
-    AgentMessage, CoordinatorMessage, MEASUREMENTS, MEMBERSHIP, is_known_to,
-};
+use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -69,8 +67,7 @@ async fn comes_to_lead(house: &House) -> bool {
 async fn send_elsewhere(session: Session, house: &House) {
     let leader = house.cluster.borrow().leader();
     let message = CoordinatorMessage::Elsewhere(leader);
-    let knows = session.version() >= MEASUREMENTS;
-    if knows && session.send(Channel::Commands, &message).await.is_ok() {
+    if session.send(Channel::Commands, &message).await.is_ok() {
         let _ = timeout(FAREWELL, session.closed()).await;
     }
     session.close("another coordinator leads").await;
@@ -184,9 +181,6 @@ impl Agent<'_> {
 
     async fn instruct(&self, mut instructions: mpsc::Receiver<Instruction>) -> Ending {
         while let Some(instruction) = instructions.recv().await {
-            if !is_known_to(self.session.version(), &instruction) {
-                continue;
-            }
             let message = CoordinatorMessage::from(instruction);
             if let Err(error) = self.session.send(Channel::Commands, &message).await {
                 return error.into();
@@ -197,9 +191,6 @@ impl Agent<'_> {
 
     /// So that nobody who is shut out commands it in our name.
     async fn tell_of_denied(&self) -> Ending {
-        if self.session.version() < MEMBERSHIP {
-            return std::future::pending().await;
-        }
         let mut denied: watch::Receiver<DenyList> = self.session.denied();
         loop {
             let list = denied.borrow_and_update().clone();

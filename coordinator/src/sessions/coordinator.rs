@@ -22,6 +22,7 @@ pub(super) async fn hear(session: Session, house: House) {
     let heard = tokio::select! {
         heard = peer.hear_on(Channel::Commands) => heard,
         heard = peer.hear_on(Channel::Telemetry) => heard,
+        heard = peer.hear_loose() => heard,
         error = session.shut_out() => {
             return tracing::warn!("coordinator {name} is out: {}", told(&error));
         }
@@ -52,6 +53,13 @@ impl Peer<'_> {
                 Err(Unheard::NoLetter) => return Err("it sent what is no message"),
             }
         }
+    }
+
+    async fn hear_loose(&self) -> Result<(), &'static str> {
+        while let Ok(letter) = self.session.receive_loose().await {
+            self.take(letter).await?;
+        }
+        Ok(())
     }
 
     async fn take(&self, letter: Letter) -> Result<(), &'static str> {

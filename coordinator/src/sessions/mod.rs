@@ -66,8 +66,7 @@ fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals)
             Ok(seat) => drop(tokio::spawn(operator::serve(session, house, seat))),
             Err(_) => {
                 let why = format!("{MOST_OPERATORS} people ask already");
-                refusals.add(session.address(), format!("{peer}: {why}"));
-                drop(tokio::spawn(async move { session.close(&why).await }));
+                turn_away(session, why, refusals);
             }
         },
         Role::Coordinator => drop(tokio::spawn(coordinator::hear(session, house))),

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use reweave_common::ids::NodeId;
+use reweave_common::lock::lock;
 use reweave_common::member::Admission;
 
 use crate::intake::{Origin, SessionId};
@@ -38,7 +39,7 @@ impl Places {
         address: SocketAddr,
         admission: Admission,
     ) -> Result<Place, SocketAddr> {
-        let mut holders = self.lock();
+        let mut holders = lock(&self.0);
         let other = holders
             .get(&by.node)
             .filter(|holder| holder.address.ip() != address.ip() && holder.admission >= admission);
@@ -54,16 +55,12 @@ impl Places {
         let of = self.clone();
         Ok(Place { of, held: by })
     }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, Holder>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let Origin { node, session } = self.held;
-        let mut holders = self.of.lock();
+        let mut holders = lock(&self.of.0);
         if holders
             .get(&node)
             .is_some_and(|holder| holder.session == session)

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use quinn::{Endpoint, Incoming};
+use reweave_common::lock::lock;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -98,25 +99,21 @@ struct Place {
 
 impl Places {
     fn taken(&self, address: IpAddr) -> usize {
-        self.lock().get(&address).copied().unwrap_or(0)
+        lock(&self.0).get(&address).copied().unwrap_or(0)
     }
 
     fn take(&self, address: IpAddr) -> Place {
-        *self.lock().entry(address).or_default() += 1;
+        *lock(&self.0).entry(address).or_default() += 1;
         Place {
             of: self.clone(),
             address,
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut taken = self.of.lock();
+        let mut taken = lock(&self.of.0);
         if let Some(count) = taken.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
@@ -140,6 +137,6 @@ mod tests {
         drop(first);
         assert_eq!(places.taken(one), 1);
         drop(second);
-        assert!(places.lock().is_empty());
+        assert!(lock(&places.0).is_empty());
     }
 }

@@ -10,6 +10,8 @@
 mod admit;
 mod backoff;
 mod connect;
+#[doc(hidden)]
+pub mod decoders;
 mod denied;
 mod dialer;
 mod error;

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, Bytes};
-use quinn::{Connection, Endpoint, RecvStream, SendStream, VarInt};
+use quinn::{Connection, Endpoint, RecvStream, SendDatagramError, SendStream, VarInt};
 use reweave_common::error::told;
+use reweave_common::lock::lock;
 use reweave_common::member::DenyList;
 pub use reweave_common::member::Member as Peer;
 use reweave_proto::frame::{self, FrameDecoder};
@@ -209,18 +209,12 @@ impl Session {
 
     /// Until when the peer's certificate is good, as far as this side knows.
     pub fn good_until(&self) -> SystemTime {
-        *self.lock_good_until()
+        *lock(&self.good_until)
     }
 
     /// The peer has another certificate now.
     pub fn renewed(&self, until: SystemTime) {
-        *self.lock_good_until() = until;
-    }
-
-    fn lock_good_until(&self) -> MutexGuard<'_, SystemTime> {
-        self.good_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.good_until) = until;
     }
 
     /// Who is shut out, as this side knows it.
@@ -277,6 +271,24 @@ impl Session {
         let frame = frame::encode(message).map_err(LinkError::Unsendable)?;
         let mut writer = self.lane(channel).writer.lock().await;
         Ok(writer.send(frame).await?)
+    }
+
+    /// Sends it at once, beside the channels: it may be lost, and waits for nothing that was. False
+    /// when it is too long for that, or the peer does not know of it.
+    pub fn send_loose<T: Serialize>(&self, message: &T) -> Result<bool, LinkError> {
+        let message = frame::encode_alone(message).map_err(LinkError::Unsendable)?;
+        match self.connection.send_datagram(message) {
+            Ok(()) => Ok(true),
+            Err(SendDatagramError::ConnectionLost(lost)) => Err(lost.into()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The next message that was sent loosely and has come.
+    pub async fn receive_loose<T: DeserializeOwned>(&self) -> Result<T, LinkError> {
+        let message = self.connection.read_datagram().await?;
+        let message = frame::decode(&message).map_err(LinkError::Unreadable);
+        message.inspect_err(|error| self.end_if_unreadable(error))
     }
 
     /// From now on the peer is listened to no faster on this channel, after a burst.

@@ -30,6 +30,9 @@ const SESSION_WINDOW_BYTES: u32 = CHANNELS * CHANNEL_WINDOW_BYTES;
 /// The same for what waits to be acknowledged, with room for acknowledgements that come late.
 const SEND_WINDOW_BYTES: u64 = 4 * CHANNEL_WINDOW_BYTES as u64;
 
+/// Loose messages that nobody has read yet, or that could not be sent yet; older ones are dropped.
+const LOOSE_BYTES: usize = 16 << 10;
+
 const DOOR_WINDOW_BYTES: u32 = 32 << 10;
 
 /// A storm of agents that all come back at once must fit: with the usual 208 KiB a third of four
@@ -71,6 +74,7 @@ pub(crate) fn accepting_side() -> Arc<TransportConfig> {
 pub(crate) fn door() -> Arc<TransportConfig> {
     let mut config = base(1);
     config
+        .datagram_receive_buffer_size(None)
         .stream_receive_window(DOOR_WINDOW_BYTES.into())
         .receive_window(DOOR_WINDOW_BYTES.into())
         .send_window(DOOR_WINDOW_BYTES.into());
@@ -87,7 +91,8 @@ fn base(streams_from_peer: u32) -> TransportConfig {
     config
         .max_concurrent_bidi_streams(streams_from_peer.into())
         .max_concurrent_uni_streams(0_u32.into())
-        .datagram_receive_buffer_size(None)
+        .datagram_receive_buffer_size(Some(LOOSE_BYTES))
+        .datagram_send_buffer_size(LOOSE_BYTES)
         .stream_receive_window(CHANNEL_WINDOW_BYTES.into())
         .receive_window(SESSION_WINDOW_BYTES.into())
         .send_window(SEND_WINDOW_BYTES)

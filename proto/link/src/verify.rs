@@ -147,7 +147,7 @@ impl Judge {
         self.credentials(certificate, signer.as_ref())
     }
 
-    fn credentials(
+    pub(crate) fn credentials(
         &self,
         certificate: &CertificateDer<'_>,
         signer: Option<&CertificateDer<'_>>,

@@ -9,6 +9,6 @@ mod hosts;
 mod json;
 mod members;
 mod names;
-mod older;
 mod rdma;
 mod round_trips;
+mod shape;

@@ -106,8 +106,9 @@ impl Prober {
     pub fn handle_left(&mut self, pair: Pair, bytes: &[u8], stamp: Stamp) {
         if let Some(flight) = self.sent(pair, bytes) {
             flight.left.get_or_insert_default().add(stamp);
+            let number = flight.number;
+            self.time_complete(pair, number);
         }
-        self.settle_complete(pair);
     }
 
     /// The peer's kernel sent a probe back: nobody there listens.
@@ -138,7 +139,9 @@ impl Prober {
             && let Some(peer) = self.peers.get_mut(&pair)
         {
             peer.handle_earlier(&answer);
-            self.settle_complete(pair);
+            if let Some((number, _)) = answer.earlier {
+                self.time_complete(pair, number);
+            }
         }
     }
 
@@ -206,15 +209,13 @@ impl Prober {
         true
     }
 
-    fn settle_complete(&mut self, pair: Pair) {
-        let Some(peer) = self.peers.get_mut(&pair) else {
-            return;
-        };
-        for flight in peer
-            .flights
-            .iter_mut()
-            .filter(|flight| flight.is_complete())
-        {
+    /// Tells a flight's times, if all of them are known now.
+    fn time_complete(&mut self, pair: Pair, number: u32) {
+        let flight = self
+            .peers
+            .get_mut(&pair)
+            .and_then(|peer| peer.flight(number));
+        if let Some(flight) = flight.filter(|flight| flight.is_complete()) {
             self.flows.entry(flight.flow).or_default().time(flight);
             flight.state = State::Timed;
         }

@@ -31,7 +31,7 @@ const COARSE: Duration = Duration::from_millis(160);
 /// How often all that was seen is looked through.
 const PERIOD: Duration = Duration::from_secs(2);
 /// Less than this is no training, but somebody's heartbeat.
-const LEAST_BYTES_PER_S: f64 = 105_000.0;
+const LEAST_BYTES_PER_S: f64 = 500_000.0;
 /// Who was watched for less than this is not known.
 const LEAST_WATCHED: Duration = Duration::from_secs(3);
 /// Two periods that differ by no more are the same beat.

@@ -425,3 +425,19 @@ fn what_was_asked_for_in_the_middle_of_a_trace_is_traced_after_it() {
     let found = scene.play(900);
     assert_eq!(paths(&found).len(), 2, "{found:?}");
 }
+
+#[test]
+fn a_router_that_speaks_again_is_asked_as_fast_as_before() {
+    let flows: Vec<_> = (0..16).map(flow).collect();
+    let mut scene = Scene::watching(&flows);
+    scene.play(1_000);
+    scene.network.silent.insert(router(2, 0));
+    scene.play(4_000);
+    scene.network.silent.clear();
+    scene.play(60_000);
+    let asked = scene.network.sent.iter();
+    let asked = asked.filter(|(at, probe)| probe.ttl == 3 && *at >= self::at(55_000));
+    let asked: Vec<_> = asked.map(|(at, _)| *at).collect();
+    let least = asked.windows(2).map(|pair| pair[1].since(pair[0])).min();
+    assert!(least <= Some(Duration::from_millis(100)), "{least:?}");
+}

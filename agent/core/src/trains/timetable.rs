@@ -82,10 +82,13 @@ impl Timetable {
         }
     }
 
-    /// When the next train is due; none without a fresh list.
-    pub fn next_due(&self, now: Moment) -> Option<Moment> {
-        let due = self.lines.values().map(|line| line.due).min();
-        due.filter(|_| now < self.ends)
+    /// When the next train is due and there is enough for it; none without a fresh list.
+    pub fn next_due(&mut self, now: Moment) -> Option<Moment> {
+        let lines = self.lines.values().filter(|_| now < self.ends);
+        let next = lines.min_by_key(|line| line.due)?;
+        let (_, budget) = self.budget.as_mut()?;
+        let wait = budget.wait(now, frames(next.course.shape()));
+        Some(next.due.max(now + wait.unwrap_or_default()))
     }
 
     /// A train that is to go now, and will have arrived before `open_until`.
@@ -224,6 +227,23 @@ mod tests {
         assert!(trains.iter().all(|(ms, ..)| *ms < 300_000));
         assert!(trains.iter().all(|(_, flow, _)| flow.source.port() == 7432));
         assert_eq!(table.next_due(at(300_000)), None);
+    }
+
+    #[test]
+    fn who_has_to_save_up_for_a_train_need_not_look_before() {
+        let rate = 1_000_000;
+        let mut table = table(&list(8, rate));
+        let (mut now, mut looks, mut trains) = (at(0), 0, 0);
+        while let Some(due) = table.next_due(now) {
+            now = due.max(now + Duration::from_millis(1));
+            looks += 1;
+            while let Some((flow, _)) = table.poll(now, FOREVER) {
+                table.handle_verdict(&flow, Verdict::Rate(1e9));
+                trains += 1;
+            }
+        }
+        assert!(trains >= 30, "{trains}");
+        assert!(looks <= trains * 2, "{looks} looks for {trains} trains");
     }
 
     #[test]

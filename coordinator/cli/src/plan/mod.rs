@@ -1,9 +1,17 @@
-//! `reweave plan`: what would mend the cluster, or what to build for a job.
+//! `reweave plan`: what would mend the cluster, or what would suit flows or a job.
 
+mod balance;
+mod crew;
+mod explained;
+mod probes;
+mod ranks;
 mod repair;
 mod request;
+mod searching;
+mod shard;
 mod show;
 mod topology;
+mod tuner;
 
 use std::process::ExitCode;
 
@@ -14,7 +22,7 @@ use crate::Output;
 use crate::ask::Reach;
 use crate::error::CliError;
 
-/// What would mend the cluster; with a subcommand, what to build for a job, whatever cluster there is
+/// What would mend the cluster; with a subcommand, what would suit flows or a job, whatever cluster there is
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Plan {
@@ -24,18 +32,33 @@ pub(crate) struct Plan {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// Which flows of a table to move so that no link is fuller than it needs to be
+    Balance(balance::Balance),
+    /// Which host takes which place in a job
+    Ranks(ranks::Ranks),
+    /// How collectives of each size are best done, as a table for NCCL's tuner plugins
+    Tuner(tuner::Tuner),
+    /// Whom to probe so that every link is crossed both ways, where the switches' hash is known
+    Probes(probes::Probes),
     /// Which hosts to wire to which for a job, and how its traffic goes there
     Topology(Box<topology::Topology>),
     /// Other routes at once, when something of a topology fails
     Repair(repair::Repair),
+    /// Which servers and circuits each job of a shared cluster has, who waits, what is changed
+    Shard(shard::Shard),
 }
 
 impl Plan {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         match &self.what {
             None => crate::show(reach, output, &Request::Plan),
+            Some(What::Balance(balance)) => balance.run(output),
+            Some(What::Ranks(ranks)) => ranks.run(output),
+            Some(What::Tuner(tuner)) => tuner.run(output),
+            Some(What::Probes(probes)) => probes.run(output),
             Some(What::Topology(topology)) => topology.run(output),
             Some(What::Repair(repair)) => repair.run(output),
+            Some(What::Shard(shard)) => shard.run(output),
         }
     }
 }

@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
+use reweave_planner::parallel::presets;
 use reweave_planner::parallel::together::Pairing;
 use reweave_planner::routing::Order;
-use reweave_planner::topology::{Lost, Pair, Proposal, backups};
+use reweave_planner::topology::{Lost, Pair, Patch, Proposal};
 use reweave_planner::workload::effects::Interval;
-use reweave_planner::workload::job::operators::Model;
+use reweave_planner::workload::job::operators::{Model, Split};
+use reweave_planner::workload::job::preset::{Parallelism, Zero};
 use serde::{Deserialize, Serialize};
 
+use super::explained::Explained;
 use super::request::Ports;
 use crate::page::Page;
 
@@ -19,31 +22,92 @@ pub(super) struct Asked {
     pub(super) ports: Ports,
 }
 
-/// How a model of operators is spread.
+/// How a model is spread.
 #[derive(Debug, Default)]
 pub(super) struct Spread {
     splits: Vec<Vec<u32>>,
+    parallelism: Option<Degrees>,
     report: Vec<String>,
+}
+
+/// How a preset is spread, as its job file would say it.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Degrees {
+    data: usize,
+    tensor: usize,
+    pipeline: usize,
+    interleave: usize,
+    microbatches: usize,
+    expert: usize,
+    zero: u64,
+}
+
+impl Degrees {
+    fn of(spread: Parallelism) -> Self {
+        Self {
+            data: spread.data.unwrap_or(1),
+            tensor: spread.tensor,
+            pipeline: spread.pipeline,
+            interleave: spread.interleave,
+            microbatches: spread.microbatches,
+            expert: spread.expert,
+            zero: presets::stage(spread.zero),
+        }
+    }
+
+    pub(super) fn parallelism(self) -> Parallelism {
+        Parallelism {
+            data: Some(self.data),
+            tensor: self.tensor,
+            pipeline: self.pipeline,
+            interleave: self.interleave,
+            microbatches: self.microbatches,
+            expert: self.expert,
+            zero: Zero::stage(self.zero).unwrap_or_default(),
+        }
+    }
 }
 
 /// More operators than these tell nobody anything.
 const MOST_OPERATORS: usize = 12;
 
 impl Spread {
-    pub(super) fn of_operators(model: &Model, found: &Pairing) -> Self {
-        let servers = found.splits.iter().map(Vec::len).max().unwrap_or(0);
+    pub(super) fn of_preset(search: &presets::Search, found: &Pairing<Parallelism>) -> Self {
+        let needed = search.needed(found.deal).ok().flatten();
+        let needed = needed.map_or(String::new(), |needed| {
+            format!("; a processor holds {:.1} GB", needed.count() as f64 / 1e9)
+        });
+        let mut report = vec![format!(
+            "spread over {}{needed}",
+            presets::Words(found.deal)
+        )];
+        if found.tried > 0 {
+            report.push(format!(
+                "spreads and links were searched in turn, {} were simulated: {}",
+                found.tried,
+                course(&found.course)
+            ));
+        }
+        Self {
+            parallelism: Some(Degrees::of(found.deal)),
+            report,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of_operators(model: &Model, found: &Pairing<Vec<Split>>) -> Self {
+        let servers = found.deal.iter().map(Vec::len).max().unwrap_or(0);
         let of_operator = |split: &Vec<_>| {
             split
                 .iter()
                 .map(|rank: &reweave_common::ids::Rank| rank.index() as u32)
                 .collect()
         };
-        let splits: Vec<Vec<u32>> = found.splits.iter().map(of_operator).collect();
-        let course: Vec<_> = found.course.iter().map(|ms| format!("{ms:.2}")).collect();
+        let splits: Vec<Vec<u32>> = found.deal.iter().map(of_operator).collect();
         let mut report = vec![format!(
-            "operators and links were searched in turn, {} ways to split: {} ms",
+            "operators and links were searched in turn, {} ways to split: {}",
             found.tried,
-            course.join(", then ")
+            course(&found.course)
         )];
         let few = model
             .operators
@@ -61,8 +125,17 @@ impl Spread {
             ));
         }
         report.push(format!("all other operators on {servers} servers"));
-        Self { splits, report }
+        Self {
+            splits,
+            report,
+            ..Self::default()
+        }
     }
+}
+
+fn course(course: &[f64]) -> String {
+    let course: Vec<_> = course.iter().map(|ms| format!("{ms:.2}")).collect();
+    format!("{} ms", course.join(", then "))
 }
 
 fn names(hosts: &[u32]) -> String {
@@ -70,10 +143,38 @@ fn names(hosts: &[u32]) -> String {
     names.join(" ")
 }
 
+/// A link's way through a panel.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Patched {
+    link: Pair,
+    panel: usize,
+    ports: [usize; 2],
+}
+
+impl Patched {
+    pub(super) fn of(patch: &Patch) -> Self {
+        Self {
+            link: patch.cable,
+            panel: patch.panel,
+            ports: patch.ports,
+        }
+    }
+
+    pub(super) fn patch(self) -> Patch {
+        Patch {
+            cable: self.link,
+            panel: self.panel,
+            ports: self.ports,
+        }
+    }
+}
+
 #[derive(Debug, Serialize)]
 pub(crate) struct Answer {
     links: Vec<Pair>,
     iteration_ms: f64,
+    /// What exact shares leave out makes it no shorter than the first, and no longer than the second.
+    interval_ms: Option<[f64; 2]>,
     ideal_switch_ms: f64,
     /// No wiring of these ports is faster.
     bound_ms: f64,
@@ -83,8 +184,14 @@ pub(crate) struct Answer {
     family: &'static str,
     /// Ways through all hosts in a ring, for what they reduce.
     rings: Vec<Vec<u32>>,
+    /// Where there are panels: which link runs through which, over which ports of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    patches: Vec<Patched>,
     /// By operator, the servers that it is split over; empty for presets.
     splits: Vec<Vec<u32>>,
+    /// How a preset is spread; left out for operators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallelism: Option<Degrees>,
     /// Classes of service that a lossless fabric needs, so that no circle of full buffers can arise.
     classes: u32,
     report: Vec<String>,
@@ -93,62 +200,33 @@ pub(crate) struct Answer {
     explained: Option<Explained>,
 }
 
-#[derive(Debug, Serialize)]
-struct Explained {
-    lost: Vec<Weighed>,
-    /// How many ordered pairs of hosts are 1, 2, 3, ... links apart.
-    pairs_by_hops: Vec<u64>,
-    /// Of the links in both directions, the least used, the middle and the most used: percent.
-    load_percent: [f64; 3],
-    interval: Option<Interval>,
-    /// For each link, the way around it that takes over at once when it fails.
-    backups: Vec<Backup>,
-    parts: Parts,
-}
-
-#[derive(Debug, Serialize)]
-struct Backup {
-    link: Pair,
-    way: Option<Vec<u32>>,
-}
-
-/// What must be bought, beside a fat tree that gives each host as much.
-#[derive(Debug, Serialize)]
-struct Parts {
-    transceivers: usize,
-    panel_ports: usize,
-    fat_tree_transceivers: usize,
-    fat_tree_switch_ports: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct Weighed {
-    what: String,
-    screened_ms: f64,
-    iteration_ms: Option<f64>,
-    mean_hops: f64,
-}
-
 impl Answer {
-    pub(super) fn new(proposal: &Proposal, spread: Spread, asked: Asked, explain: bool) -> Self {
-        let bounds = &proposal.ideal.bounds;
+    pub(super) fn new(
+        proposal: &Proposal,
+        spread: Spread,
+        asked: Asked,
+        explained: Option<Explained>,
+    ) -> Self {
         let mut report = report(proposal);
         report.extend(spread.report);
         Self {
             links: proposal.design.wiring.pairs(),
             iteration_ms: proposal.evaluation.iteration_ms,
+            interval_ms: proposal.interval.as_ref().map(|it| [it.low_ms, it.high_ms]),
             ideal_switch_ms: proposal.ideal.iteration_ms,
-            bound_ms: bounds.most_ms(),
+            bound_ms: proposal.bound_ms,
             diameter: proposal.distances.diameter(),
             mean_hops: proposal.distances.mean(),
             bandwidth_tax: proposal.bandwidth_tax,
             family: proposal.design.family.word(),
             rings: proposal.design.rings.clone(),
+            patches: proposal.design.patches.iter().map(Patched::of).collect(),
             splits: spread.splits,
+            parallelism: spread.parallelism,
             classes: Order::of(&proposal.design.wiring).classes(&proposal.routes),
             report,
             asked,
-            explained: explain.then(|| explained(proposal)),
+            explained,
         }
     }
 }
@@ -169,9 +247,10 @@ fn report(proposal: &Proposal) -> Vec<String> {
         format!(
             "an iteration takes {took:.2} ms, on one ideal switch with the same ports {ideal:.2} ms"
         ),
+        between(proposal),
         format!(
             "nothing is faster than {:.2} ms: {}",
-            proposal.ideal.bounds.most_ms(),
+            proposal.bound_ms,
             what_bounds(proposal)
         ),
         format!(
@@ -188,6 +267,15 @@ fn report(proposal: &Proposal) -> Vec<String> {
             .map(|lost| why_lost(lost, took)),
     );
     report
+}
+
+fn between(proposal: &Proposal) -> String {
+    match &proposal.interval {
+        None => "how far that is off was not asked".to_owned(),
+        Some(Interval {
+            low_ms, high_ms, ..
+        }) => format!("with what exact shares leave out, between {low_ms:.2} and {high_ms:.2} ms"),
+    }
 }
 
 /// Where ports have no partner.
@@ -214,12 +302,12 @@ const MOST_LOST: usize = 4;
 
 fn what_bounds(proposal: &Proposal) -> &'static str {
     let bounds = &proposal.ideal.bounds;
-    if bounds.compute_ms >= bounds.most_ms() {
+    if bounds.compute_ms >= proposal.bound_ms {
         "the busiest server computes so long"
-    } else if bounds.communication_ms >= bounds.most_ms() {
-        "the busiest server sends so long over all its ports"
-    } else {
+    } else if bounds.chain_ms > bounds.communication_ms && bounds.chain_ms <= proposal.bound_ms {
         "so long is the longest chain of tasks that wait for one another"
+    } else {
+        "the busiest server sends so long over all its ports"
     }
 }
 
@@ -239,48 +327,6 @@ fn why_lost(lost: &Lost, best_ms: f64) -> String {
     }
 }
 
-fn explained(proposal: &Proposal) -> Explained {
-    let weighed = |lost: &Lost| Weighed {
-        what: lost.family.to_string(),
-        screened_ms: lost.screened_ms,
-        iteration_ms: lost.iteration_ms,
-        mean_hops: lost.mean_hops,
-    };
-    let lanes = proposal.design.wiring.cables() * 2;
-    let mut loads: Vec<_> = proposal
-        .evaluation
-        .lanes
-        .iter()
-        .map(|lane| lane.utilization * 100.0)
-        .collect();
-    loads.resize(lanes.max(loads.len()), 0.0);
-    loads.sort_by(f64::total_cmp);
-    Explained {
-        lost: proposal.lost.iter().map(weighed).collect(),
-        pairs_by_hops: proposal.distances.histogram(),
-        load_percent: [0, loads.len() / 2, loads.len() - 1].map(|nth| loads[nth]),
-        interval: proposal.interval.clone(),
-        backups: backups(&proposal.design.wiring)
-            .into_iter()
-            .map(|(link, way)| Backup { link, way })
-            .collect(),
-        parts: parts(proposal),
-    }
-}
-
-/// A host's cable has a transceiver and a port of the panel at each end. In a fat tree of three
-/// layers that blocks nobody, each port of a host stands for five ports of switches, and each of
-/// its three cables has two transceivers.
-fn parts(proposal: &Proposal) -> Parts {
-    let ends = proposal.design.wiring.cables() * 2;
-    Parts {
-        transceivers: ends,
-        panel_ports: ends,
-        fat_tree_transceivers: 6 * ends,
-        fat_tree_switch_ports: 5 * ends,
-    }
-}
-
 pub(crate) fn proposal(page: &mut Page, answer: &Answer) {
     page.heading("The topology");
     answer
@@ -293,56 +339,6 @@ pub(crate) fn proposal(page: &mut Page, answer: &Answer) {
         page.line(&format!("  {}", links.join(" ")));
     }
     if let Some(explained) = &answer.explained {
-        explain(page, explained);
+        explained.show(page);
     }
-}
-
-fn explain(page: &mut Page, explained: &Explained) {
-    page.heading("What was weighed besides");
-    let row = |it: &Weighed| {
-        let took = it
-            .iteration_ms
-            .map_or("-".to_owned(), |ms| format!("{ms:.2}"));
-        [
-            it.what.clone(),
-            format!("{:.2}", it.screened_ms),
-            took,
-            format!("{:.3}", it.mean_hops),
-        ]
-    };
-    page.table(
-        ["candidate", "fullest link ms", "iteration ms", "mean hops"],
-        explained.lost.iter().map(row),
-    );
-    page.heading("How far hosts are apart");
-    let rows = (1..).zip(&explained.pairs_by_hops);
-    page.table(
-        ["links", "pairs"],
-        rows.map(|(hops, pairs): (u32, _)| [hops.to_string(), pairs.to_string()]),
-    );
-    let [least, middle, most] = explained.load_percent;
-    if let Some(Interval {
-        low_ms, high_ms, ..
-    }) = &explained.interval
-    {
-        page.heading("What exact shares leave out");
-        page.line(&format!(
-            "An iteration lies between {low_ms:.2} and {high_ms:.2} ms."
-        ));
-    }
-    page.heading("What must be bought");
-    let Parts {
-        transceivers,
-        panel_ports,
-        fat_tree_transceivers,
-        fat_tree_switch_ports,
-    } = &explained.parts;
-    page.line(&format!(
-        "{transceivers} transceivers and {panel_ports} ports of a panel or optical switch;"
-    ));
-    page.line(&format!("a fat tree as wide: {fat_tree_transceivers} transceivers and {fat_tree_switch_ports} ports of switches."));
-    page.heading("How full links are");
-    page.line(&format!(
-        "Links are used {least:.1} % at least, {middle:.1} % in the middle, {most:.1} % at most."
-    ));
 }

@@ -3,15 +3,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use reweave_common::ids::NodeId;
-use reweave_planner::parallel::operators::Search;
-use reweave_planner::parallel::together;
-use reweave_planner::topology::{self, Proposal, Request, picture};
+use reweave_common::timings::Timings;
+use reweave_common::units::Bytes;
+use reweave_planner::parallel::{Help, Progress, operators, presets, together};
+use reweave_planner::topology::{self, Job, Proposal, Request, TopologyError, picture};
 use reweave_planner::workload::Settings;
+use reweave_planner::workload::job::PresetJob;
+use reweave_planner::workload::job::operators::Model;
 
+use super::crew::Cores;
+use super::explained::Explained;
 use super::request::Ports;
+use super::searching::Searching;
 use super::show::{self, Answer, Asked, Spread};
 use crate::error::CliError;
 use crate::work::{Kind, Source, Work};
@@ -31,6 +38,9 @@ pub(crate) struct Topology {
     /// How many ways to spread the model are simulated at most
     #[arg(long, value_name = "N")]
     tries: Option<u32>,
+    /// After so long, the best that is known by then is the answer
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
+    within_s: Option<u32>,
     /// Also what was weighed, the length of ways, the load of links, ways around each link
     #[arg(long)]
     explain: bool,
@@ -50,42 +60,111 @@ impl Topology {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let source = Source::read(&self.job)?;
         let request = Request {
-            interval: self.explain,
+            interval: true,
             ..self.ports.request()?
         };
-        let (proposal, spread) = self.propose(&source, &request)?;
-        self.draw(&proposal)?;
+        let found = self.propose(&source, &request)?;
+        self.draw(&found.proposal)?;
         let asked = Asked {
             job: self.job.clone(),
             ports: self.ports.clone(),
         };
-        let answer = Answer::new(&proposal, spread, asked, self.explain);
+        let explained = self
+            .explain
+            .then(|| found.explained(&request))
+            .transpose()?;
+        let answer = Answer::new(&found.proposal, found.spread, asked, explained);
         print(output, &answer, |page| show::proposal(page, &answer))
     }
 
-    fn propose(&self, source: &Source, request: &Request) -> Result<(Proposal, Spread), CliError> {
+    fn propose(&self, source: &Source, request: &Request) -> Result<Found, CliError> {
         match &source.kind {
-            Kind::Operators { model, timings, .. } if !self.keep => {
-                let search = Search {
-                    model,
-                    timings,
-                    servers: self.ports.hosts,
-                    memory: self.ports.memory()?,
-                    seed: self.ports.seed,
-                    tries: self.tries(model.operators.len()),
+            Kind::Operators {
+                model,
+                timings,
+                choices,
+            } if !self.keep => {
+                let settings = Settings {
+                    choices: choices.clone(),
+                    ..Settings::default()
                 };
-                let start = model.data_parallel(timings, self.ports.hosts);
-                let start = start.map_err(|error| source.bad_operators(error))?;
-                let found = together::search(&search, start, &Settings::default(), request);
-                let found = found.map_err(CliError::Topology)?;
-                let spread = Spread::of_operators(model, &found);
-                Ok((found.proposal, spread))
+                self.split(source, (model, timings), &settings, request)
             }
+            Kind::Preset(job) if !self.keep => self.spread(source, job, request),
             _ => {
                 let work = source.work(hosts(self.ports.hosts))?;
-                Ok((plan(&work, request)?, Spread::default()))
+                Ok(Found {
+                    proposal: plan(&work, request)?,
+                    spread: Spread::default(),
+                    work,
+                })
             }
         }
+    }
+
+    /// Operators go to servers of their own choice.
+    fn split(
+        &self,
+        source: &Source,
+        (model, timings): (&Model, &Timings),
+        settings: &Settings,
+        request: &Request,
+    ) -> Result<Found, CliError> {
+        let search = operators::Search {
+            model,
+            timings,
+            servers: self.ports.hosts,
+            memory: self.ports.memory()?,
+            seed: self.ports.seed,
+            tries: self.tries(model.operators.len()),
+        };
+        let start = model.data_parallel(timings, self.ports.hosts);
+        let start = start.map_err(|error| source.bad_operators(error))?;
+        let start = search.with_room(start);
+        let start = start.map_err(|crowded| CliError::Topology(TopologyError::Crowded(crowded)))?;
+        let progress = self.searching();
+        let go_on = |it: &_| progress.go_on(it);
+        let found = together::search(&search, start, settings, request, help(&go_on));
+        progress.end();
+        let found = found.map_err(CliError::Topology)?;
+        Ok(Found {
+            spread: Spread::of_operators(model, &found),
+            work: source.split(hosts(self.ports.hosts), &found.deal)?,
+            proposal: found.proposal,
+        })
+    }
+
+    /// A preset is spread anew over all processors.
+    fn spread(
+        &self,
+        source: &Source,
+        job: &PresetJob,
+        request: &Request,
+    ) -> Result<Found, CliError> {
+        let own = Bytes::new(job.preset.gpu.memory_gb * 1_000_000_000);
+        let memory = self.ports.memory()?.unwrap_or(own);
+        let search = presets::Search::new(&job.preset, self.ports.hosts, Some(memory));
+        let start = search.start().map_err(CliError::Topology)?;
+        let settings = Settings {
+            inside: job.inside,
+            choices: job.choices.clone(),
+            ..Settings::default()
+        };
+        let progress = self.searching();
+        let go_on = |it: &_| progress.go_on(it);
+        let found = together::search(&search, start, &settings, request, help(&go_on));
+        progress.end();
+        let found = found.map_err(CliError::Topology)?;
+        Ok(Found {
+            spread: Spread::of_preset(&search, &found),
+            work: source.spread(hosts(self.ports.hosts), found.deal)?,
+            proposal: found.proposal,
+        })
+    }
+
+    fn searching(&self) -> Searching {
+        let within = self.within_s.map(|it| Duration::from_secs(it.into()));
+        Searching::begin(within)
     }
 
     fn tries(&self, operators: usize) -> u32 {
@@ -112,6 +191,24 @@ impl Topology {
     }
 }
 
+/// A proposal, and the job as it is spread for it.
+struct Found {
+    proposal: Proposal,
+    spread: Spread,
+    work: Work,
+}
+
+impl Found {
+    fn explained(&self, request: &Request) -> Result<Explained, CliError> {
+        let job = Job {
+            iteration: &self.work.iteration,
+            place: &place(&self.work),
+            settings: &self.work.settings,
+        };
+        Explained::of(&self.proposal, &job, request).map_err(CliError::Topology)
+    }
+}
+
 pub(super) fn hosts(count: usize) -> Vec<NodeId> {
     (0..count).map(NodeId::from_index).collect()
 }
@@ -125,10 +222,17 @@ pub(super) fn place(work: &Work) -> Vec<u32> {
 
 fn plan(work: &Work, request: &Request) -> Result<Proposal, CliError> {
     let place = place(work);
-    let job = topology::Job {
+    let job = Job {
         iteration: &work.iteration,
         place: &place,
         settings: &work.settings,
     };
-    topology::plan(&job, request).map_err(CliError::Topology)
+    topology::plan_with(&job, request, &Cores).map_err(CliError::Topology)
+}
+
+fn help<'h>(go_on: &'h (dyn Fn(&Progress) -> bool + Sync)) -> Help<'h> {
+    Help {
+        crew: &Cores,
+        go_on,
+    }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Exchange {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Op {
+pub(crate) enum Op {
     #[value(name = "allreduce", alias = "all-reduce")]
     AllReduce,
     #[value(name = "reducescatter", alias = "reduce-scatter")]

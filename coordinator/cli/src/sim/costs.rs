@@ -67,7 +67,7 @@ impl Costs {
 }
 
 impl Hashing {
-    pub(super) fn ecmp(&self) -> Ecmp {
+    pub(crate) fn ecmp(&self) -> Ecmp {
         match self.hash {
             Hash::Mixed => Ecmp::Mixed {
                 seed: u64::from(self.seed),

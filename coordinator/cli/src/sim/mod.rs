@@ -1,7 +1,7 @@
 //! `reweave sim`: what would be. No cluster is asked.
 
 pub(crate) mod collective;
-mod costs;
+pub(crate) mod costs;
 mod effort;
 mod flows;
 mod history;

@@ -8,6 +8,7 @@ mod iterations;
 mod plans;
 mod profiles;
 mod refusals;
+mod shards;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         .chain(plans::tests());
     let trials = tests.map(|(name, test)| trial(&name, test, data.clone()));
     let trials = trials.chain(refusals::trials()).chain(plans::trials());
+    let trials = trials.chain(shards::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 

@@ -78,12 +78,53 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         let name = format!("plans::{hosts} hosts of {degree} ports");
         Trial::test(name, move || is_refused(hosts, degree, said))
     });
-    let others: [(&str, Check); 3] = [
+    let wrong = WRONG.into_iter().map(|(options, said)| {
+        let name = format!("plans::refused: {}", options.join(" "));
+        Trial::test(name, move || is_wrong(options, said))
+    });
+    let others: [(&str, Check); 5] = [
         ("plans::twelve hosts", twelve_hosts),
         ("plans::an odd end", an_odd_end),
         ("plans::repair", repair),
+        ("plans::a preset is spread anew", spread_anew),
+        ("plans::panels", panels),
     ];
-    refused.chain(others.map(|(name, test)| Trial::test(name, test)))
+    refused
+        .chain(wrong)
+        .chain(others.map(|(name, test)| Trial::test(name, test)))
+}
+
+/// Options for twelve hosts of four ports, and what is said of them.
+const WRONG: [(&[&str], &str); 6] = [
+    (
+        &["--cut", "h0-h12"],
+        "there is no host h12: there are h0 to h11",
+    ),
+    (&["--dead-port", "server3"], "there is no host server3"),
+    (
+        &["--panel", "h0..h5=4", "--panel", "h6..h11=4"],
+        "plan for those 6 alone, or mend a port between them",
+    ),
+    (&["--panel", "h0..h5"], "write it as in h0..h7=4"),
+    (
+        &["--reach-m", "1", "--spacing-m", "2"],
+        "no cable can join to the other 11",
+    ),
+    (
+        &["--memory-gb", "0.5"],
+        "no spread fits into 0.5 GB of a processor",
+    ),
+];
+
+fn is_wrong(options: &[&str], said: &str) -> Result<(), Failed> {
+    let output = plan(job()?.path(), 12, 4, options)?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    let good =
+        output.status.code() == Some(2) && words.contains(said) && words.lines().count() == 1;
+    match good {
+        true => Ok(()),
+        false => Err(format!("{:?}: {words}", output.status.code()).into()),
+    }
 }
 
 fn job() -> Result<NamedTempFile, Failed> {
@@ -148,10 +189,67 @@ fn repair() -> Result<(), Failed> {
     if !(ms("before_ms")..=ms("before_ms") * 4.0 / 3.0).contains(&ms("iteration_ms")) {
         return Err(found.to_string().into());
     }
+    for failed in ["h0:h1", "h3"] {
+        let found = answer(&repaired(failed)?)?;
+        let rewired = found["rewired"]["links"].as_array().map_or(0, Vec::len);
+        let uses_h3 = found["rewired"]["links"]
+            .as_array()
+            .is_some_and(|links| links.iter().any(|link| link[0] == 3 || link[1] == 3));
+        if rewired < 20 || (failed == "h3" && uses_h3) {
+            return Err(found.to_string().into());
+        }
+    }
     let refused = repaired("h0-h2")?;
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     match refused.status.code() == Some(2) && words.contains("no link h0-h2") {
         true => Ok(()),
         false => Err(words.into()),
+    }
+}
+
+/// What a plan says of the spread is what a repair of it goes by.
+fn spread_anew() -> Result<(), Failed> {
+    let mut job = NamedTempFile::new()?;
+    job.write_all(b"model = \"bert\"\nbatch_per_replica = 16\ngpus_per_host = 4\n")?;
+    let planned = plan(job.path(), 8, 4, &[])?;
+    let (found, kept) = (
+        answer(&planned)?,
+        answer(&plan(job.path(), 8, 4, &["--keep"])?)?,
+    );
+    let ms = |answer: &Value, key: &str| answer[key].as_f64().unwrap_or(f64::NAN);
+    let faster = ms(&found, "iteration_ms") < ms(&kept, "iteration_ms") * 0.9;
+    let interval = &found["interval_ms"];
+    let within = interval[0].as_f64() <= found["iteration_ms"].as_f64()
+        && found["iteration_ms"].as_f64() <= interval[1].as_f64();
+    let mut file = NamedTempFile::new()?;
+    file.write_all(&planned.stdout)?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+    command.args(["plan", "repair", "--output", "json", "--failed", "h7"]);
+    let repaired = answer(&command.arg(file.path()).output()?)?;
+    let same = (ms(&repaired, "before_ms") / ms(&found, "iteration_ms") - 1.0).abs() < 0.02;
+    match faster && within && same && found["parallelism"]["data"] != 32 {
+        true => Ok(()),
+        false => Err(format!("{found} {kept} {repaired}").into()),
+    }
+}
+
+/// Four optical switches with a port for each host: each link runs through one of them.
+fn panels() -> Result<(), Failed> {
+    let four = ["--panel", "h0..h11=1"].repeat(4);
+    let job = job()?;
+    let planned = plan(job.path(), 12, 4, &four)?;
+    let found = answer(&planned)?;
+    let links = found["links"].as_array().map_or(0, Vec::len);
+    let patches = found["patches"].as_array().cloned().unwrap_or_default();
+    let on = |panel: u64| patches.iter().filter(|it| it["panel"] == panel).count();
+    let mut file = NamedTempFile::new()?;
+    file.write_all(&planned.stdout)?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+    command.args(["plan", "repair", "--output", "json", "--failed", "panel1"]);
+    let repaired = answer(&command.arg(file.path()).output()?)?;
+    let left = repaired["rewired"]["links"].as_array().map_or(0, Vec::len);
+    match links == patches.len() && (0..4).all(|it| on(it) <= 6) && left <= 18 {
+        true => Ok(()),
+        false => Err(format!("{found} {repaired}").into()),
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn invite(
     if let Some(refused) = hindrance(turn, &member, lasting) {
         return Response::Refused(refused);
     }
-    turn.decide(Change::Invited {
+    turn.decide_beside(Change::Invited {
         token,
         member,
         expires: turn.known.now + lasting,
@@ -86,7 +86,7 @@ pub(super) fn revoke(turn: &mut Turn<'_>, principal: String, member: Member) -> 
     if !member.is_sound() {
         return Response::Refused(Refused::NoSuchMember { member });
     }
-    turn.decide(Change::Revoked {
+    turn.decide_beside(Change::Revoked {
         member: member.clone(),
         by: Author::Operator(principal),
     });

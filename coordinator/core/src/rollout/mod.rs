@@ -37,6 +37,11 @@ impl Turn<'_> {
     pub(crate) fn decide(&mut self, change: Change) {
         self.out.append(self.known.now, change);
     }
+
+    /// Together with others that ask for the like.
+    pub(crate) fn decide_beside(&mut self, change: Change) {
+        self.out.join(self.known.now, change);
+    }
 }
 
 #[derive(Debug, Default)]

@@ -110,7 +110,11 @@ impl State {
         self.applied += 1;
         let at = command.at;
         self.latest = self.latest.max(at);
-        match command.change {
+        self.take(at, token, command.change);
+    }
+
+    fn take(&mut self, at: Moment, token: Token, change: Change) {
+        match change {
             Change::PlanProposed { plan, by } => self.propose(*plan, Signed { at, by }),
             Change::PlanRefused {
                 generation,
@@ -153,6 +157,11 @@ impl State {
             } => self.membership.let_visit(at, token, member, expires),
             Change::Revoked { member, .. } => {
                 self.membership.revoke(member, Admission(self.applied));
+            }
+            Change::Together(parts) => {
+                parts
+                    .into_iter()
+                    .for_each(|part| self.take(at, token, part));
             }
         }
     }

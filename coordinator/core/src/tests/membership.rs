@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reweave_common::member::{Admission, Digest, Member, Role};
+use reweave_common::moment::Moment;
 use reweave_common::operator::{About, Mode, Refused, Request, Response};
 
 use super::cluster::Cluster;
@@ -266,4 +267,41 @@ fn only_the_latest_who_were_turned_away_are_remembered() {
         (64, "10.0.3.231")
     );
     assert!(refused.iter().all(|one| one.why.len() <= 300));
+}
+
+/// One entry for all who waited while another was written, and nobody is answered before it is
+/// applied; who asks how things are waits for it too.
+#[test]
+fn people_who_wait_share_an_entry() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let core = &mut cluster.core;
+    let ask = |id, request| Input::Operator {
+        id,
+        principal: Member::new(Role::Operator, "op"),
+        request,
+    };
+    let now = Moment::from_micros(1);
+    for id in 0..3 {
+        let member = Member::new(Role::Viewer, &format!("v{id}"));
+        core.handle(now, ask(id, Request::Revoke { member }));
+    }
+    core.handle(now, ask(3, invitation(h0(), 10 * MINUTE)));
+    core.handle(now, ask(4, Request::Status));
+    let Some(Effect::Append(command)) = core.poll_effect() else {
+        panic!("nothing was decided");
+    };
+    assert_eq!(command.change.parts().len(), 4);
+    assert_eq!(core.poll_effect(), None);
+    core.apply(command);
+    let answers = std::iter::from_fn(|| core.poll_effect());
+    let answers: Vec<_> = answers
+        .map(|effect| match effect {
+            Effect::Reply { id, .. } => id,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(answers, [0, 1, 2, 3, 4]);
+    let membership = core.state().membership();
+    assert_eq!(membership.denied().len(), 3);
+    assert_eq!(membership.open(now).count(), 1);
 }

@@ -1,13 +1,19 @@
 //! The search for splits of operators.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
-use reweave_common::ids::Rank;
 use reweave_common::iteration::Iteration;
 use reweave_common::timings::Timings;
 use reweave_common::units::Bytes;
 
+use super::ground::{Ground, Progress, computing_ms};
+use super::presets::gigabytes;
+use super::together::{Better, Dealing};
+use super::towers::Towers;
+use crate::crew;
 use crate::dice::Dice;
+use crate::topology::TopologyError;
 use crate::workload::job::operators::{Model, Split, timing};
 
 /// What is searched, and how long.
@@ -23,30 +29,143 @@ pub struct Search<'s> {
     pub tries: u32,
 }
 
-/// The best splits that were met.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Found {
-    pub splits: Vec<Split>,
-    pub ms: f64,
-    pub tried: u32,
+/// Why no splits will do, and what would.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crowded {
+    pub servers: usize,
+    pub memory: Bytes,
+    /// With so much there is room.
+    pub enough: Bytes,
+}
+
+impl fmt::Display for Crowded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the operators do not fit into {} servers of {}; take servers of {}, or more of them",
+            self.servers,
+            gigabytes(self.memory),
+            gigabytes(self.enough)
+        )
+    }
 }
 
 /// A change that costs this part of an iteration more is taken once in e times.
 const WARMTH: f64 = 0.004;
 /// So many changes are thought of for each that is simulated: most cannot be.
 const THOUGHTS: u32 = 16;
+/// So many changes of the same splits are simulated side by side. The first that is taken counts.
+const AT_ONCE: usize = 4;
+
+impl Dealing for Search<'_> {
+    type Deal = Vec<Split>;
+
+    fn place(&self) -> Vec<u32> {
+        (0..self.servers as u32).collect()
+    }
+
+    fn iteration(&self, splits: &Vec<Split>) -> Result<Iteration, TopologyError> {
+        let iteration = self.model.iteration(self.timings, splits, self.servers);
+        iteration.map_err(TopologyError::Operators)
+    }
+
+    fn better(
+        &self,
+        from: &Vec<Split>,
+        ground: &Ground<'_>,
+    ) -> Result<Better<Vec<Split>>, TopologyError> {
+        let ms = ground.time(&self.iteration(from)?)?;
+        let mut walk = Walk {
+            now: (from.clone(), ms),
+            best: (from.clone(), ms),
+            tried: 1,
+            bettered: 0,
+        };
+        let mut dice = Dice::new(self.seed);
+        let towers = Towers::of(self.model);
+        let mut thoughts = self.tries.saturating_mul(THOUGHTS);
+        while walk.goes_on(self.tries) && thoughts > 0 {
+            let (now, now_ms) = &walk.now;
+            let changes = self.changes(now, *now_ms, &towers, &mut thoughts, &mut dice);
+            let time = |change: Change| ground.time(&change.iteration).map(|ms| (change, ms));
+            for timed in crew::each(ground.help.crew, changes, time) {
+                let (change, ms) = timed?;
+                if walk.step(change, ms) {
+                    break;
+                }
+            }
+            if !(ground.help.go_on)(&walk.progress()) {
+                break;
+            }
+        }
+        Ok(Better {
+            deals: vec![walk.best.0],
+            tried: walk.tried,
+        })
+    }
+}
+
+/// Other splits, and how long an iteration with them may take for them to be taken.
+struct Change {
+    splits: Vec<Split>,
+    iteration: Iteration,
+    patience_ms: f64,
+}
+
+/// From splits to splits, each a little different.
+struct Walk {
+    now: (Vec<Split>, f64),
+    best: (Vec<Split>, f64),
+    tried: u32,
+    /// At which try the best were met.
+    bettered: u32,
+}
+
+impl Walk {
+    /// So many changes in a row may be for nothing.
+    fn goes_on(&self, tries: u32) -> bool {
+        let patience = (tries / 2).max(10);
+        self.tried < tries.min(self.bettered + patience)
+    }
+
+    /// Whether the change is taken.
+    fn step(&mut self, change: Change, ms: f64) -> bool {
+        self.tried += 1;
+        if ms > change.patience_ms {
+            return false;
+        }
+        if ms < self.best.1 {
+            self.best = (change.splits.clone(), ms);
+            self.bettered = self.tried;
+        }
+        self.now = (change.splits, ms);
+        true
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            tried: self.tried,
+            best_ms: self.best.1,
+        }
+    }
+}
 
 impl Search<'_> {
     /// What each server must hold.
     pub fn memory(&self, splits: &[Split]) -> Vec<Bytes> {
         let mut held = vec![Bytes::ZERO; self.servers];
-        for (operator, split) in self.model.operators.iter().zip(splits) {
-            let timing = timing(self.timings, &operator.timing, split.len() as u32);
+        for (nth, split) in splits.iter().enumerate() {
             for rank in split {
-                held[rank.index()] += timing.map_or(Bytes::ZERO, |timing| timing.memory);
+                held[rank.index()] += self.part(nth, split.len());
             }
         }
         held
+    }
+
+    /// What one part of an operator needs that is split so often.
+    pub(super) fn part(&self, nth: usize, parts: usize) -> Bytes {
+        let kind = &self.model.operators[nth].timing;
+        timing(self.timings, kind, parts as u32).map_or(Bytes::ZERO, |timing| timing.memory)
     }
 
     /// Whether no server holds more than it can.
@@ -56,156 +175,56 @@ impl Search<'_> {
             .is_none_or(|memory| most.is_none_or(|most| most <= memory))
     }
 
-    /// From these splits to better ones. `time` gives the milliseconds of an iteration.
-    pub fn improve<E>(
+    fn changes(
         &self,
-        start: Vec<Split>,
-        time: &mut dyn FnMut(&Iteration) -> Result<f64, E>,
-    ) -> Result<Option<Found>, E> {
-        let Some(iteration) = self.iteration(&start) else {
-            return Ok(None);
-        };
-        let ms = time(&iteration)?;
-        let mut best = Found {
-            splits: start.clone(),
-            ms,
-            tried: 1,
-        };
-        let (mut now, mut dice) = ((start, ms), Dice::new(self.seed));
-        let mut thoughts = self.tries.saturating_mul(THOUGHTS);
-        let mut bettered = 0;
-        while best.tried < self.tries.min(bettered + self.patience()) && thoughts > 0 {
-            thoughts -= 1;
-            let luck = dice.part();
-            let patience = now.1 * (1.0 - WARMTH * libm::log(luck));
-            let Some((splits, iteration)) = self.change(&now.0, patience, &mut dice) else {
-                continue;
-            };
-            best.tried += 1;
-            let ms = time(&iteration)?;
-            if ms <= patience {
-                now = (splits, ms);
-            }
-            if now.1 < best.ms {
-                best.splits.clone_from(&now.0);
-                best.ms = now.1;
-                bettered = best.tried;
-            }
+        splits: &[Split],
+        ms: f64,
+        towers: &Towers,
+        thoughts: &mut u32,
+        dice: &mut Dice,
+    ) -> Vec<Change> {
+        let mut changes = Vec::with_capacity(AT_ONCE);
+        while changes.len() < AT_ONCE && *thoughts > 0 {
+            *thoughts -= 1;
+            let patience_ms = ms * (1.0 - WARMTH * libm::log(dice.part()));
+            changes.extend(self.change(splits, patience_ms, towers, dice));
         }
-        Ok(Some(best))
-    }
-
-    /// So many changes in a row may be for nothing.
-    fn patience(&self) -> u32 {
-        (self.tries / 2).max(10)
-    }
-
-    fn iteration(&self, splits: &[Split]) -> Option<Iteration> {
-        self.model
-            .iteration(self.timings, splits, self.servers)
-            .ok()
+        changes
     }
 
     /// Another way to split, unless it cannot be or computing alone would last too long.
     fn change(
         &self,
         splits: &[Split],
-        patience: f64,
+        patience_ms: f64,
+        towers: &Towers,
         dice: &mut Dice,
-    ) -> Option<(Vec<Split>, Iteration)> {
+    ) -> Option<Change> {
         let mut changed = splits.to_vec();
-        self.mutate(&mut changed, dice);
+        self.mutate(&mut changed, towers, dice);
         if changed == splits || !self.fits(&changed) {
             return None;
         }
-        let iteration = self.iteration(&changed)?;
-        let computing = iteration
-            .compute_times()
-            .into_iter()
-            .max()
-            .unwrap_or_default();
-        (computing.as_secs_f64() * 1e3 <= patience).then_some((changed, iteration))
+        let iteration = self.iteration(&changed).ok()?;
+        (computing_ms(&iteration) <= patience_ms).then_some(Change {
+            splits: changed,
+            iteration,
+            patience_ms,
+        })
     }
 
-    /// One operator, or a few in a row.
-    fn mutate(&self, splits: &mut [Split], dice: &mut Dice) {
-        let first = dice.below(splits.len());
-        let length = match dice.below(4) {
-            0 | 1 => 1,
-            2 => 2 + dice.below(6),
-            _ => 1 + dice.below(splits.len()),
-        };
-        let run = first..(first + length).min(splits.len());
-        match dice.below(6) {
-            0 => self.follow(splits, run, dice),
-            1 => self.turn(splits, run, dice),
-            2 | 3 => self.halve_two(splits, dice),
-            _ => self.resize(splits, run, dice),
-        }
-    }
-
-    /// Two operators that each do with half of the servers: the one takes those that the other
-    /// leaves, as either alone would only load half of them more.
-    fn halve_two(&self, splits: &mut [Split], dice: &mut Dice) {
-        let half = self.servers / 2;
-        let [first, second] = [0, 1].map(|_| dice.below(splits.len()));
-        if half == 0 || first == second || !self.can(first, half) || !self.can(second, half) {
-            return;
-        }
-        for (nth, offset) in [(first, 0), (second, 1)] {
-            splits[nth] = (0..half)
-                .map(|part| Rank::from_index(2 * part + offset))
-                .collect();
-        }
-    }
-
-    /// Where one of the operators that they read runs.
-    fn follow(&self, splits: &mut [Split], run: std::ops::Range<usize>, dice: &mut Dice) {
-        for nth in run {
-            let inputs = &self.model.operators[nth].inputs;
-            if !inputs.is_empty() {
-                let input = inputs[dice.below(inputs.len())];
-                if self.can(nth, splits[input].len()) {
-                    splits[nth] = splits[input].clone();
-                }
-            }
-        }
-    }
-
-    /// As many servers as before, but others.
-    fn turn(&self, splits: &mut [Split], run: std::ops::Range<usize>, dice: &mut Dice) {
-        let by = 1 + dice.below(self.servers);
-        for rank in splits[run].iter_mut().flatten() {
-            *rank = Rank::from_index((rank.index() + by) % self.servers);
-        }
-    }
-
-    /// More or fewer servers, side by side or spread.
-    fn resize(&self, splits: &mut [Split], run: std::ops::Range<usize>, dice: &mut Dice) {
-        let kind = &self.model.operators[run.start].timing;
+    /// Over how many servers an operator can be split, the fewest first.
+    pub(super) fn sizes(&self, nth: usize) -> Vec<usize> {
+        let kind = &self.model.operators[nth].timing;
         let measured = self.timings.splits(kind).map(|(parts, _)| parts as usize);
         let sizes: BTreeSet<_> = measured.chain([self.servers]).collect();
-        let sizes: Vec<_> = sizes.into_iter().filter(|&it| it <= self.servers).collect();
-        if sizes.is_empty() {
-            return;
-        }
-        let parts = sizes[dice.below(sizes.len())];
-        let offset = dice.below(self.servers);
-        let stride = if dice.below(2) == 0 {
-            self.servers / parts
-        } else {
-            1
-        };
-        let server = |part| Rank::from_index((offset + part * stride) % self.servers);
-        let split: Split = (0..parts).map(server).collect();
-        for nth in run {
-            if self.can(nth, parts) {
-                splits[nth].clone_from(&split);
-            }
-        }
+        sizes
+            .into_iter()
+            .filter(|&parts| parts <= self.servers && self.can(nth, parts))
+            .collect()
     }
 
-    fn can(&self, nth: usize, parts: usize) -> bool {
+    pub(super) fn can(&self, nth: usize, parts: usize) -> bool {
         let kind = &self.model.operators[nth].timing;
         timing(self.timings, kind, parts as u32).is_some()
     }

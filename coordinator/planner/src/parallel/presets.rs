@@ -1,78 +1,228 @@
 //! The spread of a preset: all degrees that its layers, its batch and the memory allow.
 
+use std::fmt;
+
 use reweave_common::iteration::Iteration;
 use reweave_common::units::Bytes;
 
-use crate::workload::job::preset::{Parallelism, Preset, Zero};
+use super::ground::{Ground, Progress};
+use super::together::{Better, Dealing};
+use crate::crew;
+use crate::topology::TopologyError;
+use crate::workload::job::preset::{Batch, Parallelism, Preset, PresetError, Zero};
 
-/// A spread, what an iteration with it takes, and what the fullest rank holds.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Spread {
-    pub parallelism: Parallelism,
-    pub ms: f64,
-    pub memory: Option<Bytes>,
-}
-
-/// Why no spread will do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoRoom {
-    /// The least that a rank would need.
-    pub least: Bytes,
-}
-
-/// Every spread of a preset over so many ranks that fits into the memory of a rank, the fastest by
-/// `time` first; those of which `time` knows nothing are left out.
-pub fn search<E>(
-    preset: &Preset,
-    ranks: usize,
+/// What is searched.
+#[derive(Debug, Clone)]
+pub struct Search {
+    preset: Preset,
+    hosts: usize,
+    /// Of a processor; no limit where there is no figure.
     memory: Option<Bytes>,
-    time: &mut dyn FnMut(&Iteration) -> Result<f64, E>,
-) -> Result<Result<Vec<Spread>, NoRoom>, E> {
-    let (mut found, mut least) = (Vec::new(), None::<Bytes>);
-    for parallelism in all(ranks) {
-        let mut spread = preset.clone();
-        let needed = match fitting(&mut spread, parallelism, ranks, memory) {
-            Fit::Fits(needed) => needed,
-            Fit::TooLarge(needed) => {
-                least = Some(least.map_or(needed, |it| it.min(needed)));
-                continue;
+}
+
+/// Why no spread will do, and what would.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NoRoom {
+    pub memory: Bytes,
+    /// The least that a processor needs of these, and how.
+    pub least: Bytes,
+    pub spread: Parallelism,
+    /// So many hosts would do for the same batch.
+    pub hosts: Option<usize>,
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "no spread fits into {} of a processor; with {} it needs {}: take processors with so much",
+            gigabytes(self.memory),
+            Words(self.spread),
+            gigabytes(self.least)
+        )?;
+        match self.hosts {
+            Some(hosts) => write!(f, ", or {hosts} hosts"),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(super) fn gigabytes(bytes: Bytes) -> String {
+    format!("{:.1} GB", bytes.count() as f64 / 1e9)
+}
+
+/// So many spreads are simulated side by side.
+const AT_ONCE: usize = 4;
+/// Nobody is told to buy more times the hosts.
+const MOST_TIMES: usize = 64;
+
+impl Search {
+    /// The batch of the whole job stays what it is, however it is spread: iterations of other batches
+    /// could not be compared.
+    pub fn new(preset: &Preset, hosts: usize, memory: Option<Bytes>) -> Self {
+        let mut preset = preset.clone();
+        let ranks = hosts * preset.gpus_per_host;
+        let own = &preset.parallelism;
+        let data = own.data.unwrap_or(ranks / (own.tensor * own.pipeline));
+        if let Batch::PerReplica(samples) = preset.batch {
+            preset.batch = Batch::Whole(samples.saturating_mul(data.max(1) as u64));
+        }
+        preset.parallelism.data = Some(data);
+        Self {
+            preset,
+            hosts,
+            memory,
+        }
+    }
+
+    fn ranks(&self) -> usize {
+        self.hosts * self.preset.gpus_per_host
+    }
+
+    /// The preset, spread so.
+    pub fn spread(&self, parallelism: Parallelism) -> Preset {
+        let mut spread = self.preset.clone();
+        spread.parallelism = parallelism;
+        spread
+    }
+
+    /// What the fullest processor holds; nothing where that is not known.
+    pub fn needed(&self, parallelism: Parallelism) -> Result<Option<Bytes>, PresetError> {
+        self.spread(parallelism).memory(self.ranks())
+    }
+
+    /// As the preset says, or, where that does not fit into memory, the spread that needs least.
+    pub fn start(&self) -> Result<Parallelism, TopologyError> {
+        let own = self.preset.parallelism;
+        let needed = self.needed(own).map_err(TopologyError::Preset)?;
+        if self.has_room(needed) {
+            return Ok(own);
+        }
+        let fitting = self.fitting();
+        let least = fitting.into_iter().min_by_key(|it| self.needed(*it).ok());
+        least.ok_or_else(|| TopologyError::NoRoom(self.no_room(own, needed.unwrap_or_default())))
+    }
+
+    fn has_room(&self, needed: Option<Bytes>) -> bool {
+        let over = |(needed, memory)| needed > memory;
+        !needed.zip(self.memory).is_some_and(over)
+    }
+
+    /// Every spread that fits into the memory. No more of the state is dealt out than memory asks
+    /// for: each stage of that costs traffic.
+    pub(super) fn fitting(&self) -> Vec<Parallelism> {
+        let zero = |plain: Parallelism| {
+            let spreads = zeros(plain).map(|zero| Parallelism { zero, ..plain });
+            let mut known = spreads.map_while(|it| Some((it, self.needed(it).ok()?)));
+            known
+                .find(|(_, needed)| self.has_room(*needed))
+                .map(|(it, _)| it)
+        };
+        self.all().into_iter().filter_map(zero).collect()
+    }
+
+    fn all(&self) -> Vec<Parallelism> {
+        match self.preset.has_tables() {
+            true => vec![self.preset.parallelism],
+            false => all(self.ranks()),
+        }
+    }
+
+    fn no_room(&self, own: Parallelism, needed: Bytes) -> NoRoom {
+        let (least, spread) = self.least().unwrap_or((needed, own));
+        let memory = self.memory.unwrap_or_default();
+        let times = std::iter::successors(Some(2), |it| Some(it * 2));
+        let more = |times: usize| Self {
+            hosts: self.hosts * times,
+            ..self.clone()
+        };
+        let mut more = times.take_while(|it| *it <= MOST_TIMES).map(more);
+        NoRoom {
+            memory,
+            least,
+            spread,
+            hosts: more
+                .find(|it| it.least().is_some_and(|(least, _)| least <= memory))
+                .map(|it| it.hosts),
+        }
+    }
+
+    /// The least that a processor can do with, and how.
+    fn least(&self) -> Option<(Bytes, Parallelism)> {
+        let whole = |plain: Parallelism| {
+            let zero = zeros(plain).last()?;
+            let spread = Parallelism { zero, ..plain };
+            Some((self.needed(spread).ok()??, spread))
+        };
+        let all = self.all().into_iter().filter_map(whole);
+        all.min_by_key(|(needed, _)| *needed)
+    }
+
+    /// Each spread with what it takes at least on this ground, the most promising first.
+    fn bounded(&self, ground: &Ground<'_>) -> Vec<(f64, Parallelism)> {
+        let bound = |spread: Parallelism| {
+            let iteration = self.iteration(&spread).ok()?;
+            Some((ground.bound_ms(&iteration), spread))
+        };
+        let bounded = crew::each(ground.help.crew, self.fitting(), bound);
+        let mut bounded: Vec<_> = bounded.into_iter().flatten().collect();
+        bounded.sort_by(|a, b| a.0.total_cmp(&b.0));
+        bounded
+    }
+}
+
+impl Dealing for Search {
+    type Deal = Parallelism;
+
+    fn place(&self) -> Vec<u32> {
+        let of_rank = |rank| (rank / self.preset.gpus_per_host) as u32;
+        (0..self.ranks()).map(of_rank).collect()
+    }
+
+    fn iteration(&self, spread: &Parallelism) -> Result<Iteration, TopologyError> {
+        let iteration = self.spread(*spread).iteration(self.ranks());
+        iteration.map_err(TopologyError::Preset)
+    }
+
+    /// Spreads are simulated in the order of what they take at least, until all that are left take
+    /// longer than the best.
+    fn better(
+        &self,
+        _: &Parallelism,
+        ground: &Ground<'_>,
+    ) -> Result<Better<Parallelism>, TopologyError> {
+        let mut timed: Vec<(f64, Parallelism)> = Vec::new();
+        let best = |timed: &[(f64, Parallelism)]| {
+            timed
+                .iter()
+                .map(|(ms, _)| *ms)
+                .fold(f64::INFINITY, f64::min)
+        };
+        for few in self.bounded(ground).chunks(AT_ONCE) {
+            if few[0].0 >= best(&timed) {
+                break;
             }
-            Fit::Impossible => continue,
-        };
-        let Ok(iteration) = spread.iteration(ranks) else {
-            continue;
-        };
-        found.push(Spread {
-            parallelism: spread.parallelism,
-            ms: time(&iteration)?,
-            memory: needed,
-        });
+            let time = |(_, spread)| Ok((ground.time(&self.iteration(&spread)?)?, spread));
+            let times = crew::each(ground.help.crew, few.to_vec(), time);
+            timed.extend(
+                times
+                    .into_iter()
+                    .collect::<Result<Vec<_>, TopologyError>>()?,
+            );
+            let progress = Progress {
+                tried: timed.len() as u32,
+                best_ms: best(&timed),
+            };
+            if !(ground.help.go_on)(&progress) {
+                break;
+            }
+        }
+        timed.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Ok(Better {
+            tried: timed.len() as u32,
+            deals: timed.into_iter().map(|(_, spread)| spread).collect(),
+        })
     }
-    found.sort_by(|a, b| a.ms.total_cmp(&b.ms));
-    match (found.is_empty(), least) {
-        (true, Some(least)) => Ok(Err(NoRoom { least })),
-        _ => Ok(Ok(found)),
-    }
-}
-
-enum Fit {
-    Fits(Option<Bytes>),
-    TooLarge(Bytes),
-    Impossible,
-}
-
-/// Deals out no more of the state than memory asks for: each stage of it costs traffic.
-fn fitting(spread: &mut Preset, plain: Parallelism, ranks: usize, memory: Option<Bytes>) -> Fit {
-    let mut fit = Fit::Impossible;
-    for zero in zeros(plain.data.unwrap_or(1)) {
-        spread.parallelism = Parallelism { zero, ..plain };
-        fit = match (spread.memory(ranks), memory) {
-            (Ok(Some(needed)), Some(memory)) if needed > memory => Fit::TooLarge(needed),
-            (Ok(needed), _) => return Fit::Fits(needed),
-            (Err(_), _) => return Fit::Impossible,
-        };
-    }
-    fit
 }
 
 /// Slices and experts beyond these are not worth what they exchange.
@@ -115,7 +265,46 @@ fn micro(pipeline: usize) -> Vec<usize> {
     }
 }
 
-fn zeros(data: usize) -> impl Iterator<Item = Zero> {
-    let stages = if data > 1 { 4 } else { 1 };
+fn zeros(plain: Parallelism) -> impl Iterator<Item = Zero> {
+    let stages = if plain.data.unwrap_or(1) > 1 { 4 } else { 1 };
     (0..stages).filter_map(Zero::stage)
+}
+
+/// The stage that a job file calls it by.
+pub fn stage(zero: Zero) -> u64 {
+    (0..4)
+        .find(|&stage| Zero::stage(stage) == Some(zero))
+        .unwrap_or(0)
+}
+
+/// A spread in words.
+#[derive(Debug, Clone, Copy)]
+pub struct Words(pub Parallelism);
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parallelism {
+            data,
+            tensor,
+            pipeline,
+            microbatches,
+            expert,
+            zero,
+            ..
+        } = self.0;
+        write!(f, "data {}", data.unwrap_or(1))?;
+        if tensor > 1 {
+            write!(f, ", tensor {tensor}")?;
+        }
+        if pipeline > 1 {
+            write!(f, ", pipeline {pipeline} of {microbatches} micro-batches")?;
+        }
+        if expert > 1 {
+            write!(f, ", expert {expert}")?;
+        }
+        match stage(zero) {
+            0 => Ok(()),
+            stage => write!(f, ", zero {stage}"),
+        }
+    }
 }

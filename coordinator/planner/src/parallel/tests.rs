@@ -7,10 +7,18 @@ use reweave_common::timings::{Timing, Timings};
 use reweave_common::units::{Bytes, Rate};
 
 use super::operators::Search;
-use super::together;
-use crate::topology::{Limits, Request};
+use super::presets;
+use super::{Help, together};
+use crate::crew::Alone;
+use crate::topology::{Limits, Request, TopologyError};
 use crate::workload::Settings;
 use crate::workload::job::operators::{Model, Operator};
+use crate::workload::job::preset::{Batch, Parallelism, Preset, Zero};
+
+const HELP: Help<'_> = Help {
+    crew: &Alone,
+    go_on: &|_| true,
+};
 
 fn timings() -> Timings {
     let mut timings = Timings::default();
@@ -80,10 +88,10 @@ fn what_is_heavy_to_reduce_is_held_by_few() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, None);
     let start = model.data_parallel(&timings, 8).unwrap();
-    let found = together::search(&search, start, &Settings::default(), &request(8)).unwrap();
+    let found = together::search(&search, start, &Settings::default(), &request(8), HELP).unwrap();
     let (first, last) = (found.course[0], found.proposal.evaluation.iteration_ms);
     assert!(last < first * 0.5, "{first} ms, then {last}");
-    assert!(found.splits.iter().any(|split| split.len() < 8));
+    assert!(found.deal.iter().any(|split| split.len() < 8));
 }
 
 #[test]
@@ -91,8 +99,8 @@ fn no_server_holds_more_than_it_can() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, Some(6_000_000_000));
     let start = model.data_parallel(&timings, 8).unwrap();
-    let found = together::search(&search, start, &Settings::default(), &request(8)).unwrap();
-    assert!(search.fits(&found.splits));
+    let found = together::search(&search, start, &Settings::default(), &request(8), HELP).unwrap();
+    assert!(search.fits(&found.deal));
     let whole: Vec<_> = (0..5).map(|_| vec![Rank::from_index(0)]).collect();
     assert!(!search.fits(&whole));
 }
@@ -102,7 +110,125 @@ fn the_same_seed_finds_the_same() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, None);
     let start = model.data_parallel(&timings, 8).unwrap();
-    let once =
-        || together::search(&search, start.clone(), &Settings::default(), &request(8)).unwrap();
-    assert_eq!(once().splits, once().splits);
+    let once = || {
+        together::search(
+            &search,
+            start.clone(),
+            &Settings::default(),
+            &request(8),
+            HELP,
+        )
+        .unwrap()
+    };
+    assert_eq!(once().deal, once().deal);
+}
+
+/// Each of the two towers computes on half of the servers, so that neither is reduced by all.
+#[test]
+fn towers_stand_side_by_side() {
+    let (model, timings) = (towers(), timings());
+    let search = searching(&model, &timings, None);
+    let start = model.data_parallel(&timings, 8).unwrap();
+    let found = together::search(&search, start, &Settings::default(), &request(8), HELP).unwrap();
+    let of = |nth: usize| found.deal[nth].clone();
+    assert!(of(0).len() < 8 && of(2).len() < 8, "{:?}", found.deal);
+    assert!(found.proposal.evaluation.iteration_ms <= found.course[0]);
+}
+
+#[test]
+fn operators_move_until_they_have_room() {
+    let (model, timings) = (towers(), timings());
+    // All of the five on the first server, 8 GB each.
+    let crowded: Vec<_> = (0..5).map(|_| vec![Rank::from_index(0)]).collect();
+    let search = searching(&model, &timings, Some(9_000_000_000));
+    let roomy = search.with_room(crowded.clone()).unwrap();
+    assert!(search.fits(&roomy) && !search.fits(&crowded));
+    // Five operators of which each part of eight needs 1 GB need 5 GB of each server at least.
+    let refused = searching(&model, &timings, Some(4_000_000_000)).with_room(crowded);
+    let refused = refused.unwrap_err();
+    assert!(refused.enough >= Bytes::new(5_000_000_000));
+    let enough = searching(&model, &timings, Some(refused.enough.count()));
+    let start = model.data_parallel(&timings, 8).unwrap();
+    assert!(enough.with_room(start).is_ok());
+    assert!(
+        refused
+            .to_string()
+            .contains("8 servers of 4.0 GB; take servers of")
+    );
+}
+
+fn gpt(size: &str) -> Preset {
+    let mut preset = Preset::named("gpt", Some(size), Batch::Whole(64)).unwrap();
+    preset.gpus_per_host = 8;
+    preset
+}
+
+#[test]
+fn no_more_of_the_state_is_dealt_out_than_memory_asks_for() {
+    let preset = gpt("6.7b");
+    let zero = |memory: u64| {
+        let search = presets::Search::new(&preset, 4, Some(Bytes::new(memory)));
+        let start = search.start().unwrap();
+        assert!(search.needed(start).unwrap().unwrap() <= Bytes::new(memory));
+        start.zero
+    };
+    // 6.7 billion parameters of 16 bytes do not fit into 80 GB, and do into 400.
+    assert_eq!(zero(400_000_000_000), Zero::Off);
+    let plain = Parallelism {
+        data: Some(32),
+        ..Parallelism::default()
+    };
+    let search = presets::Search::new(&preset, 4, None);
+    let needs = |stage| {
+        let zero = Zero::stage(stage).unwrap();
+        let needed = search.needed(Parallelism { zero, ..plain }).unwrap();
+        needed.unwrap().count() as f64 / 1e9
+    };
+    // Of 16 bytes, 12 are the optimizer's, 2 the gradient's and 2 the weight's.
+    let parameters = (needs(0) - needs(3)) / (16.0 * 31.0 / 32.0);
+    assert!((parameters - 6.7).abs() < 0.3, "{parameters}");
+    for (stage, bytes) in [(1, 12.0), (2, 14.0), (3, 16.0)] {
+        let saved = (needs(0) - needs(stage)) / (bytes * 31.0 / 32.0);
+        assert!((saved - parameters).abs() < 1e-6, "stage {stage}: {saved}");
+    }
+    let little = Bytes::new((needs(1) * 1e9) as u64 + 1);
+    let fitting = presets::Search::new(&preset, 4, Some(little)).fitting();
+    let same = fitting
+        .into_iter()
+        .filter(|it| it.tensor * it.pipeline * it.expert == 1);
+    let zeros: Vec<_> = same.map(|it| it.zero).collect();
+    assert_eq!(zeros, [Zero::Optimizer]);
+}
+
+#[test]
+fn a_preset_that_fits_nowhere_says_what_would_do() {
+    let preset = gpt("175b");
+    let refused = presets::Search::new(&preset, 2, Some(Bytes::new(80_000_000_000))).start();
+    let Err(TopologyError::NoRoom(refused)) = refused else {
+        panic!("{refused:?}");
+    };
+    let enough = presets::Search::new(&preset, 2, Some(refused.least)).start();
+    assert_eq!(enough.map(|it| it.zero), Ok(refused.spread.zero));
+    let hosts = refused.hosts.unwrap();
+    let memory = Some(refused.memory);
+    assert!(presets::Search::new(&preset, hosts, memory).start().is_ok());
+    let fewer = presets::Search::new(&preset, hosts / 2, memory);
+    assert!(fewer.start().is_err());
+}
+
+/// Replicas on slow links: slices within hosts, or stages, spare the links.
+#[test]
+fn presets_are_spread_so_that_iterations_are_shorter() {
+    let mut preset = Preset::named("bert", None, Batch::PerReplica(16)).unwrap();
+    preset.gpus_per_host = 4;
+    let search = presets::Search::new(&preset, 8, None);
+    let start = search.start().unwrap();
+    assert_eq!((start.data, start.tensor), (Some(32), 1));
+    let settings = Settings::default();
+    let found = together::search(&search, start, &settings, &request(8), HELP).unwrap();
+    assert!(found.deal.data < Some(32), "{:?}", found.deal);
+    let last = found.proposal.evaluation.iteration_ms;
+    assert!(last < found.course[0] * 0.98, "{:?}", found.course);
+    assert_eq!(found.course.last(), Some(&last));
+    assert!(found.proposal.bound_ms <= last);
 }

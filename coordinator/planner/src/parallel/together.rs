@@ -1,147 +1,149 @@
 //! Parallelization and topology in turn.
 
-use std::cell::OnceCell;
-use std::time::Duration;
-
-use reweave_common::carriage::Carriage;
-use reweave_common::fabric::Fabric;
-use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
-use reweave_common::units::Rate;
 
-use super::operators::Search;
-use crate::routing::{self, Effort, Routes};
-use crate::topology::{self, Demand, Design, Job, Proposal, Request, TopologyError, ideal_switch};
-use crate::workload::job::operators::Split;
-use crate::workload::{Network, Settings, simulate};
+use super::ground::{Ground, Help, Progress};
+use crate::topology::{self, Job, Proposal, Request, TopologyError};
+use crate::workload::Settings;
 
-/// A topology, and the splits that it was made for.
+/// What can be dealt out to hosts in more than one way.
+pub trait Dealing {
+    /// One of the ways.
+    type Deal: Clone + PartialEq;
+
+    /// On which host each rank runs.
+    fn place(&self) -> Vec<u32>;
+
+    fn iteration(&self, deal: &Self::Deal) -> Result<Iteration, TopologyError>;
+
+    /// From one way to others that are better on this ground, the best first.
+    fn better(
+        &self,
+        from: &Self::Deal,
+        ground: &Ground<'_>,
+    ) -> Result<Better<Self::Deal>, TopologyError>;
+}
+
+/// Ways to deal out, the best first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Better<D> {
+    pub deals: Vec<D>,
+    /// How many were simulated.
+    pub tried: u32,
+}
+
+/// A topology, and the way to deal out that it was made for.
 #[derive(Debug)]
-pub struct Pairing {
+pub struct Pairing<D> {
     pub proposal: Proposal,
-    pub splits: Vec<Split>,
-    /// What an iteration took before anything was searched, by turns.
+    pub deal: D,
+    /// What an iteration took with the way that was asked for, and then from gain to gain.
     pub course: Vec<f64>,
     pub tried: u32,
 }
 
-/// So often topology and splits take turns at most.
-const TURNS: usize = 3;
+/// So often topology and ways to deal out take turns at most.
+const MOST_TURNS: usize = 6;
+/// For so many of the ways of a turn a topology is sought.
+const PROMISING: usize = 3;
 /// What a turn must gain to be worth another.
 const WORTHWHILE: f64 = 0.998;
 
-/// From these splits on, the best splits with the best topology for them. Never slower than these.
-pub fn search(
-    search: &Search<'_>,
-    start: Vec<Split>,
+/// From this way on, the best way with the best topology for it. Never slower than this one.
+pub fn search<M: Dealing>(
+    model: &M,
+    start: M::Deal,
     settings: &Settings,
     request: &Request,
-) -> Result<Pairing, TopologyError> {
-    let place: Vec<_> = (0..search.servers as u32).collect();
-    let planned = |iteration: &Iteration| {
-        let job = Job {
-            iteration,
-            place: &place,
-            settings,
-        };
-        topology::plan(&job, request)
+    help: Help<'_>,
+) -> Result<Pairing<M::Deal>, TopologyError> {
+    let searching = Searching {
+        model,
+        settings,
+        request: &Request {
+            interval: false,
+            ..request.clone()
+        },
+        help,
     };
-    let first = search
-        .model
-        .iteration(search.timings, &start, search.servers);
-    let proposal = planned(&first.map_err(TopologyError::Operators)?)?;
+    let proposal = searching.planned(&start)?;
     let mut pairing = Pairing {
         course: vec![proposal.evaluation.iteration_ms],
         proposal,
-        splits: start,
+        deal: start,
         tried: 0,
     };
-    for turn in 0..TURNS {
-        let stage = Stage::new(&pairing.proposal, turn, settings, request)?;
-        let start = pairing.splits.clone();
-        let found = search.improve(start, &mut |iteration| stage.time(iteration))?;
-        let Some(found) = found else { break };
-        pairing.tried += found.tried;
-        let iteration = search
-            .model
-            .iteration(search.timings, &found.splits, search.servers);
-        let next = planned(&iteration.map_err(TopologyError::Operators)?)?;
-        let (before, after) = (
-            pairing.course[pairing.course.len() - 1],
-            next.evaluation.iteration_ms,
-        );
-        if after < before {
-            pairing.splits = found.splits;
-            pairing.proposal = next;
-            pairing.course.push(after);
+    for turn in 0..MOST_TURNS {
+        let before = pairing.proposal.evaluation.iteration_ms;
+        let ground = searching.ground(&pairing.proposal, turn)?;
+        let better = model.better(&pairing.deal, &ground)?;
+        pairing.tried += better.tried;
+        let promising = better.deals.into_iter().take(PROMISING);
+        for deal in promising
+            .filter(|deal| *deal != pairing.deal)
+            .collect::<Vec<_>>()
+        {
+            let next = searching.planned(&deal)?;
+            pairing.take_if_better(next, deal);
+        }
+        let progress = Progress {
+            tried: pairing.tried,
+            best_ms: pairing.proposal.evaluation.iteration_ms,
+        };
+        if !(help.go_on)(&progress) {
+            break;
         }
         // The first turn is on the switch, and the next may still gain on the topology.
+        let after = pairing.proposal.evaluation.iteration_ms;
         if turn > 0 && after >= before * WORTHWHILE {
             break;
         }
     }
+    if request.interval {
+        let iteration = model.iteration(&pairing.deal)?;
+        let job = Job {
+            iteration: &iteration,
+            place: &model.place(),
+            settings,
+        };
+        pairing.proposal.tell_interval(&job, request)?;
+    }
     Ok(pairing)
 }
 
-/// What splits are tried on: first the ideal switch, as any topology is still open, and then the
-/// topology that was found.
-struct Stage<'s> {
-    design: Option<Design>,
-    fabric: Fabric,
-    placement: Vec<NodeId>,
-    place: Vec<u32>,
-    routes: OnceCell<Routes>,
+struct Searching<'s, M> {
+    model: &'s M,
     settings: &'s Settings,
-    work: u64,
+    request: &'s Request,
+    help: Help<'s>,
 }
 
-impl<'s> Stage<'s> {
-    fn new(
-        proposal: &Proposal,
-        turn: usize,
-        settings: &'s Settings,
-        request: &Request,
-    ) -> Result<Self, TopologyError> {
-        let hosts = request.limits.hosts();
-        let whole = Rate::from_bits_per_s(request.rate.bits_per_s() * request.degree as u64);
-        let (design, fabric) = match turn {
-            0 => (None, ideal_switch(hosts, whole)?),
-            _ => {
-                let design = proposal.design.clone();
-                let fabric = design.wiring.fabric(request.rate, Duration::ZERO)?;
-                (Some(design), fabric)
-            }
+impl<'s, M: Dealing> Searching<'s, M> {
+    fn planned(&self, deal: &M::Deal) -> Result<Proposal, TopologyError> {
+        let job = Job {
+            iteration: &self.model.iteration(deal)?,
+            place: &self.model.place(),
+            settings: self.settings,
         };
-        Ok(Self {
-            design,
-            placement: fabric.endpoints().collect(),
-            fabric,
-            place: (0..hosts as u32).collect(),
-            routes: OnceCell::new(),
-            settings,
-            work: request.work,
-        })
+        topology::plan_with(&job, self.request, self.help.crew)
     }
 
-    fn time(&self, iteration: &Iteration) -> Result<f64, TopologyError> {
-        let carriage = match &self.design {
-            None => Carriage::default(),
-            Some(design) => {
-                let demand = Demand::of(iteration, &self.place, self.place.len());
-                let routes = self.routes.get_or_init(|| to_all(design));
-                topology::carriage(design, routes, iteration, &self.place, &demand, 0)
-            }
-        };
-        let settings = self.settings.clone();
-        let network = Network::new(&self.fabric, &self.placement, &carriage, settings);
-        Ok(simulate(iteration, &network, self.work)?.end.millis())
+    fn ground(&self, proposal: &Proposal, turn: usize) -> Result<Ground<'s>, TopologyError> {
+        let place = self.model.place();
+        match turn {
+            0 => Ground::ideal(place, self.settings, self.request, self.help),
+            _ => Ground::found(proposal, place, self.settings, self.request, self.help),
+        }
     }
 }
 
-/// Routes for whatever pairs may send.
-fn to_all(design: &Design) -> Routes {
-    let hosts = design.wiring.hosts() as u32;
-    let pairs = (0..hosts).flat_map(|a| (0..hosts).map(move |b| (a, b)));
-    let all = pairs.filter(|(a, b)| a != b).map(|pair| (pair, 1.0));
-    routing::balanced(&design.wiring, &all.collect(), Effort::default())
+impl<D> Pairing<D> {
+    fn take_if_better(&mut self, next: Proposal, deal: D) {
+        let ms = next.evaluation.iteration_ms;
+        if ms < self.proposal.evaluation.iteration_ms {
+            self.course.push(ms);
+            self.proposal = next;
+            self.deal = deal;
+        }
+    }
 }

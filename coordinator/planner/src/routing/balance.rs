@@ -57,9 +57,18 @@ const OF_A_HOP: f64 = 1e-3;
 
 /// Routes for this demand; hosts that have nothing to send get shortest ways.
 pub fn balanced(wiring: &Wiring, demand: &BTreeMap<(u32, u32), f64>, effort: Effort) -> Routes {
+    balanced_by(wiring, &Distances::of(wiring), demand, effort)
+}
+
+/// The same, when the distances are known.
+pub fn balanced_by(
+    wiring: &Wiring,
+    distances: &Distances,
+    demand: &BTreeMap<(u32, u32), f64>,
+    effort: Effort,
+) -> Routes {
     let lanes = Lanes::of(wiring);
-    let distances = Distances::of(wiring);
-    let mut balancing = Balancing::new(&lanes, &distances, demand, effort);
+    let mut balancing = Balancing::new(&lanes, distances, demand, effort);
     for _ in 0..effort.rounds {
         balancing.round();
     }
@@ -72,6 +81,8 @@ struct Balancing<'b> {
     effort: Effort,
     /// By destination: who sends how much.
     sent: Vec<Vec<(u32, f64)>>,
+    /// By destination with demand: who has a way there, the closest first.
+    orders: Vec<Vec<u32>>,
     /// By destination with demand: what each lane has carried so far.
     carried: Vec<Vec<f32>>,
     loads: Vec<f64>,
@@ -96,14 +107,20 @@ impl<'b> Balancing<'b> {
         for (&(from, to), &amount) in demand {
             sent[to as usize].push((from, amount));
         }
-        let carried = |sent: &Vec<_>| match sent.is_empty() || effort.rounds == 0 {
-            true => Vec::new(),
-            false => vec![0.0; lanes.count()],
+        let is_balanced = |sent: &Vec<_>| !sent.is_empty() && effort.rounds > 0;
+        let carried = |sent: &Vec<_>| match is_balanced(sent) {
+            true => vec![0.0; lanes.count()],
+            false => Vec::new(),
+        };
+        let order_to = |(to, sent): (u32, &Vec<_>)| match is_balanced(sent) {
+            true => order(distances.row(to)),
+            false => Vec::new(),
         };
         Self {
             lanes,
             distances,
             effort,
+            orders: (0..).zip(&sent).map(order_to).collect(),
             carried: sent.iter().map(carried).collect(),
             sent,
             loads: vec![0.0; lanes.count()],
@@ -118,11 +135,12 @@ impl<'b> Balancing<'b> {
 
     fn round(&mut self) {
         for to in 0..self.lanes.hosts() as u32 {
-            if !self.sent[to as usize].is_empty() {
-                let order = order(self.distances.row(to));
+            let order = std::mem::take(&mut self.orders[to as usize]);
+            if !order.is_empty() {
                 self.choose(to, &order);
                 self.send(to, &order);
             }
+            self.orders[to as usize] = order;
         }
         self.price();
     }
@@ -195,22 +213,20 @@ impl<'b> Balancing<'b> {
 
     fn routes(self) -> Routes {
         let mut routes = Routes::new(self.lanes.clone());
+        let mut amounts = Vec::new();
         for to in 0..self.lanes.hosts() as u32 {
             let row = self.distances.row(to);
             let carried = &self.carried[to as usize];
             for at in (0..self.lanes.hosts() as u32).filter(|&at| at != to) {
                 let own = self.lanes.from(at);
-                let mut amounts: Vec<_> = match carried.is_empty() {
-                    true => vec![0.0; own.len()],
-                    false => carried[own.clone()]
-                        .iter()
-                        .map(|&it| f64::from(it))
-                        .collect(),
-                };
+                amounts.clear();
+                if !carried.is_empty() {
+                    amounts.extend(carried[own.clone()].iter().map(|&it| f64::from(it)));
+                }
                 if amounts.iter().all(|&amount| amount == 0.0) {
-                    let shorter =
-                        own.map(|lane| row[self.lanes.end(lane) as usize] < row[at as usize]);
-                    amounts = shorter.map(|it| f64::from(u8::from(it))).collect();
+                    let is_nearer = |lane| row[self.lanes.end(lane) as usize] < row[at as usize];
+                    amounts.clear();
+                    amounts.extend(own.map(|lane| f64::from(u8::from(is_nearer(lane)))));
                 }
                 routes.split(at, to, &amounts);
             }

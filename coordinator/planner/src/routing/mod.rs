@@ -14,7 +14,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use balance::{Effort, balanced};
+pub use balance::{Effort, balanced, balanced_by};
 pub use coins::{Change, by_coins};
 pub use lanes::Lanes;
 pub use order::{Order, up_and_down};

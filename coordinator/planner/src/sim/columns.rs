@@ -6,7 +6,7 @@ use reweave_common::input::InputError;
 
 /// Which columns a table has, and where.
 #[derive(Debug)]
-pub(super) struct Columns<'f> {
+pub(crate) struct Columns<'f> {
     file: &'f str,
     names: Vec<&'f str>,
     heading: usize,
@@ -14,15 +14,15 @@ pub(super) struct Columns<'f> {
 
 /// One row, and the line it stands on.
 #[derive(Debug)]
-pub(super) struct Row<'f> {
+pub(crate) struct Row<'f> {
     file: &'f str,
-    pub(super) line: usize,
+    pub(crate) line: usize,
     cells: Vec<(&'f str, &'f str)>,
 }
 
 impl<'f> Columns<'f> {
     /// Finds the heading of a table that may have the `known` columns and must have the `required`.
-    pub(super) fn parse(
+    pub(crate) fn parse(
         file: &'f str,
         text: &'f str,
         known: &[&str],
@@ -49,7 +49,7 @@ impl<'f> Columns<'f> {
         }
     }
 
-    pub(super) fn rows(&self, text: &'f str) -> impl Iterator<Item = Result<Row<'f>, InputError>> {
+    pub(crate) fn rows(&self, text: &'f str) -> impl Iterator<Item = Result<Row<'f>, InputError>> {
         let rows = lines(text).filter(|&(line, _)| line > self.heading);
         rows.map(|(line, text)| self.row(line, text))
     }
@@ -68,7 +68,7 @@ impl<'f> Columns<'f> {
         })
     }
 
-    pub(super) fn error(&self, line: usize, key: &str, problem: impl Into<String>) -> InputError {
+    pub(crate) fn error(&self, line: usize, key: &str, problem: impl Into<String>) -> InputError {
         error(self.file, line, key, problem.into())
     }
 }
@@ -81,18 +81,18 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 impl<'f> Row<'f> {
     /// What the cell holds, if there is such a cell and it holds something.
-    pub(super) fn optional(&self, key: &str) -> Option<&'f str> {
+    pub(crate) fn optional(&self, key: &str) -> Option<&'f str> {
         let mut cells = self.cells.iter();
         let cell = cells.find(|(name, _)| *name == key)?.1;
         (!cell.is_empty()).then_some(cell)
     }
 
-    pub(super) fn text(&self, key: &str) -> Result<&'f str, InputError> {
+    pub(crate) fn text(&self, key: &str) -> Result<&'f str, InputError> {
         let missing = || self.error(key, "this cell is empty");
         self.optional(key).ok_or_else(missing)
     }
 
-    pub(super) fn parsed<T: FromStr>(&self, key: &str) -> Result<Option<T>, InputError> {
+    pub(crate) fn parsed<T: FromStr>(&self, key: &str) -> Result<Option<T>, InputError> {
         let Some(cell) = self.optional(key) else {
             return Ok(None);
         };
@@ -100,12 +100,12 @@ impl<'f> Row<'f> {
         cell.parse().map(Some).map_err(problem)
     }
 
-    pub(super) fn require<T: FromStr>(&self, key: &str) -> Result<T, InputError> {
+    pub(crate) fn require<T: FromStr>(&self, key: &str) -> Result<T, InputError> {
         let missing = || self.error(key, "this cell is empty");
         self.parsed(key)?.ok_or_else(missing)
     }
 
-    pub(super) fn error(&self, key: &str, problem: impl Into<String>) -> InputError {
+    pub(crate) fn error(&self, key: &str, problem: impl Into<String>) -> InputError {
         error(self.file, self.line, key, problem.into())
     }
 }

@@ -8,7 +8,7 @@
 //! same on every machine and does not depend on the order in which tasks were added.
 
 pub mod certificate;
-mod columns;
+pub(crate) mod columns;
 pub mod ecmp;
 mod fill;
 pub mod flows;

@@ -1,15 +1,18 @@
 //! Families of wirings.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::cycles;
-use super::demand::Demand;
+use super::demand::{Demand, Group};
 use super::fill;
 use super::limits::Limits;
 use super::matching;
+use super::panels::{self, Patch};
 use super::products;
 use super::strides;
 use super::wiring::Wiring;
+use crate::crew::{self, Alone, Crew};
 use crate::dice::Dice;
 
 /// How a wiring came about.
@@ -35,6 +38,11 @@ pub enum Family {
         heavy: usize,
         random: usize,
     },
+    /// Rings by strides within each group that reduces, and matchings for what pairs send.
+    Grouped {
+        rings: usize,
+        matchings: usize,
+    },
     Kautz {
         fan: usize,
     },
@@ -56,6 +64,7 @@ impl Family {
             Self::Random => "random",
             Self::Matched { .. } => "matched",
             Self::Heavy { .. } => "heavy",
+            Self::Grouped { .. } => "grouped",
             Self::Kautz { .. } => "kautz",
             Self::DeBruijn { .. } => "de-bruijn",
             Self::Product { .. } => "product",
@@ -69,7 +78,8 @@ impl Family {
             Self::BestStrides { .. } => 1.0,
             Self::Product { .. } => 2.0,
             Self::Kautz { .. } | Self::DeBruijn { .. } => 3.0,
-            Self::Random | Self::Matched { .. } | Self::Heavy { .. } => 4.0,
+            Self::Grouped { .. } | Self::Random => 4.0,
+            Self::Matched { .. } | Self::Heavy { .. } => 5.0,
         }
     }
 }
@@ -94,6 +104,11 @@ impl fmt::Display for Family {
                 f,
                 "{heavy} rings along those that send each other most and {random} random rings"
             ),
+            Self::Grouped { rings, matchings } => write!(
+                f,
+                "{rings} rings within each group that reduces and {matchings} matchings of those that \
+                 send each other most"
+            ),
             Self::Kautz { fan } => write!(f, "a generalized Kautz graph of fan {fan}"),
             Self::DeBruijn { fan } => write!(f, "a generalized de Bruijn graph of fan {fan}"),
             Self::Product { factors } => write!(f, "the product of {}", factors.join(" and ")),
@@ -108,6 +123,8 @@ pub struct Design {
     pub wiring: Wiring,
     /// Rings through all hosts; no two have a cable in common.
     pub rings: Vec<Vec<u32>>,
+    /// Where there are panels, which cable runs through which.
+    pub patches: Vec<Patch>,
 }
 
 impl Design {
@@ -120,8 +137,8 @@ impl Design {
 
 /// How many sets of strides may be looked at.
 const STRIDE_SETS: usize = 20_000;
-/// How many cables may be looked at to shorten random rings.
-const WORK_OF_SHORTENING: usize = 24 << 20;
+/// How many words of 64 pairs may be looked at to shorten random rings.
+const WORK_OF_SHORTENING: usize = 6 << 20;
 
 /// Where candidates are laid out.
 struct Ground<'g> {
@@ -134,43 +151,74 @@ struct Ground<'g> {
 
 /// One wiring of each family that suits, all ports in use as far as that goes.
 pub fn all(demand: &Demand, limits: &Limits, seed: u64) -> Vec<Design> {
-    let mut ground = Ground {
-        demand,
-        limits,
-        hosts: demand.hosts,
-        members: (0..demand.hosts as u32).collect(),
-        dice: Dice::new(seed),
-    };
-    let rings = limits.most_ports() / 2;
-    let mut designs = vec![
-        Some(totient(demand.hosts, rings)),
-        Some(ground.best_strides(rings)),
-        ground.random(rings),
-        ground.arithmetic(rings, true),
-        ground.arithmetic(rings, false),
-        ground.product(),
+    all_with(demand, limits, seed, &Alone)
+}
+
+/// The same, by as many hands as there are.
+pub fn all_with(demand: &Demand, limits: &Limits, seed: u64, crew: &dyn Crew) -> Vec<Design> {
+    let designs = crew::each(crew, layouts(demand, limits), |(nth, layout)| {
+        // Each with dice of its own, so that none depends on the others.
+        let seed = Dice::new(seed.wrapping_add(nth)).next();
+        let mut ground = Ground {
+            demand,
+            limits,
+            hosts: demand.hosts,
+            members: (0..demand.hosts as u32).collect(),
+            dice: Dice::new(seed),
+        };
+        let design = ground.lay_out(layout)?;
+        Some(ground.finished(design))
+    });
+    designs.into_iter().flatten().collect()
+}
+
+/// A family, before it is laid out.
+#[derive(Debug, Clone, Copy)]
+enum Layout {
+    Totient,
+    BestStrides,
+    Random,
+    Kautz,
+    DeBruijn,
+    Product,
+    Matched,
+    Heavy { rings: usize },
+    Grouped { rings: usize },
+}
+
+fn layouts(demand: &Demand, limits: &Limits) -> Vec<(u64, Layout)> {
+    let mut layouts = vec![
+        Layout::Totient,
+        Layout::BestStrides,
+        Layout::Random,
+        Layout::Kautz,
+        Layout::DeBruijn,
+        Layout::Product,
     ];
-    if ground.is_lopsided() {
-        designs.push(Some(ground.matched()));
-        let some = std::collections::BTreeSet::from([1, rings.div_ceil(2), rings]);
-        designs.extend(
-            some.into_iter()
-                .map(|heavy| ground.heavy(heavy, rings.saturating_sub(heavy))),
-        );
+    let rings = limits.most_ports() / 2;
+    if demand
+        .groups
+        .iter()
+        .any(|group| is_part(group, demand.hosts))
+    {
+        let most = BTreeSet::from([rings.saturating_sub(1).max(1), rings]);
+        layouts.extend(most.into_iter().map(|rings| Layout::Grouped { rings }));
     }
-    let mut designs: Vec<_> = designs.into_iter().flatten().collect();
-    for design in &mut designs {
-        fill::trim(&mut design.wiring, limits);
-        fill::fill(&mut design.wiring, limits, &mut ground.dice);
-        fill::connect(&mut design.wiring, limits, &mut ground.dice);
-        let Design { wiring, rings, .. } = design;
-        rings.retain(|ring| is_whole(ring, wiring));
+    if demand.is_lopsided() {
+        let some = BTreeSet::from([1, rings.div_ceil(2), rings]);
+        layouts.push(Layout::Matched);
+        layouts.extend(some.into_iter().map(|rings| Layout::Heavy { rings }));
     }
-    designs
+    (0..).zip(layouts).collect()
+}
+
+/// Whether a group is worth rings of its own.
+fn is_part(group: &Group, hosts: usize) -> bool {
+    (3..hosts).contains(&group.members.len())
 }
 
 /// Whether no cable of a ring has gone.
-fn is_whole(ring: &[u32], wiring: &Wiring) -> bool {
+pub(super) fn is_whole(ring: &[u32], wiring: &Wiring) -> bool {
     let next = |nth: usize| ring[(nth + 1) % ring.len()];
     (0..ring.len()).all(|nth| wiring.joins(ring[nth], next(nth)))
 }
@@ -187,6 +235,7 @@ fn by_strides(hosts: usize, strides: &[usize]) -> Design {
     Design {
         wiring: Wiring::of(hosts, strides::pairs(&members, strides)),
         rings: rings.collect(),
+        patches: Vec::new(),
         family: Family::Totient {
             strides: strides.to_vec(),
         },
@@ -194,6 +243,37 @@ fn by_strides(hosts: usize, strides: &[usize]) -> Design {
 }
 
 impl Ground<'_> {
+    fn lay_out(&mut self, layout: Layout) -> Option<Design> {
+        let rings = self.limits.most_ports() / 2;
+        match layout {
+            Layout::Totient => Some(totient(self.hosts, rings)),
+            Layout::BestStrides => Some(self.best_strides(rings)),
+            Layout::Random => self.random(rings),
+            Layout::Kautz => self.arithmetic(rings, true),
+            Layout::DeBruijn => self.arithmetic(rings, false),
+            Layout::Product => self.product(),
+            Layout::Matched => Some(self.matched()),
+            Layout::Heavy { rings: heavy } => self.heavy(heavy, rings.saturating_sub(heavy)),
+            Layout::Grouped { rings } => Some(self.grouped(rings)),
+        }
+    }
+
+    /// Within the limits, all ports in use, and connected, as far as that goes.
+    fn finished(&mut self, mut design: Design) -> Design {
+        let Design {
+            wiring,
+            rings,
+            patches,
+            ..
+        } = &mut design;
+        fill::trim(wiring, self.limits);
+        fill::fill(wiring, self.limits, &mut self.dice);
+        fill::connect(wiring, self.limits, &mut self.dice);
+        *patches = panels::patch(wiring, rings, self.limits, &mut self.dice);
+        rings.retain(|ring| is_whole(ring, wiring));
+        design
+    }
+
     fn best_strides(&self, rings: usize) -> Design {
         let work = STRIDE_SETS.min((1 << 22) / (self.hosts * rings.max(1)).max(1));
         let strides = strides::best(self.hosts, rings, work);
@@ -222,6 +302,7 @@ impl Ground<'_> {
             },
             wiring,
             rings: Vec::new(),
+            patches: Vec::new(),
         })
     }
 
@@ -230,17 +311,11 @@ impl Ground<'_> {
         Some(Design {
             wiring: products::product(&factors),
             rings: Vec::new(),
+            patches: Vec::new(),
             family: Family::Product {
                 factors: factors.into_iter().map(|factor| factor.name).collect(),
             },
         })
-    }
-
-    /// Whether some pairs send clearly more than others.
-    fn is_lopsided(&self) -> bool {
-        let pairs = self.hosts * (self.hosts - 1);
-        let mean = self.demand.pair_bytes() / pairs as f64;
-        self.demand.pairs.values().any(|&bytes| bytes > 1.5 * mean)
     }
 
     /// Ports are dealt out by what groups and what pairs send in all; groups have one at least.
@@ -256,6 +331,41 @@ impl Ground<'_> {
         matching::add(&mut design.wiring, &mut weights, matchings, self.limits);
         design.family = Family::Matched { rings, matchings };
         design
+    }
+
+    /// Each group has rings of its own, the more of them the more it reduces beside the others of its
+    /// hosts; what ports are left go to those that send each other most.
+    fn grouped(&self, inside: usize) -> Design {
+        let demand = self.demand;
+        let groups = || demand.groups.iter().filter(|it| is_part(it, demand.hosts));
+        let mut of_hosts = vec![0.0; self.hosts];
+        for group in groups() {
+            let members = group.members.iter();
+            members.for_each(|&host| of_hosts[host as usize] += group.bytes);
+        }
+        let mut wiring = Wiring::new(self.hosts);
+        for group in groups() {
+            let all = group.members.iter().map(|&host| of_hosts[host as usize]);
+            let part = group.bytes / all.fold(group.bytes, f64::max);
+            let rings = (inside as f64 * part).ceil() as usize;
+            let steps = strides::select(group.members.len(), rings);
+            for [a, b] in strides::pairs(&group.members, &steps) {
+                wiring.join(a, b);
+            }
+        }
+        fill::trim(&mut wiring, self.limits);
+        let matchings = self.limits.most_ports().saturating_sub(2 * inside);
+        let mut weights = matching::weights(demand);
+        matching::add(&mut wiring, &mut weights, matchings, self.limits);
+        Design {
+            family: Family::Grouped {
+                rings: inside,
+                matchings,
+            },
+            wiring,
+            rings: Vec::new(),
+            patches: Vec::new(),
+        }
     }
 
     /// The order of rings is free, so that some may as well follow what pairs send.
@@ -324,6 +434,7 @@ impl Laid {
             family,
             wiring: self.wiring,
             rings: self.rings,
+            patches: Vec::new(),
         }
     }
 }

@@ -3,8 +3,8 @@
 //! A few of them on top of each other are a random regular graph, in which hosts are about as near to
 //! each other as they can be; and as each is a ring, an all-reduce fills every cable of all of them.
 
-use super::distances::fill;
 use super::limits::Limits;
+use super::reach::Reach;
 use super::wiring::Wiring;
 use crate::dice::Dice;
 
@@ -67,23 +67,8 @@ pub(super) fn lay(wiring: &mut Wiring, ring: &[u32]) {
     }
 }
 
-/// All hops between all hosts; nothing where some have no way.
-pub(super) fn all_hops(wiring: &Wiring) -> Option<u64> {
-    let hosts = wiring.hosts();
-    let (mut hops, mut line) = (vec![0; hosts], Vec::new());
-    let mut sum = 0;
-    for from in 0..hosts as u32 {
-        fill(wiring, from, &mut hops, &mut line);
-        if line.len() < hosts {
-            return None;
-        }
-        sum += hops.iter().map(|&it| u64::from(it)).sum::<u64>();
-    }
-    Some(sum)
-}
-
 /// Brings hosts nearer to each other: two cables of a ring are crossed over whenever that makes
-/// fewer hops. `work` is how many cables may be looked at.
+/// fewer hops. `work` is how many words may be looked at.
 pub(super) fn shorten(
     wiring: &mut Wiring,
     rings: &mut [Vec<u32>],
@@ -91,25 +76,29 @@ pub(super) fn shorten(
     dice: &mut Dice,
     work: usize,
 ) {
-    let each = wiring.hosts() * wiring.cables() * 2;
-    let Some(mut score) = all_hops(wiring) else {
+    let mut reach = Reach::new(wiring.hosts());
+    let Some(mut score) = reach.all_hops(wiring, u64::MAX) else {
         return;
     };
     if rings.is_empty() {
         return;
     }
+    let each = wiring.cables() * 2 * wiring.hosts().div_ceil(64) * HOPS;
     for _ in 0..work / each.max(1) {
         let nth = dice.below(rings.len());
         let Some(crossing) = Crossing::at_random(&rings[nth], wiring, limits, dice) else {
             continue;
         };
         crossing.make(wiring, &mut rings[nth]);
-        match all_hops(wiring) {
-            Some(hops) if hops <= score => score = hops,
-            _ => crossing.undo(wiring, &mut rings[nth]),
+        match reach.all_hops(wiring, score) {
+            Some(hops) => score = hops,
+            None => crossing.undo(wiring, &mut rings[nth]),
         }
     }
 }
+
+/// So many hops lead to all, by and large.
+const HOPS: usize = 5;
 
 /// Two cables a-b and c-d of a ring that become a-c and b-d.
 struct Crossing {

@@ -67,6 +67,24 @@ impl Demand {
             .collect()
     }
 
+    /// Whether some pairs send clearly more than others.
+    pub(super) fn is_lopsided(&self) -> bool {
+        let pairs = self.hosts * (self.hosts - 1);
+        let mean = self.pair_bytes() / pairs as f64;
+        self.pairs.values().any(|&bytes| bytes > 1.5 * mean)
+    }
+
+    /// What the host sends or receives that does most of it, with its groups and to single peers.
+    pub fn busiest_host(&self) -> f64 {
+        let mut busy = self.pair_bytes_of_hosts();
+        for group in &self.groups {
+            for &member in &group.members {
+                busy[member as usize] += group.bytes;
+            }
+        }
+        busy.into_iter().fold(0.0, f64::max)
+    }
+
     /// All that groups send.
     pub fn group_bytes(&self) -> f64 {
         let of_group = |group: &Group| group.bytes * group.members.len() as f64;

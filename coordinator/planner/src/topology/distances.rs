@@ -1,5 +1,6 @@
 //! How far hosts are from each other, in cables.
 
+use super::reach::Reach;
 use super::wiring::Wiring;
 
 /// Hops between all hosts.
@@ -15,10 +16,8 @@ impl Distances {
     pub fn of(wiring: &Wiring) -> Self {
         let hosts = wiring.hosts();
         let mut hops = vec![APART; hosts * hosts];
-        let mut line = Vec::with_capacity(hosts);
-        for (from, row) in hops.chunks_mut(hosts.max(1)).enumerate() {
-            fill(wiring, from as u32, row, &mut line);
-        }
+        (0..hosts).for_each(|host| hops[host * hosts + host] = 0);
+        Reach::new(hosts).each_pair(wiring, |from, to, far| hops[from * hosts + to] = far);
         Self { hosts, hops }
     }
 

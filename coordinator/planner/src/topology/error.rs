@@ -3,9 +3,13 @@
 use std::fmt;
 
 use reweave_common::fabric::WiringError;
+use reweave_common::iteration::IterationError;
 
+use crate::parallel::operators::Crowded;
+use crate::parallel::presets::NoRoom;
 use crate::workload::SimulationError;
 use crate::workload::job::operators::OperatorError;
+use crate::workload::job::preset::PresetError;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum TopologyError {
@@ -39,7 +43,13 @@ pub enum TopologyError {
         hosts: usize,
     },
     Wiring(WiringError),
+    Iteration(IterationError),
     Operators(OperatorError),
+    Preset(PresetError),
+    /// No spread of a preset fits.
+    NoRoom(NoRoom),
+    /// No splits of operators fit.
+    Crowded(Crowded),
     Simulation(SimulationError),
 }
 
@@ -91,7 +101,11 @@ impl fmt::Display for TopologyError {
                 reached.max(&(hosts - reached))
             ),
             Self::Wiring(error) => error.fmt(f),
+            Self::Iteration(error) => error.fmt(f),
             Self::Operators(error) => error.fmt(f),
+            Self::Preset(error) => error.fmt(f),
+            Self::NoRoom(error) => error.fmt(f),
+            Self::Crowded(error) => error.fmt(f),
             Self::Simulation(error) => error.fmt(f),
         }
     }

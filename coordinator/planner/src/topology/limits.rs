@@ -44,6 +44,34 @@ impl Limits {
         self.ports.len()
     }
 
+    /// Those of some hosts, which are numbered anew in this order.
+    pub(super) fn of(&self, hosts: &[u32]) -> Self {
+        let number = |host: u32| hosts.iter().position(|&it| it == host).map(|it| it as u32);
+        let some = |of_all: &[usize]| hosts.iter().map(|&it| of_all[it as usize]).collect();
+        let cut = self.cut.iter();
+        Self {
+            ports: some(&self.ports),
+            cut: cut
+                .filter_map(|&[a, b]| Some([number(a)?, number(b)?]))
+                .collect(),
+            reach: self.reach.as_ref().map(|reach| Reach {
+                places_m: hosts
+                    .iter()
+                    .map(|&it| reach.places_m[it as usize])
+                    .collect(),
+                most_m: reach.most_m,
+            }),
+            panels: self
+                .panels
+                .iter()
+                .map(|panel| Panel {
+                    name: panel.name.clone(),
+                    ports: some(&panel.ports),
+                })
+                .collect(),
+        }
+    }
+
     /// Whether two hosts may be joined at all.
     pub fn allow(&self, a: u32, b: u32) -> bool {
         a != b && !self.cut.contains(&pair(a, b)) && self.in_reach(a, b) && self.share_panel(a, b)

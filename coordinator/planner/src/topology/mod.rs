@@ -7,6 +7,7 @@
 //! them by what their fullest lane carries, simulates the best of them with routes of their own, and
 //! says why the first is best and what the others lack.
 
+mod backups;
 pub mod candidates;
 mod carry;
 mod cycles;
@@ -17,21 +18,28 @@ mod fill;
 pub mod forest;
 mod limits;
 mod matching;
+mod panels;
 pub mod picture;
 mod plan;
 mod products;
+mod reach;
 mod repair;
+mod rivals;
 pub mod strides;
+mod survivors;
 #[cfg(test)]
 mod tests;
 mod wiring;
 
+pub use backups::{Case, Outlook, backups, outlook};
 pub use candidates::Design;
 pub use carry::{MOST_SPREAD_PAIRS, MOST_WAYS, carriage};
 pub use demand::{Demand, Group};
 pub use distances::{Distances, moore_mean};
 pub use error::TopologyError;
 pub use limits::{Limits, Panel, Reach};
-pub use plan::{Draft, Job, Lost, Proposal, Request, drafts, plan};
-pub use repair::{Failed, Repair, backups, repair, without};
+pub use panels::Patch;
+pub use plan::{Draft, Job, Lost, Proposal, Request, drafts, plan, plan_with};
+pub use repair::{Failed, Repair, repair, rewire};
+pub use rivals::{COST_OF_A_FAT_TREE, COST_OF_OPTICAL_SWITCHES, Rival, rivals};
 pub use wiring::{Pair, Wiring, ideal_switch, pair};

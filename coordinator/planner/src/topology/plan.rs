@@ -16,6 +16,7 @@ use super::distances::Distances;
 use super::error::TopologyError;
 use super::limits::Limits;
 use super::wiring::{Wiring, ideal_switch};
+use crate::crew::{self, Alone, Crew};
 use crate::routing::{self, Effort, Routes};
 use crate::workload::effects::{Effects, Interval, Setting};
 use crate::workload::{self, Evaluation, Network, Settings};
@@ -54,6 +55,11 @@ impl Request {
         }
     }
 
+    /// All ports of a host together.
+    pub fn whole_rate(&self) -> Rate {
+        Rate::from_bits_per_s(self.rate.bits_per_s() * self.degree as u64)
+    }
+
     /// Those of the job, where hosts forward no more than they can.
     fn settings(&self, job: &Job<'_>) -> Settings {
         let mut settings = job.settings.clone();
@@ -74,6 +80,8 @@ pub struct Proposal {
     /// On one switch that gives each host all its ports' rates at one.
     pub ideal: Evaluation,
     pub interval: Option<Interval>,
+    /// No wiring of these ports is faster, and no way to reduce.
+    pub bound_ms: f64,
     pub bandwidth_tax: f64,
     /// The best first.
     pub lost: Vec<Lost>,
@@ -97,39 +105,100 @@ const ALIKE: f64 = 1e-3;
 
 /// The best topology for a job.
 pub fn plan(job: &Job<'_>, request: &Request) -> Result<Proposal, TopologyError> {
+    plan_with(job, request, &Alone)
+}
+
+/// The same, by as many hands as there are.
+pub fn plan_with(
+    job: &Job<'_>,
+    request: &Request,
+    crew: &dyn Crew,
+) -> Result<Proposal, TopologyError> {
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
-    let mut drafts = drafts(job, request)?;
+    let (mut drafts, sketched) = drafts_with(job, request, crew)?;
     let rest = drafts.split_off(SIMULATED.min(drafts.len()));
-    let mut played = Vec::new();
-    for draft in drafts {
-        played.push(draft.play(job, &demand, request)?);
-    }
-    choose(job, request, &demand, played, &rest)
+    let played = crew::each(crew, drafts, |draft| draft.play(job, &demand, request));
+    let played = played.into_iter().collect::<Result<_, _>>()?;
+    let rest = rest.iter().map(|draft| draft.lost(None)).chain(sketched);
+    choose(job, request, &demand, played, rest.collect())
 }
 
 /// Candidates with their routes, the most promising first. None of them is simulated yet.
 pub fn drafts(job: &Job<'_>, request: &Request) -> Result<Vec<Draft>, TopologyError> {
+    Ok(drafts_with(job, request, &Alone)?.0)
+}
+
+/// Also those that were not worth routes.
+fn drafts_with(
+    job: &Job<'_>,
+    request: &Request,
+    crew: &dyn Crew,
+) -> Result<(Vec<Draft>, Vec<Lost>), TopologyError> {
     check(job, request)?;
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
-    let designs = candidates::all(&demand, &request.limits, request.seed);
+    let designs = candidates::all_with(&demand, &request.limits, request.seed, crew);
     let parts = designs.first().map(|design| design.wiring.parts());
-    let mut drafts = Vec::new();
-    for design in designs.into_iter().filter(|it| it.wiring.is_connected()) {
-        drafts.push(Draft::of(design, &demand, request));
-        drafts.sort_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(Ordering::Equal));
-        if demand.hosts > MANY_HOSTS {
-            drafts.truncate(KEPT_OF_MANY);
-        }
-    }
+    let whole = designs.into_iter().filter(|it| it.wiring.is_connected());
+    let sketch = |design| Sketch::of(design, &demand, request.rate);
+    let mut sketches = crew::each(crew, whole.collect(), sketch);
+    sketches.sort_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(Ordering::Equal));
+    let most = if demand.hosts > MANY_HOSTS {
+        ROUTED_OF_MANY
+    } else {
+        ROUTED
+    };
+    let rest = sketches.split_off(most.min(sketches.len()));
+    let mut drafts = crew::each(crew, sketches, |it| Draft::of(it.design, &demand, request));
+    drafts.sort_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(Ordering::Equal));
     match (drafts.is_empty(), parts) {
         (true, Some(parts)) => Err(apart(&parts, demand.hosts)),
-        _ => Ok(drafts),
+        _ => Ok((drafts, rest.into_iter().map(Sketch::lost).collect())),
     }
 }
 
+/// For so many candidates routes are sought.
+const ROUTED: usize = 7;
 /// Of more hosts than these, only so many candidates fit into memory with their routes.
 const MANY_HOSTS: usize = 1024;
-const KEPT_OF_MANY: usize = 1;
+const ROUTED_OF_MANY: usize = 2;
+
+/// A candidate before it has routes.
+struct Sketch {
+    design: Design,
+    mean_hops: f64,
+    /// If all lanes could be filled alike, all bytes would take so long.
+    least_ms: f64,
+}
+
+impl Sketch {
+    fn of(design: Design, demand: &Demand, rate: Rate) -> Self {
+        let distances = Distances::of(&design.wiring);
+        let crossing = demand.pairs.iter().map(|(&(from, to), bytes)| {
+            let hops = distances.hops(from, to).unwrap_or(0);
+            bytes * f64::from(hops)
+        });
+        let lanes = 2 * design.wiring.cables();
+        let even = crossing.sum::<f64>() / lanes.max(1) as f64;
+        Self {
+            least_ms: lane_ms(even, &design, demand, rate),
+            mean_hops: distances.mean(),
+            design,
+        }
+    }
+
+    fn rank(&self) -> (f64, f64) {
+        (self.least_ms, self.mean_hops)
+    }
+
+    fn lost(self) -> Lost {
+        Lost {
+            family: self.design.family,
+            screened_ms: self.least_ms,
+            mean_hops: self.mean_hops,
+            iteration_ms: None,
+        }
+    }
+}
 
 /// Nothing joined all hosts.
 fn apart(parts: &[Vec<u32>], hosts: usize) -> TopologyError {
@@ -172,22 +241,33 @@ pub struct Draft {
 
 impl Draft {
     fn of(design: Design, demand: &Demand, request: &Request) -> Self {
+        let distances = Distances::of(&design.wiring);
         let routes = match &design.family {
             Family::Totient { strides } if demand.pairs.is_empty() => {
                 let change = routing::Change::of(demand.hosts, strides);
                 routing::by_coins(routing::Lanes::of(&design.wiring), &change)
             }
-            _ => routing::balanced(
-                &design.wiring,
-                &demand.pairs,
-                request.effort(&design.wiring),
-            ),
+            _ => {
+                let effort = request.effort(&design.wiring);
+                routing::balanced_by(&design.wiring, &distances, &demand.pairs, effort)
+            }
         };
+        let loads = routes.loads(demand.pairs.iter());
+        let fullest = loads.into_iter().fold(0.0, f64::max);
         Self {
-            screened_ms: screen(&design, &routes, demand, request.rate),
-            distances: Distances::of(&design.wiring),
+            screened_ms: lane_ms(fullest, &design, demand, request.rate),
+            distances,
             design,
             routes,
+        }
+    }
+
+    fn lost(&self, iteration_ms: Option<f64>) -> Lost {
+        Lost {
+            family: self.design.family.clone(),
+            screened_ms: self.screened_ms,
+            mean_hops: self.distances.mean(),
+            iteration_ms,
         }
     }
 
@@ -239,27 +319,41 @@ pub(super) fn places(place: &[u32]) -> Vec<NodeId> {
         .collect()
 }
 
-/// How long the fullest lane takes for what it carries, when what groups reduce fills all lanes.
-fn screen(design: &Design, routes: &Routes, demand: &Demand, rate: Rate) -> f64 {
-    let loads = routes.loads(demand.pairs.iter());
-    let fullest = loads.iter().copied().fold(0.0, f64::max);
-    let reduced = demand.groups.iter().map(|group| {
-        let ports = group
-            .members
-            .iter()
-            .map(|&member| design.wiring.degree(member));
-        group.bytes / ports.min().unwrap_or(1).max(1) as f64
-    });
-    let bytes = fullest + reduced.sum::<f64>();
+/// How long a lane takes that carries so many bytes of pairs, and what groups reduce besides.
+fn lane_ms(bytes: f64, design: &Design, demand: &Demand, rate: Rate) -> f64 {
+    let mut reduced = vec![0.0; demand.hosts];
+    for group in &demand.groups {
+        let each = group.bytes * detour(&design.wiring, &group.members);
+        let members = group.members.iter();
+        members.for_each(|&host| reduced[host as usize] += each);
+    }
+    let bytes = bytes + reduced.into_iter().fold(0.0, f64::max);
     bytes * 8.0 / rate.bits_per_s() as f64 * 1e3
 }
+
+/// What a lane within a group carries of what each member sends: trees fill all alike.
+fn detour(wiring: &Wiring, members: &[u32]) -> f64 {
+    let is_member = |host: &&u32| members.binary_search(host).is_ok();
+    let inside = members
+        .iter()
+        .map(|&host| wiring.neighbours(host).iter().filter(is_member).count());
+    let lanes: usize = inside.sum();
+    match lanes / 2 + 1 >= members.len() {
+        true => members.len() as f64 / lanes.max(1) as f64,
+        // They must go through others.
+        false => FAR,
+    }
+}
+
+/// Hosts of a group that are not joined are some hops apart, and in the way of others.
+const FAR: f64 = 2.0;
 
 fn choose(
     job: &Job<'_>,
     request: &Request,
     demand: &Demand,
     mut played: Vec<Played>,
-    rest: &[Draft],
+    rest: Vec<Lost>,
 ) -> Result<Proposal, TopologyError> {
     let fastest = played
         .iter()
@@ -282,16 +376,8 @@ fn choose(
             least: request.degree + 1,
         });
     };
-    let lost = |draft: &Draft, iteration_ms| Lost {
-        family: draft.design.family.clone(),
-        screened_ms: draft.screened_ms,
-        mean_hops: draft.distances.mean(),
-        iteration_ms,
-    };
-    let lost = played
-        .map(|it| lost(&it.draft, Some(it.iteration_ms)))
-        .chain(rest.iter().map(|draft| lost(draft, None)));
-    let lost = lost.collect();
+    let lost = played.map(|it| it.draft.lost(Some(it.iteration_ms)));
+    let lost = lost.chain(rest).collect();
     best.propose(job, request, demand, lost)
 }
 
@@ -309,24 +395,16 @@ impl Played {
             workload::evaluate(job.iteration, &network, request.work, &mut |_| {})
         };
         let evaluation = evaluate(&self.fabric, &placement, &self.carriage)?;
-        let whole = Rate::from_bits_per_s(request.rate.bits_per_s() * request.degree as u64);
-        let switch = ideal_switch(demand.hosts, whole)?;
+        let switch = ideal_switch(demand.hosts, request.whole_rate())?;
         let behind: Vec<_> = job
             .place
             .iter()
             .map(|&host| NodeId::from_index(host as usize + 1))
             .collect();
         let ideal = evaluate(&switch, &behind, &Carriage::default())?;
-        let settings = request.settings(job);
-        let network = Network::new(&self.fabric, &placement, &self.carriage, settings);
-        let setting = Setting {
-            iteration: job.iteration,
-            network: &network,
-        };
-        let interval = || setting.interval(&Effects::default(), request.work, &mut |_| {});
-        let interval = request.interval.then(interval).transpose()?;
-        Ok(Proposal {
-            interval,
+        let mut proposal = Proposal {
+            interval: None,
+            bound_ms: bound_ms(job, &ideal, demand, request),
             bandwidth_tax: tax(&self.draft, demand),
             design: self.draft.design,
             routes: self.draft.routes,
@@ -336,7 +414,45 @@ impl Played {
             evaluation,
             ideal,
             lost,
-        })
+        };
+        if request.interval {
+            proposal.tell_interval(job, request)?;
+        }
+        Ok(proposal)
+    }
+}
+
+impl Proposal {
+    /// Finds out between which times an iteration lies.
+    pub fn tell_interval(&mut self, job: &Job<'_>, request: &Request) -> Result<(), TopologyError> {
+        let (placement, settings) = (places(job.place), request.settings(job));
+        let network = Network::new(&self.fabric, &placement, &self.carriage, settings);
+        let setting = Setting {
+            iteration: job.iteration,
+            network: &network,
+        };
+        let effects = Effects {
+            seeds: SEEDS_OF_AN_INTERVAL,
+            ..Effects::default()
+        };
+        let interval = setting.interval(&effects, request.work, &mut |_| {})?;
+        self.interval = Some(interval);
+        Ok(())
+    }
+}
+
+/// Ways are given, so that hashes decide little.
+const SEEDS_OF_AN_INTERVAL: u32 = 2;
+
+/// Where a host has several ranks, they may reduce among themselves first: then no more than hosts
+/// must send counts, and chains are not known.
+fn bound_ms(job: &Job<'_>, ideal: &Evaluation, demand: &Demand, request: &Request) -> f64 {
+    let rate = request.whole_rate().bits_per_s() as f64;
+    let sending_ms = demand.busiest_host() * 8.0 / rate * 1e3;
+    let least = ideal.bounds.compute_ms.max(sending_ms);
+    match job.iteration.ranks() > demand.hosts {
+        true => least,
+        false => least.max(ideal.bounds.chain_ms),
     }
 }
 

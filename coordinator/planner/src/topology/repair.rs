@@ -1,18 +1,22 @@
 //! What to do at once when something fails: other routes over what is left.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_common::carriage::Carriage;
 use reweave_common::fabric::Fabric;
+use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
 
-use super::candidates::Design;
+use super::candidates::{Design, is_whole};
 use super::carry::{MOST_SPREAD_PAIRS, carriage};
 use super::demand::Demand;
 use super::error::TopologyError;
 use super::limits::Limits;
-use super::plan::{Job, places};
-use super::wiring::{Pair, Wiring};
+use super::plan::{Job, Proposal, Request, places, plan_with};
+use super::survivors;
+use super::wiring::{Pair, Wiring, pair};
+use crate::crew::Crew;
 use crate::routing::{self, Effort, Routes};
 use crate::workload::{self, Network};
 
@@ -27,17 +31,43 @@ pub struct Repair {
     pub carriage: Carriage,
     /// Hosts whose tables are others than before.
     pub changed: Vec<u32>,
+    /// What those do that are left.
+    pub iteration: Iteration,
 }
 
 /// What has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failed {
+    /// A fibre, with what is at both of its ends.
     Cable(Pair),
-    /// All cables of a host; it forwards nothing any more.
+    /// The port of the first host at the cable to the second.
+    Port { of: u32, towards: u32 },
+    /// All cables of a host; it sends and forwards nothing any more.
     Host(u32),
+    /// An optical switch or patch panel, by its number.
+    Panel(usize),
 }
 
-/// New routes over what is left of a design; its cables stay where they are.
+impl Failed {
+    /// The cables that are gone.
+    pub fn cables(self, design: &Design) -> Vec<Pair> {
+        match self {
+            Self::Cable(cable) => vec![cable],
+            Self::Port { of, towards } => vec![pair(of, towards)],
+            Self::Host(host) => {
+                let others = design.wiring.neighbours(host).iter();
+                others.map(|&other| pair(host, other)).collect()
+            }
+            Self::Panel(nth) => {
+                let on = design.patches.iter().filter(|patch| patch.panel == nth);
+                on.map(|patch| patch.cable).collect()
+            }
+        }
+    }
+}
+
+/// New routes over what is left of a design; its cables stay where they are. Hosts that failed take
+/// no part in the job any more.
 pub fn repair(
     design: &Design,
     before: Option<&Routes>,
@@ -45,9 +75,19 @@ pub fn repair(
     failed: &[Failed],
 ) -> Result<Repair, TopologyError> {
     let mut left = design.clone();
-    take_away(&mut left.wiring, failed);
-    let hosts = left.wiring.hosts();
-    let demand = Demand::of(job.iteration, job.place, hosts);
+    for [a, b] in failed.iter().flat_map(|failed| failed.cables(design)) {
+        left.wiring.part(a, b);
+    }
+    let Design {
+        wiring, patches, ..
+    } = &mut left;
+    patches.retain(|patch| wiring.joins(patch.cable[0], patch.cable[1]));
+    let iteration = survivors::iteration(job, &hosts(failed))?;
+    let job = Job {
+        iteration: &iteration,
+        ..*job
+    };
+    let demand = Demand::of(job.iteration, job.place, left.wiring.hosts());
     reachable(&left.wiring, &demand)?;
     left.rings.retain(|ring| is_whole(ring, &left.wiring));
     let effort = Effort {
@@ -68,25 +108,16 @@ pub fn repair(
         design: left,
         routes,
         carriage,
+        iteration,
     })
 }
 
-fn take_away(wiring: &mut Wiring, failed: &[Failed]) {
-    for failed in failed {
-        match *failed {
-            Failed::Cable([a, b]) => wiring.part(a, b),
-            Failed::Host(host) => {
-                for other in wiring.neighbours(host).to_vec() {
-                    wiring.part(host, other);
-                }
-            }
-        }
-    }
-}
-
-fn is_whole(ring: &[u32], wiring: &Wiring) -> bool {
-    let next = |nth: usize| ring[(nth + 1) % ring.len()];
-    (0..ring.len()).all(|nth| wiring.joins(ring[nth], next(nth)))
+fn hosts(failed: &[Failed]) -> BTreeSet<u32> {
+    let host = |failed: &Failed| match *failed {
+        Failed::Host(host) => Some(host),
+        _ => None,
+    };
+    failed.iter().filter_map(host).collect()
 }
 
 /// All that send to each other must be in one part.
@@ -135,69 +166,81 @@ impl Repair {
         let fabric: Fabric = self.design.wiring.fabric(rate, Duration::ZERO)?;
         let placement = places(job.place);
         let network = Network::new(&fabric, &placement, &self.carriage, job.settings.clone());
-        Ok(workload::simulate(job.iteration, &network, work)?
+        Ok(workload::simulate(&self.iteration, &network, work)?
             .end
             .millis())
     }
 }
 
-/// Takes what has failed out of what new circuits may use: the fibre, and one port at each end of it.
-pub fn without(limits: &mut Limits, wiring: &Wiring, failed: &[Failed]) {
-    let cables = failed.iter().flat_map(|failed| match *failed {
-        Failed::Cable(pair) => vec![pair],
-        Failed::Host(host) => {
-            let others = wiring.neighbours(host).iter();
-            others
-                .map(|&other| super::wiring::pair(host, other))
-                .collect()
-        }
-    });
-    for [a, b] in cables {
-        limits.cut.insert([a, b]);
-        for end in [a, b] {
-            let ports = &mut limits.ports[end as usize];
-            *ports = ports.saturating_sub(1);
-        }
-    }
+/// The best topology for those that are left, other circuits and all. Hosts are numbered without
+/// those that failed: the second is what they are called.
+pub fn rewire(
+    design: &Design,
+    job: &Job<'_>,
+    request: &Request,
+    failed: &[Failed],
+    crew: &dyn Crew,
+) -> Result<(Proposal, Vec<u32>), TopologyError> {
+    let mut limits = request.limits.clone();
+    failed
+        .iter()
+        .for_each(|&failed| without(&mut limits, design, failed));
+    let dead = hosts(failed);
+    let names: Vec<_> = (0..limits.hosts() as u32)
+        .filter(|host| !dead.contains(host))
+        .collect();
+    let iteration = survivors::iteration(job, &dead)?;
+    // Ranks of hosts that failed do nothing, wherever that is.
+    let number = |host: &u32| names.binary_search(host).unwrap_or(0) as u32;
+    let place: Vec<_> = job.place.iter().map(number).collect();
+    let job = Job {
+        iteration: &iteration,
+        place: &place,
+        settings: job.settings,
+    };
+    let request = Request {
+        degree: limits.most_ports(),
+        limits: limits.of(&names),
+        ..request.clone()
+    };
+    Ok((plan_with(&job, &request, crew)?, names))
 }
 
-/// For each cable, the shortest way around it: what its two hosts do by themselves, before anybody
-/// has planned anything. A cable without one is a bridge.
-pub fn backups(wiring: &Wiring) -> Vec<(Pair, Option<Vec<u32>>)> {
-    let around = |[a, b]: Pair| {
-        let mut came_from = vec![u32::MAX; wiring.hosts()];
-        came_from[a as usize] = a;
-        let mut line = vec![a];
-        let mut at = 0;
-        while let Some(&host) = line.get(at) {
-            at += 1;
-            for &next in wiring.neighbours(host) {
-                let is_it = host == a && next == b;
-                if came_from[next as usize] == u32::MAX && !is_it {
-                    came_from[next as usize] = host;
-                    line.push(next);
-                }
+/// Takes what has failed out of what new circuits may use.
+fn without(limits: &mut Limits, design: &Design, failed: Failed) {
+    match failed {
+        Failed::Cable(cable) => {
+            for end in cable {
+                darken(limits, design, end, cable);
+            }
+            limits.cut.insert(cable);
+        }
+        Failed::Port { of, towards } => darken(limits, design, of, pair(of, towards)),
+        Failed::Host(_) => {}
+        Failed::Panel(nth) => {
+            let Limits { ports, panels, .. } = limits;
+            let on_panel = panels
+                .get_mut(nth)
+                .map(|panel| std::mem::take(&mut panel.ports));
+            for (ports, on_panel) in ports.iter_mut().zip(on_panel.iter().flatten()) {
+                *ports = ports.saturating_sub(*on_panel);
+            }
+            if let Some(panel) = panels.get_mut(nth) {
+                panel.ports = vec![0; ports.len()];
             }
         }
-        way_back(&came_from, a, b)
-    };
-    wiring
-        .pairs()
-        .into_iter()
-        .map(|pair| (pair, around(pair)))
-        .collect()
+    }
 }
 
-fn way_back(came_from: &[u32], a: u32, b: u32) -> Option<Vec<u32>> {
-    let mut way = vec![b];
-    let mut at = b;
-    while at != a {
-        at = came_from[at as usize];
-        if at == u32::MAX {
-            return None;
-        }
-        way.push(at);
+/// A host's port at a cable works no more.
+fn darken(limits: &mut Limits, design: &Design, host: u32, cable: Pair) {
+    let less = |ports: &mut Vec<usize>| {
+        let ports = &mut ports[host as usize];
+        *ports = ports.saturating_sub(1);
+    };
+    less(&mut limits.ports);
+    let patch = design.patches.iter().find(|patch| patch.cable == cable);
+    if let Some(panel) = patch.and_then(|patch| limits.panels.get_mut(patch.panel)) {
+        less(&mut panel.ports);
     }
-    way.reverse();
-    Some(way)
 }

@@ -2,7 +2,9 @@
 
 use super::*;
 
+mod chosen;
 mod golden;
 mod limited;
+mod patched;
 mod reduced;
 mod repaired;

@@ -14,7 +14,7 @@ use crate::effect::{Effect, LostLog, RequestId, Standing, StartError};
 use crate::journal::{Batch, Record, Saved};
 use crate::memory::Memory;
 use crate::reads::Reads;
-use crate::timing::Timing;
+use crate::timing::{Timing, Turn};
 use crate::wire::{Configuration, Entry, Kind, MemberId, Message, Snapshot, Vote};
 pub use applying::Proposal;
 use applying::SnapshotDue;
@@ -47,6 +47,8 @@ pub struct Replica {
     writing: Option<Writing>,
     /// What was last told of who leads.
     told: Standing,
+    /// Whoever led last.
+    led: MemberId,
     reads: Reads,
     ticks: usize,
     /// At which tick each peer was heard last.
@@ -176,6 +178,7 @@ impl Replica {
             effects: VecDeque::new(),
             writing: None,
             told: Standing::Follows { leader: None },
+            led: MemberId::default(),
             reads: Reads::default(),
             ticks: 0,
             heard: BTreeMap::new(),
@@ -466,9 +469,13 @@ impl Replica {
 
     /// Raft draws from the machine's randomness, and whatever it drew is replaced.
     fn draw_timeout(&mut self) {
-        let raft = &mut self.node.raft;
-        let timeout = self.timing.election_timeout(raft.id, raft.term);
-        raft.set_randomized_election_timeout(timeout);
+        if let Some(leader) = self.leader() {
+            self.led = leader;
+        }
+        let (id, term) = (self.id(), self.node.raft.term);
+        let turn = Turn::of(id, term, self.led, &self.members.configuration.voters);
+        let timeout = self.timing.election_timeout(id.0, term, turn);
+        self.node.raft.set_randomized_election_timeout(timeout);
     }
 
     fn configure(&mut self, state: ConfState) {

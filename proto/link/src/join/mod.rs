@@ -14,6 +14,7 @@ pub use door::{Applicant, Door};
 pub use enter::{JoinError, enter};
 pub use token::{Token, TokenError};
 
+use reweave_proto::frame;
 use serde::{Deserialize, Serialize};
 
 const ALPN: &[u8] = b"reweave-join";
@@ -38,4 +39,10 @@ enum Answer {
     AskAnother,
     /// Why, the coordinator keeps to itself.
     Refused,
+}
+
+/// See `decoders`.
+pub(crate) fn read(frame: &[u8]) {
+    let _ = frame::decode::<Application>(frame);
+    let _ = frame::decode::<Answer>(frame);
 }

@@ -43,8 +43,9 @@ pub(crate) const NEXT_KEY: &str = "node.key.next";
 /// As long as a signer may let a member be good.
 pub const DAY: Duration = Duration::from_hours(24);
 const LONGEST: Duration = Duration::from_hours(24 * 3653);
-/// Clocks differ by so much, and a certificate is used at once.
-const BACKDATED: Duration = Duration::from_mins(5);
+/// Clocks are wrong by an hour where a change of the time zone was missed, and a certificate is used
+/// at once.
+const BACKDATED: Duration = Duration::from_mins(65);
 
 /// When a certificate is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@ mod crowd;
 mod flood;
 mod hello;
 mod join;
+mod loose;
 mod loss;
 mod pki;
 mod refusals;

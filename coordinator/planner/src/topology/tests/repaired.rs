@@ -7,6 +7,7 @@ use reweave_common::iteration::{Iteration, IterationBuilder, Operation, Work};
 use reweave_common::units::{Bytes, Rate};
 
 use super::*;
+use crate::crew::Alone;
 use crate::workload::Settings;
 
 const HOSTS: usize = 16;
@@ -92,8 +93,102 @@ fn what_is_cut_off_is_said() {
         settings: &settings,
     };
     let proposal = plan(&job, &request()).unwrap();
-    let refused = repair(&proposal.design, None, &job, &[Failed::Host(5)]).unwrap_err();
+    let others = proposal.design.wiring.neighbours(5).to_vec();
+    let cables: Vec<_> = others
+        .iter()
+        .map(|&it| Failed::Cable(pair(5, it)))
+        .collect();
+    let refused = repair(&proposal.design, None, &job, &cables).unwrap_err();
     assert!(refused.to_string().contains("leaves h"), "{refused}");
+}
+
+#[test]
+fn when_a_host_fails_the_others_go_on() {
+    let (iteration, settings) = (iteration(), Settings::default());
+    let place: Vec<_> = (0..HOSTS as u32).collect();
+    let job = Job {
+        iteration: &iteration,
+        place: &place,
+        settings: &settings,
+    };
+    let request = request();
+    let proposal = plan(&job, &request).unwrap();
+    let failed = [Failed::Host(5)];
+    let repaired = repair(&proposal.design, Some(&proposal.routes), &job, &failed).unwrap();
+    assert_eq!(repaired.design.wiring.degree(5), 0);
+    let left = Demand::of(&repaired.iteration, &place, HOSTS);
+    assert!(left.pairs.keys().all(|&(a, b)| a != 5 && b != 5));
+    assert_eq!(left.pairs.len(), HOSTS - 2);
+    assert_eq!(left.groups[0].members.len(), HOSTS - 1);
+    let after = repaired
+        .iteration_ms(&job, request.rate, request.work)
+        .unwrap();
+    assert!(after < proposal.evaluation.iteration_ms * 1.6, "{after}");
+
+    let rewired = rewire(&proposal.design, &job, &request, &failed, &Alone).unwrap();
+    let (proposal, names) = rewired;
+    assert_eq!(names, [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+    assert_eq!(proposal.design.wiring.degrees(), [4, 4]);
+    assert!(proposal.evaluation.iteration_ms <= after * 1.01);
+}
+
+#[test]
+fn the_other_end_of_a_failed_port_may_be_used_again() {
+    let (iteration, settings) = (iteration(), Settings::default());
+    let place: Vec<_> = (0..HOSTS as u32).collect();
+    let job = Job {
+        iteration: &iteration,
+        place: &place,
+        settings: &settings,
+    };
+    let request = request();
+    let design = plan(&job, &request).unwrap().design;
+    let [a, b] = design.wiring.pairs()[0];
+    let degrees = |failed| {
+        let (proposal, _) = rewire(&design, &job, &request, &[failed], &Alone).unwrap();
+        let wiring = &proposal.design.wiring;
+        ([a, b].map(|end| wiring.degree(end)), wiring.joins(a, b))
+    };
+    let port = degrees(Failed::Port { of: a, towards: b });
+    assert_eq!(port.0[0], 3);
+    let (cable, joined) = degrees(Failed::Cable([a, b]));
+    assert!(cable.iter().all(|&ports| ports <= 3) && !joined);
+}
+
+#[test]
+fn when_a_panel_fails_its_cables_are_gone() {
+    let (iteration, settings) = (iteration(), Settings::default());
+    let place: Vec<_> = (0..HOSTS as u32).collect();
+    let job = Job {
+        iteration: &iteration,
+        place: &place,
+        settings: &settings,
+    };
+    let mut request = request();
+    let panel = |nth| Panel {
+        name: format!("panel{nth}"),
+        ports: vec![1; HOSTS],
+    };
+    request.limits.panels = (0..4).map(panel).collect();
+    let proposal = plan(&job, &request).unwrap();
+    let failed = [Failed::Panel(2)];
+    let repaired = repair(&proposal.design, None, &job, &failed).unwrap();
+    assert_eq!(repaired.design.wiring.degrees()[1], 3);
+    assert!(repaired.design.patches.iter().all(|patch| patch.panel != 2));
+    let rewired = rewire(&proposal.design, &job, &request, &failed, &Alone)
+        .unwrap()
+        .0;
+    assert!(rewired.design.patches.iter().all(|patch| patch.panel != 2));
+    assert_eq!(rewired.design.wiring.degrees()[1], 3);
+    let outlook = outlook(&proposal.design, &proposal.routes, &job, &request, &Alone);
+    assert_eq!(outlook.bridges, Vec::<Pair>::new());
+    let failures: Vec<_> = outlook.cases.iter().map(|case| case.failed).collect();
+    assert!(matches!(failures[..2], [Failed::Cable(_), Failed::Host(_)]));
+    assert_eq!(failures[2..], [0, 1, 2, 3].map(Failed::Panel));
+    let after = repaired
+        .iteration_ms(&job, request.rate, request.work)
+        .unwrap();
+    assert_eq!(outlook.cases[4].iteration_ms, Some(after));
 }
 
 #[test]

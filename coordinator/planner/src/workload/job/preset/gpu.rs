@@ -13,27 +13,29 @@ pub struct Gpu {
     pub name: &'static str,
     pub peak_tflops: f64,
     pub memory_tb_per_s: f64,
+    pub memory_gb: u64,
 }
 
-const fn gpu(name: &'static str, peak_tflops: f64, memory_tb_per_s: f64) -> Gpu {
+const fn gpu(name: &'static str, peak_tflops: f64, memory_tb_per_s: f64, memory_gb: u64) -> Gpu {
     Gpu {
         name,
         peak_tflops,
         memory_tb_per_s,
+        memory_gb,
     }
 }
 
 /// The one that was measured.
-pub const H200: Gpu = gpu("h200", 989.0, 4.8);
+pub const H200: Gpu = gpu("h200", 989.0, 4.8, 141);
 
 pub const KNOWN: [Gpu; 7] = [
-    gpu("v100", 125.0, 0.9),
-    gpu("a100-40", 312.0, 1.555),
-    gpu("a100", 312.0, 2.039),
-    gpu("l40s", 362.0, 0.864),
-    gpu("h100", 989.0, 3.35),
+    gpu("v100", 125.0, 0.9, 32),
+    gpu("a100-40", 312.0, 1.555, 40),
+    gpu("a100", 312.0, 2.039, 80),
+    gpu("l40s", 362.0, 0.864, 48),
+    gpu("h100", 989.0, 3.35, 80),
     H200,
-    gpu("b200", 2250.0, 8.0),
+    gpu("b200", 2250.0, 8.0, 180),
 ];
 
 impl Gpu {

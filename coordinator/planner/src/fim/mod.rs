@@ -12,6 +12,13 @@ use reweave_common::snapshot::{Hop, Snapshot};
 use crate::Policy;
 use crate::model::{Flow, Model};
 
+mod spread;
+
+pub use spread::{
+    Counted, Course, GroupSpread, Headline, Layer, LayerSpread, Spread, by_job, of_listed,
+    over_time, spread,
+};
+
 /// What one link of a group carries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
@@ -149,147 +156,4 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::tests::scene::{Dice, Scene, seeded};
-
-    fn even(flows: &[u64]) -> Vec<Load> {
-        flows
-            .iter()
-            .map(|&flows| Load {
-                flows,
-                weight: 7 * flows,
-            })
-            .collect()
-    }
-
-    fn near(value: f64, expected: f64, tolerance: f64) -> bool {
-        (value - expected).abs() <= tolerance
-    }
-
-    /// Mean FIM and mean max/mean of `flows` flows hashed onto `links` links.
-    fn of_hashing(flows: u64, links: usize) -> (f64, f64) {
-        let (mut dice, tries) = (Dice::new(flows), 20_000);
-        let (mut fim, mut peak) = (0.0, 0.0);
-        for _ in 0..tries {
-            let mut counts = vec![0; links];
-            (0..flows).for_each(|_| counts[dice.below(links)] += 1);
-            let found = imbalance(&even(&counts)).unwrap();
-            fim += found.fim_percent / f64::from(tries);
-            peak += found.max_over_mean / f64::from(tries);
-        }
-        (fim, peak)
-    }
-
-    #[test]
-    fn random_hashing_has_the_expected_imbalance() {
-        let on_four = [46.7, 33.8, 24.2, 17.2, 12.2, 8.6];
-        let on_eight = [68.7, 50.6, 36.5, 26.1, 18.6, 13.2];
-        for (links, expected) in [(4, on_four), (8, on_eight)] {
-            for (flows, expected) in [8, 16, 32, 64, 128, 256].into_iter().zip(expected) {
-                let (fim, _) = of_hashing(flows, links);
-                assert!(
-                    near(fim, expected, 0.3),
-                    "{flows} on {links}: {fim}, not {expected}"
-                );
-            }
-        }
-        assert!(near(of_hashing(16, 4).1, 1.54, 0.01));
-        assert!(near(of_hashing(16, 8).1, 2.09, 0.01));
-    }
-
-    #[test]
-    fn a_collision_in_figures() {
-        let found = imbalance(&even(&[2, 0])).unwrap();
-        let all_on_one = Imbalance {
-            fim_percent: 100.0,
-            floor_percent: 0.0,
-            weighted_percent: 100.0,
-            max_over_mean: 2.0,
-        };
-        assert_eq!(found, all_on_one);
-        assert_eq!(imbalance(&even(&[0, 0])), None);
-    }
-
-    #[test]
-    fn weights_tell_what_counts_hide() {
-        let loads = [
-            Load {
-                flows: 1,
-                weight: 30,
-            },
-            Load {
-                flows: 1,
-                weight: 10,
-            },
-        ];
-        let found = imbalance(&loads).unwrap();
-        assert_eq!((found.fim_percent, found.weighted_percent), (0.0, 50.0));
-        assert_eq!(found.max_over_mean, 1.5);
-        let idle = imbalance(&[
-            Load {
-                flows: 2,
-                weight: 0,
-            },
-            Load::default(),
-        ])
-        .unwrap();
-        assert_eq!((idle.weighted_percent, idle.max_over_mean), (0.0, 1.0));
-    }
-
-    #[test]
-    fn each_switch_with_a_choice_is_a_group() {
-        let mut scene = Scene::leaf_spine(2, 2, 3, 100, 100);
-        for (from, to) in [("h0", "h3"), ("h1", "h4")] {
-            scene.flow(from, to, &["leaf0", "spine0", "leaf1"]);
-        }
-        for (from, to, spine) in [("h3", "h0", "spine0"), ("h4", "h1", "spine1")] {
-            scene.flow(from, to, &["leaf1", spine, "leaf0"]);
-        }
-        let snapshot = scene.snapshot();
-        let found = imbalances(&snapshot, &Policy::default());
-        let of: Vec<_> = found
-            .groups
-            .iter()
-            .map(|(group, imbalance)| (snapshot.fabric.name(group.at), imbalance.fim_percent))
-            .collect();
-        assert_eq!(of, [("leaf0", 100.0), ("leaf1", 0.0)]);
-        assert_eq!(found.worst().unwrap().1.fim_percent, 100.0);
-        assert_eq!(found.mean_fim_percent(), Some(50.0));
-        assert_eq!(Imbalances::default().mean_fim_percent(), None);
-    }
-
-    #[test]
-    fn a_link_that_is_down_belongs_to_no_group() {
-        let mut scene = Scene::leaf_spine(2, 3, 2, 100, 100);
-        scene.flow("h0", "h2", &["leaf0", "spine0", "leaf1"]);
-        scene.flow("h1", "h3", &["leaf0", "spine1", "leaf1"]);
-        scene.down("leaf0", "spine2");
-        let found = imbalances(&scene.snapshot(), &Policy::default());
-        assert_eq!(found.worst().unwrap().1.fim_percent, 0.0);
-        assert_eq!(found.worst().unwrap().0.links.len(), 2);
-    }
-
-    proptest! {
-        #![proptest_config(seeded(500))]
-
-        #[test]
-        fn no_spread_is_below_the_floor_and_the_most_even_one_is_at_it(
-            counts in prop::collection::vec(0..20u64, 1..9)
-        ) {
-            let links = counts.len() as u64;
-            let flows: u64 = counts.iter().sum();
-            let evenest: Vec<_> = (0..links).map(|i| flows / links + u64::from(i < flows % links)).collect();
-            if let Some(found) = imbalance(&even(&counts)) {
-                prop_assert!(found.fim_percent >= found.floor_percent - 1e-9);
-                prop_assert!(found.fim_percent <= 200.0 && found.max_over_mean >= 1.0 - 1e-9);
-                // Where all flows weigh the same, weighing changes nothing.
-                prop_assert!(near(found.weighted_percent, found.fim_percent, 1e-9));
-                let best = imbalance(&even(&evenest)).unwrap();
-                prop_assert!(near(best.fim_percent, best.floor_percent, 1e-9));
-            }
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,57 @@
+//! Hosts as a person names them, and the flows that lead to them.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs, UdpSocket};
+
+use reweave_agent::error::AgentError;
+use reweave_common::flow::{FlowKey, Protocol};
+
+/// The UDP ports of the flows to a host: so many source ports, each of which may take another path.
+pub(super) struct Ports {
+    pub(super) first: u16,
+    pub(super) paths: u16,
+    pub(super) to: u16,
+}
+
+pub(super) fn resolve_all(hosts: &[String]) -> Result<Vec<Ipv4Addr>, AgentError> {
+    hosts.iter().map(|host| resolve(host)).collect()
+}
+
+pub(super) fn resolve(host: &str) -> Result<Ipv4Addr, AgentError> {
+    let unknown = |source| AgentError::UnknownHost {
+        host: host.to_owned(),
+        source,
+    };
+    let found = (host, 0).to_socket_addrs().map_err(unknown)?;
+    let mut found = found.filter_map(|address| match address {
+        SocketAddr::V4(address) => Some(*address.ip()),
+        SocketAddr::V6(_) => None,
+    });
+    let none = || io::Error::new(io::ErrorKind::NotFound, "it has no IPv4 address");
+    found.next().ok_or_else(|| unknown(none()))
+}
+
+/// To each host from each source port.
+pub(super) fn flows(hosts: &[Ipv4Addr], ports: &Ports) -> Result<Vec<FlowKey>, AgentError> {
+    let mut flows = vec![];
+    for &host in hosts {
+        let own = own_address(host)?;
+        flows.extend((0..ports.paths).map(|path| FlowKey {
+            protocol: Protocol::Udp,
+            source: SocketAddrV4::new(own, ports.first.saturating_add(path)),
+            destination: SocketAddrV4::new(host, ports.to),
+        }));
+    }
+    Ok(flows)
+}
+
+/// The address that this host speaks to the other one from.
+pub(super) fn own_address(host: Ipv4Addr) -> Result<Ipv4Addr, AgentError> {
+    let no_way = |source| AgentError::NoWay { host, source };
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(no_way)?;
+    socket.connect((host, 9)).map_err(no_way)?;
+    match socket.local_addr().map_err(no_way)? {
+        SocketAddr::V4(own) => Ok(*own.ip()),
+        SocketAddr::V6(_) => Ok(Ipv4Addr::UNSPECIFIED),
+    }
+}

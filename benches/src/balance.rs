@@ -1,0 +1,80 @@
+//! Imbalance of many flows, and the moves that mend it.
+
+use reweave_common::fabric::Fabric;
+use reweave_planner::fim::of_listed;
+use reweave_planner::paths::Atlas;
+use reweave_planner::paths::listed::{self, Listed};
+use reweave_planner::rebalance::{Options, rebalance};
+use reweave_planner::sim::ecmp::Ecmp;
+
+use crate::cost::{peak_mib, timed};
+use crate::dice::Dice;
+
+const HOSTS: usize = 1024;
+const FLOWS: usize = 8192;
+const GOAL_S: f64 = 0.1;
+const RUNS: usize = 5;
+const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 32\nspines = 64\nhosts_per_leaf = 32\n\
+                      host_gbps = 400\nuplink_gbps = 400";
+
+/// Measures what any of the words names; everything when there are none.
+pub(crate) fn measure_all(words: &[String]) {
+    let name = "balance-1024-hosts-8192-flows-64-spines";
+    if !words.is_empty() && !words.iter().any(|word| name.contains(word)) {
+        return;
+    }
+    let fabric = Fabric::parse("fabric.toml", FABRIC).expect("the fabric is sound");
+    println!(
+        "name sizes fim_s both_s goal_s before bound after gap_percent moves least_moves peak_mib"
+    );
+    for (sizes, most) in [("equal", 1), ("1-to-8", 8)] {
+        let flows = flows(&fabric, most);
+        let mut runs: Vec<_> = (0..RUNS).map(|_| measure(&fabric, &flows)).collect();
+        runs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (took_s, told) = &runs[RUNS / 2];
+        let (_, fim_s) = timed(|| of_listed(&mut Atlas::new(&fabric), &flows));
+        println!(
+            "{name} {sizes} {fim_s:.4} {took_s:.4} {GOAL_S} {told} {:.0}",
+            peak_mib()
+        );
+    }
+}
+
+/// Hashed flows between hosts of different leaves, of sizes up to so many times the least.
+fn flows(fabric: &Fabric, most: u64) -> Vec<Listed> {
+    let mut dice = Dice(1);
+    let row = |nth: usize, dice: &mut Dice| {
+        let from = nth % HOSTS;
+        let to = (from + 32 + dice.below(HOSTS as u64 - 64) as usize) % HOSTS;
+        let bytes = 1_000_000 * (1 + dice.below(most));
+        format!("h{from},h{to},{bytes},{}\n", 1024 + nth)
+    };
+    let rows: String = (0..FLOWS).map(|nth| row(nth, &mut dice)).collect();
+    let text = format!("src,dst,bytes,sport\n{rows}");
+    let table = listed::parse(
+        "flows.csv",
+        &text,
+        &mut Atlas::new(fabric),
+        &Ecmp::default(),
+    );
+    table.expect("the table is sound").flows
+}
+
+/// FIM before and after, and the moves, of flows whose ways are known.
+fn measure(fabric: &Fabric, flows: &[Listed]) -> (f64, String) {
+    let (plan, took_s) = timed(|| {
+        let mut atlas = Atlas::new(fabric);
+        rebalance(&mut atlas, flows, &Ecmp::default(), &Options::default())
+    });
+    let solution = &plan.solution;
+    let told = format!(
+        "{:.2} {:.2} {:.2} {:.2} {} {}",
+        solution.before,
+        solution.bound,
+        solution.after,
+        100.0 * solution.gap,
+        solution.moves,
+        solution.least_moves
+    );
+    (took_s, told)
+}

@@ -1,0 +1,91 @@
+//! A client from outside of the lab.
+
+use std::env;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdout, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use reweave_tests::Stage;
+
+use super::Order;
+use crate::system::System;
+
+/// Decisions are made every ten milliseconds or so, unless nobody leads.
+const OUTAGE: Duration = Duration::from_millis(150);
+/// Where people are.
+const STATION: &str = "station";
+
+/// When a decision began, and when it was acknowledged.
+pub(crate) type Decision = [Duration; 2];
+
+pub(crate) struct Running {
+    child: Child,
+    decisions: Receiver<Decision>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Running {
+    /// One that goes on for ever, a hundred times a second.
+    pub(crate) fn start(stage: &Stage, system: System) -> Self {
+        let order = Order {
+            system,
+            home: stage.path(""),
+            clients: 1,
+            decisions: None,
+            pause_ms: 10,
+        };
+        let running = Self::carrying_out(stage, &order);
+        // So that it is connected to somebody.
+        let _ = running.decisions.recv();
+        running
+    }
+
+    pub(crate) fn carrying_out(stage: &Stage, order: &Order) -> Self {
+        let this = env::current_exe().expect("it runs");
+        let mut command = stage.inside(STATION, this);
+        command.arg("client");
+        command.arg(serde_json::to_string(order).expect("it can be written"));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("it was built");
+        let stdout = child.stdout.take().expect("it was asked for");
+        let (tell, decisions) = mpsc::channel();
+        thread::spawn(move || follow(stdout, &tell));
+        Self { child, decisions }
+    }
+
+    /// For how long nothing was acknowledged after this moment: from the last decision before it was
+    /// so to the first again.
+    pub(crate) fn outage_after(&self, moment: Duration) -> Duration {
+        let mut last = moment;
+        let mut gaps = self.decisions.iter().map(|[_, ended]| {
+            let gap = ended.saturating_sub(last);
+            last = ended;
+            (ended, gap)
+        });
+        let outage = gaps.find(|(ended, gap)| *ended > moment && *gap > OUTAGE);
+        outage.expect("the client goes on").1
+    }
+
+    /// All, when it has ended by itself.
+    pub(crate) fn all(self) -> Vec<Decision> {
+        self.decisions.iter().collect()
+    }
+}
+
+fn follow(stdout: ChildStdout, tell: &mpsc::Sender<Decision>) {
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        let mut numbers = line.split(' ').filter_map(|number| number.parse().ok());
+        let [began, ended] = [numbers.next(), numbers.next()].map(Option::unwrap_or_default);
+        if tell.send([began, ended].map(Duration::from_nanos)).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Three coordinators beside three members of etcd, on one machine with one client: how long nobody
+//! decides anything after a leader is lost, and how long a decision takes.
+//!
+//!     reweave-bench-coordinators failover [ROUNDS]    leaders killed, paused and cut off
+//!     reweave-bench-coordinators commits              1, 10 and 50 clients
+//!
+//! Both have the same timers (50 ms and 300 ms, with pre-vote), TLS, and a disk.
+
+mod certificates;
+mod client;
+mod commits;
+mod failover;
+#[path = "../machine.rs"]
+mod machine;
+mod system;
+mod times;
+mod trio;
+
+use std::env;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["failover"] => failover::race(50),
+        ["failover", rounds] => match rounds.parse() {
+            Ok(rounds) => failover::race(rounds),
+            Err(_) => return usage(),
+        },
+        ["commits"] => commits::race(),
+        // Inside the lab.
+        ["client", order] => client::run(order),
+        _ => return usage(),
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: reweave-bench-coordinators failover [ROUNDS] | commits");
+    ExitCode::from(2)
+}

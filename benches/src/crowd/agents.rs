@@ -1,0 +1,81 @@
+//! All agents, in this process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use reweave_agent::credentials::Credentials;
+use reweave_agent::session::{Event, Uplink};
+use reweave_link::{Dialer, Role};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use crate::members::Members;
+use crate::reports;
+
+const EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) connected: AtomicUsize,
+    pub(crate) commands: AtomicU64,
+    pub(crate) lost: AtomicU64,
+}
+
+pub(crate) struct Crowd {
+    pub(crate) counts: Arc<Counts>,
+    /// They go when it does.
+    _agents: JoinSet<()>,
+}
+
+impl Crowd {
+    /// Needs a runtime around it.
+    pub(crate) fn of(members: &Members, count: usize) -> Self {
+        let counts = Arc::<Counts>::default();
+        let mut agents = JoinSet::new();
+        for host in 0..count {
+            let credentials = Credentials::load(&members.path(&format!("h{host}")));
+            let credentials = credentials.expect("it was issued");
+            let dialer = Dialer::new(
+                credentials.identity(),
+                members.addresses.clone(),
+                Role::Coordinator,
+            );
+            let uplink = (dialer.expect("there is an address"), credentials);
+            agents.spawn(live(host, count, uplink, Arc::clone(&counts)));
+        }
+        Self {
+            counts,
+            _agents: agents,
+        }
+    }
+}
+
+/// Reports every second, each at a time of its own, and at once when it is connected.
+async fn live(host: usize, hosts: usize, line: (Dialer, Credentials), counts: Arc<Counts>) {
+    let mut uplink = Uplink::start(line.0, line.1);
+    let begin = Instant::now() + EVERY.mul_f64(host as f64 / hosts as f64);
+    let mut ticks = interval_at(begin, EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut second = 0;
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {
+                second += 1;
+                uplink.send_sample(reports::sample(host, hosts, second));
+            }
+            event = uplink.next() => match event {
+                Some(Event::Connected) => {
+                    counts.connected.fetch_add(1, Ordering::Relaxed);
+                    uplink.send_sample(reports::sample(host, hosts, second));
+                }
+                Some(Event::Told(_)) => drop(counts.commands.fetch_add(1, Ordering::Relaxed)),
+                Some(Event::Lost) => {
+                    counts.connected.fetch_sub(1, Ordering::Relaxed);
+                    counts.lost.fetch_add(1, Ordering::Relaxed);
+                }
+                None => return,
+            },
+        }
+    }
+}

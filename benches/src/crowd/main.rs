@@ -1,0 +1,46 @@
+//! What thousands of agents cost the coordinator they report to, and how soon they are with another
+//! when it is lost.
+//!
+//!     reweave-bench-crowd load [AGENTS]         one coordinator, for half a minute
+//!     reweave-bench-crowd reconnect [AGENTS]    three, of which the leader is killed
+//!     reweave-bench-crowd flood                 somebody who means harm, and decisions meanwhile
+//!
+//! Each agent is the real one's line with a session and a socket of its own; only what it reports is
+//! made up: the probes to 64 peers, once a second.
+
+mod agents;
+mod flood;
+mod load;
+#[path = "../machine.rs"]
+mod machine;
+mod members;
+mod process;
+mod reconnect;
+mod reports;
+#[path = "../coordinators/times.rs"]
+mod times;
+
+use std::env;
+use std::process::ExitCode;
+
+const AGENTS: usize = 4096;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let (what, count) = match words[..] {
+        [what] => (what, Some(AGENTS)),
+        [what, count] => (what, count.parse().ok()),
+        _ => ("", None),
+    };
+    match (what, count) {
+        ("flood", _) => flood::measure(),
+        ("load", Some(agents)) => load::measure(agents),
+        ("reconnect", Some(agents)) => reconnect::measure(agents),
+        _ => {
+            eprintln!("usage: reweave-bench-crowd load|reconnect [AGENTS] | flood");
+            return ExitCode::from(2);
+        }
+    }
+    ExitCode::SUCCESS
+}

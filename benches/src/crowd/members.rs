@@ -1,0 +1,157 @@
+//! A cluster with certificates for everybody, on this machine's loopback.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use reweave_common::operator::{Request, Response, Status};
+use reweave_link::pki::{Authority, Validity};
+use reweave_link::{Channel, Identity, Role, Session, connect};
+use reweave_tests::{Programs, settings_of, term_led};
+use tempfile::TempDir;
+
+/// As many coordinators as were asked for, and what they are given.
+pub(crate) struct Members {
+    folder: TempDir,
+    programs: Programs,
+    pub(crate) addresses: Vec<SocketAddr>,
+    running: Vec<Option<Child>>,
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        (0..self.running.len()).for_each(|place| self.kill(place));
+    }
+}
+
+fn free_udp() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+    socket.local_addr().expect("it is bound")
+}
+
+impl Members {
+    /// Nothing runs yet.
+    pub(crate) fn new(coordinators: usize, agents: usize) -> Self {
+        let members = Self {
+            folder: tempfile::tempdir().expect("there is room"),
+            programs: Programs::beside_this().expect("the programs are built"),
+            addresses: (0..coordinators).map(|_| free_udp()).collect(),
+            running: (0..coordinators).map(|_| None).collect(),
+        };
+        members.certify(agents);
+        let fabric = format!("kind = \"ideal\"\nhosts = {agents}\nnic_gbps = 100\n");
+        members.write("fabric.toml", &fabric);
+        for place in 0..coordinators {
+            members.write(&format!("c{place}.toml"), &members.settings(place));
+        }
+        members
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("there is room");
+    }
+
+    fn certify(&self, agents: usize) {
+        let authority = Authority::create(&self.path("authority"), "crowd").expect("there is room");
+        let issue = |role, name: &str| {
+            let issued = authority.issue(role, name, Validity::day(), &self.path(name));
+            issued.expect("there is room");
+        };
+        issue(Role::Operator, "op");
+        (0..self.addresses.len()).for_each(|place| issue(Role::Coordinator, &format!("c{place}")));
+        (0..agents).for_each(|host| issue(Role::Agent, &format!("h{host}")));
+    }
+
+    fn settings(&self, place: usize) -> String {
+        let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
+        let settings = settings_of(place, &addresses, "fabric.toml", "");
+        // One that is alone names nobody.
+        let alone = settings.split("[[member]]").next().unwrap_or_default();
+        let settings = if addresses.len() > 1 {
+            &settings
+        } else {
+            alone
+        };
+        format!("http = \"127.0.0.1:0\"\ndoor = \"127.0.0.1:0\"\n{settings}")
+    }
+
+    pub(crate) fn start(&mut self, place: usize) {
+        let log = File::create(self.path(&format!("c{place}.log"))).expect("there is room");
+        let mut run = Command::new(self.programs.coordinator());
+        run.args(["run", "--config"])
+            .arg(self.path(&format!("c{place}.toml")));
+        let child = run.stdout(Stdio::null()).stderr(log).spawn();
+        self.running[place] = Some(child.expect("it was built"));
+    }
+
+    pub(crate) fn kill(&mut self, place: usize) {
+        if let Some(mut child) = self.running[place].take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    pub(crate) fn pid(&self, place: usize) -> u32 {
+        self.running[place].as_ref().expect("it runs").id()
+    }
+
+    pub(crate) fn said(&self, place: usize) -> String {
+        fs::read_to_string(self.path(&format!("c{place}.log"))).unwrap_or_default()
+    }
+
+    /// Whoever said last that it leads.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        let running = (0..self.running.len()).filter(|place| self.running[*place].is_some());
+        let lead = running.filter_map(|place| Some((term_led(&self.said(place))?, place)));
+        lead.max().map(|(_, place)| place)
+    }
+
+    pub(crate) fn identity(&self, name: &str) -> Identity {
+        Identity::load(&self.path(name)).expect("it was issued")
+    }
+
+    pub(crate) fn operator(&self, place: usize) -> Operator {
+        Operator {
+            identity: self.identity("op"),
+            address: self.addresses[place],
+            session: None,
+        }
+    }
+}
+
+/// Somebody who asks this coordinator.
+pub(crate) struct Operator {
+    identity: Identity,
+    address: SocketAddr,
+    session: Option<Arc<Session>>,
+}
+
+impl Operator {
+    /// None where nobody leads, or nobody is there.
+    pub(crate) async fn ask(&mut self, request: &Request) -> Option<Response> {
+        if self.session.is_none() {
+            let session = connect(&[self.address], &self.identity, Role::Coordinator).await;
+            self.session = session.ok().map(Arc::new);
+        }
+        let session = Arc::clone(self.session.as_ref()?);
+        let sent = session.send(Channel::Commands, request).await;
+        let answer = match sent {
+            Ok(()) => session.receive(Channel::Commands).await,
+            Err(error) => Err(error),
+        };
+        answer.inspect_err(|_| self.session = None).ok()
+    }
+
+    pub(crate) async fn status(&mut self) -> Option<Status> {
+        match self.ask(&Request::Status).await? {
+            Response::Status(status) => Some(*status),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What an agent that is made up has to say: its one interface, and the probes to 64 peers.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::moment::Moment;
+use reweave_common::probing::{PROBE_PORT, ProbeReading, Stamps, Tally};
+use reweave_common::sample::{Counters, Interface, Reading, Sample};
+use reweave_common::units::{Bytes, Rate};
+
+const PEERS: usize = 64;
+/// Ten a second to each peer.
+const PROBES: u64 = 10;
+const INTERFACE: &str = "eth0";
+
+pub(crate) fn address(host: usize) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from_be_bytes([10, 1, 0, 0]) + host as u32 + 1)
+}
+
+pub(crate) fn sample(host: usize, hosts: usize, second: u64) -> Sample {
+    let peers = (1..=PEERS.min(hosts - 1)).map(|next| (host + next) % hosts);
+    let probes = peers.map(|peer| probes(host, peer, second));
+    let own = [
+        Reading::Interface(Interface {
+            name: INTERFACE.to_owned(),
+            addresses: vec![address(host)],
+            gateways: vec![],
+        }),
+        Reading::Counters(counters(second)),
+    ];
+    Sample {
+        taken: Moment::from_micros(second * 1_000_000),
+        readings: own.into_iter().chain(probes).collect(),
+    }
+}
+
+fn counters(second: u64) -> Counters {
+    let rate = Rate::from_bits_per_s(8_000_000_000);
+    let bytes = Bytes::new(second * 1_000_000_000);
+    Counters {
+        interface: INTERFACE.to_owned(),
+        up: true,
+        sent: bytes,
+        received: bytes,
+        dropped_packets: 0,
+        send_rate: Some(rate),
+        receive_rate: Some(rate),
+    }
+}
+
+fn probes(host: usize, peer: usize, second: u64) -> Reading {
+    let mut tally = Tally {
+        answered: PROBES,
+        ..Tally::default()
+    };
+    for probe in 0..PROBES {
+        let spread = (host as u64 * 31 + peer as u64 * 17 + second * 7 + probe * 13) % 20;
+        tally.network.record(Duration::from_micros(80 + spread));
+        tally
+            .responder
+            .record(Duration::from_micros(5 + spread / 4));
+        tally.prober.record(Duration::from_micros(3 + spread / 5));
+        tally.jitter.record(Duration::from_micros(1 + spread / 3));
+        tally.stamped.note(Stamps::Kernel);
+    }
+    let flow = FlowKey {
+        protocol: Protocol::Udp,
+        source: SocketAddrV4::new(address(host), 7400),
+        destination: SocketAddrV4::new(address(peer), PROBE_PORT),
+    };
+    Reading::Probes(Box::new(ProbeReading { flow, tally }))
+}

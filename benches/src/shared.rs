@@ -1,0 +1,205 @@
+//! A shared cluster of 432 servers, on five fabrics: jobs of 16 servers in the mix of the published
+//! evaluation (DLRM, BERT, CANDLE and VGG at 35, 30, 25 and 10 %), from 5 of them to 27.
+//!
+//! A server has four processors and eight ports of 100 Gb/s. On an ideal switch and on shards no job
+//! meets another. On the two fat trees and on the expander jobs lie where servers were free, drawn by
+//! lot, and begin their iterations at once. The fat tree of equal cost gives a server 250 Gb/s: one
+//! switch for all ports is published to cost 3.2 times as much as circuits.
+
+use reweave_common::carriage::Carriage;
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::iteration::Iteration;
+use reweave_common::units::Rate;
+use reweave_planner::sim::ecmp::Ecmp;
+use reweave_planner::topology::{self, Job, Limits, Request, candidates};
+use reweave_planner::workload::candidates::{Candidate, Jobs, Judge, Seat};
+use reweave_planner::workload::job::preset::{Batch, Gpu, Preset};
+use reweave_planner::workload::{Settings, Spreading};
+
+use crate::cost::{peak_mib, timed};
+use crate::dice::Dice;
+
+const SERVERS: usize = 432;
+const OF_A_JOB: usize = 16;
+const GPUS: usize = 4;
+const PORTS: usize = 8;
+const LOADS: [usize; 5] = [5, 11, 16, 22, 27];
+const SEED: u64 = 1;
+/// What a processor can send to the three beside it.
+const INSIDE_GBPS: f64 = 2400.0;
+/// Of twenty jobs, in the order in which they come: so many of each model.
+const MODELS: [(&str, u64); 4] = [("dlrm", 128), ("bert", 16), ("candle", 256), ("vgg16", 64)];
+const TURN: [usize; 20] = [0, 1, 2, 0, 1, 0, 2, 1, 3, 0, 1, 2, 0, 1, 2, 0, 1, 0, 2, 3];
+
+pub(crate) fn measure_all(words: &[String]) {
+    if !words.is_empty()
+        && !words
+            .iter()
+            .any(|word| "shared-cluster".contains(word.as_str()))
+    {
+        return;
+    }
+    println!("# shared cluster, seed {SEED}: mean and worst iteration of the jobs, ms");
+    println!("name jobs mean_ms worst_ms slower_than_shards took_s peak_mib");
+    let models = MODELS.map(|(name, batch)| iteration(name, batch));
+    let alone = [
+        ("ideal", models.each_ref().map(ideal_ms)),
+        ("reweave", models.each_ref().map(shard_ms)),
+    ];
+    for (name, times) in &alone {
+        println!("# {name} alone: {}", told(times));
+    }
+    for jobs in LOADS {
+        let turn = || TURN.iter().cycle().take(jobs);
+        let of = |times: &[f64; 4]| turn().map(|&model| times[model]).collect::<Vec<_>>();
+        let shards = of(&alone[1].1);
+        for (name, times) in &alone {
+            show(name, &of(times), &shards, 0.0);
+        }
+        let iterations: Vec<_> = turn().map(|&model| models[model].clone()).collect();
+        for (name, fabric, spreading) in fabrics() {
+            let (times, took_s) = timed(|| together(&fabric, &iterations, spreading));
+            show(name, &times, &shards, took_s);
+        }
+    }
+}
+
+fn told(times: &[f64; 4]) -> String {
+    let each = MODELS
+        .iter()
+        .zip(times)
+        .map(|((name, _), ms)| format!("{name} {ms:.2} ms"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn show(name: &str, times: &[f64], shards: &[f64], took_s: f64) {
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    let slower: f64 = times.iter().zip(shards).map(|(ms, shard)| ms / shard).sum();
+    let slower = slower / times.len() as f64;
+    let worst = times.iter().copied().fold(0.0, f64::max);
+    println!(
+        "shared-cluster-{name} {} {mean:.2} {worst:.2} {slower:.2} {took_s:.2} {:.0}",
+        times.len(),
+        peak_mib()
+    );
+}
+
+fn iteration(name: &str, batch: u64) -> Iteration {
+    let mut preset = Preset::named(name, None, Batch::PerReplica(batch)).expect("a known model");
+    preset.gpu = Gpu::named("a100").expect("a known processor");
+    preset.iteration(OF_A_JOB * GPUS).expect("the job fits")
+}
+
+fn settings(spreading: Spreading) -> Settings {
+    Settings {
+        inside: Rate::from_gbps(INSIDE_GBPS),
+        spreading,
+        ..Settings::default()
+    }
+}
+
+fn shard_ms(iteration: &Iteration) -> f64 {
+    let place: Vec<_> = (0..OF_A_JOB * GPUS)
+        .map(|rank| (rank / GPUS) as u32)
+        .collect();
+    let settings = settings(Spreading::Even);
+    let job = Job {
+        iteration,
+        place: &place,
+        settings: &settings,
+    };
+    let request = Request {
+        limits: Limits::plain(OF_A_JOB, PORTS),
+        degree: PORTS,
+        rate: Rate::from_bits_per_s(100_000_000_000),
+        seed: SEED,
+        work: u64::MAX,
+        relay: None,
+        interval: false,
+    };
+    let proposal = topology::plan(&job, &request).expect("there is a topology");
+    proposal.evaluation.iteration_ms
+}
+
+fn ideal_ms(iteration: &Iteration) -> f64 {
+    let fabric = parsed(&format!(
+        "kind = \"ideal\"\nhosts = {OF_A_JOB}\nnic_gbps = 800"
+    ));
+    let hosts: Vec<_> = fabric.endpoints().collect();
+    times(
+        &fabric,
+        std::slice::from_ref(iteration),
+        vec![seat(&hosts)],
+        Spreading::Even,
+    )[0]
+}
+
+/// Each tree twice: switches spray packets over all uplinks, or hash each pair of processors to one.
+fn fabrics() -> [(&'static str, Fabric, Spreading); 5] {
+    let tree = |spines: usize, host: u32, uplink: u32| {
+        parsed(&format!(
+            "kind = \"leaf-spine\"\nleaves = 27\nspines = {spines}\nhosts_per_leaf = 16\n\
+             host_gbps = {host}\nuplink_gbps = {uplink}"
+        ))
+    };
+    let expander = candidates::random(SERVERS, PORTS / 2, &Limits::plain(SERVERS, PORTS), SEED);
+    let wiring = expander.expect("there is an expander").wiring;
+    let rate = Rate::from_bits_per_s(100_000_000_000);
+    let expander = wiring.fabric(rate, std::time::Duration::ZERO);
+    let hashed = Spreading::Hashed(Ecmp::Mixed { seed: SEED });
+    let (equal, half) = (tree(16, 250, 250), tree(8, 800, 800));
+    [
+        ("equal-cost", equal.clone(), Spreading::Even),
+        ("equal-cost-hashed", equal, hashed),
+        ("2-to-1", half.clone(), Spreading::Even),
+        ("2-to-1-hashed", half, hashed),
+        (
+            "expander",
+            expander.expect("the wiring is sound"),
+            Spreading::Even,
+        ),
+    ]
+}
+
+/// All jobs at once, on servers drawn by lot.
+fn together(fabric: &Fabric, iterations: &[Iteration], spreading: Spreading) -> Vec<f64> {
+    let mut hosts: Vec<_> = fabric.endpoints().collect();
+    Dice(SEED).shuffle(&mut hosts);
+    let seats = hosts.chunks(OF_A_JOB).take(iterations.len()).map(seat);
+    times(fabric, iterations, seats.collect(), spreading)
+}
+
+fn seat(hosts: &[NodeId]) -> Seat {
+    let each = hosts
+        .iter()
+        .flat_map(|&host| std::iter::repeat_n(host, GPUS));
+    Seat {
+        placement: each.collect(),
+        carriage: Carriage::default(),
+    }
+}
+
+fn times(
+    fabric: &Fabric,
+    iterations: &[Iteration],
+    seats: Vec<Seat>,
+    spreading: Spreading,
+) -> Vec<f64> {
+    let settings = settings(spreading);
+    let mut judge = Judge::new(Jobs {
+        iterations,
+        settings: &settings,
+        limit: u64::MAX,
+    });
+    let times = judge.times(&Candidate { fabric, seats });
+    times
+        .expect("it can be carried out")
+        .iter()
+        .map(|time| time.millis())
+        .collect()
+}
+
+fn parsed(text: &str) -> Fabric {
+    Fabric::parse("fabric", text).expect("the fabric is sound")
+}

@@ -1,0 +1,138 @@
+//! Where probes get lost, whom to probe, and who takes which place.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::Fabric;
+use reweave_planner::causes::{Probe, localise};
+use reweave_planner::paths::Atlas;
+use reweave_planner::placement::{Demand, Request, place};
+use reweave_planner::probes::cover;
+use reweave_planner::sim::ecmp::{Ecmp, Fields};
+
+use crate::cost::{peak_mib, timed};
+use crate::dice::Dice;
+
+const RESULTS: usize = 100_000;
+const RUNS: usize = 5;
+
+/// Measures what any of the words names; everything when there are none.
+pub(crate) fn measure_all(words: &[String]) {
+    let is_asked = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
+    println!("name took_s goal_s figures peak_mib");
+    if is_asked("localise-100000-results") {
+        localisation();
+    }
+    if is_asked("probes-10000-hosts") {
+        probes();
+    }
+    if is_asked("ranks-1024") {
+        ranks();
+    }
+}
+
+fn leaf_spine(leaves: usize, spines: usize, hosts: usize) -> Fabric {
+    let text = format!(
+        "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\nhosts_per_leaf = {hosts}\n\
+         host_gbps = 400\nuplink_gbps = 100"
+    );
+    Fabric::parse("fabric.toml", &text).expect("the fabric is sound")
+}
+
+fn told(name: &str, goal_s: f64, mut runs: Vec<(f64, String)>) {
+    runs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (took_s, figures) = &runs[runs.len() / 2];
+    println!("{name} {took_s:.4} {goal_s} {figures} {:.0}", peak_mib());
+}
+
+/// One link loses one in a hundred, among 1024 hosts.
+fn localisation() {
+    let fabric = leaf_spine(32, 64, 32);
+    let (mut atlas, mut dice, ecmp) = (Atlas::new(&fabric), Dice(1), Ecmp::default());
+    let hosts: Vec<_> = fabric.endpoints().collect();
+    let leaf = fabric.find("leaf3").expect("there is one");
+    let bad = fabric.links_of(leaf)[40];
+    let mut probe = || {
+        let [from, to] = [0, 1].map(|_| hosts[dice.below(1024) as usize]);
+        let port = dice.below(1 << 16) as u16;
+        let way = |atlas: &mut Atlas<'_>, ends: [_; 2]| {
+            let label = ecmp.label(Fields {
+                source: from.index() as u32,
+                destination: to.index() as u32,
+                source_port: port,
+                destination_port: 7333,
+                protocol: 17,
+            });
+            atlas.hashed(ends, &ecmp, label).unwrap_or_default()
+        };
+        let (there, back) = (way(&mut atlas, [from, to]), way(&mut atlas, [to, from]));
+        let crossed = there
+            .iter()
+            .filter(|hop| hop.link == bad && hop.from == leaf)
+            .count();
+        let lost = (0..60 * crossed).filter(|_| dice.below(100) == 0).count();
+        let hops = there.iter().chain(&back).map(|&hop| atlas.index(hop));
+        Probe {
+            hops: hops.collect(),
+            hosts: [from.index(), to.index()],
+            sent: 60,
+            lost: lost as u64,
+        }
+    };
+    let probes: Vec<_> = (0..RESULTS).map(|_| probe()).collect();
+    let (hops, nodes) = (2 * fabric.links().len(), fabric.nodes().len());
+    let runs = (0..RUNS).map(|_| {
+        let (found, took_s) = timed(|| localise(hops, nodes, &probes));
+        (
+            took_s,
+            format!(
+                "culprits={} suspects={}",
+                found.len(),
+                found[0].suspects.len()
+            ),
+        )
+    });
+    told("localise-100000-results", 0.1, runs.collect());
+}
+
+fn probes() {
+    let fabric = leaf_spine(313, 32, 32);
+    let (cover, took_s) = timed(|| cover(&fabric, &Ecmp::default(), 1));
+    let figures = format!(
+        "flows={} least={} uncovered={}",
+        cover.flows.len(),
+        cover.least,
+        cover.uncovered.len()
+    );
+    told("probes-10000-hosts", 2.0, vec![(took_s, figures)]);
+}
+
+/// A ring and groups of eight that exchange more, on 32 racks, in disorder.
+fn ranks() {
+    let fabric = leaf_spine(32, 8, 32);
+    let mut hosts: Vec<_> = fabric.endpoints().collect();
+    Dice(1).shuffle(&mut hosts);
+    let mut demand = Demand {
+        places: 1024,
+        ..Demand::default()
+    };
+    for place in 0..1024 {
+        demand.add(place, (place + 1) % 1024, 1e9);
+        demand.add(place, place / 8 * 8 + (place + 1) % 8, 4e9);
+    }
+    let request = Request {
+        fabric: &fabric,
+        demand: &demand,
+        hosts: &hosts,
+        pairs: &BTreeMap::new(),
+        seed: 1,
+        work: 600_000,
+    };
+    let (placed, took_s) = timed(|| place(&request));
+    let placed = placed.expect("there are hosts enough");
+    let [before, after] = placed.crossing.map(|bytes| bytes / 1e9);
+    told(
+        "ranks-1024",
+        5.0,
+        vec![(took_s, format!("crossing_gb={before:.0}->{after:.0}"))],
+    );
+}

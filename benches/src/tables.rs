@@ -1,0 +1,117 @@
+//! Jobs of 128 servers with four A100 each, spread and wired together, beside what else could be
+//! built for them: the rows of the table in docs/planning.md.
+
+use reweave_common::units::{Bytes, Rate};
+use reweave_planner::crew::Alone;
+use reweave_planner::parallel::presets::{Search, Words};
+use reweave_planner::parallel::together::{self, Dealing, Pairing};
+use reweave_planner::parallel::{Help, Progress};
+use reweave_planner::topology::{self, Job, Limits, Request, Rival};
+use reweave_planner::workload::Settings;
+use reweave_planner::workload::job::preset::{Batch, Gpu, Parallelism, Preset};
+
+use crate::cost::{peak_mib, timed};
+
+const SERVERS: usize = 128;
+const GPUS_OF_A_SERVER: usize = 4;
+const DEGREES: [usize; 2] = [4, 8];
+/// How long each may take.
+const GOAL_S: f64 = 10.0;
+const SEED: u64 = 1;
+
+/// Models with the samples of a processor, and tables where there are some.
+const JOBS: [(&str, u64, Option<usize>); 11] = [
+    ("vgg16", 64, None),
+    ("resnet50", 128, None),
+    ("bert", 16, None),
+    ("candle", 256, None),
+    ("ncf", 128, None),
+    ("dlrm", 64, Some(128)),
+    ("dlrm", 128, Some(128)),
+    ("dlrm", 256, Some(128)),
+    ("dlrm", 512, Some(128)),
+    ("dlrm", 1024, Some(128)),
+    ("dlrm", 2048, Some(128)),
+];
+
+/// Measures what any of the words names; everything when there are none.
+pub(crate) fn measure_all(words: &[String]) {
+    let is_asked = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
+    println!("# seed: {SEED}; milliseconds of an iteration, 100 Gb/s a port");
+    println!(
+        "| job | degree | spread | topology | as given | planned | ideal switch | bound | tax | \
+         fat tree of equal cost | fat tree 2:1 | expander | took_s | goal_s | peak_mib |"
+    );
+    for (model, batch, tables) in JOBS {
+        for degree in DEGREES {
+            if is_asked(&format!("table-{model}-{batch}-d{degree}")) {
+                row(model, batch, tables, degree);
+            }
+        }
+    }
+}
+
+fn row(model: &str, batch: u64, tables: Option<usize>, degree: usize) {
+    let mut preset =
+        Preset::named(model, None, Batch::PerReplica(batch)).expect("a model that is known");
+    preset.gpu = Gpu::named("a100").expect("a processor that is known");
+    preset.gpus_per_host = GPUS_OF_A_SERVER;
+    preset.tables = tables;
+    let memory = Bytes::new(preset.gpu.memory_gb * 1_000_000_000);
+    let search = Search::new(&preset, SERVERS, Some(memory));
+    let (request, settings) = (request(degree), Settings::default());
+    let (found, took_s) = timed(|| planned(&search, &settings, &request));
+    let job = Job {
+        iteration: &search.iteration(&found.deal).expect("it was simulated"),
+        place: &search.place(),
+        settings: &settings,
+    };
+    let rivals = topology::rivals(&job, &request, &Alone).expect("others can be built");
+    let proposal = &found.proposal;
+    let cells = [
+        format!("{model}, batch {batch}"),
+        degree.to_string(),
+        Words(found.deal).to_string(),
+        proposal.design.family.word().to_owned(),
+        format!("{:.2}", found.course[0]),
+        format!("{:.2}", proposal.evaluation.iteration_ms),
+        format!("{:.2}", proposal.ideal.iteration_ms),
+        format!("{:.2}", proposal.bound_ms),
+        format!("{:.3}", proposal.bandwidth_tax),
+    ];
+    let others = Rival::ALL.map(|rival| {
+        let ms = rivals
+            .iter()
+            .find(|(it, _)| *it == rival)
+            .and_then(|it| it.1);
+        ms.map_or("-".to_owned(), |ms| format!("{ms:.2}"))
+    });
+    let effort = [
+        format!("{took_s:.2}"),
+        GOAL_S.to_string(),
+        format!("{:.0}", peak_mib()),
+    ];
+    let cells: Vec<_> = cells.into_iter().chain(others).chain(effort).collect();
+    println!("| {} |", cells.join(" | "));
+}
+
+fn planned(search: &Search, settings: &Settings, request: &Request) -> Pairing<Parallelism> {
+    let start = search.start().expect("there is room");
+    let help = Help {
+        crew: &Alone,
+        go_on: &|_: &Progress| true,
+    };
+    together::search(search, start, settings, request, help).expect("there is a topology")
+}
+
+fn request(degree: usize) -> Request {
+    Request {
+        limits: Limits::plain(SERVERS, degree),
+        degree,
+        rate: Rate::from_bits_per_s(100_000_000_000),
+        seed: SEED,
+        work: u64::MAX,
+        relay: None,
+        interval: false,
+    }
+}

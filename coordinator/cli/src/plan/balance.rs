@@ -1,0 +1,340 @@
+//! `reweave plan balance`: which flows of a table to move.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::LinkId;
+use reweave_common::snapshot::Hop;
+use reweave_planner::fim::{self, Headline, LayerSpread};
+use reweave_planner::paths::Atlas;
+use reweave_planner::paths::listed::{self, Listed, Table};
+use reweave_planner::rebalance::{By, Move, Options, Rebalanced, rebalance};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::page::Page;
+use crate::sim::costs::Hashing;
+use crate::sim::input;
+use crate::{Output, print};
+
+/// Which flows of a table to move so that no link is fuller than it needs to be
+#[derive(Debug, Args)]
+pub(crate) struct Balance {
+    /// The fabric they run on
+    #[arg(long, value_name = "FABRIC")]
+    fabric: PathBuf,
+    /// A table: src,dst,bytes[,start_us][,path][,sport,dport,proto][,end_us][,job][,move], where a * in
+    /// a path stands for a hop that did not answer, and move is pin, port or never
+    #[arg(long, value_name = "FLOWS")]
+    flows: PathBuf,
+    #[command(flatten)]
+    hashing: Hashing,
+    /// A link that loses this share of packets counts as slower, as in leaf0-spine1=0.01; may be repeated
+    #[arg(long, value_name = "LINK=SHARE")]
+    lossy: Vec<String>,
+    /// A link that shall carry nothing; may be repeated
+    #[arg(long, value_name = "LINK")]
+    drain: Vec<String>,
+    /// A fall of max/mean by less than this is not worth a move
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    least_gain: f64,
+    /// How far sizes of flows may be off; what is gained must be more than this besides
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    uncertainty: f64,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    before: Figures,
+    after: Figures,
+    pins: Vec<Pin>,
+    ports: Vec<Port>,
+    weights: Vec<Weight>,
+    moves: usize,
+    /// Nothing as good moves fewer flows.
+    least_moves: usize,
+    /// What no choice of ways gets max/mean below, anywhere in the fabric.
+    bound: f64,
+    /// By how much the fullest link of a group is fuller than was proven to be needed, at most.
+    gap_percent: f64,
+    proven: bool,
+    /// Whether what can be gained is worth a move.
+    worthwhile: bool,
+    elephants: usize,
+    layers: Vec<LayerFigures>,
+    jobs: Vec<Job>,
+    over_time: Option<OverTime>,
+    doubts: Vec<String>,
+}
+
+/// Of the group where FIM is worst; the largest max/mean of all groups.
+#[derive(Serialize)]
+struct Figures {
+    fim: f64,
+    floor: f64,
+    max_over_mean: f64,
+    weighted_fim: f64,
+    mean_fim: f64,
+}
+
+#[derive(Serialize)]
+struct LayerFigures {
+    layer: String,
+    groups: usize,
+    fim_before: f64,
+    fim_after: Option<f64>,
+    max_over_mean_before: f64,
+    max_over_mean_after: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Job {
+    job: String,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+#[derive(Serialize)]
+struct OverTime {
+    mean_fim: f64,
+    worst_fim: f64,
+    worst_since_us: f64,
+}
+
+#[derive(Serialize)]
+struct Pin {
+    flow: usize,
+    at: String,
+    link: String,
+    instead_of: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Port {
+    flow: usize,
+    source_port: u16,
+}
+
+#[derive(Serialize)]
+struct Weight {
+    at: String,
+    link: String,
+    weight: u32,
+}
+
+impl Balance {
+    pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        let fabric = input::fabric(&self.fabric)?;
+        let (mut atlas, options) = (Atlas::new(&fabric), self.options(&fabric)?);
+        let (name, text) = (self.flows.display().to_string(), input::text(&self.flows)?);
+        let ecmp = self.hashing.ecmp();
+        let table = listed::parse(&name, &text, &mut atlas, &ecmp).map_err(CliError::Input)?;
+        let plan = rebalance(&mut atlas, &table.flows, &ecmp, &options);
+        let answer = Answer::new(&mut atlas, &table, &plan);
+        answer.doubts.iter().for_each(|doubt| eprintln!("{doubt}"));
+        print(output, &answer, |page| {
+            lay_out(page, &answer, &table, &fabric);
+        })
+    }
+
+    fn options(&self, fabric: &Fabric) -> Result<Options, CliError> {
+        let lossy = self.lossy.iter().map(|text| {
+            let (name, share) = text.split_once('=').unwrap_or((text, ""));
+            let value = share.parse().unwrap_or(f64::NAN);
+            Ok::<_, CliError>((link(fabric, name)?, self.share("--lossy", value)?))
+        });
+        let drained = self.drain.iter().map(|name| link(fabric, name));
+        Ok(Options {
+            lossy: lossy.collect::<Result<_, _>>()?,
+            drained: drained.collect::<Result<_, _>>()?,
+            least_gain: self.share("--least-gain", self.least_gain)?,
+            uncertainty: self.share("--uncertainty", self.uncertainty)?,
+            ..Options::default()
+        })
+    }
+
+    fn share(&self, option: &'static str, value: f64) -> Result<f64, CliError> {
+        match (0.0..=1.0).contains(&value) {
+            true => Ok(value),
+            false => Err(CliError::BadOption { option, value }),
+        }
+    }
+}
+
+fn link(fabric: &Fabric, name: &str) -> Result<LinkId, CliError> {
+    let mut links = fabric.links().map(|(link, _)| link);
+    let found = links.find(|&link| fabric.link_name(link) == name);
+    found.ok_or_else(|| CliError::NoSuchLink {
+        name: name.to_owned(),
+    })
+}
+
+impl Answer {
+    fn new(atlas: &mut Atlas<'_>, table: &Table, plan: &Rebalanced) -> Self {
+        let (fabric, solution) = (atlas.fabric, &plan.solution);
+        let ports = plan.moves.iter().filter_map(|made| match made.by {
+            By::SourcePort(source_port) => Some(Port {
+                flow: made.flow,
+                source_port,
+            }),
+            By::Pins(_) => None,
+        });
+        let after = plan.after.layers();
+        let layers = plan.before.layers().into_iter();
+        let jobs = fim::by_job(atlas, &table.flows).into_iter();
+        Self {
+            before: Figures::of(plan.before.headline()),
+            after: Figures::of(plan.after.headline()),
+            pins: plan
+                .moves
+                .iter()
+                .flat_map(|made| pins(fabric, made))
+                .collect(),
+            ports: ports.collect(),
+            weights: weights(fabric, plan),
+            moves: plan.moves.len(),
+            least_moves: solution.least_moves,
+            bound: solution.bound,
+            gap_percent: 100.0 * solution.gap,
+            proven: solution.proven,
+            worthwhile: plan.worthwhile,
+            elephants: plan.elephants,
+            layers: layers
+                .map(|layer| LayerFigures::new(&layer, &after))
+                .collect(),
+            jobs: jobs
+                .map(|(job, headline)| Job {
+                    job,
+                    figures: Figures::of(Some(headline)),
+                })
+                .collect(),
+            over_time: over_time(atlas, &table.flows),
+            doubts: table.doubts.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// Only where the table says when flows end.
+fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Option<OverTime> {
+    flows.iter().find_map(|flow| flow.during_us[1])?;
+    let course = fim::over_time(atlas, flows);
+    let (worst_since_us, worst) = course.worst()?;
+    Some(OverTime {
+        mean_fim: course.mean_fim_percent()?,
+        worst_fim: worst.fim_percent,
+        worst_since_us,
+    })
+}
+
+fn pins(fabric: &Fabric, made: &Move) -> Vec<Pin> {
+    let By::Pins(hops) = &made.by else {
+        return Vec::new();
+    };
+    let pin = |hop: &Hop| Pin {
+        flow: made.flow,
+        at: fabric.name(hop.from).to_owned(),
+        link: fabric.link_name(hop.link),
+        instead_of: (*hop == made.to).then(|| fabric.link_name(made.from.link)),
+    };
+    hops.iter().map(pin).collect()
+}
+
+fn weights(fabric: &Fabric, plan: &Rebalanced) -> Vec<Weight> {
+    let of_switch = plan.weights.iter().flat_map(|(at, links)| {
+        links.iter().map(|&(link, weight)| Weight {
+            at: fabric.name(*at).to_owned(),
+            link: fabric.link_name(link),
+            weight,
+        })
+    });
+    of_switch.collect()
+}
+
+impl Figures {
+    /// Where no flow has a choice, all is even.
+    fn of(headline: Option<Headline>) -> Self {
+        let headline = headline.unwrap_or(Headline {
+            fim_percent: 0.0,
+            floor_percent: 0.0,
+            weighted_percent: 0.0,
+            max_over_mean: 1.0,
+            mean_fim_percent: 0.0,
+        });
+        Self {
+            fim: headline.fim_percent,
+            floor: headline.floor_percent,
+            max_over_mean: headline.max_over_mean,
+            weighted_fim: headline.weighted_percent,
+            mean_fim: headline.mean_fim_percent,
+        }
+    }
+}
+
+impl LayerFigures {
+    fn new(before: &LayerSpread, after: &[LayerSpread]) -> Self {
+        let same = |it: &&LayerSpread| (it.layer, it.chosen) == (before.layer, before.chosen);
+        let after = after.iter().find(same);
+        Self {
+            layer: format!("tier {} to {}", before.layer.from, before.layer.to),
+            groups: before.groups,
+            fim_before: before.worst.fim_percent,
+            fim_after: after.map(|after| after.worst.fim_percent),
+            max_over_mean_before: before.max_over_mean,
+            max_over_mean_after: after.map(|after| after.max_over_mean),
+        }
+    }
+}
+
+fn lay_out(page: &mut Page, answer: &Answer, table: &Table, fabric: &Fabric) {
+    let row = |name: &str, figures: &Figures| {
+        [
+            name.to_owned(),
+            format!("{:.1} %", figures.fim),
+            format!("{:.1} %", figures.floor),
+            format!("{:.2}", figures.max_over_mean),
+        ]
+    };
+    let jobs = answer.jobs.iter().map(|job| row(&job.job, &job.figures));
+    let rows = [row("now", &answer.before), row("then", &answer.after)];
+    page.table(
+        ["", "FIM", "floor", "max/mean"],
+        rows.into_iter().chain(jobs),
+    );
+    page.line(&verdict(answer));
+    let name = |flow: usize| {
+        let listed = table.flows.iter().find(|it| it.id == flow);
+        let ends = listed.map(|it| it.ends.map(|node| fabric.name(node)));
+        ends.map_or(String::new(), |[from, to]| format!("{from} > {to}"))
+    };
+    let pins = answer.pins.iter().map(|pin| {
+        let (flow, at, link) = (pin.flow.to_string(), pin.at.clone(), pin.link.clone());
+        [flow, name(pin.flow), format!("at {at} to {link}")]
+    });
+    let ports = answer.ports.iter().map(|port| {
+        let (flow, port, ends) = (port.flow.to_string(), port.source_port, name(port.flow));
+        [flow, ends, format!("by source port {port}")]
+    });
+    if answer.moves > 0 {
+        page.table(["flow", "", "goes"], pins.chain(ports));
+    }
+    for weight in &answer.weights {
+        let Weight { at, link, weight } = weight;
+        page.line(&format!("at {at}: {link} takes {weight} parts"));
+    }
+}
+
+fn verdict(answer: &Answer) -> String {
+    match (answer.moves, answer.worthwhile, answer.proven) {
+        (0, _, _) if answer.least_moves == 0 => "no flow needs to move".to_owned(),
+        (0, false, _) => "what could be gained is not worth a move".to_owned(),
+        (moves, _, true) => {
+            format!("{moves} moves: nothing is better, and nothing as good moves fewer")
+        }
+        (moves, _, false) => format!(
+            "{moves} moves, of which {} are needed; links are at most {:.1} % fuller than they need to be",
+            answer.least_moves, answer.gap_percent
+        ),
+    }
+}

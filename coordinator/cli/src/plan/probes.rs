@@ -1,0 +1,99 @@
+//! `reweave plan probes`: whom to probe by which ports.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::fabric::Fabric;
+use reweave_planner::probes::{self, Cover};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::page::Page;
+use crate::sim::costs::Hashing;
+use crate::sim::input;
+use crate::{Output, print};
+
+#[derive(Debug, Args)]
+pub(crate) struct Probes {
+    #[arg(long, value_name = "FABRIC")]
+    fabric: PathBuf,
+    #[command(flatten)]
+    hashing: Hashing,
+    /// How many probes a second shall cross each direction of each link
+    #[arg(long, value_name = "N", default_value_t = 10.0)]
+    rate: f64,
+    /// How many probes a second each flow sends
+    #[arg(long, value_name = "N", default_value_t = 2.5)]
+    flow_rate: f64,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    flows: usize,
+    /// No fewer could do it.
+    least_flows: usize,
+    uncovered: Vec<String>,
+    lists: BTreeMap<String, Vec<Flow>>,
+}
+
+#[derive(Serialize)]
+struct Flow {
+    to: String,
+    source_port: u16,
+}
+
+impl Probes {
+    pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        let fabric = input::fabric(&self.fabric)?;
+        let times = (self.rate / self.flow_rate).ceil();
+        if !(1.0..=1000.0).contains(&times) {
+            return Err(CliError::BadOption {
+                option: "--rate",
+                value: self.rate,
+            });
+        }
+        let cover = probes::cover(&fabric, &self.hashing.ecmp(), times as u32);
+        let answer = Answer::new(&fabric, &cover);
+        for hop in &answer.uncovered {
+            eprintln!("no flow crosses {hop}");
+        }
+        print(output, &answer, |page| lay_out(page, &answer))
+    }
+}
+
+impl Answer {
+    fn new(fabric: &Fabric, cover: &Cover) -> Self {
+        let mut lists: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for flow in &cover.flows {
+            let list = lists.entry(fabric.name(flow.from).to_owned()).or_default();
+            list.push(Flow {
+                to: fabric.name(flow.to).to_owned(),
+                source_port: flow.source_port,
+            });
+        }
+        let uncovered = cover.uncovered.iter().map(|hop| {
+            let (link, from) = (fabric.link_name(hop.link), fabric.name(hop.from));
+            format!("{link} from {from}")
+        });
+        Self {
+            flows: cover.flows.len(),
+            least_flows: cover.least,
+            uncovered: uncovered.collect(),
+            lists,
+        }
+    }
+}
+
+fn lay_out(page: &mut Page, answer: &Answer) {
+    let rows = answer.lists.iter().flat_map(|(from, flows)| {
+        let row = move |flow: &Flow| [from.clone(), flow.to.clone(), flow.source_port.to_string()];
+        flows.iter().map(row)
+    });
+    page.table(["from", "to", "by port"], rows);
+    let (flows, least) = (answer.flows, answer.least_flows);
+    page.line(&format!(
+        "{flows} flows of probes; fewer than {least} could not do"
+    ));
+}

@@ -1,0 +1,198 @@
+//! `reweave plan ranks`: which host takes which place in a job.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::carriage::Carriage;
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::ids::NodeId;
+use reweave_planner::placement::{self, Demand, Pairs, Placed, Request};
+use reweave_planner::workload::{self, Network, effects};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::page::Page;
+use crate::sim::{MOST_WORK, input};
+use crate::work::{Source, Work};
+use crate::{Output, print, say};
+
+/// Exchanges of two hosts are weighed so often: some seconds for a thousand hosts.
+const EXCHANGES: usize = 600_000;
+/// Jobs of more ranks are judged by what their links carry, and not simulated.
+const MOST_SIMULATED: usize = 256;
+/// Jobs of more ranks are simulated once, and not under each of many conditions.
+const MOST_IN_INTERVALS: usize = 32;
+
+#[derive(Debug, Args)]
+pub(crate) struct Ranks {
+    /// The fabric it will run on
+    #[arg(long, value_name = "FABRIC")]
+    fabric: PathBuf,
+    /// The job file: a preset, or operators with their profile
+    #[arg(long, value_name = "JOB")]
+    job: PathBuf,
+    /// How many hosts it takes; all when left out
+    #[arg(long, value_name = "N")]
+    hosts: Option<usize>,
+    /// Measured pairs of hosts, a table: from,to,gbps
+    #[arg(long, value_name = "PAIRS")]
+    pairs: Option<PathBuf>,
+    /// Another seed may find another order that is as good
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    order: Vec<String>,
+    /// An iteration with hosts in the order of their names, and in this one.
+    before_ms: f64,
+    after_ms: f64,
+    gain_percent: f64,
+    /// Between the worst of this order against the best of the other, and the other way round.
+    gain_interval_percent: Option<[f64; 2]>,
+    judged_by: &'static str,
+    crossing_bytes: [f64; 2],
+    proven: bool,
+    /// Which ranks' hosts share a switch, and reduce among themselves first.
+    groups: Vec<Vec<usize>>,
+}
+
+impl Ranks {
+    pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        let fabric = input::fabric(&self.fabric)?;
+        let source = Source::read(&self.job)?;
+        let hosts = by_name(&fabric);
+        let places = self.hosts.unwrap_or(hosts.len());
+        let used = hosts.get(..places).filter(|used| !used.is_empty());
+        let used = used.ok_or(CliError::BadOption {
+            option: "--hosts",
+            value: places as f64,
+        })?;
+        let work = source.work(used.to_vec())?;
+        let each = (work.placement.len() / places).max(1);
+        let demand = Demand::of(&work.iteration, each);
+        let request = Request {
+            fabric: &fabric,
+            demand: &demand,
+            hosts: &hosts,
+            pairs: &self.pairs(&fabric)?,
+            seed: self.seed,
+            work: EXCHANGES,
+        };
+        let placed = placement::place(&request).ok_or(CliError::BadOption {
+            option: "--hosts",
+            value: places as f64,
+        })?;
+        let (before, after) = (work, source.work(placed.order.clone())?);
+        let answer = Answer::new(&fabric, &placed, [&before, &after])?;
+        match output {
+            Output::Hostfile => say(&answer.hostfile(each)),
+            _ => print(output, &answer, |page| lay_out(page, &answer)),
+        }
+    }
+
+    fn pairs(&self, fabric: &Fabric) -> Result<Pairs, CliError> {
+        let Some(path) = &self.pairs else {
+            return Ok(Pairs::new());
+        };
+        let name = path.display().to_string();
+        let read = placement::read_pairs(&name, &input::text(path)?, fabric);
+        read.map_err(CliError::Input)
+    }
+}
+
+/// As anybody would list them.
+fn by_name(fabric: &Fabric) -> Vec<NodeId> {
+    let hosts = fabric.nodes().filter(|(_, node)| node.role != Role::Switch);
+    let mut hosts: Vec<_> = hosts.map(|(id, node)| (node.name.clone(), id)).collect();
+    hosts.sort();
+    hosts.into_iter().map(|(_, id)| id).collect()
+}
+
+impl Answer {
+    /// For `mpirun --hostfile`, which fills one host after another.
+    fn hostfile(&self, slots: usize) -> String {
+        let line = |host: &String| format!("{host} slots={slots}\n");
+        self.order.iter().map(line).collect()
+    }
+
+    fn new(fabric: &Fabric, placed: &Placed, works: [&Work; 2]) -> Result<Self, CliError> {
+        let simulated = works[0].iteration.ranks() <= MOST_SIMULATED;
+        let [before_ms, after_ms] = match simulated {
+            true => [simulate(fabric, works[0])?, simulate(fabric, works[1])?],
+            false => [placed.before_s * 1e3, placed.after_s * 1e3],
+        };
+        let percent = |before: f64, after: f64| 100.0 * (1.0 - after / before);
+        let interval = match works[0].iteration.ranks() <= MOST_IN_INTERVALS {
+            true => Some([interval(fabric, works[0])?, interval(fabric, works[1])?]),
+            false => None,
+        };
+        Ok(Self {
+            order: placed
+                .order
+                .iter()
+                .map(|&host| fabric.name(host).to_owned())
+                .collect(),
+            before_ms,
+            after_ms,
+            gain_percent: percent(before_ms, after_ms),
+            gain_interval_percent: interval.map(|[before, after]| {
+                [percent(before[0], after[1]), percent(before[1], after[0])]
+            }),
+            judged_by: if simulated {
+                "iteration"
+            } else {
+                "fullest link"
+            },
+            crossing_bytes: placed.crossing,
+            proven: placed.proven,
+            groups: placed.groups.clone(),
+        })
+    }
+}
+
+fn simulate(fabric: &Fabric, work: &Work) -> Result<f64, CliError> {
+    let carriage = Carriage::default();
+    let network = Network::new(fabric, &work.placement, &carriage, work.settings.clone());
+    let evaluation = workload::evaluate(&work.iteration, &network, MOST_WORK, &mut |_| ());
+    Ok(evaluation.map_err(CliError::Simulation)?.iteration_ms)
+}
+
+fn interval(fabric: &Fabric, work: &Work) -> Result<[f64; 2], CliError> {
+    let carriage = Carriage::default();
+    let network = Network::new(fabric, &work.placement, &carriage, work.settings.clone());
+    let setting = effects::Setting {
+        iteration: &work.iteration,
+        network: &network,
+    };
+    let interval = setting.interval(&effects::Effects::default(), MOST_WORK, &mut |_| ());
+    let interval = interval.map_err(CliError::Simulation)?;
+    Ok([interval.low_ms, interval.high_ms])
+}
+
+fn lay_out(page: &mut Page, answer: &Answer) {
+    let rows = answer.order.iter().enumerate();
+    page.table(
+        ["place", "host"],
+        rows.map(|(place, host)| [place.to_string(), host.clone()]),
+    );
+    let Answer {
+        before_ms,
+        after_ms,
+        judged_by,
+        ..
+    } = answer;
+    let gain = answer.gain_percent;
+    page.line(&format!(
+        "{judged_by}: {before_ms:.3} ms by name, {after_ms:.3} ms so, {gain:.1} % less"
+    ));
+    if let Some([least, most]) = answer.gain_interval_percent {
+        page.line(&format!(
+            "between {least:.1} % and {most:.1} % less, whatever switches hash"
+        ));
+    }
+    let groups = answer.groups.len();
+    page.line(&format!("{groups} groups reduce among themselves first"));
+}

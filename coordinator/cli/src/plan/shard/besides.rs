@@ -1,0 +1,176 @@
+//! What is to be said of jobs besides their shards: experts, fat trees, and links that are shared.
+
+use std::path::Path;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_planner::cluster::phases::{Player, Together, together};
+use reweave_planner::cluster::regional::{self, Advice, Region};
+use reweave_planner::cluster::{Degree, Fleet, JobEntry, Running, Spread, Unfit};
+use reweave_planner::topology::Pair;
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::sim::{MOST_WORK, input};
+
+/// A job whose experts are wanted differently in every iteration.
+#[derive(Debug, Serialize)]
+pub(super) struct Experts {
+    pub(super) job: String,
+    pub(super) advice: Advice,
+    /// For the next iteration, by the last counts: pairs of the job's hosts, once for each circuit.
+    circuits: Vec<Pair>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Beside {
+    pub(super) job: String,
+    pub(super) degree: Degree,
+}
+
+/// Jobs that share links, and what shifting them brings.
+#[derive(Debug, Serialize)]
+pub(super) struct Sharing {
+    pub(super) jobs: Vec<String>,
+    pub(super) together: Together,
+}
+
+impl Sharing {
+    pub(super) fn why(&self) -> String {
+        let Together {
+            shared,
+            phases,
+            at_once_ms,
+            shifted_ms,
+            ..
+        } = &self.together;
+        let sum = |all: &[f64]| all.iter().sum::<f64>();
+        match phases {
+            _ if shared.is_empty() => "they share no link".to_owned(),
+            None => "their iterations do not fit together: they drift past each other, and no shift holds"
+                .to_owned(),
+            Some(_) if sum(shifted_ms) >= sum(at_once_ms) * NOT_WORTH_IT => {
+                "shifting them would gain nothing: leave them as they are".to_owned()
+            }
+            Some(phases) => format!(
+                "of {} shared links, {:.0} ms of each {:.1} ms are asked for twice when all begin at once, \
+                 and {:.0} ms when shifted",
+                shared.len(),
+                phases.excess_before_mbit,
+                phases.circle_us as f64 / 1e3,
+                phases.excess_after_mbit
+            ),
+        }
+    }
+}
+
+/// What gains less than a hundredth is within what a prediction is worth.
+const NOT_WORTH_IT: f64 = 0.99;
+
+pub(super) struct Besides<'b> {
+    pub(super) fleet: &'b Fleet,
+    pub(super) entries: &'b [JobEntry],
+    pub(super) folder: &'b Path,
+}
+
+impl Besides<'_> {
+    fn running(&self, name: &str) -> Option<&Running> {
+        self.fleet.running.iter().find(|it| it.job.name == name)
+    }
+
+    pub(super) fn experts(&self) -> Result<Vec<Experts>, CliError> {
+        let mut all = Vec::new();
+        for entry in self.entries {
+            if let (Some(gates), Some(running)) = (&entry.gates, self.running(&entry.name)) {
+                all.extend(self.of_gates(&self.folder.join(gates), running)?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn of_gates(&self, path: &Path, running: &Running) -> Result<Option<Experts>, CliError> {
+        let ground = &self.fleet.forming.ground;
+        let (shard, hosts) = (&running.shard, running.shard.hosts());
+        let past = regional::parse(
+            &path.display().to_string(),
+            &input::text(path)?,
+            hosts.len(),
+        );
+        let past = past.map_err(CliError::Input)?;
+        let server = shard.servers[0];
+        let Some(switched) = ground.blocks[ground.block_of(server)].switched else {
+            return Ok(None);
+        };
+        let region = Region {
+            ports: ground.ports(server).count(),
+            circuit_gbps: ground.rate.gbps(),
+            switched_gbps: switched.gbps(),
+        };
+        let advice = region.advice(&past, |moved| ground.switching.time_ms(moved), 0.0);
+        let last = past.last().map(|counts| region.circuits(counts).pairs());
+        Ok(advice.zip(last).map(|(advice, circuits)| Experts {
+            job: running.job.name.clone(),
+            advice,
+            circuits,
+        }))
+    }
+
+    /// Of jobs that have somebody to send to.
+    pub(super) fn degrees(&self) -> Vec<Beside> {
+        let running = self
+            .fleet
+            .running
+            .iter()
+            .filter(|it| !it.shard.circuits.is_empty());
+        let degree = |it: &Running| {
+            let degree = self.fleet.forming.degree(&*it.job.training, &it.shard);
+            degree.ok().map(|degree| Beside {
+                job: it.job.name.clone(),
+                degree,
+            })
+        };
+        running.filter_map(degree).collect()
+    }
+
+    /// Those that share links of a fabric whose hosts are called as the cluster's.
+    pub(super) fn together(&self, path: &Path) -> Result<Vec<Sharing>, CliError> {
+        let fabric = input::fabric(path)?;
+        let mut players = Vec::new();
+        for running in &self.fleet.running {
+            let spread = running.job.training.on(running.shard.servers.len());
+            let spread = spread.map_err(|Unfit(problem)| CliError::Unfit {
+                job: running.job.name.clone(),
+                problem,
+            })?;
+            players.push((running, self.places(&fabric, running, &spread)?, spread));
+        }
+        let Some((_, _, first)) = players.first() else {
+            return Ok(Vec::new());
+        };
+        let all: Vec<_> = players
+            .iter()
+            .map(|(_, placement, spread)| Player {
+                iteration: &spread.iteration,
+                placement,
+            })
+            .collect();
+        let together = together(&fabric, &all, &first.settings, MOST_WORK);
+        Ok(vec![Sharing {
+            jobs: players.iter().map(|(it, ..)| it.job.name.clone()).collect(),
+            together: together.map_err(CliError::Simulation)?,
+        }])
+    }
+
+    fn places(
+        &self,
+        fabric: &Fabric,
+        running: &Running,
+        spread: &Spread,
+    ) -> Result<Vec<NodeId>, CliError> {
+        let node = |&server: &u32| {
+            let name = format!("h{}", running.shard.servers[server as usize].host);
+            fabric.find(&name).ok_or(CliError::NotOver { name })
+        };
+        spread.server.iter().map(node).collect()
+    }
+}

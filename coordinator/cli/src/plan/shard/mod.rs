@@ -1,0 +1,127 @@
+//! `reweave plan shard`: which part of a shared cluster each job gets.
+
+mod besides;
+mod show;
+mod state;
+mod training;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use clap::Args;
+use reweave_planner::cluster::{ClusterFile, Event, Fleet, Forming, Job, JobEntry, Step, Training};
+
+use crate::error::CliError;
+use crate::sim::{MOST_WORK, input};
+use crate::{Output, print};
+use besides::Besides;
+use show::Answer;
+use state::State;
+use training::Trained;
+
+/// Which servers and circuits each job of a shared cluster has, who waits, what is changed
+#[derive(Debug, Args)]
+pub(crate) struct Shard {
+    /// The cluster file: blocks of hosts with their ports, and the jobs that are to run
+    cluster: PathBuf,
+    /// What this command said before, with --output json: jobs that ran then run still
+    #[arg(long, value_name = "FILE")]
+    after: Option<PathBuf>,
+    /// How long ago that was
+    #[arg(long, value_name = "S", requires = "after", default_value_t = 0.0)]
+    elapsed_s: f64,
+    /// Another seed may find other circuits that are as good
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Jobs run over this packet fabric instead of circuits: how to shift those that share links
+    #[arg(long, value_name = "FABRIC")]
+    over: Option<PathBuf>,
+    /// Also every circuit, how hosts forward for each other, and what a fat tree would do
+    #[arg(long)]
+    explain: bool,
+}
+
+impl Shard {
+    pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        let text = input::text(&self.cluster)?;
+        let file = ClusterFile::parse(&self.cluster.display().to_string(), &text);
+        let file = file.map_err(CliError::Input)?;
+        let jobs = self.jobs(&file.jobs)?;
+        let mut fleet = Fleet::new(Forming::new(file.ground, self.seed, MOST_WORK));
+        let ended = self.resume(&mut fleet, &jobs)?;
+        let steps = settle(&mut fleet, &jobs);
+        let besides = Besides {
+            fleet: &fleet,
+            entries: &file.jobs,
+            folder: self.cluster.parent().unwrap_or(Path::new("")),
+        };
+        let mut answer = Answer::new(&fleet, ended, steps, self.explain);
+        answer.experts = besides.experts()?;
+        if self.explain {
+            answer.degrees = besides.degrees();
+        }
+        if let Some(fabric) = &self.over {
+            answer.together = besides.together(fabric)?;
+        }
+        print(output, &answer, |page| show::answer(page, &answer))
+    }
+
+    fn jobs(&self, entries: &[JobEntry]) -> Result<Vec<Job>, CliError> {
+        let folder = self.cluster.parent().unwrap_or(Path::new(""));
+        let mut known: BTreeMap<&str, Rc<dyn Training>> = BTreeMap::new();
+        let mut jobs = Vec::new();
+        for entry in entries {
+            let training = match known.get(entry.file.as_str()) {
+                Some(training) => Rc::clone(training),
+                None => Rc::new(Trained::read(&folder.join(&entry.file))?),
+            };
+            known.insert(&entry.file, Rc::clone(&training));
+            jobs.push(Job {
+                name: entry.name.clone(),
+                training,
+                servers: entry.servers,
+                iterations: entry.iterations,
+            });
+        }
+        Ok(jobs)
+    }
+
+    /// What ran before and is still wanted runs on; the names of what has ended.
+    fn resume(&self, fleet: &mut Fleet, jobs: &[Job]) -> Result<Vec<String>, CliError> {
+        let Some(path) = &self.after else {
+            return Ok(Vec::new());
+        };
+        let option = "--elapsed-s";
+        if !(0.0..=LONGEST_S).contains(&self.elapsed_s) {
+            let value = self.elapsed_s;
+            return Err(CliError::BadOption { option, value });
+        }
+        let ended = State::read(path)?.resume(fleet, jobs, path)?;
+        fleet.now_ms = self.elapsed_s * 1e3;
+        Ok(ended)
+    }
+}
+
+/// Ten years.
+const LONGEST_S: f64 = 3.2e8;
+
+/// New jobs arrive, and those that ask for other numbers of servers are heard.
+fn settle(fleet: &mut Fleet, jobs: &[Job]) -> Vec<Step> {
+    let asked = |name: &str| {
+        let running = fleet.running.iter().map(|it| &it.job);
+        let mut all = running.chain(fleet.waiting.iter().map(|it| &it.job));
+        all.find(|it| it.name == name).map(|it| it.servers)
+    };
+    let event = |job: &Job| match asked(&job.name) {
+        None => Some(Event::Arrive(job.clone())),
+        Some(servers) if servers != job.servers => Some(Event::Resize {
+            job: job.name.clone(),
+            servers: job.servers,
+        }),
+        Some(_) => None,
+    };
+    let events: Vec<_> = jobs.iter().filter_map(event).collect();
+    fleet.handle_all(fleet.now_ms, events)
+}

@@ -1,0 +1,279 @@
+//! Shards for scripts and for people.
+
+use std::collections::BTreeMap;
+
+use reweave_planner::cluster::phases::Together;
+use reweave_planner::cluster::{Circuit, Fleet, Running, Step, Waiting};
+use reweave_planner::routing::Order;
+use reweave_planner::topology::Pair;
+use serde::Serialize;
+
+use super::besides::{Beside, Experts, Sharing};
+use crate::page::Page;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Answer {
+    shards: Vec<Shard>,
+    waiting: Vec<Queued>,
+    /// Jobs that ran before and are not wanted any more.
+    ended: Vec<String>,
+    free: Vec<String>,
+    /// What is done, in order, and why.
+    steps: Vec<Step>,
+    /// Jobs whose traffic changes with every iteration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) experts: Vec<Experts>,
+    /// Beside fat trees of the same cost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) degrees: Vec<Beside>,
+    /// Jobs that share links of a packet fabric.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) together: Vec<Sharing>,
+    #[serde(skip)]
+    explain: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Shard {
+    job: String,
+    block: String,
+    servers: Vec<String>,
+    /// The fewest servers and the most that it asked for.
+    asked: [usize; 2],
+    /// Pairs of its hosts, which are counted in the order in which `servers` names them.
+    links: Vec<Pair>,
+    /// How many circuits each link has.
+    parallel: usize,
+    rings: Vec<Vec<u32>>,
+    circuits: Vec<Circuit>,
+    family: &'static str,
+    /// Classes of service that a lossless fabric needs.
+    classes: u32,
+    iteration_ms: f64,
+    interval_ms: [f64; 2],
+    ideal_switch_ms: f64,
+    samples_left: f64,
+    ends_s: f64,
+    /// By host, and by the host that something is meant for: the next hosts, with their weights.
+    routes: Routes,
+}
+
+type Routes = BTreeMap<String, BTreeMap<String, Vec<(String, u8)>>>;
+
+#[derive(Debug, Serialize)]
+struct Queued {
+    job: String,
+    why: String,
+    servers: Vec<String>,
+    /// Jobs that must end before.
+    after: Vec<String>,
+    in_s: Option<f64>,
+    /// Circuits that lie on the second plane already.
+    prepared: Vec<Circuit>,
+}
+
+impl Answer {
+    pub(super) fn new(fleet: &Fleet, ended: Vec<String>, steps: Vec<Step>, explain: bool) -> Self {
+        let ground = &fleet.forming.ground;
+        let free = fleet.free();
+        Self {
+            shards: fleet.running.iter().map(|it| shard(fleet, it)).collect(),
+            waiting: fleet.waiting.iter().map(|it| queued(fleet, it)).collect(),
+            ended,
+            free: free.into_iter().map(|it| ground.name(it)).collect(),
+            steps,
+            experts: Vec::new(),
+            degrees: Vec::new(),
+            together: Vec::new(),
+            explain,
+        }
+    }
+}
+
+fn shard(fleet: &Fleet, running: &Running) -> Shard {
+    let (ground, shard) = (&fleet.forming.ground, &running.shard);
+    let estimate = &shard.estimate;
+    let wiring = &shard.design.wiring;
+    Shard {
+        job: running.job.name.clone(),
+        block: ground.blocks[ground.block_of(shard.servers[0])]
+            .name
+            .clone(),
+        servers: shard.servers.iter().map(|&it| ground.name(it)).collect(),
+        asked: running.job.servers,
+        links: wiring.pairs(),
+        parallel: shard.parallel,
+        rings: shard.design.rings.clone(),
+        circuits: shard.circuits.clone(),
+        family: shard.design.family.word(),
+        classes: Order::of(wiring).classes(&shard.routes),
+        iteration_ms: estimate.ms,
+        interval_ms: [estimate.low_ms, estimate.high_ms],
+        ideal_switch_ms: shard.ideal_ms,
+        samples_left: running.left_at(fleet.now_ms),
+        ends_s: (running.ends_ms() - fleet.now_ms).max(0.0) / 1e3,
+        routes: routes(running),
+    }
+}
+
+fn routes(running: &Running) -> Routes {
+    let (routes, hosts) = (&running.shard.routes, running.shard.hosts());
+    let name = |host: u32| format!("h{}", hosts[host as usize]);
+    let all = 0..hosts.len() as u32;
+    let towards = |at: u32, to: u32| {
+        let next = routes.next(at, to);
+        next.map(|(lane, weight)| (name(routes.lanes().end(lane)), weight))
+            .collect::<Vec<_>>()
+    };
+    let table = |at: u32| {
+        let others = all.clone().filter(move |&to| to != at);
+        (
+            name(at),
+            others.map(|to| (name(to), towards(at, to))).collect(),
+        )
+    };
+    all.clone().map(table).collect()
+}
+
+fn queued(fleet: &Fleet, waiting: &Waiting) -> Queued {
+    let next = waiting.next.as_ref();
+    let ground = &fleet.forming.ground;
+    let prepared = next.and_then(|next| next.prepared.as_ref());
+    Queued {
+        job: waiting.job.name.clone(),
+        why: waiting.why.clone(),
+        servers: next.map_or(Vec::new(), |next| {
+            next.servers.iter().map(|&it| ground.name(it)).collect()
+        }),
+        after: next.map_or(Vec::new(), |next| next.after.clone()),
+        in_s: next.map(|next| (next.at_ms - fleet.now_ms) / 1e3),
+        prepared: prepared.map_or(Vec::new(), |shard| shard.circuits.clone()),
+    }
+}
+
+pub(super) fn answer(page: &mut Page, answer: &Answer) {
+    page.heading("Shards");
+    let row = |shard: &Shard| {
+        [
+            shard.job.clone(),
+            shard.block.clone(),
+            shard.servers.len().to_string(),
+            shard.circuits.len().to_string(),
+            format!("{:.2}", shard.iteration_ms),
+            format!("{:.2} to {:.2}", shard.interval_ms[0], shard.interval_ms[1]),
+            format!("{:.2}", shard.ideal_switch_ms),
+            format!("{:.0}", shard.ends_s),
+        ]
+    };
+    let headings = [
+        "job",
+        "block",
+        "servers",
+        "circuits",
+        "iteration ms",
+        "between ms",
+        "ideal switch ms",
+        "ends in s",
+    ];
+    page.table(headings, answer.shards.iter().map(row));
+    page.line(&format!("  {} servers are free", answer.free.len()));
+    page.heading("What is done");
+    for job in &answer.ended {
+        page.line(&format!("  {job} has ended"));
+    }
+    for step in &answer.steps {
+        page.line(&format!("  {step}"));
+    }
+    if answer.ended.is_empty() && answer.steps.is_empty() {
+        page.line("  nothing: all stays as it is");
+    }
+    for it in &answer.experts {
+        page.line(&format!("  {}: {}", it.job, it.advice.why));
+    }
+    if !answer.together.is_empty() {
+        shifts(page, &answer.together);
+    }
+    if !answer.degrees.is_empty() {
+        page.heading("Beside packet switches");
+        for it in &answer.degrees {
+            page.line(&format!("  {}: {}", it.job, it.degree.words()));
+        }
+    }
+    if answer.explain {
+        answer.shards.iter().for_each(|shard| explain(page, shard));
+    }
+}
+
+fn shifts(page: &mut Page, groups: &[Sharing]) {
+    page.heading("Jobs that share links");
+    let rows = groups.iter().flat_map(|sharing| {
+        let Together {
+            alone_ms,
+            at_once_ms,
+            shifted_ms,
+            phases,
+            ..
+        } = &sharing.together;
+        let row = move |(nth, job): (usize, &String)| {
+            let shift = phases.as_ref().map_or("-".to_owned(), |phases| {
+                format!("{:.2}", phases.shifts_us[nth] as f64 / 1e3)
+            });
+            let [alone, at_once, shifted] =
+                [alone_ms, at_once_ms, shifted_ms].map(|all| format!("{:.2}", all[nth]));
+            [job.clone(), shift, alone, at_once, shifted]
+        };
+        sharing.jobs.iter().enumerate().map(row)
+    });
+    page.table(
+        [
+            "job",
+            "begins ms later",
+            "alone ms",
+            "all at once ms",
+            "shifted ms",
+        ],
+        rows,
+    );
+    for sharing in groups {
+        page.line(&format!(
+            "  {}: {}",
+            sharing.jobs.join(" and "),
+            sharing.why()
+        ));
+    }
+}
+
+fn explain(page: &mut Page, shard: &Shard) {
+    page.heading(&format!("{}: {}", shard.job, shard.servers.join(" ")));
+    let circuits = shard.circuits.chunks(CIRCUITS_OF_A_LINE);
+    for line in circuits {
+        let line: Vec<_> = line.iter().map(circuit).collect();
+        page.line(&format!("  {}", line.join("  ")));
+    }
+    for (at, table) in &shard.routes {
+        let towards = table
+            .iter()
+            .map(|(to, next)| format!("{to} by {}", by(next)));
+        let towards: Vec<_> = towards.collect();
+        page.line(&format!("  {at} sends to {}", towards.join(", ")));
+    }
+}
+
+const CIRCUITS_OF_A_LINE: usize = 4;
+
+/// `s0: h0.p1 - h3.p2`
+fn circuit(circuit: &Circuit) -> String {
+    let ends = circuit
+        .ends
+        .map(|end| format!("h{}.p{}", end.host, end.number));
+    format!("s{}: {}", circuit.switch, ends.join(" - "))
+}
+
+fn by(next: &[(String, u8)]) -> String {
+    let total: f64 = next.iter().map(|(_, weight)| f64::from(*weight)).sum();
+    let part = |(name, weight): &(String, u8)| match next.len() {
+        1 => name.clone(),
+        _ => format!("{name} {:.0} %", f64::from(*weight) / total * 100.0),
+    };
+    next.iter().map(part).collect::<Vec<_>>().join(" + ")
+}

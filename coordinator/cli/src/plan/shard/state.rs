@@ -1,0 +1,146 @@
+//! What ran before, as the command itself has said.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use reweave_planner::cluster::{Circuit, Fleet, Ground, Job, Server};
+use reweave_planner::topology::{Design, Pair, Wiring, candidates::Family};
+use serde::Deserialize;
+
+use crate::error::CliError;
+use crate::sim::input;
+
+/// What is read of an answer.
+#[derive(Debug, Deserialize)]
+pub(super) struct State {
+    shards: Vec<Before>,
+    waiting: Vec<Queued>,
+}
+
+/// A job that waited, and where its circuits were prepared.
+#[derive(Debug, Deserialize)]
+struct Queued {
+    job: String,
+    why: String,
+    servers: Vec<String>,
+    prepared: Vec<Circuit>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Before {
+    job: String,
+    servers: Vec<String>,
+    asked: [usize; 2],
+    links: Vec<Pair>,
+    parallel: usize,
+    rings: Vec<Vec<u32>>,
+    circuits: Vec<Circuit>,
+    samples_left: f64,
+}
+
+impl State {
+    pub(super) fn read(path: &Path) -> Result<Self, CliError> {
+        serde_json::from_str(&input::text(path)?).map_err(|source| CliError::BadShards {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Takes up what ran and is still wanted; the names of the others, which have ended.
+    pub(super) fn resume(
+        &self,
+        fleet: &mut Fleet,
+        jobs: &[Job],
+        path: &Path,
+    ) -> Result<Vec<String>, CliError> {
+        let (mut ended, mut taken) = (Vec::new(), BTreeSet::new());
+        for before in &self.shards {
+            let Some(job) = jobs.iter().find(|job| job.name == before.job) else {
+                ended.push(before.job.clone());
+                continue;
+            };
+            let resumed = before.resume(fleet, job, &mut taken);
+            resumed.map_err(|problem| CliError::StaleShards {
+                path: path.to_owned(),
+                job: before.job.clone(),
+                problem,
+            })?;
+        }
+        for waited in self.waiting.iter().filter(|it| !it.prepared.is_empty()) {
+            let servers = waited
+                .servers
+                .iter()
+                .map(|name| fleet.forming.ground.find(name));
+            let servers = servers.collect::<Option<Vec<_>>>();
+            let job = jobs.iter().find(|job| job.name == waited.job);
+            if let (Some(job), Some(servers)) = (job, servers) {
+                fleet.expect(job.clone(), servers, waited.why.clone());
+            }
+        }
+        Ok(ended)
+    }
+}
+
+impl Before {
+    fn resume(
+        &self,
+        fleet: &mut Fleet,
+        job: &Job,
+        taken: &mut BTreeSet<Server>,
+    ) -> Result<(), String> {
+        let servers = self.servers(&fleet.forming.ground, taken)?;
+        let hosts: BTreeSet<_> = servers.iter().map(|server| server.host).collect();
+        let named = self
+            .links
+            .iter()
+            .flatten()
+            .chain(self.rings.iter().flatten());
+        if let Some(host) = named.copied().find(|&it| it as usize >= hosts.len()) {
+            return Err(format!("a link names host {host} of {}", hosts.len()));
+        }
+        let design = Design {
+            family: Family::Random,
+            wiring: Wiring::of(hosts.len(), self.links.iter().copied()),
+            rings: self.rings.clone(),
+            patches: Vec::new(),
+        };
+        let wiring = (&design, self.parallel.max(1));
+        let shard = fleet
+            .forming
+            .along(&*job.training, &servers, wiring, &self.circuits);
+        let job = Job {
+            servers: self.asked,
+            ..job.clone()
+        };
+        fleet.resume(
+            job,
+            shard.map_err(|unfit| unfit.to_string())?,
+            self.samples_left,
+        );
+        Ok(())
+    }
+
+    fn servers(
+        &self,
+        ground: &Ground,
+        taken: &mut BTreeSet<Server>,
+    ) -> Result<Vec<Server>, String> {
+        let one = |name: &String| {
+            let server = ground.find(name);
+            let server = server.ok_or_else(|| format!("the cluster has no server {name}"))?;
+            match taken.insert(server) {
+                true => Ok(server),
+                false => Err(format!("{name} is given away twice")),
+            }
+        };
+        let servers = self
+            .servers
+            .iter()
+            .map(one)
+            .collect::<Result<Vec<_>, _>>()?;
+        match servers.is_empty() || !self.samples_left.is_finite() {
+            true => Err("it has no servers".to_owned()),
+            false => Ok(servers),
+        }
+    }
+}

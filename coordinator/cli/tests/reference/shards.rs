@@ -1,0 +1,193 @@
+//! `reweave plan shard`: a small cluster from its first jobs to its last, and what is said of bad input.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const HEAD: &str = "gbps = 100\nswitching = \"3d-mems\"\nflip_ms = 0.1\n\
+    [[block]]\nname = \"a\"\nhosts = 8\nports = 5\nstorage_ports = [4]\nswitched_gbps = 100\n";
+
+type Check = fn() -> Result<(), Failed>;
+
+pub(crate) fn trials() -> impl Iterator<Item = Trial> {
+    let checks: [(&str, Check); 4] = [
+        ("shards::a cluster goes on", a_cluster_goes_on),
+        ("shards::shared links", shared_links),
+        ("shards::experts", experts),
+        ("shards::bad input", bad_input),
+    ];
+    checks
+        .into_iter()
+        .map(|(name, test)| Trial::test(name, test))
+}
+
+/// A folder with the files that cluster files name.
+fn folder() -> Result<TempDir, Failed> {
+    let folder = TempDir::new()?;
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text);
+    write("vgg.toml", "model = \"vgg16\"\nbatch_per_replica = 32\n")?;
+    write(
+        "leaf.toml",
+        "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 4\nhost_gbps = 100\nuplink_gbps = 200\n",
+    )?;
+    let gates =
+        (0..6).flat_map(|nth| (1..4).map(move |to| format!("{nth},0,{to},{}", to * 1_000_000)));
+    write("gates.csv", &gates.collect::<Vec<_>>().join("\n"))?;
+    Ok(folder)
+}
+
+fn job(name: &str, servers: &str) -> String {
+    format!("[[job]]\nname = \"{name}\"\nfile = \"vgg.toml\"\niterations = 1000000\n{servers}\n")
+}
+
+fn plan(folder: &Path, jobs: &str, more: &[&str]) -> Result<Output, Failed> {
+    fs::write(folder.join("c.toml"), format!("{HEAD}{jobs}"))?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+    command
+        .current_dir(folder)
+        .args(["plan", "shard", "c.toml", "--output", "json"]);
+    Ok(command.args(more).output()?)
+}
+
+fn answer(output: &Output) -> Result<Value, Failed> {
+    match output.status.success() {
+        true => Ok(serde_json::from_slice(&output.stdout)?),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+    }
+}
+
+fn words(answer: &Value) -> Vec<String> {
+    let steps = answer["steps"].as_array().into_iter().flatten();
+    let word = |step: &Value| {
+        format!(
+            "{} {}",
+            step["job"].as_str().unwrap_or(""),
+            step["what"].as_str().unwrap_or("")
+        )
+    };
+    steps.map(word).collect()
+}
+
+fn is(holds: bool, answer: &Value) -> Result<(), Failed> {
+    match holds {
+        true => Ok(()),
+        false => Err(answer.to_string().into()),
+    }
+}
+
+/// One job runs, a second waits with its circuits prepared, and takes over where the first ends.
+fn a_cluster_goes_on() -> Result<(), Failed> {
+    let folder = folder()?;
+    let (first, second) = (job("first", "servers = 6"), job("second", "servers = 4"));
+    let began = plan(folder.path(), &format!("{first}{second}"), &[])?;
+    fs::write(folder.path().join("now.json"), &began.stdout)?;
+    let began = answer(&began)?;
+    is(
+        words(&began) == ["first starts", "second waits", "second prepared"],
+        &began,
+    )?;
+    let shard = &began["shards"][0];
+    let ends = shard["circuits"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|it| it["ends"].as_array());
+    let storage = ends.flatten().any(|end| end["number"] == 4);
+    let ratio = shard["iteration_ms"].as_f64().unwrap_or(0.0)
+        / shard["ideal_switch_ms"].as_f64().unwrap_or(1.0);
+    is(
+        !storage && (ratio - 1.0).abs() < 0.01 && shard["routes"]["h0"]["h1"].is_array(),
+        &began,
+    )?;
+    let after = ["--after", "now.json", "--elapsed-s", "60"];
+    let same = answer(&plan(folder.path(), &format!("{first}{second}"), &after)?)?;
+    is(
+        same["shards"][0]["circuits"] == shard["circuits"] && words(&same).is_empty(),
+        &same,
+    )?;
+    let left = |it: &Value| it["shards"][0]["samples_left"].as_f64().unwrap_or(0.0);
+    is(left(&same) < left(&began), &same)?;
+    let next = answer(&plan(folder.path(), &second, &after)?)?;
+    let flipped = next["steps"][0]["why"]
+        .as_str()
+        .is_some_and(|why| why.contains("that lay ready"));
+    is(
+        words(&next) == ["second starts"] && flipped && next["ended"][0] == "first",
+        &next,
+    )
+}
+
+/// Two jobs across the same two leaves are no slower shifted than at once.
+fn shared_links() -> Result<(), Failed> {
+    let folder = folder()?;
+    let jobs = [job("first", "servers = 5"), job("second", "servers = 3")].concat();
+    let answer = answer(&plan(folder.path(), &jobs, &["--over", "leaf.toml"])?)?;
+    let sum = |key: &str| -> f64 {
+        let all = answer["together"][0]["together"][key]
+            .as_array()
+            .into_iter()
+            .flatten();
+        all.filter_map(Value::as_f64).sum()
+    };
+    is(
+        sum("alone_ms") > 0.0 && sum("shifted_ms") <= sum("at_once_ms") * 1.001,
+        &answer,
+    )
+}
+
+fn experts() -> Result<(), Failed> {
+    let folder = folder()?;
+    let jobs = job("moe", "servers = 4\ngates = \"gates.csv\"");
+    let answer = answer(&plan(folder.path(), &jobs, &["--explain"])?)?;
+    let experts = &answer["experts"][0];
+    let circuits = experts["circuits"].as_array().map_or(0, Vec::len);
+    let degree = &answer["degrees"][0]["degree"];
+    is(
+        experts["advice"]["pays"] == false && circuits > 0 && degree["fat_tree_ms"].is_f64(),
+        &answer,
+    )
+}
+
+/// Jobs, more arguments, and what is said in one line.
+const REFUSED: [(&str, &[&str], &str); 4] = [
+    (
+        "[[job]]\nname = \"j\"\nfile = \"none.toml\"\nservers = 1\niterations = 1\n",
+        &[],
+        "cannot read none.toml",
+    ),
+    (
+        "[[job]]\nname = \"j\"\nfile = \"vgg.toml\"\nservers = 0\niterations = 1\n",
+        &[],
+        "c.toml:13: servers: 0 is not between 1",
+    ),
+    (
+        "",
+        &["--after", "leaf.toml"],
+        "is not what `reweave plan shard --output json` says",
+    ),
+    (
+        "[[job]]\nname = \"j\"\nfile = \"vgg.toml\"\nservers = 2\niterations = 1\n",
+        &["--over", "small.toml"],
+        "--over has no host h1",
+    ),
+];
+
+fn bad_input() -> Result<(), Failed> {
+    let folder = folder()?;
+    fs::write(
+        folder.path().join("small.toml"),
+        "kind = \"ideal\"\nhosts = 1\nnic_gbps = 1\n",
+    )?;
+    for (jobs, more, said) in REFUSED {
+        let output = plan(folder.path(), jobs, more)?;
+        let words = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() != Some(2) || !words.contains(said) || words.lines().count() != 1 {
+            return Err(format!("{:?}: {words}", output.status.code()).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! All assignments of small problems, as far as they can still be better than the best known.
+
+use super::Problem;
+use super::bound::Pool;
+use super::state::State;
+
+/// Max/mean of the pools from the worst down, and the moves: the less, the better.
+#[derive(Debug, Clone, PartialEq, PartialOrd)]
+struct Score {
+    peaks: Vec<f64>,
+    moves: usize,
+}
+
+/// More flows than these have more assignments than anybody can weigh.
+const MOST_FLOWS: usize = 64;
+
+/// The best assignment that was found, and whether all were told apart.
+pub(super) fn improve(problem: &Problem, pools: &[Pool], known: &State<'_>) -> (Vec<usize>, bool) {
+    if problem.flows.len() > MOST_FLOWS {
+        return (known.ways().to_vec(), false);
+    }
+    let mut order: Vec<_> = (0..problem.flows.len()).collect();
+    order.sort_by_key(|&flow| (u64::MAX - problem.flows[flow].weight, flow));
+    let mut search = Search {
+        problem,
+        pools,
+        loads: problem.base.clone(),
+        ways: known.ways().to_vec(),
+        best: known.ways().to_vec(),
+        score: Score {
+            peaks: descending(known.peaks()),
+            moves: known.moves(),
+        },
+        left: problem.work.exact,
+        order,
+    };
+    let all = search.try_from(0, 0);
+    (search.best, all)
+}
+
+fn descending(mut peaks: Vec<f64>) -> Vec<f64> {
+    peaks.sort_by(|a, b| b.total_cmp(a));
+    peaks
+}
+
+struct Search<'p> {
+    problem: &'p Problem,
+    pools: &'p [Pool],
+    order: Vec<usize>,
+    loads: Vec<u64>,
+    ways: Vec<usize>,
+    best: Vec<usize>,
+    score: Score,
+    left: usize,
+}
+
+impl Search<'_> {
+    /// Tries all ways of the flows from this place of the order on; false when the work ran out.
+    fn try_from(&mut self, place: usize, moves: usize) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        // Loads only grow, so what is worse now stays worse.
+        let score = Score {
+            peaks: self.peaks(),
+            moves,
+        };
+        if score >= self.score {
+            return true;
+        }
+        let Some(&flow) = self.order.get(place) else {
+            self.best.clone_from(&self.ways);
+            self.score = score;
+            return true;
+        };
+        let home = self.problem.flows[flow].way;
+        let ways = self.problem.pairs[self.problem.flows[flow].pair].len();
+        let others = (0..ways).filter(|&way| way != home);
+        [home].into_iter().chain(others).all(|way| {
+            self.put(flow, way, true);
+            let done = self.try_from(place + 1, moves + usize::from(way != home));
+            self.put(flow, way, false);
+            done
+        })
+    }
+
+    fn put(&mut self, flow: usize, way: usize, on: bool) {
+        let crate::assign::Flow { pair, weight, .. } = self.problem.flows[flow];
+        for &hop in &self.problem.pairs[pair][way] {
+            let load = &mut self.loads[hop];
+            *load = if on { *load + weight } else { *load - weight };
+        }
+        self.ways[flow] = way;
+    }
+
+    fn peaks(&self) -> Vec<f64> {
+        let fullness = |&hop: &usize| self.loads[hop] as f64 / self.problem.capacities[hop];
+        let peak = |pool: &Pool| pool.hops.iter().map(fullness).fold(0.0, f64::max) / pool.mean;
+        descending(self.pools.iter().map(peak).collect())
+    }
+}

@@ -1,0 +1,263 @@
+//! Takes load off hops that are fuller than they need to be, until none is.
+//!
+//! A flow is moved where all it comes to has room. Where there is no such place, it pushes another
+//! flow out, which goes where there is room or pushes on in turn: the shortest such chain is taken.
+//! Where there is none either, the hop is made less full as far as that helps.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::state::State;
+
+/// What was given up while others were in its way is tried again.
+const MOST_ROUNDS: usize = 4;
+/// Longer chains move more flows than they are worth.
+const LONGEST_CHAIN: usize = 16;
+/// So many chains that lead to the same hop are followed: what each has freed differs.
+const MOST_VISITS: usize = 8;
+/// So many ways are weighed for one chain.
+const CHAIN_WORK: usize = 20_000;
+
+pub(super) fn repair(state: &mut State<'_>) {
+    let mut repairing = Repairing {
+        left: state.problem.work.repair,
+        state,
+    };
+    for _ in 0..MOST_ROUNDS {
+        repairing.state.hope_again();
+        if repairing.run() {
+            break;
+        }
+    }
+    repairing.take_back();
+}
+
+struct Repairing<'s, 'p> {
+    state: &'s mut State<'p>,
+    left: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Step {
+    flow: usize,
+    way: usize,
+}
+
+/// What one step brings: hops that would be too full, and how full the fullest would be.
+struct Effect {
+    over: Vec<usize>,
+    worst: f64,
+}
+
+impl Repairing<'_, '_> {
+    /// Whether no hop was given up.
+    fn run(&mut self) -> bool {
+        let mut all = true;
+        let mut over: BTreeSet<_> = self.hops().filter(|&hop| self.state.is_over(hop)).collect();
+        while let Some(hop) = self.fullest(&over) {
+            let steps = self.steps_from(hop);
+            if steps.is_empty() {
+                self.state.resign(hop);
+                all = false;
+            }
+            for &Step { flow, way } in &steps {
+                over.extend(self.state.way(flow, way));
+                self.state.set(flow, way);
+            }
+            over.insert(hop);
+            over.retain(|&hop| self.state.is_over(hop));
+            if self.left == 0 {
+                return false;
+            }
+        }
+        all
+    }
+
+    fn hops(&self) -> std::ops::Range<usize> {
+        0..self.state.problem.capacities.len()
+    }
+
+    fn fullest(&self, over: &BTreeSet<usize>) -> Option<usize> {
+        let stretch = |hop: usize| self.state.stretch_at(hop, self.state.load(hop));
+        let fuller = |a: &usize, b: &usize| stretch(*a).total_cmp(&stretch(*b)).then(b.cmp(a));
+        over.iter().copied().max_by(fuller)
+    }
+
+    fn steps_from(&mut self, hop: usize) -> Vec<Step> {
+        if let Some(step) = self.step_with_room(hop) {
+            return vec![step];
+        }
+        if let Some(chain) = self.chain_from(hop) {
+            return chain;
+        }
+        self.relieving_step(hop).into_iter().collect()
+    }
+
+    /// Those on a hop: the ones whose leaving is enough first, of these the ones that relieve other
+    /// full hops too, of these the smallest.
+    fn candidates(&self, hop: usize) -> Vec<usize> {
+        let state = &self.state;
+        let load = state.load(hop);
+        let rank = |&flow: &usize| {
+            let weight = state.weight(flow);
+            let enough = state.fits(hop, load.saturating_sub(weight));
+            let hops = state.hops_of(flow).iter();
+            let relieved = hops.filter(|&&hop| state.is_over(hop)).count();
+            let size = if enough { weight } else { u64::MAX - weight };
+            (!enough, usize::MAX - relieved, size, flow)
+        };
+        let mut flows = state.on(hop).to_vec();
+        flows.sort_by_key(rank);
+        flows
+    }
+
+    fn step_with_room(&mut self, hop: usize) -> Option<Step> {
+        for flow in self.candidates(hop) {
+            let mut best: Option<(f64, Step)> = None;
+            for step in self.other_ways(flow, hop) {
+                let effect = self.effect(step, &[]);
+                let better = best.is_none_or(|(worst, _)| effect.worst < worst);
+                if effect.over.is_empty() && better {
+                    best = Some((effect.worst, step));
+                }
+            }
+            if let Some((_, step)) = best {
+                return Some(step);
+            }
+        }
+        None
+    }
+
+    fn other_ways(&self, flow: usize, hop: usize) -> Vec<Step> {
+        let ways = &self.state.problem.pairs[self.state.problem.flows[flow].pair];
+        let around = ways
+            .iter()
+            .enumerate()
+            .filter(|(_, hops)| !hops.contains(&hop));
+        around.map(|(way, _)| Step { flow, way }).collect()
+    }
+
+    /// What a step brings, if the steps of a chain have just been taken.
+    fn effect(&mut self, step: Step, chain: &[Step]) -> Effect {
+        self.left = self.left.saturating_sub(1);
+        let state = &self.state;
+        let own = state.hops_of(step.flow);
+        let mut effect = Effect {
+            over: Vec::new(),
+            worst: 0.0,
+        };
+        let new = state.way(step.flow, step.way).iter();
+        for &hop in new.filter(|hop| !own.contains(hop)) {
+            let load = self.load_after(hop, chain) + state.weight(step.flow);
+            effect.worst = effect.worst.max(state.stretch_at(hop, load));
+            if !state.fits(hop, load) {
+                effect.over.push(hop);
+            }
+        }
+        effect
+    }
+
+    fn load_after(&self, hop: usize, chain: &[Step]) -> u64 {
+        let state = &self.state;
+        chain.iter().fold(state.load(hop), |load, step| {
+            let was = state.hops_of(step.flow).contains(&hop);
+            let is = state.way(step.flow, step.way).contains(&hop);
+            match (was, is) {
+                (true, false) => load - state.weight(step.flow),
+                (false, true) => load + state.weight(step.flow),
+                _ => load,
+            }
+        })
+    }
+
+    /// The shortest chain in which each step makes one hop too full, and the next relieves it.
+    fn chain_from(&mut self, start: usize) -> Option<Vec<Step>> {
+        let last = self.left.saturating_sub(CHAIN_WORK);
+        let mut reached = BTreeMap::from([(start, MOST_VISITS)]);
+        let mut queue = VecDeque::from([(start, Vec::new())]);
+        while let Some((hop, chain)) = queue.pop_front() {
+            for step in self.pushed_out(hop, &chain) {
+                if self.left <= last {
+                    return None;
+                }
+                let effect = self.effect(step, &chain);
+                let longer = || [&chain[..], &[step]].concat();
+                match effect.over[..] {
+                    [] if self.is_improving(&longer(), start) => return Some(longer()),
+                    [next] if chain.len() < LONGEST_CHAIN => {
+                        let visits = reached.entry(next).or_insert(0);
+                        *visits += 1;
+                        if *visits <= MOST_VISITS {
+                            queue.push_back((next, longer()));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        None
+    }
+
+    /// Steps by which a hop becomes as empty as it may be after a chain has filled it, and the first
+    /// one of a chain less full.
+    fn pushed_out(&self, hop: usize, chain: &[Step]) -> Vec<Step> {
+        let load = self.load_after(hop, chain);
+        let in_chain = |flow: usize| chain.iter().any(|step| step.flow == flow);
+        let enough =
+            |&flow: &usize| !in_chain(flow) && self.state.fits(hop, load - self.state.weight(flow));
+        let flows = self.state.on(hop).iter().copied().filter(enough);
+        flows.flat_map(|flow| self.other_ways(flow, hop)).collect()
+    }
+
+    /// Takes the steps, looks, and takes them back.
+    fn is_improving(&mut self, chain: &[Step], start: usize) -> bool {
+        let state = &mut *self.state;
+        let back: Vec<_> = chain
+            .iter()
+            .map(|step| (step.flow, state.ways()[step.flow]))
+            .collect();
+        let touched = chain.iter().flat_map(|step| state.way(step.flow, step.way));
+        let touched: Vec<_> = touched.copied().collect();
+        let before = state.load(start);
+        let were_over: Vec<_> = touched.iter().map(|&hop| state.is_over(hop)).collect();
+        chain.iter().for_each(|step| state.set(step.flow, step.way));
+        let newly_over = |(hop, was): (&usize, &bool)| state.is_over(*hop) && !was;
+        let improving =
+            !touched.iter().zip(&were_over).any(newly_over) && state.load(start) < before;
+        back.iter()
+            .rev()
+            .for_each(|&(flow, way)| state.set(flow, way));
+        improving
+    }
+
+    /// The step after which the fullest of all it touches is least full, if that is less than now.
+    fn relieving_step(&mut self, hop: usize) -> Option<Step> {
+        let now = self.state.stretch_at(hop, self.state.load(hop));
+        let mut best: Option<(f64, Step)> = None;
+        for flow in self.candidates(hop) {
+            let left = self.state.load(hop) - self.state.weight(flow);
+            let here = self.state.stretch_at(hop, left);
+            for step in self.other_ways(flow, hop) {
+                let worst = self.effect(step, &[]).worst.max(here);
+                let limit = best.map_or(now * (1.0 - 1e-9), |(worst, _)| worst);
+                if worst < limit {
+                    best = Some((worst, step));
+                }
+            }
+        }
+        best.map(|(_, step)| step)
+    }
+
+    /// Moves that later ones made needless.
+    fn take_back(&mut self) {
+        let moved: Vec<_> = self.state.moved().collect();
+        for flow in moved {
+            let home = Step {
+                flow,
+                way: self.state.problem.flows[flow].way,
+            };
+            if self.effect(home, &[]).over.is_empty() {
+                self.state.set(flow, home.way);
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! An assignment while it is worked on.
+
+use super::bound::Pool;
+use super::{Problem, is_at};
+
+pub(super) struct State<'p> {
+    pub(super) problem: &'p Problem,
+    pub(super) pools: &'p [Pool],
+    ways: Vec<usize>,
+    /// By hop.
+    loads: Vec<u64>,
+    on: Vec<Vec<usize>>,
+    /// By hop: load over capacity that is no trouble.
+    allowed: Vec<f64>,
+}
+
+impl<'p> State<'p> {
+    pub(super) fn new(problem: &'p Problem, pools: &'p [Pool]) -> Self {
+        let mut state = Self {
+            problem,
+            pools,
+            ways: problem.flows.iter().map(|flow| flow.way).collect(),
+            loads: problem.base.clone(),
+            on: vec![Vec::new(); problem.capacities.len()],
+            allowed: Vec::new(),
+        };
+        state.hope_again();
+        (0..problem.flows.len()).for_each(|flow| state.add(flow));
+        state
+    }
+
+    pub(super) fn ways(&self) -> &[usize] {
+        &self.ways
+    }
+
+    pub(super) fn hops_of(&self, flow: usize) -> &'p [usize] {
+        self.way(flow, self.ways[flow])
+    }
+
+    pub(super) fn way(&self, flow: usize, way: usize) -> &'p [usize] {
+        &self.problem.pairs[self.problem.flows[flow].pair][way]
+    }
+
+    pub(super) fn weight(&self, flow: usize) -> u64 {
+        self.problem.flows[flow].weight
+    }
+
+    pub(super) fn on(&self, hop: usize) -> &[usize] {
+        &self.on[hop]
+    }
+
+    pub(super) fn load(&self, hop: usize) -> u64 {
+        self.loads[hop]
+    }
+
+    pub(super) fn allowed(&self, hop: usize) -> f64 {
+        self.allowed[hop]
+    }
+
+    /// Every hop may be as full as it must, and no fuller.
+    pub(super) fn hope_again(&mut self) {
+        self.allowed = vec![f64::INFINITY; self.problem.capacities.len()];
+        for pool in self.pools {
+            for &hop in &pool.hops {
+                let known = self.allowed[hop];
+                let unknown = known.is_infinite();
+                self.allowed[hop] = if unknown {
+                    pool.target
+                } else {
+                    known.max(pool.target)
+                };
+            }
+        }
+    }
+
+    /// Nothing lower was found for this hop.
+    pub(super) fn resign(&mut self, hop: usize) {
+        self.allowed[hop] = self.fullness(hop);
+    }
+
+    pub(super) fn fullness(&self, hop: usize) -> f64 {
+        self.fullness_at(hop, self.loads[hop])
+    }
+
+    pub(super) fn fullness_at(&self, hop: usize, load: u64) -> f64 {
+        load as f64 / self.problem.capacities[hop]
+    }
+
+    /// How much fuller it is than it may be: 1 when it is just as full.
+    pub(super) fn stretch_at(&self, hop: usize, load: u64) -> f64 {
+        self.fullness_at(hop, load) / self.allowed[hop]
+    }
+
+    pub(super) fn fits(&self, hop: usize, load: u64) -> bool {
+        is_at(self.fullness_at(hop, load), self.allowed[hop])
+    }
+
+    pub(super) fn is_over(&self, hop: usize) -> bool {
+        !self.fits(hop, self.loads[hop])
+    }
+
+    pub(super) fn set(&mut self, flow: usize, way: usize) {
+        self.remove(flow);
+        self.ways[flow] = way;
+        self.add(flow);
+    }
+
+    pub(super) fn take(&mut self, ways: &[usize]) {
+        for (flow, &way) in ways.iter().enumerate() {
+            if self.ways[flow] != way {
+                self.set(flow, way);
+            }
+        }
+    }
+
+    pub(super) fn moved(&self) -> impl Iterator<Item = usize> {
+        let pairs = self.ways.iter().zip(&self.problem.flows).enumerate();
+        pairs
+            .filter(|(_, (way, flow))| **way != flow.way)
+            .map(|(flow, _)| flow)
+    }
+
+    pub(super) fn moves(&self) -> usize {
+        self.moved().count()
+    }
+
+    /// By pool: max/mean.
+    pub(super) fn peaks(&self) -> Vec<f64> {
+        let peak = |pool: &Pool| {
+            let fullness = pool.hops.iter().map(|&hop| self.fullness(hop));
+            fullness.fold(0.0, f64::max) / pool.mean
+        };
+        self.pools.iter().map(peak).collect()
+    }
+
+    fn add(&mut self, flow: usize) {
+        for &hop in self.hops_of(flow) {
+            self.loads[hop] += self.problem.flows[flow].weight;
+            self.on[hop].push(flow);
+        }
+    }
+
+    fn remove(&mut self, flow: usize) {
+        for &hop in self.hops_of(flow) {
+            self.loads[hop] -= self.problem.flows[flow].weight;
+            self.on[hop].retain(|&other| other != flow);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Since when a figure is another one: cumulative sums of what exceeds the usual.
+
+use reweave_common::fabric::Fabric;
+
+use super::evidence::{Evidence, EvidenceError, Series, hops, subject_of};
+use super::hosts::median;
+use super::{Class, Finding, Subject};
+
+/// A change of the mean of a series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// The place of the first value after it.
+    pub at: usize,
+    pub before: f64,
+    pub after: f64,
+}
+
+/// In spreads of the series: what is still usual, and how much of more adds up to a change.
+const SLACK: f64 = 1.0;
+const ALARM: f64 = 10.0;
+/// So many values first show what is usual.
+const LEARNING: usize = 16;
+/// A change by less than this part is none anybody feels.
+const LEAST: f64 = 0.2;
+
+/// The first rise of a series that is no chance, if there is one.
+pub fn changes(values: &[f64]) -> Option<Change> {
+    let usual = values.get(..LEARNING)?;
+    let before = median(&mut usual.to_vec());
+    let mut off: Vec<_> = usual.iter().map(|value| (value - before).abs()).collect();
+    // The median distance of a normal distribution is two thirds of its deviation.
+    let spread = (1.5 * median(&mut off)).max(before.abs() * 0.02).max(1e-12);
+    let (mut sum, mut since) = (0.0, LEARNING);
+    for (place, value) in values.iter().enumerate().skip(LEARNING) {
+        let more = (value - before) / spread - SLACK;
+        if sum + more <= 0.0 {
+            (sum, since) = (0.0, place + 1);
+            continue;
+        }
+        sum += more.min(ALARM / 2.0);
+        if sum > ALARM {
+            let after = median(&mut values[since..].to_vec());
+            // The sum began to rise some time before the change, if chance would have it so.
+            let middle = (before + after) / 2.0;
+            let later = values[since..].iter().position(|value| *value > middle);
+            let felt = after > before * (1.0 + LEAST) + spread;
+            return felt.then_some(Change {
+                at: since + later.unwrap_or(0),
+                before,
+                after,
+            });
+        }
+    }
+    None
+}
+
+pub(super) fn findings(
+    evidence: &Evidence,
+    fabric: &Fabric,
+) -> Result<Vec<Finding>, EvidenceError> {
+    let mut findings = Vec::new();
+    for series in &evidence.series {
+        let class = match &series.of[..] {
+            "latency_us" => Class::Latency,
+            "loss" => Class::LossyLink,
+            "errors" => Class::BadOptic,
+            _ => continue,
+        };
+        let subject = subject(series, fabric)?;
+        findings.extend(changes(&series.values).map(|change| {
+            let ago_s = (series.values.len() - change.at) as f64 * series.every_s;
+            let Change { before, after, .. } = change;
+            let said = format!(
+                "{} went from {before:.3} to {after:.3} {ago_s:.0} s ago",
+                series.of
+            );
+            class.finding(subject, 0.8, said)
+        }));
+    }
+    Ok(findings)
+}
+
+pub(super) fn subject(series: &Series, fabric: &Fabric) -> Result<Subject, EvidenceError> {
+    match &series.at[..] {
+        [host] => super::evidence::node(fabric, host).map(|_| Subject::Host(host.clone())),
+        [node, peer, ..] => {
+            let hops = hops(fabric, &[peer.clone(), node.clone()])?;
+            Ok(subject_of(fabric, hops[0]))
+        }
+        [] => Err(EvidenceError::NoSuchNode {
+            name: String::new(),
+        }),
+    }
+}

@@ -1,0 +1,132 @@
+//! What counters of ports say by themselves.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::Fabric;
+
+use super::evidence::{Evidence, EvidenceError, PortFacts, link_of, subject_of};
+use super::{Class, Finding, Subject};
+
+/// A cable within its specification mangles far fewer frames.
+const MOST_FRAME_ERRORS: f64 = 1e-6;
+/// Forward error correction still copes with this many bits, but not with much more.
+const MOST_CORRECTED: f64 = 1e-5;
+/// A port that is made to pause for longer than this part of the time has somebody behind it who
+/// does not keep up.
+const MOST_PAUSED: f64 = 0.1;
+/// Of a deadlock: paused all the time, and nothing sent.
+const STANDS_STILL: f64 = 0.95;
+const SENDS_NOTHING_GBPS: f64 = 1e-3;
+
+pub(super) fn findings(
+    evidence: &Evidence,
+    fabric: &Fabric,
+) -> Result<Vec<Finding>, EvidenceError> {
+    let mut findings = Vec::new();
+    for port in &evidence.ports {
+        findings.extend(bad_optic(port, fabric)?);
+        findings.extend(flap(port, fabric)?);
+    }
+    let loop_of = deadlock(evidence);
+    match &loop_of {
+        Some(finding) => findings.push(finding.clone()),
+        None => findings.extend(evidence.ports.iter().filter_map(storm)),
+    }
+    Ok(findings)
+}
+
+fn bad_optic(port: &PortFacts, fabric: &Fabric) -> Result<Option<Finding>, EvidenceError> {
+    let figures = [
+        (
+            "frames with errors",
+            port.frame_error_share,
+            MOST_FRAME_ERRORS,
+        ),
+        ("bits corrected", port.corrected_bit_share, MOST_CORRECTED),
+    ];
+    let over = figures.into_iter().filter_map(|(what, share, most)| {
+        let share = share.filter(|&share| share > most)?;
+        Some(format!("{} counts {share:.1e} of its {what}", port.node))
+    });
+    let over: Vec<_> = over.collect();
+    if over.is_empty() {
+        return Ok(None);
+    }
+    let subject = subject_of(fabric, port.incoming(fabric)?);
+    let mut finding = Class::BadOptic.finding(subject, 0.9, String::new());
+    finding.evidence = over;
+    Ok(Some(finding))
+}
+
+fn flap(port: &PortFacts, fabric: &Fabric) -> Result<Option<Finding>, EvidenceError> {
+    let link = link_of(fabric, port.incoming(fabric)?);
+    let times = port.link_downs;
+    let said = format!("{} lost the link {times} times", port.node);
+    Ok((times > 0).then(|| Class::NicFlap.finding(link, 0.9, said)))
+}
+
+/// The one who keeps its peer pausing: its own counter says so, or its peer's.
+fn storm(port: &PortFacts) -> Option<Finding> {
+    let paused = port.paused_share.filter(|&share| share > MOST_PAUSED);
+    let (culprit, said) = match (port.pause_storms, paused) {
+        (0, None) => return None,
+        (0, Some(share)) => {
+            let percent = 100.0 * share;
+            let said = format!(
+                "{} made {} pause {percent:.0} % of the time",
+                port.peer, port.node
+            );
+            (&port.peer, said)
+        }
+        (times, _) => {
+            let said = format!(
+                "{} paused its peer for suspiciously long {times} times",
+                port.node
+            );
+            (&port.node, said)
+        }
+    };
+    Some(Class::PfcStorm.finding(Subject::Host(culprit.clone()), 0.85, said))
+}
+
+/// A circle of ports each of which stands still because the next one makes it.
+fn deadlock(evidence: &Evidence) -> Option<Finding> {
+    let still = evidence.ports.iter().filter(|port| {
+        let paused = port.paused_share.is_some_and(|share| share >= STANDS_STILL);
+        paused
+            && port
+                .sent_gbps
+                .is_some_and(|gbps| gbps <= SENDS_NOTHING_GBPS)
+    });
+    let mut waits_for: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for port in still {
+        waits_for.entry(&port.node).or_default().push(&port.peer);
+    }
+    let circle = waits_for
+        .keys()
+        .find_map(|&start| circle(&waits_for, start))?;
+    let said = format!(
+        "{} wait for each other in a circle and send nothing",
+        circle.join(", ")
+    );
+    let members = circle.iter().map(|node| Subject::Host((*node).to_owned()));
+    let subject = Subject::Ambiguous(members.collect());
+    Some(Class::PfcDeadlock.finding(subject, 0.95, said))
+}
+
+fn circle<'e>(waits_for: &BTreeMap<&'e str, Vec<&'e str>>, start: &'e str) -> Option<Vec<&'e str>> {
+    let mut ways = vec![vec![start]];
+    let mut seen = std::collections::BTreeSet::new();
+    while let Some(way) = ways.pop() {
+        for &next in waits_for.get(way[way.len() - 1]).into_iter().flatten() {
+            // Two that wait for each other over one cable are no circle of the fabric.
+            if next == start && way.len() > 2 {
+                return Some(way);
+            }
+            if next != start && seen.insert(next) {
+                ways.push([&way[..], &[next]].concat());
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,330 @@
+//! All that a diagnosis goes by. Nodes are called by their names in the fabric; whatever is left out
+//! was not measured.
+
+use std::fmt;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::snapshot::Hop;
+use serde::Deserialize;
+
+use super::Subject;
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Evidence {
+    pub probes: Vec<Probed>,
+    pub ports: Vec<PortFacts>,
+    pub hosts: Vec<HostFacts>,
+    pub flows: Vec<FlowFacts>,
+    pub traces: Vec<Trace>,
+    pub jobs: Vec<JobFacts>,
+    pub series: Vec<Series>,
+    /// Bandwidth between two hosts, as measured.
+    pub pairs: Vec<PairFacts>,
+}
+
+/// What came of probes of one flow.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probed {
+    /// All nodes the probes passed, from sender to receiver, and back to the sender where answers
+    /// count; `*` for one that is not known.
+    pub path: Vec<String>,
+    pub sent: u64,
+    pub lost: u64,
+    /// The same of probes as large as the MTU.
+    #[serde(default)]
+    pub large_sent: u64,
+    #[serde(default)]
+    pub large_lost: u64,
+}
+
+/// What one end of a link counted over the time looked at.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PortFacts {
+    pub node: String,
+    /// Who is at the other end.
+    pub peer: String,
+    /// Of the frames that came in.
+    pub frame_error_share: Option<f64>,
+    pub corrected_bit_share: Option<f64>,
+    pub link_downs: u64,
+    /// The part of the time that it was made to pause by its peer.
+    pub paused_share: Option<f64>,
+    /// It has made its peer pause for suspiciously long so often.
+    pub pause_storms: u64,
+    pub oversized: u64,
+    /// Packets it had to send and dropped.
+    pub send_drops: u64,
+    pub mtu_bytes: Option<u32>,
+    pub sent_gbps: Option<f64>,
+    pub speed_gbps: Option<f64>,
+    pub fec: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostFacts {
+    pub host: String,
+    pub pcie_gts: Option<f64>,
+    pub pcie_most_gts: Option<f64>,
+    pub pcie_lanes: Option<u32>,
+    pub pcie_most_lanes: Option<u32>,
+    /// What peers are told apart by: GID index, DSCP, ECN, rail and the like, as set.
+    pub settings: std::collections::BTreeMap<String, String>,
+    pub clock_skew_ms: Option<f64>,
+    pub cpu_busy_share: Option<f64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowFacts {
+    pub path: Vec<String>,
+    pub gbps: f64,
+    #[serde(default)]
+    pub job: Option<String>,
+}
+
+/// How many hops it is from one host to another, each way.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    pub from: String,
+    pub to: String,
+    pub hops_there: u32,
+    pub hops_back: u32,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct JobFacts {
+    pub job: String,
+    /// By rank: its host.
+    pub ranks: Vec<String>,
+    pub tensor_groups: Vec<Vec<usize>>,
+    pub pipeline_stages: Vec<Vec<usize>>,
+    /// Who reduces around a ring, in its order.
+    pub ring: Vec<usize>,
+    /// World size and time of an all-reduce of the same size.
+    pub allreduce_ms: Vec<(f64, f64)>,
+    /// In so many collectives this rank was first: by rank.
+    pub first: Vec<u64>,
+    /// Time computing and communicating in an iteration, by rank.
+    pub compute_ms: Vec<f64>,
+    pub communicate_ms: Vec<f64>,
+    /// Collectives, each with how long it took from each rank to the next around the ring.
+    pub collectives: Vec<CollectiveFacts>,
+    /// What it will send over each hop when it starts, if it has not.
+    pub will_send: Vec<Demand>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CollectiveFacts {
+    pub name: String,
+    pub ms: f64,
+    pub pairs: Vec<PairTime>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PairTime {
+    pub from: usize,
+    pub to: usize,
+    pub ms: f64,
+    /// Nodes of its path; empty when it is not known.
+    #[serde(default)]
+    pub path: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Demand {
+    pub path: Vec<String>,
+    pub gbps: f64,
+}
+
+/// One figure over time, equally spaced.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// `latency_us`, `loss`, `errors` or `corrected_bit_share`.
+    pub of: String,
+    /// Where: a host, or the two ends of a link, the one that counted first.
+    pub at: Vec<String>,
+    pub every_s: f64,
+    pub values: Vec<f64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PairFacts {
+    pub from: String,
+    pub to: String,
+    #[serde(default)]
+    pub rail: u32,
+    pub gbps: f64,
+}
+
+/// Evidence that does not fit the fabric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EvidenceError {
+    NoSuchNode { name: String },
+    NotLinked { a: String, b: String },
+    NoSuchRank { job: String, rank: usize },
+    MoreLostThanSent { path: String },
+}
+
+impl fmt::Display for EvidenceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchNode { name } => write!(f, "the fabric has no node named {name:?}"),
+            Self::NotLinked { a, b } => write!(f, "{a} and {b} are not linked in the fabric"),
+            Self::NoSuchRank { job, rank } => write!(f, "job {job} has no rank {rank}"),
+            Self::MoreLostThanSent { path } => {
+                write!(f, "more probes were lost than sent over {path}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for EvidenceError {}
+
+/// What stands for a node that is not known.
+pub(super) const UNKNOWN: &str = "*";
+
+pub(super) fn node(fabric: &Fabric, name: &str) -> Result<NodeId, EvidenceError> {
+    let missing = || EvidenceError::NoSuchNode {
+        name: name.to_owned(),
+    };
+    fabric.find(name).ok_or_else(missing)
+}
+
+/// The hops between neighbours, as far as both are known.
+pub(super) fn hops(fabric: &Fabric, path: &[String]) -> Result<Vec<Hop>, EvidenceError> {
+    let known = path.windows(2);
+    let known = known.filter(|pair| pair.iter().all(|name| name != UNKNOWN));
+    let hop = |pair: &[String]| {
+        let [from, to] = [node(fabric, &pair[0])?, node(fabric, &pair[1])?];
+        let link = fabric.links_between(from, to).next();
+        let link = link.ok_or_else(|| EvidenceError::NotLinked {
+            a: pair[0].clone(),
+            b: pair[1].clone(),
+        })?;
+        Ok(Hop { from, link })
+    };
+    known.map(hop).collect()
+}
+
+pub(super) fn subject_of(fabric: &Fabric, hop: Hop) -> Subject {
+    Subject::Hop {
+        from: fabric.name(hop.from).to_owned(),
+        to: fabric
+            .name(fabric.link(hop.link).far(hop.from).node)
+            .to_owned(),
+        link: fabric.link_name(hop.link),
+    }
+}
+
+/// Both directions of a hop's link.
+pub(super) fn link_of(fabric: &Fabric, hop: Hop) -> Subject {
+    let ends = fabric.link(hop.link).ports();
+    Subject::Link {
+        ends: ends.map(|port| fabric.name(port.node).to_owned()),
+        link: fabric.link_name(hop.link),
+    }
+}
+
+impl PortFacts {
+    /// What it counts as incoming came over this hop.
+    pub(super) fn incoming(&self, fabric: &Fabric) -> Result<Hop, EvidenceError> {
+        let hops = hops(fabric, &[self.peer.clone(), self.node.clone()])?;
+        Ok(hops[0])
+    }
+}
+
+impl Evidence {
+    /// Whether it fits the fabric and itself.
+    pub(super) fn check(&self, fabric: &Fabric) -> Result<(), EvidenceError> {
+        for port in &self.ports {
+            hops(fabric, &[port.node.clone(), port.peer.clone()])?;
+        }
+        let hosts = self.hosts.iter().map(|host| &host.host);
+        let ranks = self.jobs.iter().flat_map(|job| &job.ranks);
+        let pairs = self.pairs.iter().flat_map(|pair| [&pair.from, &pair.to]);
+        for name in hosts.chain(ranks).chain(pairs) {
+            node(fabric, name)?;
+        }
+        for probed in &self.probes {
+            hops(fabric, &probed.path)?;
+            if probed.lost > probed.sent || probed.large_lost > probed.large_sent {
+                let path = probed.path.join(">");
+                return Err(EvidenceError::MoreLostThanSent { path });
+            }
+        }
+        self.jobs.iter().try_for_each(JobFacts::check)
+    }
+
+    /// Jobs with a rank on the host, a flow over the link, or that are spoken of.
+    pub(super) fn jobs_hurt(&self, subject: &Subject, fabric: &Fabric) -> Vec<String> {
+        let on_host = |job: &JobFacts, host: &String| job.ranks.contains(host);
+        let over = |job: &JobFacts, link: &str| {
+            let flows = self.flows.iter();
+            let mut flows = flows.filter(|flow| flow.job.as_ref() == Some(&job.job));
+            flows.any(|flow| {
+                let hops = hops(fabric, &flow.path).unwrap_or_default();
+                hops.iter().any(|hop| fabric.link_name(hop.link) == link)
+            })
+        };
+        let hurt = |job: &&JobFacts| match subject {
+            Subject::Job(name) => *name == job.job,
+            Subject::Host(host) => on_host(job, host),
+            Subject::Pair(pair) => pair.iter().all(|host| on_host(job, host)),
+            Subject::Hop { from, to, link } => {
+                over(job, link) || on_host(job, from) || on_host(job, to)
+            }
+            Subject::Link { ends, link } => {
+                over(job, link) || ends.iter().any(|end| on_host(job, end))
+            }
+            Subject::Ambiguous(_) => false,
+        };
+        let mut named: Vec<_> = self
+            .jobs
+            .iter()
+            .filter(hurt)
+            .map(|job| job.job.clone())
+            .collect();
+        if let Subject::Ambiguous(all) = subject {
+            named = all
+                .iter()
+                .flat_map(|one| self.jobs_hurt(one, fabric))
+                .collect();
+            named.sort();
+            named.dedup();
+        }
+        named
+    }
+}
+
+impl JobFacts {
+    fn check(&self) -> Result<(), EvidenceError> {
+        let groups = self.tensor_groups.iter().chain(&self.pipeline_stages);
+        let ring = self.ring.iter().copied();
+        let pairs = self.collectives.iter().flat_map(|it| &it.pairs);
+        let pairs = pairs.flat_map(|pair| [pair.from, pair.to]);
+        let mut all = groups.flatten().copied().chain(ring).chain(pairs);
+        match all.find(|&rank| rank >= self.ranks.len()) {
+            Some(rank) => Err(EvidenceError::NoSuchRank {
+                job: self.job.clone(),
+                rank,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn subject(&self) -> Subject {
+        Subject::Job(self.job.clone())
+    }
+}

@@ -1,0 +1,91 @@
+//! What will go wrong: optics whose errors climb, and links that a job's start will fill.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::snapshot::Hop;
+
+use super::evidence::{Evidence, EvidenceError, hops, subject_of};
+use super::{Class, Finding, change, jobs};
+
+/// Forward error correction fails at about this share of bits.
+const FAILS_AT: f64 = 1e-3;
+/// How far ahead an optic's end is worth a word.
+const AHEAD_S: f64 = 7.0 * 86_400.0;
+/// What an exponential must explain of its course.
+const CLEAR: f64 = 0.8;
+const FEWEST_VALUES: usize = 8;
+/// A link is full from this share on.
+const FULL: f64 = 0.95;
+
+pub(super) fn findings(
+    evidence: &Evidence,
+    fabric: &Fabric,
+) -> Result<Vec<Finding>, EvidenceError> {
+    let mut findings = dying(evidence, fabric)?;
+    findings.extend(saturating(evidence, fabric)?);
+    Ok(findings)
+}
+
+/// The logarithm of corrected bits on a straight line up, towards what cannot be corrected.
+fn dying(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Finding>, EvidenceError> {
+    let mut findings = Vec::new();
+    for series in evidence
+        .series
+        .iter()
+        .filter(|it| it.of == "corrected_bit_share")
+    {
+        let known = series
+            .values
+            .iter()
+            .enumerate()
+            .filter(|(_, share)| **share > 0.0);
+        let points = known.map(|(nth, share)| (nth as f64 * series.every_s, libm::log(*share)));
+        let points: Vec<_> = points.collect();
+        let Some(&(_, now)) = points.last().filter(|_| points.len() >= FEWEST_VALUES) else {
+            continue;
+        };
+        let (slope, _, explained) = jobs::line(&points);
+        let left_s = (libm::log(FAILS_AT) - now) / slope;
+        if slope > 0.0 && explained > CLEAR && left_s < AHEAD_S {
+            let hours = (left_s / 3600.0).max(0.0);
+            let said = format!(
+                "corrected bits climb; at this pace they cannot be corrected in {hours:.0} h"
+            );
+            let subject = change::subject(series, fabric)?;
+            findings.push(Class::DyingOptic.finding(subject, 0.7 * explained, said));
+        }
+    }
+    Ok(findings)
+}
+
+/// What flows bring now and jobs will bring when they start, hop by hop.
+fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Finding>, EvidenceError> {
+    let mut now: BTreeMap<Hop, f64> = BTreeMap::new();
+    for flow in &evidence.flows {
+        for hop in hops(fabric, &flow.path)? {
+            *now.entry(hop).or_default() += flow.gbps;
+        }
+    }
+    let mut findings = Vec::new();
+    for job in &evidence.jobs {
+        let mut more: BTreeMap<Hop, f64> = BTreeMap::new();
+        for demand in &job.will_send {
+            for hop in hops(fabric, &demand.path)? {
+                *more.entry(hop).or_default() += demand.gbps;
+            }
+        }
+        for (hop, more) in more {
+            let capacity = fabric.link(hop.link).rate.gbps();
+            let now = now.get(&hop).copied().unwrap_or(0.0);
+            if now < FULL * capacity && now + more >= FULL * capacity {
+                let said = format!(
+                    "it carries {now:.1} of {capacity:.1} Gb/s, and job {} will bring {more:.1} more",
+                    job.job
+                );
+                findings.push(Class::Saturation.finding(subject_of(fabric, hop), 0.75, said));
+            }
+        }
+    }
+    Ok(findings)
+}

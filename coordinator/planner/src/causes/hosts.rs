@@ -1,0 +1,67 @@
+//! Hosts that are slow by themselves.
+
+use std::collections::BTreeMap;
+
+use super::evidence::{Evidence, HostFacts};
+use super::{Class, Finding, Subject};
+
+/// What all its flows get, against the others' median, on a host that is slow.
+const SLOW: f64 = 0.7;
+/// As many flows, each way, must agree.
+const FEWEST_FLOWS: usize = 2;
+
+pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
+    let degraded: Vec<_> = evidence.hosts.iter().filter_map(downgrade).collect();
+    let is_known = |finding: &Finding| degraded.iter().any(|it| it.subject == finding.subject);
+    let mut slow = stragglers(evidence);
+    slow.retain(|finding| !is_known(finding));
+    degraded.into_iter().chain(slow).collect()
+}
+
+fn downgrade(host: &HostFacts) -> Option<Finding> {
+    let below = |now: Option<f64>, most: Option<f64>| Some(now? < most?).filter(|&is| is);
+    let lanes = |lanes: Option<u32>| lanes.map(f64::from);
+    let speed = below(host.pcie_gts, host.pcie_most_gts);
+    let narrow = below(lanes(host.pcie_lanes), lanes(host.pcie_most_lanes));
+    speed.or(narrow)?;
+    let said = format!(
+        "its NIC runs at {} GT/s x{} and could at {} GT/s x{}",
+        host.pcie_gts.unwrap_or(0.0),
+        host.pcie_lanes.unwrap_or(0),
+        host.pcie_most_gts.unwrap_or(0.0),
+        host.pcie_most_lanes.unwrap_or(0),
+    );
+    Some(Class::PcieDowngrade.finding(Subject::Host(host.host.clone()), 0.95, said))
+}
+
+/// All flows of one host are slow, those it sends and those it receives, while the others' are not.
+fn stragglers(evidence: &Evidence) -> Vec<Finding> {
+    let mut rates: BTreeMap<&str, [Vec<f64>; 2]> = BTreeMap::new();
+    let mut all = Vec::new();
+    for flow in &evidence.flows {
+        let (Some(from), Some(to)) = (flow.path.first(), flow.path.last()) else {
+            continue;
+        };
+        rates.entry(from).or_default()[0].push(flow.gbps);
+        rates.entry(to).or_default()[1].push(flow.gbps);
+        all.push(flow.gbps);
+    }
+    let usual = median(&mut all);
+    let slow = rates.into_iter().filter(|(_, ways)| {
+        let slow = |rates: &Vec<f64>| {
+            rates.len() >= FEWEST_FLOWS && rates.iter().all(|&gbps| gbps < SLOW * usual)
+        };
+        ways.iter().all(slow)
+    });
+    let finding = |(host, [sent, received]): (&str, [Vec<f64>; 2])| {
+        let count = sent.len() + received.len();
+        let said = format!("all its {count} flows are slow both ways: others get {usual:.1} Gb/s");
+        Class::Straggler.finding(Subject::Host(host.to_owned()), 0.85, said)
+    };
+    slow.map(finding).collect()
+}
+
+pub(super) fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}

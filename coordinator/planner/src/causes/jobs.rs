@@ -1,0 +1,196 @@
+//! What jobs do to themselves: ranks, groups and stages against racks, and where their time goes.
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+
+use super::evidence::{Evidence, EvidenceError, JobFacts, node};
+use super::{Class, Finding, Subject};
+use crate::paths::Atlas;
+
+/// Crossing racks this much more often than needed is worth a new order.
+const MOST_CROSSINGS: f64 = 1.5;
+/// What a straight line must explain of all-reduce times, and how much better than a logarithm.
+const STRAIGHT: f64 = 0.98;
+/// A rank that is first this often is no accident.
+const ALWAYS: f64 = 0.9;
+/// As many collectives say something about who is first.
+const FEWEST_FIRSTS: u64 = 10;
+/// With less than this part of the time communicating, the fabric is not what slows a job.
+const LITTLE: f64 = 0.1;
+/// A rank that computes so much longer than the median holds the others up.
+const LONGER: f64 = 1.3;
+
+pub(super) fn findings(
+    evidence: &Evidence,
+    fabric: &Fabric,
+) -> Result<Vec<Finding>, EvidenceError> {
+    let mut findings = Vec::new();
+    for job in &evidence.jobs {
+        let racks = racks(job, fabric)?;
+        let all = [
+            tensor(job),
+            pipeline(job, &racks),
+            order(job, &racks),
+            linear(job),
+            first(job, fabric)?,
+            host_bound(job),
+        ];
+        findings.extend(all.into_iter().flatten());
+    }
+    Ok(findings)
+}
+
+/// By rank: the switch its host hangs on.
+fn racks(job: &JobFacts, fabric: &Fabric) -> Result<Vec<NodeId>, EvidenceError> {
+    let atlas = Atlas::new(fabric);
+    let rack = |host: &String| Ok(atlas.door(node(fabric, host)?));
+    job.ranks.iter().map(rack).collect()
+}
+
+fn tensor(job: &JobFacts) -> Option<Finding> {
+    let host = |&rank: &usize| &job.ranks[rank];
+    let spread = |group: &&Vec<usize>| group.iter().map(host).any(|it| *it != job.ranks[group[0]]);
+    let across = job.tensor_groups.iter().filter(spread).count();
+    let said = format!(
+        "{across} of {} tensor groups span hosts",
+        job.tensor_groups.len()
+    );
+    (across > 0).then(|| Class::TensorAcrossHosts.finding(job.subject(), 0.95, said))
+}
+
+/// Stages that follow each other in other racks, more often than the racks make it needed.
+fn pipeline(job: &JobFacts, racks: &[NodeId]) -> Option<Finding> {
+    let of_stage: Vec<_> = job
+        .pipeline_stages
+        .iter()
+        .map(|stage| racks[stage[0]])
+        .collect();
+    let crossings = of_stage
+        .windows(2)
+        .filter(|pair| pair[0] != pair[1])
+        .count();
+    let needed = distinct(&of_stage).saturating_sub(1);
+    let said = format!("stages cross racks {crossings} times, {needed} would do");
+    (crossings > needed).then(|| Class::PipelineAcrossSpine.finding(job.subject(), 0.85, said))
+}
+
+fn order(job: &JobFacts, racks: &[NodeId]) -> Option<Finding> {
+    let of_ring: Vec<_> = job.ring.iter().map(|&rank| racks[rank]).collect();
+    let next = of_ring.iter().cycle().skip(1);
+    let crossings = of_ring
+        .iter()
+        .zip(next)
+        .filter(|(here, next)| here != next)
+        .count();
+    let needed = match distinct(&of_ring) {
+        0 | 1 => 0,
+        racks => racks,
+    };
+    let said = format!("the ring crosses racks {crossings} times, {needed} would do");
+    let bad = crossings as f64 > MOST_CROSSINGS * needed as f64;
+    bad.then(|| Class::RankOrder.finding(job.subject(), 0.9, said))
+}
+
+fn distinct(racks: &[NodeId]) -> usize {
+    let mut racks = racks.to_vec();
+    racks.sort_unstable();
+    racks.dedup();
+    racks.len()
+}
+
+/// A straight line through the times, rising at least half as fast as the world grows.
+fn linear(job: &JobFacts) -> Option<Finding> {
+    let points = &job.allreduce_ms;
+    if points.len() < 3 {
+        return None;
+    }
+    let (slope, offset, explained) = line(points);
+    let least = points.iter().map(|it| it.0).fold(f64::INFINITY, f64::min);
+    let rises = slope > 0.0 && slope * least > offset.abs() * 0.5;
+    let logarithms: Vec<_> = points.iter().map(|&(x, y)| (libm::log(x), y)).collect();
+    let straight = explained > STRAIGHT && explained > line(&logarithms).2;
+    let percent = 100.0 * explained;
+    let said = format!("{slope:.3} ms for each further rank; a line explains {percent:.1} % of it");
+    (rises && straight).then(|| Class::AllreduceLinear.finding(job.subject(), 0.85, said))
+}
+
+/// Slope, offset and how much a straight line explains.
+pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64, f64) {
+    let count = points.len() as f64;
+    let mean = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(&|it| it.0), mean(&|it| it.1));
+    let xx = mean(&|it| (it.0 - x) * (it.0 - x));
+    let xy = mean(&|it| (it.0 - x) * (it.1 - y));
+    let yy = mean(&|it| (it.1 - y) * (it.1 - y));
+    let slope = if xx > 0.0 { xy / xx } else { 0.0 };
+    let explained = if yy > 0.0 { slope * xy / yy } else { 1.0 };
+    (slope, y - slope * x, explained)
+}
+
+/// The rank that is always first, if it is closer to where data meets than others.
+fn first(job: &JobFacts, fabric: &Fabric) -> Result<Option<Finding>, EvidenceError> {
+    let all: u64 = job.first.iter().sum();
+    let most = job
+        .first
+        .iter()
+        .enumerate()
+        .max_by_key(|(_, times)| **times);
+    let Some((rank, &times)) = most.filter(|_| all >= FEWEST_FIRSTS) else {
+        return Ok(None);
+    };
+    let Some(host) = job
+        .ranks
+        .get(rank)
+        .filter(|_| times as f64 >= ALWAYS * all as f64)
+    else {
+        return Ok(None);
+    };
+    let mut far = Vec::new();
+    for other in &job.ranks {
+        far.push(mean_hops(job, fabric, other)?);
+    }
+    let least_others = far
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| job.ranks[*other] != *host);
+    let least_others = least_others
+        .map(|(_, hops)| *hops)
+        .fold(f64::INFINITY, f64::min);
+    let closer = far[rank] < least_others;
+    let said = format!(
+        "first in {times} of {all} collectives, {:.1} hops from the others",
+        far[rank]
+    );
+    let subject = Subject::Host(host.clone());
+    Ok(closer.then(|| Class::NodeAlwaysFirst.finding(subject, 0.85, said)))
+}
+
+fn mean_hops(job: &JobFacts, fabric: &Fabric, host: &str) -> Result<f64, EvidenceError> {
+    let hops = reweave_common::routes::hops_to(fabric, node(fabric, host)?);
+    let mut sum = 0;
+    for other in &job.ranks {
+        sum += hops[node(fabric, other)?.index()].unwrap_or(0);
+    }
+    Ok(f64::from(sum) / job.ranks.len() as f64)
+}
+
+/// The job waits for what its hosts compute and not for the fabric.
+fn host_bound(job: &JobFacts) -> Option<Finding> {
+    let mut compute = job.compute_ms.clone();
+    let slowest = compute.iter().copied().fold(0.0, f64::max);
+    let usual = super::hosts::median(&mut compute);
+    let uneven = slowest > LONGER * usual;
+    let communicate = job
+        .communicate_ms
+        .iter()
+        .copied()
+        .fold(f64::INFINITY, f64::min);
+    let share = communicate / (communicate + slowest);
+    let known = !job.communicate_ms.is_empty() && !job.compute_ms.is_empty();
+    let percent = 100.0 * share;
+    let said = format!(
+        "the last rank computes {slowest:.1} ms, the median {usual:.1} ms; communication itself is \
+         {percent:.0} % of its time"
+    );
+    (known && uneven && share < LITTLE).then(|| Class::HostBound.finding(job.subject(), 0.8, said))
+}

@@ -1,0 +1,179 @@
+//! What ways and rates of flows say: collisions, incast, lopsided routes, slow pairs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::snapshot::Hop;
+
+use super::evidence::{Evidence, EvidenceError, hops, node, subject_of};
+use super::hosts::median;
+use super::{Class, Finding, Subject};
+use crate::paths::Atlas;
+
+/// A link that carries this share of its capacity is full.
+const FULL: f64 = 0.9;
+/// A link that carries less has room.
+const ROOM: f64 = 0.6;
+/// So many senders to one receiver are no chance meeting.
+const INCAST: usize = 3;
+/// A flow with this share of a link is worth a move.
+const ELEPHANT: f64 = 0.1;
+/// A pair this far below its peers is slow.
+const SLOW_PAIR: f64 = 0.7;
+
+pub(super) fn findings(
+    evidence: &Evidence,
+    fabric: &Fabric,
+) -> Result<Vec<Finding>, EvidenceError> {
+    let loads = Loads::new(evidence, fabric)?;
+    let mut findings = loads.collisions(fabric);
+    findings.extend(loads.incasts(fabric));
+    findings.extend(
+        evidence
+            .traces
+            .iter()
+            .filter(|it| it.hops_there != it.hops_back)
+            .map(|it| {
+                let said = format!("{} hops there, {} back", it.hops_there, it.hops_back);
+                let pair = Subject::Pair([it.from.clone(), it.to.clone()]);
+                Class::AsymmetricRoute.finding(pair, 0.9, said)
+            }),
+    );
+    findings.extend(slow_pairs(evidence, fabric)?);
+    Ok(findings)
+}
+
+/// What flows bring onto each hop; flows of which a hop is not known are no evidence.
+struct Loads {
+    flows: Vec<(Vec<Hop>, f64)>,
+    on: BTreeMap<Hop, f64>,
+}
+
+impl Loads {
+    fn new(evidence: &Evidence, fabric: &Fabric) -> Result<Self, EvidenceError> {
+        let (mut flows, mut on) = (Vec::new(), BTreeMap::new());
+        for flow in &evidence.flows {
+            let hops = hops(fabric, &flow.path)?;
+            if hops.len() + 1 == flow.path.len() {
+                hops.iter()
+                    .for_each(|&hop| *on.entry(hop).or_default() += flow.gbps);
+                flows.push((hops, flow.gbps));
+            }
+        }
+        Ok(Self { flows, on })
+    }
+
+    fn share(&self, fabric: &Fabric, hop: Hop) -> f64 {
+        self.on.get(&hop).copied().unwrap_or(0.0) / fabric.link(hop.link).rate.gbps()
+    }
+
+    fn over(&self, hop: Hop) -> impl Iterator<Item = &(Vec<Hop>, f64)> {
+        self.flows
+            .iter()
+            .filter(move |(hops, _)| hops.contains(&hop))
+    }
+
+    fn collisions(&self, fabric: &Fabric) -> Vec<Finding> {
+        let mut atlas = Atlas::new(fabric);
+        let full = self
+            .on
+            .keys()
+            .copied()
+            .filter(|&hop| self.share(fabric, hop) >= FULL);
+        let full: Vec<_> = full.collect();
+        full.into_iter()
+            .filter_map(|hop| self.collision(&mut atlas, hop))
+            .collect()
+    }
+
+    fn collision(&self, atlas: &mut Atlas<'_>, hop: Hop) -> Option<Finding> {
+        let fabric = atlas.fabric;
+        let capacity = fabric.link(hop.link).rate.gbps();
+        let elephants = self
+            .over(hop)
+            .filter(|(_, gbps)| *gbps >= ELEPHANT * capacity);
+        let elephants: Vec<_> = elephants.collect();
+        let (path, _) = elephants.first().filter(|_| elephants.len() > 1)?;
+        let to = atlas.far(*path.last()?);
+        let links = atlas.choices(hop.from, to).into_iter();
+        let others = links
+            .map(|link| Hop { link, ..hop })
+            .filter(|&other| other != hop);
+        let room = others
+            .filter(|&other| self.share(fabric, other) < ROOM)
+            .count();
+        let ends: BTreeSet<_> = elephants
+            .iter()
+            .filter_map(|(hops, _)| hops.last())
+            .collect();
+        if room == 0 || ends.len() == 1 {
+            return None;
+        }
+        let said = format!(
+            "{} large flows share it at {:.0} % while {room} equal links have room",
+            elephants.len(),
+            100.0 * self.share(fabric, hop)
+        );
+        Some(Class::EcmpCollision.finding(subject_of(fabric, hop), 0.9, said))
+    }
+
+    /// A full last hop with many senders, none of which is held back before.
+    fn incasts(&self, fabric: &Fabric) -> Vec<Finding> {
+        let last = |hop: &Hop| {
+            let to = fabric.link(hop.link).far(hop.from).node;
+            fabric.node(to).role == Role::Host && self.share(fabric, *hop) >= FULL
+        };
+        let finding = |hop: Hop| {
+            let senders: BTreeSet<_> = self.over(hop).map(|(hops, _)| hops[0].from).collect();
+            let mut before = self.over(hop).flat_map(|(hops, _)| &hops[..hops.len() - 1]);
+            let held_before = before.any(|&hop| self.share(fabric, hop) >= FULL);
+            let to = fabric.link(hop.link).far(hop.from).node;
+            let said = format!("{} hosts fill the last link to it at once", senders.len());
+            let subject = Subject::Host(fabric.name(to).to_owned());
+            let incast = senders.len() >= INCAST && !held_before;
+            incast.then(|| Class::Incast.finding(subject, 0.85, said))
+        };
+        self.on
+            .keys()
+            .copied()
+            .filter(last)
+            .filter_map(finding)
+            .collect()
+    }
+}
+
+/// Pairs of one rail and the same distance should be alike.
+fn slow_pairs(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Finding>, EvidenceError> {
+    let mut peers: BTreeMap<(u32, bool), Vec<f64>> = BTreeMap::new();
+    let atlas = Atlas::new(fabric);
+    let kind = |from: &str, to: &str, rail| {
+        let [from, to] = [node(fabric, from)?, node(fabric, to)?];
+        Ok((rail, atlas.door(from) == atlas.door(to)))
+    };
+    let mut kinds = Vec::new();
+    for pair in &evidence.pairs {
+        let kind = kind(&pair.from, &pair.to, pair.rail)?;
+        peers.entry(kind).or_default().push(pair.gbps);
+        kinds.push(kind);
+    }
+    let usual: BTreeMap<_, _> = peers
+        .iter_mut()
+        .map(|(kind, rates)| (*kind, (rates.len(), median(rates))))
+        .collect();
+    let slow = evidence.pairs.iter().zip(kinds).filter_map(|(pair, kind)| {
+        let (count, usual) = usual[&kind];
+        let slow = count > 2 && pair.gbps < SLOW_PAIR * usual;
+        let place = if kind.1 {
+            "in its rack"
+        } else {
+            "across racks"
+        };
+        let said = format!(
+            "{:.2} Gb/s, where pairs {place} on rail {} have {usual:.2}",
+            pair.gbps, pair.rail
+        );
+        let subject = Subject::Pair([pair.from.clone(), pair.to.clone()]);
+        slow.then(|| Class::SlowPair.finding(subject, 0.8, said))
+    });
+    Ok(slow.collect())
+}

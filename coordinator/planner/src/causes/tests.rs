@@ -1,0 +1,669 @@
+//! Each class from evidence of its own, named alone; and nothing where nothing is wrong.
+
+use proptest::prelude::*;
+use reweave_common::fabric::Fabric;
+
+use super::evidence::*;
+use super::*;
+use crate::dice::Dice;
+use crate::tests::scene::seeded;
+
+const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
+                      host_gbps = 100\nuplink_gbps = 100";
+
+fn fabric() -> Fabric {
+    Fabric::parse("fabric.toml", FABRIC).unwrap()
+}
+
+fn names(path: &str) -> Vec<String> {
+    path.split('>').map(str::to_owned).collect()
+}
+
+fn found(evidence: &Evidence) -> Vec<Finding> {
+    diagnose(evidence, &fabric()).unwrap()
+}
+
+/// The only finding.
+fn alone(evidence: &Evidence) -> (Class, String) {
+    let found = found(evidence);
+    let [only] = &found[..] else {
+        panic!("one finding: {found:#?}")
+    };
+    assert!(!only.evidence.is_empty() && !only.remedy.is_empty());
+    assert!((0.5..=1.0).contains(&only.confidence), "{only:?}");
+    (only.class, only.subject.to_string())
+}
+
+fn named(class: Class, subject: &str) -> (Class, String) {
+    (class, subject.to_owned())
+}
+
+/// Ports of all leaf-spine links and hosts, probes and flows between all hosts: nothing is wrong.
+fn clean() -> Evidence {
+    let mut evidence = Evidence::default();
+    for host in 0..8 {
+        let (name, leaf) = (format!("h{host}"), format!("leaf{}", host / 4));
+        evidence.ports.push(port(&name, &leaf));
+        evidence.ports.push(port(&leaf, &name));
+        evidence.hosts.push(host_facts(&name));
+    }
+    for (leaf, spine) in (0..8).map(|it| (it / 4, it % 4)) {
+        let [leaf, spine] = [format!("leaf{leaf}"), format!("spine{spine}")];
+        evidence.ports.push(port(&leaf, &spine));
+        evidence.ports.push(port(&spine, &leaf));
+    }
+    evidence.probes = probes(|_| 0.0, 400);
+    for host in 0..8 {
+        let (to, spine) = ((host + 4) % 8, host % 4);
+        evidence.flows.push(flow(host, spine, to, 40.0));
+        evidence.flows.push(flow(
+            host,
+            (spine + 1) % 4,
+            (to + 1) % 4 + 4 * (to / 4),
+            40.0,
+        ));
+    }
+    evidence.jobs.push(JobFacts {
+        job: "train".to_owned(),
+        ranks: (0..8).map(|host| format!("h{host}")).collect(),
+        ring: (0..8).collect(),
+        compute_ms: vec![80.0; 8],
+        communicate_ms: vec![30.0; 8],
+        allreduce_ms: vec![(2.0, 1.0), (4.0, 1.5), (8.0, 1.75)],
+        first: vec![10; 8],
+        ..JobFacts::default()
+    });
+    for (from, to) in (0..8).flat_map(|from| (0..8).map(move |to| (from, to))) {
+        let [from, to] = [from, to].map(|host: usize| format!("h{host}"));
+        if from != to {
+            evidence.pairs.push(PairFacts {
+                from,
+                to,
+                rail: 0,
+                gbps: 90.0,
+            });
+        }
+    }
+    evidence.series = vec![series("latency_us", &["h1"], |nth| {
+        10.0 + (nth % 5) as f64 * 0.1
+    })];
+    evidence
+}
+
+fn port(node: &str, peer: &str) -> PortFacts {
+    PortFacts {
+        node: node.to_owned(),
+        peer: peer.to_owned(),
+        frame_error_share: Some(1e-12),
+        corrected_bit_share: Some(1e-9),
+        paused_share: Some(0.001),
+        mtu_bytes: Some(9000),
+        sent_gbps: Some(40.0),
+        speed_gbps: Some(100.0),
+        fec: Some("RS".to_owned()),
+        ..PortFacts::default()
+    }
+}
+
+fn host_facts(name: &str) -> HostFacts {
+    let settings = [("GID index", "3"), ("DSCP", "26"), ("ECN", "on")];
+    HostFacts {
+        host: name.to_owned(),
+        pcie_gts: Some(32.0),
+        pcie_most_gts: Some(32.0),
+        pcie_lanes: Some(16),
+        pcie_most_lanes: Some(16),
+        settings: settings.map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
+        clock_skew_ms: Some(3.0),
+        cpu_busy_share: Some(0.2),
+    }
+}
+
+fn flow(from: usize, spine: usize, to: usize, gbps: f64) -> FlowFacts {
+    let (up, down) = (from / 4, to / 4);
+    let path = format!("h{from}>leaf{up}>spine{spine}>leaf{down}>h{to}");
+    FlowFacts {
+        path: names(&path),
+        gbps,
+        job: Some("train".to_owned()),
+    }
+}
+
+fn series(of: &str, at: &[&str], value: impl Fn(usize) -> f64) -> Series {
+    Series {
+        of: of.to_owned(),
+        at: at.iter().map(|it| (*it).to_owned()).collect(),
+        every_s: 60.0,
+        values: (0..120).map(value).collect(),
+    }
+}
+
+/// Probes between hosts of different leaves over every spine, there and back; each loses what the
+/// loss of its hops adds up to.
+fn probes(loss: impl Fn(&str) -> f64, sent: u64) -> Vec<Probed> {
+    probes_on([2, 4, 4], loss, sent)
+}
+
+/// The same where there are so many leaves, spines, and hosts to a leaf.
+fn probes_on(
+    [leaves, spines, hosts]: [usize; 3],
+    loss: impl Fn(&str) -> f64,
+    sent: u64,
+) -> Vec<Probed> {
+    let (mut dice, mut probes, all) = (Dice::new(1), Vec::new(), leaves * hosts);
+    for (from, to, spine) in
+        (0..all * all * spines).map(|it| (it / spines / all, it / spines % all, it % spines))
+    {
+        if from / hosts == to / hosts {
+            continue;
+        }
+        let (up, down, back) = (from / hosts, to / hosts, (spine + from + to) % spines);
+        let path = names(&format!(
+            "h{from}>leaf{up}>spine{spine}>leaf{down}>h{to}>leaf{down}>spine{back}>leaf{up}>h{from}"
+        ));
+        let hops = path
+            .windows(2)
+            .map(|pair| format!("{}>{}", pair[0], pair[1]));
+        let passes: f64 = hops.map(|hop| 1.0 - loss(&hop)).product();
+        let lost = (0..sent).filter(|_| dice.part() > passes).count() as u64;
+        probes.push(Probed {
+            path,
+            sent,
+            lost,
+            large_sent: 20,
+            large_lost: 0,
+        });
+    }
+    probes
+}
+
+fn port_of<'e>(evidence: &'e mut Evidence, node: &str, peer: &str) -> &'e mut PortFacts {
+    let mut ports = evidence.ports.iter_mut();
+    ports.find(|it| it.node == node && it.peer == peer).unwrap()
+}
+
+#[test]
+fn a_clean_cluster_has_no_findings() {
+    assert_eq!(found(&clean()), []);
+    assert_eq!(found(&Evidence::default()), []);
+}
+
+#[test]
+fn a_bad_optic_is_named_with_the_loss_it_makes() {
+    let mut evidence = clean();
+    port_of(&mut evidence, "spine2", "leaf0").frame_error_share = Some(1e-4);
+    evidence.probes = probes(|hop| if hop == "leaf0>spine2" { 0.02 } else { 0.0 }, 400);
+    assert_eq!(
+        alone(&evidence),
+        named(Class::BadOptic, "leaf0-spine2 from leaf0")
+    );
+    assert_eq!(found(&evidence)[0].evidence.len(), 2);
+    assert_eq!(found(&evidence)[0].jobs, ["train"]);
+}
+
+#[test]
+fn a_collision_is_named() {
+    let mut evidence = clean();
+    evidence.flows = vec![
+        flow(0, 1, 4, 47.0),
+        flow(1, 1, 5, 47.0),
+        flow(2, 0, 6, 20.0),
+    ];
+    let (class, subject) = alone(&Evidence {
+        jobs: Vec::new(),
+        ..evidence
+    });
+    assert_eq!(
+        (class, &subject[..]),
+        (Class::EcmpCollision, "leaf0-spine1 from leaf0")
+    );
+}
+
+#[test]
+fn a_pfc_storm_and_a_deadlock_are_told_apart() {
+    let mut evidence = clean();
+    port_of(&mut evidence, "h3", "leaf0").pause_storms = 2;
+    port_of(&mut evidence, "leaf0", "h3").paused_share = Some(0.4);
+    let (class, subject) = (Class::PfcStorm, "h3");
+    let all = found(&evidence);
+    assert!(
+        all.iter()
+            .all(|it| (it.class, &it.subject.to_string()[..]) == (class, subject))
+    );
+    assert_eq!(all.len(), 1, "{all:#?}");
+    let mut evidence = clean();
+    for (node, peer) in [
+        ("leaf0", "spine0"),
+        ("spine0", "leaf1"),
+        ("leaf1", "spine1"),
+        ("spine1", "leaf0"),
+    ] {
+        let port = port_of(&mut evidence, node, peer);
+        (port.paused_share, port.sent_gbps) = (Some(1.0), Some(0.0));
+    }
+    assert_eq!(alone(&evidence).0, Class::PfcDeadlock);
+}
+
+#[test]
+fn a_straggler_and_its_bus_are_named() {
+    let mut evidence = clean();
+    for flow in &mut evidence.flows {
+        if flow.path[0] == "h2" || flow.path[4] == "h2" {
+            flow.gbps = 10.0;
+        }
+    }
+    assert_eq!(alone(&evidence), named(Class::Straggler, "h2"));
+    evidence.hosts[2].pcie_lanes = Some(4);
+    assert_eq!(alone(&evidence), named(Class::PcieDowngrade, "h2"));
+}
+
+#[test]
+fn a_flap_is_named() {
+    let mut evidence = clean();
+    port_of(&mut evidence, "h5", "leaf1").link_downs = 3;
+    assert_eq!(alone(&evidence), named(Class::NicFlap, "h5-leaf1"));
+}
+
+#[test]
+fn mtu_mismatch_is_named_by_settings_and_by_large_probes() {
+    let mut evidence = clean();
+    port_of(&mut evidence, "leaf1", "spine3").mtu_bytes = Some(1500);
+    assert_eq!(alone(&evidence), named(Class::MtuMismatch, "leaf1-spine3"));
+    let mut evidence = clean();
+    for probed in &mut evidence.probes {
+        let ends = [&probed.path[0], &probed.path[4]];
+        if ends.iter().any(|end| *end == "h6") {
+            probed.large_lost = probed.large_sent;
+        }
+    }
+    let ends_here = |probed: &&mut Probed| probed.path[0] == "h6";
+    // Probes come back to where they began: the far end is the host that does not answer.
+    assert!(evidence.probes.iter_mut().filter(ends_here).count() > 0);
+    assert_eq!(alone(&evidence), named(Class::MtuMismatch, "h6"));
+}
+
+#[test]
+fn one_host_that_is_set_otherwise_is_named() {
+    for setting in ["GID index", "DSCP", "ECN"] {
+        let mut evidence = clean();
+        evidence.hosts[4]
+            .settings
+            .insert(setting.to_owned(), "0".to_owned());
+        assert_eq!(
+            alone(&evidence),
+            named(Class::ConfigurationMismatch, "h4"),
+            "{setting}"
+        );
+    }
+    let mut evidence = clean();
+    port_of(&mut evidence, "h7", "leaf1").speed_gbps = Some(25.0);
+    assert_eq!(alone(&evidence), named(Class::ConfigurationMismatch, "h7"));
+    let mut evidence = clean();
+    evidence.hosts.iter_mut().step_by(2).for_each(|host| {
+        host.settings.insert("ECN".to_owned(), "off".to_owned());
+    });
+    assert_eq!(found(&evidence), [], "half of them are no majority");
+}
+
+#[test]
+fn lopsided_routes_incast_and_slow_pairs_are_named() {
+    let mut evidence = clean();
+    evidence.traces = vec![Trace {
+        from: "h0".into(),
+        to: "h5".into(),
+        hops_there: 4,
+        hops_back: 6,
+    }];
+    assert_eq!(alone(&evidence), named(Class::AsymmetricRoute, "h0 and h5"));
+    let mut evidence = clean();
+    evidence.flows = (0..4).map(|host| flow(host, host, 5, 24.0)).collect();
+    assert_eq!(alone(&evidence), named(Class::Incast, "h5"));
+    let mut evidence = clean();
+    evidence.pairs[3].gbps = 50.0;
+    assert_eq!(alone(&evidence), named(Class::SlowPair, "h0 and h4"));
+    evidence.pairs[3].gbps = 70.0;
+    assert_eq!(found(&evidence), []);
+}
+
+fn with_job(change: impl Fn(&mut JobFacts)) -> Evidence {
+    let mut evidence = clean();
+    change(&mut evidence.jobs[0]);
+    evidence
+}
+
+#[test]
+fn what_jobs_do_to_themselves_is_named() {
+    let job = |class| named(class, "job train");
+    let evidence = with_job(|job| job.ring = vec![0, 4, 1, 5, 2, 6, 3, 7]);
+    assert_eq!(alone(&evidence), job(Class::RankOrder));
+    let evidence = with_job(|job| {
+        job.allreduce_ms = vec![(2.0, 2.1), (4.0, 4.0), (8.0, 8.1), (16.0, 16.0)];
+    });
+    assert_eq!(alone(&evidence), job(Class::AllreduceLinear));
+    let evidence = with_job(|job| job.pipeline_stages = vec![vec![0], vec![4], vec![1], vec![5]]);
+    assert_eq!(alone(&evidence), job(Class::PipelineAcrossSpine));
+    let evidence = with_job(|job| job.tensor_groups = vec![vec![0, 1]]);
+    assert_eq!(alone(&evidence), job(Class::TensorAcrossHosts));
+    let evidence = with_job(|job| {
+        job.compute_ms[3] = 200.0;
+        job.communicate_ms = vec![5.0; 8];
+    });
+    assert_eq!(alone(&evidence), job(Class::HostBound));
+}
+
+#[test]
+fn one_node_always_first_is_named_where_it_is_closer() {
+    let first = |job: &mut JobFacts| {
+        job.ranks = ["h0", "h4", "h5", "h6"].map(str::to_owned).to_vec();
+        job.ring = (0..4).collect();
+        job.first = vec![0, 1, 99, 0];
+    };
+    assert_eq!(
+        found(&with_job(first)),
+        [],
+        "it is no closer than others of its rack"
+    );
+    let closer = with_job(|job| {
+        first(job);
+        job.ranks = ["h0", "h1", "h2", "h4"].map(str::to_owned).to_vec();
+        job.first = vec![0, 0, 0, 100];
+    });
+    assert_eq!(found(&closer), [], "it is farther");
+    let lone = "kind = \"graph\"\n\
+        node = [{ name = \"a\", role = \"host\" }, { name = \"b\", role = \"host\" },\
+                { name = \"c\", role = \"host\" }, { name = \"x\", role = \"switch\" },\
+                { name = \"y\", role = \"switch\" }, { name = \"z\", role = \"switch\" }]\n\
+        link = [{ a = \"a\", b = \"x\", gbps = 1 }, { a = \"x\", b = \"y\", gbps = 1 },\
+                { a = \"x\", b = \"z\", gbps = 1 }, { a = \"b\", b = \"y\", gbps = 1 },\
+                { a = \"c\", b = \"z\", gbps = 1 }]";
+    let fabric = Fabric::parse("fabric.toml", lone).unwrap();
+    let job = JobFacts {
+        job: "j".into(),
+        ranks: ["a", "b", "c"].map(str::to_owned).to_vec(),
+        first: vec![97, 2, 1],
+        ..JobFacts::default()
+    };
+    let evidence = Evidence {
+        jobs: vec![job],
+        ..Evidence::default()
+    };
+    let found = diagnose(&evidence, &fabric).unwrap();
+    assert_eq!((found.len(), found[0].class), (1, Class::NodeAlwaysFirst));
+}
+
+#[test]
+fn changes_and_forecasts_are_named() {
+    let jump = |nth: usize| {
+        if nth < 80 {
+            10.0 + (nth % 3) as f64 * 0.2
+        } else {
+            14.0
+        }
+    };
+    let with = |series| Evidence {
+        series: vec![series],
+        ..clean()
+    };
+    assert_eq!(
+        alone(&with(series("latency_us", &["h1"], jump))),
+        named(Class::Latency, "h1")
+    );
+    let errors = series("errors", &["leaf0", "spine1"], |nth| {
+        if nth < 60 { 0.0 } else { 9.0 }
+    });
+    assert_eq!(
+        alone(&with(errors)),
+        named(Class::BadOptic, "leaf0-spine1 from spine1")
+    );
+    let climbs = series("corrected_bit_share", &["leaf0", "spine1"], |nth| {
+        1e-7 * libm::exp(0.03 * nth as f64)
+    });
+    assert_eq!(alone(&with(climbs)).0, Class::DyingOptic);
+    let mut evidence = clean();
+    let next = JobFacts {
+        job: "next".into(),
+        will_send: vec![Demand {
+            path: names("leaf0>spine1"),
+            gbps: 30.0,
+        }],
+        ..JobFacts::default()
+    };
+    evidence.jobs.push(next);
+    assert_eq!(
+        alone(&evidence),
+        named(Class::Saturation, "leaf0-spine1 from leaf0")
+    );
+}
+
+/// Each direction of each link between so many leaves and spines, and its nodes.
+fn directed(leaves: usize, spines: usize) -> impl Iterator<Item = [String; 2]> {
+    (0..leaves * spines * 2).map(move |it| {
+        let [leaf, spine] = [
+            format!("leaf{}", it / 2 / spines),
+            format!("spine{}", it / 2 % spines),
+        ];
+        if it % 2 == 0 {
+            [leaf, spine]
+        } else {
+            [spine, leaf]
+        }
+    })
+}
+
+#[test]
+fn each_of_16_directed_links_is_named_when_it_loses_one_in_a_hundred() {
+    let four = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 2\n\
+                host_gbps = 100\nuplink_gbps = 100";
+    let fabric = Fabric::parse("fabric.toml", four).unwrap();
+    for [from, to] in directed(4, 2) {
+        let loss = |hop: &str| {
+            if hop == format!("{from}>{to}") {
+                0.01
+            } else {
+                0.0
+            }
+        };
+        // Half a minute of ten probes a second.
+        let evidence = Evidence {
+            probes: probes_on([4, 2, 2], loss, 300),
+            ..Evidence::default()
+        };
+        let found = diagnose(&evidence, &fabric).unwrap();
+        let [only] = &found[..] else {
+            panic!("{from}>{to}: {found:#?}")
+        };
+        let is_it =
+            matches!(&only.subject, Subject::Hop { from: f, to: t, .. } if *f == from && *t == to);
+        assert!(
+            only.class == Class::LossyLink && is_it,
+            "{from}>{to}: {only:?}"
+        );
+    }
+}
+
+/// Between two leaves, whoever goes up to a spine goes down to the other leaf: the same probes cross
+/// both links. Counters tell which of them drops.
+#[test]
+fn links_that_the_same_probes_cross_are_ambiguous_without_counters() {
+    for [from, to] in directed(2, 4) {
+        let mut evidence = clean();
+        let loss = |hop: &str| {
+            if hop == format!("{from}>{to}") {
+                0.01
+            } else {
+                0.0
+            }
+        };
+        evidence.probes = probes(loss, 300);
+        let told = &found(&evidence)[0].subject;
+        let Subject::Ambiguous(two) = told else {
+            panic!("{told}")
+        };
+        let is_it = |it: &Subject| matches!(it, Subject::Hop { from: f, to: t, .. } if *f == from && *t == to);
+        assert!(two.len() == 2 && two.iter().any(is_it), "{told}");
+        port_of(&mut evidence, &from, &to).send_drops = 9;
+        let found = found(&evidence);
+        assert!(found.len() == 1 && is_it(&found[0].subject), "{found:?}");
+    }
+}
+
+#[test]
+fn a_bad_host_is_a_host_and_never_a_spine() {
+    let bad = |hop: &str| {
+        if hop == "h6>leaf1" || hop == "leaf1>h6" {
+            0.1
+        } else {
+            0.0
+        }
+    };
+    let mut evidence = clean();
+    evidence.probes = probes(bad, 100);
+    assert_eq!(alone(&evidence), named(Class::FaultyHost, "h6"));
+    // With two hosts to a leaf, one bad one makes half of the leaf's probes fail.
+    evidence.probes.retain(|it| {
+        [&it.path[0], &it.path[4]]
+            .iter()
+            .all(|end| ["h0", "h1", "h6", "h7"].contains(&&end[..]))
+    });
+    assert_eq!(alone(&evidence), named(Class::FaultyHost, "h6"));
+    evidence
+        .probes
+        .retain(|it| it.path[0] == "h0" && it.path[4] == "h6");
+    evidence.probes.truncate(1);
+    assert_eq!(found(&evidence), [], "one path alone tells nothing apart");
+}
+
+#[test]
+fn what_cannot_be_told_apart_is_ambiguous() {
+    let mut evidence = clean();
+    evidence.probes = probes(|hop| if hop == "leaf0>spine2" { 0.2 } else { 0.0 }, 100);
+    evidence
+        .probes
+        .retain(|it| it.path[0] == "h0" && ["h4", "h5"].contains(&&it.path[4][..]));
+    evidence
+        .probes
+        .iter_mut()
+        .for_each(|it| it.path.truncate(5));
+    let found = found(&evidence);
+    let told = found[0].subject.to_string();
+    assert!(
+        told.starts_with("ambiguous: ") && told.contains("leaf0-spine2"),
+        "{told}"
+    );
+    assert!(found[0].confidence < 0.6);
+}
+
+#[test]
+fn clocks_apart_are_said_and_contradictions_refused() {
+    let mut evidence = clean();
+    evidence.hosts[1].clock_skew_ms = Some(-2000.0);
+    assert_eq!(alone(&evidence), named(Class::ClocksApart, "h1"));
+    let mut evidence = clean();
+    evidence.probes[0].path[2] = "*".to_owned();
+    evidence.probes[0].lost = 300;
+    assert_eq!(
+        found(&evidence),
+        [],
+        "a path that is not known is no evidence"
+    );
+    evidence.probes[0].lost = 401;
+    assert!(matches!(
+        diagnose(&evidence, &fabric()),
+        Err(EvidenceError::MoreLostThanSent { .. })
+    ));
+    let mut evidence = clean();
+    evidence.probes[0].path[2] = "leaf1".to_owned();
+    assert!(matches!(
+        diagnose(&evidence, &fabric()),
+        Err(EvidenceError::NotLinked { .. })
+    ));
+}
+
+#[test]
+fn a_slow_job_is_explained_down_to_the_cause() {
+    let mut evidence = clean();
+    port_of(&mut evidence, "spine2", "leaf0").frame_error_share = Some(1e-4);
+    let pair = |from: usize, ms, path: &str| PairTime {
+        from,
+        to: (from + 1) % 8,
+        ms,
+        path: if path.is_empty() {
+            Vec::new()
+        } else {
+            names(path)
+        },
+    };
+    let slow = "h3>leaf0>spine2>leaf1>h4";
+    let collective = |name: &str, ms, path| CollectiveFacts {
+        name: name.to_owned(),
+        ms,
+        pairs: (0..8)
+            .map(|from| pair(from, if from == 3 { ms } else { 2.0 }, path))
+            .collect(),
+    };
+    evidence.jobs[0].collectives =
+        vec![collective("fast", 3.0, slow), collective("slow", 9.0, slow)];
+    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    assert_eq!(
+        (&told.collective[..], told.ranks, told.others_ms),
+        ("slow", [3, 4], Some(2.0))
+    );
+    assert_eq!(told.link.unwrap().to_string(), "leaf0-spine2 from leaf0");
+    assert_eq!(told.cause.unwrap().class, Class::BadOptic);
+    evidence.jobs[0].collectives = vec![collective("slow", 9.0, "")];
+    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    assert_eq!(
+        told.doubts,
+        [
+            "not every hop from h3 to h4 is known",
+            "nothing that was measured says why"
+        ]
+    );
+    assert_eq!(explain(&evidence, &fabric(), "other").unwrap(), None);
+}
+
+proptest! {
+    #![proptest_config(seeded(24))]
+
+    /// Rare losses that have no place raise no alarm.
+    #[test]
+    fn even_loss_is_no_finding(seed in 0..1000u64, lost in 0..3u64) {
+        let mut dice = Dice::new(seed);
+        let mut evidence = clean();
+        for _ in 0..lost * 8 {
+            let probed = dice.below(evidence.probes.len());
+            evidence.probes[probed].lost += 1;
+        }
+        prop_assert_eq!(found(&evidence), []);
+    }
+
+    /// A quiet series never changes; one that jumps does, where it jumps.
+    #[test]
+    fn changes_are_found_where_they_are(seed in 0..1000u64, at in 20..80usize) {
+        let mut dice = Dice::new(seed);
+        let noise: Vec<f64> = (0..100).map(|_| 10.0 + dice.part()).collect();
+        prop_assert_eq!(changes(&noise), None);
+        let jumped = noise.iter().enumerate().map(|(nth, it)| if nth < at { *it } else { it + 6.0 });
+        let found = changes(&jumped.collect::<Vec<_>>()).unwrap();
+        prop_assert!(found.at.abs_diff(at) <= 4, "{found:?} {at}");
+    }
+}
+
+/// A link of the host's own neighbourhood fits a little better: the host is named all the same, first.
+#[test]
+fn a_host_comes_before_a_link_that_is_hardly_likelier() {
+    let probe = |hops: &[usize], hosts, sent, lost| Probe {
+        hops: hops.to_vec(),
+        hosts,
+        sent,
+        lost,
+    };
+    let probes = [
+        probe(&[5, 6], [0, 1], 200, 60),
+        probe(&[6], [0, 2], 2, 0),
+        probe(&[7], [1, 2], 5000, 1),
+        probe(&[6], [2, 3], 5000, 1),
+    ];
+    let found = localise(8, 4, &probes);
+    assert_eq!(found[0].suspects, [Suspect::Host(0), Suspect::Hop(5)]);
+}

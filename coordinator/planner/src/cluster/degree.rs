@@ -1,0 +1,109 @@
+//! How many ports a job needs so that circuits are worth it beside packet switches of the same cost.
+
+use reweave_common::units::Rate;
+use serde::Serialize;
+
+use super::ground::{Block, Ground, Host, Server};
+use super::shard::{Forming, Shard, Training, Unfit};
+
+/// One switch for all ports, built as a fat tree, costs so many times as much as circuits do: the
+/// mean that is published for TopoOpt.
+const COST_OF_A_SWITCH: f64 = 3.2;
+/// More ports than so many times those there are, nobody buys for one job.
+const MOST_TIMES_WIDER: usize = 4;
+
+/// A job over circuits, and over a fat tree of the same cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Degree {
+    pub ports: usize,
+    pub iteration_ms: f64,
+    pub fat_tree_ms: f64,
+    /// Where the fat tree is faster: with how many ports it would not be any more. Nothing when no
+    /// number of ports that was tried will do.
+    pub enough_ports: Option<usize>,
+}
+
+impl Degree {
+    pub fn suffices(&self) -> bool {
+        self.iteration_ms <= self.fat_tree_ms
+    }
+
+    /// For people.
+    pub fn words(&self) -> String {
+        let [circuits, tree] = [self.iteration_ms, self.fat_tree_ms];
+        match (self.suffices(), self.enough_ports) {
+            (true, _) => format!(
+                "{:.2} times as fast as on a fat tree of the same cost ({tree:.2} ms)",
+                tree / circuits
+            ),
+            (false, Some(ports)) => format!(
+                "{:.2} times as slow as on a fat tree of the same cost ({tree:.2} ms): it sends too much from \
+                 all to all for {} ports, and {ports} would be enough",
+                circuits / tree,
+                self.ports
+            ),
+            (false, None) => format!(
+                "{:.2} times as slow as on a fat tree of the same cost ({tree:.2} ms), and even {} times the \
+                 ports would not do: run it on packet switches",
+                circuits / tree,
+                MOST_TIMES_WIDER
+            ),
+        }
+    }
+}
+
+impl Forming {
+    /// Beside a fat tree, with the ports that there are and, where these are too few, with more.
+    pub fn degree(&self, training: &dyn Training, shard: &Shard) -> Result<Degree, Unfit> {
+        let ports = shard
+            .servers
+            .iter()
+            .map(|&it| self.ground.ports(it).count());
+        let ports = ports.max().unwrap_or(1);
+        let fat_tree_ms = self.on_a_switch_ms(training, &shard.servers, self.affordable(ports))?;
+        let mut degree = Degree {
+            ports,
+            iteration_ms: shard.estimate.ms,
+            fat_tree_ms,
+            enough_ports: None,
+        };
+        if !degree.suffices() {
+            let servers = shard.servers.len();
+            let more = (ports + 1..=ports * MOST_TIMES_WIDER).filter(|it| it.is_multiple_of(2));
+            degree.enough_ports = more
+                .into_iter()
+                .find(|&ports| self.would_do(training, servers, ports));
+        }
+        Ok(degree)
+    }
+
+    /// Of a fat tree that costs as much as circuits for so many ports.
+    fn affordable(&self, ports: usize) -> Rate {
+        let whole = self.ground.rate.bits_per_s() as f64 * ports as f64;
+        Rate::from_bits_per_s((whole / COST_OF_A_SWITCH) as u64)
+    }
+
+    fn would_do(&self, training: &dyn Training, servers: usize, ports: usize) -> bool {
+        let host = Host {
+            block: 0,
+            ports: (0..ports as u32).collect(),
+            left_alone: Vec::new(),
+            slices: 1,
+        };
+        let block = Block {
+            name: "wider".to_owned(),
+            switches: 1,
+            switched: None,
+        };
+        let wider = Ground {
+            blocks: vec![block],
+            hosts: vec![host; servers],
+            ..self.ground.clone()
+        };
+        let wider = Self::new(wider, self.seed, self.work);
+        let all: Vec<Server> = wider.ground.servers().collect();
+        let tree_ms = wider.on_a_switch_ms(training, &all, self.affordable(ports));
+        let shard = wider.shard(training, &all, &[]);
+        matches!((shard, tree_ms), (Ok(shard), Ok(tree_ms)) if shard.estimate.ms <= tree_ms)
+    }
+}

@@ -1,0 +1,255 @@
+//! Cluster files: blocks of hosts with their ports, and the jobs that are to run.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reweave_common::input::{Document, InputError, Table};
+use reweave_common::names;
+use reweave_common::units::Bytes;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::ground::{Block, Ground, Host, Switching};
+
+const MOST_HOSTS: i64 = 1 << 14;
+const MOST_PORTS: i64 = 1 << 10;
+const MOST_ITERATIONS: i64 = 1 << 40;
+const MOST_MEMORY_GB: f64 = 1e6;
+/// A month.
+const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+
+/// What a cluster file says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClusterFile {
+    pub ground: Ground,
+    /// In the order in which they came.
+    pub jobs: Vec<JobEntry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobEntry {
+    pub name: String,
+    /// A job file, whose name is relative to the cluster file's folder.
+    pub file: String,
+    /// The fewest it can do with, and the most it can use.
+    pub servers: [usize; 2],
+    pub iterations: u64,
+    /// What each server sent each other in the iterations before, as a file relative to this one's
+    /// folder.
+    pub gates: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    gbps: Spanned<f64>,
+    memory_gb: Option<Spanned<f64>>,
+    restart_s: Option<Spanned<f64>>,
+    switching: Spanned<String>,
+    reconfigure_ms: Option<Spanned<f64>>,
+    flip_ms: Option<Spanned<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BlockEntry {
+    name: Spanned<String>,
+    hosts: Spanned<i64>,
+    ports: Spanned<i64>,
+    switches: Option<Spanned<i64>>,
+    slices: Option<Spanned<i64>>,
+    switched_gbps: Option<Spanned<f64>>,
+    #[serde(default)]
+    storage_ports: Vec<Spanned<i64>>,
+    #[serde(default)]
+    control_ports: Vec<Spanned<i64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JobTable {
+    name: Spanned<String>,
+    file: String,
+    servers: Spanned<i64>,
+    most_servers: Option<Spanned<i64>>,
+    iterations: Spanned<i64>,
+    gates: Option<Spanned<String>>,
+}
+
+const NO_SWITCHES: &str = "what finds no circuit goes over packet switches: say under [[block]] how fast, as switched_gbps";
+
+/// What starting anew costs when nobody says.
+const RESTART: Duration = Duration::from_secs(30);
+
+impl ClusterFile {
+    /// Reads a cluster file; `file` is the name that errors call it by.
+    pub fn parse(file: &str, text: &str) -> Result<Self, InputError> {
+        let mut table = Document::new(file, text).table()?;
+        let reader = Reader(table.document());
+        let (blocks, jobs) = (table.take_tables("block")?, table.take_tables("job")?);
+        if blocks.is_empty() {
+            return Err(table.lacks("block"));
+        }
+        let mut ground = reader.head(&table.finish()?)?;
+        let mut known = BTreeSet::new();
+        for block in blocks {
+            reader.block(&block.finish()?, &mut ground, &mut known)?;
+        }
+        known.clear();
+        let has_switches = ground.blocks.iter().any(|block| block.switched.is_some());
+        let job = |job: Table<'_>| {
+            let entry: JobTable = job.finish()?;
+            match &entry.gates {
+                Some(gates) if !has_switches => Err(reader.0.error(gates.span(), NO_SWITCHES)),
+                _ => reader.job(entry, &mut known),
+            }
+        };
+        let jobs = jobs.into_iter().map(job).collect::<Result<_, _>>()?;
+        Ok(Self { ground, jobs })
+    }
+}
+
+struct Reader<'t>(Document<'t>);
+
+impl Reader<'_> {
+    fn head(&self, head: &Head) -> Result<Ground, InputError> {
+        let millis = |value: &Spanned<f64>| {
+            let time = self.0.time(value, Duration::from_millis(1), LONGEST)?;
+            Ok::<_, InputError>(time.as_secs_f64() * 1e3)
+        };
+        let mut switching = self.switching(&head.switching)?;
+        if let Some(once) = &head.reconfigure_ms {
+            switching.once_ms = millis(once)?;
+        }
+        let restart = head.restart_s.as_ref();
+        let restart = restart.map(|time| self.0.time(time, Duration::from_secs(1), LONGEST));
+        let restart = restart.transpose()?.unwrap_or(RESTART);
+        Ok(Ground {
+            blocks: Vec::new(),
+            hosts: Vec::new(),
+            rate: self.0.rate(&head.gbps)?,
+            memory: self.memory(head.memory_gb.as_ref())?,
+            switching,
+            flip_ms: head.flip_ms.as_ref().map(millis).transpose()?,
+            restart_ms: restart.as_secs_f64() * 1e3,
+        })
+    }
+
+    fn switching(&self, name: &Spanned<String>) -> Result<Switching, InputError> {
+        Switching::named(name.get_ref()).ok_or_else(|| {
+            let known = Switching::KNOWN.map(|(name, _)| name).join(", ");
+            let problem = format!("{:?} is not known here; use one of {known}", name.get_ref());
+            self.0.error(name.span(), problem)
+        })
+    }
+
+    fn memory(&self, gb: Option<&Spanned<f64>>) -> Result<Option<Bytes>, InputError> {
+        let bytes = |gb: &Spanned<f64>| match (0.0..=MOST_MEMORY_GB).contains(gb.get_ref()) {
+            true => Ok(Bytes::new((gb.get_ref() * 1e9) as u64)),
+            false => {
+                let problem = format!("{} is not between 0 and {MOST_MEMORY_GB}", gb.get_ref());
+                Err(self.0.error(gb.span(), problem))
+            }
+        };
+        gb.map(bytes).transpose()
+    }
+
+    fn name(&self, name: &Spanned<String>, known: &mut BTreeSet<String>) -> Result<(), InputError> {
+        if !names::is_plain(name.get_ref(), names::LONGEST_NAME) {
+            let problem = names::refusal(name.get_ref(), "block or a job");
+            return Err(self.0.error(name.span(), problem));
+        }
+        if !known.insert(name.get_ref().clone()) {
+            let problem = format!("there are two of the name {:?}", name.get_ref());
+            return Err(self.0.error(name.span(), problem));
+        }
+        Ok(())
+    }
+
+    fn block(
+        &self,
+        entry: &BlockEntry,
+        ground: &mut Ground,
+        known: &mut BTreeSet<String>,
+    ) -> Result<(), InputError> {
+        self.name(&entry.name, known)?;
+        let count = |value: &Option<Spanned<i64>>, most| {
+            let value = value.as_ref().map(|value| self.0.whole(value, 1..=most));
+            Ok::<_, InputError>(value.transpose()?.unwrap_or(1) as usize)
+        };
+        let ports = self.0.whole(&entry.ports, 1..=MOST_PORTS)?;
+        let others = entry.storage_ports.iter().chain(&entry.control_ports);
+        let left_alone = others.map(|port| self.port(port, ports));
+        let left_alone = left_alone.collect::<Result<Vec<_>, _>>()?;
+        let free = |port: &u32| !left_alone.contains(port);
+        let host = Host {
+            block: ground.blocks.len(),
+            ports: (0..ports as u32).filter(free).collect(),
+            left_alone: left_alone.clone(),
+            slices: count(&entry.slices, MOST_PORTS)?,
+        };
+        self.slices(entry, &host)?;
+        let hosts = self.0.whole(&entry.hosts, 1..=MOST_HOSTS)?;
+        let all = ground.hosts.len() + hosts as usize;
+        if all > MOST_HOSTS as usize {
+            let problem = format!("{all} hosts in all are more than {MOST_HOSTS}");
+            return Err(self.0.error(entry.hosts.span(), problem));
+        }
+        ground.hosts.resize(all, host);
+        ground.blocks.push(Block {
+            name: entry.name.get_ref().clone(),
+            switches: count(&entry.switches, MOST_PORTS)?,
+            switched: entry
+                .switched_gbps
+                .as_ref()
+                .map(|gbps| self.0.rate(gbps))
+                .transpose()?,
+        });
+        Ok(())
+    }
+
+    fn port(&self, port: &Spanned<i64>, ports: u64) -> Result<u32, InputError> {
+        Ok(self.0.whole(port, 0..=ports as i64 - 1)? as u32)
+    }
+
+    /// Each slice has ports of its own, and as many as the others.
+    fn slices(&self, entry: &BlockEntry, host: &Host) -> Result<(), InputError> {
+        let (ports, slices) = (host.ports.len(), host.slices);
+        if ports > 0 && ports.is_multiple_of(slices) {
+            return Ok(());
+        }
+        let span = entry
+            .slices
+            .as_ref()
+            .map_or(entry.ports.span(), Spanned::span);
+        let fits = (1..=ports).filter(|&it| ports.is_multiple_of(it));
+        let fits: Vec<_> = fits.map(|it| it.to_string()).collect();
+        let problem = match ports {
+            0 => "storage and control leave no port for circuits".to_owned(),
+            _ => format!(
+                "{slices} slices cannot share {ports} ports alike; possible are {}",
+                fits.join(", ")
+            ),
+        };
+        Err(self.0.error(span, problem))
+    }
+
+    fn job(&self, job: JobTable, known: &mut BTreeSet<String>) -> Result<JobEntry, InputError> {
+        self.name(&job.name, known)?;
+        let servers = |value| self.0.whole(value, 1..=MOST_HOSTS * MOST_PORTS);
+        let least = servers(&job.servers)? as usize;
+        let most = job.most_servers.as_ref().map(servers).transpose()?;
+        let most = most.map_or(least, |most| most as usize);
+        if let Some(value) = job.most_servers.as_ref().filter(|_| most < least) {
+            let problem = format!("{most} is fewer than the {least} under `servers`");
+            return Err(self.0.error(value.span(), problem));
+        }
+        Ok(JobEntry {
+            iterations: self.0.whole(&job.iterations, 1..=MOST_ITERATIONS)?,
+            name: job.name.into_inner(),
+            file: job.file,
+            servers: [least, most],
+            gates: job.gates.map(Spanned::into_inner),
+        })
+    }
+}

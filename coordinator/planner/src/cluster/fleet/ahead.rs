@@ -1,0 +1,98 @@
+//! What is prepared for those who wait.
+
+use std::collections::BTreeSet;
+
+use super::super::circuits::Touched;
+use super::super::estimate::span;
+use super::super::ground::Server;
+use super::super::seating;
+use super::{Fleet, Next, Step, What};
+
+impl Fleet {
+    /// When a job that waits gets which servers, as those before it leave it. Where ports have a second
+    /// plane, its circuits are laid there while others still run.
+    pub(super) fn look_ahead(&mut self, nth: usize, why: String) {
+        let before = self.waiting[..nth].iter().filter_map(|it| it.next.as_ref());
+        let kept = before
+            .flat_map(|next| next.servers.iter().copied())
+            .collect();
+        let next = self.next_for(nth, &kept);
+        let servers = |next: &Option<Next>| next.as_ref().map(|next| next.servers.clone());
+        let known = self.waiting[nth].next.take();
+        let same = servers(&known) == servers(&next);
+        let told = !std::mem::replace(&mut self.waiting[nth].why, why).is_empty();
+        self.waiting[nth].next = match known {
+            Some(known) if same => next.map(|next| Next {
+                prepared: known.prepared,
+                ..next
+            }),
+            _ => next,
+        };
+        if !(same && told) {
+            self.say_why_it_waits(nth);
+        }
+        if !same {
+            self.prepare(nth);
+        }
+    }
+
+    /// The first time at which enough servers of one block are free, when jobs end as predicted.
+    fn next_for(&self, nth: usize, kept: &BTreeSet<Server>) -> Option<Next> {
+        let ground = &self.forming.ground;
+        let least = self.waiting[nth].job.servers[0];
+        let mut free = &self.free() - kept;
+        let mut running: Vec<_> = self.running.iter().collect();
+        running.sort_by(|a, b| a.ends_ms().total_cmp(&b.ends_ms()));
+        let mut ended = Vec::new();
+        for it in running {
+            free.extend(it.shard.servers.iter().filter(|it| !kept.contains(it)));
+            ended.push(it);
+            let Some(block) = seating::block(ground, &free, least) else {
+                continue;
+            };
+            let servers = seating::seats(ground, &free, block, least)?;
+            let gives =
+                |it: &&&super::Running| it.shard.servers.iter().any(|own| servers.contains(own));
+            let after = ended.iter().filter(gives).map(|it| it.job.name.clone());
+            return Some(Next {
+                after: after.collect(),
+                at_ms: it.ends_ms(),
+                servers,
+                prepared: None,
+            });
+        }
+        None
+    }
+
+    fn prepare(&mut self, nth: usize) {
+        let ground = &self.forming.ground;
+        let waiting = &self.waiting[nth];
+        let (Some(flip_ms), Some(next)) = (ground.flip_ms, &waiting.next) else {
+            return;
+        };
+        let shard = self
+            .forming
+            .shard(&*waiting.job.training, &next.servers, &[]);
+        let Ok(shard) = shard else { return };
+        let set_ms = ground.switching.time_ms(shard.circuits.len());
+        let step = Step {
+            at_ms: self.now_ms,
+            job: waiting.job.name.clone(),
+            what: What::Prepared,
+            why: format!(
+                "{} lie on the second plane of {}; when its turn comes it begins after {} instead of {}",
+                Self::count(&shard.circuits),
+                self.names(&shard.servers),
+                span(flip_ms),
+                span(set_ms)
+            ),
+            servers: shard.servers.len(),
+            touched: Touched::between(&[], &shard.circuits),
+            gain: None,
+        };
+        self.steps.push(step);
+        if let Some(next) = &mut self.waiting[nth].next {
+            next.prepared = Some(shard);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! What runs on a cluster, and what is done when a job comes, changes or ends.
+//!
+//! A [`Fleet`] is told of [`Event`]s and answers with [`Step`]s: what it does now and why, or why it
+//! leaves things as they are. First those who wait are let in, in order: on free servers, then where
+//! elastic jobs can do with fewer, then where moving others makes room. For those who still wait, the
+//! circuits of their shards are prepared. When nobody waits, elastic jobs get what is left.
+
+mod admit;
+mod ahead;
+mod move_over;
+mod resize;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::rc::Rc;
+
+use serde::Serialize;
+
+use super::circuits::{Circuit, Touched};
+use super::estimate::{Gain, span};
+use super::ground::Server;
+use super::shard::{Forming, Shard, Training, Unfit};
+
+/// A job that is to run.
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub name: String,
+    pub training: Rc<dyn Training>,
+    /// The fewest it can do with, and the most it can use.
+    pub servers: [usize; 2],
+    /// On the fewest servers; on more it learns as much in fewer.
+    pub iterations: u64,
+}
+
+impl Job {
+    /// What it learns from in all.
+    fn samples(&self) -> Result<f64, Unfit> {
+        let spread = self.training.on(self.servers[0])?;
+        Ok(spread.samples * self.iterations as f64)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Running {
+    pub job: Job,
+    pub shard: Shard,
+    /// Samples that were still to be learned from at that time.
+    pub left: f64,
+    pub since_ms: f64,
+}
+
+impl Running {
+    fn is_elastic(&self) -> bool {
+        self.job.servers[1] > self.job.servers[0]
+    }
+
+    fn size(&self) -> usize {
+        self.shard.servers.len()
+    }
+
+    /// Samples that are still to be learned from.
+    pub fn left_at(&self, now_ms: f64) -> f64 {
+        let learned = (now_ms - self.since_ms).max(0.0) / self.shard.estimate.ms_per_sample();
+        (self.left - learned).max(0.0)
+    }
+
+    pub fn ends_ms(&self) -> f64 {
+        self.since_ms + self.shard.estimate.time_ms(self.left)
+    }
+
+    /// At the earliest, as far as the prediction is sure.
+    fn ends_surely_not_before_ms(&self) -> f64 {
+        let estimate = &self.shard.estimate;
+        self.since_ms + estimate.low_ms / estimate.samples * self.left
+    }
+}
+
+/// A job without servers.
+#[derive(Debug, Clone)]
+pub struct Waiting {
+    pub job: Job,
+    pub why: String,
+    pub next: Option<Next>,
+}
+
+/// Where a job that waits will run, and when.
+#[derive(Debug, Clone)]
+pub struct Next {
+    pub servers: Vec<Server>,
+    pub at_ms: f64,
+    /// Jobs that must end before.
+    pub after: Vec<String>,
+    /// With its circuits on the second plane, where there is one.
+    pub prepared: Option<Shard>,
+}
+
+/// What happens to a fleet.
+#[derive(Debug, Clone)]
+pub enum Event {
+    Arrive(Job),
+    /// An elastic job asks for another range of servers.
+    Resize {
+        job: String,
+        servers: [usize; 2],
+    },
+    End(String),
+}
+
+/// What is done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// It has servers and circuits now.
+    Starts,
+    Waits,
+    /// It can never run here.
+    Refused,
+    /// Its circuits lie ready on the second plane.
+    Prepared,
+    Grows,
+    Shrinks,
+    Moves,
+    /// It could be changed, and is better left alone.
+    Stays,
+    Ends,
+}
+
+/// One thing that is done, or left.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Step {
+    pub at_ms: f64,
+    pub job: String,
+    pub what: What,
+    pub why: String,
+    pub servers: usize,
+    pub touched: Touched,
+    pub gain: Option<Gain>,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.what {
+            What::Starts => "starts",
+            What::Waits => "waits",
+            What::Refused => "is refused",
+            What::Prepared => "is prepared",
+            What::Grows => "grows",
+            What::Shrinks => "shrinks",
+            What::Moves => "moves",
+            What::Stays => "stays",
+            What::Ends => "ends",
+        };
+        write!(f, "{} {what}: {}", self.job, self.why)
+    }
+}
+
+/// The jobs of a cluster.
+#[derive(Debug)]
+pub struct Fleet {
+    pub forming: Forming,
+    pub running: Vec<Running>,
+    pub waiting: Vec<Waiting>,
+    pub now_ms: f64,
+    steps: Vec<Step>,
+}
+
+impl Fleet {
+    pub fn new(forming: Forming) -> Self {
+        Self {
+            forming,
+            running: Vec::new(),
+            waiting: Vec::new(),
+            now_ms: 0.0,
+            steps: Vec::new(),
+        }
+    }
+
+    /// Takes up what ran already.
+    pub fn resume(&mut self, job: Job, shard: Shard, left: f64) {
+        let since_ms = self.now_ms;
+        self.running.push(Running {
+            job,
+            shard,
+            left,
+            since_ms,
+        });
+    }
+
+    /// Takes up what was prepared already for a job that waits, and was told why.
+    pub fn expect(&mut self, job: Job, servers: Vec<Server>, why: String) {
+        let prepared = self.forming.shard(&*job.training, &servers, &[]).ok();
+        let next = Next {
+            servers,
+            at_ms: self.now_ms,
+            after: Vec::new(),
+            prepared,
+        };
+        self.waiting.push(Waiting {
+            job,
+            why,
+            next: Some(next),
+        });
+    }
+
+    /// What is done about something that happens. Times may not go back.
+    pub fn handle(&mut self, at_ms: f64, event: Event) -> Vec<Step> {
+        self.handle_all(at_ms, vec![event])
+    }
+
+    /// What is done when all these happen at once.
+    pub fn handle_all(&mut self, at_ms: f64, events: Vec<Event>) -> Vec<Step> {
+        self.now_ms = self.now_ms.max(at_ms);
+        for event in events {
+            match event {
+                Event::Arrive(job) => self.arrive(job),
+                Event::Resize { job, servers } => self.ask(&job, servers),
+                Event::End(name) => self.end(&name),
+            }
+        }
+        self.admit_all();
+        if self.waiting.is_empty() {
+            self.grow_all();
+        }
+        std::mem::take(&mut self.steps)
+    }
+
+    fn arrive(&mut self, job: Job) {
+        let unfit = self.refusal(&job);
+        match unfit {
+            Some(why) => self.say(&job.name, What::Refused, why),
+            None => self.waiting.push(Waiting {
+                job,
+                why: String::new(),
+                next: None,
+            }),
+        }
+    }
+
+    fn end(&mut self, name: &str) {
+        self.waiting.retain(|waiting| waiting.job.name != name);
+        let nth = self.running.iter().position(|it| it.job.name == name);
+        let Some(nth) = nth else { return };
+        let ended = self.running.remove(nth);
+        let servers = ended.size();
+        let why = format!(
+            "{servers} servers and {} circuits are free",
+            ended.shard.circuits.len()
+        );
+        self.say(name, What::Ends, why);
+    }
+
+    /// Servers that no job has.
+    pub fn free(&self) -> BTreeSet<Server> {
+        let mut free: BTreeSet<_> = self.forming.ground.servers().collect();
+        for server in self.running.iter().flat_map(|it| &it.shard.servers) {
+            free.remove(server);
+        }
+        free
+    }
+
+    fn say(&mut self, job: &str, what: What, why: String) {
+        self.steps.push(Step {
+            at_ms: self.now_ms,
+            job: job.to_owned(),
+            what,
+            why,
+            servers: 0,
+            touched: Touched::default(),
+            gain: None,
+        });
+    }
+
+    /// Changes the shard of a running job, which stands still for so long.
+    fn change(&mut self, nth: usize, shard: Shard, what: What, why: String, gain: Option<Gain>) {
+        let cost_ms = gain.map_or_else(
+            || self.cost_ms(&self.running[nth].shard, &shard),
+            |it| it.cost_ms,
+        );
+        let now_ms = self.now_ms;
+        let running = &mut self.running[nth];
+        let touched = Touched::between(&running.shard.circuits, &shard.circuits);
+        running.left = running.left_at(now_ms);
+        running.since_ms = now_ms.max(running.since_ms) + cost_ms;
+        running.shard = shard;
+        self.steps.push(Step {
+            at_ms: now_ms,
+            job: self.running[nth].job.name.clone(),
+            what,
+            why,
+            servers: self.running[nth].size(),
+            touched,
+            gain,
+        });
+    }
+
+    /// How long a job stands still for other servers and circuits.
+    fn cost_ms(&self, old: &Shard, new: &Shard) -> f64 {
+        let ground = &self.forming.ground;
+        let touched = Touched::between(&old.circuits, &new.circuits);
+        ground.switching.time_ms(touched.moved()) + ground.restart_ms
+    }
+
+    fn names(&self, servers: &[Server]) -> String {
+        names(
+            &servers
+                .iter()
+                .map(|&it| self.forming.ground.name(it))
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    fn count(circuits: &[Circuit]) -> String {
+        match circuits.len() {
+            0 => "no circuits".to_owned(),
+            1 => "1 circuit".to_owned(),
+            many => format!("{many} circuits"),
+        }
+    }
+}
+
+/// `h0 h1 h2`, or `h0 to h9` where there are many.
+fn names(servers: &[String]) -> String {
+    match servers {
+        [first, .., last] if servers.len() > MOST_NAMED => {
+            format!("{} servers from {first} to {last}", servers.len())
+        }
+        _ => servers.join(" "),
+    }
+}
+
+const MOST_NAMED: usize = 8;
+
+fn moment(ms: f64) -> String {
+    format!("in {}", span(ms))
+}

@@ -1,0 +1,217 @@
+//! Elastic jobs that gain or lose servers while they run.
+
+use std::collections::BTreeSet;
+
+use super::super::circuits::Touched;
+use super::super::estimate::Gain;
+use super::super::ground::Server;
+use super::super::seating;
+use super::super::shard::{Shard, hosts};
+use super::super::splice;
+use super::{Fleet, Job, What};
+
+impl Fleet {
+    /// A job asks for another range; what runs outside of it is changed at once.
+    pub(super) fn ask(&mut self, name: &str, servers: [usize; 2]) {
+        if let Some(waiting) = self.waiting.iter_mut().find(|it| it.job.name == name) {
+            waiting.job.servers = servers;
+        }
+        let nth = self.running.iter().position(|it| it.job.name == name);
+        let Some(nth) = nth else { return };
+        self.running[nth].job.servers = servers;
+        let size = self.running[nth].size();
+        if size > servers[1] {
+            self.shrink(nth, servers[1], "as it asked for fewer");
+        }
+    }
+
+    /// Takes servers from elastic jobs of one block until another job fits; whether it does now.
+    pub(super) fn shrink_for(&mut self, job: &Job) -> bool {
+        let ground = &self.forming.ground;
+        let room = seating::free_by_block(ground, &self.free());
+        let spare = |block: usize| -> usize {
+            let own = self
+                .running
+                .iter()
+                .filter(|it| it.is_elastic() && ground.block_of(it.shard.servers[0]) == block);
+            own.map(|it| it.size() - it.job.servers[0].min(it.size()))
+                .sum()
+        };
+        let lack = |&block: &usize| job.servers[0].saturating_sub(room[block]);
+        let fits = (0..room.len()).filter(|block| spare(*block) >= lack(block));
+        let Some(block) = fits.min_by_key(lack) else {
+            return false;
+        };
+        let mut lack = lack(&block);
+        while lack > 0 {
+            let Some((nth, spare)) = self.most_spare(block) else {
+                return false;
+            };
+            let size = self.running[nth].size();
+            let taken = spare.min(lack);
+            if !self.shrink(nth, size - taken, &format!("so that {} fits", job.name)) {
+                return false;
+            }
+            lack -= taken;
+        }
+        true
+    }
+
+    /// The elastic job of a block that can give most.
+    fn most_spare(&self, block: usize) -> Option<(usize, usize)> {
+        let ground = &self.forming.ground;
+        let own = self
+            .running
+            .iter()
+            .enumerate()
+            .filter(|(_, it)| it.is_elastic() && ground.block_of(it.shard.servers[0]) == block);
+        let spare = own.map(|(nth, it)| (nth, it.size().saturating_sub(it.job.servers[0])));
+        spare
+            .filter(|(_, spare)| *spare > 0)
+            .max_by_key(|&(nth, spare)| (spare, std::cmp::Reverse(nth)))
+    }
+
+    fn shrink(&mut self, nth: usize, size: usize, because: &str) -> bool {
+        let running = &self.running[nth];
+        let kept = &running.shard.servers[..size];
+        let Some((shard, way)) = self.resized(nth, kept) else {
+            return false;
+        };
+        let gone = self.names(&running.shard.servers[size..]);
+        let why = format!(
+            "to {size} servers {because}, without {gone}; {}",
+            way.words(&running.shard, &shard)
+        );
+        self.change(nth, shard, What::Shrinks, why, None);
+        true
+    }
+
+    /// Gives elastic jobs what is free, where that pays.
+    pub(super) fn grow_all(&mut self) {
+        for nth in 0..self.running.len() {
+            let job = &self.running[nth].job;
+            let most = job.servers[1].max(job.servers[0]);
+            if self.running[nth].size() < most {
+                self.grow(nth, most);
+            }
+        }
+    }
+
+    fn grow(&mut self, nth: usize, most: usize) {
+        let ground = &self.forming.ground;
+        let running = &self.running[nth];
+        let (size, block) = (running.size(), ground.block_of(running.shard.servers[0]));
+        let free: BTreeSet<Server> = self.free();
+        let room = seating::free_by_block(ground, &free)[block];
+        for larger in (size + 1..=most.min(size + room)).rev() {
+            let Some(more) = seating::seats(ground, &free, block, larger - size) else {
+                continue;
+            };
+            let all = [running.shard.servers.clone(), more].concat();
+            let Some((shard, way)) = self.resized(nth, &all) else {
+                continue;
+            };
+            let gain = self.gain(nth, &shard);
+            let why = format!(
+                "to {larger} servers; {}: {}",
+                way.words(&running.shard, &shard),
+                gain.reason()
+            );
+            match gain.pays() || size < running.job.servers[0] {
+                true => self.change(nth, shard, What::Grows, why, Some(gain)),
+                false => {
+                    let name = running.job.name.clone();
+                    self.say(&name, What::Stays, format!("rather than grow {why}"));
+                }
+            }
+            return;
+        }
+    }
+
+    fn gain(&self, nth: usize, new: &Shard) -> Gain {
+        let running = &self.running[nth];
+        let left = running.left_at(self.now_ms);
+        let cost_ms = self.cost_ms(&running.shard, new);
+        Gain::of(&running.shard.estimate, &new.estimate, left, cost_ms)
+    }
+
+    /// The shard of a job on other servers: spliced into the wiring that there is, unless a new
+    /// wiring surely saves more than it costs to touch more circuits.
+    fn resized(&self, nth: usize, servers: &[Server]) -> Option<(Shard, Way)> {
+        let running = &self.running[nth];
+        let (training, old) = (&*running.job.training, &running.shard.circuits);
+        let anew = self.forming.shard(training, servers, old).ok();
+        let spliced = self.spliced(nth, servers);
+        match (spliced, anew) {
+            (Some(spliced), Some(anew)) => {
+                let left = running.left_at(self.now_ms);
+                let [more, fewer] = [&anew, &spliced].map(|new| self.cost_ms(&running.shard, new));
+                let gain = Gain::of(&spliced.estimate, &anew.estimate, left, more - fewer);
+                Some(match gain.pays() {
+                    true => (anew, Way::Anew),
+                    false => (spliced, Way::Spliced),
+                })
+            }
+            (spliced, anew) => {
+                let spliced = spliced.map(|it| (it, Way::Spliced));
+                spliced.or(anew.map(|it| (it, Way::Anew)))
+            }
+        }
+    }
+
+    /// Host by host, in or out of the wiring that there is. Nothing where hosts have other servers,
+    /// or links other numbers of circuits, than before.
+    fn spliced(&self, nth: usize, servers: &[Server]) -> Option<Shard> {
+        let running = &self.running[nth];
+        let shard = &running.shard;
+        let [before, after] = [shard.hosts(), hosts(servers)];
+        let slices = |all: &[Server], host: u32| all.iter().filter(|it| it.host == host).count();
+        let same = |&&host: &&u32| slices(&shard.servers, host) == slices(servers, host);
+        let stays = before.iter().filter(|host| after.contains(host));
+        if !stays.clone().all(|host| same(&host)) || stays.count() == 0 || before.len() < 3 {
+            return None;
+        }
+        let mut design = shard.design.clone();
+        let mut order = before;
+        while let Some(place) = order.iter().position(|host| !after.contains(host)) {
+            design = splice::remove(&design, place as u32);
+            order.remove(place);
+        }
+        for host in after
+            .iter()
+            .filter(|host| !order.contains(host))
+            .collect::<Vec<_>>()
+        {
+            let own = servers.iter().filter(|it| it.host == *host);
+            let ports: usize = own.map(|&it| self.forming.ground.ports(it).count()).sum();
+            design = splice::insert(&design, ports / shard.parallel);
+            order.push(*host);
+        }
+        let wiring = (&design, shard.parallel);
+        let made = self
+            .forming
+            .along(&*running.job.training, servers, wiring, &shard.circuits);
+        made.ok().filter(|_| order == after)
+    }
+}
+
+/// How a job got its new wiring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Spliced,
+    Anew,
+}
+
+impl Way {
+    fn words(self, old: &Shard, new: &Shard) -> String {
+        let Touched { torn, set, kept } = Touched::between(&old.circuits, &new.circuits);
+        let way = match self {
+            Self::Spliced => "spliced into its wiring",
+            Self::Anew => "wired anew",
+        };
+        format!(
+            "{way}, {kept} circuits stay, {torn} go and {set} come; {:.2} ms an iteration, before {:.2} ms",
+            new.estimate.ms, old.estimate.ms
+        )
+    }
+}

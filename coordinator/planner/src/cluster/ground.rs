@@ -1,0 +1,141 @@
+//! What a cluster has: hosts in blocks, their ports, and the switches that join these.
+
+use reweave_common::units::{Bytes, Rate};
+
+/// How circuits are moved, and how long that takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Switching {
+    /// However many circuits are moved.
+    pub once_ms: f64,
+    /// For each of them besides.
+    pub each_ms: f64,
+}
+
+impl Switching {
+    /// By name. A panel is patched by a person or a robot, a minute for each fibre; mirrors turn all
+    /// at once.
+    pub const KNOWN: [(&'static str, Self); 4] = [
+        ("patch-panel", Self::of(0.0, 60_000.0)),
+        ("3d-mems", Self::of(10.0, 0.0)),
+        ("2d-mems", Self::of(0.02, 0.0)),
+        ("silicon-photonic", Self::of(0.001, 0.0)),
+    ];
+
+    const fn of(once_ms: f64, each_ms: f64) -> Self {
+        Self { once_ms, each_ms }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        let known = Self::KNOWN.iter().find(|(known, _)| *known == name);
+        known.map(|(_, switching)| *switching)
+    }
+
+    /// To move so many circuits.
+    pub fn time_ms(&self, circuits: usize) -> f64 {
+        match circuits {
+            0 => 0.0,
+            _ => self.once_ms + self.each_ms * circuits as f64,
+        }
+    }
+}
+
+/// Hosts whose ports lie on the same switches: only these can be joined by circuits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    pub name: String,
+    /// Ports of a host are dealt out to these in turn.
+    pub switches: usize,
+    /// What each host can send over packet switches besides, where there are some.
+    pub switched: Option<Rate>,
+}
+
+/// A host, and the ports that circuits may use. Those for storage and control are not among them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    pub block: usize,
+    pub ports: Vec<u32>,
+    /// Ports that no plan ever names in a circuit.
+    pub left_alone: Vec<u32>,
+    /// How many servers it counts as; each has its part of the ports.
+    pub slices: usize,
+}
+
+/// A host, or a slice of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Server {
+    pub host: u32,
+    pub slice: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ground {
+    pub blocks: Vec<Block>,
+    pub hosts: Vec<Host>,
+    pub rate: Rate,
+    /// Of a GPU; no limit where there is no figure.
+    pub memory: Option<Bytes>,
+    pub switching: Switching,
+    /// How long it takes to flip to circuits that were prepared on a second plane; nothing where
+    /// there is no second plane.
+    pub flip_ms: Option<f64>,
+    /// What a job loses when its servers change: it saves its state and starts from there.
+    pub restart_ms: f64,
+}
+
+impl Ground {
+    pub fn servers(&self) -> impl Iterator<Item = Server> {
+        let slices = |(host, it): (u32, &Host)| {
+            (0..it.slices as u32).map(move |slice| Server { host, slice })
+        };
+        (0..).zip(&self.hosts).flat_map(slices)
+    }
+
+    pub fn host(&self, server: Server) -> &Host {
+        &self.hosts[server.host as usize]
+    }
+
+    pub fn block_of(&self, server: Server) -> usize {
+        self.host(server).block
+    }
+
+    pub fn servers_of_block(&self, block: usize) -> usize {
+        let of_block = self.hosts.iter().filter(|host| host.block == block);
+        of_block.map(|host| host.slices).sum()
+    }
+
+    /// The ports of a server. Slices are dealt ports in turn, so that each reaches as many switches
+    /// as it can.
+    pub fn ports(&self, server: Server) -> impl Iterator<Item = u32> {
+        let host = self.host(server);
+        let own = host.ports.iter().skip(server.slice as usize);
+        own.step_by(host.slices).copied()
+    }
+
+    /// The switch of its block that a port lies on.
+    pub fn switch(&self, host: u32, port: u32) -> u32 {
+        let Host { block, ports, .. } = &self.hosts[host as usize];
+        let place = ports.iter().position(|&it| it == port).unwrap_or(0);
+        (place % self.blocks[*block].switches) as u32
+    }
+
+    pub fn find(&self, name: &str) -> Option<Server> {
+        let (host, slice) = name
+            .strip_prefix('h')?
+            .split_once('.')
+            .unwrap_or((&name[1..], "0"));
+        let server = Server {
+            host: host.parse().ok()?,
+            slice: slice.parse().ok()?,
+        };
+        let there = self.hosts.get(server.host as usize)?.slices > server.slice as usize;
+        there.then_some(server)
+    }
+
+    /// `h3`, or `h3.1` for the second slice of it.
+    pub fn name(&self, server: Server) -> String {
+        match self.host(server).slices {
+            1 => format!("h{}", server.host),
+            _ => format!("h{}.{}", server.host, server.slice),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Which of the free servers a job gets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ground::{Ground, Server};
+use crate::topology::{Pair, Wiring, pair};
+
+/// So many free servers of one block, on as few hosts as it takes: what slices of one host send
+/// each other crosses no circuit. Hosts that are in use already are filled up first.
+pub(super) fn seats(
+    ground: &Ground,
+    free: &BTreeSet<Server>,
+    block: usize,
+    count: usize,
+) -> Option<Vec<Server>> {
+    let mut by_host = BTreeMap::<u32, Vec<Server>>::new();
+    for &server in free.iter().filter(|it| ground.block_of(**it) == block) {
+        by_host.entry(server.host).or_default().push(server);
+    }
+    let mut hosts: Vec<_> = by_host.into_values().collect();
+    let mut seats = Vec::with_capacity(count);
+    while seats.len() < count {
+        let left = count - seats.len();
+        let nth = next(&hosts, left)?;
+        let host = hosts.remove(nth);
+        seats.extend(host.into_iter().take(left));
+    }
+    seats.sort_unstable();
+    Some(seats)
+}
+
+/// The host with the fewest free slices that do; where none has enough, the one with the most.
+fn next(hosts: &[Vec<Server>], left: usize) -> Option<usize> {
+    let room = |nth: &usize| hosts[*nth].len();
+    let enough = (0..hosts.len()).filter(|nth| room(nth) >= left);
+    let most = || (0..hosts.len()).min_by_key(|nth| std::cmp::Reverse(room(nth)));
+    enough.min_by_key(room).or_else(most)
+}
+
+/// The block with the fewest free servers that are enough, so that larger stretches stay whole.
+pub(super) fn block(ground: &Ground, free: &BTreeSet<Server>, count: usize) -> Option<usize> {
+    let room = free_by_block(ground, free);
+    let fits = (0..room.len()).filter(|&block| room[block] >= count);
+    fits.min_by_key(|&block| room[block])
+}
+
+pub(super) fn free_by_block(ground: &Ground, free: &BTreeSet<Server>) -> Vec<usize> {
+    let mut room = vec![0; ground.blocks.len()];
+    for &server in free {
+        room[ground.block_of(server)] += 1;
+    }
+    room
+}
+
+/// With so few hosts, all orders are tried.
+const MOST_TRIED: usize = 7;
+
+/// Which host takes which place of a wiring, such that most of its links are links there were. Only
+/// hosts of the same kind take each other's places.
+pub(super) fn order(wiring: &Wiring, hosts: &[u32], kinds: &[Vec<u32>], old: &[Pair]) -> Vec<u32> {
+    let old: BTreeSet<_> = old.iter().copied().collect();
+    let mut ordering = Ordering {
+        wiring,
+        kinds,
+        old: &old,
+        hosts: hosts.to_vec(),
+    };
+    match hosts.len() {
+        _ if old.is_empty() => {}
+        ..=MOST_TRIED => ordering.try_all(),
+        _ => ordering.swap_while_better(),
+    }
+    ordering.hosts
+}
+
+struct Ordering<'o> {
+    wiring: &'o Wiring,
+    kinds: &'o [Vec<u32>],
+    old: &'o BTreeSet<Pair>,
+    hosts: Vec<u32>,
+}
+
+impl Ordering<'_> {
+    /// How many links of the wiring are there already.
+    fn merit(&self) -> usize {
+        let real = |[a, b]: Pair| pair(self.hosts[a as usize], self.hosts[b as usize]);
+        let pairs = self.wiring.pairs().into_iter();
+        pairs.filter(|&ends| self.old.contains(&real(ends))).count()
+    }
+
+    /// How many links at a place are there already.
+    fn merit_at(&self, place: usize) -> usize {
+        let own = self.hosts[place];
+        let others = self.wiring.neighbours(place as u32).iter();
+        let there = |&&other: &&u32| self.old.contains(&pair(own, self.hosts[other as usize]));
+        others.filter(there).count()
+    }
+
+    fn try_all(&mut self) {
+        let mut best = (self.merit(), self.hosts.clone());
+        self.deeper(0, &mut best);
+        self.hosts = best.1;
+    }
+
+    fn deeper(&mut self, place: usize, best: &mut (usize, Vec<u32>)) {
+        if place == self.hosts.len() {
+            let merit = self.merit();
+            if merit > best.0 {
+                *best = (merit, self.hosts.clone());
+            }
+            return;
+        }
+        for other in place..self.hosts.len() {
+            if self.kinds[place] == self.kinds[other] {
+                self.hosts.swap(place, other);
+                self.deeper(place + 1, best);
+                self.hosts.swap(place, other);
+            }
+        }
+    }
+
+    fn swap_while_better(&mut self) {
+        loop {
+            let mut better = false;
+            for a in 0..self.hosts.len() {
+                for b in a + 1..self.hosts.len() {
+                    better |= self.kinds[a] == self.kinds[b] && self.swap_if_better(a, b);
+                }
+            }
+            if !better {
+                return;
+            }
+        }
+    }
+
+    /// A link between the two is counted twice before and after alike.
+    fn swap_if_better(&mut self, a: usize, b: usize) -> bool {
+        let before = self.merit_at(a) + self.merit_at(b);
+        self.hosts.swap(a, b);
+        let better = self.merit_at(a) + self.merit_at(b) > before;
+        if !better {
+            self.hosts.swap(a, b);
+        }
+        better
+    }
+}

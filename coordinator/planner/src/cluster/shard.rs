@@ -1,0 +1,449 @@
+//! The part of a cluster that is a job's own: its servers, the circuits between them, the routes.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use reweave_common::carriage::Carriage;
+use reweave_common::ids::NodeId;
+use reweave_common::iteration::Iteration;
+use reweave_common::units::{Bytes, Rate};
+
+use super::circuits::{Circuit, Ports, lay};
+use super::estimate::Estimate;
+use super::ground::{Ground, Server};
+use super::seating;
+use crate::routing::Routes;
+use crate::topology::{
+    self, Design, Failed, Job, Limits, Pair, Panel, Request, TopologyError, Wiring,
+    candidates::Family, ideal_switch, pair,
+};
+use crate::workload::effects::{Effects, Setting};
+use crate::workload::{Network, Settings, simulate};
+
+/// A job on some number of servers.
+#[derive(Debug, Clone)]
+pub struct Spread {
+    pub iteration: Iteration,
+    /// By rank, which of the servers it runs on.
+    pub server: Vec<u32>,
+    pub settings: Settings,
+    /// What an iteration learns from.
+    pub samples: f64,
+    /// What the fullest GPU holds, where that is known.
+    pub memory: Option<Bytes>,
+}
+
+/// What a job does, on however many servers it may get.
+pub trait Training: fmt::Debug {
+    /// Jobs of the same key do the same.
+    fn key(&self) -> &str;
+
+    fn on(&self, servers: usize) -> Result<Spread, Unfit>;
+}
+
+/// Why a job cannot run on some servers, and what comes nearest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfit(pub String);
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<TopologyError> for Unfit {
+    fn from(error: TopologyError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Shard {
+    /// In the order of the job's ranks.
+    pub servers: Vec<Server>,
+    /// The wiring of their hosts, which are counted in the order in which the servers name them.
+    pub design: Design,
+    pub routes: Routes,
+    pub circuits: Vec<Circuit>,
+    /// How many circuits each link of the wiring has.
+    pub parallel: usize,
+    pub estimate: Estimate,
+    /// On one switch that gives each host all its ports' rates at once.
+    pub ideal_ms: f64,
+}
+
+impl Shard {
+    /// By their number in the wiring.
+    pub fn hosts(&self) -> Vec<u32> {
+        hosts(&self.servers)
+    }
+}
+
+/// Each host once, in the order of its first server.
+pub(super) fn hosts(servers: &[Server]) -> Vec<u32> {
+    let mut hosts = Vec::new();
+    for server in servers {
+        if !hosts.contains(&server.host) {
+            hosts.push(server.host);
+        }
+    }
+    hosts
+}
+
+/// The servers of hosts in another order, where each has the place of the one before it there.
+fn reseated(servers: &[Server], hosts: &[u32], order: &[u32]) -> Vec<Server> {
+    let of_host = |host: u32| servers.iter().filter(move |it| it.host == host);
+    let mut left: BTreeMap<u32, Vec<Server>> = order
+        .iter()
+        .map(|&host| (host, of_host(host).rev().copied().collect()))
+        .collect();
+    let next = |server: &Server| {
+        let place = hosts.iter().position(|&host| host == server.host)?;
+        left.get_mut(&order[place])?.pop()
+    };
+    servers.iter().filter_map(next).collect()
+}
+
+/// Makes shards.
+#[derive(Debug)]
+pub struct Forming {
+    pub ground: Ground,
+    pub seed: u64,
+    /// Units of work that one simulation may take.
+    pub work: u64,
+    /// Jobs that do the same on hosts that are alike get the same wiring.
+    known: RefCell<BTreeMap<Alike, Rc<Formed>>>,
+}
+
+/// The key of a job, the hosts of its servers, and the ports of hosts.
+type Alike = (String, Vec<usize>, Vec<Vec<u32>>);
+
+/// A wiring that was planned or measured, whichever hosts it is for.
+#[derive(Debug)]
+struct Formed {
+    parallel: usize,
+    design: Design,
+    routes: Routes,
+    estimate: Estimate,
+}
+
+/// A job on certain servers, still without circuits.
+struct Bare<'b> {
+    forming: &'b Forming,
+    spread: Spread,
+    servers: Vec<Server>,
+    hosts: Vec<u32>,
+    /// By rank, the number of its host.
+    place: Vec<u32>,
+    ports: Ports,
+}
+
+impl Forming {
+    pub fn new(ground: Ground, seed: u64, work: u64) -> Self {
+        Self {
+            ground,
+            seed,
+            work,
+            known: RefCell::default(),
+        }
+    }
+
+    /// The best shard that is known for a job on these servers, with as many of the old circuits in
+    /// it as may be: which server has which place in it is open.
+    pub fn shard(
+        &self,
+        training: &dyn Training,
+        servers: &[Server],
+        old: &[Circuit],
+    ) -> Result<Shard, Unfit> {
+        let bare = self.bare(training, servers.to_vec())?;
+        let formed = self.formed(training, &bare)?;
+        let links: Vec<_> = old.iter().map(Circuit::hosts).collect();
+        let order = seating::order(&formed.design.wiring, &bare.hosts, &bare.kinds(), &links);
+        if order == bare.hosts {
+            return bare.laid(&formed, old);
+        }
+        let servers = reseated(&bare.servers, &bare.hosts, &order);
+        self.bare(training, servers)?.laid(&formed, old)
+    }
+
+    /// The shard that a wiring of these servers' hosts makes, with so many circuits for each link.
+    pub fn along(
+        &self,
+        training: &dyn Training,
+        servers: &[Server],
+        (design, parallel): (&Design, usize),
+        old: &[Circuit],
+    ) -> Result<Shard, Unfit> {
+        let bare = self.bare(training, servers.to_vec())?;
+        let formed = bare.measured(design, parallel, &[])?;
+        bare.laid(&formed, old)
+    }
+
+    /// What an iteration takes where one switch gives each host this rate.
+    pub(super) fn on_a_switch_ms(
+        &self,
+        training: &dyn Training,
+        servers: &[Server],
+        rate: Rate,
+    ) -> Result<f64, Unfit> {
+        self.bare(training, servers.to_vec())?.on_a_switch_ms(rate)
+    }
+
+    fn bare(&self, training: &dyn Training, servers: Vec<Server>) -> Result<Bare<'_>, Unfit> {
+        let spread = training.on(servers.len())?;
+        if let (Some(needed), Some(there)) = (spread.memory, self.ground.memory)
+            && needed > there
+        {
+            let gb = |bytes: Bytes| bytes.count() as f64 / 1e9;
+            return Err(Unfit(format!(
+                "a GPU must hold {:.1} GB and has {:.1}: give it more servers, or deal out more of its \
+                 state (zero, tensor, pipeline)",
+                gb(needed),
+                gb(there)
+            )));
+        }
+        let hosts = hosts(&servers);
+        let number = |server: u32| {
+            let host = servers[server as usize].host;
+            hosts.iter().position(|&it| it == host).unwrap_or(0) as u32
+        };
+        let place = spread.server.iter().map(|&server| number(server)).collect();
+        let ports = self.ports(&servers);
+        Ok(Bare {
+            forming: self,
+            spread,
+            place,
+            ports,
+            hosts,
+            servers,
+        })
+    }
+
+    fn ports(&self, servers: &[Server]) -> Ports {
+        let mut ports = Ports::new();
+        for &server in servers {
+            let own = self.ground.ports(server);
+            let own = own.map(|port| (port, self.ground.switch(server.host, port)));
+            ports.entry(server.host).or_default().extend(own);
+        }
+        ports.values_mut().for_each(|list| list.sort_unstable());
+        ports
+    }
+
+    fn formed(&self, training: &dyn Training, bare: &Bare<'_>) -> Result<Rc<Formed>, Unfit> {
+        let number = |server: &Server| bare.hosts.iter().position(|&it| it == server.host);
+        let numbers = bare.servers.iter().filter_map(number).collect();
+        let alike = (training.key().to_owned(), numbers, bare.kinds());
+        if let Some(known) = self.known.borrow().get(&alike) {
+            return Ok(Rc::clone(known));
+        }
+        let formed = Rc::new(match bare.hosts.len() {
+            1 => bare.measured(&alone(), 1, &[])?,
+            _ => bare.planned()?,
+        });
+        self.known.borrow_mut().insert(alike, Rc::clone(&formed));
+        Ok(formed)
+    }
+}
+
+fn alone() -> Design {
+    Design {
+        family: Family::Random,
+        wiring: Wiring::new(1),
+        rings: Vec::new(),
+        patches: Vec::new(),
+    }
+}
+
+impl Bare<'_> {
+    fn job(&self) -> Job<'_> {
+        Job {
+            iteration: &self.spread.iteration,
+            place: &self.place,
+            settings: &self.spread.settings,
+        }
+    }
+
+    /// By host, the switches that its ports lie on.
+    fn kinds(&self) -> Vec<Vec<u32>> {
+        let switches = |host: &u32| {
+            let mut switches: Vec<_> = self.ports[host].iter().map(|&(_, it)| it).collect();
+            switches.sort_unstable();
+            switches
+        };
+        self.hosts.iter().map(switches).collect()
+    }
+
+    /// Of a link.
+    fn rate(&self, parallel: usize) -> Rate {
+        Rate::from_bits_per_s(self.forming.ground.rate.bits_per_s() * parallel as u64)
+    }
+
+    fn limits(&self, parallel: usize) -> Limits {
+        let most = self.hosts.len() - 1;
+        let kinds = self.kinds();
+        let links = |list: &Vec<u32>| (list.len() / parallel).min(most);
+        Limits {
+            ports: kinds.iter().map(links).collect(),
+            panels: panels(&kinds),
+            ..Limits::default()
+        }
+    }
+
+    /// Few hosts have more ports than others to talk to. Then links have several circuits each: as
+    /// few as that takes, or one more where that leaves fewer ports dark.
+    fn planned(&self) -> Result<Formed, Unfit> {
+        let (others, fewest) = (self.hosts.len() - 1, self.fewest_ports());
+        let least = (fewest / others).max(1);
+        let used = |parallel: usize| parallel * (fewest / parallel).min(others);
+        let lit = |parallel: usize| {
+            (fewest / parallel > 1 || others == 1) && used(parallel) > used(least)
+        };
+        let first = self.planned_with(least)?;
+        let second = Some(least + 1).filter(|&more| lit(more));
+        let second = second.and_then(|more| self.planned_with(more).ok());
+        Ok(match second {
+            Some(second) if second.estimate.ms < first.estimate.ms => second,
+            _ => first,
+        })
+    }
+
+    fn fewest_ports(&self) -> usize {
+        self.ports.values().map(Vec::len).min().unwrap_or(0)
+    }
+
+    fn planned_with(&self, parallel: usize) -> Result<Formed, Unfit> {
+        let limits = self.limits(parallel);
+        let request = Request {
+            degree: limits.most_ports(),
+            limits,
+            rate: self.rate(parallel),
+            seed: self.forming.seed,
+            work: self.forming.work,
+            relay: None,
+            interval: true,
+        };
+        let proposal = topology::plan(&self.job(), &request)?;
+        let ms = proposal.evaluation.iteration_ms;
+        let interval = proposal.interval.as_ref();
+        Ok(Formed {
+            parallel,
+            estimate: Estimate {
+                ms,
+                low_ms: interval.map_or(ms, |it| it.low_ms),
+                high_ms: interval.map_or(ms, |it| it.high_ms),
+                samples: self.spread.samples,
+            },
+            design: proposal.design,
+            routes: proposal.routes,
+        })
+    }
+
+    /// A wiring without some of its links, with the routes that it then needs.
+    fn measured(
+        &self,
+        design: &Design,
+        parallel: usize,
+        missing: &[Pair],
+    ) -> Result<Formed, Unfit> {
+        let rate = self.rate(parallel);
+        let failed: Vec<_> = missing.iter().map(|&ends| Failed::Cable(ends)).collect();
+        let repaired = topology::repair(design, None, &self.job(), &failed)?;
+        let fabric = repaired.design.wiring.fabric(rate, Duration::ZERO);
+        let fabric = fabric.map_err(TopologyError::from)?;
+        let placement: Vec<_> = self.place.iter().map(|&host| node(host)).collect();
+        let (settings, work) = (self.spread.settings.clone(), self.forming.work);
+        let network = Network::new(&fabric, &placement, &repaired.carriage, settings);
+        let setting = Setting {
+            iteration: &self.spread.iteration,
+            network: &network,
+        };
+        let interval = setting.interval(&Effects::default(), work, &mut |_| {});
+        let interval = interval.map_err(TopologyError::from)?;
+        Ok(Formed {
+            parallel,
+            estimate: Estimate {
+                ms: repaired.iteration_ms(&self.job(), rate, work)?,
+                low_ms: interval.low_ms,
+                high_ms: interval.high_ms,
+                samples: self.spread.samples,
+            },
+            design: repaired.design,
+            routes: repaired.routes,
+        })
+    }
+
+    /// Puts the wiring on ports.
+    fn laid(self, formed: &Formed, old: &[Circuit]) -> Result<Shard, Unfit> {
+        let real = |[a, b]: Pair| pair(self.hosts[a as usize], self.hosts[b as usize]);
+        let pairs = formed.design.wiring.pairs();
+        let each = |&ends: &Pair| std::iter::repeat_n(real(ends), formed.parallel);
+        let links: Vec<_> = pairs.iter().flat_map(each).collect();
+        let mut laid = lay(&self.ports, &links, old);
+        if laid.unlaid.is_empty() {
+            return self.shard(formed, laid.circuits);
+        }
+        // A link that has not all of its circuits is none.
+        let missing = |ends: &Pair| laid.unlaid.contains(&real(*ends));
+        let missing: Vec<_> = pairs.into_iter().filter(missing).collect();
+        laid.circuits
+            .retain(|circuit| !laid.unlaid.contains(&circuit.hosts()));
+        let less = self.measured(&formed.design, formed.parallel, &missing)?;
+        self.shard(&less, laid.circuits)
+    }
+
+    fn shard(&self, formed: &Formed, circuits: Vec<Circuit>) -> Result<Shard, Unfit> {
+        Ok(Shard {
+            servers: self.servers.clone(),
+            design: formed.design.clone(),
+            routes: formed.routes.clone(),
+            circuits,
+            parallel: formed.parallel,
+            estimate: formed.estimate,
+            ideal_ms: self.ideal_ms()?,
+        })
+    }
+
+    fn ideal_ms(&self) -> Result<f64, Unfit> {
+        let ports = self.ports.values().map(Vec::len).max().unwrap_or(1);
+        let rate = self.forming.ground.rate.bits_per_s() * ports as u64;
+        self.on_a_switch_ms(Rate::from_bits_per_s(rate))
+    }
+
+    /// On one switch that gives each host this rate.
+    fn on_a_switch_ms(&self, rate: Rate) -> Result<f64, Unfit> {
+        let switch = ideal_switch(self.hosts.len(), rate);
+        let switch = switch.map_err(TopologyError::from)?;
+        let placement: Vec<_> = self.place.iter().map(|&host| node(host + 1)).collect();
+        let (carriage, settings) = (Carriage::default(), self.spread.settings.clone());
+        let network = Network::new(&switch, &placement, &carriage, settings);
+        let timeline = simulate(&self.spread.iteration, &network, self.forming.work);
+        Ok(timeline.map_err(TopologyError::from)?.end.millis())
+    }
+}
+
+fn node(host: u32) -> NodeId {
+    NodeId::from_index(host as usize)
+}
+
+/// Where not every host has a port on every switch, who can be joined depends on that.
+fn panels(kinds: &[Vec<u32>]) -> Vec<Panel> {
+    let all = kinds.iter().flatten().max().map_or(0, |most| most + 1);
+    let on = |switch: u32, list: &Vec<u32>| list.iter().filter(|it| **it == switch).count();
+    let panel = |switch: u32| Panel {
+        name: format!("switch {switch}"),
+        ports: kinds.iter().map(|list| on(switch, list)).collect(),
+    };
+    let panels: Vec<_> = (0..all).map(panel).collect();
+    match panels
+        .iter()
+        .all(|panel| panel.ports.iter().all(|&count| count > 0))
+    {
+        true => Vec::new(),
+        false => panels,
+    }
+}

@@ -1,0 +1,146 @@
+//! Links on ports: never more than there are, and no layout touches fewer circuits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use crate::cluster::{Circuit, Laid, Port, Ports, Touched, lay};
+use crate::topology::{Pair, pair};
+
+/// So many hosts with so many ports, dealt out to switches in turn.
+fn ports(hosts: u32, each: u32, switches: u32) -> Ports {
+    let list = |_| (0..each).map(|port| (port, port % switches)).collect();
+    (0..hosts).map(|host| (host, list(host))).collect()
+}
+
+fn pairs(hosts: u32) -> impl Strategy<Value = Vec<Pair>> {
+    let one =
+        (0..hosts, 0..hosts).prop_filter_map("no loops", |(a, b)| (a != b).then(|| pair(a, b)));
+    prop::collection::btree_set(one, 0..8).prop_map(|set| set.into_iter().collect())
+}
+
+/// Every port once at most, on the switch that it lies on.
+fn is_sound(ports: &Ports, laid: &Laid) -> bool {
+    let ends = laid.circuits.iter().flat_map(|circuit| circuit.ends);
+    let ends: Vec<_> = ends.collect();
+    let once = ends.iter().collect::<BTreeSet<_>>().len() == ends.len();
+    let lies = |circuit: &Circuit| {
+        let on = |end: Port| ports[&end.host].contains(&(end.number, circuit.switch));
+        circuit.ends.into_iter().all(on)
+    };
+    once && laid.circuits.iter().all(lies)
+}
+
+/// By brute force: the fewest links that lie nowhere, and then the fewest old circuits that go.
+fn best(ports: &Ports, pairs: &[Pair], old: &[Circuit]) -> [usize; 2] {
+    let mut room = BTreeMap::<(u32, u32), usize>::new();
+    for (&host, list) in ports {
+        list.iter()
+            .for_each(|&(_, switch)| *room.entry((host, switch)).or_default() += 1);
+    }
+    let stays = |&ends: &Pair| old.iter().find(|it| it.hosts() == ends).map(|it| it.switch);
+    let wanted: Vec<_> = pairs.iter().map(stays).collect();
+    all_ways(pairs, &wanted, &mut room)
+}
+
+fn all_ways(
+    pairs: &[Pair],
+    wanted: &[Option<u32>],
+    room: &mut BTreeMap<(u32, u32), usize>,
+) -> [usize; 2] {
+    let (Some(&[a, b]), Some(&own)) = (pairs.first(), wanted.first()) else {
+        return [0, 0];
+    };
+    let rest = |room: &mut BTreeMap<_, _>| all_ways(&pairs[1..], &wanted[1..], room);
+    let [unlaid, moved] = rest(room);
+    let mut best = [unlaid + 1, moved + usize::from(own.is_some())];
+    let switches: BTreeSet<_> = room.keys().map(|(_, switch)| *switch).collect();
+    for switch in switches {
+        let places = [(a, switch), (b, switch)];
+        if places
+            .iter()
+            .all(|place| room.get(place).is_some_and(|&free| free > 0))
+        {
+            places
+                .iter()
+                .for_each(|place| *room.entry(*place).or_default() -= 1);
+            let [unlaid, moved] = rest(room);
+            best = best.min([
+                unlaid,
+                moved + usize::from(own.is_some_and(|own| own != switch)),
+            ]);
+            places
+                .iter()
+                .for_each(|place| *room.entry(*place).or_default() += 1);
+        }
+    }
+    best
+}
+
+#[test]
+fn no_layout_of_few_links_touches_fewer_circuits() {
+    let cases = (2..5u32, 1..4u32, 1..4u32);
+    let cases = cases.prop_flat_map(|(hosts, each, switches)| {
+        (
+            Just(ports(hosts, each, switches.min(each))),
+            pairs(hosts),
+            pairs(hosts),
+        )
+    });
+    proptest!(|((ports, before, after) in cases)| {
+        let old = lay(&ports, &before, &[]);
+        prop_assert!(is_sound(&ports, &old));
+        prop_assert_eq!(old.unlaid.len(), best(&ports, &before, &[])[0]);
+        let new = lay(&ports, &after, &old.circuits);
+        prop_assert!(is_sound(&ports, &new));
+        prop_assert_eq!(new.unlaid.len() + new.circuits.len(), after.len());
+        let there: BTreeSet<_> = after.iter().collect();
+        let could_stay = old.circuits.iter().filter(|it| there.contains(&it.hosts())).count();
+        let kept = Touched::between(&old.circuits, &new.circuits).kept;
+        prop_assert_eq!([new.unlaid.len(), could_stay - kept], best(&ports, &after, &old.circuits));
+    });
+}
+
+#[test]
+fn what_is_wanted_again_stays() {
+    let ports = ports(6, 4, 2);
+    let ring: Vec<_> = (0..6).map(|host| pair(host, (host + 1) % 6)).collect();
+    let old = lay(&ports, &ring, &[]);
+    assert!(old.unlaid.is_empty());
+    let more = [ring, vec![pair(0, 2), pair(1, 4), pair(3, 5)]].concat();
+    let touched = Touched::between(&old.circuits, &lay(&ports, &more, &old.circuits).circuits);
+    assert_eq!(
+        touched,
+        Touched {
+            torn: 0,
+            set: 3,
+            kept: 6
+        }
+    );
+}
+
+/// Rings of an even number of hosts on two switches, one port each: neighbours must take turns.
+#[test]
+fn chains_find_room_where_the_first_port_is_taken() {
+    let ports = ports(40, 2, 2);
+    let ring: Vec<_> = (0..40)
+        .map(|nth| pair(nth * 7 % 40, (nth + 1) * 7 % 40))
+        .collect();
+    assert!(lay(&ports, &ring, &[]).unlaid.is_empty());
+}
+
+#[test]
+fn an_odd_ring_leaves_one_link_out() {
+    let ports = ports(5, 2, 2);
+    let ring: Vec<_> = (0..5).map(|host| pair(host, (host + 1) % 5)).collect();
+    assert_eq!(lay(&ports, &ring, &[]).unlaid.len(), 1);
+}
+
+/// Two hosts with nobody else to talk to use all their ports for each other.
+#[test]
+fn links_may_have_several_circuits() {
+    let ports = ports(2, 4, 4);
+    let laid = lay(&ports, &[[0, 1]; 4], &[]);
+    let switches: BTreeSet<_> = laid.circuits.iter().map(|it| it.switch).collect();
+    assert_eq!((laid.circuits.len(), switches.len()), (4, 4));
+}

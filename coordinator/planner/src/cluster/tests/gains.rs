@@ -1,0 +1,60 @@
+//! What pays, and what is better left.
+
+use proptest::prelude::*;
+
+use crate::cluster::{Estimate, Gain, Switching};
+
+fn estimate(ms: f64, uncertain: f64, samples: f64) -> Estimate {
+    Estimate {
+        ms,
+        low_ms: ms * (1.0 - uncertain),
+        high_ms: ms * (1.0 + uncertain),
+        samples,
+    }
+}
+
+/// A hundred iterations of 10 ms more each are a second.
+#[test]
+fn a_change_pays_from_its_break_even_on() {
+    let [old, new] = [estimate(110.0, 0.0, 1.0), estimate(100.0, 0.0, 1.0)];
+    assert!(!Gain::of(&old, &new, 99.0, 1000.0).pays());
+    assert!(!Gain::of(&old, &new, 100.0, 1000.0).pays());
+    assert!(Gain::of(&old, &new, 101.0, 1000.0).pays());
+}
+
+/// The same gain is worth it with mirrors, and not where somebody walks to a panel.
+#[test]
+fn break_even_depends_on_what_switches() {
+    let [old, new] = [estimate(110.0, 0.0, 1.0), estimate(100.0, 0.0, 1.0)];
+    let pays = |name: &str, circuits| {
+        let cost_ms = Switching::named(name).unwrap().time_ms(circuits);
+        Gain::of(&old, &new, 1000.0, cost_ms).pays()
+    };
+    assert!(pays("3d-mems", 16) && pays("silicon-photonic", 16));
+    assert!(!pays("patch-panel", 16));
+}
+
+#[test]
+fn larger_jobs_are_compared_by_what_they_learn() {
+    let [old, new] = [estimate(100.0, 0.0, 4.0), estimate(110.0, 0.0, 8.0)];
+    let gain = Gain::of(&old, &new, 400.0, 0.0);
+    assert_eq!(gain.saved_ms, 10_000.0 - 5_500.0);
+}
+
+proptest! {
+    #[test]
+    fn nothing_pays_whose_gain_is_inside_its_own_uncertainty(
+        ms in 1.0..1e3f64,
+        faster in 0.5..1.0f64,
+        uncertain in 0.0..0.5f64,
+        left in 1.0..1e9f64,
+        cost_ms in 0.0..1e3f64,
+    ) {
+        let (old, new) = (estimate(ms, uncertain, 1.0), estimate(ms * faster, uncertain, 1.0));
+        let gain = Gain::of(&old, &new, left, cost_ms);
+        if old.low_ms <= new.high_ms {
+            prop_assert!(!gain.pays(), "{gain:?}");
+        }
+        prop_assert_eq!(gain.pays(), (old.low_ms - new.high_ms) * left > cost_ms);
+    }
+}

@@ -1,0 +1,192 @@
+//! The whole life of a few jobs, as a log that a person can read.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::training::{Reduces, forming, ground};
+use crate::cluster::{Event, Fleet, Job, Step, Waiting, What};
+
+fn job(name: &str, servers: [usize; 2], iterations: u64) -> Event {
+    Event::Arrive(Job {
+        name: name.to_owned(),
+        training: Rc::new(Reduces::new(50, 2_000_000_000)),
+        servers,
+        iterations,
+    })
+}
+
+fn end(name: &str) -> Event {
+    Event::End(name.to_owned())
+}
+
+/// Two blocks of eight and six hosts, with a second plane behind each port.
+fn fleet() -> Fleet {
+    let mut ground = ground(&[8, 6]);
+    ground.flip_ms = Some(0.1);
+    Fleet::new(forming(ground))
+}
+
+/// What happens, second by second.
+fn life() -> Vec<(f64, Event)> {
+    vec![
+        (0.0, job("first", [4, 4], 1_000_000)),
+        (10.0, job("elastic", [3, 6], 1_000_000)),
+        (20.0, job("third", [4, 4], 1_000)),
+        (30.0, job("fourth", [4, 4], 10_000)),
+        (40.0, end("third")),
+        (50.0, job("fifth", [2, 2], 1_000)),
+        (60.0, end("fourth")),
+        (70.0, end("fifth")),
+        (80.0, job("sixth", [5, 5], 1_000_000)),
+        (90.0, job("giant", [9, 9], 1)),
+        (100.0, end("first")),
+        (110.0, end("sixth")),
+        (120.0, job("south", [3, 3], 1_000_000)),
+        (130.0, end("elastic")),
+        (140.0, job("north", [4, 4], 1_000_000)),
+        (150.0, job("wide", [5, 5], 1_000)),
+        (160.0, end("wide")),
+        (170.0, job("brief", [2, 2], 46)),
+        (171.0, end("north")),
+        (174.0, job("hasty", [6, 6], 1_000)),
+    ]
+}
+
+/// No port and no server is given to two; what runs has circuits only on its own hosts.
+fn is_sound(fleet: &Fleet) -> bool {
+    let servers: Vec<_> = fleet
+        .running
+        .iter()
+        .flat_map(|it| &it.shard.servers)
+        .collect();
+    let ends = fleet.running.iter().flat_map(|it| &it.shard.circuits);
+    let ends: Vec<_> = ends.flat_map(|circuit| circuit.ends).collect();
+    let own = fleet.running.iter().all(|it| {
+        let hosts = it.shard.hosts();
+        it.shard
+            .circuits
+            .iter()
+            .all(|circuit| circuit.hosts().iter().all(|host| hosts.contains(host)))
+    });
+    let once = |count: usize, distinct: usize| count == distinct;
+    own && once(servers.len(), servers.iter().collect::<BTreeSet<_>>().len())
+        && once(ends.len(), ends.iter().collect::<BTreeSet<_>>().len())
+}
+
+fn line(step: &Step) -> String {
+    let (at_s, job, what) = (step.at_ms / 1e3, &step.job, word(step.what));
+    match step.servers {
+        0 => format!("{at_s:>4} s {job} {what}"),
+        servers => format!("{at_s:>4} s {job} {what} on {servers}"),
+    }
+}
+
+fn word(what: What) -> &'static str {
+    match what {
+        What::Starts => "starts",
+        What::Waits => "waits",
+        What::Refused => "refused",
+        What::Prepared => "prepared",
+        What::Grows => "grows",
+        What::Shrinks => "shrinks",
+        What::Moves => "moves",
+        What::Stays => "stays",
+        What::Ends => "ends",
+    }
+}
+
+const LOG: &str = "
+   0 s first starts on 4
+  10 s elastic starts on 6
+  20 s elastic shrinks on 4
+  20 s third starts on 4
+  30 s fourth waits
+  30 s fourth prepared on 4
+  40 s third ends
+  40 s fourth starts on 4
+  50 s fifth starts on 2
+  60 s fourth ends
+  60 s elastic grows on 6
+  70 s fifth ends
+  80 s elastic shrinks on 3
+  80 s sixth starts on 5
+  90 s giant refused
+ 100 s first ends
+ 110 s sixth ends
+ 110 s elastic grows on 6
+ 120 s south starts on 3
+ 130 s elastic ends
+ 140 s north starts on 4
+ 150 s south moves on 3
+ 150 s wide starts on 5
+ 160 s wide ends
+ 170 s brief starts on 2
+ 171 s north ends
+ 174 s hasty stays
+ 174 s hasty waits
+ 174 s hasty prepared on 6
+";
+
+#[test]
+fn a_life_of_jobs() {
+    let mut fleet = fleet();
+    let (mut log, mut told) = (String::new(), String::new());
+    for (at_s, event) in life() {
+        for step in fleet.handle(at_s * 1e3, event) {
+            log += &format!("{}\n", line(&step));
+            told += &format!("{:>4} s {step}\n", step.at_ms / 1e3);
+        }
+        assert!(is_sound(&fleet), "{told}");
+    }
+    assert_eq!(format!("\n{log}"), LOG, "{told}");
+}
+
+/// Who comes first is not kept waiting by those behind it: what it waits for is kept for it, and a
+/// smaller job passes only where that leaves it servers.
+#[test]
+fn nobody_takes_what_is_kept_for_those_before() {
+    let mut fleet = Fleet::new(forming(ground(&[8])));
+    fleet.handle(0.0, job("runs", [4, 4], 1_000));
+    let all = vec![
+        job("large", [6, 6], 1_000),
+        job("small", [3, 3], 1_000),
+        job("tiny", [2, 2], 1_000),
+    ];
+    fleet.handle_all(1.0, all);
+    let names = |of: &[Waiting]| of.iter().map(|it| it.job.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&fleet.waiting), ["large", "small"]);
+    assert_eq!(fleet.running[1].job.name, "tiny");
+    fleet.handle(2.0, end("runs"));
+    assert_eq!(names(&fleet.waiting), ["small"]);
+}
+
+/// A job that was told to wait is told again only when something has changed for it, and what was
+/// prepared for it stays until it is needed.
+#[test]
+fn nothing_is_said_or_prepared_twice() {
+    let mut fleet = fleet();
+    fleet.handle(0.0, job("runs", [8, 8], 1_000));
+    let told = fleet.handle(1.0, job("waits", [7, 7], 1_000));
+    assert_eq!(
+        told.iter().map(|step| step.what).collect::<Vec<_>>(),
+        [What::Waits, What::Prepared]
+    );
+    assert!(fleet.handle_all(2.0, Vec::new()).is_empty());
+    fleet.handle(3.0, end("runs"));
+    let steps = fleet.handle_all(4.0, Vec::new());
+    assert!(steps.is_empty() && fleet.waiting.is_empty());
+}
+
+#[test]
+fn what_was_prepared_is_flipped_to() {
+    let mut fleet = fleet();
+    fleet.handle(0.0, job("runs", [8, 8], 1_000));
+    fleet.handle(1.0, job("waits", [7, 7], 1_000));
+    fleet.handle_all(2.0, Vec::new());
+    let steps = fleet.handle(3.0, end("runs"));
+    assert!(
+        steps[1].why.contains("that lay ready, in 100 us"),
+        "{}",
+        steps[1]
+    );
+}

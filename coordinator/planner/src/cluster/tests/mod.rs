@@ -1,0 +1,9 @@
+mod circuits;
+mod files;
+mod gains;
+mod life;
+mod moves;
+mod phases;
+mod regional;
+mod shards;
+mod training;

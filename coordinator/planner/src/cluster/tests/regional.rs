@@ -1,0 +1,170 @@
+//! Circuits for what gates count: against all ways to lay few circuits, and whether they pay.
+
+use proptest::prelude::*;
+
+use crate::cluster::regional::{Circuits, Counts, Region, parse};
+use crate::dice::Dice;
+
+fn region(ports: usize) -> Region {
+    Region {
+        ports,
+        circuit_gbps: 100.0,
+        switched_gbps: 100.0,
+    }
+}
+
+fn counts(hosts: usize, bytes: &[u32]) -> Counts {
+    let mut counts = Counts::new(hosts);
+    for (nth, &bytes) in bytes.iter().take(hosts * hosts).enumerate() {
+        counts.add(nth / hosts, nth % hosts, f64::from(bytes) * 1e6);
+    }
+    counts
+}
+
+/// Every way to join hosts, as often as their ports allow, by brute force.
+fn best_ms(region: &Region, counts: &Counts) -> f64 {
+    let hosts = counts.hosts();
+    let pairs: Vec<_> = (0..hosts)
+        .flat_map(|a| (a + 1..hosts).map(move |b| [a, b]))
+        .collect();
+    let mut laid = Vec::new();
+    deeper(region, counts, &pairs, &mut laid)
+}
+
+fn deeper(
+    region: &Region,
+    counts: &Counts,
+    pairs: &[[usize; 2]],
+    laid: &mut Vec<[usize; 2]>,
+) -> f64 {
+    let mut best = region.time_ms(counts, &Circuits::of(counts.hosts(), laid));
+    for (nth, &[a, b]) in pairs.iter().enumerate() {
+        let used = |host| laid.iter().flatten().filter(|&&end| end == host).count();
+        if used(a) < region.ports && used(b) < region.ports {
+            laid.push([a, b]);
+            best = best.min(deeper(region, counts, &pairs[nth..], laid));
+            laid.pop();
+        }
+    }
+    best
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn circuits_come_near_the_best_there_are(
+        bytes in prop::collection::vec(0..100u32, 16),
+        ports in 1..3usize,
+    ) {
+        let (region, counts) = (region(ports), counts(4, &bytes));
+        let circuits = region.circuits(&counts);
+        prop_assert!((0..4).all(|host| circuits.degree(host) <= ports));
+        let (found, best) = (region.time_ms(&counts, &circuits), best_ms(&region, &counts));
+        prop_assert!(found >= best - 1e-9);
+        prop_assert!(found <= best * 1.34, "{found} ms, and {best} ms would be possible");
+    }
+
+    #[test]
+    fn circuits_never_make_it_slower(bytes in prop::collection::vec(0..1000u32, 64), ports in 0..5usize) {
+        let counts = counts(8, &bytes);
+        let [with, without] = [ports, 0].map(|ports| {
+            let region = region(ports);
+            region.time_ms(&counts, &region.circuits(&counts))
+        });
+        prop_assert!(with <= without);
+    }
+}
+
+#[test]
+fn on_average_circuits_are_within_a_fiftieth_of_the_best() {
+    let mut dice = Dice::new(1);
+    let ratio = |_| {
+        let bytes: Vec<_> = (0..16).map(|_| dice.below(100) as u32).collect();
+        let (region, counts) = (region(2), counts(4, &bytes));
+        region.time_ms(&counts, &region.circuits(&counts)) / best_ms(&region, &counts)
+    };
+    let ratios: Vec<f64> = (0..100).map(ratio).collect();
+    let mean = ratios.iter().sum::<f64>() / 100.0;
+    assert!(mean < 1.02, "{mean}");
+}
+
+/// One pair sends 100 MB, beside circuits of 100 Gb/s and a packet network of as much.
+#[test]
+fn a_pair_with_a_circuit_has_both_ways() {
+    let counts = counts(2, &[0, 100, 0, 0]);
+    let time = |ports| region(ports).time_ms(&counts, &region(ports).circuits(&counts));
+    assert!((time(0) - 8.0).abs() < 1e-9 && (time(1) - 4.0).abs() < 1e-9);
+    assert!((time(3) - 2.0).abs() < 1e-9);
+}
+
+/// Gates that favour some experts for a while: who sends most to whom changes every `stays` iterations.
+fn gates(stays: usize) -> Vec<Counts> {
+    let mut dice = Dice::new(7);
+    let mut shift = 1;
+    let iteration = |nth: usize| {
+        if nth.is_multiple_of(stays) {
+            shift = 1 + dice.below(7);
+        }
+        let mut counts = Counts::new(8);
+        for from in 0..8 {
+            for to in 0..8 {
+                let favoured = to == (from + shift) % 8 || from == (to + shift) % 8;
+                counts.add(from, to, if favoured { 50e6 } else { 1e6 });
+            }
+        }
+        counts
+    };
+    (0..30).map(iteration).collect()
+}
+
+#[test]
+fn circuits_laid_anew_pay_when_gates_are_steady_and_switches_fast() {
+    let advice = region(2).advice(&gates(10), |_| 0.02, 0.0).unwrap();
+    assert!(
+        advice.pays && advice.regional_ms < advice.static_ms,
+        "{advice:?}"
+    );
+}
+
+#[test]
+fn it_is_said_when_they_do_not_pay() {
+    let slow = region(2).advice(&gates(10), |_| 50.0, 0.0).unwrap();
+    assert!(!slow.pays && slow.pays_below_ms > 0.02, "{slow:?}");
+    assert!(
+        slow.why.contains("do not pay") && slow.why.contains("a switch that takes less than"),
+        "{slow:?}"
+    );
+    let restless = region(2).advice(&gates(1), |_| 0.0, 0.0).unwrap();
+    assert!(!restless.pays, "{restless:?}");
+    assert!(restless.why.contains("for any switch"), "{restless:?}");
+    assert_eq!(region(2).advice(&gates(10)[..2], |_| 0.0, 0.0), None);
+}
+
+/// Each host favours two others, whoever these are: six ports for circuits reach all seven nearly.
+#[test]
+fn more_ports_do_as_well_as_circuits_laid_anew() {
+    let advice = region(2).advice(&gates(10), |_| 50.0, 0.0).unwrap();
+    let ports = advice.ports_instead.unwrap();
+    assert!((3..=8).contains(&ports), "{advice:?}");
+}
+
+#[test]
+fn counts_are_read_and_bad_lines_are_named() {
+    let text = "iteration,from,to,bytes\n0,0,1,5\n1, 1, 0, 7\n\n1,1,1,9\n";
+    let all = parse("g.csv", text, 2).unwrap();
+    assert_eq!(
+        (all.len(), all[1].between(1, 0), all[1].between(1, 1)),
+        (2, 7.0, 0.0)
+    );
+    for (line, said) in [
+        ("0,0,2,5", "g.csv:1: to: \"2\" is not between 0 and 1"),
+        ("0,0,1", "g.csv:1: a line has iteration,from,to,bytes"),
+        (
+            "0,0,1,many",
+            "g.csv:1: bytes: \"many\" is no number of bytes",
+        ),
+    ] {
+        assert_eq!(parse("g.csv", line, 2).unwrap_err().to_string(), said);
+    }
+}

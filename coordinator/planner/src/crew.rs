@@ -1,0 +1,58 @@
+//! Work that may be done side by side, when the caller has hands for it.
+//!
+//! Nothing here starts a thread: the caller does, or does all by itself. What is found never depends
+//! on who did what when.
+
+/// One piece of work.
+pub type Piece<'w> = Box<dyn FnOnce() + Send + 'w>;
+
+/// Whoever does all pieces, in any order, and comes back when all are done.
+pub trait Crew: Sync {
+    fn all(&self, pieces: Vec<Piece<'_>>);
+}
+
+/// One piece after another.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Alone;
+
+impl Crew for Alone {
+    fn all(&self, pieces: Vec<Piece<'_>>) {
+        pieces.into_iter().for_each(|piece| piece());
+    }
+}
+
+/// What becomes of each item, in their order.
+pub fn each<T: Send, R: Send>(
+    crew: &dyn Crew,
+    items: Vec<T>,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let mut done: Vec<Option<R>> = items.iter().map(|_| None).collect();
+    let work = &work;
+    let slots = items.into_iter().zip(&mut done);
+    let pieces = slots.map(|(item, slot)| Box::new(move || *slot = Some(work(item))) as Piece<'_>);
+    crew.all(pieces.collect());
+    done.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From the last to the first.
+    struct Backwards;
+
+    impl Crew for Backwards {
+        fn all(&self, pieces: Vec<Piece<'_>>) {
+            pieces.into_iter().rev().for_each(|piece| piece());
+        }
+    }
+
+    #[test]
+    fn order_of_work_does_not_show() {
+        let items: Vec<_> = (0..10).collect();
+        let squares = |crew: &dyn Crew| each(crew, items.clone(), |it| it * it);
+        assert_eq!(squares(&Backwards), squares(&Alone));
+        assert_eq!(squares(&Alone)[3], 9);
+    }
+}

@@ -1,0 +1,299 @@
+//! Imbalance of flows whose ways are given: by switch, by layer, by job and over time.
+
+use std::collections::BTreeMap;
+
+use reweave_common::finding::Imbalance;
+use reweave_common::ids::NodeId;
+use reweave_common::snapshot::Hop;
+
+use super::{Group, Load, imbalance};
+use crate::paths::Atlas;
+use crate::paths::listed::Listed;
+
+/// One flow, as far as it is counted.
+#[derive(Debug, Clone, Copy)]
+pub struct Counted<'a> {
+    pub to: NodeId,
+    pub path: &'a [Hop],
+    pub weight: u64,
+}
+
+/// Links between switches so far from the hosts, and in this direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Layer {
+    pub from: u32,
+    pub to: u32,
+}
+
+/// The flows on links that stand for one another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupSpread {
+    pub group: Group,
+    pub layer: Layer,
+    /// Whether the switch chose among them. If not, they are those that lead to it: which of them
+    /// a flow comes by was chosen before.
+    pub chosen: bool,
+    pub imbalance: Imbalance,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LayerSpread {
+    pub layer: Layer,
+    pub chosen: bool,
+    pub groups: usize,
+    pub mean_fim_percent: f64,
+    /// Of the group with the largest FIM.
+    pub worst: Imbalance,
+    pub max_over_mean: f64,
+}
+
+/// All groups that carry flows, in order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Spread {
+    pub groups: Vec<GroupSpread>,
+}
+
+/// The headline: FIM and its floor of the group where FIM is largest, and the largest max/mean.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Headline {
+    pub fim_percent: f64,
+    pub floor_percent: f64,
+    pub weighted_percent: f64,
+    pub max_over_mean: f64,
+    pub mean_fim_percent: f64,
+}
+
+/// How unevenly these flows are spread.
+pub fn spread<'a>(atlas: &mut Atlas<'_>, flows: impl Iterator<Item = Counted<'a>>) -> Spread {
+    let mut counting = Counting {
+        tiers: atlas.tiers(),
+        atlas,
+        by_choice: BTreeMap::new(),
+        places: BTreeMap::new(),
+        groups: Vec::new(),
+    };
+    flows.for_each(|flow| counting.count(flow));
+    counting.spread()
+}
+
+struct Counting<'a, 'f> {
+    atlas: &'a mut Atlas<'f>,
+    tiers: Vec<u32>,
+    /// By switch and door.
+    by_choice: BTreeMap<(NodeId, NodeId), Option<usize>>,
+    places: BTreeMap<(Group, bool), usize>,
+    groups: Vec<Tallied>,
+}
+
+struct Tallied {
+    group: Group,
+    layer: Layer,
+    chosen: bool,
+    loads: Vec<Load>,
+}
+
+impl Counting<'_, '_> {
+    fn count(&mut self, flow: Counted<'_>) {
+        let door = self.atlas.door(flow.to);
+        for &hop in flow.path {
+            let known = self.by_choice.get(&(hop.from, door)).copied();
+            let group = known.unwrap_or_else(|| {
+                let group = self.group(hop, flow.to);
+                self.by_choice.insert((hop.from, door), group);
+                group
+            });
+            if let Some(group) = group {
+                self.groups[group].add(hop, flow.weight);
+            }
+        }
+    }
+
+    fn group(&mut self, hop: Hop, to: NodeId) -> Option<usize> {
+        let far = self.atlas.far(hop);
+        let [from, next] = [hop.from, far].map(|node| self.tiers[node.index()]);
+        let links = self.atlas.choices(hop.from, to);
+        let chosen = links.len() > 1;
+        let (at, links) = match chosen {
+            true => (hop.from, links),
+            false => (far, self.leading_to(far, from)),
+        };
+        let between_switches = from > 0 && next > 0 && links.len() > 1;
+        let layer = Layer { from, to: next };
+        between_switches.then(|| self.place(Group { at, links }, layer, chosen))
+    }
+
+    /// The links to a node from the nodes of a tier.
+    fn leading_to(&self, node: NodeId, tier: u32) -> Vec<reweave_common::ids::LinkId> {
+        let fabric = self.atlas.fabric;
+        let links = fabric.links_of(node).iter().copied();
+        let from_there = |link: &_| self.tiers[fabric.link(*link).far(node).node.index()] == tier;
+        links.filter(from_there).collect()
+    }
+
+    fn place(&mut self, group: Group, layer: Layer, chosen: bool) -> usize {
+        let groups = &mut self.groups;
+        let place = self.places.entry((group.clone(), chosen));
+        *place.or_insert_with(|| {
+            groups.push(Tallied {
+                loads: vec![Load::default(); group.links.len()],
+                group,
+                layer,
+                chosen,
+            });
+            groups.len() - 1
+        })
+    }
+
+    fn spread(self) -> Spread {
+        let rated = |it: Tallied| {
+            Some(GroupSpread {
+                imbalance: imbalance(&it.loads)?,
+                group: it.group,
+                layer: it.layer,
+                chosen: it.chosen,
+            })
+        };
+        let mut groups: Vec<_> = self.groups.into_iter().filter_map(rated).collect();
+        groups.sort_by(|a, b| (!a.chosen, &a.group).cmp(&(!b.chosen, &b.group)));
+        Spread { groups }
+    }
+}
+
+impl Tallied {
+    fn add(&mut self, hop: Hop, weight: u64) {
+        let place = self.group.links.iter().position(|&link| link == hop.link);
+        if let Some(place) = place {
+            self.loads[place].flows += 1;
+            self.loads[place].weight += weight;
+        }
+    }
+}
+
+impl Spread {
+    /// None where no switch had a choice.
+    pub fn headline(&self) -> Option<Headline> {
+        let chosen: Vec<_> = self.groups.iter().filter(|it| it.chosen).collect();
+        let worst = worst(&chosen)?;
+        Some(Headline {
+            fim_percent: worst.fim_percent,
+            floor_percent: worst.floor_percent,
+            weighted_percent: worst.weighted_percent,
+            max_over_mean: peak(&chosen),
+            mean_fim_percent: mean_fim(&chosen),
+        })
+    }
+
+    pub fn layers(&self) -> Vec<LayerSpread> {
+        let mut layers: BTreeMap<(Layer, bool), Vec<&GroupSpread>> = BTreeMap::new();
+        for group in &self.groups {
+            let layer = layers.entry((group.layer, !group.chosen)).or_default();
+            layer.push(group);
+        }
+        let rated = |((layer, led_to), groups): ((Layer, bool), Vec<&GroupSpread>)| {
+            Some(LayerSpread {
+                layer,
+                chosen: !led_to,
+                groups: groups.len(),
+                mean_fim_percent: mean_fim(&groups),
+                worst: *worst(&groups)?,
+                max_over_mean: peak(&groups),
+            })
+        };
+        layers.into_iter().filter_map(rated).collect()
+    }
+}
+
+fn worst<'g>(groups: &[&'g GroupSpread]) -> Option<&'g Imbalance> {
+    let fim = |it: &&Imbalance| it.fim_percent;
+    let imbalances = groups.iter().map(|group| &group.imbalance);
+    imbalances.max_by(|a, b| fim(a).total_cmp(&fim(b)))
+}
+
+fn peak(groups: &[&GroupSpread]) -> f64 {
+    let peaks = groups.iter().map(|group| group.imbalance.max_over_mean);
+    peaks.fold(1.0, f64::max)
+}
+
+fn mean_fim(groups: &[&GroupSpread]) -> f64 {
+    let fims = groups.iter().map(|group| group.imbalance.fim_percent);
+    fims.sum::<f64>() / groups.len().max(1) as f64
+}
+
+/// The same of flows as they are listed.
+pub fn of_listed<'a>(atlas: &mut Atlas<'_>, flows: impl IntoIterator<Item = &'a Listed>) -> Spread {
+    let counted = flows.into_iter().map(|flow| Counted {
+        to: flow.ends[1],
+        path: &flow.path,
+        weight: flow.bytes,
+    });
+    spread(atlas, counted)
+}
+
+/// The headline of each job's flows alone, by the name of the job.
+pub fn by_job(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Vec<(String, Headline)> {
+    let mut jobs: BTreeMap<&str, Vec<&Listed>> = BTreeMap::new();
+    for flow in flows {
+        if let Some(job) = &flow.job {
+            jobs.entry(job).or_default().push(flow);
+        }
+    }
+    let rated = jobs.into_iter().filter_map(|(job, flows)| {
+        let headline = of_listed(atlas, flows).headline()?;
+        Some((job.to_owned(), headline))
+    });
+    rated.collect()
+}
+
+/// The headline from moments when flows began or ended on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Course {
+    pub from_us: Vec<(f64, Option<Headline>)>,
+}
+
+/// So many moments show how it went.
+const MOST_MOMENTS: usize = 256;
+
+/// How the imbalance went while flows came and went; of very many changes some are looked at.
+pub fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Course {
+    let times = flows.iter().flat_map(|flow| flow.during_us);
+    let mut moments: Vec<_> = times.flatten().collect();
+    moments.sort_by(f64::total_cmp);
+    moments.dedup();
+    let every = moments.len().div_ceil(MOST_MOMENTS).max(1);
+    let at = |&now: &f64| {
+        let is_there = |flow: &&Listed| {
+            let [start, end] = flow.during_us;
+            start.unwrap_or(0.0) <= now && end.is_none_or(|end| now < end)
+        };
+        let there = flows.iter().filter(is_there);
+        (now, of_listed(atlas, there).headline())
+    };
+    Course {
+        from_us: moments.iter().step_by(every).map(at).collect(),
+    }
+}
+
+impl Course {
+    /// The largest FIM, and since when.
+    pub fn worst(&self) -> Option<(f64, Headline)> {
+        let known = self.from_us.iter();
+        let known = known.filter_map(|&(since_us, headline)| Some((since_us, headline?)));
+        known.reduce(|worst, next| {
+            let worse = next.1.fim_percent > worst.1.fim_percent;
+            if worse { next } else { worst }
+        })
+    }
+
+    /// FIM averaged over the time that there were flows with a choice, up to the last change.
+    pub fn mean_fim_percent(&self) -> Option<f64> {
+        let (mut sum, mut time) = (0.0, 0.0);
+        for pair in self.from_us.windows(2) {
+            let lasted = pair[1].0 - pair[0].0;
+            if let Some(headline) = pair[0].1 {
+                sum += headline.fim_percent * lasted;
+                time += lasted;
+            }
+        }
+        (time > 0.0).then(|| sum / time)
+    }
+}

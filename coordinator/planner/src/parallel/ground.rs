@@ -1,0 +1,129 @@
+//! What ways to deal a model out are tried on.
+
+use std::time::Duration;
+
+use reweave_common::carriage::Carriage;
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::iteration::Iteration;
+
+use crate::crew::Crew;
+use crate::routing::{self, Effort, Routes};
+use crate::topology::{self, Demand, Design, Proposal, Request, TopologyError, ideal_switch};
+use crate::workload::{Network, Settings, simulate};
+
+/// Who helps a search, and who follows it.
+#[derive(Clone, Copy)]
+pub struct Help<'h> {
+    pub crew: &'h dyn Crew,
+    /// Is told now and then how far it is, and says whether to go on. Whoever always says yes gets
+    /// the same answer every time.
+    pub go_on: &'h (dyn Fn(&Progress) -> bool + Sync),
+}
+
+/// How far a search is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Ways that were simulated in this turn.
+    pub tried: u32,
+    /// The best iteration that was met.
+    pub best_ms: f64,
+}
+
+/// At first the ideal switch, as any topology is still open, and then the topology that was found.
+pub struct Ground<'g> {
+    found: Option<(Design, Routes)>,
+    fabric: Fabric,
+    placement: Vec<NodeId>,
+    place: Vec<u32>,
+    settings: &'g Settings,
+    request: &'g Request,
+    pub(super) help: Help<'g>,
+}
+
+impl<'g> Ground<'g> {
+    /// All ports of a host on one switch, and nothing else in the way.
+    pub fn ideal(
+        place: Vec<u32>,
+        settings: &'g Settings,
+        request: &'g Request,
+        help: Help<'g>,
+    ) -> Result<Self, TopologyError> {
+        let fabric = ideal_switch(request.limits.hosts(), request.whole_rate())?;
+        Ok(Self::on(None, fabric, place, settings, request, help))
+    }
+
+    pub fn found(
+        proposal: &Proposal,
+        place: Vec<u32>,
+        settings: &'g Settings,
+        request: &'g Request,
+        help: Help<'g>,
+    ) -> Result<Self, TopologyError> {
+        let design = proposal.design.clone();
+        let fabric = design.wiring.fabric(request.rate, Duration::ZERO)?;
+        let found = Some((to_all(&design), design)).map(|(routes, design)| (design, routes));
+        Ok(Self::on(found, fabric, place, settings, request, help))
+    }
+
+    fn on(
+        found: Option<(Design, Routes)>,
+        fabric: Fabric,
+        place: Vec<u32>,
+        settings: &'g Settings,
+        request: &'g Request,
+        help: Help<'g>,
+    ) -> Self {
+        let hosts: Vec<_> = fabric.endpoints().collect();
+        Self {
+            found,
+            placement: place.iter().map(|&host| hosts[host as usize]).collect(),
+            fabric,
+            place,
+            settings,
+            request,
+            help,
+        }
+    }
+
+    /// The milliseconds of an iteration.
+    pub fn time(&self, iteration: &Iteration) -> Result<f64, TopologyError> {
+        let carriage = match &self.found {
+            None => Carriage::default(),
+            Some((design, routes)) => {
+                let demand = self.demand(iteration);
+                topology::carriage(design, routes, iteration, &self.place, &demand, 0)
+            }
+        };
+        let settings = self.settings.clone();
+        let network = Network::new(&self.fabric, &self.placement, &carriage, settings);
+        let timeline = simulate(iteration, &network, self.request.work)?;
+        Ok(timeline.end.millis())
+    }
+
+    /// What an iteration takes at least with these ports: the busiest processor computes so long, or
+    /// the busiest host sends so long over all of its ports.
+    pub fn bound_ms(&self, iteration: &Iteration) -> f64 {
+        let busiest = self.demand(iteration).busiest_host();
+        let sending_ms = busiest * 8.0 / self.request.whole_rate().bits_per_s() as f64 * 1e3;
+        computing_ms(iteration).max(sending_ms)
+    }
+
+    fn demand(&self, iteration: &Iteration) -> Demand {
+        Demand::of(iteration, &self.place, self.request.limits.hosts())
+    }
+}
+
+/// Of the processor that computes longest.
+pub(super) fn computing_ms(iteration: &Iteration) -> f64 {
+    let longest = iteration.compute_times().into_iter().max();
+    longest.unwrap_or_default().as_secs_f64() * 1e3
+}
+
+/// Routes for whatever pairs may send.
+fn to_all(design: &Design) -> Routes {
+    let hosts = design.wiring.hosts() as u32;
+    let pairs = (0..hosts).flat_map(|a| (0..hosts).map(move |b| (a, b)));
+    let all = pairs.filter(|(a, b)| a != b).map(|pair| (pair, 1.0));
+    routing::balanced(&design.wiring, &all.collect(), Effort::default())
+}

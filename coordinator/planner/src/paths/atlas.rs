@@ -1,0 +1,160 @@
+//! All shortest ways of a fabric. Hosts that hang by one link on the same switch share them.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::routes::hops_to;
+use reweave_common::snapshot::Hop;
+
+use crate::sim::ecmp::{Ecmp, Label};
+
+/// As many equal ways as a fat tree of switches with 32 ports has. Of more, the first are known.
+const MOST_WAYS: usize = 256;
+/// No sound way has more hops.
+const MOST_HOPS: usize = 64;
+
+/// The place of a hop in tables: twice its link's, one more for the way from the second end.
+pub type HopIndex = usize;
+
+/// Finds ways, and remembers how far it is from everywhere to where it was asked for.
+pub struct Atlas<'f> {
+    pub fabric: &'f Fabric,
+    distances: BTreeMap<NodeId, Vec<Option<u32>>>,
+}
+
+impl<'f> Atlas<'f> {
+    pub fn new(fabric: &'f Fabric) -> Self {
+        Self {
+            fabric,
+            distances: BTreeMap::new(),
+        }
+    }
+
+    pub fn hops(&self) -> usize {
+        2 * self.fabric.links().len()
+    }
+
+    pub fn index(&self, hop: Hop) -> HopIndex {
+        let second = self.fabric.link(hop.link).a.node != hop.from;
+        2 * hop.link.index() + usize::from(second)
+    }
+
+    pub fn hop(&self, index: HopIndex) -> Hop {
+        let link = LinkId::from_index(index / 2);
+        let ports = self.fabric.link(link).ports();
+        Hop {
+            from: ports[index % 2].node,
+            link,
+        }
+    }
+
+    pub fn far(&self, hop: Hop) -> NodeId {
+        self.fabric.link(hop.link).far(hop.from).node
+    }
+
+    /// Where the ways to an endpoint join: at the switch on whose only link it hangs, or at itself.
+    pub fn door(&self, to: NodeId) -> NodeId {
+        match self.fabric.links_of(to) {
+            [link] if self.fabric.node(to).role == Role::Host => {
+                self.fabric.link(*link).far(to).node
+            }
+            _ => to,
+        }
+    }
+
+    /// The links over which `at` may send towards an endpoint, in the order of its ports.
+    pub fn choices(&mut self, at: NodeId, to: NodeId) -> Vec<LinkId> {
+        let door = self.door(to);
+        if at == to {
+            return Vec::new();
+        }
+        if at == door {
+            return self.fabric.links_between(at, to).collect();
+        }
+        self.closer(at, door)
+    }
+
+    fn closer(&mut self, at: NodeId, door: NodeId) -> Vec<LinkId> {
+        let fabric = self.fabric;
+        let distances = self.distances.entry(door);
+        let distances = distances.or_insert_with(|| hops_to(fabric, door));
+        let here = distances[at.index()];
+        let is_closer = |link: &LinkId| {
+            let next = fabric.link(*link).far(at).node;
+            let passes = next == door || fabric.node(next).role.forwards();
+            passes && distances[next.index()].map(|hops| hops + 1) == here && here != Some(0)
+        };
+        let links = fabric.links_of(at).iter().copied();
+        links.filter(is_closer).collect()
+    }
+
+    /// The way that hashing picks; nothing where there is none.
+    pub fn hashed(
+        &mut self,
+        [from, to]: [NodeId; 2],
+        ecmp: &Ecmp,
+        label: Label,
+    ) -> Option<Vec<Hop>> {
+        self.chosen([from, to], |at, links| {
+            ecmp.choose(at.index() as u32, label, links)
+        })
+    }
+
+    /// The way by these choices of a node among so many links.
+    pub fn chosen(
+        &mut self,
+        [from, to]: [NodeId; 2],
+        choose: impl Fn(NodeId, usize) -> usize,
+    ) -> Option<Vec<Hop>> {
+        let (mut at, mut hops) = (from, Vec::new());
+        while at != to && hops.len() < MOST_HOPS {
+            let links = self.choices(at, to);
+            let &link = links.get(choose(at, links.len()))?;
+            hops.push(Hop { from: at, link });
+            at = self.fabric.link(link).far(at).node;
+        }
+        (at == to).then_some(hops)
+    }
+
+    /// All shortest ways from a node to a door, in the order of their links.
+    pub fn ways(&mut self, from: NodeId, door: NodeId) -> Vec<Vec<Hop>> {
+        let mut found = Vec::new();
+        self.walk(from, door, &mut Vec::new(), &mut found);
+        found
+    }
+
+    fn walk(&mut self, at: NodeId, door: NodeId, hops: &mut Vec<Hop>, found: &mut Vec<Vec<Hop>>) {
+        if at == door {
+            return found.push(hops.clone());
+        }
+        for link in self.closer(at, door) {
+            if found.len() == MOST_WAYS {
+                return;
+            }
+            hops.push(Hop { from: at, link });
+            self.walk(self.fabric.link(link).far(at).node, door, hops, found);
+            hops.pop();
+        }
+    }
+
+    /// How far each node is from the nearest host: hosts are of tier 0, leaves of tier 1.
+    pub fn tiers(&self) -> Vec<u32> {
+        let fabric = self.fabric;
+        let mut tiers = vec![u32::MAX; fabric.nodes().len()];
+        let mut reached: Vec<_> = fabric.endpoints().collect();
+        for tier in 0.. {
+            reached.retain(|node| tiers[node.index()] == u32::MAX);
+            reached.iter().for_each(|node| tiers[node.index()] = tier);
+            if reached.is_empty() {
+                break;
+            }
+            let next = reached.iter().flat_map(|&node| {
+                let links = fabric.links_of(node).iter();
+                links.map(move |&link| fabric.link(link).far(node).node)
+            });
+            reached = next.collect();
+        }
+        tiers
+    }
+}

@@ -1,0 +1,323 @@
+//! Flows and their ways, as people list them: the table of flows that the simulator reads, with
+//! three columns more.
+//!
+//! ```text
+//! src,dst,bytes,start_us,path,sport,dport,proto,end_us,job,move
+//! h0,h5,1000000,0,h0>leaf0>spine1>leaf1>h5,7400,4791,udp,2000,train,pin
+//! ```
+//!
+//! `end_us` is when the flow ends, if it does; `job` whose it is; `move` how it can be moved: by a
+//! `pin` at switches (so it is when nothing is said), by another source `port`, or `never`. In a
+//! path, `*` stands for a hop that did not answer. A flow whose way is not known is counted nowhere,
+//! and said.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use reweave_common::ids::NodeId;
+use reweave_common::input::InputError;
+use reweave_common::snapshot::Hop;
+
+use super::Atlas;
+use crate::sim::columns::{Columns, Row};
+use crate::sim::ecmp::{Ecmp, Fields};
+
+const KNOWN: [&str; 12] = [
+    "src", "dst", "bytes", "start_us", "after", "path", "sport", "dport", "proto", "end_us", "job",
+    "move",
+];
+const REQUIRED: [&str; 3] = ["src", "dst", "bytes"];
+/// Of RoCE, which most of these flows are.
+const DEFAULT_PORT: u16 = 4791;
+const UDP: u8 = 17;
+const TCP: u8 = 6;
+/// More bytes than any flow has.
+const MOST_BYTES: f64 = 1e18;
+const UNKNOWN: &str = "*";
+
+/// A flow with a way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    /// Its place in the table, from 0.
+    pub id: usize,
+    pub ends: [NodeId; 2],
+    pub fields: Fields,
+    pub bytes: u64,
+    pub path: Vec<Hop>,
+    /// Whether the way was traced, and not foretold.
+    pub traced: bool,
+    pub job: Option<String>,
+    pub movable: Movable,
+    /// When it starts and when it ends, if it does.
+    pub during_us: [Option<f64>; 2],
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Movable {
+    #[default]
+    Pin,
+    Port,
+    Never,
+}
+
+/// Why a flow is left out.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Doubt {
+    UnknownHop {
+        flow: usize,
+        after: String,
+    },
+    NoWay {
+        flow: usize,
+        from: String,
+        to: String,
+    },
+    NotLinked {
+        flow: usize,
+        nodes: [String; 2],
+    },
+    /// The same five fields were traced over two ways.
+    Contradiction {
+        flows: [usize; 2],
+    },
+}
+
+#[derive(Debug, Default)]
+pub struct Table {
+    pub flows: Vec<Listed>,
+    pub doubts: Vec<Doubt>,
+}
+
+/// Reads flows; `file` is the name that errors call it by. Ways that are not given are foretold by
+/// the hash.
+pub fn parse(
+    file: &str,
+    text: &str,
+    atlas: &mut Atlas<'_>,
+    ecmp: &Ecmp,
+) -> Result<Table, InputError> {
+    let columns = Columns::parse(file, text, &KNOWN, &REQUIRED)?;
+    let mut reader = Reader {
+        atlas,
+        ecmp,
+        table: Table::default(),
+        rows: 0,
+    };
+    for row in columns.rows(text) {
+        reader.add(&row?)?;
+    }
+    let mut table = reader.table;
+    table.leave_out_contradictions();
+    Ok(table)
+}
+
+struct Reader<'a, 'f> {
+    atlas: &'a mut Atlas<'f>,
+    ecmp: &'a Ecmp,
+    table: Table,
+    rows: usize,
+}
+
+impl Reader<'_, '_> {
+    fn add(&mut self, row: &Row<'_>) -> Result<(), InputError> {
+        let id = self.rows;
+        self.rows += 1;
+        let ends = [self.host(row, "src")?, self.host(row, "dst")?];
+        let flow = Listed {
+            id,
+            ends,
+            fields: self.fields(row, ends)?,
+            bytes: bytes(row)?,
+            path: Vec::new(),
+            traced: row.optional("path").is_some(),
+            job: row.optional("job").map(str::to_owned),
+            movable: movable(row)?,
+            during_us: [row.parsed("start_us")?, row.parsed("end_us")?],
+        };
+        match self.path(row, &flow)? {
+            Ok(path) => self.table.flows.push(Listed { path, ..flow }),
+            Err(doubt) => self.table.doubts.push(doubt),
+        }
+        Ok(())
+    }
+
+    fn host(&self, row: &Row<'_>, key: &str) -> Result<NodeId, InputError> {
+        let (fabric, name) = (self.atlas.fabric, row.text(key)?);
+        let node = fabric.find(name);
+        let missing = || row.error(key, format!("the fabric has no node named {name:?}"));
+        let node = node.ok_or_else(missing)?;
+        match fabric.node(node).role.is_endpoint() {
+            true => Ok(node),
+            false => Err(row.error(
+                key,
+                format!("{name} is a switch; flows go from host to host"),
+            )),
+        }
+    }
+
+    fn fields(&self, row: &Row<'_>, [from, to]: [NodeId; 2]) -> Result<Fields, InputError> {
+        let own_port = 0xc000 | (self.rows - 1) as u16 & 0x3fff;
+        Ok(Fields {
+            source: from.index() as u32,
+            destination: to.index() as u32,
+            source_port: row.parsed("sport")?.unwrap_or(own_port),
+            destination_port: row.parsed("dport")?.unwrap_or(DEFAULT_PORT),
+            protocol: match row.optional("proto") {
+                None | Some("udp") => UDP,
+                Some("tcp") => TCP,
+                Some(_) => row.require("proto")?,
+            },
+        })
+    }
+
+    fn path(
+        &mut self,
+        row: &Row<'_>,
+        flow: &Listed,
+    ) -> Result<Result<Vec<Hop>, Doubt>, InputError> {
+        if let Some(names) = row.optional("path") {
+            return self.traced(row, names, flow);
+        }
+        let hashed = self
+            .atlas
+            .hashed(flow.ends, self.ecmp, self.ecmp.label(flow.fields));
+        let [from, to] = flow
+            .ends
+            .map(|node| self.atlas.fabric.name(node).to_owned());
+        let flow = flow.id;
+        Ok(hashed.ok_or(Doubt::NoWay { flow, from, to }))
+    }
+
+    fn traced(
+        &self,
+        row: &Row<'_>,
+        names: &str,
+        flow: &Listed,
+    ) -> Result<Result<Vec<Hop>, Doubt>, InputError> {
+        let names: Vec<_> = names.split('>').map(str::trim).collect();
+        if let Some(place) = names.iter().position(|&name| name == UNKNOWN) {
+            let after = names[..place].last().unwrap_or(&"src").to_string();
+            return Ok(Err(Doubt::UnknownHop {
+                flow: flow.id,
+                after,
+            }));
+        }
+        let fabric = self.atlas.fabric;
+        let node = |name: &&str| {
+            let missing = || row.error("path", format!("the fabric has no node named {name:?}"));
+            fabric.find(name).ok_or_else(missing)
+        };
+        let nodes = names.iter().map(node).collect::<Result<Vec<_>, _>>()?;
+        if [nodes[0], nodes[nodes.len() - 1]] != flow.ends {
+            return Err(row.error("path", "it does not lead from src to dst"));
+        }
+        let label = self.ecmp.label(flow.fields);
+        Ok(nodes
+            .windows(2)
+            .map(|pair| {
+                self.step(pair, flow.id, |at, links| {
+                    self.ecmp.choose(at.index() as u32, label, links)
+                })
+            })
+            .collect())
+    }
+
+    /// Between neighbours with parallel links, hashing picks one.
+    fn step(
+        &self,
+        pair: &[NodeId],
+        flow: usize,
+        choose: impl Fn(NodeId, usize) -> usize,
+    ) -> Result<Hop, Doubt> {
+        let fabric = self.atlas.fabric;
+        let parallel: Vec<_> = fabric.links_between(pair[0], pair[1]).collect();
+        let link = parallel.get(choose(pair[0], parallel.len()));
+        let nodes = || [pair[0], pair[1]].map(|node| fabric.name(node).to_owned());
+        let link = link.ok_or_else(|| Doubt::NotLinked {
+            flow,
+            nodes: nodes(),
+        })?;
+        Ok(Hop {
+            from: pair[0],
+            link: *link,
+        })
+    }
+}
+
+fn bytes(row: &Row<'_>) -> Result<u64, InputError> {
+    let bytes: f64 = row.require("bytes")?;
+    match (0.0..MOST_BYTES).contains(&bytes) {
+        true => Ok(bytes as u64),
+        false => Err(row.error("bytes", format!("{bytes:?} is no size of a flow"))),
+    }
+}
+
+fn movable(row: &Row<'_>) -> Result<Movable, InputError> {
+    match row.optional("move") {
+        None | Some("pin") => Ok(Movable::Pin),
+        Some("port") => Ok(Movable::Port),
+        Some("never") => Ok(Movable::Never),
+        Some(other) => Err(row.error(
+            "move",
+            format!("it is pin, port or never, and not {other:?}"),
+        )),
+    }
+}
+
+impl Table {
+    fn leave_out_contradictions(&mut self) {
+        let mut by_fields: BTreeMap<Fields, usize> = BTreeMap::new();
+        let mut contradicting = Vec::new();
+        for (place, flow) in self
+            .flows
+            .iter()
+            .enumerate()
+            .filter(|(_, flow)| flow.traced)
+        {
+            let &mut first = by_fields.entry(flow.fields).or_insert(place);
+            if self.flows[first].path != flow.path {
+                contradicting.push([first, place]);
+            }
+        }
+        let doubt = |pair: &[usize; 2]| Doubt::Contradiction {
+            flows: pair.map(|place| self.flows[place].id),
+        };
+        self.doubts.extend(contradicting.iter().map(doubt));
+        let out: Vec<_> = contradicting
+            .concat()
+            .iter()
+            .map(|&it| self.flows[it].id)
+            .collect();
+        self.flows.retain(|flow| !out.contains(&flow.id));
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownHop { flow, after } => {
+                write!(
+                    f,
+                    "flow {flow} is left out: the hop after {after} did not answer"
+                )
+            }
+            Self::NoWay { flow, from, to } => {
+                write!(
+                    f,
+                    "flow {flow} is left out: there is no way from {from} to {to}"
+                )
+            }
+            Self::NotLinked { flow, nodes } => write!(
+                f,
+                "flow {flow} is left out: it was traced from {} to {}, which are not linked",
+                nodes[0], nodes[1]
+            ),
+            Self::Contradiction { flows } => write!(
+                f,
+                "flows {} and {} are left out: they have the same fields and were traced over \
+                 different ways",
+                flows[0], flows[1]
+            ),
+        }
+    }
+}

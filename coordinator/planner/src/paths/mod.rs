@@ -1,0 +1,11 @@
+//! Which ways flows take: as traced, as the hash of their switches has it, or as was learned.
+
+mod atlas;
+mod learned;
+pub mod linux;
+pub mod listed;
+#[cfg(test)]
+mod tests;
+
+pub use atlas::{Atlas, HopIndex};
+pub use learned::{Learned, Told};

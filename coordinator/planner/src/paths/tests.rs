@@ -1,0 +1,185 @@
+//! Ways of flows as they are traced, foretold and learned, and what is not believed.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::routes::Routes;
+use reweave_common::snapshot::Hop;
+
+use super::listed::{Doubt, Table, parse};
+use super::*;
+use crate::sim::ecmp::Ecmp;
+use crate::tests::scene::Scene;
+
+const TWO_BY_TWO: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+                          host_gbps = 1\nuplink_gbps = 1";
+
+fn fabric() -> Fabric {
+    Fabric::parse("fabric.toml", TWO_BY_TWO).unwrap()
+}
+
+fn read(text: &str) -> Result<Table, String> {
+    let fabric = fabric();
+    let table = parse(
+        "flows.csv",
+        text,
+        &mut Atlas::new(&fabric),
+        &Ecmp::default(),
+    );
+    table.map_err(|error| error.to_string())
+}
+
+fn doubts(rows: &str) -> Vec<String> {
+    let table = read(&format!("src,dst,bytes,path,sport\n{rows}")).unwrap();
+    assert!(table.flows.is_empty(), "{:?}", table.flows);
+    table.doubts.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_hop_that_did_not_answer_is_not_guessed() {
+    assert_eq!(
+        doubts("h0,h2,9,h0>leaf0>*>leaf1>h2,1"),
+        ["flow 0 is left out: the hop after leaf0 did not answer"]
+    );
+}
+
+#[test]
+fn contradicting_traces_leave_both_out() {
+    let both = "h0,h2,9,h0>leaf0>spine0>leaf1>h2,1\nh0,h2,9,h0>leaf0>spine1>leaf1>h2,1";
+    assert_eq!(
+        doubts(both),
+        [
+            "flows 0 and 1 are left out: they have the same fields and were traced over different ways"
+        ]
+    );
+    let same = "h0,h2,9,h0>leaf0>spine0>leaf1>h2,1\nh0,h2,9,h0>leaf0>spine0>leaf1>h2,1";
+    let table = read(&format!("src,dst,bytes,path,sport\n{same}")).unwrap();
+    assert_eq!((table.flows.len(), table.doubts.len()), (2, 0));
+}
+
+#[test]
+fn a_trace_over_a_link_that_is_not_there_is_said() {
+    assert_eq!(
+        doubts("h0,h2,9,h0>leaf0>leaf1>h2,1"),
+        ["flow 0 is left out: it was traced from leaf0 to leaf1, which are not linked"]
+    );
+}
+
+#[test]
+fn a_flow_without_any_way_is_said() {
+    let parts = r#"
+        kind = "graph"
+        node = [{ name = "a", role = "host" }, { name = "b", role = "host" },
+                { name = "x", role = "switch" }]
+        link = [{ a = "a", b = "x", gbps = 1 }]
+    "#;
+    let fabric = Fabric::parse("fabric.toml", parts).unwrap();
+    let text = "src,dst,bytes\na,b,5";
+    let table = parse(
+        "flows.csv",
+        text,
+        &mut Atlas::new(&fabric),
+        &Ecmp::default(),
+    )
+    .unwrap();
+    let [from, to] = ["a", "b"].map(str::to_owned);
+    assert_eq!(table.doubts, [Doubt::NoWay { flow: 0, from, to }]);
+}
+
+#[test]
+fn mistakes_name_line_and_column() {
+    for (row, told) in [
+        ("h0,h9,9,,1", "flows.csv:2: dst"),
+        ("h0,leaf1,9,,1", "switch"),
+        ("h0,h2,-1,,1", "bytes"),
+        ("h0,h2,9,h0>leaf0>h1,1", "path"),
+    ] {
+        let error = read(&format!("src,dst,bytes,path,sport\n{row}")).unwrap_err();
+        assert!(error.contains(told), "{error}");
+    }
+    let error = read("src,dst,bytes,move\nh0,h2,9,maybe").unwrap_err();
+    assert!(error.contains("pin, port or never"), "{error}");
+}
+
+/// Each link of a group is foretold as often as the others, and ways lead where they shall.
+#[test]
+fn foretold_ways_are_shortest_and_cover_all_links() {
+    let fabric = fabric();
+    let (mut atlas, routes, ecmp) = (
+        Atlas::new(&fabric),
+        Routes::shortest(&fabric),
+        Ecmp::default(),
+    );
+    let rows: String = (0..64).map(|port| format!("h0,h2,9,,{port}\n")).collect();
+    let text = format!("src,dst,bytes,path,sport\n{rows}");
+    let table = parse("flows.csv", &text, &mut atlas, &ecmp).unwrap();
+    let spines: std::collections::BTreeSet<_> = table.flows.iter().map(|it| it.path[1]).collect();
+    assert_eq!(spines.len(), 2);
+    for hops in table.flows.iter().map(|flow| &flow.path) {
+        for hop in hops {
+            assert!(
+                routes
+                    .next_hops(hop.from, table.flows[0].ends[1])
+                    .contains(&hop.link)
+            );
+            assert_eq!(atlas.hop(atlas.index(*hop)), *hop);
+        }
+    }
+}
+
+/// The choices of hosts that share a switch are those that each has by itself.
+#[test]
+fn shared_trees_give_the_same_choices_as_whole_routes() {
+    let dual = r#"
+        kind = "graph"
+        node = [{ name = "a", role = "host" }, { name = "b", role = "host" },
+                { name = "c", role = "host" }, { name = "x", role = "switch" },
+                { name = "y", role = "switch" }, { name = "z", role = "switch" }]
+        link = [{ a = "a", b = "x", gbps = 1 }, { a = "b", b = "y", gbps = 1 },
+                { a = "c", b = "y", gbps = 1 }, { a = "c", b = "z", gbps = 1 },
+                { a = "x", b = "y", gbps = 1, count = 2 }, { a = "x", b = "z", gbps = 1 }]
+    "#;
+    for text in [dual, TWO_BY_TWO] {
+        let fabric = Fabric::parse("fabric.toml", text).unwrap();
+        let (mut atlas, routes) = (Atlas::new(&fabric), Routes::shortest(&fabric));
+        for to in fabric.endpoints() {
+            for (at, _) in fabric.nodes() {
+                assert_eq!(
+                    atlas.choices(at, to),
+                    routes.next_hops(at, to),
+                    "{at} to {to}"
+                );
+            }
+        }
+    }
+}
+
+fn key(port: u16) -> FlowKey {
+    FlowKey {
+        protocol: Protocol::Udp,
+        source: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), port),
+        destination: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 4791),
+    }
+}
+
+#[test]
+fn ports_are_learned_and_contradictions_unlearn_them() {
+    let scene = Scene::leaf_spine(2, 2, 2, 100, 100);
+    let way = |spine| scene.path("h0", "h2", &["leaf0", spine, "leaf1"]);
+    let over: Hop = scene.hop("leaf0", "spine1");
+    let mut learned = Learned::default();
+    learned.record(key(1), way("spine0"));
+    assert_eq!(learned.port_over(&key(1), over), None);
+    learned.record(key(3), way("spine1"));
+    learned.record(key(2), way("spine1"));
+    assert_eq!(learned.port_over(&key(1), over), Some(2));
+    learned.record(key(2), way("spine0"));
+    assert_eq!(learned.port_over(&key(1), over), Some(3));
+    assert_eq!(learned.contradictions().count(), 1);
+    learned.forget(&key(2));
+    assert_eq!(
+        (learned.way(&key(2)), learned.contradictions().count()),
+        (None, 0)
+    );
+}

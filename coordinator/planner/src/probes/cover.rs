@@ -1,0 +1,275 @@
+//! Flows chosen for the links they cross.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::probing::PROBE_PORT;
+use reweave_common::snapshot::Hop;
+
+use super::ProbeFlow;
+use crate::paths::{Atlas, HopIndex};
+use crate::sim::ecmp::{Ecmp, Fields};
+
+/// Ports that no program draws by itself, since kernels draw from higher ones.
+const FIRST_PORT: u16 = 7400;
+/// So many are tried for one link: one of 64 ways is missed by all of them once in ten thousand.
+const MOST_TRIES: u16 = 600;
+/// So many hosts are looked at as the other end of a flow.
+const MOST_PARTNERS: usize = 64;
+const UDP: u8 = 17;
+const MOST_HOPS: usize = 64;
+
+/// Flows of probes, and what they cross.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cover {
+    pub flows: Vec<ProbeFlow>,
+    /// No fewer flows could do it: of any layer of links one crosses two at most, there and back.
+    pub least: usize,
+    /// Directions of links that no flow was found for.
+    pub uncovered: Vec<Hop>,
+}
+
+/// Flows between hosts that cross each direction of each link so many times at least.
+pub fn cover(fabric: &Fabric, ecmp: &Ecmp, times: u32) -> Cover {
+    let mut covering = Covering::new(fabric, ecmp, times);
+    let least = covering.least();
+    let order = covering.order();
+    let mut cover = Cover {
+        least,
+        ..Cover::default()
+    };
+    for hop in order {
+        while covering.missing[hop] > 0 {
+            let Some((flow, hops)) = covering.flow_over(hop) else {
+                cover.uncovered.push(covering.atlas.hop(hop));
+                break;
+            };
+            covering.take(flow, &hops);
+            cover.flows.push(flow);
+        }
+    }
+    cover
+}
+
+struct Covering<'f, 'e> {
+    atlas: Atlas<'f>,
+    ecmp: &'e Ecmp,
+    tiers: Vec<u32>,
+    hosts: Vec<NodeId>,
+    /// By hop: how many times more it is to be crossed.
+    missing: Vec<u32>,
+    /// By node: how many flows begin or end there.
+    busy: Vec<u32>,
+    /// By node: the hosts closest to it.
+    near: Vec<Vec<NodeId>>,
+    choices: BTreeMap<(NodeId, NodeId), Vec<LinkId>>,
+    /// Where to look for a partner next.
+    turn: usize,
+}
+
+impl<'f, 'e> Covering<'f, 'e> {
+    fn new(fabric: &'f Fabric, ecmp: &'e Ecmp, times: u32) -> Self {
+        let atlas = Atlas::new(fabric);
+        let hosts: Vec<_> = fabric.endpoints().collect();
+        let count = fabric.nodes().len();
+        let tiers = atlas.tiers();
+        Self {
+            near: near(fabric, &tiers),
+            ecmp,
+            missing: vec![times; atlas.hops()],
+            busy: vec![0; count],
+            tiers,
+            hosts,
+            atlas,
+            choices: BTreeMap::new(),
+            turn: 0,
+        }
+    }
+
+    fn layer(&self, hop: HopIndex) -> [u32; 2] {
+        let hop = self.atlas.hop(hop);
+        [hop.from, self.atlas.far(hop)].map(|node| self.tiers[node.index()])
+    }
+
+    fn least(&self) -> usize {
+        let mut of_layer: BTreeMap<[u32; 2], usize> = BTreeMap::new();
+        for (hop, &times) in self.missing.iter().enumerate() {
+            *of_layer.entry(self.layer(hop)).or_default() += times as usize;
+        }
+        of_layer
+            .into_values()
+            .map(|times| times.div_ceil(2))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// What is furthest from the hosts first: on the way there, the rest is crossed as well.
+    fn order(&self) -> Vec<HopIndex> {
+        let mut hops: Vec<_> = (0..self.missing.len()).collect();
+        hops.sort_by_key(|&hop| {
+            let [from, to] = self.layer(hop);
+            (u32::MAX - from.max(to), from > to, hop)
+        });
+        hops
+    }
+
+    /// A flow that crosses this hop on its way there, and as much else that is missing as can be.
+    fn flow_over(&mut self, hop: HopIndex) -> Option<(ProbeFlow, Vec<HopIndex>)> {
+        let over = self.atlas.hop(hop);
+        let from = self.least_busy(over.from)?;
+        let to = self.partner(from, over)?;
+        let mut best: Option<(u32, ProbeFlow, Vec<HopIndex>)> = None;
+        for source_port in FIRST_PORT..FIRST_PORT + MOST_TRIES {
+            let flow = ProbeFlow {
+                from,
+                to,
+                source_port,
+            };
+            let Some(hops) = self.crossed(flow, over) else {
+                continue;
+            };
+            let gain = hops.iter().map(|&hop| self.missing[hop].min(1)).sum();
+            if best.as_ref().is_none_or(|(most, ..)| gain > *most) {
+                best = Some((gain, flow, hops));
+            }
+            // All of its hops are wanted, or enough was tried.
+            let [most, ..] = [best.as_ref().map_or(0, |(_, _, hops)| hops.len() as u32)];
+            if gain == most || source_port - FIRST_PORT > MOST_TRIES / 2 {
+                break;
+            }
+        }
+        best.map(|(_, flow, hops)| (flow, hops))
+    }
+
+    /// Who is behind this node, and has the fewest flows.
+    fn least_busy(&self, node: NodeId) -> Option<NodeId> {
+        let near = self.near[node.index()].iter().copied();
+        near.min_by_key(|host| self.busy[host.index()])
+    }
+
+    /// The other end: a host to which the hop is a shortest way, with as many uncrossed links
+    /// towards it as can be.
+    fn partner(&mut self, from: NodeId, over: Hop) -> Option<NodeId> {
+        let far = self.atlas.far(over);
+        if self.atlas.fabric.node(far).role != Role::Switch {
+            return (far != from).then_some(far);
+        }
+        let (mut best, count) = (None, self.hosts.len());
+        for step in 0..count {
+            let to = self.hosts[(self.turn + step * stride(count)) % count];
+            if to == from || !self.leads(over, to) || !self.starts(from, over, to) {
+                continue;
+            }
+            let door = self.atlas.door(to);
+            let arrives = self.atlas.fabric.links_between(far, door).next();
+            let missing = arrives.map_or(0, |link| {
+                self.missing[self.atlas.index(Hop { from: far, link })]
+            });
+            let rank = (missing.min(1), u32::MAX - self.busy[to.index()]);
+            if best.is_none_or(|(most, _)| rank > most) {
+                best = Some((rank, to));
+            }
+            if missing > 0 || step > MOST_PARTNERS && best.is_some() {
+                break;
+            }
+        }
+        self.turn = (self.turn + 1) % count;
+        best.map(|(_, to)| to)
+    }
+
+    fn leads(&mut self, over: Hop, to: NodeId) -> bool {
+        self.choices(over.from, to).contains(&over.link)
+    }
+
+    /// Whether a shortest way from a host passes the node where the hop begins.
+    fn starts(&mut self, from: NodeId, over: Hop, to: NodeId) -> bool {
+        from == over.from || self.atlas.door(from) != self.atlas.door(to)
+    }
+
+    fn choices(&mut self, at: NodeId, to: NodeId) -> &[LinkId] {
+        let (door, atlas) = (self.atlas.door(to), &mut self.atlas);
+        let key = if at == door { to } else { door };
+        let known = self.choices.entry((at, key));
+        known.or_insert_with(|| atlas.choices(at, to))
+    }
+
+    /// The hops of a flow there and back, if it crosses the one on its way there.
+    fn crossed(&mut self, flow: ProbeFlow, over: Hop) -> Option<Vec<HopIndex>> {
+        let ends = [flow.from, flow.to];
+        let ports = [flow.source_port, PROBE_PORT];
+        let there = self.way(ends, ports)?;
+        let over = self.atlas.index(over);
+        there.contains(&over).then_some(())?;
+        let [from, to] = ends;
+        let back = self.way([to, from], [PROBE_PORT, flow.source_port])?;
+        Some([there, back].concat())
+    }
+
+    fn way(&mut self, [from, to]: [NodeId; 2], [sport, dport]: [u16; 2]) -> Option<Vec<HopIndex>> {
+        let ecmp = self.ecmp;
+        let label = ecmp.label(Fields {
+            source: from.index() as u32,
+            destination: to.index() as u32,
+            source_port: sport,
+            destination_port: dport,
+            protocol: UDP,
+        });
+        let (mut at, mut hops) = (from, Vec::with_capacity(4));
+        while at != to && hops.len() < MOST_HOPS {
+            let links = self.choices(at, to);
+            let link = *links.get(ecmp.choose(at.index() as u32, label, links.len()))?;
+            let hop = Hop { from: at, link };
+            hops.push(self.atlas.index(hop));
+            at = self.atlas.far(hop);
+        }
+        (at == to).then_some(hops)
+    }
+
+    fn take(&mut self, flow: ProbeFlow, hops: &[HopIndex]) {
+        for &hop in hops {
+            self.missing[hop] = self.missing[hop].saturating_sub(1);
+        }
+        self.busy[flow.from.index()] += 1;
+        self.busy[flow.to.index()] += 1;
+    }
+}
+
+/// A step that meets all of so many, spread widely.
+fn stride(count: usize) -> usize {
+    let gcd = |mut a: usize, mut b: usize| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    let about = count * 5 / 13;
+    (about.max(1)..)
+        .find(|&step| gcd(step, count) == 1)
+        .unwrap_or(1)
+}
+
+/// By node: the hosts below it, or at it.
+fn near(fabric: &Fabric, tiers: &[u32]) -> Vec<Vec<NodeId>> {
+    let mut near = vec![Vec::new(); fabric.nodes().len()];
+    let mut nodes: Vec<_> = fabric.nodes().map(|(node, _)| node).collect();
+    nodes.sort_by_key(|node| tiers[node.index()]);
+    for node in nodes {
+        if tiers[node.index()] == 0 {
+            near[node.index()] = vec![node];
+            continue;
+        }
+        let links = fabric.links_of(node).iter();
+        let below = links.map(|&link| fabric.link(link).far(node).node);
+        let below = below.filter(|other| tiers[other.index()] < tiers[node.index()]);
+        // One of each is enough higher up.
+        let some = if tiers[node.index()] == 1 {
+            usize::MAX
+        } else {
+            4
+        };
+        let hosts = below.flat_map(|other| near[other.index()].iter().copied().take(some));
+        near[node.index()] = hosts.collect::<Vec<_>>();
+    }
+    near
+}

@@ -1,0 +1,46 @@
+//! Whom to probe by which ports: the fewest flows of probes that cross every link both ways as often
+//! as is wanted.
+//!
+//! Where the choices of switches are known, each flow is chosen for the links it crosses there and
+//! back. Where they are not, so many source ports are used that hardly any way stays unseen.
+
+mod cover;
+#[cfg(test)]
+mod tests;
+
+use reweave_common::ids::NodeId;
+
+pub use cover::{Cover, cover};
+
+/// One flow of probes, answered over the ports the other way round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProbeFlow {
+    pub from: NodeId,
+    pub to: NodeId,
+    pub source_port: u16,
+}
+
+/// So many source ports that with this probability each of `ways` equal ways is taken by one at
+/// least.
+pub fn ports_for(ways: usize, probability: f64) -> usize {
+    if ways <= 1 {
+        return ways;
+    }
+    // By ways taken so far: how likely.
+    let mut taken = vec![0.0; ways + 1];
+    taken[0] = 1.0;
+    let mut ports = 0;
+    while taken[ways] < probability.min(MOST_CERTAIN) {
+        ports += 1;
+        for count in (1..=ways).rev() {
+            let known = count as f64 / ways as f64;
+            let new = (ways - count + 1) as f64 / ways as f64;
+            taken[count] = taken[count] * known + taken[count - 1] * new;
+        }
+        taken[0] = 0.0;
+    }
+    ports
+}
+
+/// Nothing is surer than this: only infinitely many ports were.
+const MOST_CERTAIN: f64 = 1.0 - 1e-9;

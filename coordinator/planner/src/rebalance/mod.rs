@@ -1,0 +1,202 @@
+//! The fewest moves after which no link is fuller than it needs to be, for flows with known ways.
+//!
+//! The elephants are assigned anew ([`assign`](crate::assign)); mice, and flows that cannot be moved,
+//! stay where they are. A lossy link counts as slower than it is, and a drained one as useless. A
+//! plan is made only where it brings more than is worth a move and more than is uncertain, so that
+//! the next one does not take it back.
+
+mod problem;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::snapshot::Hop;
+
+use crate::assign::{self, Solution, Work};
+use crate::fim::{Spread, of_listed};
+use crate::paths::Atlas;
+use crate::paths::listed::{Listed, Movable};
+use crate::sim::ecmp::{Ecmp, Fields};
+use problem::Sorted;
+
+/// The least and the most source port that RoCE draws.
+const PORTS: std::ops::RangeInclusive<u16> = 0xc000..=0xffff;
+/// So many ports are tried for one flow: enough for 64 ways in nearly all cases.
+const MOST_PORTS: usize = 1024;
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// By link: the share of packets it loses.
+    pub lossy: BTreeMap<LinkId, f64>,
+    /// Links that shall carry nothing.
+    pub drained: BTreeSet<LinkId>,
+    /// A fall of max/mean by less than this is not worth a move.
+    pub least_gain: f64,
+    /// How far sizes of flows may be off.
+    pub uncertainty: f64,
+    /// A flow with less than this share of the largest one's size is left where it is.
+    pub elephant_share: f64,
+    pub work: Work,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            lossy: BTreeMap::new(),
+            drained: BTreeSet::new(),
+            least_gain: 0.1,
+            uncertainty: 0.0,
+            elephant_share: 0.1,
+            work: Work::default(),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Rebalanced {
+    pub before: Spread,
+    pub after: Spread,
+    pub moves: Vec<Move>,
+    /// By switch: weights of its links, where equal ones would not do.
+    pub weights: Vec<(NodeId, Vec<(LinkId, u32)>)>,
+    pub solution: Solution,
+    /// Whether the gain is worth the moves; there are none if not.
+    pub worthwhile: bool,
+    /// Flows that were weighed.
+    pub elephants: usize,
+}
+
+/// One flow goes another way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Move {
+    /// Its place in the table.
+    pub flow: usize,
+    pub from: Hop,
+    pub to: Hop,
+    pub by: By,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum By {
+    /// Over these links, wherever the switch would have a choice.
+    Pins(Vec<Hop>),
+    /// This source port is hashed there.
+    SourcePort(u16),
+}
+
+/// Plans the moves of flows on a fabric; `ecmp` is the hash by which source ports are chosen.
+pub fn rebalance(
+    atlas: &mut Atlas<'_>,
+    flows: &[Listed],
+    ecmp: &Ecmp,
+    options: &Options,
+) -> Rebalanced {
+    let sorted = Sorted::new(atlas, flows, options);
+    let solution = assign::solve(&sorted.problem);
+    let threshold = options.least_gain + options.uncertainty;
+    let worthwhile = solution.moves > 0 && solution.gain > threshold;
+    let before = of_listed(atlas, flows);
+    let mut rebalanced = Rebalanced {
+        after: before.clone(),
+        before,
+        moves: Vec::new(),
+        weights: weights(atlas, flows, options),
+        elephants: sorted.problem.flows.len(),
+        worthwhile,
+        solution,
+    };
+    if worthwhile {
+        let mut moved = flows.to_vec();
+        for (place, path) in sorted.moved(atlas, flows, &rebalanced.solution.ways) {
+            let to = Listed {
+                path,
+                ..flows[place].clone()
+            };
+            rebalanced
+                .moves
+                .extend(as_move(atlas, &flows[place], &to, ecmp));
+            moved[place] = to;
+        }
+        rebalanced.after = of_listed(atlas, &moved);
+    }
+    rebalanced
+}
+
+fn as_move(atlas: &mut Atlas<'_>, old: &Listed, new: &Listed, ecmp: &Ecmp) -> Option<Move> {
+    let shared = old.path.iter().zip(&new.path);
+    let shared = shared.take_while(|(old, new)| old == new).count();
+    let port = (old.movable == Movable::Port).then(|| port_for(atlas, old, new, ecmp));
+    let by = port
+        .flatten()
+        .map_or_else(|| By::Pins(pins(atlas, new, shared)), By::SourcePort);
+    Some(Move {
+        flow: old.id,
+        from: *old.path.get(shared)?,
+        to: *new.path.get(shared)?,
+        by,
+    })
+}
+
+/// One where the ways part, and one wherever hashing would have a choice after that.
+fn pins(atlas: &mut Atlas<'_>, flow: &Listed, shared: usize) -> Vec<Hop> {
+    let hops = flow.path.iter().enumerate().skip(shared);
+    let needs_pin = |&(place, hop): &(usize, &Hop)| {
+        place == shared || atlas.choices(hop.from, flow.ends[1]).len() > 1
+    };
+    hops.filter(needs_pin).map(|(_, hop)| *hop).collect()
+}
+
+/// A source port that leads the new way, if the hash is what the flow's present way follows.
+fn port_for(atlas: &mut Atlas<'_>, old: &Listed, new: &Listed, ecmp: &Ecmp) -> Option<u16> {
+    let mut leads = |fields: Fields, path: &[Hop]| {
+        let hashed = atlas.hashed(old.ends, ecmp, ecmp.label(fields));
+        hashed.is_some_and(|hashed| hashed == path)
+    };
+    if !leads(old.fields, &old.path) {
+        return None;
+    }
+    let with = |source_port| Fields {
+        source_port,
+        ..old.fields
+    };
+    let mut ports = PORTS.take(MOST_PORTS);
+    ports.find(|&port| leads(with(port), &new.path))
+}
+
+/// In sixteenths of the best link's; only where some link is worth less than another.
+fn weights(
+    atlas: &mut Atlas<'_>,
+    flows: &[Listed],
+    options: &Options,
+) -> Vec<(NodeId, Vec<(LinkId, u32)>)> {
+    // Whoever leaves a switch by the same door has the same choice.
+    let mut ends: BTreeMap<(NodeId, NodeId), NodeId> = BTreeMap::new();
+    for flow in flows {
+        let to = flow.ends[1];
+        let door = atlas.door(to);
+        for hop in &flow.path {
+            ends.insert((hop.from, door), to);
+        }
+    }
+    let mut by_switch: BTreeMap<NodeId, BTreeSet<LinkId>> = BTreeMap::new();
+    for ((at, _), to) in ends {
+        let links = atlas.choices(at, to);
+        let is_switch = !atlas.fabric.node(at).role.is_endpoint();
+        if links.len() > 1 && is_switch {
+            by_switch.entry(at).or_default().extend(links);
+        }
+    }
+    let worth = |link: LinkId| problem::worth(atlas.fabric, link, options);
+    let uneven = by_switch.into_iter().filter_map(|(at, links)| {
+        let best = links.iter().map(|&link| worth(link)).fold(0.0, f64::max);
+        let weight = |&link: &LinkId| (link, (16.0 * worth(link) / best).round() as u32);
+        let weights: Vec<_> = links.iter().map(weight).collect();
+        weights
+            .iter()
+            .any(|(_, weight)| *weight != 16)
+            .then_some((at, weights))
+    });
+    uneven.collect()
+}

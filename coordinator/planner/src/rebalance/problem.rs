@@ -1,0 +1,143 @@
+//! Flows on a fabric as a problem of assignment.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::snapshot::Hop;
+
+use super::Options;
+use crate::assign::{Flow, Problem};
+use crate::paths::Atlas;
+use crate::paths::listed::{Listed, Movable};
+
+/// A sender that goes back to the first lost packet sends about so many again: at a loss of one in a
+/// hundred, half of what it sends is sent twice.
+const SENT_AGAIN: f64 = 100.0;
+/// What a drained link is worth: next to nothing, so that whoever is on it leaves.
+const DRAINED: f64 = 1e-6;
+
+/// What a link is good for, in bits per second.
+pub(super) fn worth(fabric: &Fabric, link: LinkId, options: &Options) -> f64 {
+    let rate = fabric.link(link).rate.bits_per_s() as f64;
+    let loss = options.lossy.get(&link).copied().unwrap_or(0.0);
+    let drained = options.drained.contains(&link);
+    rate / (1.0 + SENT_AGAIN * loss) * if drained { DRAINED } else { 1.0 }
+}
+
+/// Which flows can be moved, and where each could go.
+pub(super) struct Sorted {
+    pub(super) problem: Problem,
+    /// By flow of the problem: its place in the list.
+    places: Vec<usize>,
+}
+
+impl Sorted {
+    pub(super) fn new(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options) -> Self {
+        let fabric = atlas.fabric;
+        let links = fabric.links();
+        let capacities = links.flat_map(|(link, _)| [worth(fabric, link, options); 2]);
+        let mut sorting = Sorting {
+            problem: Problem {
+                capacities: capacities.collect(),
+                base: vec![0; atlas.hops()],
+                work: options.work,
+                ..Problem::default()
+            },
+            pairs: BTreeMap::new(),
+            atlas,
+        };
+        let largest = flows.iter().map(|flow| flow.bytes).max().unwrap_or(0) as f64;
+        let least = largest * options.elephant_share;
+        let mut places = Vec::new();
+        for (place, flow) in flows.iter().enumerate() {
+            let movable = flow.movable != Movable::Never && flow.bytes as f64 >= least;
+            match movable.then(|| sorting.flow(flow)).flatten() {
+                Some(flow) => {
+                    sorting.problem.flows.push(flow);
+                    places.push(place);
+                }
+                None => sorting.leave(flow),
+            }
+        }
+        Self {
+            problem: sorting.problem,
+            places,
+        }
+    }
+
+    /// The flows that change, by their places, and the way each goes then.
+    pub(super) fn moved(
+        &self,
+        atlas: &Atlas<'_>,
+        flows: &[Listed],
+        ways: &[usize],
+    ) -> Vec<(usize, Vec<Hop>)> {
+        let flows_ways = self.problem.flows.iter().zip(ways).zip(&self.places);
+        let changed = flows_ways.filter(|((flow, way), _)| flow.way != **way);
+        let path = |((flow, &way), &place): ((&Flow, &usize), &usize)| {
+            let way = self.problem.pairs[flow.pair][way].iter();
+            let old = &flows[place].path;
+            let first = old.iter().take(1).copied();
+            let between = way.map(|&index| atlas.hop(index));
+            let last = old
+                .iter()
+                .skip(1 + self.problem.pairs[flow.pair][flow.way].len());
+            (place, first.chain(between).chain(last.copied()).collect())
+        };
+        changed.map(path).collect()
+    }
+}
+
+struct Sorting<'a, 'f> {
+    problem: Problem,
+    /// By the switch where a flow comes in and the door where it leaves.
+    pairs: BTreeMap<(NodeId, NodeId), usize>,
+    atlas: &'a mut Atlas<'f>,
+}
+
+impl Sorting<'_, '_> {
+    /// Nothing when it has no choice that switches can make for it.
+    fn flow(&mut self, flow: &Listed) -> Option<Flow> {
+        let first = *flow.path.first()?;
+        let entrance = self.atlas.far(first);
+        let from_host = self.atlas.fabric.node(first.from).role == Role::Host;
+        let pair = from_host.then(|| self.pair(entrance, self.atlas.door(flow.ends[1])))?;
+        let ways = &self.problem.pairs[pair];
+        let inner: Vec<_> = flow.path[1..]
+            .iter()
+            .map(|&hop| self.atlas.index(hop))
+            .collect();
+        let is_present = |way: &Vec<usize>| inner.starts_with(way);
+        let way = ways.iter().position(is_present)?;
+        (ways.len() > 1).then_some(Flow {
+            pair,
+            way,
+            weight: flow.bytes,
+        })
+    }
+
+    /// The ways of a pair, as far as switches choose them.
+    fn pair(&mut self, entrance: NodeId, door: NodeId) -> usize {
+        if let Some(&pair) = self.pairs.get(&(entrance, door)) {
+            return pair;
+        }
+        let ways = self.atlas.ways(entrance, door);
+        let by_switches = |way: &&Vec<Hop>| {
+            let roles = way.iter().map(|hop| self.atlas.fabric.node(hop.from).role);
+            roles.into_iter().all(|role| role == Role::Switch)
+        };
+        let ways = ways.iter().filter(by_switches);
+        let indices = |way: &Vec<Hop>| way.iter().map(|&hop| self.atlas.index(hop)).collect();
+        self.problem.pairs.push(ways.map(indices).collect());
+        let pair = self.problem.pairs.len() - 1;
+        self.pairs.insert((entrance, door), pair);
+        pair
+    }
+
+    fn leave(&mut self, flow: &Listed) {
+        for &hop in &flow.path {
+            self.problem.base[self.atlas.index(hop)] += flow.bytes;
+        }
+    }
+}

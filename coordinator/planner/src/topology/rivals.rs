@@ -1,0 +1,99 @@
+//! What else could be built for a job, and what its iteration would take there.
+
+use std::time::Duration;
+
+use reweave_common::carriage::Carriage;
+use reweave_common::fabric::{Fabric, FabricBuilder, Role, WiringError};
+use reweave_common::ids::NodeId;
+use reweave_common::units::Rate;
+
+use super::candidates;
+use super::error::TopologyError;
+use super::plan::{Job, Request};
+use super::wiring::ideal_switch;
+use crate::crew::{self, Crew};
+use crate::workload::{self, Network};
+
+/// What fabrics of the same ports cost against hosts wired over patch panels, on average, as
+/// published with TopoOpt: with optical switches instead of panels, and a fat tree that blocks nobody.
+pub const COST_OF_OPTICAL_SWITCHES: f64 = 1.33;
+pub const COST_OF_A_FAT_TREE: f64 = 3.2;
+/// Hosts under one switch of a fat tree.
+const OF_A_LEAF: usize = 16;
+
+/// Another fabric for the same hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rival {
+    /// A fat tree that costs as much as patch panels: slower by as much as it costs more.
+    EqualCost,
+    /// A fat tree with half of the way up left out.
+    TwoToOne,
+    /// As many cables as a topology has, at random; traffic goes the shortest ways, and rings go
+    /// through ranks in their order.
+    Expander,
+}
+
+impl Rival {
+    pub const ALL: [Self; 3] = [Self::EqualCost, Self::TwoToOne, Self::Expander];
+
+    /// Nothing where there is none of so many ports.
+    fn fabric(self, request: &Request) -> Result<Option<Fabric>, WiringError> {
+        let (hosts, whole) = (request.limits.hosts(), request.whole_rate());
+        match self {
+            Self::EqualCost => {
+                ideal_switch(hosts, scaled(whole, 1.0 / COST_OF_A_FAT_TREE)).map(Some)
+            }
+            Self::TwoToOne => two_to_one(hosts, whole).map(Some),
+            Self::Expander => {
+                let rings = request.degree / 2;
+                let design = candidates::random(hosts, rings, &request.limits, request.seed);
+                let fabric =
+                    |it: candidates::Design| it.wiring.fabric(request.rate, Duration::ZERO);
+                design.map(fabric).transpose()
+            }
+        }
+    }
+}
+
+fn scaled(rate: Rate, part: f64) -> Rate {
+    Rate::from_bits_per_s(((rate.bits_per_s() as f64 * part) as u64).max(1))
+}
+
+/// Leaves of a few hosts under one switch.
+fn two_to_one(hosts: usize, rate: Rate) -> Result<Fabric, WiringError> {
+    let mut builder = FabricBuilder::new();
+    let above = builder.add_node("above", Role::Switch)?;
+    for leaf in 0..hosts.div_ceil(OF_A_LEAF) {
+        let under = leaf * OF_A_LEAF..((leaf + 1) * OF_A_LEAF).min(hosts);
+        let switch = builder.add_node(&format!("leaf{leaf}"), Role::Switch)?;
+        let upwards = scaled(rate, under.len() as f64 / 2.0);
+        builder.connect([switch, above], 1, upwards, Duration::ZERO)?;
+        for host in under {
+            let host = builder.add_node(&format!("h{host}"), Role::Host)?;
+            builder.connect([host, switch], 1, rate, Duration::ZERO)?;
+        }
+    }
+    Ok(builder.build())
+}
+
+/// What an iteration takes on each; nothing where there is none.
+pub fn rivals(
+    job: &Job<'_>,
+    request: &Request,
+    crew: &dyn Crew,
+) -> Result<Vec<(Rival, Option<f64>)>, TopologyError> {
+    let time = |rival: Rival| -> Result<_, TopologyError> {
+        let Some(fabric) = rival.fabric(request)? else {
+            return Ok((rival, None));
+        };
+        let hosts: Vec<NodeId> = fabric.endpoints().collect();
+        let placement: Vec<_> = job.place.iter().map(|&host| hosts[host as usize]).collect();
+        let carriage = Carriage::default();
+        let network = Network::new(&fabric, &placement, &carriage, job.settings.clone());
+        let timeline = workload::simulate(job.iteration, &network, request.work)?;
+        Ok((rival, Some(timeline.end.millis())))
+    };
+    crew::each(crew, Rival::ALL.to_vec(), time)
+        .into_iter()
+        .collect()
+}

@@ -1,0 +1,125 @@
+//! What is chosen for jobs whose best wirings are known.
+
+use std::time::Duration;
+
+use reweave_common::ids::Rank;
+use reweave_common::iteration::{Iteration, IterationBuilder, Operation, Work};
+use reweave_common::units::{Bytes, Rate};
+
+use super::reduced::times;
+use super::*;
+use crate::workload::Settings;
+
+fn request(hosts: usize, degree: usize) -> Request {
+    Request {
+        limits: Limits::plain(hosts, degree),
+        degree,
+        rate: Rate::from_gbps(100.0).unwrap(),
+        seed: 1,
+        work: 1 << 36,
+        relay: None,
+        interval: false,
+    }
+}
+
+/// Every group does this at once.
+fn together(hosts: usize, groups: &[Vec<usize>], operation: Operation) -> Iteration {
+    let mut builder = IterationBuilder::new(hosts);
+    let name = builder.name("together");
+    for group in groups {
+        let ranks: Vec<_> = group.iter().copied().map(Rank::from_index).collect();
+        let work = Work::Collective {
+            operation,
+            group: builder.group(&ranks),
+            bytes: Bytes::new(100_000_000),
+            local: Duration::ZERO,
+        };
+        builder.add(name, work);
+    }
+    builder.build().unwrap()
+}
+
+/// Hosts, ports, and the mean hops of the best of twenty random regular graphs.
+const RANDOM: [(usize, usize, f64); 2] = [(128, 4, 3.75), (128, 8, 2.53)];
+
+#[test]
+fn for_all_to_all_hosts_are_as_near_as_in_the_best_random_graphs() {
+    for (hosts, degree, best) in RANDOM {
+        let all = vec![(0..hosts).collect()];
+        let iteration = together(hosts, &all, Operation::AllToAll);
+        let (place, settings) = ((0..hosts as u32).collect::<Vec<_>>(), Settings::default());
+        let job = Job {
+            iteration: &iteration,
+            place: &place,
+            settings: &settings,
+        };
+        let drafts = drafts(&job, &request(hosts, degree)).unwrap();
+        let (design, mean) = (&drafts[0].design, drafts[0].distances.mean());
+        assert!(mean <= best * 1.03, "{hosts} of {degree}: {mean}");
+        let [found, bound] = times(design);
+        assert!(found <= bound * 1.01, "{found} ms, the cut allows {bound}");
+    }
+}
+
+#[test]
+fn groups_that_reduce_at_once_have_rings_of_their_own() {
+    let groups: Vec<_> = (0..4).map(|nth| (nth * 8..nth * 8 + 8).collect()).collect();
+    let iteration = together(32, &groups, Operation::AllReduce);
+    let (place, settings) = ((0..32).collect::<Vec<_>>(), Settings::default());
+    let job = Job {
+        iteration: &iteration,
+        place: &place,
+        settings: &settings,
+    };
+    let proposal = plan(&job, &request(32, 4)).unwrap();
+    assert_eq!(proposal.design.family.word(), "grouped");
+    let (took, ideal) = (
+        proposal.evaluation.iteration_ms,
+        proposal.ideal.iteration_ms,
+    );
+    assert!(took < ideal * 1.35, "{took} ms, on a switch {ideal}");
+}
+
+#[test]
+fn an_iteration_lies_within_its_interval() {
+    let iteration = together(12, &[(0..12).collect()], Operation::AllReduce);
+    let (place, settings) = ((0..12).collect::<Vec<_>>(), Settings::default());
+    let job = Job {
+        iteration: &iteration,
+        place: &place,
+        settings: &settings,
+    };
+    let request = Request {
+        interval: true,
+        ..request(12, 4)
+    };
+    let proposal = plan(&job, &request).unwrap();
+    let interval = proposal.interval.unwrap();
+    let took = proposal.evaluation.iteration_ms;
+    assert!(interval.low_ms < took && took < interval.high_ms);
+    // Headers alone are what a bare iteration lacks.
+    assert!((took / interval.low_ms - 9000.0 / 8936.0).abs() < 1e-3);
+    assert!(interval.costs.iter().any(|it| it.effect == "cold starts"));
+}
+
+#[test]
+fn rivals_are_slower_where_all_links_are_full() {
+    let iteration = together(32, &[(0..32).collect()], Operation::AllReduce);
+    let (place, settings) = ((0..32).collect::<Vec<_>>(), Settings::default());
+    let job = Job {
+        iteration: &iteration,
+        place: &place,
+        settings: &settings,
+    };
+    let request = request(32, 4);
+    let took = plan(&job, &request).unwrap().evaluation.iteration_ms;
+    let rivals = rivals(&job, &request, &crate::crew::Alone).unwrap();
+    let times = |rival| {
+        let found = rivals.iter().find(|(it, _)| *it == rival).unwrap();
+        found.1.unwrap() / took
+    };
+    assert!((times(Rival::EqualCost) - COST_OF_A_FAT_TREE).abs() < 0.01);
+    // A ring goes up to the spine once from each leaf: half of the way up is enough for it.
+    assert!((times(Rival::TwoToOne) - 1.0).abs() < 0.01);
+    assert!(times(Rival::Expander) > 1.5);
+}

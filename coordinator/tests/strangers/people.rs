@@ -1,0 +1,46 @@
+//! How many people are heard at once.
+
+use reweave_common::operator::{Request, Response};
+use reweave_link::{Channel, LinkError, Role, Session};
+
+use super::house::{House, soon};
+
+/// So many sessions of people and scripts at a time.
+const SEATS: usize = 256;
+
+async fn is_answered(session: &Session) -> Result<(), LinkError> {
+    session
+        .send(Channel::Commands, &Request::Coordinators)
+        .await?;
+    let answer = session.receive::<Response>(Channel::Commands).await;
+    answer.map(drop)
+}
+
+#[tokio::test]
+async fn one_more_than_there_are_seats_is_told_why_and_has_the_next_free_one() {
+    let house = House::new();
+    let viewer = house.member(Role::Viewer, "ann");
+    let come = async || house.connect(&viewer).await.unwrap();
+    let mut seated = Vec::new();
+    for _ in 0..SEATS {
+        let session = soon(come()).await;
+        soon(is_answered(&session)).await.unwrap();
+        seated.push(session);
+    }
+    let refused = soon(is_answered(&come().await)).await.unwrap_err();
+    let why = refused.to_string();
+    assert!(why.contains("256 people ask already"), "{why}");
+    let first = seated.swap_remove(0);
+    first.close("that is all").await;
+    let finds_a_seat = async || while is_answered(&come().await).await.is_err() {};
+    soon(finds_a_seat()).await;
+    drop(seated);
+    soon(finds_a_seat()).await;
+    let told = "people are told of the one who found no seat";
+    house
+        .status_when(told, |status| {
+            let mut refused = status.refused.iter();
+            refused.any(|one| one.why.contains("256 people ask already"))
+        })
+        .await;
+}

@@ -1,0 +1,31 @@
+//! Whatever this crate reads of what strangers send before they are known, for who wants to hand it
+//! anything at all. Nothing else needs it.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use reweave_proto::name::Role;
+use rustls::pki_types::{CertificateDer, UnixTime};
+
+use crate::identity::Identity;
+use crate::join;
+use crate::verify::{Credentials, Judge, Refusal};
+
+/// What is made of a peer's certificate, and of that of its signer.
+pub fn certificates(
+    ours: &Identity,
+    chain: [&[u8]; 2],
+    now: SystemTime,
+) -> Result<Credentials, Refusal> {
+    let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
+    let judge = Judge::new(ours, &[Role::Agent], Arc::default());
+    let [certificate, signer] = chain.map(CertificateDer::from_slice);
+    // What only a signature keeps out is read all the same.
+    let _ = judge.credentials(&certificate, Some(&signer));
+    judge.examine(&certificate, std::slice::from_ref(&signer), now)
+}
+
+/// What is said at the door.
+pub fn joining(frame: &[u8]) {
+    join::read(frame);
+}

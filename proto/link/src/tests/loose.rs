@@ -1,0 +1,47 @@
+//! Messages beside the channels: short ones, that may be lost.
+
+use super::cluster::{pair, soon};
+use crate::{Channel, LinkError};
+
+#[tokio::test]
+async fn a_short_message_passes_a_channel_that_nobody_reads() {
+    let (coordinator, agent) = pair().await;
+    let piece = vec![0_u8; 200 << 10];
+    coordinator.send(Channel::Commands, &piece).await.unwrap();
+    assert!(coordinator.send_loose(&7_u32).unwrap());
+    assert_eq!(soon(agent.receive_loose::<u32>()).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_long_message_is_not_for_this() {
+    let (coordinator, agent) = pair().await;
+    assert!(!coordinator.send_loose(&vec![0_u8; 2000]).unwrap());
+    assert!(coordinator.send_loose(&7_u32).unwrap());
+    assert_eq!(soon(agent.receive_loose::<u32>()).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn what_is_no_message_ends_the_session() {
+    let (coordinator, agent) = pair().await;
+    assert!(coordinator.send_loose(&"none").unwrap());
+    let heard = soon(agent.receive_loose::<u8>()).await;
+    assert!(matches!(heard, Err(LinkError::Unreadable(_))), "{heard:?}");
+    let farewell = soon(coordinator.receive_loose::<u8>()).await;
+    assert!(
+        matches!(farewell, Err(LinkError::ClosedByPeer { .. })),
+        "{farewell:?}"
+    );
+}
+
+/// Whoever reads nothing of it keeps little of it, and loses nothing else.
+#[tokio::test]
+async fn a_flood_that_nobody_reads_harms_nobody() {
+    let (coordinator, agent) = pair().await;
+    for _ in 0..100_000 {
+        assert!(agent.send_loose(&[1_u8; 32]).unwrap());
+        tokio::task::consume_budget().await;
+    }
+    agent.send(Channel::Commands, &7_u8).await.unwrap();
+    let heard = soon(coordinator.receive::<u8>(Channel::Commands)).await;
+    assert_eq!(heard.unwrap(), 7);
+}

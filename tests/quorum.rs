@@ -1,0 +1,38 @@
+//! Three coordinators as processes in networks of their own, and what may befall them: cut lines,
+//! lost packets, processes that stand still, disks that fail, clocks that are wrong. Meanwhile people
+//! decide things. What was acknowledged is there afterwards, and was seen by everybody who asked.
+
+#[path = "quorum/clocks.rs"]
+mod clocks;
+#[path = "quorum/cluster.rs"]
+mod cluster;
+#[path = "quorum/disks.rs"]
+mod disks;
+#[path = "lab/tests/support/needs.rs"]
+mod needs;
+#[path = "quorum/networks.rs"]
+mod networks;
+#[path = "quorum/standstill.rs"]
+mod standstill;
+#[path = "quorum/witness.rs"]
+mod witness;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+fn main() -> ExitCode {
+    let tests = [
+        networks::tests(),
+        standstill::tests(),
+        disks::tests(),
+        clocks::tests(),
+    ];
+    // Each keeps the machine busy by itself.
+    let arguments = Arguments {
+        test_threads: Some(1),
+        ..Arguments::from_args()
+    };
+    let tests = tests.into_iter().flatten().collect();
+    libtest_mimic::run(&arguments, tests).exit_code()
+}

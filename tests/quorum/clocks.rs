@@ -1,0 +1,87 @@
+//! Clocks that are wrong by an hour. Certificates go by them, and so do dates; nothing else does.
+
+use std::path::Path;
+
+use libtest_mimic::Trial;
+
+use crate::cluster::{Place, Quorum, must, wait};
+use crate::needs::{Need, trial};
+
+const FAKETIME: &[Need] = &[Need::Lab, Need::Program("faketime")];
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "coordinators_whose_clocks_are_hours_apart_decide_together",
+            FAKETIME,
+            || apart(["+1h", "+0", "-1h"], "+0"),
+        ),
+        trial(
+            "agents_whose_clocks_are_wrong_by_an_hour_are_heard",
+            FAKETIME,
+            || {
+                for skew in ["+1h", "-1h"] {
+                    apart(["+0", "+0", "+0"], skew);
+                }
+            },
+        ),
+    ]
+}
+
+/// The time of day is another one for the program; what only counts on is not.
+fn at(skew: &str) -> Vec<String> {
+    let library = "faketime/libfaketime.so.1";
+    let folders = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib",
+    ];
+    let places = folders.map(|folder| Path::new(folder).join(library));
+    let found = places.into_iter().find(|place| place.is_file());
+    let found = found.expect("faketime comes with its library");
+    vec![
+        "env".to_owned(),
+        format!("LD_PRELOAD={}", found.display()),
+        format!("FAKETIME={skew}"),
+        "FAKETIME_DONT_FAKE_MONOTONIC=1".to_owned(),
+    ]
+}
+
+/// Each of them comes to lead, and the people go on.
+fn apart(clocks: [&str; 3], agents: &str) {
+    let mut quorum = Quorum::up_with(|place| at(clocks[place]));
+    quorum.start_agent_under(&at(agents));
+    quorum.wait_for_agent();
+    quorum.decide();
+    if let Some(wrong) = clocks.iter().chain([&agents]).find(|skew| **skew != "+0") {
+        wait(&format!("people are told of {wrong}"), || {
+            let status = quorum.status();
+            let warnings = status.map(|status| status.warnings.join("\n"));
+            warnings.is_some_and(|warnings| warnings.contains("clock"))
+        });
+    }
+    for place in 0..3 {
+        lead(&mut quorum, place, |place| at(clocks[place]));
+        quorum.decide_on();
+        quorum.wait_for_agent();
+    }
+    quorum.nothing_is_lost();
+}
+
+/// Whoever leads is started again, and meanwhile only the wanted one can come to lead; or, rarely,
+/// the one that comes back, and it is tried again.
+fn lead(quorum: &mut Quorum, wanted: Place, clock_of: impl Fn(Place) -> Vec<String>) {
+    for _ in 0..20 {
+        let (leader, term) = quorum.leader();
+        if leader == wanted {
+            return;
+        }
+        let other = 3 - leader - wanted;
+        must(quorum.program(other).freeze());
+        quorum.kill(leader);
+        quorum.start_under(leader, &clock_of(leader));
+        quorum.leader_after(term);
+        must(quorum.program(other).thaw());
+    }
+    panic!("c{wanted} never came to lead");
+}

@@ -1,0 +1,214 @@
+//! Disks that fail, fill up, grow slow, or keep something else than was written.
+
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::process::{Child, Command, Stdio};
+
+use libtest_mimic::Trial;
+
+use crate::cluster::{LAB, Place, Quorum, must, wait};
+use crate::needs::{Need, trial};
+
+/// strace lets system calls fail.
+const LAB_AND_STRACE: &[Need] = &[Need::Lab, Need::Root, Need::Program("strace")];
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "a_disk_that_cannot_say_what_it_holds_ends_a_coordinator",
+            LAB_AND_STRACE,
+            sync_fails,
+        ),
+        trial("a_slow_disk_holds_nobody_up_for_long", LAB_AND_STRACE, slow),
+        trial(
+            "a_full_disk_ends_one_and_harms_no_other",
+            LAB_AND_STRACE,
+            full,
+        ),
+        trial("a_torn_write_is_cut_off", LAB, torn),
+        trial(
+            "a_log_with_a_flipped_bit_is_not_believed_and_another_takes_the_place",
+            LAB,
+            flipped,
+        ),
+    ]
+}
+
+/// System calls of a coordinator that concern its log take another course, until this is dropped.
+struct Meddling(Child);
+
+impl Meddling {
+    fn with(quorum: &mut Quorum, place: Place, how: &str) -> Self {
+        let pid = must(quorum.program(place).pid()).to_string();
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-o", "/dev/null", "-p", &pid]);
+        strace.arg("-P").arg(quorum.log(place));
+        strace.args(["-e", &format!("inject={how}")]);
+        let child = strace.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
+        let meddling = Self(child.expect("strace is there"));
+        wait("strace has it", || traced(&pid));
+        meddling
+    }
+}
+
+impl Drop for Meddling {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn traced(pid: &str) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let mut tasks = tasks.into_iter().flatten().flatten();
+    tasks.all(|task| {
+        let status = fs::read_to_string(task.path().join("status"));
+        status.is_ok_and(|status| !status.contains("TracerPid:\t0\n"))
+    })
+}
+
+impl Quorum {
+    /// Everybody else goes on, and it ends with this code, having said this.
+    fn ends(&mut self, place: Place, code: i32, words: &str) {
+        let ended = must(self.program(place).ended());
+        let said = self.said(place);
+        assert_eq!(ended, code, "{said}");
+        assert!(said.contains(words), "{said}");
+        self.kill(place);
+    }
+
+    fn log(&self, place: Place) -> std::path::PathBuf {
+        self.stage.path(&format!("data{place}/log"))
+    }
+}
+
+fn sync_fails() {
+    let mut quorum = Quorum::up();
+    let (first, term) = quorum.leader();
+    quorum.decide();
+    let meddling = Meddling::with(&mut quorum, first, "fdatasync:error=EIO");
+    quorum.ends(first, 1, "cannot keep the log");
+    drop(meddling);
+    quorum.leader_after(term);
+    quorum.decide_on();
+    quorum.wait_for_agent();
+    // What was in doubt is settled by the others.
+    quorum.start(first);
+    quorum.decide_on();
+    quorum.kill((first + 1) % 3);
+    quorum.decide_on();
+    quorum.nothing_is_lost();
+}
+
+/// Each write takes longer than the others wait for a leader.
+fn slow() {
+    let mut quorum = Quorum::up();
+    let (first, term) = quorum.leader();
+    quorum.decide();
+    let meddling = Meddling::with(&mut quorum, first, "fdatasync:delay_enter=1500000");
+    quorum.leader_after(term);
+    for _ in 0..5 {
+        quorum.decide_on();
+    }
+    quorum.wait_for_agent();
+    drop(meddling);
+    quorum.decide_on();
+    quorum.nothing_is_lost();
+}
+
+/// Nothing more can be written to the log, until there is room again.
+fn full() {
+    let mut quorum = Quorum::up();
+    let (first, term) = quorum.leader();
+    quorum.decide();
+    let meddling = Meddling::with(&mut quorum, first, "write:error=ENOSPC");
+    quorum.ends(first, 1, "No space left on device");
+    drop(meddling);
+    quorum.leader_after(term);
+    quorum.decide_on();
+    quorum.wait_for_agent();
+    quorum.start(first);
+    quorum.kill((first + 1) % 3);
+    quorum.decide_on();
+    quorum.nothing_is_lost();
+}
+
+/// Power is lost in the middle of a write: the last record is not whole.
+fn torn() {
+    let mut quorum = Quorum::up();
+    let (first, term) = quorum.leader();
+    quorum.decide();
+    quorum.kill(first);
+    let log = quorum.log(first);
+    let mut file = fs::File::options()
+        .append(true)
+        .open(&log)
+        .expect("it is there");
+    let length = file.metadata().expect("it is there").len();
+    let record = fs::read(&log).expect("it is there");
+    // The beginning of something, as it would have been written.
+    let begun = &record[record.len() - record.len().min(40)..][..7];
+    file.write_all(begun).expect("there is room");
+    drop(file);
+    quorum.start(first);
+    wait("it cuts it off", || {
+        quorum
+            .said(first)
+            .contains("a write that was never completed")
+    });
+    quorum.leader_after(term);
+    quorum.kill((first + 1) % 3);
+    quorum.decide_on();
+    assert!(fs::metadata(&log).expect("it is there").len() > length);
+    quorum.nothing_is_lost();
+}
+
+fn flipped() {
+    let mut quorum = Quorum::up();
+    let (first, _) = quorum.leader();
+    quorum.decide();
+    quorum.decide_on();
+    quorum.kill(first);
+    flip(&quorum.log(first));
+    quorum.start(first);
+    quorum.ends(first, 2, "cannot be believed");
+    let said = quorum.said(first);
+    assert!(
+        said.contains(&quorum.log(first).display().to_string()),
+        "it names the file: {said}"
+    );
+    quorum.decide_on();
+
+    fs::remove_dir_all(quorum.stage.path(&format!("data{first}"))).expect("it is there");
+    let name = format!("c{first}");
+    wait("it is replaced", || {
+        let mut replace = quorum.reweave();
+        let replace = replace.args(["cluster", "member", "replace", &name]);
+        replace.output().expect("it was built").status.success()
+    });
+    quorum.start(first);
+    wait("it votes, as somebody new", || {
+        let status = quorum.status();
+        let mut coordinators = status.into_iter().flat_map(|status| status.coordinators);
+        coordinators.any(|one| one.name == name && one.number > 3 && one.votes)
+    });
+    quorum.kill((first + 1) % 3);
+    quorum.decide_on();
+    quorum.nothing_is_lost();
+}
+
+/// One bit, in the middle of what was written.
+fn flip(path: &std::path::Path) {
+    let mut file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .expect("it is there");
+    let middle = file.metadata().expect("it is there").len() / 2;
+    let mut byte = [0];
+    let at_middle = |file: &mut fs::File| file.seek(SeekFrom::Start(middle)).expect("a file");
+    at_middle(&mut file);
+    file.read_exact(&mut byte).expect("it is long enough");
+    at_middle(&mut file);
+    file.write_all(&[byte[0] ^ 0x10]).expect("there is room");
+}

@@ -1,0 +1,157 @@
+//! Lines between coordinators that are cut, one way or both, or lose packets.
+
+use libtest_mimic::Trial;
+use reweave_common::operator::{CoordinatorState, CoordinatorStatus};
+
+use crate::cluster::{LAB, Place, Quorum, address, status_of, wait};
+use crate::needs::trial;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "a_leader_that_is_cut_off_leads_no_more_and_another_does",
+            LAB,
+            || cut_off(&Cut::BOTH),
+        ),
+        trial("a_leader_that_hears_nobody_leads_no_more", LAB, || {
+            cut_off(&Cut::DEAF);
+        }),
+        trial("a_leader_that_nobody_hears_leads_no_more", LAB, || {
+            cut_off(&Cut::MUTE);
+        }),
+        trial(
+            "somebody_leads_wherever_two_hear_each_other_and_nobody_elsewhere",
+            LAB,
+            all_ways_to_cut,
+        ),
+        trial(
+            "half_of_all_packets_lost_slows_decisions_down_and_loses_none",
+            LAB,
+            half_lost,
+        ),
+    ]
+}
+
+/// What of one coordinator does not get through, to or from the others.
+struct Cut {
+    hears_nobody: bool,
+    heard_by_nobody: bool,
+}
+
+impl Cut {
+    const BOTH: Self = Self {
+        hears_nobody: true,
+        heard_by_nobody: true,
+    };
+    const DEAF: Self = Self {
+        hears_nobody: true,
+        heard_by_nobody: false,
+    };
+    const MUTE: Self = Self {
+        hears_nobody: false,
+        heard_by_nobody: true,
+    };
+
+    fn directions(&self, of: Place) -> Vec<(Place, Place)> {
+        let others = (0..3).filter(|&other| other != of);
+        let to = others.clone().filter(|_| self.hears_nobody);
+        let from = others.filter(|_| self.heard_by_nobody);
+        let to = to.map(|other| (other, of));
+        to.chain(from.map(|other| (of, other))).collect()
+    }
+}
+
+impl Quorum {
+    /// Nothing passes from the first of each to the second, and everything else does.
+    fn cut(&self, directions: &[(Place, Place)]) {
+        self.filter(directions, "");
+    }
+
+    fn filter(&self, directions: &[(Place, Place)], which: &str) {
+        for to in 0..3 {
+            let deaf = directions.iter().filter(|(_, deaf)| *deaf == to);
+            let rule = |(from, _): &(Place, Place)| {
+                let from = address(*from);
+                format!("ip saddr {from} {which} drop\n")
+            };
+            let rules: String = deaf.map(rule).collect();
+            let table = format!(
+                "table inet cut {{}}\ndelete table inet cut\ntable inet cut {{\nchain in {{\ntype filter \
+                 hook input priority 0\n{rules}}}\n}}\n"
+            );
+            let name = format!("cut{to}.nft");
+            let file = self.stage.write(&name, &table).expect("there is room");
+            self.on(to, &["nft", "-f", &file.display().to_string()]);
+        }
+    }
+}
+
+/// People and agents reach everybody still.
+fn cut_off(cut: &Cut) {
+    let mut quorum = Quorum::up();
+    let (first, term) = quorum.leader();
+    quorum.decide();
+    quorum.cut(&cut.directions(first));
+    let (second, _) = quorum.leader_after(term);
+    assert_ne!(first, second);
+    wait("the first knows that it does not lead", || {
+        !quorum.leaders().iter().any(|(place, _)| *place == first)
+    });
+    // It says nothing, or where there is another who knows.
+    if let Some(status) = status_of(&mut quorum.reweave_at(first)) {
+        let leads = |one: &CoordinatorStatus| one.state == CoordinatorState::Leads;
+        let leader = status.coordinators.into_iter().find(leads);
+        assert_ne!(leader.map(|it| it.name), Some(format!("c{first}")));
+    }
+    quorum.decide_on();
+    quorum.wait_for_agent();
+    quorum.cut(&[]);
+    // With another gone, nothing can be decided without it.
+    let third = 3 - first - second;
+    quorum.kill(third);
+    quorum.decide_on();
+    quorum.nothing_is_lost();
+}
+
+/// Those ways first in which something can be decided: whoever asks in vain waits for long.
+fn all_ways_to_cut() {
+    let mut quorum = Quorum::up();
+    quorum.decide();
+    let (some, none): (Vec<_>, Vec<_>) = (0..64).map(cuts).partition(|cuts| leaves_a_pair(cuts));
+    for cuts in some {
+        quorum.cut(&cuts);
+        quorum.decide_on();
+    }
+    for cuts in none {
+        quorum.cut(&cuts);
+        wait("nobody leads", || quorum.leaders().is_empty());
+    }
+    quorum.cut(&[]);
+    quorum.decide_on();
+    quorum.nothing_is_lost();
+}
+
+const LINES: [(Place, Place); 6] = [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)];
+
+/// One of all ways to cut any of them.
+fn cuts(way: u32) -> Vec<(Place, Place)> {
+    let lines = LINES.into_iter().enumerate();
+    let cut = lines.filter(|(nth, _)| way & (1 << nth) != 0);
+    cut.map(|(_, line)| line).collect()
+}
+
+fn leaves_a_pair(cuts: &[(Place, Place)]) -> bool {
+    let hear_each_other = |a, b| !cuts.contains(&(a, b)) && !cuts.contains(&(b, a));
+    hear_each_other(0, 1) || hear_each_other(0, 2) || hear_each_other(1, 2)
+}
+
+fn half_lost() {
+    let mut quorum = Quorum::up();
+    quorum.decide();
+    quorum.filter(&LINES, "numgen random mod 100 < 50");
+    for _ in 0..5 {
+        quorum.decide_on();
+    }
+    quorum.cut(&[]);
+    quorum.nothing_is_lost();
+}

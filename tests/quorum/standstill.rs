@@ -1,0 +1,53 @@
+//! Leaders that stand still for a while, and go on as if nothing had been.
+
+use std::process::Stdio;
+use std::thread;
+
+use libtest_mimic::Trial;
+use reweave_common::operator::Status;
+
+use crate::cluster::{LAB, Quorum, must, wait};
+use crate::needs::trial;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial(
+        "a_leader_that_stood_still_tells_nobody_what_is_not_so_any_more",
+        LAB,
+        stood_still,
+    )]
+}
+
+fn stood_still() {
+    let mut quorum = Quorum::up();
+    quorum.decide();
+    for _ in 0..3 {
+        let (first, term) = quorum.leader();
+        must(quorum.program(first).freeze());
+        let (second, _) = quorum.leader_after(term);
+        assert_ne!(first, second);
+        quorum.decide_on();
+        quorum.wait_for_agent();
+        let known = quorum.status().expect("another answers").revoked;
+        let mut ask = quorum.reweave_at(first);
+        let asking = ask
+            .arg("status")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let asking = asking.spawn().expect("it was built");
+        let answer = thread::spawn(|| asking.wait_with_output());
+        must(quorum.program(first).thaw());
+        let answer = answer.join().expect("it waits").expect("it is ours");
+        // It says nothing, or what everybody knows.
+        if let Ok(status) = serde_json::from_slice::<Status>(&answer.stdout) {
+            let is_told = |it| status.revoked.contains(it);
+            assert!(known.iter().all(is_told), "what it said was old");
+        }
+        wait("it knows that it does not lead", || {
+            let log = quorum.said(first);
+            let leads = log.rfind("leads, in term");
+            log.rfind("does not lead any more") > leads
+        });
+        quorum.decide_on();
+    }
+    quorum.nothing_is_lost();
+}

@@ -1,0 +1,193 @@
+//! What replicas want done: to the disk, to the others, to the machine, to whoever waits.
+
+use std::time::Duration;
+
+use reweave_replica::{
+    Applied, Batch, Effect, Kind, MemberId, Message, ReadId, RequestId, Standing,
+};
+
+use super::{Cluster, Event, ON_THE_WAY};
+use crate::machine::{Answer, Machine};
+use crate::node::{Asker, Running, direction};
+
+const SNAPSHOT_TAKES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(20)];
+
+impl Cluster {
+    pub(super) fn carry_out(&mut self, id: u64) {
+        while let Some(effect) = self.poll(id) {
+            self.carry_out_one(id, effect);
+        }
+        if let Some(running) = self.nodes.get(&id).and_then(|node| node.running.as_ref()) {
+            self.laws.look(id, &running.replica);
+        }
+    }
+
+    fn poll(&mut self, id: u64) -> Option<Effect> {
+        self.nodes
+            .get_mut(&id)?
+            .running
+            .as_mut()?
+            .replica
+            .poll_effect()
+    }
+
+    fn carry_out_one(&mut self, id: u64, effect: Effect) {
+        match effect {
+            Effect::Send(message) => {
+                self.post(&message);
+                let votes = message.kind == Kind::RequestVoteResponse && !message.reject;
+                if votes && self.voters_die {
+                    self.kill(id, Duration::from_millis(1));
+                }
+            }
+            Effect::Persist(batch) => self.write(id, &batch),
+            Effect::Apply(applied) => self.apply(id, &applied),
+            Effect::Repeated(request) => self.answer_waiting(id, request),
+            Effect::Restore { index, state } => self.restore(id, index, &state),
+            Effect::TakeSnapshot { index } => self.take_snapshot(id, index),
+            Effect::ReadReady(read) => self.read_ready(id, read),
+            Effect::ReadLost(read) => self.read_lost(id, read),
+            Effect::Stands(standing) => self.stands(id, standing),
+            Effect::Membership(members) => {
+                // Whoever was taken out ends.
+                if !members.of.is_empty() && !members.of.contains_key(&MemberId(id)) {
+                    self.lose(id);
+                }
+            }
+            Effect::Unreadable { index } => panic!("{id} cannot read entry {index}"),
+        }
+    }
+
+    fn post(&mut self, message: &Message) {
+        if self.cut.contains(&direction(message)) || self.chance.happens(self.weather.lost) {
+            return;
+        }
+        let copies = 1 + usize::from(self.chance.happens(self.weather.repeated));
+        for _ in 0..copies {
+            let late = self.chance.happens(self.weather.late);
+            let most = if late {
+                self.weather.late_by
+            } else {
+                ON_THE_WAY[1]
+            };
+            let message = Box::new(message.clone());
+            self.after(
+                [ON_THE_WAY[0], most.max(ON_THE_WAY[0])],
+                Event::Message(message),
+            );
+        }
+    }
+
+    fn write(&mut self, id: u64, batch: &Batch) {
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        node.disk.write(batch);
+        let (life, takes) = (node.life, node.sync_takes);
+        if node.dies_at == Some(node.disk.writes) {
+            return self.kill(id, Duration::from_millis(50));
+        }
+        self.after(takes, Event::Synced { node: id, life });
+    }
+
+    pub(super) fn running(&mut self, id: u64) -> &mut Running {
+        let node = self.nodes.get_mut(&id).expect("it said something");
+        node.running.as_mut().expect("it said something")
+    }
+
+    fn apply(&mut self, id: u64, applied: &Applied) {
+        let running = self.running(id);
+        running.machine.apply(applied);
+        if let Some(running) = self.nodes[&id].running.as_ref() {
+            self.laws.applied(id, applied.index, &running.machine);
+        }
+        self.answer_waiting(id, applied.request);
+    }
+
+    fn answer_waiting(&mut self, id: u64, request: RequestId) {
+        let running = self.running(id);
+        let answer = running.machine.answer(request);
+        let waiting = running.waiting.remove(&request);
+        if let (Some(asker), Some(answer)) = (waiting, answer) {
+            if let Some(term) = self.nodes[&id].leads() {
+                self.laws.acknowledged(term, request);
+            }
+            self.send_answer(asker, request, answer);
+        }
+    }
+
+    fn send_answer(&mut self, asker: Asker, request: RequestId, answer: Answer) {
+        let answer = Event::Answer {
+            asker,
+            request,
+            answer,
+        };
+        self.after(ON_THE_WAY, answer);
+    }
+
+    fn restore(&mut self, id: u64, index: u64, state: &[u8]) {
+        self.running(id).machine = Machine::decode(state);
+        if let Some(running) = self.nodes[&id].running.as_ref() {
+            self.laws.restored(id, index, &running.machine);
+        }
+    }
+
+    /// It takes a while to write one, and more is applied meanwhile.
+    fn take_snapshot(&mut self, id: u64, index: u64) {
+        let state = self.running(id).machine.encode();
+        let life = self.nodes[&id].life;
+        self.after(
+            SNAPSHOT_TAKES,
+            Event::Snapshot {
+                node: id,
+                life,
+                index,
+                state,
+            },
+        );
+    }
+
+    fn read_ready(&mut self, id: u64, read: ReadId) {
+        let running = self.running(id);
+        if let Some((asker, key)) = running.reads.remove(&read) {
+            let answer = Answer::Value(running.machine.get(key));
+            // Reads are told apart by their attempts.
+            let request = RequestId {
+                client: 0,
+                number: asker.attempt,
+            };
+            self.send_answer(asker, request, answer);
+        }
+    }
+
+    fn read_lost(&mut self, id: u64, read: ReadId) {
+        if let Some((asker, _)) = self.running(id).reads.remove(&read) {
+            self.after(
+                ON_THE_WAY,
+                Event::Elsewhere {
+                    asker,
+                    leader: None,
+                },
+            );
+        }
+    }
+
+    fn stands(&mut self, id: u64, standing: Standing) {
+        let running = self.running(id);
+        running.proposed = 0;
+        running.said = running.machine.latest();
+        let waiting = std::mem::take(&mut running.waiting);
+        for asker in waiting.into_values() {
+            self.after(
+                ON_THE_WAY,
+                Event::Elsewhere {
+                    asker,
+                    leader: None,
+                },
+            );
+        }
+        if let (Standing::Leads { term }, Some(running)) = (standing, &self.nodes[&id].running) {
+            self.laws.leads(id, term, &running.machine);
+        }
+    }
+}

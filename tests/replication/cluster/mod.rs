@@ -1,0 +1,420 @@
+//! A cluster of coordinators in a world of its own: the real replicas, with simulated disks and
+//! lines, by one clock and one seed.
+
+mod asking;
+mod deciding;
+mod effects;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
+use reweave_replica::{
+    Change, FolderId, Founding, Member, MemberId, Members, Message, RequestId, Saved, Timing,
+};
+use reweave_tests::world::chance::Chance;
+use reweave_tests::world::schedule::Schedule;
+
+use crate::client::{Asked, Client, History};
+use crate::laws::Laws;
+use crate::machine::Answer;
+use crate::node::{Asker, Node, Running, direction};
+use asking::THINKS;
+use deciding::DECIDES;
+
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+const ON_THE_WAY: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(2)];
+
+/// How lines between coordinators are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weather {
+    pub(crate) lost: f64,
+    pub(crate) repeated: f64,
+    /// Some messages take so much longer.
+    pub(crate) late: f64,
+    pub(crate) late_by: Duration,
+}
+
+impl Weather {
+    pub(crate) const CALM: Self = Self {
+        lost: 0.0,
+        repeated: 0.0,
+        late: 0.0,
+        late_by: Duration::ZERO,
+    };
+}
+
+#[derive(Debug)]
+enum Event {
+    Tick {
+        node: u64,
+        life: u64,
+    },
+    Message(Box<Message>),
+    Synced {
+        node: u64,
+        life: u64,
+    },
+    Snapshot {
+        node: u64,
+        life: u64,
+        index: u64,
+        state: Vec<u8>,
+    },
+    Start {
+        node: u64,
+    },
+    Think {
+        client: usize,
+    },
+    Request {
+        node: u64,
+        asker: Asker,
+        asked: Asked,
+    },
+    Answer {
+        asker: Asker,
+        request: RequestId,
+        answer: Answer,
+    },
+    /// The node does not lead; perhaps another does.
+    Elsewhere {
+        asker: Asker,
+        leader: Option<u64>,
+    },
+    Ask {
+        asker: Asker,
+    },
+    TimedOut {
+        asker: Asker,
+    },
+    Decide,
+}
+
+pub(crate) struct Cluster {
+    schedule: Schedule<Event>,
+    pub(crate) chance: Chance,
+    pub(crate) nodes: BTreeMap<u64, Node>,
+    /// Nothing goes from the first to the second.
+    pub(crate) cut: BTreeSet<(u64, u64)>,
+    pub(crate) weather: Weather,
+    pub(crate) clients: Vec<Client>,
+    /// Nobody begins anything new.
+    pub(crate) is_closing: bool,
+    /// Leaders decide things by themselves.
+    pub(crate) is_deciding: bool,
+    /// Whoever has voted loses power at once, and comes back.
+    pub(crate) voters_die: bool,
+    pub(crate) history: History,
+    pub(crate) laws: Laws,
+    pub(crate) timing: Timing,
+    pub(crate) events: u64,
+    believed: Vec<u64>,
+}
+
+pub(crate) fn member(id: u64) -> Member {
+    Member {
+        name: format!("c{id}"),
+        address: ([10, 0, 0, id as u8], 7332).into(),
+        replaces: None,
+        folder: Some(FolderId(id)),
+    }
+}
+
+/// What one of the first begins with.
+fn founder(id: u64, nodes: u64) -> Saved {
+    let founding = Founding {
+        members: (1..=nodes).map(|id| (MemberId(id), member(id))).collect(),
+        state: Vec::new(),
+    };
+    Saved::founding(MemberId(id), Vec::new(), founding)
+}
+
+impl Cluster {
+    pub(crate) fn new(seed: u64, nodes: u64, clients: usize) -> Self {
+        let timing = Timing {
+            heartbeat_ticks: 2,
+            election_ticks: 10,
+            entries_per_snapshot: 30,
+            kept_entries: 6,
+            promotion_lag: 8,
+            snapshot_ticks: 30,
+            seed,
+            ..Timing::default()
+        };
+        let mut cluster = Self {
+            schedule: Schedule::starting_at(Moment::from_micros(1_000_000_000_000_000)),
+            chance: Chance::of(seed),
+            nodes: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            weather: Weather::CALM,
+            clients: (0..clients).map(Client::new).collect(),
+            is_closing: false,
+            is_deciding: true,
+            voters_die: false,
+            history: History::default(),
+            laws: Laws::default(),
+            timing,
+            events: 0,
+            believed: vec![1; clients],
+        };
+        cluster.found(nodes);
+        for client in 0..clients {
+            cluster.after(THINKS, Event::Think { client });
+        }
+        cluster.after(DECIDES, Event::Decide);
+        cluster
+    }
+
+    fn found(&mut self, nodes: u64) {
+        for id in 1..=nodes {
+            self.enter(&founder(id, nodes));
+        }
+    }
+
+    /// On an empty disk, somebody comes back under the number of one that has lost everything, as if
+    /// it had just been founded. The others know that its folder is another one.
+    pub(crate) fn haunt(&mut self, id: u64, founders: u64) {
+        self.enter(&founder(id, founders));
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.folder = FolderId(1000 + id);
+        }
+    }
+
+    pub(crate) fn enter(&mut self, saved: &Saved) {
+        let node = saved.member.0;
+        self.nodes.insert(node, Node::of(saved));
+        self.start(node);
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.schedule.now()
+    }
+
+    fn after(&mut self, between: [Duration; 2], event: Event) {
+        let delay = self.chance.time(between[0], between[1]);
+        self.schedule.after(delay, event);
+    }
+
+    pub(crate) fn run_for(&mut self, duration: Duration) {
+        let end = self.now() + duration;
+        while self.now() < end {
+            self.step();
+        }
+    }
+
+    /// Whether it came to that in time.
+    pub(crate) fn run_until(&mut self, most: Duration, done: impl Fn(&Self) -> bool) -> bool {
+        let end = self.now() + most;
+        while self.now() < end {
+            if done(self) {
+                return true;
+            }
+            self.step();
+        }
+        done(self)
+    }
+
+    pub(crate) fn step(&mut self) {
+        let event = self.schedule.go_on().expect("somebody always ticks");
+        self.events += 1;
+        if let Some(until) = self.stands_still(&event) {
+            return self.schedule.at(until, event);
+        }
+        self.live(event);
+    }
+
+    /// Until when whoever should take this event takes nothing.
+    fn stands_still(&self, event: &Event) -> Option<Moment> {
+        let node = match event {
+            Event::Tick { node, .. }
+            | Event::Synced { node, .. }
+            | Event::Snapshot { node, .. }
+            | Event::Request { node, .. } => *node,
+            Event::Message(message) => direction(message).1,
+            _ => return None,
+        };
+        let until = self.nodes.get(&node)?.stands_still_until;
+        (until > self.now()).then_some(until)
+    }
+
+    fn live(&mut self, event: Event) {
+        match event {
+            Event::Tick { node, life } => self.tick(node, life),
+            Event::Message(message) => self.deliver(*message),
+            Event::Synced { node, life } => self.synced(node, life),
+            Event::Snapshot {
+                node,
+                life,
+                index,
+                state,
+            } => {
+                self.in_life(node, life, |running| {
+                    running.replica.handle_snapshot(index, state);
+                });
+            }
+            Event::Start { node } => self.start(node),
+            Event::Think { client } => self.think(client),
+            Event::Request { node, asker, asked } => self.request(node, asker, asked),
+            Event::Answer {
+                asker,
+                request,
+                answer,
+            } => self.answer(asker, request, answer),
+            Event::Elsewhere { asker, leader } => self.elsewhere(asker, leader),
+            Event::Ask { asker } => self.ask_again(asker),
+            Event::TimedOut { asker } => self.timed_out(asker),
+            Event::Decide => self.decide(),
+        }
+    }
+
+    /// Lets it be done to a node that has not died meanwhile, and carries out what follows.
+    fn in_life(&mut self, node: u64, life: u64, what: impl FnOnce(&mut Running)) {
+        let found = self.nodes.get_mut(&node).filter(|node| node.life == life);
+        if let Some(running) = found.and_then(|node| node.running.as_mut()) {
+            what(running);
+            self.carry_out(node);
+        }
+    }
+
+    fn tick(&mut self, node: u64, life: u64) {
+        if self.nodes[&node].life == life && self.nodes[&node].running.is_some() {
+            self.schedule.after(TICK, Event::Tick { node, life });
+        }
+        self.in_life(node, life, |running| running.replica.handle_tick());
+    }
+
+    fn synced(&mut self, node: u64, life: u64) {
+        let found = self.nodes.get_mut(&node).filter(|node| node.life == life);
+        if let Some(node) = found.filter(|node| node.running.is_some()) {
+            node.disk.sync();
+        }
+        self.in_life(node, life, |running| running.replica.handle_durable());
+    }
+
+    fn deliver(&mut self, message: Message) {
+        let (from, to) = direction(&message);
+        let Some(node) = self
+            .nodes
+            .get(&to)
+            .filter(|_| !self.cut.contains(&(from, to)))
+        else {
+            return;
+        };
+        let (life, is_known) = (node.life, node.folder == FolderId(to));
+        if !self.is_heard(&message, node.running.as_ref()) {
+            return;
+        }
+        let mut lost = None;
+        self.in_life(to, life, |running| {
+            lost = running.replica.handle_message(message).err();
+        });
+        if let Some(lost) = lost {
+            assert!(!is_known, "no disk ever lost what was synced: {lost}");
+            self.lose(to);
+        }
+    }
+
+    /// What is said by somebody else under a number that is known is not heard.
+    fn is_heard(&self, message: &Message, by: Option<&Running>) -> bool {
+        let from = direction(message).0;
+        let folder = self.nodes[&from].folder;
+        let hears = |by: &Running| {
+            let members = by.replica.members();
+            members.hears(message.from, &format!("c{from}"), folder)
+        };
+        by.is_some_and(hears)
+    }
+
+    pub(crate) fn start(&mut self, node: u64) {
+        let timing = self.timing.clone();
+        let Some(found) = self.nodes.get_mut(&node).filter(|node| !node.is_lost) else {
+            return;
+        };
+        if found.running.is_some() {
+            return;
+        }
+        found.start(&timing);
+        let life = found.life;
+        self.laws.started(node);
+        self.after([Duration::ZERO, TICK], Event::Tick { node, life });
+        self.carry_out(node);
+    }
+
+    /// It loses power now, and comes back after a while.
+    pub(crate) fn kill(&mut self, node: u64, away: Duration) {
+        let Some(found) = self.nodes.get_mut(&node) else {
+            return;
+        };
+        found.running = None;
+        found.dies_at = None;
+        found.disk.lose_power(&mut self.chance);
+        self.schedule.after(away, Event::Start { node });
+    }
+
+    /// It never comes back, nor does its disk.
+    pub(crate) fn lose(&mut self, node: u64) {
+        self.kill(node, Duration::ZERO);
+        if let Some(found) = self.nodes.get_mut(&node) {
+            found.is_lost = true;
+        }
+    }
+
+    pub(crate) fn anybody(&mut self) -> u64 {
+        let all: Vec<_> = self.nodes.keys().copied().collect();
+        *self.chance.one_of(&all)
+    }
+
+    /// Asks whoever leads to change who takes part.
+    pub(crate) fn change(&mut self, change: &Change) -> bool {
+        let leaders: Vec<_> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.leads().is_some())
+            .map(|(&id, _)| id)
+            .collect();
+        leaders.into_iter().any(|id| {
+            let done = self.running(id).replica.change(change).is_ok();
+            self.carry_out(id);
+            done
+        })
+    }
+
+    pub(crate) fn answered(&self) -> u64 {
+        self.clients.iter().map(|client| client.answered).sum()
+    }
+
+    /// Whoever leads, as far as it knows.
+    pub(crate) fn leader(&self) -> Option<u64> {
+        let mut nodes = self.nodes.iter();
+        nodes
+            .find(|(_, node)| node.leads().is_some())
+            .map(|(&id, _)| id)
+    }
+
+    /// Who takes part, as whoever leads knows it.
+    pub(crate) fn members(&self) -> Option<Members> {
+        let leaders = self
+            .nodes
+            .values()
+            .filter_map(|node| Some((node.leads()?, node)));
+        let (_, node) = leaders.max_by_key(|(term, _)| *term)?;
+        Some(node.running.as_ref()?.replica.members().clone())
+    }
+
+    /// How each of them is, for whoever wants to know what went wrong.
+    pub(crate) fn standing(&self) -> String {
+        let each = self.nodes.iter().map(|(id, node)| match &node.running {
+            Some(running) => format!("{id}: {:?}", running.replica),
+            None => format!("{id} does not run"),
+        });
+        each.collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) fn standing_still(&mut self, node: u64, duration: Duration) {
+        let until = self.now() + duration;
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.stands_still_until = until;
+        }
+    }
+}
