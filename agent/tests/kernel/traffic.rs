@@ -205,8 +205,7 @@ fn receive_all(receiver: &UdpSocket) -> BTreeSet<u64> {
     let mut arrived = BTreeSet::new();
     let mut total = None;
     let mut number = [0; 8];
-    while total != Some(arrived.len() as u64)
-        && undisturbed(|| receiver.recv(&mut number)).is_ok()
+    while total != Some(arrived.len() as u64) && undisturbed(|| receiver.recv(&mut number)).is_ok()
     {
         match u64::from_be_bytes(number) {
             told if told & TOTAL != 0 => total = Some(told & !TOTAL),
