@@ -297,11 +297,13 @@ fn what_goes_wrong_is_said_on_standard_error() {
     assert_eq!(bad.status.code(), Some(2));
 }
 
-const UNITS: [&str; 6] = ["bytes", "us", "ns", "ms", "percent", "per_s"];
+const UNITS: [&str; 7] = ["bytes", "us", "ns", "ms", "percent", "per_s", "share"];
 /// Numbers of things, and what things are numbered by.
-const COUNTS: &str = "answered back confirmed cpus dropped_packets duplicated flows foreign grown index \
-    iterations kernel lanes late lost malformed node numa_node of packets packets_per_train port program \
-    refused reordered retransmits routers_back somewhere streams there total trains unknown_packets";
+const COUNTS: &str = "\
+    answered back confirmed cpus dropped_packets duplicated flows foreign grown hardware hop index \
+    iterations kernel lanes late lost lost_back lost_there malformed node numa_node of packets \
+    packets_per_train port program refused reordered retransmits routers_back sent somewhere streams \
+    there total trains unknown_packets unsent untimed";
 
 /// The names of numbers that nobody could read without having written them.
 fn nameless(name: &str, value: &Value) -> Vec<String> {
