@@ -1,7 +1,6 @@
 //! Are the figures right?
 
 use libtest_mimic::Trial;
-use serde_json::Value;
 
 use crate::perftest;
 use crate::scene::{PROBER_ADDRESS, RESPONDER_ADDRESS, Scene, agent, refused, trial};
