@@ -10,6 +10,7 @@ use reweave_agent_core::rhythm::RhythmBook;
 use reweave_common::moment::Moment;
 use reweave_common::sample::HostReading;
 use reweave_common::traffic::{Traffic, TrafficSource};
+use reweave_common::units::Rate;
 
 use crate::counters::Tree;
 use crate::pulse::Pulse;
@@ -72,6 +73,11 @@ impl Activity {
         };
         readings.extend(traffic.map(HostReading::Traffic));
         (readings, datagrams)
+    }
+
+    /// See [`RhythmBook::handle_measuring`].
+    pub fn handle_measuring(&mut self, most_rate: Rate) {
+        self.rhythm.handle_measuring(most_rate);
     }
 
     fn is_due(&self, now: Moment) -> bool {

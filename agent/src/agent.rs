@@ -162,6 +162,9 @@ impl Agent {
     /// Probes these hosts, and answers those on the roster.
     pub fn probe_hosts(&mut self, list: ProbeList) {
         self.trains.handle_list(list.clone());
+        if let Some(activity) = &mut self.activity {
+            activity.handle_measuring(list.most_rate);
+        }
         if let Some(rdma) = &self.rdma {
             rdma.handle_list(&list);
         }

@@ -83,6 +83,7 @@ pub enum Signal {
 pub struct Health {
     pub place: Place,
     /// The time since the reading before; zero in the first.
+    #[serde(rename = "over_ns", with = "crate::nanos")]
     pub over: Duration,
     pub signals: Vec<SignalReading>,
 }

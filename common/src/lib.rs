@@ -23,6 +23,7 @@ pub mod lock;
 pub mod member;
 pub mod moment;
 pub mod names;
+mod nanos;
 pub mod observations;
 pub mod operator;
 pub mod plan;

@@ -60,8 +60,8 @@ fn one_percent() -> Bounds {
     println!("by the counters, {there} were lost there and {home} back: {summary}");
     assert_eq!([count("lost_there"), count("lost_back")], [there, home]);
     Bounds {
-        least: bound(summary, "least"),
-        most: bound(summary, "most"),
+        least: bound(summary, "least_share"),
+        most: bound(summary, "most_share"),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Are the figures right?
 
 use libtest_mimic::Trial;
-use serde_json::Value;
 
 use crate::perftest;
 use crate::scene::{PROBER_ADDRESS, RESPONDER_ADDRESS, Scene, agent, refused, trial};
@@ -80,7 +79,8 @@ fn latency(scene: &mut Scene) {
                     "{seen}"
                 );
                 assert_eq!(seen["stamps"], "program");
-                micros(&seen["network"]["least"]) / 2.0
+                let there_and_back_ns = seen["network"]["least_ns"].as_f64();
+                there_and_back_ns.expect("a number") / 2e3
             },
             |scene| perftest::one_way_us(scene, transport, MESSAGES),
         );
@@ -127,12 +127,6 @@ fn alike(
         }
     }
     panic!("{what}, the best and perftest's: {best:?}");
-}
-
-/// From a duration as serde writes it.
-fn micros(duration: &Value) -> f64 {
-    let part = |name: &str| duration[name].as_f64().expect("a number");
-    part("secs") * 1e6 + part("nanos") / 1e3
 }
 
 fn counted(scene: &mut Scene) {

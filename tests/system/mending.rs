@@ -1,8 +1,9 @@
 //! One value walks through all eight stages, on a job that runs.
 
 use libtest_mimic::Trial;
+use reweave_common::flow::FlowKey;
 use reweave_common::operator::{FlowChange, FlowStatus, Mode, Outcome};
-use reweave_tests::Leadership;
+use reweave_tests::{Leadership, Stage};
 
 use crate::needs::trial;
 use crate::play::{
@@ -22,13 +23,40 @@ pub(crate) fn tests() -> Vec<Trial> {
     )]
 }
 
-/// Whether the receiver's agent has traced what the receiver sends, over any spine.
-fn comes_back(flow: &FlowStatus) -> bool {
-    flow.path_back.as_deref().is_some_and(|back| {
-        let ends = (back[0].from.as_str(), back[back.len() - 1].to.as_str());
-        let spines = back.iter().filter(|hop| hop.to.starts_with("spine"));
-        ends == (&flow.to, &flow.from) && spines.count() == 1
-    })
+/// Whether the receiver's agent has traced what the receiver sends, over the spine that the kernel of
+/// its leaf sends it over.
+fn comes_back(stage: &Stage, flow: &FlowStatus) -> bool {
+    let Some([first, second, .., last]) = flow.path_back.as_deref() else {
+        return false;
+    };
+    let ends = (&first.from, &last.to);
+    ends == (&flow.to, &flow.from) && second.to == spine_of(stage, &first.to, flow.flow.reversed())
+}
+
+/// Whom a leaf's kernel hands a flow that one of its hosts sends.
+fn spine_of(stage: &Stage, leaf: &str, flow: FlowKey) -> String {
+    let FlowKey {
+        protocol,
+        source,
+        destination,
+    } = flow;
+    let ask = format!(
+        "enters=$(ip route get {sender} | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p')\n\
+         ip route get {to} from {sender} iif $enters ipproto {protocol} sport {sport} dport {dport}",
+        sender = source.ip(),
+        to = destination.ip(),
+        sport = source.port(),
+        dport = destination.port(),
+    );
+    let said = must(stage.output(leaf, &["sh", "-c", &ask]));
+    let (_, via) = said.split_once(" via ").expect("a spine lies between");
+    let gateway = via.split(' ').next().unwrap_or_default();
+    let owns = |node: &&str| {
+        let addresses = must(stage.output(node, &["ip", "-4", "-o", "address"]));
+        addresses.contains(&format!(" {gateway}/"))
+    };
+    let spine = stage.nodes().find(owns);
+    spine.expect("somebody has that address").to_owned()
 }
 
 #[derive(Debug)]
@@ -60,7 +88,7 @@ fn mended_by_an_operator() -> Figures {
     assert_eq!((status.generation.0, status.mode), (1, Mode::Manual));
     assert_eq!(status.pins.len(), 1);
     assert!(
-        status.flows.len() >= 2 && status.flows.iter().all(comes_back),
+        status.flows.len() >= 2 && status.flows.iter().all(|flow| comes_back(&stage, flow)),
         "{status:#?}"
     );
     let report = must(job.stop());

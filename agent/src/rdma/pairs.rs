@@ -100,6 +100,7 @@ mod tests {
              "pid": 42, "comm": "python3"}
         ]);
         let counted = json!([
+            {"ifname": "mlx5_0", "port": 1, "cntn": 3, "lqpn": []},
             {"ifname": "mlx5_0", "port": 1, "cntn": 4, "lqpn": [300], "np_cnp_sent": 7},
             {"ifname": "mlx5_0", "port": 1, "cntn": 5, "lqpn": [1, 300], "np_cnp_sent": 9}
         ]);

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::fabric::{Fabric, pin, some_flow, spine_of, within};
+use crate::fabric::{Fabric, host, pin, some_flow, spine_of, within};
 use crate::flows::shape;
 use crate::pins::hold;
+use crate::probing::Responder;
 use crate::tests;
 use crate::traffic::{Session, Stream};
 
@@ -21,6 +22,7 @@ tests! {
     pins_are_listed,
     what_needs_a_right_is_listed,
     what_is_listed_as_possible_is_possible needs "setpriv",
+    every_number_has_a_unit_or_counts,
     a_full_disk_is_one_error,
     what_goes_wrong_is_said_on_standard_error,
 }
@@ -293,4 +295,51 @@ fn what_goes_wrong_is_said_on_standard_error() {
     );
     let bad = agent("h0", &["trace", "sctp", "10.0.0.1:1", "10.1.0.1:2"]);
     assert_eq!(bad.status.code(), Some(2));
+}
+
+const UNITS: [&str; 7] = ["bytes", "us", "ns", "ms", "percent", "per_s", "share"];
+/// Numbers of things, and what things are numbered by.
+const COUNTS: &str = "\
+    answered back confirmed cpus dropped_packets duplicated flows foreign grown hardware hop index \
+    iterations kernel lanes late lost lost_back lost_there malformed node numa_node of packets \
+    packets_per_train port program refused reordered retransmits routers_back sent somewhere streams \
+    there total trains unknown_packets unsent untimed";
+
+/// The names of numbers that nobody could read without having written them.
+fn nameless(name: &str, value: &Value) -> Vec<String> {
+    let has_unit = UNITS.iter().any(|unit| {
+        let rest = name.strip_suffix(unit);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+    });
+    match value {
+        _ if has_unit => vec![],
+        Value::Number(_) if COUNTS.split_whitespace().any(|count| count == name) => vec![],
+        Value::Number(_) => vec![name.to_owned()],
+        Value::Array(values) => values.iter().flat_map(|it| nameless(name, it)).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(name, it)| nameless(name, it))
+            .collect(),
+        _ => vec![],
+    }
+}
+
+fn every_number_has_a_unit_or_counts() {
+    let _fabric = Fabric::new();
+    let _responder = Responder::start("h2", &["10.0.0.1"]);
+    let to = host(2).to_string();
+    let ends = [(host(0), 7), (host(2), 9)].map(|(host, port)| format!("{host}:{port}"));
+    let asked: [&[&str]; 8] = [
+        &["facts"],
+        &["counters"],
+        &["traffic", "--over-ms", "300"],
+        &["flows", "--over-ms", "300"],
+        &["trace", "udp", &ends[0], &ends[1]],
+        &["trace", "udp", &ends[0], &ends[1], "--all"],
+        &["probe", &to, "--over-s", "1"],
+        &["bandwidth", &to, "--trains", "6"],
+    ];
+    let told = asked.map(|words| json_of("h0", words));
+    let nameless = told.iter().flat_map(|it| nameless("", it));
+    assert_eq!(nameless.collect::<Vec<_>>(), Vec::<String>::new());
 }

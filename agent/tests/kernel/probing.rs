@@ -219,10 +219,10 @@ fn a_port_that_is_taken_costs_its_flows_only() {
 }
 
 /// The other side of a person's probes, until dropped.
-struct Responder(Child);
+pub(crate) struct Responder(Child);
 
 impl Responder {
-    fn start(node: &str, of: &[&str]) -> Self {
+    pub(crate) fn start(node: &str, of: &[&str]) -> Self {
         let child = within(node, || {
             let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
             command.args(["probe", "--respond"]).args(of);

@@ -1,7 +1,7 @@
 //! Real traffic between hosts: TCP sessions that go on until told to end, and numbered datagrams.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +27,16 @@ fn pause(duration: Duration) {
         .filter(|left| !left.is_zero())
     {
         thread::park_timeout(left);
+    }
+}
+
+/// What waits for a limited time is disturbed when its process is stopped and goes on.
+fn undisturbed(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match read() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            ended => return ended,
+        }
     }
 }
 
@@ -107,7 +117,7 @@ impl Stream {
         let received = thread::spawn(move || {
             let (mut buffer, mut received) = (vec![0; 1 << 16], 0);
             loop {
-                match receiver.read(&mut buffer).expect("the session lives") {
+                match undisturbed(|| receiver.read(&mut buffer)).expect("the session lives") {
                     0 => return received,
                     length => received += length as u64,
                 }
@@ -195,7 +205,8 @@ fn receive_all(receiver: &UdpSocket) -> BTreeSet<u64> {
     let mut arrived = BTreeSet::new();
     let mut total = None;
     let mut number = [0; 8];
-    while total != Some(arrived.len() as u64) && receiver.recv(&mut number).is_ok() {
+    while total != Some(arrived.len() as u64) && undisturbed(|| receiver.recv(&mut number)).is_ok()
+    {
         match u64::from_be_bytes(number) {
             told if told & TOTAL != 0 => total = Some(told & !TOTAL),
             number => drop(arrived.insert(number)),

@@ -179,7 +179,9 @@ impl Tally {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Loss {
     pub share: f64,
+    #[serde(rename = "least_share")]
     pub least: f64,
+    #[serde(rename = "most_share")]
     pub most: f64,
 }
 

@@ -92,9 +92,13 @@ pub struct RdmaLatency {
 /// How durations are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
+    #[serde(rename = "least_ns", with = "crate::nanos")]
     pub least: Duration,
+    #[serde(rename = "median_ns", with = "crate::nanos")]
     pub median: Duration,
+    #[serde(rename = "p99_ns", with = "crate::nanos")]
     pub p99: Duration,
+    #[serde(rename = "most_ns", with = "crate::nanos")]
     pub most: Duration,
 }
 
@@ -103,6 +107,7 @@ pub struct Times {
 pub struct RdmaBandwidth {
     pub peer: Ipv4Addr,
     pub bytes: Bytes,
+    #[serde(rename = "took_ns", with = "crate::nanos")]
     pub took: Duration,
 }
 

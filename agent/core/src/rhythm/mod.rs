@@ -18,7 +18,7 @@ use std::time::Duration;
 use reweave_common::moment::Moment;
 use reweave_common::rhythm::{Beat, Rhythm};
 use reweave_common::traffic::PeerTraffic;
-use reweave_common::units::Bytes;
+use reweave_common::units::{Bytes, Rate};
 
 use detect::{Detected, detect};
 use series::Series;
@@ -31,7 +31,9 @@ const COARSE: Duration = Duration::from_millis(160);
 /// How often all that was seen is looked through.
 const PERIOD: Duration = Duration::from_secs(2);
 /// Less than this is no training, but somebody's heartbeat.
-const LEAST_BYTES_PER_S: f64 = 500_000.0;
+const LEAST_BYTES_PER_S: f64 = 105_000.0;
+/// What agents measure by: probes, their answers and trains, each there and back.
+const WAYS_OF_MEASURING: f64 = 6.0;
 /// Who was watched for less than this is not known.
 const LEAST_WATCHED: Duration = Duration::from_secs(3);
 /// Two periods that differ by no more are the same beat.
@@ -44,6 +46,7 @@ pub struct RhythmBook {
     series: [Series; 2],
     peers: PeerBook,
     began: Option<Moment>,
+    least_bytes_per_s: f64,
     told: Option<(Moment, Rhythm)>,
 }
 
@@ -53,6 +56,7 @@ impl Default for RhythmBook {
             series: [FINE, COARSE].map(Series::new),
             peers: PeerBook::default(),
             began: None,
+            least_bytes_per_s: LEAST_BYTES_PER_S,
             told: None,
         }
     }
@@ -70,6 +74,12 @@ impl RhythmBook {
     /// What was exchanged with each peer since counting began.
     pub fn handle_peers(&mut self, now: Moment, peers: &[PeerTraffic]) {
         self.peers.handle_peers(now, peers);
+    }
+
+    /// Hosts take no more than this for each of what they measure by: that is no training either.
+    pub fn handle_measuring(&mut self, most_rate: Rate) {
+        let bytes_per_s = most_rate.bits_per_s() as f64 / 8.0;
+        self.least_bytes_per_s = LEAST_BYTES_PER_S.max(WAYS_OF_MEASURING * bytes_per_s);
     }
 
     /// What is known by now.
@@ -97,7 +107,7 @@ impl RhythmBook {
         });
         let is_training = |beat: &Beat| {
             let bytes = beat.sent.count() + beat.received.count();
-            bytes as f64 / beat.period.as_secs_f64() >= LEAST_BYTES_PER_S
+            bytes as f64 / beat.period.as_secs_f64() >= self.least_bytes_per_s
         };
         let found = found.find(is_training);
         found.map_or(Rhythm::None { watched }, Rhythm::Found)

@@ -290,6 +290,20 @@ fn a_heartbeat_of_few_bytes_is_no_training() {
 }
 
 #[test]
+fn what_hosts_measure_by_is_no_training() {
+    let beats = (0..100).map(|beat| Burst {
+        from_ms: f64::from(beat) * 500.0,
+        to_ms: f64::from(beat) * 500.0 + 100.0,
+        bytes: [200_000.0, 10_000.0],
+    });
+    let (mut book, now) = heard(&beats.collect::<Vec<_>>(), 40_000.0, &mut Lots(1));
+    book.handle_measuring(Rate::from_bits_per_s(1_000_000));
+    assert!(matches!(book.poll_rhythm(now), Rhythm::None { .. }));
+    book.handle_measuring(Rate::from_bits_per_s(100_000));
+    assert!(found(book.poll_rhythm(now + PERIOD)).is_some());
+}
+
+#[test]
 fn nobody_knows_at_first() {
     let (mut book, now) = heard(&ring(1000.0), 2_000.0, &mut Lots(1));
     assert!(matches!(book.poll_rhythm(now), Rhythm::Unknown { .. }));

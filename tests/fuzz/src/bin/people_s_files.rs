@@ -2,13 +2,25 @@
 
 #![no_main]
 
+use std::sync::LazyLock;
+
 use reweave_common::fabric::Fabric;
 use reweave_common::scenario::Scenario;
-use reweave_planner::sim::raw;
+use reweave_planner::sim::ecmp::Ecmp;
+use reweave_planner::sim::network::{Costs, Network};
+use reweave_planner::sim::{flows, raw};
 use reweave_planner::workload::job::JobFile;
 
 /// What is larger is rightly slow.
 const MOST_BYTES: usize = 2048;
+
+/// On which flows are read.
+static FABRIC: LazyLock<(Fabric, Network)> = LazyLock::new(|| {
+    let fabric = include_str!("../../seeds/people_s_files/leaf-spine.toml");
+    let fabric = Fabric::parse("fabric.toml", fabric).expect("it is one");
+    let network = Network::of(&fabric, Costs::default());
+    (fabric, network)
+});
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     if text.len() > MOST_BYTES || asks_for_much(text) {
@@ -18,6 +30,8 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     let _ = Scenario::parse("scenario.toml", text, |_| Err("there is none".to_owned()));
     let _ = raw::parse("problem.raw", text);
     let _ = JobFile::parse("job.toml", text);
+    let (fabric, network) = &*FABRIC;
+    let _ = flows::parse("flows.csv", text, fabric, network, &Ecmp::default());
 });
 
 /// A short file may ask for a fabric of a million hosts, and would get it.

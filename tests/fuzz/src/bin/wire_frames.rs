@@ -1,10 +1,13 @@
-//! Frames between agents and coordinators, in pieces of any size, and the messages in them.
+//! Frames between agents, coordinators and operators, in pieces of any size, and the messages in them.
 
 #![no_main]
 
+use reweave_common::operator::{Request, Response};
 use reweave_proto::frame::{FrameDecoder, decode, encode};
 use reweave_proto::hello::Hello;
 use reweave_proto::message::{AgentMessage, CoordinatorMessage, PeerPart};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut frames = FrameDecoder::with_limit(4096);
@@ -22,13 +25,17 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
 /// What was understood is understood again when it is passed on.
 fn read(frame: &[u8]) {
     let _ = Hello::decode(frame);
-    let _ = decode::<PeerPart>(frame);
-    if let Ok(message) = decode::<AgentMessage>(frame) {
-        let again = encode(&message).expect("it can be written");
-        assert_eq!(decode(&again[4..]), Ok(message));
-    }
-    if let Ok(message) = decode::<CoordinatorMessage>(frame) {
-        let again = encode(&message).expect("it can be written");
-        assert_eq!(decode(&again[4..]), Ok(message));
+    read_as::<PeerPart>(frame);
+    read_as::<AgentMessage>(frame);
+    read_as::<CoordinatorMessage>(frame);
+    read_as::<Request>(frame);
+    read_as::<Response>(frame);
+}
+
+fn read_as<T: Serialize + DeserializeOwned>(frame: &[u8]) {
+    if let Ok(message) = decode::<T>(frame) {
+        let said = encode(&message).expect("it can be written");
+        let again = decode::<T>(&said[4..]).expect("and read");
+        assert_eq!(encode(&again), Ok(said));
     }
 }

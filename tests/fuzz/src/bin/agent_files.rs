@@ -1,0 +1,8 @@
+//! What an agent finds in its folder when it starts: the pins in force, and who is shut out.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    reweave_agent::decoders::record(bytes);
+    reweave_agent::decoders::shut_out(bytes);
+});
