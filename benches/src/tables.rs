@@ -1,16 +1,17 @@
 //! Jobs of 128 servers with four A100 each, spread and wired together, beside what else could be
 //! built for them: the rows of the table in docs/planning.md.
 
-use reweave_common::units::{Bytes, Rate};
+use reweave_common::units::Bytes;
 use reweave_planner::crew::Alone;
 use reweave_planner::parallel::presets::{Search, Words};
 use reweave_planner::parallel::together::{self, Dealing, Pairing};
 use reweave_planner::parallel::{Help, Progress};
-use reweave_planner::topology::{self, Job, Limits, Request, Rival};
+use reweave_planner::topology::{self, Job, Request, Rival};
 use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::preset::{Batch, Gpu, Parallelism, Preset};
 
 use crate::cost::{peak_mib, timed};
+use crate::topology::request;
 
 const SERVERS: usize = 128;
 const GPUS_OF_A_SERVER: usize = 4;
@@ -59,7 +60,7 @@ fn row(model: &str, batch: u64, tables: Option<usize>, degree: usize) {
     preset.tables = tables;
     let memory = Bytes::new(preset.gpu.memory_gb * 1_000_000_000);
     let search = Search::new(&preset, SERVERS, Some(memory));
-    let (request, settings) = (request(degree), Settings::default());
+    let (request, settings) = (request(SERVERS, degree), Settings::default());
     let (found, took_s) = timed(|| planned(&search, &settings, &request));
     let job = Job {
         iteration: &search.iteration(&found.deal).expect("it was simulated"),
@@ -102,16 +103,4 @@ fn planned(search: &Search, settings: &Settings, request: &Request) -> Pairing<P
         go_on: &|_: &Progress| true,
     };
     together::search(search, start, settings, request, help).expect("there is a topology")
-}
-
-fn request(degree: usize) -> Request {
-    Request {
-        limits: Limits::plain(SERVERS, degree),
-        degree,
-        rate: Rate::from_bits_per_s(100_000_000_000),
-        seed: SEED,
-        work: u64::MAX,
-        relay: None,
-        interval: false,
-    }
 }

@@ -57,7 +57,8 @@ fn iteration(hosts: usize, tables: usize) -> Iteration {
     builder.build().expect("the iteration is sound")
 }
 
-fn request(hosts: usize, degree: usize) -> Request {
+/// Of ports of 100 Gb/s.
+pub(crate) fn request(hosts: usize, degree: usize) -> Request {
     Request {
         limits: Limits::plain(hosts, degree),
         degree,

@@ -96,10 +96,14 @@ impl Reach {
 }
 
 fn usual_identity() -> Option<PathBuf> {
-    let config = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-    let config = config.filter(|path| path.is_absolute());
-    let config = config.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".config")));
-    Some(config?.join("reweave/operator"))
+    Some(own_folder("XDG_CONFIG_HOME", ".config")?.join("reweave/operator"))
+}
+
+/// A person's folder of one kind: where the variable says, or else at its usual place.
+pub(crate) fn own_folder(variable: &str, usual: &str) -> Option<PathBuf> {
+    let named = env::var_os(variable).map(PathBuf::from);
+    let named = named.filter(|path| path.is_absolute());
+    named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(usual)))
 }
 
 pub(crate) struct Coordinator {

@@ -1,6 +1,5 @@
 //! `reweave dev`: a cluster of one machine, to look around in. No settings, no privileges, one command.
 
-use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -8,13 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use reweave_common::names::is_plain;
+use reweave_common::member::Member;
 use reweave_link::Role;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::interval;
 
-use crate::ask::{Coordinator, PATIENCE, Reach};
+use crate::ask::{Coordinator, PATIENCE, Reach, own_folder};
 use crate::config::beside;
 use crate::error::CliError;
 use crate::{cluster, dashboard};
@@ -24,8 +23,6 @@ const AT: &str = "127.0.0.1:7332";
 const DAYS: u64 = 1;
 /// So often it is looked whether both still run.
 const GLANCE: Duration = Duration::from_millis(200);
-/// The longest name that a node may have.
-const LONGEST_NAME: usize = 63;
 
 /// A coordinator and an agent on this machine, until Ctrl-C
 ///
@@ -74,18 +71,15 @@ async fn until_the_end(programs: &mut Programs) -> Result<ExitCode, CliError> {
 }
 
 fn usual_folder() -> Option<PathBuf> {
-    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let state = state.filter(|path| path.is_absolute());
-    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".local/state"));
-    Some(state.or_else(home)?.join("reweave/dev"))
+    Some(own_folder("XDG_STATE_HOME", ".local/state")?.join("reweave/dev"))
 }
 
 /// As the machine calls itself, if a node may be called so.
 fn node_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname");
     let name = name.map(|name| name.trim().to_owned()).ok();
-    let plain = name.filter(|name| is_plain(name, LONGEST_NAME));
-    plain.unwrap_or_else(|| "this-machine".to_owned())
+    let sound = name.filter(|name| Member::new(Role::Agent, name).is_sound());
+    sound.unwrap_or_else(|| "this-machine".to_owned())
 }
 
 struct Place {

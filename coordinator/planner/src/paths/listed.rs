@@ -21,16 +21,13 @@ use reweave_common::snapshot::Hop;
 use super::Atlas;
 use crate::sim::columns::{Columns, Row};
 use crate::sim::ecmp::{Ecmp, Fields};
+use crate::sim::flows;
 
 const KNOWN: [&str; 12] = [
     "src", "dst", "bytes", "start_us", "after", "path", "sport", "dport", "proto", "end_us", "job",
     "move",
 ];
 const REQUIRED: [&str; 3] = ["src", "dst", "bytes"];
-/// Of RoCE, which most of these flows are.
-const DEFAULT_PORT: u16 = 4791;
-const UDP: u8 = 17;
-const TCP: u8 = 6;
 /// More bytes than any flow has.
 const MOST_BYTES: f64 = 1e18;
 const UNKNOWN: &str = "*";
@@ -122,11 +119,11 @@ impl Reader<'_, '_> {
     fn add(&mut self, row: &Row<'_>) -> Result<(), InputError> {
         let id = self.rows;
         self.rows += 1;
-        let ends = [self.host(row, "src")?, self.host(row, "dst")?];
+        let ends = flows::ends(self.atlas.fabric, row)?;
         let flow = Listed {
             id,
             ends,
-            fields: self.fields(row, ends)?,
+            fields: flows::fields(row, ends, id)?,
             bytes: bytes(row)?,
             path: Vec::new(),
             traced: row.optional("path").is_some(),
@@ -139,35 +136,6 @@ impl Reader<'_, '_> {
             Err(doubt) => self.table.doubts.push(doubt),
         }
         Ok(())
-    }
-
-    fn host(&self, row: &Row<'_>, key: &str) -> Result<NodeId, InputError> {
-        let (fabric, name) = (self.atlas.fabric, row.text(key)?);
-        let node = fabric.find(name);
-        let missing = || row.error(key, format!("the fabric has no node named {name:?}"));
-        let node = node.ok_or_else(missing)?;
-        match fabric.node(node).role.is_endpoint() {
-            true => Ok(node),
-            false => Err(row.error(
-                key,
-                format!("{name} is a switch; flows go from host to host"),
-            )),
-        }
-    }
-
-    fn fields(&self, row: &Row<'_>, [from, to]: [NodeId; 2]) -> Result<Fields, InputError> {
-        let own_port = 0xc000 | (self.rows - 1) as u16 & 0x3fff;
-        Ok(Fields {
-            source: from.index() as u32,
-            destination: to.index() as u32,
-            source_port: row.parsed("sport")?.unwrap_or(own_port),
-            destination_port: row.parsed("dport")?.unwrap_or(DEFAULT_PORT),
-            protocol: match row.optional("proto") {
-                None | Some("udp") => UDP,
-                Some("tcp") => TCP,
-                Some(_) => row.require("proto")?,
-            },
-        })
     }
 
     fn path(

@@ -100,7 +100,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn add(&mut self, row: &Row<'_>) -> Result<(), InputError> {
-        let [from, to] = [self.endpoint(row, "src")?, self.endpoint(row, "dst")?];
+        let [from, to] = ends(self.fabric, row)?;
         let bytes: f64 = row.require("bytes")?;
         let start_us: f64 = row.require("start_us")?;
         let problem = || format!("{start_us:?} us is no delay: 0 us to 51 hours");
@@ -132,23 +132,6 @@ impl Reader<'_> {
         Ok(path)
     }
 
-    fn endpoint(&self, row: &Row<'_>, key: &str) -> Result<NodeId, InputError> {
-        let node = self.node(row, key, row.text(key)?)?;
-        match self.fabric.node(node).role.is_endpoint() {
-            true => Ok(node),
-            false => {
-                let problem = format!("{} is a switch; flows go from host to host", row.text(key)?);
-                Err(row.error(key, problem))
-            }
-        }
-    }
-
-    fn node(&self, row: &Row<'_>, key: &str, name: &str) -> Result<NodeId, InputError> {
-        let problem = || format!("the fabric has no node named {name:?}");
-        let node = self.fabric.find(name);
-        node.ok_or_else(|| row.error(key, problem()))
-    }
-
     fn way(&mut self, row: &Row<'_>, [from, to]: [NodeId; 2]) -> Result<Way, InputError> {
         let label = self.label(row, [from, to])?;
         if let Some(nodes) = row.optional("path") {
@@ -174,7 +157,7 @@ impl Reader<'_> {
         label: Label,
     ) -> Result<Way, InputError> {
         let names = nodes.split('>').map(str::trim);
-        let nodes = names.map(|name| self.node(row, "path", name));
+        let nodes = names.map(|name| node(self.fabric, row, "path", name));
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         if [nodes[0], nodes[nodes.len() - 1]] != ends {
             return Err(row.error("path", "it does not lead from src to dst"));
@@ -183,20 +166,8 @@ impl Reader<'_> {
         way.ok_or_else(|| row.error("path", "two nodes that follow each other are not linked"))
     }
 
-    fn label(&self, row: &Row<'_>, [from, to]: [NodeId; 2]) -> Result<Label, InputError> {
-        let own_port = 0xc000 | (self.lines.len() & 0x3fff) as u16;
-        Ok(self.ecmp.label(Fields {
-            source: from.index() as u32,
-            destination: to.index() as u32,
-            source_port: row.parsed("sport")?.unwrap_or(own_port),
-            destination_port: row.parsed("dport")?.unwrap_or(DEFAULT_PORT),
-            protocol: match row.optional("proto") {
-                None => UDP,
-                Some("udp") => UDP,
-                Some("tcp") => TCP,
-                Some(_) => row.require("proto")?,
-            },
-        }))
+    fn label(&self, row: &Row<'_>, ends: [NodeId; 2]) -> Result<Label, InputError> {
+        Ok(self.ecmp.label(fields(row, ends, self.lines.len())?))
     }
 
     fn add_waits(&mut self, after: TaskIndex, row: &Row<'_>) -> Result<(), InputError> {
@@ -218,4 +189,46 @@ impl Reader<'_> {
         let problem = SimError::Cycle { tasks: circle }.to_string();
         Err(columns.error(line, "after", problem))
     }
+}
+
+/// Where the flow of a row begins and ends.
+pub(crate) fn ends(fabric: &Fabric, row: &Row<'_>) -> Result<[NodeId; 2], InputError> {
+    Ok([endpoint(fabric, row, "src")?, endpoint(fabric, row, "dst")?])
+}
+
+fn endpoint(fabric: &Fabric, row: &Row<'_>, key: &str) -> Result<NodeId, InputError> {
+    let node = node(fabric, row, key, row.text(key)?)?;
+    match fabric.node(node).role.is_endpoint() {
+        true => Ok(node),
+        false => {
+            let problem = format!("{} is a switch; flows go from host to host", row.text(key)?);
+            Err(row.error(key, problem))
+        }
+    }
+}
+
+fn node(fabric: &Fabric, row: &Row<'_>, key: &str, name: &str) -> Result<NodeId, InputError> {
+    let problem = || format!("the fabric has no node named {name:?}");
+    let node = fabric.find(name);
+    node.ok_or_else(|| row.error(key, problem()))
+}
+
+/// What switches hash of the `nth` row's flow, which has a port of its own unless the row says one.
+pub(crate) fn fields(
+    row: &Row<'_>,
+    [from, to]: [NodeId; 2],
+    nth: usize,
+) -> Result<Fields, InputError> {
+    let own_port = 0xc000 | (nth & 0x3fff) as u16;
+    Ok(Fields {
+        source: from.index() as u32,
+        destination: to.index() as u32,
+        source_port: row.parsed("sport")?.unwrap_or(own_port),
+        destination_port: row.parsed("dport")?.unwrap_or(DEFAULT_PORT),
+        protocol: match row.optional("proto") {
+            None | Some("udp") => UDP,
+            Some("tcp") => TCP,
+            Some(_) => row.require("proto")?,
+        },
+    })
 }
