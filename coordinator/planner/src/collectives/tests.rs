@@ -32,7 +32,12 @@ fn ideal(hosts: usize) -> Fabric {
     ))
 }
 
-fn time_ms(fabric: &Fabric, operation: Operation, bytes: f64, algorithm: Algorithm) -> f64 {
+fn played(
+    fabric: &Fabric,
+    operation: Operation,
+    bytes: f64,
+    algorithm: Algorithm,
+) -> Result<Played, CollectiveError> {
     let collective = Collective {
         fabric,
         members: None,
@@ -40,14 +45,12 @@ fn time_ms(fabric: &Fabric, operation: Operation, bytes: f64, algorithm: Algorit
         bytes,
     };
     let network = Network::of(fabric, Costs::default());
-    let played = time(
-        &collective,
-        algorithm,
-        &network,
-        &Ecmp::default(),
-        LIMIT,
-        &mut |_| {},
-    );
+    let ecmp = Ecmp::default();
+    time(&collective, algorithm, &network, &ecmp, LIMIT, &mut |_| {})
+}
+
+fn time_ms(fabric: &Fabric, operation: Operation, bytes: f64, algorithm: Algorithm) -> f64 {
+    let played = played(fabric, operation, bytes, algorithm);
     played.unwrap().time.millis()
 }
 
@@ -223,23 +226,9 @@ fn latency_and_start_up_count_once_a_step() {
 fn what_cannot_be_done_is_refused() {
     let lonely = ideal(1);
     let fabric = ideal(9);
-    let network = Network::of(&fabric, Costs::default());
     let error = |fabric, operation, algorithm| {
-        let collective = Collective {
-            fabric,
-            members: None,
-            operation,
-            bytes: 1e6,
-        };
-        let played = time(
-            &collective,
-            algorithm,
-            &network,
-            &Ecmp::default(),
-            LIMIT,
-            &mut |_| {},
-        );
-        played.unwrap_err().to_string()
+        let refused = played(fabric, operation, 1e6, algorithm);
+        refused.unwrap_err().to_string()
     };
     let said = error(&lonely, AllReduce, Algorithm::Ring);
     assert_eq!(

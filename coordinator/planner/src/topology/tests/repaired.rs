@@ -33,6 +33,33 @@ fn iteration() -> Iteration {
     builder.build().unwrap()
 }
 
+/// What a job is made of.
+struct Training {
+    iteration: Iteration,
+    place: Vec<u32>,
+    settings: Settings,
+}
+
+impl Default for Training {
+    fn default() -> Self {
+        Self {
+            iteration: iteration(),
+            place: (0..HOSTS as u32).collect(),
+            settings: Settings::default(),
+        }
+    }
+}
+
+impl Training {
+    fn job(&self) -> Job<'_> {
+        Job {
+            iteration: &self.iteration,
+            place: &self.place,
+            settings: &self.settings,
+        }
+    }
+}
+
 fn request() -> Request {
     Request {
         limits: Limits::plain(HOSTS, 4),
@@ -47,13 +74,8 @@ fn request() -> Request {
 
 #[test]
 fn any_cable_may_fail_and_all_still_arrive() {
-    let (iteration, settings) = (iteration(), Settings::default());
-    let place: Vec<_> = (0..HOSTS as u32).collect();
-    let job = Job {
-        iteration: &iteration,
-        place: &place,
-        settings: &settings,
-    };
+    let training = Training::default();
+    let job = training.job();
     let request = request();
     let proposal = plan(&job, &request).unwrap();
     let before = proposal.evaluation.iteration_ms;
@@ -85,13 +107,8 @@ fn any_cable_may_fail_and_all_still_arrive() {
 
 #[test]
 fn what_is_cut_off_is_said() {
-    let (iteration, settings) = (iteration(), Settings::default());
-    let place: Vec<_> = (0..HOSTS as u32).collect();
-    let job = Job {
-        iteration: &iteration,
-        place: &place,
-        settings: &settings,
-    };
+    let training = Training::default();
+    let job = training.job();
     let proposal = plan(&job, &request()).unwrap();
     let others = proposal.design.wiring.neighbours(5).to_vec();
     let cables: Vec<_> = others
@@ -104,19 +121,14 @@ fn what_is_cut_off_is_said() {
 
 #[test]
 fn when_a_host_fails_the_others_go_on() {
-    let (iteration, settings) = (iteration(), Settings::default());
-    let place: Vec<_> = (0..HOSTS as u32).collect();
-    let job = Job {
-        iteration: &iteration,
-        place: &place,
-        settings: &settings,
-    };
+    let training = Training::default();
+    let job = training.job();
     let request = request();
     let proposal = plan(&job, &request).unwrap();
     let failed = [Failed::Host(5)];
     let repaired = repair(&proposal.design, Some(&proposal.routes), &job, &failed).unwrap();
     assert_eq!(repaired.design.wiring.degree(5), 0);
-    let left = Demand::of(&repaired.iteration, &place, HOSTS);
+    let left = Demand::of(&repaired.iteration, &training.place, HOSTS);
     assert!(left.pairs.keys().all(|&(a, b)| a != 5 && b != 5));
     assert_eq!(left.pairs.len(), HOSTS - 2);
     assert_eq!(left.groups[0].members.len(), HOSTS - 1);
@@ -134,13 +146,8 @@ fn when_a_host_fails_the_others_go_on() {
 
 #[test]
 fn the_other_end_of_a_failed_port_may_be_used_again() {
-    let (iteration, settings) = (iteration(), Settings::default());
-    let place: Vec<_> = (0..HOSTS as u32).collect();
-    let job = Job {
-        iteration: &iteration,
-        place: &place,
-        settings: &settings,
-    };
+    let training = Training::default();
+    let job = training.job();
     let request = request();
     let design = plan(&job, &request).unwrap().design;
     let [a, b] = design.wiring.pairs()[0];
@@ -157,13 +164,8 @@ fn the_other_end_of_a_failed_port_may_be_used_again() {
 
 #[test]
 fn when_a_panel_fails_its_cables_are_gone() {
-    let (iteration, settings) = (iteration(), Settings::default());
-    let place: Vec<_> = (0..HOSTS as u32).collect();
-    let job = Job {
-        iteration: &iteration,
-        place: &place,
-        settings: &settings,
-    };
+    let training = Training::default();
+    let job = training.job();
     let mut request = request();
     let panel = |nth| Panel {
         name: format!("panel{nth}"),
