@@ -5,7 +5,9 @@
 //! computes and sends, and one of another host that fills the link trains go over, with and without
 //! trains by turns.
 //!
-//!     cargo bench --package reweave-agent --bench cost [-- SECONDS]
+//!     cargo bench --package reweave-agent --bench cost [-- SECONDS] [idle] [training] [other] [flood]
+//!
+//! Without a word, all of it. The agent's time is that of its process, in its own code and in the kernel.
 //!
 //! All peers are one probing engine, beside the coordinator.
 
@@ -62,8 +64,7 @@ const HEARD: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(10);
 
 fn main() -> ExitCode {
-    let seconds = std::env::args().filter_map(|word| word.parse().ok()).next();
-    let seconds: u64 = seconds.unwrap_or(30);
+    let asked = Asked::from_words();
     if let Err(missing) = sandbox::enter() {
         eprintln!("nothing was measured: {missing}");
         return ExitCode::FAILURE;
@@ -74,15 +75,40 @@ fn main() -> ExitCode {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        runtime.expect("a runtime").block_on(measure(seconds));
+        runtime.expect("a runtime").block_on(measure(&asked));
     });
     ExitCode::SUCCESS
 }
 
-/// What the agent took while it was watched.
+/// What is to be measured, for how long.
+struct Asked {
+    words: Vec<String>,
+}
+
+impl Asked {
+    fn from_words() -> Self {
+        let words = std::env::args().skip(1);
+        Self {
+            words: words.filter(|word| !word.starts_with('-')).collect(),
+        }
+    }
+
+    fn seconds(&self) -> u64 {
+        let seconds = self.words.iter().find_map(|word| word.parse().ok());
+        seconds.unwrap_or(30)
+    }
+
+    /// All is, unless something is named.
+    fn has(&self, part: &str) -> bool {
+        let mut parts = self.words.iter().filter(|word| word.parse::<u64>().is_err());
+        parts.clone().any(|word| word == part) || parts.next().is_none()
+    }
+}
+
+/// What the agent took while it was watched, in its own code and in the kernel.
 struct Seen {
     seconds: f64,
-    core_percent: f64,
+    core_percent: [f64; 2],
     tally: Tally,
     answers: u64,
     /// Of which something is known.
@@ -109,11 +135,11 @@ impl Seen {
             self.tally.network,
             self.rhythm
         );
-        println!(
-            "# {:.2} % of a core without trains",
-            without_trains.core_percent
-        );
-        println!("agent-core-percent {:.2} 1.0", self.core_percent);
+        for (seen, trains) in [(without_trains, "without"), (self, "with")] {
+            let [user, system] = seen.core_percent;
+            println!("# {trains} trains: {user:.2} % of a core in its own code, {system:.2} % in the kernel");
+        }
+        println!("agent-core-percent {:.2} 1.0", self.core_percent.iter().sum::<f64>());
         let probe_bits_per_s = probes_per_s * WIRE_BYTES as f64 * 8.0;
         println!("agent-probe-bits-per-s {probe_bits_per_s:.0} {MOST_BITS_PER_S}");
     }
@@ -126,7 +152,7 @@ impl Lost {
     }
 }
 
-async fn measure(seconds: u64) {
+async fn measure(asked: &Asked) {
     let scratch = tempfile::tempdir().expect("a folder");
     let authority = Authority::create(&scratch.path().join("ca"), "bench").expect("an authority");
     let identity = |role, name: &str| {
@@ -151,17 +177,23 @@ async fn measure(seconds: u64) {
     println!("name measured most");
     let first_full_report_s = begun.elapsed().as_secs_f64();
     println!("agent-first-report-s {first_full_report_s:.1} 3.0");
-    let without_trains = watch(&session, &agent, &peers, seconds).await;
-    tell(&session, own_list(Some(TRAINS_EVERY))).await;
-    let seen = watch(&session, &agent, &peers, seconds).await;
-    seen.print(&without_trains);
-    println!("agent-resident-mib {:.1} 30", resident_mib(&agent));
-    training_loses(&session).await.print("training");
-    other_loses(&session).await.print("other");
-    println!(
-        "agent-flood-loss-percent {:.2} 1.0",
-        flood_loses(&agent).await
-    );
+    if asked.has("idle") {
+        let without_trains = watch(&session, &agent, &peers, asked.seconds()).await;
+        tell(&session, own_list(Some(TRAINS_EVERY))).await;
+        let seen = watch(&session, &agent, &peers, asked.seconds()).await;
+        seen.print(&without_trains);
+        println!("agent-resident-mib {:.1} 30", resident_mib(&agent));
+    }
+    if asked.has("training") {
+        training_loses(&session).await.print("training");
+    }
+    if asked.has("other") {
+        other_loses(&session).await.print("other");
+    }
+    if asked.has("flood") {
+        let percent = flood_loses(&agent).await;
+        println!("agent-flood-loss-percent {percent:.2} 1.0");
+    }
 }
 
 /// A job on the agent's host that computes and sends, beside trains in its gaps.
@@ -345,7 +377,7 @@ async fn watch(session: &Session, agent: &Agent, peers: &ProbeThread, seconds: u
             }
         }
     }
-    let used = crate::cpu(agent) - cpu;
+    let used = crate::cpu(agent);
     let answers = peers
         .poll_readings()
         .iter()
@@ -354,7 +386,7 @@ async fn watch(session: &Session, agent: &Agent, peers: &ProbeThread, seconds: u
     let seconds = begun.elapsed().as_secs_f64();
     Seen {
         seconds,
-        core_percent: 100.0 * used.as_secs_f64() / seconds,
+        core_percent: [0, 1].map(|at| 100.0 * (used[at] - cpu[at]).as_secs_f64() / seconds),
         tally,
         answers,
         trains,
@@ -362,13 +394,12 @@ async fn watch(session: &Session, agent: &Agent, peers: &ProbeThread, seconds: u
     }
 }
 
-fn cpu(agent: &Agent) -> Duration {
+/// The time it took so far, in its own code and in the kernel.
+fn cpu(agent: &Agent) -> [Duration; 2] {
     let stat = fs::read_to_string(format!("/proc/{}/stat", agent.0.id())).expect("it runs");
     let after_name = stat.rsplit(") ").next().expect("a name in brackets");
-    let ticks = after_name.split(' ').skip(11).take(2);
-    TICK * ticks
-        .map(|it| it.parse::<u32>().expect("a number"))
-        .sum::<u32>()
+    let words: Vec<_> = after_name.split(' ').collect();
+    [11, 12].map(|at| TICK * words[at].parse().expect("a number"))
 }
 
 fn resident_mib(agent: &Agent) -> f64 {
