@@ -1,5 +1,5 @@
-//! What an agent costs its host: with 64 peers that it probes ten times a second each, which probe
-//! it as often, and readings of everything once a second; with trains of packets and without.
+//! What an agent costs its host: with 64 peers that it probes ten times a second each, and readings of
+//! everything once a second; then with peers that probe it as often as well; then with trains of packets, too.
 //!
 //! Then what jobs lose: one that fills a gigabit, with the agent at work and stopped by turns; one that
 //! computes and sends, and one of another host that fills the link trains go over, with and without
@@ -100,7 +100,10 @@ impl Asked {
 
     /// All is, unless something is named.
     fn has(&self, part: &str) -> bool {
-        let mut parts = self.words.iter().filter(|word| word.parse::<u64>().is_err());
+        let mut parts = self
+            .words
+            .iter()
+            .filter(|word| word.parse::<u64>().is_err());
         parts.clone().any(|word| word == part) || parts.next().is_none()
     }
 }
@@ -124,24 +127,22 @@ struct Lost {
 }
 
 impl Seen {
-    fn print(&self, without_trains: &Self) {
-        let probes_per_s = self.tally.sent() as f64 / self.seconds;
+    fn print(&self, name: &str) {
+        let [probes_per_s, answers_per_s] =
+            [self.tally.sent(), self.answers].map(|count| count as f64 / self.seconds);
         println!(
-            "# {:.0} s: {probes_per_s:.0} probes/s, {:.0} answers/s, {} trains, {} lost; round trips: {:?}; {:?}",
+            "# {:.0} s: {probes_per_s:.0} probes/s, {answers_per_s:.0} answers/s, {} trains, {} lost; round trips: {:?}; {:?}",
             self.seconds,
-            self.answers as f64 / self.seconds,
             self.trains,
             self.tally.lost.count(),
             self.tally.network,
             self.rhythm
         );
-        for (seen, trains) in [(without_trains, "without"), (self, "with")] {
-            let [user, system] = seen.core_percent;
-            println!("# {trains} trains: {user:.2} % of a core in its own code, {system:.2} % in the kernel");
-        }
-        println!("agent-core-percent {:.2} 1.0", self.core_percent.iter().sum::<f64>());
+        let [user, system] = self.core_percent;
+        println!("# {user:.2} % in its own code, {system:.2} % in the kernel");
+        println!("agent-{name}-core-percent {:.2} 1.0", user + system);
         let probe_bits_per_s = probes_per_s * WIRE_BYTES as f64 * 8.0;
-        println!("agent-probe-bits-per-s {probe_bits_per_s:.0} {MOST_BITS_PER_S}");
+        println!("agent-{name}-bits-per-s {probe_bits_per_s:.0} {MOST_BITS_PER_S}");
     }
 }
 
@@ -178,12 +179,15 @@ async fn measure(asked: &Asked) {
     let first_full_report_s = begun.elapsed().as_secs_f64();
     println!("agent-first-report-s {first_full_report_s:.1} 3.0");
     if asked.has("idle") {
-        let without_trains = watch(&session, &agent, &peers, asked.seconds()).await;
+        let watch = async || watch(&session, &agent, &peers, asked.seconds()).await;
+        watch().await.print("probing");
+        peers.handle_list(list(back()));
+        watch().await.print("probed-as-well");
         tell(&session, own_list(Some(TRAINS_EVERY))).await;
-        let seen = watch(&session, &agent, &peers, asked.seconds()).await;
-        seen.print(&without_trains);
+        watch().await.print("with-trains");
         println!("agent-resident-mib {:.1} 30", resident_mib(&agent));
     }
+    peers.handle_list(list(back()));
     if asked.has("training") {
         training_loses(&session).await.print("training");
     }
@@ -283,16 +287,21 @@ fn list(flows: impl Iterator<Item = [SocketAddrV4; 2]>) -> ProbeList {
     }
 }
 
-/// All of them probe the host as it probes them.
+/// All of them answer the host.
 fn start_peers() -> ProbeThread {
     let mut engine = Engine::new(1, Duration::ZERO);
     engine.answer_on(PROBE_PORT).expect("the port is free");
     engine.take_trains(|_| Some(FOREVER));
     let probing = ProbeThread::start(engine);
+    probing.handle_list(list(std::iter::empty()));
+    probing
+}
+
+/// All of them probe the host as it probes them.
+fn back() -> impl Iterator<Item = [SocketAddrV4; 2]> {
     let to = SocketAddrV4::new(HOST, PROBE_PORT);
     let from = peers().flat_map(|peer| PORTS.map(move |port| SocketAddrV4::new(peer, port)));
-    probing.handle_list(list(from.map(|from| [from, to])));
-    probing
+    from.map(move |from| [from, to])
 }
 
 struct Agent(Child);

@@ -1,4 +1,5 @@
-//! How many bytes the wires carry, a hundred times a second: what rhythms are heard in.
+//! How many bytes the wires carry, a hundred times a second while they carry more than chatter: what
+//! rhythms are heard in.
 //!
 //! A thread of its own reads the counters' files, which stay open; that costs far less than asking
 //! the kernel for all that it knows of its interfaces.
@@ -20,8 +21,10 @@ use crate::clock;
 use crate::trains::SharedGate;
 
 const STEP: Duration = Duration::from_millis(10);
-/// Interfaces are looked for again after so many steps.
-const STEPS_PER_LOOK: u32 = 200;
+/// While the wires are quiet; whatever begins then is heard this much later once.
+const QUIET_STEP: Duration = Duration::from_millis(40);
+/// Interfaces are looked for again so often.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// What nobody fetches is of no use later.
 const MOST_BEATS: usize = 4096;
 const INTERFACES: &str = "/sys/class/net";
@@ -85,13 +88,14 @@ fn watch(
     stop: &AtomicBool,
 ) {
     let mut wires = vec![];
-    let (mut from, mut step) = (clock::now(), 0_u32);
+    let (mut from, mut looked) = (clock::now(), None::<Moment>);
     while !stop.load(Ordering::Relaxed) {
-        if step.is_multiple_of(STEPS_PER_LOOK) {
+        if looked.is_none_or(|looked| from.since(looked) >= LOOK_EVERY) {
+            looked = Some(from);
             look(is_wire, &mut wires);
         }
-        step = step.wrapping_add(1);
-        thread::sleep(STEP);
+        let step = if gate.is_quiet() { QUIET_STEP } else { STEP };
+        thread::sleep(step);
         let to = clock::now();
         let [sent, received] = grown(&mut wires);
         // Of wires that cannot be seen nobody knows whether they rest.

@@ -22,8 +22,8 @@ use tokio::time::timeout;
 
 use crate::commands::agent;
 use crate::fabric::{
-    Fabric, PATIENCE, host, ip_in, kernel_counter, leaf_at, leaf_of, pin, spine_at, spine_of, wait_for,
-    within,
+    Fabric, PATIENCE, host, ip_in, kernel_counter, leaf_at, leaf_of, pin, spine_at, spine_of,
+    wait_for, within,
 };
 use crate::probing::{list, probe};
 use crate::tests;
