@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::costs::Costs;
 use super::effort::Effort;
+use super::progress;
 use super::variant::Variant;
 use crate::error::CliError;
 use crate::page::Page;
@@ -102,7 +103,7 @@ impl History {
         let answer = Answer {
             left_out: bursts.len() - known.0.len(),
             ways_unknown: known.ways_unknown(&variant),
-            wall_ms: began.elapsed().as_secs_f64() * 1e3,
+            wall_ms: progress::millis(began),
             ..answer
         };
         print(output, &answer, |page| show(page, &answer))

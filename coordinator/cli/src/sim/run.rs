@@ -40,6 +40,9 @@ pub(super) struct Uncertainty {
     /// What messages to one port wait for each that is before them
     #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::ROUND_TRIP_US)]
     incast_us: f64,
+    /// What each sender has under way that messages wait for on the links between
+    #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::ROUND_TRIP_US)]
+    uplink_us: f64,
     /// What part of packets a link loses, as LINK=PART; may be repeated
     #[arg(long, value_name = "LINK=PART", requires = "interval", value_parser = loss)]
     loss: Vec<(String, f64)>,
@@ -78,7 +81,8 @@ impl Uncertainty {
             head_of_line: self.head_of_line,
             seeds: self.seeds,
             incast: micros(self.incast_us, "--incast-us")?,
-            port: None,
+            uplinks: micros(self.uplink_us, "--uplink-us")?,
+            only: None,
             loss: lossy.collect::<Result<_, CliError>>()?,
         })
     }

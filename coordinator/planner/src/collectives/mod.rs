@@ -14,6 +14,7 @@ mod pipelined;
 mod played;
 mod schedule;
 mod splitting;
+mod twins;
 #[cfg(test)]
 mod tests;
 

@@ -16,6 +16,7 @@ pub mod history;
 pub mod job;
 mod lowering;
 mod network;
+mod queues;
 pub mod recorded;
 mod risks;
 mod scheduled;
