@@ -210,7 +210,9 @@ pub(super) fn roots_of(operation: Operation, hosts: usize) -> usize {
 fn unreachable(collective: &Collective<'_>, hosts: &[NodeId]) -> CollectiveError {
     let network = Network::of(collective.fabric, Costs::default());
     let towards = network.towards(hosts[0]);
-    let lost = hosts.iter().find(|&&host| network.hops(host, &towards).is_none());
+    let lost = hosts
+        .iter()
+        .find(|&&host| network.hops(host, &towards).is_none());
     let name = |node: NodeId| collective.fabric.name(node).to_owned();
     CollectiveError::NoWay {
         from: name(hosts[0]),
@@ -270,7 +272,9 @@ fn hop_time_s(fabric: &Fabric, hosts: &[NodeId], share: f64) -> f64 {
     let mut compass = Compass::default();
     let hops = hosts.iter().map(|&to| {
         let towards = compass.towards(&network, to);
-        let hops = hosts.iter().filter_map(|&from| network.hops(from, &towards));
+        let hops = hosts
+            .iter()
+            .filter_map(|&from| network.hops(from, &towards));
         hops.map(f64::from).sum::<f64>()
     });
     hops.sum::<f64>() * share / capacity

@@ -14,9 +14,9 @@ mod pipelined;
 mod played;
 mod schedule;
 mod splitting;
-mod twins;
 #[cfg(test)]
 mod tests;
+mod twins;
 
 use std::fmt;
 

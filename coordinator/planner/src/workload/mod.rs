@@ -14,6 +14,7 @@ pub mod effects;
 mod evaluation;
 pub mod history;
 pub mod job;
+pub mod losses;
 mod lowering;
 mod network;
 mod queues;

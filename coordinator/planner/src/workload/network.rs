@@ -12,9 +12,9 @@ use reweave_common::units::Rate;
 use super::choice::{Choices, Findings};
 use super::effects::Effects;
 use super::evaluation;
-use crate::sim::{Outcome, Problem};
 use crate::sim::ecmp::{Ecmp, Fields, Label};
 use crate::sim::network::{self, Compass, Costs, Part, Way};
+use crate::sim::{Outcome, Problem};
 
 /// How the steps of a ring are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -299,7 +299,9 @@ impl<'n> Network<'n> {
     pub(super) fn is_between(&self, cable: LinkId) -> bool {
         let link = self.fabric.link(cable);
         let ends = [link.a.node, link.b.node];
-        !ends.iter().any(|&end| self.fabric.node(end).role.is_endpoint())
+        !ends
+            .iter()
+            .any(|&end| self.fabric.node(end).role.is_endpoint())
     }
 
     /// The host that a link of the problem leads to.

@@ -20,10 +20,7 @@ pub(super) struct Queues<'q> {
 
 impl<'q> Queues<'q> {
     /// Each of these sends a message; who sends several is named as often.
-    pub(super) fn new(
-        network: &'q Network<'q>,
-        senders: impl IntoIterator<Item = Rank>,
-    ) -> Self {
+    pub(super) fn new(network: &'q Network<'q>, senders: impl IntoIterator<Item = Rank>) -> Self {
         let mut sent = BTreeMap::new();
         for from in senders {
             *sent.entry(from).or_insert(0) += 1;

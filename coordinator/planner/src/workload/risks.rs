@@ -95,8 +95,16 @@ impl Setting<'_> {
         let is_port = |queue: &Queue| matches!(queue, Queue::Port(_));
         let queues = most.into_iter().map(|(queue, _)| queue);
         let (mut ports, mut links): (Vec<_>, Vec<_>) = queues.partition(is_port);
-        ports.truncate(if effects.incast > SimTime::ZERO { MOST_QUEUES } else { 0 });
-        links.truncate(if effects.uplinks > SimTime::ZERO { MOST_QUEUES } else { 0 });
+        ports.truncate(if effects.incast > SimTime::ZERO {
+            MOST_QUEUES
+        } else {
+            0
+        });
+        links.truncate(if effects.uplinks > SimTime::ZERO {
+            MOST_QUEUES
+        } else {
+            0
+        });
         ports.append(&mut links);
         ports
     }

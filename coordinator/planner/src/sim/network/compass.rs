@@ -92,7 +92,9 @@ impl Network {
         }
         let next = self.edges(at).iter().map(|edge| edge.to as usize);
         let passing = next.filter(|&next| next == towards.to() || self.places[next].is_some());
-        let nearest = passing.map(|next| self.from_forwarding(next, towards)).min();
+        let nearest = passing
+            .map(|next| self.from_forwarding(next, towards))
+            .min();
         nearest.map_or(UNREACHED, |hops| hops.saturating_add(1))
     }
 
@@ -112,7 +114,9 @@ impl Network {
         at: usize,
         towards: &'n Towards,
     ) -> impl Iterator<Item = Edge> + Clone + 'n {
-        let last = (at as u32 == towards.door).then(|| self.last(towards)).flatten();
+        let last = (at as u32 == towards.door)
+            .then(|| self.last(towards))
+            .flatten();
         let edges = match last {
             Some(_) => &[],
             None => self.edges(at),
