@@ -25,6 +25,8 @@ pub(crate) struct Counted {
     pub(crate) pause_storms: u64,
     pub(crate) oversized: u64,
     pub(crate) send_drops: u64,
+    /// By a queue that was full.
+    pub(crate) queue_drops: u64,
 }
 
 /// So many of so many.
@@ -144,7 +146,8 @@ impl Counted {
             Signal::LinkDowns => self.link_downs += grown,
             Signal::PauseStormWarnings | Signal::PauseStormErrors => self.pause_storms += grown,
             Signal::Oversized => self.oversized += grown,
-            Signal::SendDrops | Signal::QueueDrops => self.send_drops += grown,
+            Signal::SendDrops => self.send_drops += grown,
+            Signal::QueueDrops => self.queue_drops += grown,
             _ => {}
         }
     }
@@ -158,6 +161,7 @@ impl Counted {
         self.pause_storms += other.pause_storms;
         self.oversized += other.oversized;
         self.send_drops += other.send_drops;
+        self.queue_drops += other.queue_drops;
     }
 
     /// The part of the time that it stood still.

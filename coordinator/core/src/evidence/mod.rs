@@ -54,14 +54,18 @@ fn facts(picture: &Picture<'_>, flow: &FlowState) -> Option<FlowFacts> {
     })
 }
 
-/// Probes whose ways are known, there and back.
+/// Probes whose ways are known, there and back, and pass no queue that was full.
 fn probes(picture: &Picture<'_>) -> Vec<Probed> {
-    let known = picture.known;
+    let (known, congested) = (picture.known, ports::congested(picture));
+    let is_free = |way: &[Hop]| !way.iter().any(|hop| congested.contains(hop));
     let mut probes = Vec::new();
     for (_, node) in known.ingest.observations().nodes() {
         for (flow, window) in &node.probes {
             let ways = [*flow, flow.reversed()].map(|flow| known.ways.way(&flow));
-            if let [Some(there), Some(back)] = ways {
+            if let [Some(there), Some(back)] = ways
+                && is_free(there)
+                && is_free(back)
+            {
                 let [there, back] = [there, back].map(|way| nodes(known, way));
                 probes.extend(told(&window.tally(), there, back));
             }

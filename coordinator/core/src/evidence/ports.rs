@@ -1,11 +1,12 @@
 //! What interfaces and NICs say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::Role;
-use reweave_common::hardware::Nic;
+use reweave_common::hardware::{Nic, Pcie};
 use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
+use reweave_common::units::Rate;
 use reweave_planner::causes::{HostFacts, PortFacts, Series};
 
 use super::name;
@@ -47,8 +48,8 @@ fn port(picture: &Picture<'_>, hop: Hop, interface: &str) -> PortFacts {
         oversized: counted.oversized,
         send_drops: counted.send_drops,
         mtu_bytes: nic.and_then(|nic| nic.mtu_bytes),
-        sent_gbps: load.map(|rate| rate.gbps()),
-        speed_gbps: speed.map(|rate| rate.gbps()),
+        sent_gbps: load.map(Rate::gbps),
+        speed_gbps: speed.map(Rate::gbps),
         fec: nic.and_then(|nic| nic.fec).map(|fec| fec.to_string()),
     }
 }
@@ -56,6 +57,16 @@ fn port(picture: &Picture<'_>, hop: Hop, interface: &str) -> PortFacts {
 fn nic<'p>(picture: &'p Picture<'_>, node: NodeId, interface: &str) -> Option<&'p Nic> {
     let observed = picture.known.ingest.observations().node(node)?;
     Some(&observed.host.nics.get(interface)?.value)
+}
+
+/// Hops with a queue before them that was full lately: what is lost there is no fault of the link.
+pub(super) fn congested(picture: &Picture<'_>) -> BTreeSet<Hop> {
+    let is_congested = |(hop, interface): &(Hop, &str)| {
+        let counted = picture.known.trends.lately(hop.from, interface);
+        counted.is_some_and(|counted| counted.queue_drops > 0)
+    };
+    let congested = ends(picture).filter(is_congested);
+    congested.map(|(hop, _)| hop).collect()
 }
 
 /// How the corrected part of bits has gone, where any are.
@@ -86,7 +97,7 @@ pub(super) fn of_nics(picture: &Picture<'_>, host: NodeId) -> HostFacts {
     let nics: Vec<_> = nics.collect();
     let is_host = known.fabric.node(host).role == Role::Host;
     let mut buses = nics.iter().filter_map(|nic| nic.pcie);
-    let degraded = buses.clone().find(|bus| bus.is_degraded());
+    let degraded = buses.clone().find(Pcie::is_degraded);
     let bus = degraded.or_else(|| buses.next()).filter(|_| is_host);
     let gts = |mt: u32| f64::from(mt) / 1e3;
     HostFacts {

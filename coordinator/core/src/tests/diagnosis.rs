@@ -96,10 +96,14 @@ fn each_direction_of_each_link_that_loses_probes_is_named_and_nothing_else() {
             assert!(both.len() == 2 && both.contains(&subject), "{both:#?}");
             let links = cluster.network.fabric.links_of(lossy.from).iter();
             let port = links.clone().position(|it| *it == lossy.link).unwrap();
-            let drops = health(&format!("swp{port}"), Signal::QueueDrops, 20);
+            let drops = health(&format!("swp{port}"), Signal::SendDrops, 20);
             say(&mut cluster, from, vec![drops]);
             let found = causes(&mut cluster);
             assert_eq!((found.len(), &found[0].subject), (1, &subject));
+            // A queue that was full loses probes, too.
+            let full = health(&format!("swp{port}"), Signal::QueueDrops, 20);
+            say(&mut cluster, from, vec![full]);
+            assert_eq!(causes(&mut cluster), []);
         }
     }
 }

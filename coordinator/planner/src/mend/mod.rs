@@ -12,13 +12,6 @@ mod model;
 mod observed;
 mod plan;
 mod predict;
-#[cfg(test)]
-mod tests {
-    mod collisions;
-    mod optimal;
-    mod plans;
-}
-
 use reweave_common::snapshot::Snapshot;
 
 use crate::Policy;
@@ -50,4 +43,11 @@ fn atlas<'s>(observed: &Observed<'s>) -> Atlas<'s> {
         observed.fabric(),
         links.filter(|&link| observed.is_down(link)).collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    mod collisions;
+    mod optimal;
+    mod plans;
 }
