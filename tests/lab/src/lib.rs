@@ -25,6 +25,7 @@ mod limits;
 mod management;
 mod node;
 mod nodes;
+mod optical;
 mod packet;
 mod parallel;
 mod progress;
