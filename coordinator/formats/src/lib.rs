@@ -8,6 +8,7 @@
 pub mod chakra;
 pub mod flight_recorder;
 pub mod nccl_inspector;
+pub mod optical;
 mod pickle;
 mod protobuf;
 pub mod topoopt;

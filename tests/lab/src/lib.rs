@@ -26,6 +26,7 @@ mod management;
 mod node;
 mod nodes;
 mod optical;
+mod optics;
 mod packet;
 mod parallel;
 mod progress;

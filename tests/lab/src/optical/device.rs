@@ -47,10 +47,23 @@ pub(super) enum Answer {
 }
 
 impl Device {
-    pub(super) fn switch_on(make: Make, tools: Tools) -> Result<Self, LabError> {
+    pub(super) fn switch_on(
+        make: Make,
+        circuits: &[(u16, u16)],
+        tools: Tools,
+    ) -> Result<Self, LabError> {
+        let mut crossbar = Crossbar::new(make.ports);
+        let mut light = Light::off(make.ports, tools)?;
+        for &(ingress, egress) in circuits {
+            crossbar
+                .begin(ingress, egress)
+                .map_err(|source| LabError::Circuit { source })?;
+            crossbar.end(ingress, egress);
+            light.join(ingress, egress)?;
+        }
         let state = State {
-            crossbar: Crossbar::new(make.ports),
-            light: Light::off(make.ports, tools)?,
+            crossbar,
+            light,
             mishap: None,
             orders: 0,
         };

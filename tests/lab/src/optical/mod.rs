@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
+pub use self::crossbar::Refusal;
 use self::device::Device;
 pub(crate) use self::mishap::Mishap;
 use crate::error::LabError;
@@ -37,13 +38,18 @@ pub(crate) struct Make {
 }
 
 /// Serves until it is killed. Says where on standard output, once it does.
-pub(crate) fn serve(make: Make, at: SocketAddrV4, mishap: Option<Mishap>) -> Result<u8, LabError> {
+pub(crate) fn serve(
+    make: Make,
+    circuits: &[(u16, u16)],
+    at: SocketAddrV4,
+    mishap: Option<Mishap>,
+) -> Result<u8, LabError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|source| LabError::Worker { source })?;
     runtime.block_on(async {
-        let device = Device::switch_on(make, Tools::find()?)?;
+        let device = Device::switch_on(make, circuits, Tools::find()?)?;
         device.set_mishap(mishap);
         let listener = TcpListener::bind(at).await;
         let listener = listener.map_err(|source| LabError::Listen { at, source })?;
