@@ -1,6 +1,7 @@
 //! The kernel's routing side: interfaces with their addresses, gateways and counters, pins and routes.
 
 mod error;
+mod holding;
 mod interfaces;
 mod links;
 mod messages;
@@ -11,6 +12,7 @@ mod routes;
 mod socket;
 
 pub use error::{NetlinkError, Refused};
+pub use holding::{HoldError, usable};
 pub use links::Link;
 pub use pins::{Held, PinError};
 pub use routes::{HeldRoutes, RouteError};

@@ -105,7 +105,11 @@ impl Nexthop {
 
     fn attributes(&self) -> Vec<DefaultNla> {
         let number = |kind, value: u32| DefaultNla::new(kind, value.to_ne_bytes().to_vec());
-        let mut attributes: Vec<_> = self.id.map(|id| number(attribute::ID, id)).into_iter().collect();
+        let mut attributes: Vec<_> = self
+            .id
+            .map(|id| number(attribute::ID, id))
+            .into_iter()
+            .collect();
         match &self.leads {
             Leads::Elsewhere => {}
             Leads::To { interface, gateway } => attributes.extend([
@@ -171,7 +175,11 @@ impl NetlinkDeserializable for Nexthop {
 
     fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, DecodeError> {
         let mut read = Self {
-            kind: if header.message_type == NEW { Kind::New } else { Kind::Delete },
+            kind: if header.message_type == NEW {
+                Kind::New
+            } else {
+                Kind::Delete
+            },
             protocol: payload.get(2).copied().unwrap_or_default(),
             ..Self::default()
         };
@@ -239,7 +247,14 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_read_back() {
         let gateway = Ipv4Addr::new(10, 0, 0, 7);
-        let hop = Nexthop::new(7, 213, Leads::To { interface: 3, gateway });
+        let hop = Nexthop::new(
+            7,
+            213,
+            Leads::To {
+                interface: 3,
+                gateway,
+            },
+        );
         assert_eq!(there_and_back(&hop), hop);
         for resilient in [false, true] {
             let members = vec![Member { id: 7, weight: 1 }, Member { id: 8, weight: 255 }];
@@ -251,7 +266,14 @@ mod tests {
     #[test]
     fn torn_messages_are_errors_or_nothing() {
         let gateway = Ipv4Addr::new(10, 0, 0, 7);
-        let hop = Nexthop::new(7, 213, Leads::To { interface: 3, gateway });
+        let hop = Nexthop::new(
+            7,
+            213,
+            Leads::To {
+                interface: 3,
+                gateway,
+            },
+        );
         let mut bytes = vec![0; hop.buffer_len()];
         hop.serialize(&mut bytes);
         for length in 0..bytes.len() {

@@ -145,9 +145,9 @@ impl RouteSocket {
         if desired.is_empty() {
             self.count_routes(&mut held, false)?;
         }
-        let (takes_away, gives): (Vec<_>, Vec<_>) = ops.into_iter().partition(|op| {
-            matches!(op, RouteOp::RemoveRoute(_) | RouteOp::RemoveGroup(_))
-        });
+        let (takes_away, gives): (Vec<_>, Vec<_>) = ops
+            .into_iter()
+            .partition(|op| matches!(op, RouteOp::RemoveRoute(_) | RouteOp::RemoveGroup(_)));
         for op in &gives {
             self.carry_out(op, &links, &mut held)?;
         }
@@ -312,7 +312,12 @@ impl RouteSocket {
     /// The routes, by one who has just listed the interfaces.
     pub(crate) fn held_routes(&mut self, links: &[Link]) -> Result<HeldRoutes, NetlinkError> {
         let mut held = HeldRoutes::default();
-        let objects = self.socket.dump("list its next hops", &Nexthop::list())?;
+        let objects = self.socket.dump("list its next hops", &Nexthop::list());
+        let objects = match objects {
+            // Before Linux 5.3 there are none.
+            Err(error) if error.errno() == Some(Errno::EOPNOTSUPP) => vec![],
+            other => other?,
+        };
         held.take_hops(&objects, links);
         for route in self.all_our_routes()? {
             match messages::routed(&route) {
@@ -389,7 +394,9 @@ fn refuse_nonsense(routes: &[RouteRule]) -> Result<(), RouteError> {
         if hops.is_empty() {
             return Err(RouteError::NoHop { destination });
         }
-        let odd = hops.iter().find(|hop| !(1..=HEAVIEST).contains(&hop.weight));
+        let odd = hops
+            .iter()
+            .find(|hop| !(1..=HEAVIEST).contains(&hop.weight));
         if let Some(RouteHop { weight, .. }) = odd {
             let weight = *weight;
             return Err(RouteError::Weight {

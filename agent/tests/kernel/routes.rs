@@ -1,6 +1,7 @@
 //! Routes in a kernel: what is asked for is held, read back and followed by packets, what changes is
 //! replaced and never withdrawn, and nothing of it is left when it shall go.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
@@ -69,7 +70,9 @@ fn routes_are_read_back_as_they_were_asked_for() {
     let listed = ip_in("leaf0", &["nexthop", "list"]);
     let groups = listed.lines().filter(|line| line.contains("group"));
     assert_eq!(groups.count(), 6, "{listed}");
-    let resilient = listed.lines().filter(|line| line.contains("type resilient"));
+    let resilient = listed
+        .lines()
+        .filter(|line| line.contains("type resilient"));
     assert_eq!(resilient.count(), 6, "{listed}");
     routes.truncate(3);
     assert_eq!(hold(&routes).expect("the kernel drops the others"), routes);
@@ -102,7 +105,12 @@ impl Monitor {
         let mut child = ip.stdout(Stdio::piped()).spawn().expect("ip starts");
         let output = BufReader::new(child.stdout.take().expect("its output is piped"));
         let (tell, lines) = channel();
-        thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|it| tell.send(it)));
+        thread::spawn(move || {
+            output
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|it| tell.send(it))
+        });
         let monitor = Self { child, lines };
         monitor.until_said("172.31.0.1");
         monitor
@@ -144,9 +152,17 @@ fn what_stays_is_replaced_and_never_withdrawn() {
     let tables = [
         vec![route(a, &both), route(b, &both), route(c, &both)],
         vec![route(a, &both[..1]), route(b, &both[1..]), route(c, &both)],
-        vec![route(a, &both[1..]), route(b, &both[..1]), route(c, &both[1..])],
+        vec![
+            route(a, &both[1..]),
+            route(b, &both[..1]),
+            route(c, &both[1..]),
+        ],
         vec![route(a, &both), route(b, &both[1..]), route(c, &both[..1])],
-        vec![route(a, &both[..1]), route(b, &both[..1]), route(c, &both[..1])],
+        vec![
+            route(a, &both[..1]),
+            route(b, &both[..1]),
+            route(c, &both[..1]),
+        ],
     ];
     hold(&tables[0]).expect("the kernel takes them");
     let monitor = Monitor::start();
@@ -169,6 +185,9 @@ fn a_drain_is_one_change_to_one_group() {
             .map(|last| route(Ipv4Addr::new(10, 77, 0, last), hops))
             .collect()
     };
+    // Else the kernel tells of each route as well when a group changes under it.
+    let only_asked = "/proc/sys/net/ipv4/nexthop_compat_mode";
+    within("leaf0", || fs::write(only_asked, "0")).expect("it can be told so");
     hold(&table(&[hop(0, 1), hop(1, 1)])).expect("the kernel takes them");
     let monitor = Monitor::start();
     hold(&table(&[hop(1, 1)])).expect("the kernel takes them");
@@ -205,7 +224,10 @@ fn what_cannot_be_had_as_a_route_is_told_in_words() {
     let mut strange = hop(0, 1);
     strange.next_hop = leaf_at(0, 0);
     let words = refused(&[strange]);
-    assert!(words.starts_with("next hop 172.16.0.0 over up0: "), "{words}");
+    assert!(
+        words.starts_with("next hop 172.16.0.0 over up0: "),
+        "{words}"
+    );
     let twice = [route(host(2), &[hop(0, 1)]), route(host(2), &[hop(1, 1)])];
     let words = told(&hold(&twice).expect_err("one destination has one route"));
     assert_eq!(words, "10.1.0.1 is routed twice");
@@ -225,11 +247,27 @@ fn leftovers_go_and_what_others_have_stays() {
     ip(&[&["route", "add", "10.88.0.1", "nhid", "6", "proto", "99"]]);
     let others = everything();
     ip(&[&["nexthop", "add", "id", "213000004"], &by, &own]);
-    ip(&[&["nexthop", "add", "id", "213100009", "group", "213000004"], &own]);
+    ip(&[
+        &["nexthop", "add", "id", "213100009", "group", "213000004"],
+        &own,
+    ]);
     ip(&[&["nexthop", "add", "id", "77"], &by, &own]);
-    ip(&[&["route", "add", "10.77.0.1", "nhid", "213100009", "table", "22300"], &own]);
+    ip(&[
+        &[
+            "route",
+            "add",
+            "10.77.0.1",
+            "nhid",
+            "213100009",
+            "table",
+            "22300",
+        ],
+        &own,
+    ]);
     ip(&[&["route", "add", "10.77.0.2", "table", "22300"], &by, &own]);
-    ip(&[&["rule", "add", "lookup", "22300", "pref", "21301", "protocol", "213"]]);
+    ip(&[&[
+        "rule", "add", "lookup", "22300", "pref", "21301", "protocol", "213",
+    ]]);
     let wanted = [route(host(2), &[hop(1, 1)])];
     assert_eq!(hold(&wanted).expect("the kernel takes it"), wanted);
     assert_eq!(hold(&[]).expect("and drops it"), []);
@@ -240,7 +278,10 @@ fn numbers_that_others_have_taken_are_left_to_them() {
     let _fabric = Fabric::new();
     let spine = spine_at(0, 0).to_string();
     for id in ["213000000", "213000001", "213100000"] {
-        ip_in("leaf0", &["nexthop", "add", "id", id, "via", &spine, "dev", "up0"]);
+        ip_in(
+            "leaf0",
+            &["nexthop", "add", "id", id, "via", &spine, "dev", "up0"],
+        );
     }
     let others = everything();
     let wanted = [route(host(2), &[hop(0, 1), hop(1, 2)])];

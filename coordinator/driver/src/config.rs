@@ -97,3 +97,47 @@ fn state_folder() -> PathBuf {
 fn patience_ms() -> u64 {
     1000
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// The sample that people start from.
+    fn sample() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/driver.toml")
+    }
+
+    #[test]
+    fn the_sample_says_what_it_may_and_shows_what_is_taken_otherwise() {
+        let config = Config::load(&sample()).unwrap();
+        let names: Vec<_> = config.optical.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["ocs0", "ocs1"]);
+        let text = fs::read_to_string(sample()).unwrap();
+        assert!(text.contains(&format!("#state = {:?}\n", state_folder())));
+        assert!(text.contains(&format!("#patience_ms = {} ", patience_ms())));
+    }
+
+    #[test]
+    fn what_is_unknown_or_no_name_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("driver.toml");
+        let error = |text: &str| {
+            fs::write(&path, text).unwrap();
+            let error = Config::load(&path).unwrap_err();
+            (error.exit_code(), error.to_string())
+        };
+        let (code, said) = error("speed = 1");
+        assert!(
+            code == 2 && said.contains("unknown field `speed`"),
+            "{said}"
+        );
+        let exec = "ports = 1\nspeaks.exec.program = \"x\"";
+        let (code, said) = error(&format!("[[optical]]\nname = \"../x\"\n{exec}"));
+        assert!(
+            code == 2 && said.contains("is no name for an optical switch"),
+            "{said}"
+        );
+    }
+}

@@ -26,7 +26,9 @@ pub enum Effect {
     Note(Record),
     /// Ask the device for its circuits; for a while again and again, if it shall come to hold
     /// some; then [`Fence::handle_read`].
-    Read { until: Option<CircuitSet> },
+    Read {
+        until: Option<CircuitSet>,
+    },
     /// Make the device do this; then [`Fence::handle_moved`].
     Move(Moves),
     Send(Readback),
@@ -65,11 +67,11 @@ enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
     /// It shall move, if it is as expected.
-    ToMove,
+    Fresh,
     /// It shall, and may have been stopped on the way.
-    ToGoOn,
+    Unfinished,
     /// It has moved and answered before: whoever asks again is told how it is now.
-    ToTell,
+    Done,
 }
 
 impl Fence {
@@ -98,7 +100,7 @@ impl Fence {
         match (std::mem::replace(&mut self.stage, Stage::Idle), outcome) {
             (Stage::Promising(told), Ok(())) => {
                 self.record = promise(told);
-                self.look(Why::ToMove);
+                self.look(Why::Fresh);
             }
             (Stage::Promising(told), Err(error)) => {
                 self.refuse(&told, NotSwitched::NotDurable { error });
@@ -116,7 +118,7 @@ impl Fence {
             (Stage::Looking(_) | Stage::LookingBack { .. }, None) => {
                 self.answer(Err(NotSwitched::TimedOut));
             }
-            (Stage::Looking(Why::ToTell), Some(found)) => self.answer(Ok(found)),
+            (Stage::Looking(Why::Done), Some(found)) => self.answer(Ok(found)),
             (Stage::Looking(why), Some(found)) => self.begin(why, found),
             (Stage::LookingBack { refused }, Some(found)) => self.end(refused, found),
             (stage, _) => self.stage = stage,
@@ -179,8 +181,8 @@ impl Fence {
         }
         let has_moved = |answer: &Readback| answer.outcome.is_ok();
         match self.record.answered.as_ref().is_some_and(has_moved) {
-            true => Verdict::LookAgain(Why::ToTell),
-            false => Verdict::LookAgain(Why::ToGoOn),
+            true => Verdict::LookAgain(Why::Done),
+            false => Verdict::LookAgain(Why::Unfinished),
         }
     }
 
@@ -198,7 +200,7 @@ impl Fence {
             return;
         };
         let (expected, desired) = (&promised.expected, &promised.desired);
-        let on_the_way = || why == Why::ToGoOn && is_between(&found, expected, desired);
+        let on_the_way = || why == Why::Unfinished && is_between(&found, expected, desired);
         let is_expected = found == *expected || on_the_way();
         if found == *desired {
             self.answer(Ok(found));

@@ -70,8 +70,14 @@ mod tests {
     fn only_what_differs_is_moved() {
         let found = circuits(&[(1, 5), (2, 6), (3, 7)]);
         let moves = Moves::between(&found, &circuits(&[(1, 6), (2, 5), (3, 7)]));
-        assert_eq!(moves.disconnect, circuits(&[(1, 5), (2, 6)]).iter().collect::<Vec<_>>());
-        assert_eq!(moves.connect, circuits(&[(1, 6), (2, 5)]).iter().collect::<Vec<_>>());
+        assert_eq!(
+            moves.disconnect,
+            circuits(&[(1, 5), (2, 6)]).iter().collect::<Vec<_>>()
+        );
+        assert_eq!(
+            moves.connect,
+            circuits(&[(1, 6), (2, 5)]).iter().collect::<Vec<_>>()
+        );
         assert!(Moves::between(&found, &found).is_empty());
     }
 
@@ -92,7 +98,11 @@ mod tests {
             (vec![(1, 5)], false),
             (vec![(1, 8), (3, 7)], false),
         ] {
-            assert_eq!(is_between(&circuits(&found), &from, &to), between, "{found:?}");
+            assert_eq!(
+                is_between(&circuits(&found), &from, &to),
+                between,
+                "{found:?}"
+            );
         }
     }
 }

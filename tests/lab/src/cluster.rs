@@ -1,7 +1,7 @@
 //! The virtual cluster as those inside the lab hold it: bring-up, and the ways into its nodes.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::net::Ipv4Addr;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -214,14 +214,20 @@ fn start_opticals(fabric: &Fabric, doors: &[NodeDoor]) -> Result<Vec<Child>, Lab
         let start = || -> io::Result<Child> {
             let mut command = door.command("/proc/self/exe");
             command.args(optics::switch_arguments(fabric, optical));
-            let mut child = command.stdout(Stdio::piped()).spawn()?;
-            let mut said = String::new();
+            // Whoever waits until this lab has said all must not wait for the switch.
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn()?;
+            let (mut said, mut error) = (String::new(), String::new());
             if let Some(output) = child.stdout.take() {
                 BufReader::new(output).read_line(&mut said)?;
             }
-            // Its own words are on standard error.
-            let gone = || io::Error::from(io::ErrorKind::UnexpectedEof);
-            said.starts_with("listening").then_some(child).ok_or_else(gone)
+            if said.starts_with("listening") {
+                return Ok(child);
+            }
+            if let Some(mut words) = child.stderr.take() {
+                words.read_to_string(&mut error)?;
+            }
+            Err(io::Error::other(error.trim().to_owned()))
         };
         start().map_err(|source| LabError::StartOptical {
             name: optical.1.name.clone(),

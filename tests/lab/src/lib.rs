@@ -44,4 +44,5 @@ mod wiring;
 mod worker;
 
 pub use error::LabError;
+pub use optical::Refusal as CircuitRefusal;
 pub use worker::AssignmentError;

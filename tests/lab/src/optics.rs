@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use reweave_common::circuit::CircuitSet;
 use reweave_common::fabric::{Fabric, Fibre, OpticalSwitch};
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
 
@@ -82,7 +83,7 @@ pub(crate) fn switch_arguments(
     (id, optical): (OpticalId, &OpticalSwitch),
 ) -> Vec<String> {
     let circuits = fabric.first_circuits().get(&id);
-    let circuits = circuits.into_iter().flat_map(|set| set.iter());
+    let circuits = circuits.into_iter().flat_map(CircuitSet::iter);
     let circuits = circuits.flat_map(|it| ["--circuit".to_owned(), it.to_string()]);
     ["optical-switch", "--ports"]
         .map(str::to_owned)

@@ -80,7 +80,10 @@ impl<'f> Wiring<'f> {
         &self,
         instead: impl Fn(LinkId, [&str; 2]) -> Option<String>,
     ) -> String {
-        let cables = self.fabric.links().filter(|(id, _)| is_cable(self.fabric, *id));
+        let cables = self
+            .fabric
+            .links()
+            .filter(|(id, _)| is_cable(self.fabric, *id));
         let links = cables.map(|(id, link)| {
             let [a, b] = link.ports().map(|port| self.end(id, port));
             let bare = || format!("link add {a} type veth peer {b}\n");

@@ -66,7 +66,10 @@ impl RouteTable {
     }
 
     /// The groups whose destinations all go over to the same other next hops.
-    fn flips(&self, desired: &BTreeMap<Ipv4Addr, Vec<RouteHop>>) -> BTreeMap<GroupId, Vec<RouteHop>> {
+    fn flips(
+        &self,
+        desired: &BTreeMap<Ipv4Addr, Vec<RouteHop>>,
+    ) -> BTreeMap<GroupId, Vec<RouteHop>> {
         let mut wanted: BTreeMap<GroupId, BTreeSet<Option<&Vec<RouteHop>>>> = BTreeMap::new();
         for (destination, group) in &self.routes {
             let hops = desired.get(destination);
@@ -77,7 +80,10 @@ impl RouteTable {
             let (Some(Some(hops)), None) = (wanted.next(), wanted.next()) else {
                 return None;
             };
-            let is_so = self.groups.get(&group).is_some_and(|held| in_order(held) == *hops);
+            let is_so = self
+                .groups
+                .get(&group)
+                .is_some_and(|held| in_order(held) == *hops);
             (!is_so).then(|| (group, hops.clone()))
         });
         flips.collect()
@@ -189,7 +195,9 @@ mod tests {
 
     fn free(table: &RouteTable) -> impl Iterator<Item = GroupId> + use<> {
         let taken: BTreeSet<_> = table.groups.keys().copied().collect();
-        (0..100).map(GroupId).filter(move |group| !taken.contains(group))
+        (0..100)
+            .map(GroupId)
+            .filter(move |group| !taken.contains(group))
     }
 
     fn holding(rules: &[RouteRule]) -> Kernel {
@@ -246,7 +254,9 @@ mod tests {
     #[test]
     fn who_shares_a_group_and_goes_another_way_gets_a_route_of_its_own() {
         let kernel = holding(&[rule(1, &[0]), rule(2, &[0])]);
-        let ops = kernel.0.reconcile(&[rule(1, &[0]), rule(2, &[1])], free(&kernel.0));
+        let ops = kernel
+            .0
+            .reconcile(&[rule(1, &[0]), rule(2, &[1])], free(&kernel.0));
         let expected = [
             RouteOp::AddGroup(GroupId(1), vec![hop(1)]),
             RouteOp::SetRoute(Ipv4Addr::new(10, 0, 0, 2), GroupId(1)),

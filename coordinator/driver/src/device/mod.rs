@@ -2,6 +2,8 @@
 
 mod exec;
 mod restconf;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -72,10 +74,7 @@ impl Device {
     }
 
     /// Reads again and again until the device holds `until`, for as long as it may take to move.
-    pub async fn read_until(
-        &self,
-        until: Option<&CircuitSet>,
-    ) -> Result<CircuitSet, DeviceError> {
+    pub async fn read_until(&self, until: Option<&CircuitSet>) -> Result<CircuitSet, DeviceError> {
         let deadline = Instant::now() + self.patience;
         loop {
             let found = self.read().await;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use reqwest::{Certificate, Client, Method, RequestBuilder, Response};
 use reweave_common::circuit::{Circuit, CircuitSet, PortId};
+use reweave_formats::optical::Pair;
 use reweave_formats::optical::restconf::{
     CIRCUITS, CONTENT_TYPE, circuit_path, pair, read_pairs, read_refusal,
 };
-use reweave_formats::optical::Pair;
 
 use crate::config::RestconfSettings;
 use crate::error::{DeviceError, PrepareError};

@@ -66,12 +66,19 @@ impl World {
         let most = if self.refuses { 1 } else { usize::MAX };
         let gone: Vec<_> = moves.disconnect.iter().take(most).collect();
         let come = moves.connect.iter().take(most - gone.len().min(most));
-        let kept = self.device.iter().filter(|circuit| !gone.contains(&circuit));
+        let kept = self
+            .device
+            .iter()
+            .filter(|circuit| !gone.contains(&circuit));
         self.device = kept.chain(come.copied()).collect();
         if self.refuses {
             return Moved::Refused("out of order".to_owned());
         }
-        if self.silent { Moved::Late } else { Moved::Done }
+        if self.silent {
+            Moved::Late
+        } else {
+            Moved::Done
+        }
     }
 }
 
@@ -119,7 +126,10 @@ fn older_tokens_and_other_contents_are_refused() {
     let older = world.told(&mut fence, switchover(4, TO, FROM));
     assert_eq!(outcome(older), Err(NotSwitched::Older { held, token }));
     let other = world.told(&mut fence, switchover(5, TO, FROM));
-    assert_eq!(outcome(other), Err(NotSwitched::DifferentContent { held, token }));
+    assert_eq!(
+        outcome(other),
+        Err(NotSwitched::DifferentContent { held, token })
+    );
     let mut restarted = world.fence();
     let older = world.told(&mut restarted, switchover(4, TO, FROM));
     assert_eq!(outcome(older), Err(NotSwitched::Older { held, token }));
@@ -195,7 +205,10 @@ fn what_cannot_be_noted_down_is_not_done() {
 #[test]
 fn what_no_device_can_do_is_refused() {
     let mut world = World::at(FROM);
-    for (desired, says) in [(&[(1, 5), (5, 2)], "two circuits"), (&[(1, 5), (3, 9)], "port 9")] {
+    for (desired, says) in [
+        (&[(1, 5), (5, 2)], "two circuits"),
+        (&[(1, 5), (3, 9)], "port 9"),
+    ] {
         let answer = world.told(&mut world.fence(), switchover(1, FROM, desired));
         let Err(NotSwitched::Impossible { error }) = outcome(answer) else {
             panic!("{desired:?} is taken");

@@ -156,10 +156,7 @@ mod tests {
     fn interface_and_next_hop_are_read_from_the_answer() {
         let forwarded = "10.0.0.5 from 10.0.0.1 via 10.192.0.3 dev swp2 \n    cache iif swp0 \n";
         assert_eq!(
-            forwarded
-                .lines()
-                .filter_map(exit_of)
-                .collect::<Vec<_>>(),
+            forwarded.lines().filter_map(exit_of).collect::<Vec<_>>(),
             [("swp2", Some(Ipv4Addr::new(10, 192, 0, 3)))]
         );
     }

@@ -54,9 +54,10 @@ impl Crossbar {
         }
         for port in [ingress, egress] {
             self.check_port(port)?;
-            let other = self.pairs.iter().find(|&(&from, &to)| {
-                from != ingress && (from == port || to == port)
-            });
+            let other = self
+                .pairs
+                .iter()
+                .find(|&(&from, &to)| from != ingress && (from == port || to == port));
             if other.is_some() {
                 return Err(Refusal::InUse(port));
             }
@@ -85,7 +86,10 @@ impl Crossbar {
         let used = |port: &u16| {
             *port == besides
                 || self.moving.contains(port)
-                || self.pairs.iter().any(|(from, to)| from == port || to == port)
+                || self
+                    .pairs
+                    .iter()
+                    .any(|(from, to)| from == port || to == port)
         };
         let mut others = (port + 1..=self.ports).chain(1..port);
         others.find(|other| !used(other))
@@ -132,7 +136,10 @@ mod tests {
         assert_eq!(crossbar.begin(5, 2), Err(Refusal::InUse(5)));
         assert_eq!(crossbar.begin(2, 1), Err(Refusal::InUse(1)));
         assert_eq!(crossbar.begin(3, 3), Err(Refusal::ToItself(3)));
-        assert_eq!(crossbar.begin(3, 9), Err(Refusal::NoSuchPort { port: 9, last: 8 }));
+        assert_eq!(
+            crossbar.begin(3, 9),
+            Err(Refusal::NoSuchPort { port: 9, last: 8 })
+        );
         crossbar.begin(3, 4).unwrap();
         assert_eq!(crossbar.begin(2, 4), Err(Refusal::Moving(4)));
         assert_eq!(*crossbar.pairs(), [(1, 5)].into());

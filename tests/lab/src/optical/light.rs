@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::Command;
 
 use crate::error::LabError;
@@ -15,20 +16,26 @@ const FILTER: &str = "parent ffff: prio 1 handle 800::800 u32";
 #[derive(Debug)]
 pub(super) struct Light {
     tools: Tools,
+    /// The ports that a fibre is plugged into.
+    plugged: BTreeSet<u16>,
     lit: BTreeSet<u16>,
 }
 
 impl Light {
     /// All ports begin in the dark.
     pub(super) fn off(ports: u16, tools: Tools) -> Result<Self, LabError> {
-        let light = Self {
-            tools,
-            lit: BTreeSet::new(),
-        };
-        let down: String = (1..=ports).map(|port| carrier(port, false)).collect();
-        let gates: String = (1..=ports)
+        let is_plugged = |port: &u16| Path::new(&format!("/sys/class/net/p{port}")).exists();
+        let plugged: BTreeSet<_> = (1..=ports).filter(is_plugged).collect();
+        let down: String = plugged.iter().map(|&port| carrier(port, false)).collect();
+        let gates: String = plugged
+            .iter()
             .map(|port| format!("qdisc replace dev p{port} ingress\n"))
             .collect();
+        let light = Self {
+            tools,
+            plugged,
+            lit: BTreeSet::new(),
+        };
         light.tell(Tool::Ip, &down)?;
         light.tell(Tool::Tc, &gates)?;
         Ok(light)
@@ -46,7 +53,11 @@ impl Light {
         self.tell(Tool::Ip, &down)
     }
 
+    /// Light comes from both ends of a circuit, or from none.
     pub(super) fn join(&mut self, a: u16, b: u16) -> Result<(), LabError> {
+        if ![a, b].iter().all(|port| self.plugged.contains(port)) {
+            return Ok(());
+        }
         self.tell(Tool::Ip, &(carrier(a, true) + &carrier(b, true)))?;
         self.tell(Tool::Tc, &(redirect(a, b) + &redirect(b, a)))?;
         self.lit.extend([a, b]);

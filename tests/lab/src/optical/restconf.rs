@@ -36,14 +36,22 @@ async fn read_all(State(device): State<Device>) -> Response {
 
 async fn refuse_all() -> Response {
     let message = "all circuits at once are not for the taking: ask for one pair";
-    refusal(StatusCode::METHOD_NOT_ALLOWED, "operation-not-supported", message)
+    refusal(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "operation-not-supported",
+        message,
+    )
 }
 
 async fn read(State(device): State<Device>, Path(entry): Path<String>) -> Response {
     let found = key(&entry).and_then(|ingress| Some((ingress, *device.pairs().get(&ingress)?)));
     match found {
         Some((ingress, egress)) => as_xml(StatusCode::OK, xml::one(ingress, egress)),
-        None => refusal(StatusCode::NOT_FOUND, "invalid-value", "there is no such pair"),
+        None => refusal(
+            StatusCode::NOT_FOUND,
+            "invalid-value",
+            "there is no such pair",
+        ),
     }
 }
 
@@ -73,7 +81,11 @@ async fn connect(
 
 async fn disconnect(State(device): State<Device>, Path(entry): Path<String>) -> Response {
     let Some(ingress) = key(&entry) else {
-        return refusal(StatusCode::NOT_FOUND, "invalid-value", "there is no such pair");
+        return refusal(
+            StatusCode::NOT_FOUND,
+            "invalid-value",
+            "there is no such pair",
+        );
     };
     match device.disconnect(ingress) {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),

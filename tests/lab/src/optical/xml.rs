@@ -60,7 +60,12 @@ mod tests {
     #[test]
     fn what_is_no_pair_is_none() {
         let no_egress = "<pair><ingress>1</ingress></pair>";
-        for text in ["", "pair", no_egress, "<x><ingress>1</ingress><egress>2</egress></x>"] {
+        for text in [
+            "",
+            "pair",
+            no_egress,
+            "<x><ingress>1</ingress><egress>2</egress></x>",
+        ] {
             assert_eq!(read_pair(text), None, "{text}");
         }
     }
