@@ -77,6 +77,12 @@ pub(crate) enum CliError {
     },
     #[error("plan {generation} is not in the history any more; see `reweave history`")]
     Lost { generation: Generation },
+    #[error("there is no node {node}; `reweave hosts` lists them")]
+    NoSuchNode { node: String },
+    #[error("cannot write the manual into {}", folder.display())]
+    Manual { folder: PathBuf, source: io::Error },
+    #[error("cannot write this as YAML")]
+    Yaml(#[source] serde_saphyr::ser::Error),
     #[error("cannot run {}", program.display())]
     Program { program: PathBuf, source: io::Error },
     #[error("no folder to keep things in: name one with --dir")]
@@ -255,6 +261,7 @@ impl CliError {
             | Self::Collective(CollectiveError::NoWay { .. })
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::NoSuchLink { .. }
+            | Self::NoSuchNode { .. }
             | Self::NotInFabric { .. } => Self::On {
                 path,
                 source: Box::new(self),
