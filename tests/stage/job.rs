@@ -57,6 +57,7 @@ pub struct FlowReport {
     pub longest_stall_ms: Option<f64>,
     pub resets: Option<u64>,
     pub retransmits: Option<u64>,
+    pub lost: Option<u64>,
     pub corrupted: Option<u64>,
 }
 
