@@ -152,7 +152,7 @@ fn the_role_is_told_by_the_kernel() {
     assert_eq!((role("h0"), role("leaf0")), (Role::Host, Role::Switch));
     let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start("h0", Role::Host, &scratch).expect("the agent starts");
-    let ack = only(agent.install(install(1, 1, &[])));
+    let ack = only(agent.install(install(1, 1, &[pin(some_flow(1), 0)])));
     assert_eq!(ack.outcome, Err(Refusal::NotASwitch));
 }
 
