@@ -1,13 +1,13 @@
 //! What plans do.
 
-mod optimal;
+use std::collections::BTreeSet;
 
 use reweave_common::flow::FlowKey;
-use reweave_common::plan::Generation;
-use reweave_common::snapshot::Hop;
+use reweave_common::plan::{Generation, LostBecause, Move, Pin, Plan};
+use reweave_common::snapshot::{Hop, Snapshot};
 
-use super::*;
 use crate::tests::scene::{Scene, mbps};
+use crate::{Policy, diagnose, plan};
 
 const UP: [&str; 3] = ["leaf0", "spine0", "leaf1"];
 
@@ -18,7 +18,7 @@ fn two_meet() -> Scene {
     scene
 }
 
-fn planned(snapshot: &Snapshot, policy: &Policy) -> Option<Plan> {
+pub(super) fn planned(snapshot: &Snapshot, policy: &Policy) -> Option<Plan> {
     plan(snapshot, &diagnose(snapshot, policy), policy)
 }
 
@@ -84,28 +84,21 @@ fn the_report_says_what_else_was_weighed_and_why_it_lost() {
             )
         })
         .collect();
-    // Leaving all as it is, and moving both: then they meet again.
-    assert_eq!(
-        weighed,
-        [
-            (0, 48.0, LostBecause::Slower),
-            (2, 48.0, LostBecause::Slower)
-        ]
-    );
+    // Leaving all as it is.
+    assert_eq!(weighed, [(0, 48.0, LostBecause::Slower)]);
 }
 
 #[test]
-fn a_swap_of_flows_loses_to_a_single_move() {
-    let mut scene = Scene::leaf_spine(2, 3, 4, 100, 100);
-    scene.flow("h0", "h4", &UP);
-    scene.flow("h1", "h5", &UP);
+fn fewer_moves_lose_where_somebody_stays_slow() {
+    let mut scene = two_meet();
+    for (from, to) in [("h4", "h0"), ("h5", "h1")] {
+        scene.flow(from, to, &["leaf1", "spine0", "leaf0"]);
+    }
     let report = planned_for(&scene).unwrap().report;
-    let last = report.alternatives.last().unwrap();
-    assert_eq!(
-        (last.moves.len(), last.lost_because),
-        (2, LostBecause::MoreMoves)
-    );
-    assert_eq!(last.slowest_after, report.slowest_after);
+    let weighed = report.alternatives.iter();
+    let weighed = weighed.map(|other| (other.moves.len(), other.slowest_after.mbps().round()));
+    assert_eq!(weighed.collect::<Vec<_>>(), [(0, 48.0), (1, 48.0)]);
+    assert_eq!(report.slowest_after.mbps().round(), 96.0);
 }
 
 #[test]
@@ -247,12 +240,12 @@ fn those_who_can_gain_only_after_the_moves_gain_too() {
     let mut scene = wired(&hosts, &[&ups[..], &downs[..], &more[..]].concat());
     let first = scene.flow("a", "e", &["x", "s", "y"]);
     scene.modest("b", "f", &["x", "s", "y"], 25);
-    let then = scene.flow("c", "g", &["x", "t", "z"]);
-    scene.flow("d", "h", &["x", "t", "z"]);
+    let then = ["c", "d"].map(|from| (from, if from == "c" { "g" } else { "h" }));
+    let then = then.map(|(from, to)| scene.flow(from, to, &["x", "t", "z"]));
     scene.strangers("x", "u", 95);
     let plan = planned_for(&scene).unwrap();
     let moved: Vec<_> = plan.moves.iter().map(|moved| moved.flow).collect();
-    assert_eq!(moved, [first, then]);
+    assert!(moved.len() == 2 && moved[0] == first && then.contains(&moved[1]));
 }
 
 #[test]

@@ -8,43 +8,43 @@ use reweave_common::units::Rate;
 use crate::Policy;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Observed<'s> {
-    pub(crate) snapshot: &'s Snapshot,
-    pub(crate) policy: &'s Policy,
+pub(super) struct Observed<'s> {
+    pub(super) snapshot: &'s Snapshot,
+    pub(super) policy: &'s Policy,
 }
 
 impl<'s> Observed<'s> {
-    pub(crate) fn fabric(&self) -> &'s Fabric {
+    pub(super) fn fabric(&self) -> &'s Fabric {
         &self.snapshot.fabric
     }
 
-    pub(crate) fn nominal(&self, hop: Hop) -> Rate {
+    pub(super) fn nominal(&self, hop: Hop) -> Rate {
         self.fabric().link(hop.link).rate
     }
 
     /// The load of a hop, where it was measured lately.
-    pub(crate) fn load(&self, hop: Hop) -> Option<Rate> {
+    pub(super) fn load(&self, hop: Hop) -> Option<Rate> {
         self.fresh(hop).map(|state| state.rate)
     }
 
     /// Load over capacity.
-    pub(crate) fn utilization(&self, hop: Hop) -> Option<f64> {
+    pub(super) fn utilization(&self, hop: Hop) -> Option<f64> {
         let capacity = self.nominal(hop).bits_per_s() as f64;
         Some(self.load(hop)?.bits_per_s() as f64 / capacity)
     }
 
-    pub(crate) fn is_full(&self, hop: Hop) -> bool {
+    pub(super) fn is_full(&self, hop: Hop) -> bool {
         self.utilization(hop)
             .is_some_and(|share| share >= self.policy.full_at)
     }
 
     /// Measured, and up: a hop nobody looks at is none to send a flow over.
-    pub(crate) fn is_usable(&self, hop: Hop) -> bool {
+    pub(super) fn is_usable(&self, hop: Hop) -> bool {
         self.fresh(hop).is_some() && !self.is_down(hop.link)
     }
 
     /// Whether either end says so.
-    pub(crate) fn is_down(&self, link: LinkId) -> bool {
+    pub(super) fn is_down(&self, link: LinkId) -> bool {
         let ports = self.fabric().link(link).ports();
         let hops = ports.map(|Port { node: from, .. }| Hop { from, link });
         let mut states = hops.into_iter().filter_map(|hop| self.fresh(hop));
@@ -52,7 +52,7 @@ impl<'s> Observed<'s> {
     }
 
     /// Flows whose rate and path are known, in the order of their keys, each with its path.
-    pub(crate) fn flows(&self) -> Vec<(&'s FlowState, &'s [Hop])> {
+    pub(super) fn flows(&self) -> Vec<(&'s FlowState, &'s [Hop])> {
         let known = |flow: &'s FlowState| {
             let path = flow.path.as_deref()?;
             let sending = flow.rate.bits_per_s() > 0 && flow.age <= self.policy.most_age;

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use reweave_common::plan::Prediction;
 use reweave_common::units::Rate;
 
-use crate::model::Model;
-use crate::search::Weighed;
+use super::best::Weighed;
+use super::model::Model;
 
 /// Foretells the rates under other assignments from the measured rates and the present shares.
-pub(crate) struct Oracle<'m> {
+pub(super) struct Oracle<'m> {
     model: &'m Model<'m>,
     present: &'m Weighed,
 }
 
 impl<'m> Oracle<'m> {
-    pub(crate) fn new(model: &'m Model<'m>, present: &'m Weighed) -> Self {
+    pub(super) fn new(model: &'m Model<'m>, present: &'m Weighed) -> Self {
         Self { model, present }
     }
 
@@ -30,7 +30,7 @@ impl<'m> Oracle<'m> {
     /// The first is the prediction, as a flow that comes to be alone has nobody to be uneven with.
     /// The interval holds both, widened by how far the flow's readings lie from their mean, and
     /// ends at the capacity of the way. Where the share stays, all stays as measured.
-    pub(crate) fn predict(&self, flow: usize, after: &Weighed) -> Prediction {
+    pub(super) fn predict(&self, flow: usize, after: &Weighed) -> Prediction {
         let state = self.model.flows[flow].state;
         let (rate, [least, most]) = (state.rate, state.rate_range);
         let [old, new] = [self.present, after].map(|weighed| weighed.shares[flow].rate);
@@ -59,21 +59,23 @@ impl<'m> Oracle<'m> {
     }
 
     /// Whether the flow gains enough, and beyond doubt: more than was ever measured lately.
-    pub(crate) fn is_gain(&self, flow: usize, prediction: &Prediction) -> bool {
+    pub(super) fn is_gain(&self, flow: usize, prediction: &Prediction) -> bool {
         let least = prediction.before.bits_per_s() as f64 * (1.0 + self.model.policy().least_gain);
         let [_, most] = self.model.flows[flow].state.rate_range;
         prediction.after.bits_per_s() as f64 >= least && prediction.low > most
     }
 
     /// The flows an assignment changes something for, beside those already known to be concerned.
-    pub(crate) fn concerned(&self, known: &BTreeSet<usize>, after: &Weighed) -> BTreeSet<usize> {
+    pub(super) fn concerned(&self, known: &BTreeSet<usize>, after: &Weighed) -> BTreeSet<usize> {
         let changed = |flow: &usize| {
             let [old, new] = [self.present, after].map(|weighed| weighed.shares[*flow].rate);
             let difference = old.bits_per_s().abs_diff(new.bits_per_s()) as f64;
             difference > old.bits_per_s() as f64 * self.model.policy().least_gain
         };
         let changed = (0..self.model.flows.len()).filter(changed);
-        let concerned = changed.chain(after.moved()).chain(known.iter().copied());
+        let concerned = changed
+            .chain(after.detours.keys().copied())
+            .chain(known.iter().copied());
         concerned.collect()
     }
 
@@ -94,8 +96,9 @@ impl<'m> Oracle<'m> {
     }
 
     fn narrowest(&self, flow: usize, after: &Weighed) -> Rate {
-        let way = &self.model.flows[flow].ways[after.choice[flow]];
-        let nominal = way.hops.iter().map(|&hop| self.model.observed.nominal(hop));
+        let detour = after.detours.get(&flow);
+        let path = detour.map_or(self.model.flows[flow].path, |detour| &detour.path);
+        let nominal = path.iter().map(|&hop| self.model.observed.nominal(hop));
         nominal.min().unwrap_or(Rate::from_bits_per_s(u64::MAX))
     }
 }

@@ -3,54 +3,37 @@
 use std::collections::BTreeSet;
 
 use reweave_common::finding::Finding;
-use reweave_common::plan::{Alternative, LostBecause, Move, Pin, Plan, Prediction, Report};
+use reweave_common::plan::{Alternative, LostBecause, Pin, Plan, Prediction, Report};
 use reweave_common::snapshot::Snapshot;
 use reweave_common::units::Rate;
 
+use super::atlas;
+use super::best::{Answer, Weighed, best};
+use super::model::Model;
+use super::predict::Oracle;
 use crate::Policy;
-use crate::diagnose::diagnose;
-use crate::forecast::forecast;
-use crate::model::Model;
-use crate::predict::Oracle;
-use crate::search::{Answer, Weighed, search};
-use crate::ways::Way;
-
-/// How often a plan is extended to what its own moves bring about. Small networks hardly ever need
-/// it; in large ones the next plan may as well see to the rest.
-const MOST_EXTENSIONS: usize = 2;
 
 /// The plan that mends the findings; none when nothing would, or not beyond doubt.
-///
-/// The plan leaves no collision behind that another plan would mend at once: flows that could gain
-/// only after its moves are concerned too.
 pub fn plan(snapshot: &Snapshot, findings: &[Finding], policy: &Policy) -> Option<Plan> {
     let model = Model::new(snapshot, policy);
     let losers = indices_of_losers(&model, findings);
-    let mut concerned = losers.clone();
-    for extensions in 0.. {
-        let answer = search(&model, &concerned);
-        let draft = Draft::new(&model, &answer, &concerned);
-        if !draft.is_gain_for_any(&losers) {
-            break;
-        }
-        let later = indices_of_losers(&model, &diagnose(&draft.forecast(), policy));
-        if later.is_subset(&concerned) || extensions == MOST_EXTENSIONS {
-            return Some(draft.plan(findings));
-        }
-        concerned.extend(later);
+    if losers.is_empty() {
+        return None;
     }
-    None
+    let answer = best(&model, &mut atlas(&model.observed));
+    let draft = Draft::new(&model, &answer, &losers);
+    draft.is_gain_for_any(&losers).then(|| draft.plan(findings))
 }
 
 fn indices_of_losers(model: &Model<'_>, findings: &[Finding]) -> BTreeSet<usize> {
     let named = findings.iter().flat_map(|finding| match finding {
         Finding::EcmpCollision(collision) => &collision.losers[..],
-        Finding::UselessPin(_) => &[],
+        _ => &[],
     });
     named.filter_map(|loser| model.find(loser.flow)).collect()
 }
 
-/// The best assignment on its way to becoming a plan.
+/// The best moves on their way to becoming a plan.
 struct Draft<'m> {
     model: &'m Model<'m>,
     answer: &'m Answer,
@@ -78,10 +61,6 @@ impl<'m> Draft<'m> {
         self.answer.is_a_change() && losers.iter().any(gains)
     }
 
-    fn forecast(&self) -> Snapshot {
-        forecast(self.model, &self.oracle, &self.answer.best, self.pins())
-    }
-
     fn plan(&self, findings: &[Finding]) -> Plan {
         let parent = self.model.observed.snapshot.generation;
         Plan {
@@ -90,7 +69,7 @@ impl<'m> Draft<'m> {
             pins: self.pins(),
             tables: self.model.observed.snapshot.tables.clone(),
             circuits: self.model.observed.snapshot.circuits.clone(),
-            moves: self.moves(&self.answer.best),
+            moves: self.answer.best.moves(),
             predictions: self.predictions(&self.answer.best),
             report: self.report(findings),
         }
@@ -98,7 +77,7 @@ impl<'m> Draft<'m> {
 
     fn report(&self, findings: &[Finding]) -> Report {
         let alternative = |(other, lost_because): &(Weighed, LostBecause)| Alternative {
-            moves: self.moves(other),
+            moves: other.moves(),
             slowest_after: self.slowest(other),
             lost_because: *lost_because,
         };
@@ -108,14 +87,6 @@ impl<'m> Draft<'m> {
             slowest_after: self.slowest(&self.answer.best),
             alternatives: self.answer.lost.iter().map(alternative).collect(),
         }
-    }
-
-    fn moves(&self, after: &Weighed) -> Vec<Move> {
-        let as_move = |index: usize| {
-            let flow = &self.model.flows[index];
-            flow.ways[after.choice[index]].as_move(flow.state, flow.present())
-        };
-        after.moved().filter_map(as_move).collect()
     }
 
     fn predictions(&self, after: &Weighed) -> Vec<Prediction> {
@@ -139,26 +110,16 @@ impl<'m> Draft<'m> {
         let is_live = |pin: &&Pin| snapshot.flows.iter().any(|flow| flow.flow == pin.flow);
         let live = snapshot.pins.iter().filter(is_live);
         let kept = live.filter(|pin| self.still_holds(pin));
-        let moved = self.answer.best.moved();
-        let new = moved.flat_map(|index| &self.new_way(index).pins);
+        let detours = self.answer.best.detours.values();
+        let new = detours.flat_map(|detour| &detour.pins);
         let pins: BTreeSet<_> = kept.chain(new).copied().collect();
         pins.into_iter().collect()
     }
 
     /// Whether the pin's flow stays, or passes here still before it takes another way.
     fn still_holds(&self, pin: &Pin) -> bool {
-        let is_moved = |index: &usize| self.answer.best.choice[*index] != 0;
-        let moved = self.model.find(pin.flow).filter(is_moved);
-        moved.is_none_or(|index| {
-            let way = self.new_way(index);
-            way.hops[..way.shared].iter().any(|hop| hop.from == pin.at)
-        })
-    }
-
-    fn new_way(&self, index: usize) -> &Way {
-        &self.model.flows[index].ways[self.answer.best.choice[index]]
+        let flow = self.model.find(pin.flow);
+        let detour = flow.and_then(|flow| self.answer.best.detours.get(&flow));
+        detour.is_none_or(|detour| detour.shared().any(|hop| hop.from == pin.at))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,9 +4,14 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use reweave_common::finding::Finding;
+use reweave_common::plan::Plan;
+use reweave_common::snapshot::Hop;
+use reweave_common::units::Rate;
 
-use super::*;
-use crate::tests::scene::seeded;
+use super::plans::planned;
+use crate::tests::scene::{Scene, seeded};
+use crate::{Policy, diagnose, plan};
 
 /// Differences below this are crumbs.
 const TOLERANCE: f64 = 0.01;
@@ -130,7 +135,7 @@ impl Judge {
             .iter()
             .filter_map(|finding| match finding {
                 Finding::EcmpCollision(found) => Some(&found.losers),
-                Finding::UselessPin(_) => None,
+                _ => None,
             })
             .flatten();
         let named: BTreeSet<_> = named.map(|loser| loser.flow).collect();
