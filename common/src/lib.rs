@@ -7,6 +7,7 @@
 
 pub mod bandwidth;
 pub mod carriage;
+pub mod cause;
 pub mod circuit;
 pub mod course;
 pub mod error;
@@ -41,5 +42,6 @@ pub mod scenario;
 pub mod snapshot;
 pub mod timings;
 pub mod traffic;
+pub mod tree;
 pub mod units;
 pub mod workload;

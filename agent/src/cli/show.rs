@@ -46,12 +46,18 @@ fn show_abilities(output: Output) -> Result<(), AgentError> {
     let row = |it: &Ability| {
         let (state, way) = match &it.because {
             None => ("yes", ""),
-            Some(because) => (because.as_str(), it.remedy.as_str()),
+            Some(_) => ("no", it.remedy.as_str()),
         };
         [it.measurement, state, way].map(str::to_owned)
     };
     let rows: Vec<_> = abilities.iter().map(row).collect();
     table::print(["measurement", "possible", "to allow it"], &rows);
+    // Kernels' reasons are too long for a column.
+    for it in &abilities {
+        if let Some(because) = &it.because {
+            out::line(format_args!("{}: {because}", it.measurement));
+        }
+    }
     Ok(())
 }
 

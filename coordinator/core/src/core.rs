@@ -7,6 +7,7 @@
 //! [`State::latest`].
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 
 use reweave_common::fabric::Fabric;
@@ -15,6 +16,7 @@ use reweave_common::instruction::Ack;
 use reweave_common::member::Digest;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Refused, Request, Response};
+use reweave_common::sample::Sample;
 use reweave_common::units::Rate;
 
 use crate::arrivals::{Arrivals, Knock};
@@ -24,12 +26,15 @@ use crate::effect::{Effect, Input, Outbox};
 use crate::ingest::Ingest;
 use crate::model::{Known, least_elephant};
 use crate::operator::{self, Asked, Seen};
+use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::probing::Probing;
 use crate::rollout::{Driver, Turn};
 use crate::rules::rerouted;
 use crate::state::State;
+use crate::trends::Trends;
 use crate::watch::Watching;
+use crate::ways::Ways;
 
 #[derive(Debug)]
 pub struct Core {
@@ -55,6 +60,9 @@ struct Senses {
     policy: Policy,
     least_elephant: Rate,
     ingest: Ingest,
+    trends: Trends,
+    ways: Ways,
+    looks: Pace,
 }
 
 impl Senses {
@@ -64,7 +72,28 @@ impl Senses {
             policy: &self.policy,
             least_elephant: self.least_elephant,
             ingest: &self.ingest,
+            trends: &self.trends,
+            ways: &self.ways,
             now,
+        }
+    }
+}
+
+impl Senses {
+    fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
+        if self.ingest.is_connected(node) {
+            self.trends.handle_sample(node, now, &sample);
+        }
+        self.ingest.handle_sample(node, now, sample);
+    }
+
+    fn handle_time(&mut self, now: Moment) {
+        self.ingest.handle_time(now, &self.policy);
+        self.trends.handle_time(now);
+        if self.looks.is_due(now, self.policy.look_every) {
+            let mut ways = mem::take(&mut self.ways);
+            ways.advance(&self.at(now).picture());
+            self.ways = ways;
         }
     }
 }
@@ -84,6 +113,9 @@ impl Core {
                 policy,
                 least_elephant,
                 ingest: Ingest::default(),
+                trends: Trends::default(),
+                ways: Ways::default(),
+                looks: Pace::default(),
             },
             driver: Driver::default(),
             autopilot: Autopilot::default(),
@@ -137,7 +169,7 @@ impl Core {
                 self.senses.ingest.handle_disconnected(node);
                 self.arrivals.handle_disconnected(node);
             }
-            Input::Sample { node, sample } => self.senses.ingest.handle_sample(node, now, sample),
+            Input::Sample { node, sample } => self.senses.handle_sample(node, now, sample),
             Input::Ack { node, ack } => self.handle_ack(now, node, ack),
             Input::About { node, about } => self.arrivals.handle_about(node, now, about),
             Input::TurnedAway { from, why, times } => {
@@ -173,7 +205,7 @@ impl Core {
     }
 
     fn handle_tick(&mut self, now: Moment) {
-        self.senses.ingest.handle_time(now, &self.senses.policy);
+        self.senses.handle_time(now);
         self.watching.advance(self.senses.at(now), &mut self.outbox);
         self.probing.advance(self.senses.at(now), &mut self.outbox);
         self.stirred = true;

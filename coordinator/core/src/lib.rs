@@ -11,6 +11,7 @@ mod auto;
 mod command;
 mod core;
 mod effect;
+mod evidence;
 mod ingest;
 mod model;
 mod operator;
@@ -26,8 +27,10 @@ mod rules;
 mod soundness;
 mod spread;
 mod state;
+mod trends;
 mod verify;
 mod watch;
+mod ways;
 
 #[cfg(test)]
 mod tests;

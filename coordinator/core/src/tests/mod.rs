@@ -2,6 +2,7 @@
 
 mod auto;
 mod cluster;
+mod diagnosis;
 mod liars;
 mod membership;
 mod network;

@@ -88,18 +88,18 @@ impl Network {
 
     fn distance(&self, at: usize, towards: &Towards) -> u32 {
         if self.places[at].is_some() || at == towards.to() {
-            return self.passing_distance(at, towards);
+            return self.of_forwarding(at, towards);
         }
         let next = self.edges(at).iter().map(|edge| edge.to as usize);
         let passing = next.filter(|&next| next == towards.to() || self.places[next].is_some());
         let nearest = passing
-            .map(|next| self.passing_distance(next, towards))
+            .map(|next| self.of_forwarding(next, towards))
             .min();
         nearest.map_or(UNREACHED, |hops| hops.saturating_add(1))
     }
 
     /// From a node that forwards, or from the destination itself.
-    fn passing_distance(&self, at: usize, towards: &Towards) -> u32 {
+    fn of_forwarding(&self, at: usize, towards: &Towards) -> u32 {
         if at == towards.to() {
             return 0;
         }
@@ -125,7 +125,7 @@ impl Network {
         let leads = move |edge: &Edge| {
             let next = edge.to as usize;
             let may_pass = next == towards.to() || self.places[next].is_some();
-            may_pass && self.passing_distance(next, towards) == wanted
+            may_pass && self.of_forwarding(next, towards) == wanted
         };
         edges.iter().copied().filter(leads).chain(last)
     }
