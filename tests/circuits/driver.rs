@@ -96,18 +96,16 @@ fn silent() {
 
 fn wrong() {
     let scene = Scene::up();
-    let along = Thirds::Along.circuits();
-    let apply = ["apply", "ocs0", "--desired", &along];
+    let apply = |circuits| ["apply", "ocs0", "--desired", circuits];
+    let one = format!("{},1-4", Thirds::Unused.circuits());
     scene.goes_wrong("\"wrong-port\"");
-    refused(&scene, &apply, 1, "which is not what it was told");
+    refused(&scene, &apply(&one), 1, "which is not what it was told");
     scene.goes_wrong("null");
-    scene.drive(&apply);
+    let across = "1-7 2-3 4-10 5-6 8-9 11-12";
+    assert_eq!(scene.drive(&["revert", "ocs0"]), across);
+    let along = Thirds::Along.circuits();
     scene.goes_wrong("\"partial\"");
-    let across = Thirds::Across.circuits();
-    refused(
-        &scene,
-        &["apply", "ocs0", "--desired", &across],
-        1,
-        "which is not what it was told",
-    );
+    refused(&scene, &apply(&along), 1, "which is not what it was told");
+    scene.goes_wrong("null");
+    assert_eq!(scene.drive(&["revert", "ocs0"]), across);
 }

@@ -50,7 +50,7 @@ iterations = 1_000_000
 [[job]]
 name = "udp"
 pattern = "streams"
-transport = "udp4791"
+transport = "udp"
 hosts = ["h0", "h1", "h2", "h3"]
 pairs = [[2, 0], [3, 1], [0, 1], [2, 3]]
 bytes = 100_000
@@ -229,6 +229,23 @@ impl Scene {
             self.0
                 .output(&format!("h{host}"), &read)
                 .expect("a counter")
+        };
+        (0..4).map(of).collect()
+    }
+
+    /// How many packets kernels and queues of hosts have thrown away, for whatever reason.
+    pub(crate) fn thrown_away(&self) -> Vec<u64> {
+        // Of the line of IP: errors of headers and addresses, discards, and no routes.
+        let script = "awk '/^Ip:/ && !/Forw/ {print $5+$6+$8+$9+$12+$13}' /proc/net/snmp; \
+                      tc -s qdisc | sed -n 's/.*(dropped \\([0-9]*\\),.*/\\1/p'; \
+                      cat /sys/class/net/fab*/statistics/?x_dropped";
+        let of = |host| -> u64 {
+            let counts = self.0.output(&format!("h{host}"), &["sh", "-c", script]);
+            let counts = counts.expect("counters");
+            counts
+                .lines()
+                .map(|line| line.parse::<u64>().expect("a count"))
+                .sum()
         };
         (0..4).map(of).collect()
     }

@@ -24,7 +24,7 @@ fn sessions_outlive() {
     scene.route(Thirds::Across);
     let jobs = ["tcp", "udp"].map(|name| scene.0.job(name).expect("the job starts"));
     jobs.iter().for_each(|job| go_on(job, 20));
-    let mut from = Thirds::Across;
+    let (mut from, before) = (Thirds::Across, scene.thrown_away());
     for to in [Thirds::Along, Thirds::Across]
         .into_iter()
         .cycle()
@@ -46,6 +46,7 @@ fn sessions_outlive() {
         jobs.iter().for_each(|job| go_on(job, 10));
         from = to;
     }
+    assert_eq!(scene.thrown_away(), before, "packets were thrown away");
     let [tcp, udp] = jobs.map(|job| job.stop().expect("the job ends"));
     tell("tcp", &tcp);
     tell("udp", &udp);

@@ -126,16 +126,15 @@ impl Cli {
         order: Order,
     ) -> Result<(), DriverError> {
         let store = Store::open(&config.state)?;
-        let last = store.load(Whose::Operators, &optical.name)?.promised;
-        let token = last.as_ref().map_or(0, |last| last.token.0) + 1;
-        let (expected, desired) = match (order, last) {
-            (Order::To(desired, Some(expected)), _) => (expected, desired),
-            (Order::To(desired, None), _) => (self.read(optical).await?, desired),
-            (Order::Back, Some(last)) => (last.desired, last.expected),
-            (Order::Back, None) => {
+        let last = store.load(Whose::Operators, &optical.name)?;
+        let token = last.promised.as_ref().map_or(0, |last| last.token.0) + 1;
+        let (expected, desired) = match order {
+            Order::To(desired, Some(expected)) => (expected, desired),
+            Order::To(desired, None) => (self.read(optical).await?, desired),
+            Order::Back => last.way_back().ok_or_else(|| {
                 let name = optical.name.clone();
-                return Err(DriverError::NothingToRevert { name });
-            }
+                DriverError::NothingToRevert { name }
+            })?,
         };
         let told = Switchover {
             generation: Generation(token),

@@ -19,6 +19,18 @@ pub struct Record {
     pub answered: Option<Readback>,
 }
 
+impl Record {
+    /// From where to where the device has to go to be as it was before the last instruction moved
+    /// it, if that is known to have moved it.
+    pub fn way_back(self) -> Option<(CircuitSet, CircuitSet)> {
+        let found = match self.answered?.outcome {
+            Ok(found) | Err(NotSwitched::Device { found, .. }) => found,
+            Err(_) => return None,
+        };
+        Some((found, self.promised?.expected))
+    }
+}
+
 /// What the shell shall do next, and which method it calls then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
