@@ -4,9 +4,10 @@
 use reweave_common::units::Bytes;
 use reweave_planner::crew::Alone;
 use reweave_planner::parallel::presets::{Search, Words};
-use reweave_planner::parallel::together::{self, Dealing, Pairing};
-use reweave_planner::parallel::{Help, Progress};
-use reweave_planner::topology::{self, Job, Request, Rival};
+use reweave_planner::parallel::together::{self, Pairing};
+use reweave_planner::parallel::{Help, Progress, others};
+use reweave_planner::topology::prices::PUBLISHED;
+use reweave_planner::topology::{Request, Rival};
 use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::preset::{Batch, Gpu, Parallelism, Preset};
 
@@ -40,7 +41,7 @@ pub(crate) fn measure_all(words: &[String]) {
     let is_asked = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     println!("# seed: {SEED}; milliseconds of an iteration, 100 Gb/s a port");
     println!(
-        "| job | degree | spread | topology | as given | planned | ideal switch | bound | tax | \
+        "| job | degree | spread | topology | as given | planned | bound | tax | ideal switch | \
          fat tree of equal cost | fat tree 2:1 | expander | took_s | goal_s | peak_mib |"
     );
     for (model, batch, tables) in JOBS {
@@ -62,12 +63,10 @@ fn row(model: &str, batch: u64, tables: Option<usize>, degree: usize) {
     let search = Search::new(&preset, SERVERS, Some(memory));
     let (request, settings) = (request(SERVERS, degree), Settings::default());
     let (found, took_s) = timed(|| planned(&search, &settings, &request));
-    let job = Job {
-        iteration: &search.iteration(&found.deal).expect("it was simulated"),
-        place: &search.place(),
-        settings: &settings,
-    };
-    let rivals = topology::rivals(&job, &request, &Alone).expect("others can be built");
+    let fat_tree = PUBLISHED.fat_tree;
+    let terms = (&request, fat_tree);
+    let others = others::at_their_best(&search, &found.deal, &settings, terms, alone())
+        .expect("others can be built");
     let proposal = &found.proposal;
     let cells = [
         format!("{model}, batch {batch}"),
@@ -76,16 +75,16 @@ fn row(model: &str, batch: u64, tables: Option<usize>, degree: usize) {
         proposal.design.family.word().to_owned(),
         format!("{:.2}", found.course[0]),
         format!("{:.2}", proposal.evaluation.iteration_ms),
-        format!("{:.2}", proposal.ideal.iteration_ms),
         format!("{:.2}", proposal.bound_ms),
         format!("{:.3}", proposal.bandwidth_tax),
     ];
     let others = Rival::ALL.map(|rival| {
-        let ms = rivals
-            .iter()
-            .find(|(it, _)| *it == rival)
-            .and_then(|it| it.1);
-        ms.map_or("-".to_owned(), |ms| format!("{ms:.2}"))
+        let other = others.iter().find(|it| it.rival == rival);
+        let best = other.and_then(|it| it.best.as_ref());
+        best.map_or("-".to_owned(), |(deal, ms)| match *deal == found.deal {
+            true => format!("{ms:.2}"),
+            false => format!("{ms:.2} ({})", Words(*deal)),
+        })
     });
     let effort = [
         format!("{took_s:.2}"),
@@ -98,9 +97,12 @@ fn row(model: &str, batch: u64, tables: Option<usize>, degree: usize) {
 
 fn planned(search: &Search, settings: &Settings, request: &Request) -> Pairing<Parallelism> {
     let start = search.start().expect("there is room");
-    let help = Help {
+    together::search(search, start, settings, request, alone()).expect("there is a topology")
+}
+
+fn alone() -> Help<'static> {
+    Help {
         crew: &Alone,
         go_on: &|_: &Progress| true,
-    };
-    together::search(search, start, settings, request, help).expect("there is a topology")
+    }
 }

@@ -216,6 +216,12 @@ pub(crate) enum CliError {
     Inspector(InspectorError),
     #[error("{0}")]
     Recorded(RecordedError),
+    #[error("{}: {part} = {price} is no price that anything can be bought for", path.display())]
+    BadPrice {
+        path: PathBuf,
+        part: &'static str,
+        price: f64,
+    },
     #[error("{option} {value:?} is out of its range")]
     BadOption { option: &'static str, value: f64 },
     #[error("the plan has no {name}; panels are numbered from panel0, in the order of --panel")]
@@ -305,6 +311,7 @@ impl CliError {
             | Self::Inspector(_)
             | Self::Recorded(_)
             | Self::BadOption { .. }
+            | Self::BadPrice { .. }
             | Self::NoSuchLink { .. }
             | Self::NoSuchNode { .. }
             | Self::NoTree(_)

@@ -1,8 +1,8 @@
 //! What was weighed, and what else there is to know of a proposal.
 
+use reweave_planner::topology::prices::{Bill, TREE_CABLES, TREE_SWITCH_PORTS};
 use reweave_planner::topology::{
-    self, COST_OF_A_FAT_TREE, COST_OF_OPTICAL_SWITCHES, Failed, Job, Lost, Outlook, Pair, Proposal,
-    Request, Rival, TopologyError, backups,
+    self, Failed, Job, Lost, Outlook, Pair, Proposal, Request, Rival, TopologyError, backups,
 };
 use reweave_planner::workload::effects::Interval;
 use serde::Serialize;
@@ -56,14 +56,42 @@ struct Cost {
     panel_ports: usize,
     fat_tree_transceivers: usize,
     fat_tree_switch_ports: usize,
-    /// Against patch panels, as published.
-    optical_switches: f64,
-    fat_tree: f64,
-    /// What an iteration takes on a fat tree that costs as much, on one with half of the way up left
-    /// out, and on random links.
-    equal_cost_fat_tree_ms: Option<f64>,
-    two_to_one_fat_tree_ms: Option<f64>,
-    expander_ms: Option<f64>,
+    /// By the prices that are given; else against patch panels, as published.
+    bill: Bill,
+    priced: bool,
+    others: Vec<Other>,
+}
+
+/// What an iteration takes on another fabric.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Other {
+    what: &'static str,
+    iteration_ms: Option<f64>,
+    /// How a preset is spread there.
+    spread: Option<String>,
+}
+
+impl Other {
+    pub(super) fn new(rival: Rival, iteration_ms: Option<f64>, spread: Option<String>) -> Self {
+        let what = match rival {
+            Rival::IdealSwitch => "an ideal switch",
+            Rival::EqualCost => "a fat tree of the same cost",
+            Rival::TwoToOne => "a fat tree with half of the way up",
+            Rival::Expander => "random links, shortest ways",
+        };
+        Self {
+            what,
+            iteration_ms,
+            spread,
+        }
+    }
+}
+
+/// What else there is to buy, and for how much.
+pub(super) struct Market {
+    pub(super) bill: Bill,
+    pub(super) priced: bool,
+    pub(super) others: Vec<Other>,
 }
 
 impl Explained {
@@ -71,10 +99,10 @@ impl Explained {
         proposal: &Proposal,
         job: &Job<'_>,
         request: &Request,
+        market: Market,
     ) -> Result<Self, TopologyError> {
         let design = &proposal.design;
         let outlook = topology::outlook(design, &proposal.routes, job, request, &Cores);
-        let rivals = topology::rivals(job, request, &Cores)?;
         let backup = |(link, way)| Backup { link, way };
         Ok(Self {
             lost: proposal.lost.iter().map(Weighed::of).collect(),
@@ -83,7 +111,7 @@ impl Explained {
             interval: proposal.interval.clone(),
             backups: backups(&design.wiring).into_iter().map(backup).collect(),
             failures: failures(&outlook),
-            cost: Cost::of(proposal, &rivals),
+            cost: Cost::of(proposal, market),
         })
     }
 }
@@ -135,19 +163,16 @@ impl Cost {
     /// A host's cable has a transceiver and a port of the panel at each end. In a fat tree of three
     /// layers that blocks nobody, each port of a host stands for five ports of switches, and each of
     /// its three cables has two transceivers.
-    fn of(proposal: &Proposal, rivals: &[(Rival, Option<f64>)]) -> Self {
+    fn of(proposal: &Proposal, market: Market) -> Self {
         let ends = proposal.design.wiring.cables() * 2;
-        let ms = |rival| rivals.iter().find(|(it, _)| *it == rival)?.1;
         Self {
             transceivers: ends,
             panel_ports: ends,
-            fat_tree_transceivers: 6 * ends,
-            fat_tree_switch_ports: 5 * ends,
-            optical_switches: COST_OF_OPTICAL_SWITCHES,
-            fat_tree: COST_OF_A_FAT_TREE,
-            equal_cost_fat_tree_ms: ms(Rival::EqualCost),
-            two_to_one_fat_tree_ms: ms(Rival::TwoToOne),
-            expander_ms: ms(Rival::Expander),
+            fat_tree_transceivers: 2 * TREE_CABLES * ends,
+            fat_tree_switch_ports: TREE_SWITCH_PORTS * ends,
+            bill: market.bill,
+            priced: market.priced,
+            others: market.others,
         }
     }
 }
@@ -228,26 +253,39 @@ fn spelled(ms: Option<f64>) -> String {
 impl Cost {
     fn show(&self, page: &mut Page) {
         page.heading("What must be bought");
+        let Bill {
+            patch_panels,
+            optical_switches,
+            fat_tree,
+        } = self.bill;
+        let price = |cost: f64| match self.priced {
+            true => format!("{cost:.0}, {:.2} times as much", self.bill.times(cost)),
+            false => format!("{cost} times the cost, as published"),
+        };
+        let total = if self.priced {
+            format!(": {patch_panels:.0}")
+        } else {
+            String::new()
+        };
         page.line(&format!(
-            "  {} transceivers and {} ports of patch panels; with optical switches instead, {} times the \
-             cost",
-            self.transceivers, self.panel_ports, self.optical_switches
+            "  {} transceivers and {} ports of patch panels{total}; with optical switches instead: {}",
+            self.transceivers,
+            self.panel_ports,
+            price(optical_switches)
         ));
         page.line(&format!(
-            "  a fat tree as wide: {} transceivers and {} ports of switches, {} times the cost",
-            self.fat_tree_transceivers, self.fat_tree_switch_ports, self.fat_tree
+            "  a fat tree as wide, {} transceivers and {} ports of switches: {}",
+            self.fat_tree_transceivers,
+            self.fat_tree_switch_ports,
+            price(fat_tree)
         ));
+        let row = |it: &Other| {
+            let spread = it.spread.clone().unwrap_or_default();
+            [it.what.to_owned(), spelled(it.iteration_ms), spread]
+        };
         page.table(
-            ["what else could be bought", "iteration ms"],
-            [
-                ("a fat tree of the same cost", self.equal_cost_fat_tree_ms),
-                (
-                    "a fat tree with half of the way up",
-                    self.two_to_one_fat_tree_ms,
-                ),
-                ("random links, shortest ways", self.expander_ms),
-            ]
-            .map(|(what, ms)| [what.to_owned(), spelled(ms)]),
+            ["what else could be bought", "iteration ms", "spread there"],
+            self.others.iter().map(row),
         );
     }
 }

@@ -3,6 +3,7 @@
 mod balance;
 mod crew;
 mod explained;
+mod prices;
 mod probes;
 mod ranks;
 mod repair;

@@ -9,14 +9,16 @@ use clap::Args;
 use reweave_common::ids::NodeId;
 use reweave_common::timings::Timings;
 use reweave_common::units::Bytes;
-use reweave_planner::parallel::{Help, Progress, operators, presets, together};
+use reweave_planner::parallel::{Help, Progress, operators, others, presets, together};
+use reweave_planner::topology::prices::{Bill, PUBLISHED};
 use reweave_planner::topology::{self, Job, Proposal, Request, TopologyError, picture};
 use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::PresetJob;
 use reweave_planner::workload::job::operators::Model;
 
 use super::crew::Cores;
-use super::explained::Explained;
+use super::explained::{Explained, Market, Other};
+use super::prices;
 use super::request::Ports;
 use super::searching::Searching;
 use super::show::{self, Answer, Asked, Spread};
@@ -44,6 +46,10 @@ pub(crate) struct Topology {
     /// Also what was weighed, the length of ways, the load of links, ways around each link
     #[arg(long)]
     explain: bool,
+    /// What parts cost, for --explain: a file with transceiver, switch_port, panel_port, optical_port,
+    /// and if need be card_port and fibre; what is published when left out
+    #[arg(long, value_name = "PRICES.toml", requires = "explain")]
+    prices: Option<PathBuf>,
     /// Draw the topology into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -63,21 +69,49 @@ impl Topology {
             interval: true,
             ..self.ports.request()?
         };
-        let found = self.propose(&source, &request)?;
+        let bill = self.bill(&request)?;
+        let found = self.propose(&source, &request, &bill)?;
         self.draw(&found.proposal)?;
         let asked = Asked {
             job: self.job.clone(),
             ports: self.ports.clone(),
         };
-        let explained = self
-            .explain
-            .then(|| found.explained(&request))
-            .transpose()?;
+        let explained = match self.explain {
+            true => Some(self.explained(&found, &request, bill)?),
+            false => None,
+        };
         let answer = Answer::new(&found.proposal, found.spread, asked, explained);
         print(output, &answer, |page| show::proposal(page, &answer))
     }
 
-    fn propose(&self, source: &Source, request: &Request) -> Result<Found, CliError> {
+    /// What the job's ports cost, wired in one way or another.
+    fn bill(&self, request: &Request) -> Result<Bill, CliError> {
+        let ports = request.degree * request.limits.hosts();
+        let prices = self.prices.as_deref().map(prices::read).transpose()?;
+        Ok(prices.map_or(PUBLISHED, |prices| prices.bill(ports)))
+    }
+
+    fn explained(
+        &self,
+        found: &Found,
+        request: &Request,
+        bill: Bill,
+    ) -> Result<Explained, CliError> {
+        let job = Job {
+            iteration: &found.work.iteration,
+            place: &place(&found.work),
+            settings: &found.work.settings,
+        };
+        let market = Market {
+            others: found.others.clone(),
+            priced: self.prices.is_some(),
+            bill,
+        };
+        let explained = Explained::of(&found.proposal, &job, request, market);
+        explained.map_err(CliError::Topology)
+    }
+
+    fn propose(&self, source: &Source, request: &Request, bill: &Bill) -> Result<Found, CliError> {
         match &source.kind {
             Kind::Operators {
                 model,
@@ -88,14 +122,15 @@ impl Topology {
                     choices: choices.clone(),
                     ..Settings::default()
                 };
-                self.split(source, (model, timings), &settings, request)
+                self.split(source, (model, timings), &settings, (request, bill))
             }
-            Kind::Preset(job) if !self.keep => self.spread(source, job, request),
+            Kind::Preset(job) if !self.keep => self.spread(source, job, (request, bill)),
             _ => {
                 let work = source.work(hosts(self.ports.hosts))?;
                 Ok(Found {
                     proposal: plan(&work, request)?,
                     spread: Spread::default(),
+                    others: self.as_given(&work, request, bill)?,
                     work,
                 })
             }
@@ -108,7 +143,7 @@ impl Topology {
         source: &Source,
         (model, timings): (&Model, &Timings),
         settings: &Settings,
-        request: &Request,
+        (request, bill): (&Request, &Bill),
     ) -> Result<Found, CliError> {
         let search = operators::Search {
             model,
@@ -125,9 +160,13 @@ impl Topology {
         let progress = self.searching();
         let go_on = |it: &_| progress.go_on(it);
         let found = together::search(&search, start, settings, request, help(&go_on));
-        progress.end();
         let found = found.map_err(CliError::Topology)?;
+        let terms = (request, bill.times(bill.fat_tree));
+        let others = self
+            .others(|| others::at_their_best(&search, &found.deal, settings, terms, help(&go_on)));
+        progress.end();
         Ok(Found {
+            others: of_each(others?, |_| None),
             spread: Spread::of_operators(model, &found),
             work: source.split(hosts(self.ports.hosts), &found.deal)?,
             proposal: found.proposal,
@@ -139,7 +178,7 @@ impl Topology {
         &self,
         source: &Source,
         job: &PresetJob,
-        request: &Request,
+        (request, bill): (&Request, &Bill),
     ) -> Result<Found, CliError> {
         let own = Bytes::new(job.preset.gpu.memory_gb * 1_000_000_000);
         let memory = self.ports.memory()?.unwrap_or(own);
@@ -153,13 +192,50 @@ impl Topology {
         let progress = self.searching();
         let go_on = |it: &_| progress.go_on(it);
         let found = together::search(&search, start, &settings, request, help(&go_on));
-        progress.end();
         let found = found.map_err(CliError::Topology)?;
+        let terms = (request, bill.times(bill.fat_tree));
+        let others = self
+            .others(|| others::at_their_best(&search, &found.deal, &settings, terms, help(&go_on)));
+        progress.end();
         Ok(Found {
+            others: of_each(others?, |deal| Some(presets::Words(*deal).to_string())),
             spread: Spread::of_preset(&search, &found),
             work: source.spread(hosts(self.ports.hosts), found.deal)?,
             proposal: found.proposal,
         })
+    }
+
+    /// What else could be built, where somebody asks.
+    fn others<D>(
+        &self,
+        find: impl FnOnce() -> Result<Vec<others::Other<D>>, TopologyError>,
+    ) -> Result<Vec<others::Other<D>>, CliError> {
+        match self.explain {
+            true => find().map_err(CliError::Topology),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// The same for a job that stays as its file spreads it.
+    fn as_given(
+        &self,
+        work: &Work,
+        request: &Request,
+        bill: &Bill,
+    ) -> Result<Vec<Other>, CliError> {
+        if !self.explain {
+            return Ok(Vec::new());
+        }
+        let job = Job {
+            iteration: &work.iteration,
+            place: &place(work),
+            settings: &work.settings,
+        };
+        let rivals = topology::rivals(&job, request, bill.times(bill.fat_tree), &Cores);
+        let rivals = rivals.map_err(CliError::Topology)?.into_iter();
+        Ok(rivals
+            .map(|(rival, ms)| Other::new(rival, ms, None))
+            .collect())
     }
 
     fn searching(&self) -> Searching {
@@ -195,18 +271,17 @@ impl Topology {
 struct Found {
     proposal: Proposal,
     spread: Spread,
+    /// What an iteration takes elsewhere; nothing where nobody asks.
+    others: Vec<Other>,
     work: Work,
 }
 
-impl Found {
-    fn explained(&self, request: &Request) -> Result<Explained, CliError> {
-        let job = Job {
-            iteration: &self.work.iteration,
-            place: &place(&self.work),
-            settings: &self.work.settings,
-        };
-        Explained::of(&self.proposal, &job, request).map_err(CliError::Topology)
-    }
+fn of_each<D>(others: Vec<others::Other<D>>, words: impl Fn(&D) -> Option<String>) -> Vec<Other> {
+    let other = |it: others::Other<D>| match it.best {
+        Some((deal, ms)) => Other::new(it.rival, Some(ms), words(&deal)),
+        None => Other::new(it.rival, None, None),
+    };
+    others.into_iter().map(other).collect()
 }
 
 pub(super) fn hosts(count: usize) -> Vec<NodeId> {

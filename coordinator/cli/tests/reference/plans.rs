@@ -82,12 +82,13 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         let name = format!("plans::refused: {}", options.join(" "));
         Trial::test(name, move || is_wrong(options, said))
     });
-    let others: [(&str, Check); 5] = [
+    let others: [(&str, Check); 6] = [
         ("plans::twelve hosts", twelve_hosts),
         ("plans::an odd end", an_odd_end),
         ("plans::repair", repair),
         ("plans::a preset is spread anew", spread_anew),
         ("plans::panels", panels),
+        ("plans::prices", prices),
     ];
     refused
         .chain(wrong)
@@ -252,4 +253,47 @@ fn panels() -> Result<(), Failed> {
         true => Ok(()),
         false => Err(format!("{found} {repaired}").into()),
     }
+}
+
+/// Twelve hosts of four ports, part by part.
+fn prices() -> Result<(), Failed> {
+    let job = job()?;
+    let priced = |text: &str| -> Result<Output, Failed> {
+        let mut file = NamedTempFile::new()?;
+        file.write_all(text.as_bytes())?;
+        let file = file.path().display().to_string();
+        plan(
+            job.path(),
+            12,
+            4,
+            &["--keep", "--explain", "--prices", &file],
+        )
+    };
+    let parts = "transceiver = 10\nswitch_port = 20\noptical_port = 50\n";
+    let found = answer(&priced(&format!("{parts}panel_port = 30\n"))?)?;
+    let cost = &found["explained"]["cost"];
+    let bill = ["patch_panels", "optical_switches", "fat_tree"].map(|it| cost["bill"][it].as_f64());
+    // A tree: six transceivers and five ports of switches for each port of a host.
+    let right = bill == [48.0 * 40.0, 48.0 * 60.0, 48.0 * 160.0].map(Some);
+    let others = cost["others"].as_array().cloned().unwrap_or_default();
+    let ms = |nth: usize| others.get(nth).and_then(|it| it["iteration_ms"].as_f64());
+    let slower = ms(0).zip(ms(1)).is_some_and(|(ideal, tree)| ideal <= tree);
+    if !right || !slower || others.len() != 4 {
+        return Err(cost.to_string().into());
+    }
+    let wrong = [
+        (
+            format!("{parts}panel_port = -1\n"),
+            "panel_port = -1 is no price",
+        ),
+        (parts.to_owned(), "panel_port"),
+    ];
+    for (text, said) in wrong {
+        let output = priced(&text)?;
+        let words = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() != Some(2) || !words.contains(said) || words.lines().count() != 1 {
+            return Err(words.into_owned().into());
+        }
+    }
+    Ok(())
 }

@@ -5,10 +5,8 @@ use serde::Serialize;
 
 use super::ground::{Block, Ground, Host, Server};
 use super::shard::{Forming, Shard, Training, Unfit};
+use crate::topology::prices::PUBLISHED;
 
-/// One switch for all ports, built as a fat tree, costs so many times as much as circuits do: the
-/// mean that is published for TopoOpt.
-const COST_OF_A_SWITCH: f64 = 3.2;
 /// More ports than so many times those there are, nobody buys for one job.
 const MOST_TIMES_WIDER: usize = 4;
 
@@ -80,7 +78,7 @@ impl Forming {
     /// Of a fat tree that costs as much as circuits for so many ports.
     fn affordable(&self, ports: usize) -> Rate {
         let whole = self.ground.rate.bits_per_s() as f64 * ports as f64;
-        Rate::from_bits_per_s((whole / COST_OF_A_SWITCH) as u64)
+        Rate::from_bits_per_s((whole / PUBLISHED.fat_tree) as u64)
     }
 
     fn would_do(&self, training: &dyn Training, servers: usize, ports: usize) -> bool {

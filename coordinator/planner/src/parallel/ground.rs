@@ -66,6 +66,17 @@ impl<'g> Ground<'g> {
         Ok(Self::on(found, fabric, place, settings, request, help))
     }
 
+    /// Nothing is known of it: traffic goes the shortest ways.
+    pub fn bare(
+        fabric: Fabric,
+        place: Vec<u32>,
+        settings: &'g Settings,
+        request: &'g Request,
+        help: Help<'g>,
+    ) -> Self {
+        Self::on(None, fabric, place, settings, request, help)
+    }
+
     fn on(
         found: Option<(Design, Routes)>,
         fabric: Fabric,

@@ -8,6 +8,7 @@
 mod ground;
 mod moves;
 pub mod operators;
+pub mod others;
 pub mod presets;
 mod room;
 #[cfg(test)]

@@ -8,9 +8,11 @@ use reweave_common::units::{Bytes, Rate};
 
 use super::operators::Search;
 use super::presets;
-use super::{Help, together};
+use super::together::Dealing;
+use super::{Help, others, together};
 use crate::crew::Alone;
-use crate::topology::{Limits, Request, TopologyError};
+use crate::topology::prices::PUBLISHED;
+use crate::topology::{Job, Limits, Request, Rival, TopologyError, rivals};
 use crate::workload::Settings;
 use crate::workload::job::operators::{Model, Operator};
 use crate::workload::job::preset::{Batch, Parallelism, Preset, Zero};
@@ -231,4 +233,35 @@ fn presets_are_spread_so_that_iterations_are_shorter() {
     assert!(last < found.course[0] * 0.98, "{:?}", found.course);
     assert_eq!(found.course.last(), Some(&last));
     assert!(found.proposal.bound_ms <= last);
+}
+
+/// What all processors reduce is too much for a fat tree of the same cost; slices within hosts are not.
+#[test]
+fn other_fabrics_get_the_spread_that_suits_them() {
+    let mut preset = Preset::named("bert", None, Batch::PerReplica(16)).unwrap();
+    preset.gpus_per_host = 4;
+    let search = presets::Search::new(&preset, 8, None);
+    let start = search.start().unwrap();
+    let (settings, request, cost) = (Settings::default(), request(8), PUBLISHED.fat_tree);
+    let job = Job {
+        iteration: &search.iteration(&start).unwrap(),
+        place: &search.place(),
+        settings: &settings,
+    };
+    let as_given = rivals(&job, &request, cost, &Alone).unwrap();
+    let best = others::at_their_best(&search, &start, &settings, (&request, cost), HELP).unwrap();
+    assert_eq!(best.len(), Rival::ALL.len());
+    for (other, (rival, given)) in best.iter().zip(as_given) {
+        let (_, ms) = other.best.unwrap();
+        assert_eq!(other.rival, rival);
+        assert!(ms <= given.unwrap() * (1.0 + 1e-9), "{rival:?}: {ms} ms");
+    }
+    let of = |rival| best.iter().find(|it| it.rival == rival).unwrap().best;
+    let (deal, slow) = of(Rival::EqualCost).unwrap();
+    assert_ne!(deal, start);
+    let (_, fast) = of(Rival::IdealSwitch).unwrap();
+    assert!(
+        fast <= slow,
+        "{fast} ms on the switch, {slow} ms on the tree"
+    );
 }

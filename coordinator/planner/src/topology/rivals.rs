@@ -14,16 +14,14 @@ use super::wiring::ideal_switch;
 use crate::crew::{self, Crew};
 use crate::workload::{self, Network};
 
-/// What fabrics of the same ports cost against hosts wired over patch panels, on average, as
-/// published with TopoOpt: with optical switches instead of panels, and a fat tree that blocks nobody.
-pub const COST_OF_OPTICAL_SWITCHES: f64 = 1.33;
-pub const COST_OF_A_FAT_TREE: f64 = 3.2;
 /// Hosts under one switch of a fat tree.
 const OF_A_LEAF: usize = 16;
 
 /// Another fabric for the same hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rival {
+    /// One switch that gives each host all of its ports' rates at once.
+    IdealSwitch,
     /// A fat tree that costs as much as patch panels: slower by as much as it costs more.
     EqualCost,
     /// A fat tree with half of the way up left out.
@@ -34,15 +32,24 @@ pub enum Rival {
 }
 
 impl Rival {
-    pub const ALL: [Self; 3] = [Self::EqualCost, Self::TwoToOne, Self::Expander];
+    pub const ALL: [Self; 4] = [
+        Self::IdealSwitch,
+        Self::EqualCost,
+        Self::TwoToOne,
+        Self::Expander,
+    ];
 
-    /// Nothing where there is none of so many ports.
-    fn fabric(self, request: &Request) -> Result<Option<Fabric>, WiringError> {
+    /// Nothing where there is none of so many ports. A fat tree that blocks nobody costs `fat_tree`
+    /// times as much as patch panels.
+    pub(crate) fn fabric(
+        self,
+        request: &Request,
+        fat_tree: f64,
+    ) -> Result<Option<Fabric>, WiringError> {
         let (hosts, whole) = (request.limits.hosts(), request.whole_rate());
         match self {
-            Self::EqualCost => {
-                ideal_switch(hosts, scaled(whole, 1.0 / COST_OF_A_FAT_TREE)).map(Some)
-            }
+            Self::IdealSwitch => ideal_switch(hosts, whole).map(Some),
+            Self::EqualCost => ideal_switch(hosts, scaled(whole, 1.0 / fat_tree)).map(Some),
             Self::TwoToOne => two_to_one(hosts, whole).map(Some),
             Self::Expander => {
                 let rings = request.degree / 2;
@@ -76,14 +83,15 @@ fn two_to_one(hosts: usize, rate: Rate) -> Result<Fabric, WiringError> {
     Ok(builder.build())
 }
 
-/// What an iteration takes on each; nothing where there is none.
+/// What an iteration takes on each, dealt out as it is; nothing where there is none.
 pub fn rivals(
     job: &Job<'_>,
     request: &Request,
+    fat_tree: f64,
     crew: &dyn Crew,
 ) -> Result<Vec<(Rival, Option<f64>)>, TopologyError> {
     let time = |rival: Rival| -> Result<_, TopologyError> {
-        let Some(fabric) = rival.fabric(request)? else {
+        let Some(fabric) = rival.fabric(request, fat_tree)? else {
             return Ok((rival, None));
         };
         let hosts: Vec<NodeId> = fabric.endpoints().collect();

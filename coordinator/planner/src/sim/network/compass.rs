@@ -92,9 +92,7 @@ impl Network {
         }
         let next = self.edges(at).iter().map(|edge| edge.to as usize);
         let passing = next.filter(|&next| next == towards.to() || self.places[next].is_some());
-        let nearest = passing
-            .map(|next| self.of_forwarding(next, towards))
-            .min();
+        let nearest = passing.map(|next| self.of_forwarding(next, towards)).min();
         nearest.map_or(UNREACHED, |hops| hops.saturating_add(1))
     }
 

@@ -1,0 +1,55 @@
+//! Jobs on what else could be built for them, each dealt out as suits it best there.
+
+use super::ground::{Ground, Help};
+use super::together::Dealing;
+use crate::topology::{Request, Rival, TopologyError};
+use crate::workload::Settings;
+
+/// What an iteration takes on another fabric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Other<D> {
+    pub rival: Rival,
+    /// The best way to deal the model out that is known there, and the milliseconds; nothing where
+    /// there is no such fabric.
+    pub best: Option<(D, f64)>,
+}
+
+/// So many of the ways that a search there finds are looked at.
+const PROMISING: usize = 3;
+
+/// From this way on, no rival is slower than with it. A fat tree that blocks nobody costs `fat_tree`
+/// times as much as patch panels.
+pub fn at_their_best<M: Dealing>(
+    model: &M,
+    deal: &M::Deal,
+    settings: &Settings,
+    (request, fat_tree): (&Request, f64),
+    help: Help<'_>,
+) -> Result<Vec<Other<M::Deal>>, TopologyError> {
+    let of = |rival: Rival| {
+        let Some(fabric) = rival.fabric(request, fat_tree)? else {
+            return Ok(Other { rival, best: None });
+        };
+        let ground = Ground::bare(fabric, model.place(), settings, request, help);
+        let best = Some(best_on(model, deal, &ground)?);
+        Ok(Other { rival, best })
+    };
+    Rival::ALL.into_iter().map(of).collect()
+}
+
+fn best_on<M: Dealing>(
+    model: &M,
+    deal: &M::Deal,
+    ground: &Ground<'_>,
+) -> Result<(M::Deal, f64), TopologyError> {
+    let ms = |deal: &M::Deal| ground.time(&model.iteration(deal)?);
+    let mut best = (deal.clone(), ms(deal)?);
+    let better = model.better(deal, ground)?;
+    for other in better.deals.into_iter().take(PROMISING) {
+        let took = ms(&other)?;
+        if took < best.1 {
+            best = (other, took);
+        }
+    }
+    Ok(best)
+}

@@ -1,0 +1,103 @@
+//! What it costs to wire hosts, part by part.
+
+use serde::{Deserialize, Serialize};
+
+/// Of one part each, in whatever currency.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// At either end of a cable.
+    pub transceiver: f64,
+    /// Of a packet switch.
+    pub switch_port: f64,
+    pub panel_port: f64,
+    /// Of an optical circuit switch.
+    pub optical_port: f64,
+    /// Of a network card.
+    #[serde(default)]
+    pub card_port: f64,
+    /// A fibre from a host, or from a switch, to the next panel or switch.
+    #[serde(default)]
+    pub fibre: f64,
+}
+
+/// What the same ports of hosts cost, wired in one way or another.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bill {
+    pub patch_panels: f64,
+    pub optical_switches: f64,
+    /// Of three layers, blocking nobody.
+    pub fat_tree: f64,
+}
+
+/// Published with TopoOpt (NSDI 2023) are no prices of parts but what fabrics cost against patch
+/// panels, on average.
+pub const PUBLISHED: Bill = Bill {
+    patch_panels: 1.0,
+    optical_switches: 1.33,
+    fat_tree: 3.2,
+};
+
+/// For each port of a host: how often something is bought for a fat tree of three layers. Its cable
+/// goes up through two more, and each has a switch at one end at least.
+pub const TREE_CABLES: usize = 3;
+pub const TREE_SWITCH_PORTS: usize = 5;
+
+impl Prices {
+    /// All of them by their names, for whoever has to look at each.
+    pub fn named(&self) -> [(&'static str, f64); 6] {
+        [
+            ("transceiver", self.transceiver),
+            ("switch_port", self.switch_port),
+            ("panel_port", self.panel_port),
+            ("optical_port", self.optical_port),
+            ("card_port", self.card_port),
+            ("fibre", self.fibre),
+        ]
+    }
+
+    /// For so many ports of hosts. Each is joined to a port of its own of a panel or optical switch,
+    /// through which light goes on; a packet switch has a transceiver of its own.
+    pub fn bill(&self, ports: usize) -> Bill {
+        let ports = ports as f64;
+        let circuit = self.card_port + self.transceiver + self.fibre;
+        let tree = self.card_port
+            + TREE_CABLES as f64 * (2.0 * self.transceiver + self.fibre)
+            + TREE_SWITCH_PORTS as f64 * self.switch_port;
+        Bill {
+            patch_panels: ports * (circuit + self.panel_port),
+            optical_switches: ports * (circuit + self.optical_port),
+            fat_tree: ports * tree,
+        }
+    }
+}
+
+impl Bill {
+    /// Against patch panels.
+    pub fn times(&self, cost: f64) -> f64 {
+        cost / self.patch_panels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bill_counts_every_part() {
+        let prices = Prices {
+            transceiver: 1.0,
+            switch_port: 100.0,
+            panel_port: 10_000.0,
+            optical_port: 20_000.0,
+            card_port: 1_000_000.0,
+            fibre: 100_000_000.0,
+        };
+        let bill = prices.bill(2);
+        assert_eq!(bill.patch_panels, 2.0 * 101_010_001.0);
+        assert_eq!(bill.optical_switches, 2.0 * 101_020_001.0);
+        assert_eq!(bill.fat_tree, 2.0 * 301_000_506.0);
+        assert_eq!(bill.times(bill.patch_panels), 1.0);
+        assert_eq!(PUBLISHED.times(PUBLISHED.fat_tree), 3.2);
+    }
+}
