@@ -8,6 +8,8 @@
 pub mod bandwidth;
 pub mod carriage;
 pub mod cause;
+pub mod circuit;
+pub mod course;
 pub mod error;
 pub mod fabric;
 pub mod finding;
@@ -16,6 +18,7 @@ pub mod forwarding;
 pub mod hardware;
 pub mod health;
 pub mod histogram;
+pub mod holding;
 pub mod ids;
 pub mod input;
 pub mod instruction;
