@@ -56,17 +56,23 @@ impl<'s> Loss<'s> {
             .expect("they are joined");
         let mut ports = fabric.link(link).ports().into_iter();
         let port = ports.find(|port| port.node == near).expect("it ends there");
-        let rules = format!(
-            "table ip loss {{ chain forward {{ type filter hook forward priority 0; \
-             oifname swp{} numgen random mod 100 == 0 drop; }} }}",
-            port.index
-        );
-        must(stage.output(switch, &["nft", &rules]));
+        let which = format!("oifname swp{}", port.index);
+        lose(stage, switch, "forward", &which, 100);
         Self {
             stage,
             switch: switch.to_owned(),
         }
     }
+}
+
+/// One in so many of these packets is lost where this node forwards, sends or receives them.
+pub(crate) fn lose(stage: &Stage, node: &str, hook: &str, which: &str, one_in: u32) {
+    let rules = format!(
+        "nft add table ip loss && \
+         nft 'add chain ip loss {hook} {{ type filter hook {hook} priority 0 ; }}' && \
+         nft add rule ip loss {hook} {which} numgen random mod {one_in} == 0 drop"
+    );
+    must(stage.output(node, &["sh", "-c", &rules]));
 }
 
 impl Drop for Loss<'_> {
