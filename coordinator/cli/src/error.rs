@@ -9,9 +9,12 @@ use reweave_common::error::told;
 use reweave_common::input::InputError;
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::Generation;
+use reweave_common::tree::NoTree;
 use reweave_formats::chakra::ChakraError;
 use reweave_formats::flight_recorder::FlightRecorderError;
+use reweave_formats::kubernetes::KubernetesError;
 use reweave_formats::nccl_inspector::InspectorError;
+use reweave_formats::slurm::SlurmError;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_history::{PastError, ShelfError};
 use reweave_link::LinkError;
@@ -77,6 +80,12 @@ pub(crate) enum CliError {
     },
     #[error("plan {generation} is not in the history any more; see `reweave history`")]
     Lost { generation: Generation },
+    #[error(transparent)]
+    NoTree(#[from] NoTree),
+    #[error(transparent)]
+    Slurm(#[from] SlurmError),
+    #[error(transparent)]
+    Kubernetes(#[from] KubernetesError),
     #[error("there is no node {node}; `reweave hosts` lists them")]
     NoSuchNode { node: String },
     #[error("cannot write the manual into {}", folder.display())]
@@ -101,6 +110,8 @@ pub(crate) enum CliError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} is larger than {most_bytes} bytes", path.display())]
     TooLarge { path: PathBuf, most_bytes: u64 },
+    #[error("standard input can be read once: write - for one file only, and not in a sweep")]
+    InputTwice,
     #[error("{} is not text", path.display())]
     NotText { path: PathBuf, source: Utf8Error },
     #[error(transparent)]
@@ -261,7 +272,8 @@ impl CliError {
             | Self::Collective(CollectiveError::NoWay { .. })
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::NoSuchLink { .. }
-            | Self::NoSuchNode { .. }
+            | Self::NoTree(_)
+            | Self::Kubernetes(_)
             | Self::NotInFabric { .. } => Self::On {
                 path,
                 source: Box::new(self),
@@ -281,6 +293,7 @@ impl CliError {
             | Self::Pki(_)
             | Self::Read { .. }
             | Self::TooLarge { .. }
+            | Self::InputTwice
             | Self::NotText { .. }
             | Self::Input(_)
             | Self::Profile { .. }
@@ -293,6 +306,10 @@ impl CliError {
             | Self::Recorded(_)
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
+            | Self::NoSuchNode { .. }
+            | Self::NoTree(_)
+            | Self::Slurm(_)
+            | Self::Kubernetes(_)
             | Self::NoSuchPanel { .. }
             | Self::BadPlan { .. }
             | Self::BadShards { .. }
@@ -323,7 +340,6 @@ impl CliError {
             ) => 2,
             Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
-            Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
             Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
             _ => 1,
         }

@@ -12,6 +12,7 @@ mod coordinators;
 mod dashboard;
 mod dev;
 mod error;
+mod export;
 mod join;
 mod look;
 mod manual;
@@ -103,6 +104,7 @@ enum Command {
     },
     /// What would be: workloads and flows on fabrics that need not exist
     Sim(sim::Simulation),
+    Export(export::Export),
     #[command(flatten)]
     Manual(manual::Manual),
 }
@@ -135,6 +137,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Top(top) => top.run(reach),
         Command::History { most } => show_history(reach, *output, *most),
         Command::Sim(command) => command.run(*output),
+        Command::Export(export) => export.run(),
         Command::Manual(manual) => manual.run(),
     }
 }
