@@ -23,8 +23,8 @@ pub struct Policy {
     /// Readings older than this say nothing of now. Default 3 s: agents report about once a second,
     /// so two reports may get lost.
     pub most_age: Duration,
-    /// How many assignments of flows to paths one search may evaluate. Default 5000: enough for
-    /// all 4096 assignments of six flows to four paths.
+    /// Of how many moves it is weighed one by one whether they are needed. Default 5000: more than
+    /// anybody wants made at once.
     pub most_evaluations: usize,
 }
 
