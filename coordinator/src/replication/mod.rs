@@ -8,6 +8,7 @@ mod introduction;
 mod letters;
 mod members;
 mod peers;
+mod room;
 mod store;
 
 use thiserror::Error;
@@ -41,6 +42,10 @@ pub(crate) enum Outcome {
     ReadReady(ReadId),
     ReadLost(ReadId),
     Stands(Standing),
+    /// Whether there is no room for decisions.
+    Disk {
+        is_full: bool,
+    },
     Failed(ReplicationError),
 }
 
