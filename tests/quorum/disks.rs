@@ -26,6 +26,11 @@ pub(crate) fn tests() -> Vec<Trial> {
             full,
         ),
         trial(
+            "with_too_few_that_have_room_decisions_are_refused",
+            LAB,
+            most_full,
+        ),
+        trial(
             "with_full_disks_everything_goes_on_but_decisions",
             LAB,
             all_full,
@@ -142,6 +147,16 @@ impl Quorum {
         format!("{}/filler", self.data(place))
     }
 
+    fn decisions_are_refused(&self) {
+        let revoke = ["cluster", "revoke", "--role", "viewer", "late"];
+        wait("it is said why nothing is decided", || {
+            let output = self.reweave().args(revoke).output();
+            let output = output.expect("it was built");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            output.status.code() == Some(1) && said.contains("the disk is full")
+        });
+    }
+
     /// What a coordinator said last of room on its disk.
     fn last_of_disk(&self, place: Place) -> String {
         let said = self.said(place);
@@ -173,18 +188,30 @@ fn full() {
     quorum.nothing_is_lost();
 }
 
+/// The one that leads has room, and nothing is agreed on without one of the others.
+fn most_full() {
+    let mut quorum = Quorum::up_on_disks_of(DISK_MIB);
+    let (leader, _) = quorum.leader();
+    quorum.decide();
+    let others = [1, 2].map(|next| (leader + next) % 3);
+    others.map(|place| quorum.fill(place));
+    quorum.decisions_are_refused();
+    let warnings = quorum.status().expect("it is answered").warnings;
+    for place in others {
+        let full = format!("the disk of coordinator c{place} is full");
+        assert!(warnings.contains(&full), "{warnings:?}");
+    }
+    quorum.make_room(others[0]);
+    quorum.decide_on();
+    quorum.nothing_is_lost();
+}
+
 fn all_full() {
     let mut quorum = Quorum::up_on_disks_of(DISK_MIB);
     quorum.leader();
     quorum.decide();
     (0..3).for_each(|place| quorum.fill(place));
-    let revoke = ["cluster", "revoke", "--role", "viewer", "late"];
-    wait("it is said why nothing is decided", || {
-        let output = quorum.reweave().args(revoke).output();
-        let output = output.expect("it was built");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        output.status.code() == Some(1) && said.contains("the disk of the coordinator that leads")
-    });
+    quorum.decisions_are_refused();
     let status = || quorum.status().expect("it is answered");
     assert!(status().warnings[0].contains("is full"));
     let age_ms = || {

@@ -45,6 +45,8 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: reweave-bench-coordinators failover [ROUNDS [killed|paused|cut-off]] | commits");
+    eprintln!(
+        "usage: reweave-bench-coordinators failover [ROUNDS [killed|paused|cut-off]] | commits"
+    );
     ExitCode::from(2)
 }

@@ -194,7 +194,7 @@ pub enum Refused {
     NoVisit { longest_s: u64 },
     /// So many tokens for HTTP are out.
     TooManyVisitors { most: usize },
-    /// Nothing can be written into the log of the coordinator that leads.
+    /// The log has no room for it, at the coordinator that leads or at too many others.
     DiskFull,
 }
 
@@ -248,8 +248,8 @@ impl fmt::Display for Refused {
                 "{most} tokens for the dashboard are out; wait until some have expired"
             ),
             Self::DiskFull => f.write_str(
-                "the disk of the coordinator that leads is full: nothing is decided until there is \
-                 room in its data folder",
+                "the disk is full: nothing is decided until there is room again where the \
+                 coordinators keep their data",
             ),
             Self::Membership { why } => write!(f, "the coordinators stay who they are: {why}"),
             Self::NotLeading {

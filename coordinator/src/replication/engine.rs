@@ -13,6 +13,7 @@ use reweave_replica::{
 };
 use tokio::sync::{mpsc as channel, oneshot, watch};
 
+use super::acquaintances::Acquaintances;
 use super::cluster::{Cluster, Directory};
 use super::members::Orders;
 use super::store::{LogError, Store};
@@ -84,6 +85,7 @@ pub(crate) struct Outlets {
     pub(crate) intake: Intake,
     pub(crate) posts: channel::UnboundedSender<Message>,
     pub(crate) cluster: watch::Sender<Cluster>,
+    pub(crate) acquaintances: Acquaintances,
 }
 
 pub(crate) struct Engine {
@@ -97,6 +99,8 @@ pub(crate) struct Engine {
     orders: Orders,
     ticks: u32,
     disk_is_full: bool,
+    /// What the drive was told last.
+    may_decide: bool,
 }
 
 impl Engine {
@@ -128,6 +132,7 @@ impl Engine {
             orders: Orders::default(),
             ticks: 0,
             disk_is_full: false,
+            may_decide: true,
         };
         engine.look_at_disk();
         engine.publish();
@@ -191,11 +196,24 @@ impl Engine {
                 ),
                 false => tracing::info!("there is room in {folder} again"),
             }
-            self.tell(Outcome::Disk { is_full });
         }
         if is_full {
             self.replica.resign();
         }
+        let may_decide = !is_full && self.enough_have_room();
+        if may_decide != self.may_decide {
+            self.may_decide = may_decide;
+            let is_full = !may_decide;
+            self.tell(Outcome::Disk { is_full });
+        }
+    }
+
+    /// Whether as many have room, as far as they have said, as have to write down what is decided.
+    fn enough_have_room(&self) -> bool {
+        let full = self.outlets.acquaintances.full();
+        let voters = &self.replica.members().configuration.voters;
+        let without = voters.iter().filter(|id| full.contains(id)).count();
+        without <= voters.len().saturating_sub(1) / 2
     }
 
     /// Everything that waits, up to a bound; whether it was to end.
@@ -230,7 +248,7 @@ impl Engine {
                 }
             }
             Task::Snapshot { index, state } => self.replica.handle_snapshot(index, state),
-            Task::Change { reply, .. } if self.disk_is_full => {
+            Task::Change { reply, .. } if !self.may_decide => {
                 let _ = reply.send(Err(Refused::DiskFull));
             }
             Task::Change { order, reply } => self.orders.take(&mut self.replica, &order, reply),

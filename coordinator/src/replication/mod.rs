@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use reweave_replica::{LostLog, MemberId, ReadId, Standing, StartError};
 
-pub(crate) use acquaintances::Acquaintances;
+pub(crate) use acquaintances::{Acquaintances, Condition};
 pub(crate) use cluster::{Cluster, Directory};
 pub(crate) use engine::{Engine, Outlets, Replication, Task};
 pub(crate) use introduction::{Introduction, IntroductionError};

@@ -199,8 +199,9 @@ fn a_file_that_cannot_be_made_shorter_holds_everything_all_the_same() {
     room.settle();
     room.seats.get_mut(&1).unwrap().is_full = true;
     let all: Vec<_> = (0..100).map(|number| number.to_string()).collect();
-    all.iter()
-        .for_each(|payload| drop(room.propose(1, payload)));
+    for payload in &all {
+        room.propose(1, payload);
+    }
     room.restart(1);
     room.settle();
     assert_eq!(room.state(1), all);
