@@ -48,7 +48,7 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	source deploy/stage.sh 5
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build cargo build --locked --workspace --bins
-	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test page --test quorum --test accuracy
+	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test page --test quorum --test accuracy --test deploy
 	stage lldp  cargo test --locked --workspace $(IN_LAB) --test kernel discovery
 	stage fuzz  tests/fuzz/run.sh 2
 	finish

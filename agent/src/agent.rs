@@ -15,6 +15,7 @@ use reweave_agent_core::reconcile::reconcile;
 use reweave_agent_core::trace::{Found, Tracer};
 use reweave_common::error::told;
 use reweave_common::hardware::Lack;
+use reweave_common::holding::Holding;
 use reweave_common::instruction::{Ack, Install, Refusal, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
@@ -172,7 +173,7 @@ impl Agent {
     }
 
     pub fn install(&mut self, install: Install) -> Vec<Ack> {
-        if self.role == Role::Host {
+        if self.role == Role::Host && !install.holding.rules.is_empty() {
             return vec![Ack {
                 generation: install.generation,
                 token: install.token,
@@ -313,7 +314,11 @@ impl Agent {
         let held = self.keep_pins(links);
         let rules = self.complaints.check("pins", held)?;
         let generation = self.fence.in_force().generation;
-        Some(Reading::Pinned { generation, rules })
+        let holding = Holding::of_pins(rules);
+        Some(Reading::Holds {
+            generation,
+            holding,
+        })
     }
 
     fn keep_pins(&mut self, links: &[Link]) -> Result<Vec<PinRule>, PinError> {
@@ -333,7 +338,7 @@ impl Agent {
             let mut up = links.iter().filter(|link| link.count.up);
             up.any(|link| link.count.interface == pin.interface)
         };
-        let rules = &self.fence.in_force().rules;
+        let rules = &self.fence.in_force().holding.rules;
         rules.iter().filter(is_up).cloned().collect()
     }
 
@@ -360,12 +365,12 @@ impl Agent {
                     let noted = self.store.note(&record);
                     self.fence.handle_noted(in_words(noted));
                 }
-                Effect::Apply(rules) => {
-                    let applied = self.route.hold(&rules);
+                Effect::Apply(holding) => {
+                    let applied = self.route.hold(&holding.rules);
                     self.fence.handle_applied(in_words(applied));
                 }
                 Effect::ReadBack => {
-                    let held = self.route.pins().map(|held| held.pins());
+                    let held = self.route.pins().map(|held| Holding::of_pins(held.pins()));
                     self.fence.handle_read_back(in_words(held));
                 }
                 Effect::Send(ack) => acks.push(ack),

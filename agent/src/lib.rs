@@ -24,6 +24,7 @@ pub mod pulse;
 pub mod rdma;
 pub mod role;
 pub mod run;
+mod service;
 pub mod session;
 pub mod shut_out;
 pub mod state;

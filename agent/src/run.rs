@@ -15,6 +15,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 use crate::agent::Agent;
 use crate::clock;
 use crate::error::AgentError;
+use crate::service::Watchdog;
 use crate::session::{Event, Uplink};
 
 /// News is told at once, but not one piece at a time.
@@ -29,6 +30,7 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
     let answers = agent.answers().map_err(failed)?;
     let answers = answers.map(watched).transpose().map_err(failed)?;
     let mut ticks = ticks(pace);
+    let mut watchdog = Watchdog::ready();
     let mut news_due = Instant::now();
     loop {
         tokio::select! {
@@ -37,6 +39,7 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
                 let event = event.ok_or(AgentError::LineGone)?;
                 handle(&mut agent, &uplink, &mut ticks, event);
             }
+            () = watchdog.due() => watchdog.feed(),
             ready = readable(answers.as_ref()) => {
                 let mut ready = ready.map_err(failed)?;
                 if agent.receive()? {

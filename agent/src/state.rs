@@ -96,7 +96,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, serde_json::Error> {
 
 #[cfg(test)]
 mod tests {
-    use reweave_agent_core::fence::Pins;
+    use reweave_agent_core::fence::InForce;
+    use reweave_common::holding::Holding;
     use reweave_common::plan::Generation;
     use tempfile::TempDir;
 
@@ -109,9 +110,9 @@ mod tests {
     fn record(generation: u64) -> Record {
         Record {
             promised: None,
-            in_force: Pins {
+            in_force: InForce {
                 generation: Generation(generation),
-                rules: vec![],
+                holding: Holding::default(),
             },
         }
     }

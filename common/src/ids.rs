@@ -41,6 +41,10 @@ index! {
     LinkId
 }
 index! {
+    /// An optical switch of a fabric.
+    OpticalId
+}
+index! {
     /// A member of a job: rank 0 runs on the job's first host, and so on.
     Rank
 }

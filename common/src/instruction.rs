@@ -5,9 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::FlowKey;
+use crate::holding::Holding;
 use crate::plan::Generation;
 use crate::probing::ProbeList;
-use crate::sample::PinRule;
 
 /// Proves that an instruction comes from a committed intent: later intents have higher tokens, and
 /// an agent that has seen one never follows a lower.
@@ -38,20 +38,20 @@ pub struct Watch {
     pub trace: Vec<FlowKey>,
 }
 
-/// All pins that a switch shall hold, and none besides.
+/// All that a node shall hold, and nothing besides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Install {
     pub generation: Generation,
     pub token: Token,
-    pub rules: Vec<PinRule>,
+    pub holding: Holding,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ack {
     pub generation: Generation,
     pub token: Token,
-    /// The rules as the kernel holds them, read back; or why it holds what it held before.
-    pub outcome: Result<Vec<PinRule>, Refusal>,
+    /// What the kernel holds, read back; or why it holds what it held before.
+    pub outcome: Result<Holding, Refusal>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ pub enum Refusal {
         #[serde(deserialize_with = "crate::printable::text")]
         error: String,
     },
-    /// This node forwards nothing.
+    /// It is told to pin flows of others, and forwards nothing. Routes any node may hold.
     NotASwitch,
 }
 

@@ -7,6 +7,8 @@
 
 pub mod bandwidth;
 pub mod carriage;
+pub mod circuit;
+pub mod course;
 pub mod error;
 pub mod fabric;
 pub mod finding;
@@ -15,6 +17,7 @@ pub mod forwarding;
 pub mod hardware;
 pub mod health;
 pub mod histogram;
+pub mod holding;
 pub mod ids;
 pub mod input;
 pub mod instruction;
@@ -38,5 +41,6 @@ pub mod scenario;
 pub mod snapshot;
 pub mod timings;
 pub mod traffic;
+pub mod tree;
 pub mod units;
 pub mod workload;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::course::Tables;
+use crate::fabric::Circuits;
 use crate::finding::Finding;
 use crate::flow::FlowKey;
 use crate::ids::{LinkId, NodeId};
@@ -37,12 +39,15 @@ pub struct Pin {
     pub link: LinkId,
 }
 
-/// Immutable and complete: `pins` is all that shall be pinned afterwards, not a difference.
+/// Immutable and complete: pins, tables and circuits are all there shall be afterwards, and no
+/// difference. Nodes without a table send by the routes of the network itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub generation: Generation,
     pub parent: Generation,
     pub pins: Vec<Pin>,
+    pub tables: Tables,
+    pub circuits: Circuits,
     pub moves: Vec<Move>,
     pub predictions: Vec<Prediction>,
     pub report: Report,

@@ -9,6 +9,7 @@ use crate::bandwidth::BandwidthReading;
 use crate::flow::FlowKey;
 use crate::hardware::{Lack, Machine, Neighbour, Nic};
 use crate::health::Health;
+use crate::holding::Holding;
 use crate::moment::Moment;
 use crate::plan::Generation;
 use crate::probing::ProbeReading;
@@ -36,9 +37,9 @@ pub enum Reading {
     Probes(Box<ProbeReading>),
     Path(TracedPath),
     /// What the kernel holds under Reweave's protocol number, read back.
-    Pinned {
+    Holds {
         generation: Generation,
-        rules: Vec<PinRule>,
+        holding: Holding,
     },
     Host(HostReading),
     Bandwidth(BandwidthReading),

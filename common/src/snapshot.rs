@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fabric::Fabric;
+use crate::course::Tables;
+use crate::fabric::{Circuits, Fabric};
 use crate::flow::FlowKey;
 use crate::ids::{LinkId, NodeId};
 use crate::plan::{Generation, Pin};
@@ -29,6 +30,9 @@ pub struct Snapshot {
     pub flows: Vec<FlowState>,
     /// All pins in force.
     pub pins: Vec<Pin>,
+    /// All forwarding tables in force, and all circuits.
+    pub tables: Tables,
+    pub circuits: Circuits,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,6 +20,7 @@ mod recorder;
 mod replay;
 mod replication;
 mod run;
+mod service;
 mod sessions;
 mod signing;
 #[cfg(test)]

@@ -28,6 +28,7 @@ use crate::recorder::{Beginning, Recorder};
 use crate::replication::{
     Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Replication, carry_posts,
 };
+use crate::service;
 use crate::sessions::{MOST_OPERATORS, Places, ROLES, welcome};
 use crate::signing::Signing;
 
@@ -50,7 +51,9 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         source,
     })?;
     let mut openings = runtime.block_on(async { Openings::open(&config, &identity) })?;
-    let data = runtime.block_on(open(&config, &identity, &mut openings.listener))?;
+    service::ready();
+    let begun = open(&config, &identity, &mut openings.listener);
+    let data = runtime.block_on(service::alive_while(begun))?;
     let Some(data) = data else {
         return Ok(());
     };
@@ -330,11 +333,16 @@ async fn tick(intake: &Intake) {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let per_report = SHED_REPORT.as_millis() / TICK.as_millis();
+    let per_sign = service::SIGN.as_millis() / TICK.as_millis();
     let mut told = 0;
     for count in 1_u128.. {
         ticks.tick().await;
+        // A drive that stands still takes nothing in, and then nobody says that this is alive.
         if intake.put(Event::Tick).await.is_err() {
             return;
+        }
+        if count.is_multiple_of(per_sign) {
+            service::alive();
         }
         if count.is_multiple_of(per_report) {
             report_shed(intake, &mut told);

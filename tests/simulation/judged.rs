@@ -252,6 +252,8 @@ impl Scene {
             links: self.links(&loads),
             flows: flows.collect(),
             pins: self.pins.clone(),
+            tables: BTreeMap::new(),
+            circuits: BTreeMap::new(),
         }
     }
 

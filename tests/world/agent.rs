@@ -1,7 +1,6 @@
 //! An agent: the real decisions of `agent/core`, between a simulated kernel and a line to the
 //! coordinator. It does what the agent's own shell does, step by step, and can die between any two.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_agent_core::fence::{Effect, Fence, Record};
@@ -10,6 +9,7 @@ use reweave_agent_core::links::LinkBook;
 use reweave_agent_core::probe::{Answer, Probe};
 use reweave_agent_core::trace::{Found, Tracer};
 use reweave_common::fabric::Role;
+use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Refusal, Watch};
 use reweave_common::moment::Moment;
@@ -108,7 +108,7 @@ impl Agent {
             news: Vec::new(),
             session: None,
         };
-        let in_force = process.fence.in_force().rules.clone();
+        let in_force = process.fence.in_force().holding.rules.clone();
         self.process = Some(process);
         if !self.is_switch() {
             return;
@@ -193,7 +193,7 @@ impl Agent {
         let Some(process) = &mut self.process else {
             return Ok(Vec::new());
         };
-        if self.role != Role::Switch {
+        if self.role != Role::Switch && !install.holding.rules.is_empty() {
             return Ok(vec![Ack {
                 generation: install.generation,
                 token: install.token,
@@ -240,14 +240,14 @@ impl Agent {
             return Ok(None);
         };
         let in_force = in_force.fence.in_force().clone();
-        let held = match self.hold(&in_force.rules, network, watcher) {
+        let held = match self.hold(&in_force.holding.rules, network, watcher) {
             Err(Stop::Dead) => return Err(Died),
             Err(Stop::Refused(_)) => return Ok(None),
             Ok(()) => network.kernels[&self.node].rules().to_vec(),
         };
-        Ok(Some(Reading::Pinned {
+        Ok(Some(Reading::Holds {
             generation: in_force.generation,
-            rules: held,
+            holding: Holding::of_pins(held),
         }))
     }
 
@@ -266,11 +266,11 @@ impl Agent {
                     let noted = self.note(record);
                     self.fence().handle_noted(noted);
                 }
-                Effect::Apply(rules) => {
-                    if rules == distinct(&install.rules) {
+                Effect::Apply(holding) => {
+                    if holding.is_same_as(&install.holding) {
                         watcher.acts(self.node, install, &self.disk);
                     }
-                    let applied = match self.hold(&rules, network, watcher) {
+                    let applied = match self.hold(&holding.rules, network, watcher) {
                         Err(Stop::Dead) => return Err(Died),
                         Err(Stop::Refused(error)) => Err(error),
                         Ok(()) => Ok(()),
@@ -279,7 +279,7 @@ impl Agent {
                 }
                 Effect::ReadBack => {
                     let held = network.kernels[&self.node].rules().to_vec();
-                    self.fence().handle_read_back(Ok(held));
+                    self.fence().handle_read_back(Ok(Holding::of_pins(held)));
                 }
                 Effect::Send(ack) => acks.push(ack),
             }
@@ -334,11 +334,6 @@ impl Agent {
 enum Stop {
     Refused(String),
     Dead,
-}
-
-fn distinct(rules: &[PinRule]) -> Vec<PinRule> {
-    let distinct: BTreeSet<_> = rules.iter().cloned().collect();
-    distinct.into_iter().collect()
 }
 
 impl Process {

@@ -208,7 +208,7 @@ impl World {
     }
 
     pub(super) fn install(&mut self, node: NodeId, install: &Install) {
-        let (generation, rules) = (install.generation, install.rules.len());
+        let (generation, rules) = (install.generation, install.holding.rules.len());
         self.network.advance(self.schedule.now());
         let agent = self.agents.get_mut(&node).expect("every node has an agent");
         let session = agent.session();

@@ -38,6 +38,8 @@ impl Delta {
 mod tests {
     use std::net::Ipv4Addr;
 
+    use reweave_common::holding::Holding;
+
     use reweave_common::moment::Moment;
     use reweave_common::plan::Generation;
 
@@ -52,9 +54,9 @@ mod tests {
     }
 
     fn pinned() -> Reading {
-        Reading::Pinned {
+        Reading::Holds {
             generation: Generation(1),
-            rules: vec![],
+            holding: Holding::default(),
         }
     }
 

@@ -1,14 +1,14 @@
 //! Which instructions a switch follows, and in what order it does so: note down, act, read back,
-//! note down that it held, acknowledge. A crash at any point leaves a record that says which pins
+//! note down that it held, acknowledge. A crash at any point leaves a record that says what
 //! the kernel took last, so that whoever starts next can go on from there.
 //!
 //! A state machine: the shell carries out one [`Effect`] after the other and hands in how it went.
 
 use std::collections::VecDeque;
 
+use reweave_common::holding::Holding;
 use reweave_common::instruction::{Ack, Install, Refusal};
 use reweave_common::plan::Generation;
-use reweave_common::sample::PinRule;
 use serde::{Deserialize, Serialize};
 
 /// What must survive a crash.
@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 pub struct Record {
     /// The latest instruction that was taken up. Nothing earlier is followed any more.
     pub promised: Option<Install>,
-    /// The pins a kernel last held as told, and shall hold until others do.
-    pub in_force: Pins,
+    /// What a kernel last held as told, and shall hold until something else is told.
+    pub in_force: InForce,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pins {
+pub struct InForce {
     pub generation: Generation,
-    pub rules: Vec<PinRule>,
+    pub holding: Holding,
 }
 
 /// What the shell shall do next, and which method it calls then.
@@ -31,8 +31,8 @@ pub struct Pins {
 pub enum Effect {
     /// Make this durable; then [`Fence::handle_noted`].
     Note(Record),
-    /// Make the kernel hold these pins and no others; then [`Fence::handle_applied`].
-    Apply(Vec<PinRule>),
+    /// Make the kernel hold this and nothing else; then [`Fence::handle_applied`].
+    Apply(Holding),
     /// Ask the kernel what it holds; then [`Fence::handle_read_back`].
     ReadBack,
     Send(Ack),
@@ -55,7 +55,7 @@ enum Stage {
     Promising(Install),
     Applying,
     ReadingBack,
-    Settling(Vec<PinRule>),
+    Settling(Holding),
     Restoring(Refusal),
 }
 
@@ -70,15 +70,14 @@ impl Fence {
         }
     }
 
-    /// The pins the kernel shall hold.
-    pub fn in_force(&self) -> &Pins {
+    /// What the kernel shall hold.
+    pub fn in_force(&self) -> &InForce {
         &self.record.in_force
     }
 
     /// Instructions are followed one after the other, in the order they came.
     pub fn handle_install(&mut self, mut install: Install) {
-        install.rules.sort();
-        install.rules.dedup();
+        install.holding = install.holding.in_order();
         self.waiting.push_back(install);
         self.take_up_next();
     }
@@ -115,7 +114,7 @@ impl Fence {
         self.take_up_next();
     }
 
-    pub fn handle_read_back(&mut self, outcome: Result<Vec<PinRule>, String>) {
+    pub fn handle_read_back(&mut self, outcome: Result<Holding, String>) {
         if !matches!(self.stage, Stage::ReadingBack) {
             return;
         }
@@ -161,10 +160,12 @@ impl Fence {
         }
         let same_generation = install.generation == held;
         let same_token = install.token == token;
-        let same_rules = install.rules == promised.rules;
+        let same_content = install.holding == promised.holding;
         match (same_token, same_generation) {
             (true, false) => Verdict::Refuse(Refusal::DifferentContent { held, token }),
-            (_, true) if !same_rules => Verdict::Refuse(Refusal::DifferentContent { held, token }),
+            (_, true) if !same_content => {
+                Verdict::Refuse(Refusal::DifferentContent { held, token })
+            }
             (true, true) => self
                 .answered
                 .clone()
@@ -174,29 +175,29 @@ impl Fence {
     }
 
     fn act(&mut self, install: Install) {
-        let rules = install.rules.clone();
+        let holding = install.holding.clone();
         self.record.promised = Some(install);
-        self.go_on(Stage::Applying, Effect::Apply(rules));
+        self.go_on(Stage::Applying, Effect::Apply(holding));
     }
 
-    fn settle(&mut self, held: Vec<PinRule>) {
+    fn settle(&mut self, held: Holding) {
         self.record = self.record_in_force(held.clone());
         self.answer_promised(Ok(held));
     }
 
     fn restore(&mut self, refusal: Refusal) {
-        let before = self.record.in_force.rules.clone();
+        let before = self.record.in_force.holding.clone();
         self.go_on(Stage::Restoring(refusal), Effect::Apply(before));
     }
 
-    fn answer_promised(&mut self, outcome: Result<Vec<PinRule>, Refusal>) {
+    fn answer_promised(&mut self, outcome: Result<Holding, Refusal>) {
         if let Some(promised) = self.record.promised.clone() {
             self.answered = Some(ack(&promised, outcome.clone()));
             self.answer(&promised, outcome);
         }
     }
 
-    fn answer(&mut self, install: &Install, outcome: Result<Vec<PinRule>, Refusal>) {
+    fn answer(&mut self, install: &Install, outcome: Result<Holding, Refusal>) {
         self.effects.push_back(Effect::Send(ack(install, outcome)));
     }
 
@@ -206,36 +207,44 @@ impl Fence {
     }
 
     /// What was read back, if it is what was asked for.
-    fn compare(&self, mut held: Vec<PinRule>) -> Result<Vec<PinRule>, String> {
-        held.sort();
-        let promised = self.promised_rules();
-        let lacks =
-            |a: &[PinRule], b: &[PinRule]| b.iter().filter(|rule| !a.contains(rule)).count();
-        if held == promised {
+    fn compare(&self, held: Holding) -> Result<Holding, String> {
+        let held = held.in_order();
+        let told = self.promised_holding();
+        if held == told {
             return Ok(held);
         }
-        let [missing, surplus] = [lacks(&held, promised), lacks(promised, &held)];
-        Err(format!(
-            "read back, {missing} rules were missing and {surplus} too many"
-        ))
+        let lacks = [
+            lack("rules", &held.rules, &told.rules),
+            lack("routes", &held.routes, &told.routes),
+        ];
+        let lacks: Vec<_> = lacks.into_iter().flatten().collect();
+        Err(format!("read back, {}", lacks.join(" and ")))
     }
 
-    fn promised_rules(&self) -> &[PinRule] {
+    fn promised_holding(&self) -> Holding {
         let promised = self.record.promised.as_ref();
-        promised.map_or(&[], |install| &install.rules)
+        promised.map_or_else(Holding::default, |install| install.holding.clone())
     }
 
-    fn record_in_force(&self, rules: Vec<PinRule>) -> Record {
+    fn record_in_force(&self, holding: Holding) -> Record {
         let promised = self.record.promised.clone();
         let generation = promised.as_ref().map(|install| install.generation);
         Record {
             promised,
-            in_force: Pins {
+            in_force: InForce {
                 generation: generation.unwrap_or_default(),
-                rules,
+                holding,
             },
         }
     }
+}
+
+/// How many are missing and how many too many, unless it is none.
+fn lack<T: PartialEq>(what: &str, held: &[T], told: &[T]) -> Option<String> {
+    let lacking = |a: &[T], b: &[T]| b.iter().filter(|it| !a.contains(it)).count();
+    let [missing, surplus] = [lacking(held, told), lacking(told, held)];
+    let words = || format!("{missing} {what} were missing and {surplus} too many");
+    (missing + surplus > 0).then(words)
 }
 
 enum Verdict {
@@ -244,7 +253,7 @@ enum Verdict {
     Repeat(Ack),
 }
 
-fn ack(install: &Install, outcome: Result<Vec<PinRule>, Refusal>) -> Ack {
+fn ack(install: &Install, outcome: Result<Holding, Refusal>) -> Ack {
     Ack {
         generation: install.generation,
         token: install.token,

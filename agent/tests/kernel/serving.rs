@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reweave_common::flow::FlowKey;
+use reweave_common::holding::Holding;
 use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
 use reweave_common::plan::Generation;
 use reweave_common::sample::{PinRule, Reading, Sample};
@@ -215,7 +216,10 @@ async fn watch(link: &Link, flows: &[FlowKey]) {
 
 async fn pinned(link: &Link) -> (u64, Vec<PinRule>) {
     let pick = |reading| match reading {
-        Reading::Pinned { generation, rules } => Some((generation.0, rules)),
+        Reading::Holds {
+            generation,
+            holding,
+        } => Some((generation.0, holding.rules)),
         _ => None,
     };
     reading(link, pick).await
@@ -225,7 +229,7 @@ fn install(generation: u64, rules: &[PinRule]) -> Install {
     Install {
         generation: Generation(generation),
         token: Token(generation),
-        rules: rules.to_vec(),
+        holding: Holding::of_pins(rules.to_vec()),
     }
 }
 
@@ -246,7 +250,7 @@ fn a_host_and_a_leaf_serve_a_coordinator() {
         let asked = Instant::now();
         let ack = told(&leaf_link, install(1, &[pin(flow, spine)])).await;
         eprintln!("installed in {:?}", asked.elapsed());
-        assert_eq!(ack.outcome, Ok(vec![pin(flow, spine)]));
+        assert_eq!(ack.outcome, Ok(Holding::of_pins(vec![pin(flow, spine)])));
         assert_eq!(spine_of(&flow), spine);
         let asked = Instant::now();
         watch(&host_link, &[flow]).await;
@@ -330,9 +334,12 @@ fn killed_and_started_again_it_knows_what_it_promised() {
         assert_eq!(told(&link, install(4, &[])).await.outcome, older);
         assert_eq!(
             told(&link, install(5, &rules)).await.outcome,
-            Ok(rules.to_vec())
+            Ok(Holding::of_pins(rules.to_vec()))
         );
-        assert_eq!(told(&link, install(6, &[])).await.outcome, Ok(vec![]));
+        assert_eq!(
+            told(&link, install(6, &[])).await.outcome,
+            Ok(Holding::default())
+        );
     });
 }
 

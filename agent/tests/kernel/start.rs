@@ -6,6 +6,7 @@ use reweave_agent::agent::Agent;
 use reweave_agent::error::AgentError;
 use reweave_agent::role::Role;
 use reweave_agent_core::probe::Mark;
+use reweave_common::holding::Holding;
 use reweave_common::instruction::{Ack, Install, Refusal, Token};
 use reweave_common::plan::Generation;
 use reweave_common::sample::{PinRule, Reading};
@@ -39,7 +40,7 @@ fn install(generation: u64, token: u64, rules: &[PinRule]) -> Install {
     Install {
         generation: Generation(generation),
         token: Token(token),
-        rules: rules.to_vec(),
+        holding: Holding::of_pins(rules.to_vec()),
     }
 }
 
@@ -56,7 +57,10 @@ fn pinned(agent: &mut Agent) -> (u64, Vec<PinRule>) {
         .readings
         .into_iter()
         .find_map(|reading| match reading {
-            Reading::Pinned { generation, rules } => Some((generation.0, rules)),
+            Reading::Holds {
+                generation,
+                holding,
+            } => Some((generation.0, holding.rules)),
             _ => None,
         });
     told.expect("a switch tells of its pins")
@@ -177,7 +181,7 @@ fn an_instruction_is_followed_and_acknowledged() {
             Ack {
                 generation: Generation(generation),
                 token: Token(generation),
-                outcome: Ok(rules.clone()),
+                outcome: Ok(Holding::of_pins(rules.clone())),
             }
         );
         assert_eq!(pinned(&mut agent), (generation, rules));

@@ -2,15 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::circuit::PortId;
 use crate::ids::{LinkId, NodeId};
 use crate::names::{self, LONGEST_NAME};
 use crate::units::Rate;
 
 mod file;
+mod optics;
+
+pub use optics::{Circuits, Crossing, Fibre, OpticalSwitch};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -73,6 +78,7 @@ pub struct Fabric {
     links: Vec<Link>,
     links_of: Vec<Vec<LinkId>>,
     by_name: BTreeMap<String, NodeId>,
+    optics: optics::Optics,
 }
 
 impl Fabric {
@@ -148,11 +154,34 @@ const LOCAL_NAME: &str = "localhost";
 /// Why two ends cannot be joined or a node not be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WiringError {
-    DuplicateNode { name: String },
-    BadName { name: String },
-    LocalName { name: String },
-    SelfLink { name: String },
-    DuplicateLink { a: String, b: String },
+    DuplicateNode {
+        name: String,
+    },
+    BadName {
+        name: String,
+    },
+    LocalName {
+        name: String,
+    },
+    SelfLink {
+        name: String,
+    },
+    DuplicateLink {
+        a: String,
+        b: String,
+    },
+    NoSuchPort {
+        optical: String,
+        port: PortId,
+        ports: u16,
+    },
+    PortTaken {
+        optical: String,
+        port: PortId,
+    },
+    DuplicateAddress {
+        address: Ipv4Addr,
+    },
 }
 
 impl fmt::Display for WiringError {
@@ -167,6 +196,17 @@ impl fmt::Display for WiringError {
                 )
             }
             Self::SelfLink { name } => write!(f, "{name:?} is linked to itself"),
+            Self::NoSuchPort {
+                optical,
+                port,
+                ports,
+            } => write!(f, "{optical:?} has ports 1 to {ports}, and no port {port}"),
+            Self::PortTaken { optical, port } => {
+                write!(f, "port {port} of {optical:?} is taken already")
+            }
+            Self::DuplicateAddress { address } => {
+                write!(f, "two nodes have the address {address}")
+            }
             Self::DuplicateLink { a, b } => {
                 write!(
                     f,

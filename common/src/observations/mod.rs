@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use crate::bandwidth::BandwidthReading;
 use crate::flow::FlowKey;
+use crate::holding::Holding;
 use crate::ids::NodeId;
 use crate::moment::Moment;
 use crate::plan::Generation;
 use crate::probing::{ProbeReading, ProbeWindow};
-use crate::sample::{
-    Counters, FlowReading, HostReading, Interface, PinRule, Reading, Sample, TracedPath,
-};
+use crate::sample::{Counters, FlowReading, HostReading, Interface, Reading, Sample, TracedPath};
 
 pub use host::{HostObservations, RdmaWay};
 
@@ -53,7 +52,8 @@ pub struct NodeObservations {
     pub probes: BTreeMap<FlowKey, ProbeWindow>,
     /// By the flow of the trains.
     pub bandwidths: BTreeMap<FlowKey, Aged<BandwidthReading>>,
-    pub pinned: Option<Aged<(Generation, Vec<PinRule>)>>,
+    /// What it read back, and of which generation that is.
+    pub holds: Option<Aged<(Generation, Holding)>>,
     pub host: HostObservations,
     /// Readings beyond the bounds.
     pub discarded: u64,
@@ -110,9 +110,9 @@ impl Observations {
     }
 
     /// What a node read back: it has acted since.
-    pub fn forget_pinned(&mut self, node: NodeId) {
+    pub fn forget_holding(&mut self, node: NodeId) {
         if let Some(node) = self.nodes.get_mut(&node) {
-            node.pinned = None;
+            node.holds = None;
         }
     }
 
@@ -180,7 +180,10 @@ impl NodeObservations {
                 value.flow,
                 Aged { value, at },
             ),
-            Reading::Pinned { generation, rules } => self.record_pins(at, generation, rules),
+            Reading::Holds {
+                generation,
+                holding,
+            } => self.record_holding(at, generation, holding),
             Reading::Host(reading) => {
                 if let HostReading::Vanished { interface, .. } = &reading {
                     self.counters.remove(interface);
@@ -215,11 +218,11 @@ impl NodeObservations {
         insert(&mut self.probes, Self::MOST_PROBED, reading.flow, window)
     }
 
-    fn record_pins(&mut self, at: Moment, generation: Generation, rules: Vec<PinRule>) -> bool {
-        let few = rules.len() <= Self::MOST_RULES;
+    fn record_holding(&mut self, at: Moment, generation: Generation, holding: Holding) -> bool {
+        let few = holding.len() <= Self::MOST_RULES;
         if few {
-            self.pinned = Some(Aged {
-                value: (generation, rules),
+            self.holds = Some(Aged {
+                value: (generation, holding),
                 at,
             });
         }

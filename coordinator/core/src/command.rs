@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::{fmt, mem, slice};
 
 use reweave_common::flow::FlowKey;
+use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Ack;
 use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
-use reweave_common::sample::PinRule;
 use serde::{Deserialize, Serialize};
 
 use crate::reason::Reason;
@@ -127,8 +127,8 @@ pub struct StepIntent {
     /// its own, since agents refuse older ones.
     pub generation: Generation,
     pub aim: Aim,
-    /// All rules that each of these switches shall hold.
-    pub targets: BTreeMap<NodeId, Vec<PinRule>>,
+    /// All that each of these nodes shall hold.
+    pub targets: BTreeMap<NodeId, Holding>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

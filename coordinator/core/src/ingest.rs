@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use reweave_common::flow::FlowKey;
+use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::observations::{NodeObservations, Observations, Recent};
@@ -142,7 +143,7 @@ impl Ingest {
         flows: BTreeSet<FlowKey>,
         until: Moment,
     ) {
-        self.observations.forget_pinned(switch);
+        self.observations.forget_holding(switch);
         flows
             .iter()
             .for_each(|flow| self.observations.forget_path(flow));
@@ -258,9 +259,15 @@ fn is_sized(reading: &Reading) -> bool {
         Reading::Interface(interface) => is_short(&interface.name),
         Reading::Counters(counters) => is_short(&counters.interface),
         Reading::Path(path) => path.routers.len() <= Ingest::MOST_ROUTERS,
-        Reading::Pinned { rules, .. } => rules.iter().all(|rule| is_short(&rule.interface)),
+        Reading::Holds { holding, .. } => interfaces(holding).all(is_short),
         _ => true,
     }
+}
+
+fn interfaces(holding: &Holding) -> impl Iterator<Item = &str> {
+    let hops = holding.routes.iter().flat_map(|route| &route.hops);
+    let pins = holding.rules.iter().map(|rule| &rule.interface[..]);
+    pins.chain(hops.map(|hop| &hop.interface[..]))
 }
 
 /// The newest rates of a flow while it was sending, of readings that came at or after `from`; at

@@ -59,6 +59,8 @@ fn lift(state: &State, useless: Vec<UselessPin>) -> Option<Plan> {
         generation: state.next_generation(),
         parent: in_force.generation,
         pins: in_force.pins.iter().filter(kept).copied().collect(),
+        tables: in_force.tables.clone(),
+        circuits: in_force.circuits.clone(),
         moves: Vec::new(),
         predictions: Vec::new(),
         report: Report {

@@ -88,6 +88,8 @@ impl<'m> Draft<'m> {
             generation: parent.next(),
             parent,
             pins: self.pins(),
+            tables: self.model.observed.snapshot.tables.clone(),
+            circuits: self.model.observed.snapshot.circuits.clone(),
             moves: self.moves(&self.answer.best),
             predictions: self.predictions(&self.answer.best),
             report: self.report(findings),

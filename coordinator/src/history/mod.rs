@@ -167,7 +167,7 @@ fn weight(sample: &Sample) -> usize {
     let weight = |reading: &Reading| match reading {
         Reading::Host(HostReading::Traffic(traffic)) => 1 + traffic.peers.len(),
         Reading::Host(HostReading::Health(health)) => 1 + health.signals.len(),
-        Reading::Pinned { rules, .. } => 1 + rules.len(),
+        Reading::Holds { holding, .. } => 1 + holding.len(),
         Reading::Probes(_) => 8,
         _ => 1,
     };

@@ -278,9 +278,10 @@ impl Scribe {
                 )
             }
             Reading::Path(traced) => self.path(node, &traced),
-            Reading::Pinned { generation, rules } => {
-                Entry::pins(self.fabric.name(node), generation, rules.len())
-            }
+            Reading::Holds {
+                generation,
+                holding,
+            } => Entry::pins(self.fabric.name(node), generation, holding.rules.len()),
             Reading::FlowEnded(flow) => {
                 self.ways.remove(&(node, flow));
                 return;

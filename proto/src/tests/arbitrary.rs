@@ -12,6 +12,7 @@ use proptest::test_runner::RngSeed;
 use reweave_common::bandwidth::BandwidthReading;
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::holding::{Holding, RouteHop, RouteRule};
 use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
 use reweave_common::member::{Admission, DenyList, Member, Role};
 use reweave_common::moment::Moment;
@@ -86,6 +87,24 @@ pub(super) fn flow() -> impl Strategy<Value = FlowKey> {
     })
 }
 
+fn holding() -> impl Strategy<Value = Holding> {
+    let parts = (rules(), vec(route(), 0..MANY));
+    parts.prop_map(|(rules, routes)| Holding { rules, routes })
+}
+
+fn route() -> impl Strategy<Value = RouteRule> {
+    let hop =
+        (text(), any::<Ipv4Addr>(), any::<u32>()).prop_map(|(interface, next_hop, weight)| {
+            RouteHop {
+                interface,
+                next_hop,
+                weight,
+            }
+        });
+    let parts = (any::<Ipv4Addr>(), vec(hop, 0..4));
+    parts.prop_map(|(destination, hops)| RouteRule { destination, hops })
+}
+
 fn rules() -> impl Strategy<Value = Vec<PinRule>> {
     let rule =
         (flow(), text(), any::<Ipv4Addr>()).prop_map(|(flow, interface, next_hop)| PinRule {
@@ -149,8 +168,10 @@ fn reading() -> impl Strategy<Value = Reading> {
             confirmed,
         })
     });
-    let pinned = (generation(), rules())
-        .prop_map(|(generation, rules)| Reading::Pinned { generation, rules });
+    let holds = (generation(), holding()).prop_map(|(generation, holding)| Reading::Holds {
+        generation,
+        holding,
+    });
     prop_oneof![
         interface().prop_map(Reading::Interface),
         counters().prop_map(Reading::Counters),
@@ -160,7 +181,7 @@ fn reading() -> impl Strategy<Value = Reading> {
         path,
         (flow(), probes::bandwidth())
             .prop_map(|(flow, bandwidth)| Reading::Bandwidth(BandwidthReading { flow, bandwidth })),
-        pinned,
+        holds,
         host_reading().prop_map(Reading::Host),
     ]
 }
@@ -190,7 +211,7 @@ fn refusal() -> impl Strategy<Value = Refusal> {
 }
 
 fn ack() -> impl Strategy<Value = Ack> {
-    let outcome = prop_oneof![rules().prop_map(Ok), refusal().prop_map(Err)];
+    let outcome = prop_oneof![holding().prop_map(Ok), refusal().prop_map(Err)];
     (generation(), any::<u64>(), outcome).prop_map(|(generation, token, outcome)| Ack {
         generation,
         token: Token(token),
@@ -209,13 +230,14 @@ pub(super) fn agent_message() -> impl Strategy<Value = AgentMessage> {
 
 pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage> {
     let watch = vec(flow(), 0..MANY).prop_map(|trace| CoordinatorMessage::Watch(Watch { trace }));
-    let install = (generation(), any::<u64>(), rules()).prop_map(|(generation, token, rules)| {
-        CoordinatorMessage::Install(Install {
-            generation,
-            token: Token(token),
-            rules,
-        })
-    });
+    let install =
+        (generation(), any::<u64>(), holding()).prop_map(|(generation, token, holding)| {
+            CoordinatorMessage::Install(Install {
+                generation,
+                token: Token(token),
+                holding,
+            })
+        });
     let renewed = proptest::option::of(text())
         .prop_map(|chain_pem| CoordinatorMessage::Renewed { chain_pem });
     let list = probes::list().prop_map(CoordinatorMessage::Probe);

@@ -1,5 +1,6 @@
 //! What scripts see: names where the pipeline holds ids, and units at the end of each figure.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::fabric::{Fabric, FabricBuilder, Role};
@@ -81,6 +82,8 @@ fn plan(fabric: &Fabric) -> Plan {
             at: uplink(fabric, 2).from,
             link: uplink(fabric, 2).link,
         }],
+        tables: BTreeMap::new(),
+        circuits: BTreeMap::new(),
         moves: moves.clone(),
         predictions: vec![Prediction {
             flow: flow(),

@@ -9,6 +9,7 @@ use reweave_common::bandwidth::{Bandwidth, Unclear};
 use reweave_common::flow::Protocol;
 use reweave_common::hardware::{Duplex, Fec};
 use reweave_common::health::{Place, Signal};
+use reweave_common::holding::Holding;
 use reweave_common::instruction::Refusal;
 use reweave_common::member::Role;
 use reweave_common::operator::{
@@ -19,7 +20,7 @@ use reweave_common::plan::LostBecause;
 use reweave_common::probing::Stamps;
 use reweave_common::rdma::{GidKind, LinkLayer, RdmaReading, Transport};
 use reweave_common::rhythm::{Rhythm, Shape};
-use reweave_common::sample::{HostReading, PinRule, Reading};
+use reweave_common::sample::{HostReading, Reading};
 use reweave_common::traffic::TrafficSource;
 use serde::de::DeserializeOwned;
 use serde_reflection::{ContainerFormat, Tracer, TracerConfig};
@@ -64,7 +65,7 @@ fn of_agents() -> String {
         trace::<RdmaReading>,
         trace::<Reading>,
         trace::<Refusal>,
-        trace::<Result<Vec<PinRule>, Refusal>>,
+        trace::<Result<Holding, Refusal>>,
         trace::<Rhythm>,
         trace::<Shape>,
         trace::<Signal>,

@@ -1,5 +1,7 @@
 //! What leaders decide by themselves: the commands of the product.
 
+use std::collections::BTreeMap;
+
 use std::time::Duration;
 
 use reweave_common::plan::{Plan, Report};
@@ -62,6 +64,8 @@ fn decision(machine: &Machine) -> Decision {
         generation: machine.state.next_generation(),
         parent: machine.state.in_force().generation,
         pins: vec![],
+        tables: BTreeMap::new(),
+        circuits: BTreeMap::new(),
         moves: vec![],
         predictions: vec![],
         report: Report {

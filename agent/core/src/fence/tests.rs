@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use reweave_common::instruction::Token;
+use reweave_common::sample::PinRule;
 
 use super::*;
 use crate::examples::rule;
@@ -10,8 +11,12 @@ fn install(generation: u64, token: u64, rules: &[PinRule]) -> Install {
     Install {
         generation: Generation(generation),
         token: Token(token),
-        rules: rules.to_vec(),
+        holding: pins(rules),
     }
+}
+
+fn pins(rules: &[PinRule]) -> Holding {
+    Holding::of_pins(rules.to_vec())
 }
 
 /// A switch: its disk and its kernel survive what its agent does not.
@@ -34,8 +39,8 @@ impl Switch {
             };
             match effect {
                 Effect::Note(record) => fence.handle_noted(self.note(record)),
-                Effect::Apply(rules) => fence.handle_applied(self.apply(&rules)),
-                Effect::ReadBack => fence.handle_read_back(Ok(self.kernel.clone())),
+                Effect::Apply(holding) => fence.handle_applied(self.apply(&holding.rules)),
+                Effect::ReadBack => fence.handle_read_back(Ok(pins(&self.kernel))),
                 Effect::Send(ack) => self.acks.push(ack),
             }
         }
@@ -52,9 +57,9 @@ impl Switch {
     /// Rule by rule, so that a refusal leaves it in between.
     fn apply(&mut self, rules: &[PinRule]) -> Result<(), String> {
         let noted = self.disk.promised.as_ref();
-        let promised = noted.is_some_and(|install| install.rules == rules);
+        let promised = noted.is_some_and(|install| install.holding.rules == rules);
         assert!(
-            promised || self.disk.in_force.rules == rules,
+            promised || self.disk.in_force.holding.rules == rules,
             "the agent acts on what it has not noted down"
         );
         for rule in rules {
@@ -80,7 +85,7 @@ impl Switch {
         let text = serde_json::to_string(&self.disk).expect("a record is JSON");
         let record: Record = serde_json::from_str(&text).expect("and is read again");
         let fence = Fence::new(record);
-        let in_force = fence.in_force().rules.clone();
+        let in_force = fence.in_force().holding.rules.clone();
         self.apply(&in_force).expect("the kernel held these before");
         fence
     }
@@ -106,7 +111,7 @@ fn an_instruction_is_noted_carried_out_read_back_noted_and_acknowledged() {
         switch.carry_out(&mut fence, 1);
     }
     assert_eq!(order, ["note", "apply", "read back", "note", "send"]);
-    assert_eq!(switch.acks[0].outcome, Ok(vec![rule(1, 0)]));
+    assert_eq!(switch.acks[0].outcome, Ok(pins(&[rule(1, 0)])));
     assert_eq!(fence.in_force().generation, Generation(1));
 }
 
@@ -143,7 +148,7 @@ fn whoever_goes_beyond_what_a_refusal_tells_is_followed() {
     let beyond = install(held.0 + 1, token.0 + 1, &[rule(2, 0)]);
     assert_eq!(
         switch.told(&mut fence, beyond).outcome,
-        Ok(vec![rule(2, 0)])
+        Ok(pins(&[rule(2, 0)]))
     );
 }
 
@@ -208,7 +213,7 @@ fn what_the_kernel_refuses_is_undone_and_can_be_followed_by_a_later_one() {
         "nor does a restart bring it back"
     );
     let ack = switch.told(&mut restarted, install(3, 3, &[rule(2, 0)]));
-    assert_eq!(ack.outcome, Ok(vec![rule(2, 0)]));
+    assert_eq!(ack.outcome, Ok(pins(&[rule(2, 0)])));
 }
 
 #[test]
@@ -217,7 +222,7 @@ fn a_kernel_that_holds_something_else_is_not_believed() {
     fence.handle_install(install(1, 1, &[rule(1, 0)]));
     fence.handle_noted(Ok(()));
     fence.handle_applied(Ok(()));
-    fence.handle_read_back(Ok(vec![rule(1, 1)]));
+    fence.handle_read_back(Ok(pins(&[rule(1, 1)])));
     fence.handle_applied(Ok(()));
     let sent: Vec<_> = std::iter::from_fn(|| fence.poll_effect()).collect();
     let Some(Effect::Send(ack)) = sent.last() else {
@@ -238,7 +243,11 @@ fn what_cannot_be_noted_down_is_not_done() {
     assert_eq!(switch.kernel, [rule(1, 0)]);
     switch.disk_full = false;
     let again = switch.told(&mut fence, install(2, 2, &[rule(1, 1)]));
-    assert_eq!(again.outcome, Ok(vec![rule(1, 1)]), "it can be told again");
+    assert_eq!(
+        again.outcome,
+        Ok(pins(&[rule(1, 1)])),
+        "it can be told again"
+    );
 }
 
 #[test]
@@ -301,11 +310,11 @@ proptest! {
             let in_force = fence.in_force().clone();
             let mut held = switch.kernel.clone();
             held.sort();
-            prop_assert_eq!(&held, &in_force.rules, "generations are mixed");
+            prop_assert_eq!(&held, &in_force.holding.rules, "generations are mixed");
             prop_assert!(in_force == before || in_force.generation == Generation(number));
 
             let ack = switch.told(&mut fence, told);
-            prop_assert_eq!(ack.outcome, Ok(rules));
+            prop_assert_eq!(ack.outcome, Ok(pins(&rules)));
             prop_assert_eq!(fence.in_force().generation, Generation(number));
         }
     }

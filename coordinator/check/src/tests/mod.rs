@@ -118,6 +118,8 @@ fn plan(pins: &[Pin]) -> Plan {
         generation: Generation(5),
         parent: Generation(4),
         pins: pins.to_vec(),
+        tables: BTreeMap::new(),
+        circuits: BTreeMap::new(),
         moves: Vec::new(),
         predictions: Vec::new(),
         report: Report {

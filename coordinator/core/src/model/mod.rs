@@ -110,6 +110,8 @@ impl Picture<'_> {
             links: self.links(),
             flows: self.flows(),
             pins: in_force.pins.clone(),
+            tables: in_force.tables.clone(),
+            circuits: in_force.circuits_of(self.fabric()),
         }
     }
 

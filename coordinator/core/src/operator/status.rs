@@ -193,15 +193,11 @@ fn is_astray(known: Known<'_>, state: &State, node: NodeId) -> bool {
         .observations()
         .node(node)
         .filter(|_| known.is_fresh(node));
-    let Some(pinned) = observed.and_then(|observed| observed.pinned.as_ref()) else {
+    let Some(holds) = observed.and_then(|observed| observed.holds.as_ref()) else {
         return false;
     };
-    let told = state
-        .in_force()
-        .installs
-        .get(&node)
-        .map(|install| &install.rules[..]);
-    state::sorted(&pinned.value.1) != state::sorted(told.unwrap_or_default())
+    let told = state.in_force().holding(node);
+    !holds.value.1.is_same_as(&told)
 }
 
 fn agent(
@@ -221,7 +217,7 @@ fn agent(
             .end(snapshot::Hop { from: node, link })
             .is_some()
     };
-    let pinned = observed.and_then(|observed| observed.pinned.as_ref());
+    let holds = observed.and_then(|observed| observed.holds.as_ref());
     AgentStatus {
         node: known.fabric.name(node).to_owned(),
         addresses: observed.map(addresses).unwrap_or_default(),
@@ -229,7 +225,7 @@ fn agent(
         age_ms: observed
             .and_then(|o| o.heard)
             .map(|at| millis(known.now.since(at))),
-        generation: pinned.map(|pinned| pinned.value.0),
+        generation: holds.map(|holds| holds.value.0),
         known_links: links.iter().filter(|&&link| is_known(link)).count(),
         links: links.len(),
         discarded_readings: known.ingest.discarded(node),

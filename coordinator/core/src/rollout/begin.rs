@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
 use reweave_common::plan::Plan;
 
@@ -94,7 +95,12 @@ fn prepare(turn: &Turn<'_>, picture: &Picture<'_>, plan: &Plan) -> Result<StepIn
     let parent = &turn.state.in_force().pins;
     all_connected(turn.known, rules::switches(parent, &plan.pins))?;
     let before = measure::before(turn.known, picture, plan)?;
-    let targets = rules::changed(parent, &plan.pins, turn.known.fabric, &picture.wiring)?;
+    let rules = rules::changed(parent, &plan.pins, turn.known.fabric, &picture.wiring)?;
+    let beside_routes = |(node, rules)| {
+        let Holding { routes, .. } = turn.state.in_force().holding(node);
+        (node, Holding { rules, routes })
+    };
+    let targets = rules.into_iter().map(beside_routes).collect();
     Ok(StepIntent {
         generation: plan.generation,
         aim: Aim::Install { before },

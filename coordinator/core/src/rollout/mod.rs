@@ -18,7 +18,7 @@ use crate::command::{Aim, Change, StepIntent};
 use crate::effect::Outbox;
 use crate::model::Known;
 use crate::reason::Reason;
-use crate::state::{Answer, Phase, Rollout, State, Step, Undo, sorted};
+use crate::state::{Answer, Phase, Rollout, State, Step, Undo};
 use crate::verify::{Decision, Verdict, judge};
 
 mod begin;
@@ -203,14 +203,10 @@ fn put_back(turn: &mut Turn<'_>, undo: &Undo) {
 
 /// All of these switches shall hold again what they hold by the routes in force.
 fn begin_undo(turn: &mut Turn<'_>, switches: impl Iterator<Item = NodeId>, reasons: Vec<Reason>) {
-    let installs = &turn.state.in_force().installs;
-    let rules = |node: NodeId| {
-        installs
-            .get(&node)
-            .map(|install| install.rules.clone())
-            .unwrap_or_default()
-    };
-    let targets = switches.map(|node| (node, rules(node))).collect();
+    let in_force = turn.state.in_force();
+    let targets = switches
+        .map(|node| (node, in_force.holding(node)))
+        .collect();
     let generation = turn.state.next_generation();
     let aim = Aim::Undo { reasons };
     turn.decide(Change::StepIntent(StepIntent {
@@ -225,12 +221,12 @@ fn begin_undo(turn: &mut Turn<'_>, switches: impl Iterator<Item = NodeId>, reaso
 fn reads_back(turn: &Turn<'_>, undo: &Undo, step: &Step) -> bool {
     undo.on_their_word(step).all(|node| {
         let observed = turn.known.ingest.observations().node(node);
-        let pinned = observed.and_then(|observed| observed.pinned.as_ref());
-        let rules = step.targets.get(&node).map(|target| &target.rules);
+        let holds = observed.and_then(|observed| observed.holds.as_ref());
+        let told = step.targets.get(&node).map(|target| &target.holding);
         let held =
-            pinned.filter(|pinned| pinned.is_fresh(turn.known.now, turn.known.policy.most_age()));
-        held.zip(rules)
-            .is_some_and(|(held, rules)| sorted(&held.value.1) == sorted(rules))
+            holds.filter(|holds| holds.is_fresh(turn.known.now, turn.known.policy.most_age()));
+        held.zip(told)
+            .is_some_and(|(held, told)| held.value.1.is_same_as(told))
     })
 }
 

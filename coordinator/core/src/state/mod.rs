@@ -5,6 +5,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use reweave_common::course::Tables;
+use reweave_common::fabric::{Circuits, Fabric};
+use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Refusal, Token};
 use reweave_common::member::Admission;
@@ -23,7 +26,6 @@ mod step;
 pub use membership::{Invitation, Membership, NoEntry, Pass};
 pub(crate) use membership::{MOST_TOKENS, MOST_VISITORS, Standing};
 pub use rollout::{Ended, Outcome, Phase, Rollout, Signed, Undo};
-pub(crate) use step::sorted;
 pub use step::{Answer, Step, Target};
 
 /// So many plans that have ended are remembered; the log has them all.
@@ -51,8 +53,26 @@ pub struct State {
 pub struct InForce {
     pub generation: Generation,
     pub pins: Vec<Pin>,
+    pub tables: Tables,
+    /// Of the optical switches that a plan has switched.
+    pub circuits: Circuits,
     /// What each switch that ever got an instruction was told last.
     pub installs: BTreeMap<NodeId, Install>,
+}
+
+impl InForce {
+    /// What a node shall hold, as it was told last.
+    pub fn holding(&self, node: NodeId) -> Holding {
+        let install = self.installs.get(&node);
+        install.map_or_else(Holding::default, |install| install.holding.clone())
+    }
+
+    /// All circuits: those that no plan has switched are as the fabric's file has them.
+    pub fn circuits_of(&self, fabric: &Fabric) -> Circuits {
+        let mut circuits = fabric.first_circuits().clone();
+        circuits.extend(self.circuits.clone());
+        circuits
+    }
 }
 
 impl State {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Refusal, Token};
 use reweave_common::plan::Generation;
-use reweave_common::sample::PinRule;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub struct Step {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    pub rules: Vec<PinRule>,
+    pub holding: Holding,
     /// The first one counts.
     pub answer: Option<Answer>,
 }
@@ -35,16 +35,11 @@ impl Step {
     pub(super) fn new(
         generation: Generation,
         token: Token,
-        targets: BTreeMap<NodeId, Vec<PinRule>>,
+        targets: BTreeMap<NodeId, Holding>,
     ) -> Self {
-        let target = |(node, rules)| {
-            (
-                node,
-                Target {
-                    rules,
-                    answer: None,
-                },
-            )
+        let target = |(node, holding)| {
+            let answer = None;
+            (node, Target { holding, answer })
         };
         Self {
             generation,
@@ -59,7 +54,7 @@ impl Step {
         Some(Install {
             generation,
             token,
-            rules: target.rules.clone(),
+            holding: target.holding.clone(),
         })
     }
 
@@ -88,7 +83,7 @@ impl Step {
     pub(super) fn acknowledge(&mut self, node: NodeId, ack: Ack) -> bool {
         let awaited = self.awaits(node, &ack);
         if let Some(target) = self.targets.get_mut(&node).filter(|_| awaited) {
-            target.answer = Some(answer(&target.rules, ack.outcome));
+            target.answer = Some(answer(&target.holding, ack.outcome));
         }
         awaited
     }
@@ -139,17 +134,10 @@ impl Step {
     }
 }
 
-fn answer(told: &[PinRule], outcome: Result<Vec<PinRule>, Refusal>) -> Answer {
+fn answer(told: &Holding, outcome: Result<Holding, Refusal>) -> Answer {
     match outcome {
-        Ok(held) if sorted(&held) == sorted(told) => Answer::Done,
+        Ok(held) if held.is_same_as(told) => Answer::Done,
         Ok(_) => Answer::HoldsOtherRules,
         Err(refusal) => Answer::Refused(refusal),
     }
-}
-
-/// The kernel lists rules in an order of its own.
-pub(crate) fn sorted(rules: &[PinRule]) -> Vec<&PinRule> {
-    let mut sorted: Vec<_> = rules.iter().collect();
-    sorted.sort_unstable();
-    sorted
 }

@@ -30,6 +30,8 @@ fn plan(parent: u64, generation: u64) -> Plan {
         generation: Generation(generation),
         parent: Generation(parent),
         pins: vec![],
+        tables: BTreeMap::new(),
+        circuits: BTreeMap::new(),
         moves: vec![],
         predictions: vec![],
         report: Report {
@@ -41,8 +43,8 @@ fn plan(parent: u64, generation: u64) -> Plan {
     }
 }
 
-fn rules() -> impl Strategy<Value = Vec<PinRule>> {
-    prop::collection::vec((0..3_u16).prop_map(rule), 0..2)
+fn holding() -> impl Strategy<Value = Holding> {
+    prop::collection::vec((0..3_u16).prop_map(rule), 0..2).prop_map(Holding::of_pins)
 }
 
 fn node() -> impl Strategy<Value = NodeId> {
@@ -55,7 +57,7 @@ fn generation() -> impl Strategy<Value = Generation> {
 
 fn ack() -> impl Strategy<Value = Ack> {
     let outcome = prop_oneof![
-        rules().prop_map(Ok),
+        holding().prop_map(Ok),
         (generation(), 0..60_u64).prop_map(|(held, token)| Err(Refusal::Older {
             held,
             token: Token(token)
@@ -79,7 +81,7 @@ fn intent() -> impl Strategy<Value = StepIntent> {
     (
         generation(),
         aim,
-        prop::collection::btree_map(node(), rules(), 0..3),
+        prop::collection::btree_map(node(), holding(), 0..3),
     )
         .prop_map(|(generation, aim, targets)| StepIntent {
             generation,
@@ -177,7 +179,7 @@ fn approve(generation: u64) -> Change {
 fn step(generation: u64, aim: Aim, switches: &[usize]) -> Change {
     let targets: BTreeMap<_, _> = switches
         .iter()
-        .map(|&index| (NodeId::from_index(index), vec![rule(1)]))
+        .map(|&index| (NodeId::from_index(index), told()))
         .collect();
     Change::StepIntent(StepIntent {
         generation: Generation(generation),
@@ -186,12 +188,7 @@ fn step(generation: u64, aim: Aim, switches: &[usize]) -> Change {
     })
 }
 
-fn acked(
-    index: usize,
-    generation: u64,
-    token: u64,
-    outcome: Result<Vec<PinRule>, Refusal>,
-) -> Change {
+fn acked(index: usize, generation: u64, token: u64, outcome: Result<Holding, Refusal>) -> Change {
     let ack = Ack {
         generation: Generation(generation),
         token: Token(token),
@@ -203,8 +200,12 @@ fn acked(
     }
 }
 
+fn told() -> Holding {
+    Holding::of_pins(vec![rule(1)])
+}
+
 fn done(index: usize, generation: u64, token: u64) -> Change {
-    acked(index, generation, token, Ok(vec![rule(1)]))
+    acked(index, generation, token, Ok(told()))
 }
 
 const INSTALL: Aim = Aim::Install { before: vec![] };

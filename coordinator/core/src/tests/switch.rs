@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use reweave_common::holding::{Holding, RouteRule};
 use reweave_common::instruction::{Ack, Install, Refusal, Token};
 use reweave_common::plan::Generation;
 use reweave_common::sample::{PinRule, Reading};
@@ -9,6 +10,7 @@ use reweave_common::sample::{PinRule, Reading};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Switch {
     pub(crate) rules: Vec<PinRule>,
+    pub(crate) routes: Vec<RouteRule>,
     generation: Generation,
     token: Token,
     answers: BTreeMap<Token, Ack>,
@@ -54,12 +56,19 @@ impl Switch {
         (self.mood != Mood::Mute).then_some(ack)
     }
 
-    fn act(&mut self, install: Install) -> Result<Vec<PinRule>, Refusal> {
+    fn holding(&self) -> Holding {
+        Holding {
+            rules: self.rules.clone(),
+            routes: self.routes.clone(),
+        }
+    }
+
+    fn act(&mut self, install: Install) -> Result<Holding, Refusal> {
         let (held, token) = (self.generation, self.token);
         if install.token < token || install.generation < held {
             return Err(Refusal::Older { held, token });
         }
-        if install.generation == held && install.rules != self.rules {
+        if install.generation == held && install.holding != self.holding() {
             return Err(Refusal::DifferentContent { held, token });
         }
         self.token = install.token;
@@ -73,7 +82,10 @@ impl Switch {
             _ => {}
         }
         self.generation = install.generation;
-        self.rules = install.rules;
+        Holding {
+            rules: self.rules,
+            routes: self.routes,
+        } = install.holding;
         if self.mood == Mood::Botches {
             let error = "going back failed too".to_owned();
             return Err(Refusal::Kernel { error });
@@ -81,7 +93,7 @@ impl Switch {
         if self.mood == Mood::Careless {
             self.rules.clear();
         }
-        Ok(self.rules.clone())
+        Ok(self.holding())
     }
 
     /// The agent starts anew and remembers no answer.
@@ -96,9 +108,9 @@ impl Switch {
     }
 
     pub(crate) fn read_back(&self) -> Reading {
-        Reading::Pinned {
+        Reading::Holds {
             generation: self.generation,
-            rules: self.rules.clone(),
+            holding: self.holding(),
         }
     }
 }

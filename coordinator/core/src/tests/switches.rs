@@ -159,11 +159,11 @@ fn acks_of_other_intents_and_from_other_nodes_are_not_heard() {
         .step()
         .unwrap()
         .clone();
-    let rules = step.targets[&leaf].rules.clone();
+    let holding = step.targets[&leaf].holding.clone();
     let right = Ack {
         generation: step.generation,
         token: step.token,
-        outcome: Ok(rules),
+        outcome: Ok(holding),
     };
     let older = Ack {
         token: reweave_common::instruction::Token(0),

@@ -61,6 +61,8 @@ fn plan(cases: &[Case]) -> Plan {
         generation: Generation(1),
         parent: Generation(0),
         pins: vec![],
+        tables: BTreeMap::new(),
+        circuits: BTreeMap::new(),
         moves: vec![],
         predictions: cases.iter().filter_map(prediction).collect(),
         report: Report {

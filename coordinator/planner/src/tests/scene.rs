@@ -141,6 +141,8 @@ impl Scene {
             flows: flows.collect(),
             links: self.link_states(&rates),
             pins: self.pins.clone(),
+            tables: BTreeMap::new(),
+            circuits: BTreeMap::new(),
             fabric: Arc::new(self.fabric.clone()),
         }
     }

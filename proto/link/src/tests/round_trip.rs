@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
+use reweave_common::holding::Holding;
 use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
@@ -25,7 +26,7 @@ async fn messages_come_through_on_both_channels() {
     let install = CoordinatorMessage::Install(Install {
         generation: Generation(3),
         token: Token(9),
-        rules: vec![],
+        holding: Holding::default(),
     });
     coordinator.send(Channel::Commands, &install).await.unwrap();
     let received: CoordinatorMessage = soon(agent.receive(Channel::Commands)).await.unwrap();

@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use optics::{GraphFibre, Optical};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Fabric, FabricBuilder, Role, WiringError};
 use crate::ids::NodeId;
 use crate::input::{Document, InputError, Table};
+
+mod optics;
 
 /// More nodes than this is a slip of the keyboard, not a cluster.
 const MOST_NODES: i64 = 1 << 20;
@@ -75,7 +78,12 @@ struct Direct {
 #[serde(deny_unknown_fields)]
 struct Graph {
     node: Vec<GraphNode>,
+    #[serde(default)]
     link: Vec<GraphLink>,
+    #[serde(default)]
+    optical: Vec<Optical>,
+    #[serde(default)]
+    fibre: Vec<GraphFibre>,
 }
 
 #[derive(Deserialize)]
@@ -83,6 +91,7 @@ struct Graph {
 struct GraphNode {
     name: Spanned<String>,
     role: Role,
+    address: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -222,7 +231,11 @@ impl Reader<'_> {
     fn graph(&self, file: &Graph) -> Result<Fabric, InputError> {
         let mut builder = FabricBuilder::new();
         for node in &file.node {
-            self.fit(&node.name, builder.add_node(node.name.get_ref(), node.role))?;
+            let added = builder.add_node(node.name.get_ref(), node.role);
+            let id = self.fit(&node.name, added)?;
+            if let Some(address) = &node.address {
+                self.add_address(&mut builder, id, address)?;
+            }
         }
         let mut links = 0;
         for link in &file.link {
@@ -243,6 +256,7 @@ impl Reader<'_> {
             let rate = self.0.rate(&link.gbps)?;
             self.fit(&link.a, builder.connect(ends, count as u32, rate, latency))?;
         }
+        self.add_optics(&mut builder, &file.optical, &file.fibre)?;
         Ok(builder.build())
     }
 

@@ -1,0 +1,181 @@
+//! Optical switches: which of their ports are joined, and what a driver is told and answers.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::instruction::Token;
+use crate::plan::Generation;
+
+/// A port of an optical switch, as the device numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PortId(pub u16);
+
+impl fmt::Display for PortId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Light that enters at either port leaves at the other. The lower port comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "[PortId; 2]", into = "[PortId; 2]")]
+pub struct Circuit {
+    a: PortId,
+    b: PortId,
+}
+
+impl Circuit {
+    pub fn new(one: PortId, other: PortId) -> Self {
+        Self {
+            a: one.min(other),
+            b: one.max(other),
+        }
+    }
+
+    pub fn ports(self) -> [PortId; 2] {
+        [self.a, self.b]
+    }
+}
+
+impl From<[PortId; 2]> for Circuit {
+    fn from([one, other]: [PortId; 2]) -> Self {
+        Self::new(one, other)
+    }
+}
+
+impl From<Circuit> for [PortId; 2] {
+    fn from(circuit: Circuit) -> Self {
+        circuit.ports()
+    }
+}
+
+impl fmt::Display for Circuit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.a, self.b)
+    }
+}
+
+/// All circuits of one optical switch. Whether no port is in two of them, the judge of plans asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CircuitSet(BTreeSet<Circuit>);
+
+impl CircuitSet {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Circuit> {
+        self.0.iter().copied()
+    }
+
+    pub fn contains(&self, circuit: Circuit) -> bool {
+        self.0.contains(&circuit)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl FromIterator<Circuit> for CircuitSet {
+    fn from_iter<I: IntoIterator<Item = Circuit>>(circuits: I) -> Self {
+        Self(circuits.into_iter().collect())
+    }
+}
+
+impl fmt::Display for CircuitSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("no circuits");
+        }
+        let circuits: Vec<_> = self.iter().map(|circuit| circuit.to_string()).collect();
+        f.write_str(&circuits.join(" "))
+    }
+}
+
+/// Asks the driver of an optical switch to move it from one set of circuits to another. It moves
+/// nothing unless it reads back `expected`; what has moved already is only read back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Switchover {
+    pub generation: Generation,
+    pub token: Token,
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub optical: String,
+    pub expected: CircuitSet,
+    pub desired: CircuitSet,
+}
+
+/// The answer: the circuits as the device tells them afterwards, or why that is not known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Readback {
+    pub generation: Generation,
+    pub token: Token,
+    pub outcome: Result<CircuitSet, NotSwitched>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotSwitched {
+    /// The driver has followed a later instruction already.
+    Older { held: Generation, token: Token },
+    /// It knows this token with other circuits.
+    DifferentContent { held: Generation, token: Token },
+    /// The device holds neither what was expected nor what is wanted; nothing was moved.
+    Mismatch { found: CircuitSet },
+    /// The device did not answer, not even when it was only read; it may have moved.
+    TimedOut,
+    /// The device refused; its circuits were then read back as these.
+    Device {
+        #[serde(deserialize_with = "crate::printable::text")]
+        error: String,
+        found: CircuitSet,
+    },
+    /// The driver could not note the instruction down before acting on it.
+    NotDurable {
+        #[serde(deserialize_with = "crate::printable::text")]
+        error: String,
+    },
+    /// The driver reaches no optical switch of this name.
+    NoSuchSwitch,
+}
+
+impl fmt::Display for NotSwitched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Older { held, token } => write!(
+                f,
+                "its driver has followed a later instruction, generation {held} under token {token}"
+            ),
+            Self::DifferentContent { held, .. } => {
+                write!(f, "its driver knows generation {held} with other circuits")
+            }
+            Self::Mismatch { found } => write!(f, "it holds {found}, which nobody expected"),
+            Self::TimedOut => f.write_str("it did not answer in time"),
+            Self::Device { error, found } => write!(f, "it refused and holds {found}: {error}"),
+            Self::NotDurable { error } => {
+                write!(f, "its driver could not write its state: {error}")
+            }
+            Self::NoSuchSwitch => f.write_str("its driver does not reach it"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_circuit_is_the_same_from_either_end_and_so_it_is_written() {
+        let [one, nine] = [PortId(1), PortId(9)];
+        assert_eq!(Circuit::new(nine, one), Circuit::new(one, nine));
+        let set: CircuitSet = [Circuit::new(nine, one)].into_iter().collect();
+        let text = serde_json::to_string(&set).unwrap();
+        assert_eq!(text, "[[1,9]]");
+        assert_eq!(serde_json::from_str::<CircuitSet>("[[9,1]]").unwrap(), set);
+        assert_eq!(set.to_string(), "1-9");
+    }
+}

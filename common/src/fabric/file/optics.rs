@@ -1,0 +1,214 @@
+//! Optical switches and fibres in the file of a graph.
+
+use std::net::Ipv4Addr;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::super::Fibre;
+use super::{FabricBuilder, MOST_LINKS, Reader};
+use crate::circuit::{Circuit, PortId};
+use crate::ids::NodeId;
+use crate::input::InputError;
+
+/// The largest that can be had have some hundreds.
+const MOST_PORTS: i64 = 1024;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Optical {
+    name: Spanned<String>,
+    ports: Spanned<i64>,
+    #[serde(default)]
+    circuits: Vec<Spanned<Vec<Spanned<i64>>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GraphFibre {
+    node: Spanned<String>,
+    interface: Spanned<String>,
+    optical: Spanned<String>,
+    port: Spanned<i64>,
+    gbps: Spanned<f64>,
+    latency_us: Option<Spanned<f64>>,
+}
+
+impl Reader<'_> {
+    pub(super) fn add_address(
+        &self,
+        builder: &mut FabricBuilder,
+        node: NodeId,
+        address: &Spanned<String>,
+    ) -> Result<(), InputError> {
+        let text = address.get_ref();
+        let problem = |_| {
+            let problem = format!("{text:?} is no IPv4 address");
+            self.0.error(address.span(), problem)
+        };
+        let parsed: Ipv4Addr = text.parse().map_err(problem)?;
+        self.fit(address, builder.set_address(node, parsed))
+    }
+
+    /// Fibres come after the switches that they end at, and circuits after the fibres.
+    pub(super) fn add_optics(
+        &self,
+        builder: &mut FabricBuilder,
+        opticals: &[Optical],
+        fibres: &[GraphFibre],
+    ) -> Result<(), InputError> {
+        for optical in opticals {
+            let ports = self.0.whole(&optical.ports, 1..=MOST_PORTS)? as u16;
+            let added = builder.add_optical(optical.name.get_ref(), ports);
+            self.fit(&optical.name, added)?;
+        }
+        let mut links = 0;
+        for (before, fibre) in fibres.iter().enumerate() {
+            links += before as u64;
+            self.affordable([links, MOST_LINKS], "links", &fibre.port)?;
+            self.add_fibre(builder, fibre)?;
+        }
+        for optical in opticals {
+            self.add_circuits(builder, optical)?;
+        }
+        Ok(())
+    }
+
+    fn add_fibre(&self, builder: &mut FabricBuilder, fibre: &GraphFibre) -> Result<(), InputError> {
+        let missing = |at: &Spanned<String>, what: &str| {
+            let problem = format!("there is no {what} named {:?}", at.get_ref());
+            self.0.error(at.span(), problem)
+        };
+        let node = builder.find(fibre.node.get_ref());
+        let optical = builder.find_optical(fibre.optical.get_ref());
+        let added = builder.add_fibre(Fibre {
+            node: node.ok_or_else(|| missing(&fibre.node, "node"))?,
+            interface: self.interface(&fibre.interface)?,
+            optical: optical.ok_or_else(|| missing(&fibre.optical, "optical switch"))?,
+            port: self.port(&fibre.port)?,
+            rate: self.0.rate(&fibre.gbps)?,
+            latency: self.latency(fibre.latency_us.as_ref())?,
+        });
+        self.fit(&fibre.port, added)
+    }
+
+    fn interface(&self, name: &Spanned<String>) -> Result<String, InputError> {
+        /// As long as a name of an interface can be on Linux.
+        const LONGEST: usize = 15;
+        let text = name.get_ref();
+        if (1..=LONGEST).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Ok(text.clone());
+        }
+        let problem = format!("{text:?} is no name of an interface");
+        Err(self.0.error(name.span(), problem))
+    }
+
+    fn add_circuits(
+        &self,
+        builder: &mut FabricBuilder,
+        optical: &Optical,
+    ) -> Result<(), InputError> {
+        let id = builder.find_optical(optical.name.get_ref());
+        for circuit in &optical.circuits {
+            let pair = self.0.pair(circuit.clone())?;
+            let [a, b] = pair.get_ref();
+            let circuit = Circuit::new(self.port(a)?, self.port(b)?);
+            let set = id.map_or(Ok(()), |id| builder.set_circuit(id, circuit));
+            self.fit(&pair, set)?;
+        }
+        Ok(())
+    }
+
+    fn port(&self, port: &Spanned<i64>) -> Result<PortId, InputError> {
+        Ok(PortId(self.0.whole(port, 1..=MOST_PORTS)? as u16))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::circuit::{Circuit, PortId};
+    use crate::fabric::Fabric;
+    use crate::ids::LinkId;
+
+    const TRIANGLE: &str = r#"
+kind = "graph"
+node = [
+  { name = "a", role = "relay", address = "10.255.0.1" },
+  { name = "b", role = "relay" },
+  { name = "c", role = "relay" },
+]
+[[optical]]
+name = "ocs0"
+ports = 4
+circuits = [[1, 2]]
+[[fibre]]
+node = "a"
+interface = "fab0"
+optical = "ocs0"
+port = 1
+gbps = 100
+[[fibre]]
+node = "b"
+interface = "fab0"
+optical = "ocs0"
+port = 2
+gbps = 50
+[[fibre]]
+node = "c"
+interface = "fab0"
+optical = "ocs0"
+port = 4
+gbps = 100
+"#;
+
+    fn error(from: &str, to: &str) -> String {
+        assert!(TRIANGLE.contains(from));
+        let text = TRIANGLE.replacen(from, to, 1);
+        Fabric::parse("f.toml", &text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_pair_of_fibres_is_a_link_and_dark_without_its_circuit() {
+        let fabric = Fabric::parse("f.toml", TRIANGLE).unwrap();
+        let names: Vec<_> = fabric.links().map(|(id, _)| fabric.link_name(id)).collect();
+        assert_eq!(names, ["a-b", "a-c", "b-c"]);
+        let dark = fabric.dark(fabric.first_circuits());
+        let [ab, ac, bc] = [0, 1, 2].map(LinkId::from_index);
+        assert_eq!(dark.into_iter().collect::<Vec<_>>(), [ac, bc]);
+        assert_eq!(fabric.link(ab).rate, fabric.link(bc).rate);
+        assert!(fabric.link(ac).rate > fabric.link(ab).rate);
+        let crossing = fabric.crossing(bc).unwrap();
+        assert_eq!(crossing.circuit, Circuit::new(PortId(2), PortId(4)));
+        let [a, c] = ["a", "c"].map(|name| fabric.find(name).unwrap());
+        assert_eq!(fabric.fibre_of(c, ac).unwrap().port, PortId(4));
+        assert_eq!(fabric.address(a).unwrap().to_string(), "10.255.0.1");
+    }
+
+    #[test]
+    fn what_cannot_be_plugged_in_is_named_with_its_place() {
+        let said = error("port = 4", "port = 5");
+        assert_eq!(
+            said,
+            "f.toml:28: port: \"ocs0\" has ports 1 to 4, and no port 5"
+        );
+        let said = error("port = 4", "port = 2");
+        assert_eq!(said, "f.toml:28: port: port 2 of \"ocs0\" is taken already");
+        let said = error("[[1, 2]]", "[[1, 2], [2, 4]]");
+        assert_eq!(
+            said,
+            "f.toml:11: circuits: port 2 of \"ocs0\" is taken already"
+        );
+        let said = error("name = \"ocs0\"", "name = \"ocs1\"");
+        assert!(
+            said.contains("optical: there is no optical switch named \"ocs0\""),
+            "{said}"
+        );
+        let said = error("10.255.0.1", "10.255.0");
+        assert!(said.contains("\"10.255.0\" is no IPv4 address"), "{said}");
+        let said = error("interface = \"fab0\"", "interface = \"fab 0\"");
+        assert!(
+            said.contains("\"fab 0\" is no name of an interface"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,199 @@
+//! Fibres that end at optical switches, and the links that circuits make of them.
+//!
+//! Every pair of fibres that a circuit could join is a link of the fabric, so that links keep their
+//! numbers whatever is switched. Those without a circuit are dark.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use super::{Fabric, FabricBuilder, WiringError};
+use crate::circuit::{Circuit, CircuitSet, PortId};
+use crate::ids::{LinkId, NodeId, OpticalId};
+use crate::names::{self, LONGEST_NAME};
+use crate::units::Rate;
+
+/// The circuits of every optical switch.
+pub type Circuits = BTreeMap<OpticalId, CircuitSet>;
+
+/// Its ports are 1 to `ports`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpticalSwitch {
+    pub name: String,
+    pub ports: u16,
+}
+
+/// From an interface of a node to a port of an optical switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fibre {
+    pub node: NodeId,
+    pub interface: String,
+    pub optical: OpticalId,
+    pub port: PortId,
+    pub rate: Rate,
+    pub latency: Duration,
+}
+
+/// The circuit without which a link is dark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Crossing {
+    pub optical: OpticalId,
+    pub circuit: Circuit,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Optics {
+    switches: Vec<OpticalSwitch>,
+    fibres: BTreeMap<(OpticalId, PortId), Fibre>,
+    crossings: BTreeMap<LinkId, Crossing>,
+    circuits: Circuits,
+    addresses: BTreeMap<NodeId, Ipv4Addr>,
+}
+
+impl Fabric {
+    pub fn opticals(&self) -> impl ExactSizeIterator<Item = (OpticalId, &OpticalSwitch)> {
+        let switches = self.optics.switches.iter().enumerate();
+        switches.map(|(index, switch)| (OpticalId::from_index(index), switch))
+    }
+
+    pub fn optical(&self, id: OpticalId) -> &OpticalSwitch {
+        &self.optics.switches[id.index()]
+    }
+
+    pub fn fibres(&self) -> impl ExactSizeIterator<Item = &Fibre> {
+        self.optics.fibres.values()
+    }
+
+    /// What is plugged into this port.
+    pub fn fibre(&self, optical: OpticalId, port: PortId) -> Option<&Fibre> {
+        self.optics.fibres.get(&(optical, port))
+    }
+
+    /// The fibre with which a link ends at one of its nodes.
+    pub fn fibre_of(&self, node: NodeId, link: LinkId) -> Option<&Fibre> {
+        let Crossing { optical, circuit } = self.crossing(link)?;
+        let ends = circuit.ports().map(|port| self.fibre(optical, port));
+        ends.into_iter().flatten().find(|fibre| fibre.node == node)
+    }
+
+    /// None where a link is a cable.
+    pub fn crossing(&self, link: LinkId) -> Option<Crossing> {
+        self.optics.crossings.get(&link).copied()
+    }
+
+    /// The circuits as the fabric's file has them, of every optical switch.
+    pub fn first_circuits(&self) -> &Circuits {
+        &self.optics.circuits
+    }
+
+    /// The links that light does not pass with these circuits.
+    pub fn dark(&self, circuits: &Circuits) -> BTreeSet<LinkId> {
+        let is_set = |crossing: &Crossing| {
+            let set = circuits.get(&crossing.optical);
+            set.is_some_and(|set| set.contains(crossing.circuit))
+        };
+        let crossings = self.optics.crossings.iter();
+        let dark = crossings.filter(|(_, crossing)| !is_set(crossing));
+        dark.map(|(&link, _)| link).collect()
+    }
+
+    /// The address that a node keeps wherever its links lead, and that no link has.
+    pub fn address(&self, node: NodeId) -> Option<Ipv4Addr> {
+        self.optics.addresses.get(&node).copied()
+    }
+}
+
+impl FabricBuilder {
+    pub fn add_optical(&mut self, name: &str, ports: u16) -> Result<OpticalId, WiringError> {
+        let name = name.to_owned();
+        if !names::is_plain(&name, LONGEST_NAME) {
+            return Err(WiringError::BadName { name });
+        }
+        let switches = &mut self.fabric.optics.switches;
+        let is_taken = switches.iter().any(|other| other.name == name);
+        if is_taken || self.fabric.by_name.contains_key(&name) {
+            return Err(WiringError::DuplicateNode { name });
+        }
+        let id = OpticalId::from_index(switches.len());
+        switches.push(OpticalSwitch { name, ports });
+        let circuits = &mut self.fabric.optics.circuits;
+        circuits.insert(id, CircuitSet::default());
+        Ok(id)
+    }
+
+    pub fn find_optical(&self, name: &str) -> Option<OpticalId> {
+        let mut switches = self.fabric.opticals();
+        switches.find(|(_, it)| it.name == name).map(|(id, _)| id)
+    }
+
+    /// Makes a link, dark at first, with every fibre there of another node.
+    pub fn add_fibre(&mut self, fibre: Fibre) -> Result<(), WiringError> {
+        let (optical, port) = (fibre.optical, fibre.port);
+        self.port_exists(optical, port)?;
+        if self.fabric.fibre(optical, port).is_some() {
+            return Err(self.taken(optical, port));
+        }
+        let of_switch = (optical, PortId(0))..=(optical, PortId(u16::MAX));
+        let others = self.fabric.optics.fibres.range(of_switch);
+        let others: Vec<_> = others.map(|(_, other)| other.clone()).collect();
+        for other in others.iter().filter(|other| other.node != fibre.node) {
+            let link = LinkId::from_index(self.fabric.links.len());
+            let rate = other.rate.min(fibre.rate);
+            self.add_link(
+                [other.node, fibre.node],
+                rate,
+                other.latency + fibre.latency,
+            );
+            let circuit = Circuit::new(other.port, port);
+            let crossing = Crossing { optical, circuit };
+            self.fabric.optics.crossings.insert(link, crossing);
+        }
+        self.fabric.optics.fibres.insert((optical, port), fibre);
+        Ok(())
+    }
+
+    /// What is joined before anybody has switched anything.
+    pub fn set_circuit(&mut self, optical: OpticalId, circuit: Circuit) -> Result<(), WiringError> {
+        let [a, b] = circuit.ports();
+        let set = self.fabric.optics.circuits[&optical].clone();
+        let mut used = set.iter().flat_map(Circuit::ports);
+        if let Some(port) = used.find(|port| [a, b].contains(port)) {
+            return Err(self.taken(optical, port));
+        }
+        if a == b {
+            return Err(self.taken(optical, a));
+        }
+        self.port_exists(optical, a)?;
+        self.port_exists(optical, b)?;
+        let set = set.iter().chain([circuit]).collect();
+        self.fabric.optics.circuits.insert(optical, set);
+        Ok(())
+    }
+
+    pub fn set_address(&mut self, node: NodeId, address: Ipv4Addr) -> Result<(), WiringError> {
+        let addresses = &mut self.fabric.optics.addresses;
+        let is_taken = addresses.values().any(|&other| other == address);
+        if is_taken {
+            return Err(WiringError::DuplicateAddress { address });
+        }
+        addresses.insert(node, address);
+        Ok(())
+    }
+
+    fn port_exists(&self, optical: OpticalId, port: PortId) -> Result<(), WiringError> {
+        let OpticalSwitch { name, ports } = self.fabric.optical(optical);
+        let exists = (1..=*ports).contains(&port.0);
+        exists.then_some(()).ok_or_else(|| WiringError::NoSuchPort {
+            optical: name.clone(),
+            port,
+            ports: *ports,
+        })
+    }
+
+    fn taken(&self, optical: OpticalId, port: PortId) -> WiringError {
+        WiringError::PortTaken {
+            optical: self.fabric.optical(optical).name.clone(),
+            port,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The units of systemd: closed enough by its own measure, and not so closed that the programs
+//! could not work.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use libtest_mimic::Trial;
+use reweave_tests::Programs;
+
+use super::alone::Alone;
+use super::needs::{Need, trial};
+use super::syscalls::{allowed_by, made_by};
+use super::{deployed, text, told_by, written};
+
+const PROGRAMS: [&str; 2] = ["reweave-coordinator", "reweave-agent"];
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let analyze = Need::Program("systemd-analyze");
+    vec![
+        trial("units_are_closed", &[analyze], units_are_closed),
+        trial(
+            "systemd_understands_the_units",
+            &[analyze],
+            systemd_understands_the_units,
+        ),
+        trial(
+            "no_unit_forbids_a_call_that_its_program_makes",
+            &[
+                analyze,
+                Need::Namespaces,
+                Need::Program("ip"),
+                Need::Program("strace"),
+            ],
+            no_unit_forbids_a_call_that_its_program_makes,
+        ),
+    ]
+}
+
+fn unit(program: &str) -> PathBuf {
+    deployed(&format!("systemd/{program}.service"))
+}
+
+/// In tenths of the measure of `systemd-analyze security`: 10 is open, 0 is closed.
+const MOST_EXPOSED: &str = "--threshold=25";
+
+fn units_are_closed() {
+    for program in PROGRAMS {
+        let mut analyze = Command::new("systemd-analyze");
+        analyze.args(["security", "--offline=true", "--no-pager", MOST_EXPOSED]);
+        told_by(analyze.arg(unit(program)));
+    }
+}
+
+/// With the programs where these were built, as no other are installed.
+fn systemd_understands_the_units() {
+    let folder = tempfile::tempdir().expect("a folder of our own");
+    let programs = Programs::beside_this().expect("programs");
+    let built = programs.agent();
+    let built = built.parent().and_then(Path::to_str).expect("a folder");
+    for program in PROGRAMS {
+        let unit = text(unit(program));
+        let copy = folder.path().join(format!("{program}.service"));
+        written(&copy, &unit.replace("/usr/bin", built));
+        let mut analyze = Command::new("systemd-analyze");
+        analyze.args(["verify", "--man=no", "--recursive-errors=no"]);
+        told_by(analyze.arg(copy));
+    }
+}
+
+fn no_unit_forbids_a_call_that_its_program_makes() {
+    let alone = Alone::start();
+    // One of the coordinator and one of the agent, and then a while of both.
+    alone.await_told("READY=1", 2);
+    alone.await_told("WATCHDOG=1", 20);
+    let calls = alone.calls();
+    for program in PROGRAMS {
+        let made = made_by(program, &calls);
+        assert!(made.contains("sendmsg"), "{program} made only {made:?}");
+        let allowed = allowed_by(&unit(program));
+        let forbidden: Vec<_> = made.difference(&allowed).collect();
+        assert!(forbidden.is_empty(), "{program} may not {forbidden:?}");
+    }
+}

@@ -1,0 +1,109 @@
+//! What Prometheus and Grafana are handed: understood by promtool, right about when to raise an
+//! alarm, and asking for nothing that no coordinator serves.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+
+use super::alone::Alone;
+use super::needs::{Need, trial};
+use super::{deployed, text, told_by, written};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let promtool = Need::Program("promtool");
+    vec![
+        trial(
+            "alarms_are_raised_when_they_should_be",
+            &[promtool],
+            alarms_are_raised,
+        ),
+        trial(
+            "promtool_takes_all_that_is_asked",
+            &[promtool],
+            promtool_takes_all_that_is_asked,
+        ),
+        trial(
+            "what_is_asked_for_is_served",
+            &[
+                Need::Namespaces,
+                Need::Program("ip"),
+                Need::Program("strace"),
+            ],
+            what_is_asked_for_is_served,
+        ),
+    ]
+}
+
+fn alarms_are_raised() {
+    let folder = deployed("prometheus");
+    let promtool = || {
+        let mut promtool = Command::new("promtool");
+        promtool.current_dir(&folder);
+        promtool
+    };
+    told_by(promtool().args(["check", "config", "prometheus.yml"]));
+    told_by(promtool().args(["test", "rules", "reweave.rules.test.yml"]));
+}
+
+/// As rules, which promtool reads, and dashboards it does not.
+fn promtool_takes_all_that_is_asked() {
+    let rule = |(at, asked): (usize, &String)| {
+        let asked = Value::String(asked.clone());
+        format!("      - record: asked_{at}\n        expr: {asked}\n")
+    };
+    let asked = asked_by_dashboards();
+    assert!(asked.len() > 10, "{asked:?}");
+    let rules: String = asked.iter().enumerate().map(rule).collect();
+    let file = tempfile::NamedTempFile::new().expect("a file of our own");
+    written(
+        file.path(),
+        &format!("groups:\n  - name: asked\n    rules:\n{rules}"),
+    );
+    told_by(
+        Command::new("promtool")
+            .args(["check", "rules"])
+            .arg(file.path()),
+    );
+}
+
+fn asked_by_dashboards() -> Vec<String> {
+    let board = text(deployed("grafana/reweave.json"));
+    let board = serde_json::from_str(&board).expect("a dashboard is JSON");
+    let mut asked = Vec::new();
+    collect(&board, &mut asked);
+    asked
+}
+
+fn collect(value: &Value, asked: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            let expression = fields.get("expr").and_then(Value::as_str);
+            asked.extend(expression.map(str::to_owned));
+            fields.values().for_each(|value| collect(value, asked));
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect(value, asked)),
+        _ => {}
+    }
+}
+
+fn what_is_asked_for_is_served() {
+    let alone = Alone::start();
+    alone.await_told("READY=1", 2);
+    let served = alone.served("/metrics");
+    let rules = text(deployed("prometheus/reweave.rules.yml"));
+    let asked = asked_by_dashboards().join(" ") + &rules;
+    let unserved: Vec<_> = metrics(&asked)
+        .into_iter()
+        .filter(|name| !served.contains(&format!("# TYPE {name} ")))
+        .collect();
+    assert!(unserved.is_empty(), "nobody serves {unserved:?}: {served}");
+}
+
+/// Recorded names have colons, and come from these.
+fn metrics(asked: &str) -> BTreeSet<&str> {
+    let of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let names = asked.split(|c| !of_a_name(c));
+    names.filter(|name| name.starts_with("reweave_")).collect()
+}
