@@ -194,7 +194,7 @@ fn most_full() {
     let (leader, _) = quorum.leader();
     quorum.decide();
     let others = [1, 2].map(|next| (leader + next) % 3);
-    others.map(|place| quorum.fill(place));
+    others.into_iter().for_each(|place| quorum.fill(place));
     quorum.decisions_are_refused();
     let warnings = quorum.status().expect("it is answered").warnings;
     for place in others {
