@@ -70,38 +70,12 @@ impl Quorum {
     /// The same, each with this before its command.
     pub(crate) fn up_with(wrapper: impl Fn(Place) -> Vec<String>) -> Self {
         let mut quorum = Self::empty();
-        quorum.begin(wrapper);
-        quorum
-    }
-
-    /// The same, each with a disk of its own for its data, and no more on it than this.
-    pub(crate) fn up_on_disks_of(mib: u32) -> Self {
-        let mut quorum = Self::empty();
         for place in 0..3 {
-            let folder = quorum.data(place);
-            let size = format!("size={mib}m");
-            quorum.on(place, &["mkdir", &folder]);
-            quorum.on(
-                place,
-                &["mount", "-t", "tmpfs", "-o", &size, "data", &folder],
-            );
+            quorum.start_under(place, &wrapper(place));
         }
-        quorum.begin(|_| vec![]);
+        quorum.start_agent_under(&[]);
+        quorum.wait_for_agent();
         quorum
-    }
-
-    fn begin(&mut self, wrapper: impl Fn(Place) -> Vec<String>) {
-        for place in 0..3 {
-            self.start_under(place, &wrapper(place));
-        }
-        self.start_agent_under(&[]);
-        self.wait_for_agent();
-    }
-
-    /// Where a coordinator keeps what it knows.
-    pub(crate) fn data(&self, place: Place) -> String {
-        let folder = self.stage.path(&format!("data{place}"));
-        folder.display().to_string()
     }
 
     fn empty() -> Self {

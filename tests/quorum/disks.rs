@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use libtest_mimic::Trial;
 
-use crate::cluster::{AGENTS_HOST, LAB, Place, Quorum, must, wait};
+use crate::cluster::{LAB, Place, Quorum, must, wait};
 use crate::needs::{Need, trial};
 
 /// strace lets system calls fail.
@@ -21,19 +21,9 @@ pub(crate) fn tests() -> Vec<Trial> {
         ),
         trial("a_slow_disk_holds_nobody_up_for_long", LAB_AND_STRACE, slow),
         trial(
-            "whoever_has_a_full_disk_leaves_decisions_to_others_and_takes_part_again",
-            LAB,
+            "a_full_disk_ends_one_and_harms_no_other",
+            LAB_AND_STRACE,
             full,
-        ),
-        trial(
-            "with_too_few_that_have_room_decisions_are_refused",
-            LAB,
-            most_full,
-        ),
-        trial(
-            "with_full_disks_everything_goes_on_but_decisions",
-            LAB,
-            all_full,
         ),
         trial("a_torn_write_is_cut_off", LAB, torn),
         trial(
@@ -126,104 +116,20 @@ fn slow() {
     quorum.nothing_is_lost();
 }
 
-/// A coordinator decides nothing with less room than 16 MiB, and goes on with twice that.
-const DISK_MIB: u32 = 48;
-
-impl Quorum {
-    /// Nobody finds room on its disk any more.
-    fn fill(&self, place: Place) {
-        let file = self.filler(place);
-        let until_it_fails = format!("! dd if=/dev/zero of={file} bs=64k 2>/dev/null");
-        self.on(place, &["sh", "-c", &until_it_fails]);
-        wait("it knows", || self.last_of_disk(place).contains("is full"));
-    }
-
-    fn make_room(&self, place: Place) {
-        self.on(place, &["rm", &self.filler(place)]);
-        wait("it knows", || self.last_of_disk(place).contains("again"));
-    }
-
-    fn filler(&self, place: Place) -> String {
-        format!("{}/filler", self.data(place))
-    }
-
-    fn decisions_are_refused(&self) {
-        let revoke = ["cluster", "revoke", "--role", "viewer", "late"];
-        wait("it is said why nothing is decided", || {
-            let output = self.reweave().args(revoke).output();
-            let output = output.expect("it was built");
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            output.status.code() == Some(1) && said.contains("the disk is full")
-        });
-    }
-
-    /// What a coordinator said last of room on its disk.
-    fn last_of_disk(&self, place: Place) -> String {
-        let said = self.said(place);
-        let mut lines = said.lines().rev();
-        let last = lines.find(|line| line.contains("room in"));
-        last.unwrap_or_default().to_owned()
-    }
-}
-
+/// Nothing more can be written to the log, until there is room again.
 fn full() {
-    let mut quorum = Quorum::up_on_disks_of(DISK_MIB);
+    let mut quorum = Quorum::up();
     let (first, term) = quorum.leader();
     quorum.decide();
-    quorum.fill(first);
-    let (second, term) = quorum.leader_after(term);
-    for _ in 0..3 {
-        quorum.decide_on();
-    }
-    quorum.wait_for_agent();
-    // It votes for others, so that the cluster outlives one more.
-    quorum.kill(second);
+    let meddling = Meddling::with(&mut quorum, first, "write:error=ENOSPC");
+    quorum.ends(first, 1, "No space left on device");
+    drop(meddling);
     quorum.leader_after(term);
     quorum.decide_on();
-    quorum.start(second);
-    quorum.make_room(first);
-    // Nothing is agreed on without the one that had no room.
-    quorum.kill(3 - first - second);
+    quorum.wait_for_agent();
+    quorum.start(first);
+    quorum.kill((first + 1) % 3);
     quorum.decide_on();
-    quorum.nothing_is_lost();
-}
-
-/// The one that leads has room, and nothing is agreed on without one of the others.
-fn most_full() {
-    let mut quorum = Quorum::up_on_disks_of(DISK_MIB);
-    let (leader, _) = quorum.leader();
-    quorum.decide();
-    let others = [1, 2].map(|next| (leader + next) % 3);
-    others.into_iter().for_each(|place| quorum.fill(place));
-    quorum.decisions_are_refused();
-    let warnings = quorum.status().expect("it is answered").warnings;
-    for place in others {
-        let full = format!("the disk of coordinator c{place} is full");
-        assert!(warnings.contains(&full), "{warnings:?}");
-    }
-    quorum.make_room(others[0]);
-    quorum.decide_on();
-    quorum.nothing_is_lost();
-}
-
-fn all_full() {
-    let mut quorum = Quorum::up_on_disks_of(DISK_MIB);
-    quorum.leader();
-    quorum.decide();
-    (0..3).for_each(|place| quorum.fill(place));
-    quorum.decisions_are_refused();
-    let status = || quorum.status().expect("it is answered");
-    assert!(status().warnings[0].contains("is full"));
-    let age_ms = || {
-        let agents = status().agents;
-        let agent = agents.iter().find(|agent| agent.node == AGENTS_HOST);
-        agent.and_then(|agent| agent.age_ms).expect("it reports")
-    };
-    let before_ms = age_ms();
-    wait("the agent is heard", || age_ms() < before_ms.max(500));
-    (0..3).for_each(|place| quorum.make_room(place));
-    quorum.decide_on();
-    assert!(!status().revoked.iter().any(|member| member.name == "late"));
     quorum.nothing_is_lost();
 }
 
