@@ -1,6 +1,7 @@
 //! Newcomers with a token: the core says whether they may come in, and the signer certifies them.
 
 use reweave_common::error::told;
+use reweave_core::NoEntry;
 use reweave_link::join::{Applicant, Door};
 use tokio::sync::oneshot;
 use tokio::time::{Duration, MissedTickBehavior, interval};
@@ -55,6 +56,8 @@ async fn answer(applicant: Applicant, house: House) {
     }
     let pass = match answer.await {
         Ok(Ok(pass)) => pass,
+        // Elsewhere, or later, it is written down.
+        Ok(Err(NoEntry::DiskFull)) => return applicant.ask_another().await,
         Ok(Err(why)) => {
             tracing::warn!("not let in: {from}: {why}");
             house.intake.note_refused(1);

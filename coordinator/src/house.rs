@@ -101,7 +101,18 @@ impl House {
         status.coordinators = self.coordinators().await?;
         let warnings = warnings(&status.coordinators);
         status.warnings.splice(..0, warnings);
+        status.warnings.splice(..0, self.without_room());
         Ok(())
+    }
+
+    /// Other coordinators; the core knows of this one.
+    fn without_room(&self) -> Vec<String> {
+        let cluster = self.cluster.borrow();
+        let members = &cluster.directory.members().of;
+        let full = self.acquaintances.full();
+        let full = full.iter().filter_map(|id| members.get(id));
+        full.map(|member| format!("the disk of coordinator {} is full", member.name))
+            .collect()
     }
 
     fn described(&self, status: &Replicated) -> Vec<CoordinatorStatus> {

@@ -72,6 +72,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         posts: parts.posts,
         cluster: parts.cluster,
         replication: parts.replication,
+        acquaintances: parts.acquaintances,
         denied,
     };
     let ours = Ours {
@@ -91,6 +92,7 @@ struct Parts {
     posts: mpsc::UnboundedReceiver<Message>,
     cluster: watch::Receiver<Cluster>,
     replication: Replication,
+    acquaintances: Acquaintances,
 }
 
 fn prepare(
@@ -108,10 +110,12 @@ fn prepare(
     let directory = Directory::new(opened.saved.member, &config.members);
     let (posts, posted) = mpsc::unbounded_channel();
     let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
+    let acquaintances = Acquaintances::default();
     let outlets = Outlets {
         intake: intake.clone(),
         posts,
         cluster: published,
+        acquaintances: acquaintances.clone(),
     };
     let (id, state) = (opened.saved.member, decode_state(&opened.saved.state())?);
     let (engine, replication) = Engine::start(&opened.saved, opened.store, directory, outlets)?;
@@ -139,6 +143,7 @@ fn prepare(
         posts: posted,
         cluster,
         replication,
+        acquaintances,
     })
 }
 
@@ -187,6 +192,7 @@ struct Network {
     posts: mpsc::UnboundedReceiver<Message>,
     cluster: watch::Receiver<Cluster>,
     replication: Replication,
+    acquaintances: Acquaintances,
     /// Who is shut out, by what was agreed on.
     denied: watch::Receiver<DenyList>,
 }
@@ -220,7 +226,7 @@ async fn serve(
         signing,
         cluster: network.cluster.clone(),
         replication: network.replication.clone(),
-        acquaintances: Acquaintances::default(),
+        acquaintances: network.acquaintances,
         operators: Arc::new(Semaphore::new(MOST_OPERATORS)),
         places: Places::default(),
     };
@@ -230,8 +236,9 @@ async fn serve(
     let own = Own {
         identity: house.ours.clone(),
         folder: network.folder,
+        cluster: network.cluster,
     };
-    let posting = carry_posts(network.posts, network.cluster, own, network.replication);
+    let posting = carry_posts(network.posts, own, network.replication);
     let outcome = tokio::select! {
         error = openings.welcome(&house) => Err(error),
         () = posting => Ok(()),

@@ -16,7 +16,7 @@ const SETTLED: Duration = Duration::from_millis(1500);
 const AWAY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy)]
-enum Loss {
+pub(crate) enum Loss {
     Killed,
     Paused,
     CutOff,
@@ -24,16 +24,24 @@ enum Loss {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Killed => "killed",
-            Self::Paused => "paused",
-            Self::CutOff => "cut-off",
-        })
+        f.pad(self.name())
     }
 }
 
 impl Loss {
-    const ALL: [Self; 3] = [Self::Killed, Self::Paused, Self::CutOff];
+    pub(crate) const ALL: [Self; 3] = [Self::Killed, Self::Paused, Self::CutOff];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Killed => "killed",
+            Self::Paused => "paused",
+            Self::CutOff => "cut-off",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|loss| loss.name() == name)
+    }
 
     fn strike(self, trio: &mut Trio, system: System, place: Place) {
         match self {
@@ -52,12 +60,12 @@ impl Loss {
     }
 }
 
-pub(crate) fn race(rounds: usize) {
+pub(crate) fn race(losses: &[Loss], rounds: usize) {
     machine::introduce();
     let mut trio = Trio::up();
     let clients = System::ALL.map(|system| Running::start(&trio.stage, system));
     println!("loss system rounds p50_ms p90_ms max_ms");
-    for loss in Loss::ALL {
+    for &loss in losses {
         let mut times = [Vec::new(), Vec::new()];
         for _ in 0..rounds {
             for ((system, client), times) in System::ALL.into_iter().zip(&clients).zip(&mut times) {

@@ -1,8 +1,8 @@
 //! Three coordinators beside three members of etcd, on one machine with one client: how long nobody
 //! decides anything after a leader is lost, and how long a decision takes.
 //!
-//!     reweave-bench-coordinators failover [ROUNDS]    leaders killed, paused and cut off
-//!     reweave-bench-coordinators commits              1, 10 and 50 clients
+//!     reweave-bench-coordinators failover [ROUNDS [LOSS]]     leaders killed, paused and cut-off
+//!     reweave-bench-coordinators commits                      1, 10 and 50 clients
 //!
 //! Both have the same timers (50 ms and 300 ms, with pre-vote), TLS, and a disk.
 
@@ -19,14 +19,22 @@ mod trio;
 use std::env;
 use std::process::ExitCode;
 
+use failover::Loss;
+
+const ROUNDS: usize = 50;
+
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["failover"] => failover::race(50),
+        ["failover"] => failover::race(&Loss::ALL, ROUNDS),
         ["failover", rounds] => match rounds.parse() {
-            Ok(rounds) => failover::race(rounds),
+            Ok(rounds) => failover::race(&Loss::ALL, rounds),
             Err(_) => return usage(),
+        },
+        ["failover", rounds, loss] => match (rounds.parse(), Loss::named(loss)) {
+            (Ok(rounds), Some(loss)) => failover::race(&[loss], rounds),
+            _ => return usage(),
         },
         ["commits"] => commits::race(),
         // Inside the lab.
@@ -37,6 +45,8 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: reweave-bench-coordinators failover [ROUNDS] | commits");
+    eprintln!(
+        "usage: reweave-bench-coordinators failover [ROUNDS [killed|paused|cut-off]] | commits"
+    );
     ExitCode::from(2)
 }

@@ -5,7 +5,7 @@
 //!     reweave-bench-crowd reconnect [AGENTS]    three, of which the leader is killed
 //!     reweave-bench-crowd flood                 somebody who means harm, and decisions meanwhile
 //!
-//! Each agent is the real one's line with a session and a socket of its own; only what it reports is
+//! (`hostile IDENTITY ADDRESS` is the somebody.) Each agent is the real one's line with a session and a socket of its own; only what it reports is
 //! made up: the probes to 64 peers, once a second.
 
 mod agents;
@@ -21,6 +21,7 @@ mod reports;
 mod times;
 
 use std::env;
+use std::path::Path;
 use std::process::ExitCode;
 
 const AGENTS: usize = 4096;
@@ -28,6 +29,12 @@ const AGENTS: usize = 4096;
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    if let ["hostile", identity, address] = words[..]
+        && let Ok(address) = address.parse()
+    {
+        flood::be_hostile(Path::new(identity), address);
+        return ExitCode::SUCCESS;
+    }
     let (what, count) = match words[..] {
         [what] => (what, Some(AGENTS)),
         [what, count] => (what, count.parse().ok()),

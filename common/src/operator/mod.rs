@@ -103,6 +103,26 @@ impl Request {
             | Self::ChangeMembers(_) => role == Role::Operator,
         }
     }
+
+    /// Whether something is written into the log for it.
+    pub fn decides(&self) -> bool {
+        match self {
+            Self::Plan
+            | Self::Apply { .. }
+            | Self::Invite { .. }
+            | Self::Revoke { .. }
+            | Self::ChangeMembers(_)
+            | Self::Visit { .. } => true,
+            Self::Status
+            | Self::Diagnose
+            | Self::History { .. }
+            | Self::Record { .. }
+            | Self::Coordinators
+            | Self::WhoAmI
+            | Self::Matrix { .. }
+            | Self::Renew { .. } => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -174,6 +194,8 @@ pub enum Refused {
     NoVisit { longest_s: u64 },
     /// So many tokens for HTTP are out.
     TooManyVisitors { most: usize },
+    /// The log has no room for it, at the coordinator that leads or at too many others.
+    DiskFull,
 }
 
 impl fmt::Display for Refused {
@@ -224,6 +246,10 @@ impl fmt::Display for Refused {
             Self::TooManyVisitors { most } => write!(
                 f,
                 "{most} tokens for the dashboard are out; wait until some have expired"
+            ),
+            Self::DiskFull => f.write_str(
+                "the disk is full: nothing is decided until there is room again where the \
+                 coordinators keep their data",
             ),
             Self::Membership { why } => write!(f, "the coordinators stay who they are: {why}"),
             Self::NotLeading {

@@ -78,7 +78,7 @@ impl Arrivals {
     }
 
     /// Lets in whom the log lets in; writes into the log who comes with a token that nobody used.
-    pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn advance(&mut self, turn: &mut Turn<'_>, disk_is_full: bool) {
         while turn.out.is_settled()
             && let Some(knock) = self.waiting.pop_front()
         {
@@ -94,6 +94,7 @@ impl Arrivals {
                 Standing::Open if knock.is_written => {
                     turn.out.answer(knock.id, Err(NoEntry::UnknownToken));
                 }
+                Standing::Open if disk_is_full => turn.out.answer(knock.id, Err(NoEntry::DiskFull)),
                 Standing::Open => {
                     turn.decide(Change::Admitted {
                         token: knock.token,

@@ -51,6 +51,8 @@ pub struct Core {
     now: Option<Moment>,
     /// Something has happened since the last decision.
     stirred: bool,
+    /// Nothing is decided: the log has no room for it.
+    disk_is_full: bool,
 }
 
 /// What the leader knows the cluster by.
@@ -126,6 +128,7 @@ impl Core {
             outbox: Outbox::default(),
             now: None,
             stirred: false,
+            disk_is_full: false,
         }
     }
 
@@ -190,6 +193,10 @@ impl Core {
                 });
                 self.stirred = true;
             }
+            Input::Disk { is_full } => {
+                self.disk_is_full = is_full;
+                self.stirred = true;
+            }
         }
     }
 
@@ -247,9 +254,10 @@ impl Core {
         self.stirred = true;
     }
 
-    /// Only the first answer of a switch to the step under way is worth an entry in the log.
+    /// Only the first answer of a switch to the step under way is worth an entry in the log. One that
+    /// finds no room there is asked for again.
     fn handle_ack(&mut self, now: Moment, node: NodeId, ack: Ack) {
-        let Some(rollout) = self.state.rollout() else {
+        let Some(rollout) = self.state.rollout().filter(|_| !self.disk_is_full) else {
             return;
         };
         let step = rollout.phase.step();
@@ -276,15 +284,18 @@ impl Core {
             state: &self.state,
             out: &mut self.outbox,
         };
-        self.driver.advance(&mut turn);
-        if turn.out.is_settled() {
-            self.autopilot.advance(&mut turn);
+        if !self.disk_is_full {
+            self.driver.advance(&mut turn);
+            if turn.out.is_settled() {
+                self.autopilot.advance(&mut turn);
+            }
         }
-        self.arrivals.advance(&mut turn);
+        self.arrivals.advance(&mut turn, self.disk_is_full);
         while let Some(asked) = next(&mut self.asked, turn.out) {
             let seen = Seen {
                 waits: self.autopilot.waits(),
                 arrivals: &self.arrivals,
+                disk_is_full: self.disk_is_full,
             };
             operator::answer(&mut turn, asked, seen);
         }

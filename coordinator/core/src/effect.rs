@@ -66,6 +66,10 @@ pub enum Input {
         why: String,
         times: u64,
     },
+    /// Whether the log has room for decisions. It has, until it is said.
+    Disk {
+        is_full: bool,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

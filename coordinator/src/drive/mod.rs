@@ -42,6 +42,8 @@ pub(crate) struct Drive {
     part: Part,
     recorder: Option<Recorder>,
     history: Option<History>,
+    /// The log has no room for decisions.
+    disk_is_full: bool,
     /// Agents that have a session, and what leads to them. Letting go of it ends the session.
     seats: BTreeMap<NodeId, Seat>,
     /// Operators that wait for an answer.
@@ -95,6 +97,7 @@ impl Drive {
             part: Part::Follows(Box::new(parts.state)),
             recorder: parts.recorder,
             history: parts.history,
+            disk_is_full: false,
             seats: BTreeMap::new(),
             waiting: BTreeMap::new(),
             knocking: BTreeMap::new(),
@@ -212,6 +215,10 @@ impl Drive {
                 self.step_down();
                 Ok(())
             }
+            Outcome::Disk { is_full } => {
+                self.disk_is_full = is_full;
+                self.feed(Input::Disk { is_full })
+            }
             Outcome::Failed(error) => Err(error.into()),
         }
     }
@@ -263,6 +270,9 @@ impl Drive {
             history.hear_leads(leading.now());
         }
         self.part = Part::Leads(Box::new(leading));
+        if self.disk_is_full {
+            self.feed(Input::Disk { is_full: true })?;
+        }
         let seated: Vec<_> = self.seats.keys().copied().collect();
         let mut seated = seated.into_iter();
         seated.try_for_each(|node| self.feed(Input::AgentUp { node }))

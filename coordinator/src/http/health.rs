@@ -51,7 +51,8 @@ async fn metrics(State(house): State<House>) -> Response {
         Some(_) => None,
         None => return unavailable("the core does not answer"),
     };
-    let text = metrics::text(status.as_deref(), &house.intake.counts());
+    let disk_is_full = house.cluster.borrow().disk_is_full;
+    let text = metrics::text(status.as_deref(), disk_is_full, &house.intake.counts());
     ([(header::CONTENT_TYPE, EXPOSITION)], text).into_response()
 }
 

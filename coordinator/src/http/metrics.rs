@@ -8,11 +8,14 @@ use crate::intake::Counts;
 
 /// Every family with its help and kind, and its samples below it.
 /// Without a status, of a coordinator that does not lead.
-pub(super) fn text(status: Option<&Status>, counts: &Counts) -> String {
+pub(super) fn text(status: Option<&Status>, disk_is_full: bool, counts: &Counts) -> String {
     let mut page = Page::default();
     let leads = u8::from(status.is_some());
     let help = "Whether this coordinator leads.";
     page.single(Kind::Gauge, "reweave_leads", help, leads);
+    let help = "Whether the log of this coordinator has no room for decisions.";
+    let full = u8::from(disk_is_full);
+    page.single(Kind::Gauge, "reweave_disk_full", help, full);
     intake(&mut page, counts);
     if let Some(status) = status {
         routes(&mut page, status);

@@ -1,6 +1,6 @@
 //! What is known of the other coordinators from what they say: for people who ask how it goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -21,6 +21,14 @@ pub(crate) struct Acquaintance {
     pub(crate) good_until: SystemTime,
     /// By how much its clock is ahead of ours.
     pub(crate) skew_us: i64,
+    pub(crate) disk_is_full: bool,
+}
+
+/// What it says of itself now and then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Condition {
+    pub(crate) skew_us: i64,
+    pub(crate) disk_is_full: bool,
 }
 
 impl Acquaintance {
@@ -31,7 +39,7 @@ impl Acquaintance {
 
 impl Acquaintances {
     /// It has said something, in this term.
-    pub(crate) fn hear(&self, id: MemberId, term: u64, session: &Session, skew_us: i64) {
+    pub(crate) fn hear(&self, id: MemberId, term: u64, session: &Session, it: Condition) {
         let mut all = lock(&self.0);
         let one = all.entry(id).or_insert_with(|| Acquaintance {
             heard: Instant::now(),
@@ -39,14 +47,23 @@ impl Acquaintances {
             build: String::new(),
             protocol: String::new(),
             good_until: session.good_until(),
-            skew_us,
+            skew_us: it.skew_us,
+            disk_is_full: it.disk_is_full,
         });
-        (one.heard, one.term, one.skew_us) = (Instant::now(), term, skew_us);
+        (one.heard, one.term) = (Instant::now(), term);
+        (one.skew_us, one.disk_is_full) = (it.skew_us, it.disk_is_full);
         one.good_until = session.good_until();
         if one.build != session.build() {
             session.build().clone_into(&mut one.build);
             one.protocol = session.version().to_string();
         }
+    }
+
+    /// Those who were without room for decisions when they were last heard.
+    pub(crate) fn full(&self) -> BTreeSet<MemberId> {
+        let all = lock(&self.0);
+        let full = all.iter().filter(|(_, one)| one.disk_is_full);
+        full.map(|(id, _)| *id).collect()
     }
 
     pub(crate) fn of(&self, id: MemberId) -> Option<Acquaintance> {

@@ -15,6 +15,8 @@ pub(crate) struct Directory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cluster {
     pub(crate) standing: Standing,
+    /// Of this coordinator.
+    pub(crate) disk_is_full: bool,
     pub(crate) directory: Directory,
 }
 
@@ -54,6 +56,7 @@ impl Cluster {
     pub(crate) fn unknown(directory: Directory) -> Self {
         Self {
             standing: Standing::Follows { leader: None },
+            disk_is_full: false,
             directory,
         }
     }

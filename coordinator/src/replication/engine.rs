@@ -5,16 +5,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use reweave_common::error::told;
 use reweave_common::operator::{MemberOrder, Refused};
 use reweave_replica::{
-    Applied, Change, Effect, FolderId, MemberId, Message, ReadId, Replica, RequestId, Saved,
-    Status, Timing,
+    Applied, Batch, Change, Effect, FolderId, Kind, MemberId, Message, ReadId, Replica, RequestId,
+    Saved, Status, Timing,
 };
 use tokio::sync::{mpsc as channel, oneshot, watch};
 
+use super::acquaintances::Acquaintances;
 use super::cluster::{Cluster, Directory};
 use super::members::Orders;
-use super::store::Store;
+use super::store::{LogError, Store};
 use super::{Outcome, ReplicationError};
 use crate::intake::{Event, Intake};
 
@@ -22,6 +24,8 @@ use crate::intake::{Event, Intake};
 const TICK: Duration = Duration::from_millis(10);
 /// So many tasks are taken together, and what follows from them is written at once.
 const MOST_TASKS: usize = 256;
+/// In ticks, how often the disk is looked at.
+const LOOK_AT_DISK_EVERY: u32 = 100;
 /// Messages of peers that wait; more are as good as lost.
 const MOST_MESSAGES: usize = 4096;
 
@@ -81,6 +85,7 @@ pub(crate) struct Outlets {
     pub(crate) intake: Intake,
     pub(crate) posts: channel::UnboundedSender<Message>,
     pub(crate) cluster: watch::Sender<Cluster>,
+    pub(crate) acquaintances: Acquaintances,
 }
 
 pub(crate) struct Engine {
@@ -92,6 +97,10 @@ pub(crate) struct Engine {
     outlets: Outlets,
     /// What operators want and wait for.
     orders: Orders,
+    ticks: u32,
+    disk_is_full: bool,
+    /// What the drive was told last.
+    may_decide: bool,
 }
 
 impl Engine {
@@ -121,7 +130,11 @@ impl Engine {
             messages,
             outlets,
             orders: Orders::default(),
+            ticks: 0,
+            disk_is_full: false,
+            may_decide: true,
         };
+        engine.look_at_disk();
         engine.publish();
         engine.carry_out()?;
         Ok((engine, replication))
@@ -154,12 +167,53 @@ impl Engine {
             }
             let now = Instant::now();
             if now >= next_tick {
-                self.replica.handle_tick();
+                self.tick();
                 // Whoever stood still for a while does not make up for it.
                 next_tick = (next_tick + TICK).max(now);
             }
             self.carry_out()?;
         }
+    }
+
+    fn tick(&mut self) {
+        self.replica.handle_tick();
+        self.ticks = self.ticks.wrapping_add(1);
+        if self.ticks.is_multiple_of(LOOK_AT_DISK_EVERY) {
+            self.look_at_disk();
+        }
+    }
+
+    /// Whoever has no room leaves it to others to lead.
+    fn look_at_disk(&mut self) {
+        let is_full = self.store.look_for_room();
+        if is_full != self.disk_is_full {
+            self.disk_is_full = is_full;
+            self.publish();
+            let folder = self.store.folder().display();
+            match is_full {
+                true => tracing::error!(
+                    "the disk is full: nothing is decided here until there is room in {folder}"
+                ),
+                false => tracing::info!("there is room in {folder} again"),
+            }
+        }
+        if is_full {
+            self.replica.resign();
+        }
+        let may_decide = !is_full && self.enough_have_room();
+        if may_decide != self.may_decide {
+            self.may_decide = may_decide;
+            let is_full = !may_decide;
+            self.tell(Outcome::Disk { is_full });
+        }
+    }
+
+    /// Whether as many have room, as far as they have said, as have to write down what is decided.
+    fn enough_have_room(&self) -> bool {
+        let full = self.outlets.acquaintances.full();
+        let voters = &self.replica.members().configuration.voters;
+        let without = voters.iter().filter(|id| full.contains(id)).count();
+        without <= voters.len().saturating_sub(1) / 2
     }
 
     /// Everything that waits, up to a bound; whether it was to end.
@@ -180,7 +234,10 @@ impl Engine {
         match task {
             Task::Message(message) => {
                 self.messages.fetch_sub(1, Ordering::Relaxed);
-                self.replica.handle_message(message)?;
+                // What there is no room for is as good as lost on its way.
+                if !self.disk_is_full || self.finds_room(&message) {
+                    self.replica.handle_message(message)?;
+                }
             }
             Task::Unreachable(peer) => self.replica.handle_unreachable(peer),
             // Whoever does not lead any more is told so by itself.
@@ -191,6 +248,9 @@ impl Engine {
                 }
             }
             Task::Snapshot { index, state } => self.replica.handle_snapshot(index, state),
+            Task::Change { reply, .. } if !self.may_decide => {
+                let _ = reply.send(Err(Refused::DiskFull));
+            }
             Task::Change { order, reply } => self.orders.take(&mut self.replica, &order, reply),
             // It asks again until it is done.
             Task::Settle { id, folder } => {
@@ -200,6 +260,28 @@ impl Engine {
             Task::Status { reply } => drop(reply.send(self.replica.status())),
             Task::End => {}
         }
+        Ok(())
+    }
+
+    /// Elections go on, with a few entries of whoever is elected.
+    fn finds_room(&self, message: &Message) -> bool {
+        match message.kind {
+            Kind::Append => message.entries.is_empty() || self.store.spares_some(),
+            // Whoever leads decides things.
+            Kind::Snapshot | Kind::TimeoutNow => false,
+            _ => true,
+        }
+    }
+
+    fn persist(&mut self, batch: &Batch) -> Result<(), ReplicationError> {
+        match self.store.persist(batch) {
+            // The longer file, which holds the same, stays.
+            Err(error @ LogError::NoRoom { .. }) if self.replica.is_compacting() => {
+                tracing::warn!("the log is not made shorter: {}", told(&error));
+            }
+            outcome => outcome?,
+        }
+        self.replica.handle_durable();
         Ok(())
     }
 
@@ -214,10 +296,7 @@ impl Engine {
         match effect {
             // Without a post nobody is reached, which is as good as lost.
             Effect::Send(message) => drop(self.outlets.posts.send(message)),
-            Effect::Persist(batch) => {
-                self.store.persist(&batch)?;
-                self.replica.handle_durable();
-            }
+            Effect::Persist(batch) => self.persist(&batch)?,
             Effect::Apply(Applied { index, payload, .. }) => {
                 self.tell(Outcome::Applied { index, payload });
             }
@@ -249,6 +328,7 @@ impl Engine {
         self.directory.learn(self.replica.members());
         self.outlets.cluster.send_replace(Cluster {
             standing: self.replica.standing(),
+            disk_is_full: self.disk_is_full,
             directory: self.directory.clone(),
         });
     }

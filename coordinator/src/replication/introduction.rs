@@ -63,7 +63,7 @@ impl Introduction<'_> {
             let line = Line {
                 identity: self.identity.clone(),
                 member: member.clone(),
-                letter: Letter::here(self.newcomer.folder),
+                letter: Letter::here(self.newcomer.folder, false),
             };
             let heard = heard.clone();
             asking.spawn(async move {

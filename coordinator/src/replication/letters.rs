@@ -15,20 +15,23 @@ const MOST_BYTES: usize = 64 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Letter {
     Replica(Box<Message>),
-    /// Comes first, and again now and then: which folder is behind the name, and what its clock shows.
+    /// Comes first, and again now and then: which folder is behind the name, whether its disk has room
+    /// for decisions, and what its clock shows.
     Here {
         folder: FolderId,
+        disk_is_full: bool,
         time_of_day_us: u64,
     },
     Answer(Answer),
 }
 
 impl Letter {
-    pub(crate) fn here(folder: FolderId) -> Self {
+    pub(crate) fn here(folder: FolderId, disk_is_full: bool) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let micros = since.unwrap_or_default().as_micros();
         Self::Here {
             folder,
+            disk_is_full,
             time_of_day_us: u64::try_from(micros).unwrap_or(u64::MAX),
         }
     }

@@ -8,13 +8,14 @@ mod introduction;
 mod letters;
 mod members;
 mod peers;
+mod room;
 mod store;
 
 use thiserror::Error;
 
 use reweave_replica::{LostLog, MemberId, ReadId, Standing, StartError};
 
-pub(crate) use acquaintances::Acquaintances;
+pub(crate) use acquaintances::{Acquaintances, Condition};
 pub(crate) use cluster::{Cluster, Directory};
 pub(crate) use engine::{Engine, Outlets, Replication, Task};
 pub(crate) use introduction::{Introduction, IntroductionError};
@@ -41,6 +42,10 @@ pub(crate) enum Outcome {
     ReadReady(ReadId),
     ReadLost(ReadId),
     Stands(Standing),
+    /// Whether there is no room for decisions.
+    Disk {
+        is_full: bool,
+    },
     Failed(ReplicationError),
 }
 

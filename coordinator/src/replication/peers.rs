@@ -27,10 +27,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Delivers what the replica sends, for as long as there is one.
 pub(crate) async fn carry_posts(
     mut posts: mpsc::UnboundedReceiver<Message>,
-    mut cluster: watch::Receiver<Cluster>,
     own: Own,
     replication: Replication,
 ) {
+    let mut cluster = own.cluster.clone();
     let mut lines = Lines {
         lines: BTreeMap::new(),
         own,
@@ -59,6 +59,15 @@ pub(crate) struct Own {
     /// Renewed in time.
     pub(crate) identity: watch::Receiver<Identity>,
     pub(crate) folder: FolderId,
+    /// As far as this coordinator knows, and how it is itself.
+    pub(crate) cluster: watch::Receiver<Cluster>,
+}
+
+impl Own {
+    fn here(&mut self) -> Letter {
+        let disk_is_full = self.cluster.borrow_and_update().disk_is_full;
+        Letter::here(self.folder, disk_is_full)
+    }
 }
 
 /// One line to each peer.
@@ -140,7 +149,7 @@ impl Keeper {
                     tracing::info!("coordinator {} is there", self.member.name);
                     reachable = true;
                     while messages.try_recv().is_ok() {}
-                    speak(&session, self.own.folder, &mut messages).await
+                    speak(&session, self.own.clone(), &mut messages).await
                 }
                 Err(error) => error,
             };
@@ -174,14 +183,15 @@ impl Keeper {
 /// Says who is here, and then what there is to say, until that fails.
 async fn speak(
     session: &Session,
-    folder: FolderId,
+    mut own: Own,
     messages: &mut mpsc::Receiver<Message>,
 ) -> LinkError {
     let mut here = interval(HERE_EVERY);
     loop {
         let letter = tokio::select! {
             biased;
-            _ = here.tick() => Letter::here(folder),
+            _ = here.tick() => own.here(),
+            Ok(()) = own.cluster.changed() => own.here(),
             message = messages.recv() => match message {
                 Some(message) => Letter::Replica(Box::new(message)),
                 None => return LinkError::ChannelEnded,

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use reweave_replica::{Batch, Journal, JournalError, Saved};
 use thiserror::Error;
 
+use super::room::{Room, is_lack};
+
 #[derive(Debug, Error)]
 pub(crate) enum LogError {
     #[error("cannot {what} {}", path.display())]
@@ -26,6 +28,9 @@ pub(crate) enum LogError {
          folder", path.display()
     )]
     Unbelievable { path: PathBuf, source: JournalError },
+    /// The log itself is as it was.
+    #[error("there is no room for a new {}", path.display())]
+    NoRoom { path: PathBuf, source: io::Error },
     #[error("an entry for {} cannot be written", path.display())]
     Unwritable { path: PathBuf, source: JournalError },
 }
@@ -41,6 +46,9 @@ impl LogError {
 pub(crate) struct Store {
     path: PathBuf,
     file: File,
+    /// Of the file.
+    end: u64,
+    room: Room,
 }
 
 /// A log and all that was in it.
@@ -67,10 +75,7 @@ impl Store {
     fn begin(path: &Path, saved: Saved) -> Result<Opened, LogError> {
         let content = encoded(path, &saved.whole())?;
         Ok(Opened {
-            store: Self {
-                path: path.to_owned(),
-                file: put_in_place(path, &content)?,
-            },
+            store: Self::at(path, put_in_place(path, &content)?, content.len()),
             saved,
             torn_bytes: 0,
         })
@@ -85,13 +90,40 @@ impl Store {
             source,
         })?;
         Ok(Opened {
-            store: Self {
-                path: path.to_owned(),
-                file: cut(path, journal.whole_bytes as u64)?,
-            },
+            store: Self::at(
+                path,
+                cut(path, journal.whole_bytes as u64)?,
+                journal.whole_bytes,
+            ),
             saved: journal.saved,
             torn_bytes: (content.len() - journal.whole_bytes) as u64,
         })
+    }
+
+    fn at(path: &Path, file: File, end: usize) -> Self {
+        let mut store = Self {
+            path: path.to_owned(),
+            file,
+            end: end as u64,
+            room: Room::new(),
+        };
+        store.look_for_room();
+        store
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Whether there is none for more than what is under way.
+    pub(crate) fn look_for_room(&mut self) -> bool {
+        self.room.look(&self.path, &self.file, self.end);
+        self.room.is_full()
+    }
+
+    /// Whether a peer's entries may still be taken.
+    pub(crate) fn spares_some(&self) -> bool {
+        self.room.spares_some(self.end)
     }
 
     /// When this returns, the batch survives a loss of power.
@@ -99,13 +131,18 @@ impl Store {
         let content = encoded(&self.path, batch)?;
         if batch.is_whole {
             self.file = put_in_place(&self.path, &content)?;
+            self.end = content.len() as u64;
+            self.room.forget();
+            self.look_for_room();
             return Ok(());
         }
         let mut write = || -> io::Result<()> {
             self.file.write_all(&content)?;
             self.file.sync_data()
         };
-        write().map_err(failed("write", &self.path))
+        write().map_err(failed("write", &self.path))?;
+        self.end += content.len() as u64;
+        Ok(())
     }
 
     /// From now on nothing can be written.
@@ -123,20 +160,46 @@ fn encoded(path: &Path, batch: &Batch) -> Result<Vec<u8>, LogError> {
 }
 
 fn put_in_place(path: &Path, content: &[u8]) -> Result<File, LogError> {
-    replace(path, content).map_err(failed("replace", path))
+    let made = make_new(path, content).map_err(|source| match is_lack(&source) {
+        true => LogError::NoRoom {
+            path: path.to_owned(),
+            source,
+        },
+        false => failed("replace", path)(source),
+    })?;
+    take_place(path).map_err(failed("replace", path))?;
+    Ok(made)
 }
 
 /// The file as it was until the new one is whole on disk, and then the new one.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<File> {
-    let new = path.with_extension("new");
-    let mut file = File::create(&new)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    make_new(path, content)?;
+    take_place(path)
+}
+
+fn new_beside(path: &Path) -> PathBuf {
+    path.with_extension("new")
+}
+
+fn make_new(path: &Path, content: &[u8]) -> io::Result<File> {
+    let new = new_beside(path);
+    let make = || -> io::Result<File> {
+        let mut file = File::create(&new)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        Ok(file)
+    };
+    make().inspect_err(|_| {
+        // Half a file only takes room; the next one takes its place anyhow.
+        let _ = fs::remove_file(&new);
+    })
+}
+
+fn take_place(path: &Path) -> io::Result<()> {
+    fs::rename(new_beside(path), path)?;
     // The name is an entry of the folder, which has to reach the disk too.
     let folder = path.parent().unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()?;
-    Ok(file)
+    File::open(folder)?.sync_all()
 }
 
 fn cut(path: &Path, length: u64) -> Result<File, LogError> {

@@ -1,7 +1,7 @@
 //! Another coordinator says who it is, and what its replica has to say to ours.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use reweave_common::error::told;
 use reweave_link::{Channel, Session};
@@ -9,7 +9,7 @@ use reweave_replica::{Answer, FolderId, Message};
 
 use super::agent::{skew_us, time_of_day};
 use crate::house::House;
-use crate::replication::{Joiner, Letter, Unheard};
+use crate::replication::{Condition, Joiner, Letter, Unheard};
 
 pub(super) async fn hear(session: Session, house: House) {
     let peer = Peer {
@@ -17,6 +17,7 @@ pub(super) async fn hear(session: Session, house: House) {
         house: &house,
         folder: OnceLock::new(),
         skew_us: AtomicI64::new(0),
+        disk_is_full: AtomicBool::new(false),
     };
     let name = &session.peer().name;
     let heard = tokio::select! {
@@ -40,6 +41,7 @@ struct Peer<'s> {
     folder: OnceLock<FolderId>,
     /// By how much its clock is ahead of ours.
     skew_us: AtomicI64,
+    disk_is_full: AtomicBool,
 }
 
 impl Peer<'_> {
@@ -66,6 +68,7 @@ impl Peer<'_> {
         match letter {
             Letter::Here {
                 folder,
+                disk_is_full,
                 time_of_day_us,
             } => {
                 let first = self.folder.get().is_none();
@@ -74,6 +77,7 @@ impl Peer<'_> {
                 }
                 let skew = skew_us(time_of_day_us, time_of_day());
                 self.skew_us.store(skew, Ordering::Relaxed);
+                self.disk_is_full.store(disk_is_full, Ordering::Relaxed);
                 if first {
                     self.answer(folder).await;
                 }
@@ -111,9 +115,12 @@ impl Peer<'_> {
         if !hears {
             return Err("it speaks for a number that is not its own");
         }
-        let skew_us = self.skew_us.load(Ordering::Relaxed);
+        let condition = Condition {
+            skew_us: self.skew_us.load(Ordering::Relaxed),
+            disk_is_full: self.disk_is_full.load(Ordering::Relaxed),
+        };
         let known = &self.house.acquaintances;
-        known.hear(from, message.term, self.session, skew_us);
+        known.hear(from, message.term, self.session, condition);
         self.house.replication.put_message(message);
         Ok(())
     }

@@ -25,7 +25,7 @@ use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::intake::{Asker, Event, Intake, Origin, SessionId, queue};
 use crate::recorder::{Beginning, Recorder};
-use crate::replication::{Cluster, Directory, Engine, Opened, Outlets, Store};
+use crate::replication::{Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Store};
 
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                                  host_gbps = 0.4\nuplink_gbps = 0.2\n";
@@ -109,6 +109,7 @@ impl Scene {
             intake: self.intake.clone(),
             posts,
             cluster: published,
+            acquaintances: Acquaintances::default(),
         };
         let state = decode_state(&opened.saved.state()).unwrap();
         let started = Engine::start(&opened.saved, opened.store, directory, outlets);

@@ -34,6 +34,7 @@ pub(crate) struct Asked {
 pub(crate) struct Seen<'a> {
     pub(crate) waits: Option<&'a Waits>,
     pub(crate) arrivals: &'a Arrivals,
+    pub(crate) disk_is_full: bool,
 }
 
 pub(crate) use membership::no_visit;
@@ -44,11 +45,8 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         principal,
         request,
     } = asked;
-    if !request.may_be_asked_by(principal.role) {
-        let role = principal.role.to_string();
-        return turn
-            .out
-            .reply(id, Response::Refused(Refused::NotAllowed { role }));
+    if let Some(refused) = objection(&principal, &request, seen) {
+        return turn.out.reply(id, Response::Refused(refused));
     }
     let member = principal.clone();
     let principal = principal.name;
@@ -86,6 +84,14 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         }),
     };
     turn.out.reply(id, response);
+}
+
+fn objection(principal: &Member, request: &Request, seen: Seen<'_>) -> Option<Refused> {
+    if !request.may_be_asked_by(principal.role) {
+        let role = principal.role.to_string();
+        return Some(Refused::NotAllowed { role });
+    }
+    (seen.disk_is_full && request.decides()).then_some(Refused::DiskFull)
 }
 
 fn diagnose(turn: &Turn<'_>, seen: Seen<'_>) -> Response {

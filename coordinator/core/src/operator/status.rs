@@ -9,7 +9,7 @@ use reweave_common::member::Member;
 use reweave_common::observations::NodeObservations;
 use reweave_common::operator::{
     AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, OpenInvitation, Phase, Pin,
-    RefusedPeer, RunningChange, Status, Useless, UselessPin, hops,
+    Refused, RefusedPeer, RunningChange, Status, Useless, UselessPin, hops,
 };
 use reweave_common::snapshot::{self, FlowState, LinkState};
 
@@ -27,7 +27,8 @@ use crate::state::{self, InForce, Rollout, State, Step};
 /// Coordinators are for others to add: who leads is not the core's to know.
 pub(super) fn status(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
     let mut status = without_warnings(known, state, seen);
-    status.warnings = warnings(&status);
+    let full = seen.disk_is_full.then(|| Refused::DiskFull.to_string());
+    status.warnings = full.into_iter().chain(warnings(&status)).collect();
     status
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use reweave_common::member::{Admission, DenyList, Digest, Member};
 use reweave_common::moment::Moment;
+use reweave_common::operator::Refused;
 use serde::{Deserialize, Serialize};
 
 use crate::command::Author;
@@ -65,6 +66,8 @@ pub enum NoEntry {
         member: Member,
         from: String,
     },
+    /// Nothing is written down just now; the token stays good.
+    DiskFull,
 }
 
 impl fmt::Display for NoEntry {
@@ -80,6 +83,7 @@ impl fmt::Display for NoEntry {
                     "its token for {member} has been used already, from {from}"
                 )
             }
+            Self::DiskFull => Refused::DiskFull.fmt(f),
         }
     }
 }

@@ -79,6 +79,20 @@ fn the_same_key_is_told_again_and_not_let_in_again() {
     assert_eq!(cluster.log.len(), entries);
 }
 
+/// Whoever has come before is told again, and whoever comes then may come again.
+#[test]
+fn with_a_full_disk_nobody_new_is_let_in_and_no_token_is_used_up() {
+    let mut cluster = invited();
+    let entries = cluster.log.len();
+    cluster.handle(Input::Disk { is_full: true });
+    assert_eq!(knock(&mut cluster, KEY), Err(NoEntry::DiskFull));
+    assert_eq!(cluster.log.len(), entries);
+    cluster.handle(Input::Disk { is_full: false });
+    let pass = knock(&mut cluster, KEY).unwrap();
+    cluster.handle(Input::Disk { is_full: true });
+    assert_eq!(knock(&mut cluster, KEY), Ok(pass));
+}
+
 #[test]
 fn a_token_is_used_once_over_restarts_too() {
     let mut cluster = invited();

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use reweave_common::operator::{AgentState, Mode, NotSeen, Outcome, Phase, Request, Response};
+use reweave_common::member::{Digest, Member, Role};
+use reweave_common::operator::{
+    AgentState, Mode, NotSeen, Outcome, Phase, Refused, Request, Response,
+};
 use reweave_common::plan::Generation;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::switch::Mood;
+use crate::Input;
 
 const A_WHILE: Duration = Duration::from_secs(2);
 
@@ -266,4 +270,56 @@ fn not_seen(cluster: &mut Cluster) -> [NotSeen; 2] {
         Response::Plan { not_seen, .. } => not_seen,
         other => panic!("{other:?}"),
     })
+}
+
+/// Nothing is written into the log, and everything else goes on as it did.
+#[test]
+fn with_a_full_disk_it_tells_and_measures_and_decides_nothing() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    cluster.network.start("h0", "h3", 1000, 0);
+    cluster.network.start("h1", "h4", 1001, 0);
+    cluster.handle(Input::Disk { is_full: true });
+    cluster.run_for(20 * A_WHILE);
+    assert_eq!(cluster.log, []);
+    let token = Digest([1; 32]);
+    let lasting = A_WHILE;
+    let member = Member::new(Role::Agent, "h0");
+    let decisions = [
+        Request::Plan,
+        Request::Invite {
+            member: member.clone(),
+            token,
+            lasting,
+        },
+        Request::Revoke { member },
+        Request::Visit { token, lasting },
+    ];
+    for decision in decisions {
+        let refused = cluster.ask(decision.clone());
+        assert_eq!(
+            refused,
+            Response::Refused(Refused::DiskFull),
+            "{decision:?}"
+        );
+    }
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    assert!(
+        status.warnings[0].contains("is full"),
+        "{:?}",
+        status.warnings
+    );
+    assert_eq!(status.flows.len(), 2);
+    assert!(
+        matches!(cluster.ask(Request::Diagnose), Response::Findings(found) if !found.findings.is_empty())
+    );
+
+    cluster.handle(Input::Disk { is_full: false });
+    cluster.run_for(20 * A_WHILE);
+    assert!(!cluster.log.is_empty(), "it mends what it saw before");
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    assert!(!status.warnings.iter().any(|it| it.contains("is full")));
 }

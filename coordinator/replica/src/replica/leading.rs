@@ -83,6 +83,15 @@ impl Replica {
         voters.filter(move |id| *id == own || lately(id))
     }
 
+    /// Somebody else shall lead, if anybody can.
+    pub fn resign(&mut self) {
+        if self.leads() {
+            let voters = self.members.configuration.voters.iter().copied();
+            let own = self.id();
+            self.hand_over(&voters.filter(|id| *id != own).collect());
+        }
+    }
+
     fn hand_over(&mut self, voters: &BTreeSet<MemberId>) {
         let progress = self.node.raft.prs();
         let matched = |id: &MemberId| progress.get(id.0).map(|peer| peer.matched);

@@ -223,6 +223,11 @@ impl Replica {
         self.writing.is_some()
     }
 
+    /// Whether what is being made durable only makes the file shorter, and may be given up.
+    pub fn is_compacting(&self) -> bool {
+        matches!(self.writing, Some(Writing::Compaction))
+    }
+
     pub fn status(&self) -> Status {
         let raft = &self.node.raft;
         let is_leader = raft.state == StateRole::Leader;

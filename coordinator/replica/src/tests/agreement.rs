@@ -168,3 +168,41 @@ fn whoever_lost_its_log_is_told_so() {
     let lost = blank.replica.handle_message(heartbeat).unwrap_err();
     assert!(matches!(lost, LostLog { ends: 1, .. }), "{lost}");
 }
+
+#[test]
+fn whoever_resigns_leaves_it_to_another_and_nothing_is_lost() {
+    let mut room = Room::of(3);
+    let old = room.elect();
+    room.propose(old, "before");
+    room.seats.get_mut(&old).unwrap().replica.resign();
+    room.tick(3);
+    let leaders = room.leaders();
+    assert!(leaders.len() == 1 && leaders != [old], "{leaders:?}");
+    room.propose(leaders[0], "after");
+    room.tick(3);
+    assert_eq!(room.state(old), ["before", "after"]);
+}
+
+#[test]
+fn whoever_is_alone_leads_on_when_it_resigns() {
+    let mut room = Room::of(1);
+    room.settle();
+    room.seats.get_mut(&1).unwrap().replica.resign();
+    room.propose(1, "a");
+    assert_eq!(room.state(1), ["a"]);
+}
+
+/// Snapshots come after twenty entries.
+#[test]
+fn a_file_that_cannot_be_made_shorter_holds_everything_all_the_same() {
+    let mut room = Room::of(1);
+    room.settle();
+    room.seats.get_mut(&1).unwrap().is_full = true;
+    let all: Vec<_> = (0..100).map(|number| number.to_string()).collect();
+    for payload in &all {
+        room.propose(1, payload);
+    }
+    room.restart(1);
+    room.settle();
+    assert_eq!(room.state(1), all);
+}

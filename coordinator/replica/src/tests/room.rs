@@ -36,6 +36,8 @@ pub(super) struct Seat {
     pub(super) state: Vec<Vec<u8>>,
     pub(super) ready: Vec<ReadId>,
     pub(super) restored: usize,
+    /// There is no room for a new file, and the old one grows on.
+    pub(super) is_full: bool,
 }
 
 #[derive(Default)]
@@ -55,12 +57,16 @@ impl Seat {
             state: decoded(&saved.state()),
             ready: Vec::new(),
             restored: 0,
+            is_full: false,
         }
     }
 
     fn carry_out(&mut self, effect: Effect) -> Option<Message> {
         match effect {
             Effect::Send(message) => return Some(message),
+            Effect::Persist(_) if self.is_full && self.replica.is_compacting() => {
+                self.replica.handle_durable();
+            }
             Effect::Persist(batch) => {
                 let bytes = batch.encode().unwrap();
                 if batch.is_whole {

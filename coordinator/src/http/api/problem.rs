@@ -68,6 +68,7 @@ impl From<Refused> for Problem {
             Refused::OtherPlan { .. } => (StatusCode::CONFLICT, "urn:reweave:other-plan"),
             Refused::Busy { .. } => (StatusCode::CONFLICT, "urn:reweave:busy"),
             Refused::Unfit { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:unfit"),
+            Refused::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "urn:reweave:disk-full"),
             Refused::NotLeading { .. } => {
                 (StatusCode::SERVICE_UNAVAILABLE, "urn:reweave:not-leading")
             }
