@@ -150,6 +150,10 @@ impl Ingest {
         self.in_doubt = Some(Doubt { flows, until });
     }
 
+    pub(crate) fn owners(&self) -> &BTreeMap<Ipv4Addr, NodeId> {
+        &self.owners
+    }
+
     pub(crate) fn owner(&self, address: Ipv4Addr) -> Option<NodeId> {
         self.owners.get(&address).copied()
     }
