@@ -4,6 +4,8 @@
 mod alone;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
+#[path = "deploy/slurm.rs"]
+mod slurm;
 #[path = "deploy/syscalls.rs"]
 mod syscalls;
 #[path = "deploy/units.rs"]
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
         test_threads: Some(1),
         ..Arguments::from_args()
     };
-    let tests = [units::tests(), watching::tests()];
+    let tests = [units::tests(), watching::tests(), slurm::tests()];
     let tests = tests.into_iter().flatten().collect();
     libtest_mimic::run(&arguments, tests).exit_code()
 }
@@ -37,6 +39,10 @@ fn deployed(file: &str) -> PathBuf {
 fn text(path: impl AsRef<Path>) -> String {
     let path = path.as_ref();
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn written(path: &Path, content: &str) {
+    fs::write(path, content).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
 /// What a program says when all is well; anything else ends the test.

@@ -41,5 +41,6 @@ pub mod scenario;
 pub mod snapshot;
 pub mod timings;
 pub mod traffic;
+pub mod tree;
 pub mod units;
 pub mod workload;

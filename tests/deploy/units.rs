@@ -1,7 +1,6 @@
 //! The units of systemd: closed enough by its own measure, and not so closed that the programs
 //! could not work.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,7 +10,7 @@ use reweave_tests::Programs;
 use super::alone::Alone;
 use super::needs::{Need, trial};
 use super::syscalls::{allowed_by, made_by};
-use super::{deployed, text, told_by};
+use super::{deployed, text, told_by, written};
 
 const PROGRAMS: [&str; 2] = ["reweave-coordinator", "reweave-agent"];
 
@@ -61,7 +60,7 @@ fn systemd_understands_the_units() {
     for program in PROGRAMS {
         let unit = text(unit(program));
         let copy = folder.path().join(format!("{program}.service"));
-        fs::write(&copy, unit.replace("/usr/bin", built)).expect("it is written");
+        written(&copy, &unit.replace("/usr/bin", built));
         let mut analyze = Command::new("systemd-analyze");
         analyze.args(["verify", "--man=no", "--recursive-errors=no"]);
         told_by(analyze.arg(copy));

@@ -2,7 +2,6 @@
 //! alarm, and asking for nothing that no coordinator serves.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::process::Command;
 
 use libtest_mimic::Trial;
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use super::alone::Alone;
 use super::needs::{Need, trial};
-use super::{deployed, text, told_by};
+use super::{deployed, text, told_by, written};
 
 pub(crate) fn tests() -> Vec<Trial> {
     let promtool = Need::Program("promtool");
@@ -58,11 +57,10 @@ fn promtool_takes_all_that_is_asked() {
     assert!(asked.len() > 10, "{asked:?}");
     let rules: String = asked.iter().enumerate().map(rule).collect();
     let file = tempfile::NamedTempFile::new().expect("a file of our own");
-    fs::write(
-        &file,
-        format!("groups:\n  - name: asked\n    rules:\n{rules}"),
-    )
-    .expect("it is written");
+    written(
+        file.path(),
+        &format!("groups:\n  - name: asked\n    rules:\n{rules}"),
+    );
     told_by(
         Command::new("promtool")
             .args(["check", "rules"])

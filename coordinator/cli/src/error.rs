@@ -9,9 +9,12 @@ use reweave_common::error::told;
 use reweave_common::input::InputError;
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::Generation;
+use reweave_common::tree::NoTree;
 use reweave_formats::chakra::ChakraError;
 use reweave_formats::flight_recorder::FlightRecorderError;
+use reweave_formats::kubernetes::KubernetesError;
 use reweave_formats::nccl_inspector::InspectorError;
+use reweave_formats::slurm::SlurmError;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_history::{PastError, ShelfError};
 use reweave_link::LinkError;
@@ -77,6 +80,18 @@ pub(crate) enum CliError {
     },
     #[error("plan {generation} is not in the history any more; see `reweave history`")]
     Lost { generation: Generation },
+    #[error(transparent)]
+    NoTree(#[from] NoTree),
+    #[error(transparent)]
+    Slurm(#[from] SlurmError),
+    #[error(transparent)]
+    Kubernetes(#[from] KubernetesError),
+    #[error("there is no node {node}; `reweave hosts` lists them")]
+    NoSuchNode { node: String },
+    #[error("cannot write the manual into {}", folder.display())]
+    Manual { folder: PathBuf, source: io::Error },
+    #[error("cannot write this as YAML")]
+    Yaml(#[source] serde_saphyr::ser::Error),
     #[error("cannot run {}", program.display())]
     Program { program: PathBuf, source: io::Error },
     #[error("no folder to keep things in: name one with --dir")]
@@ -255,6 +270,8 @@ impl CliError {
             | Self::Collective(CollectiveError::NoWay { .. })
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::NoSuchLink { .. }
+            | Self::NoTree(_)
+            | Self::Kubernetes(_)
             | Self::NotInFabric { .. } => Self::On {
                 path,
                 source: Box::new(self),
@@ -286,6 +303,10 @@ impl CliError {
             | Self::Recorded(_)
             | Self::BadOption { .. }
             | Self::NoSuchLink { .. }
+            | Self::NoSuchNode { .. }
+            | Self::NoTree(_)
+            | Self::Slurm(_)
+            | Self::Kubernetes(_)
             | Self::NoSuchPanel { .. }
             | Self::BadPlan { .. }
             | Self::BadShards { .. }

@@ -12,7 +12,10 @@ mod coordinators;
 mod dashboard;
 mod dev;
 mod error;
+mod export;
 mod join;
+mod look;
+mod manual;
 mod membership;
 mod names;
 mod page;
@@ -20,6 +23,7 @@ mod plan;
 mod show;
 mod sim;
 mod top;
+mod watch;
 mod work;
 
 use std::io::{self, Write};
@@ -53,6 +57,8 @@ enum Output {
     Table,
     /// One JSON object, for scripts
     Json,
+    /// The same in YAML
+    Yaml,
     /// A line for each host, for mpirun: of `plan ranks` alone
     Hostfile,
 }
@@ -74,6 +80,10 @@ enum Command {
     Config(config::Config),
     /// How the cluster is doing: agents, links, flows, pins, and what is being changed
     Status(Detail),
+    Hosts(look::Hosts),
+    Links(look::Links),
+    Paths(look::Paths),
+    Watch(watch::Watch),
     /// Where a browser shows the cluster: a link that is good for hours
     Dashboard(dashboard::Dashboard),
     /// A coordinator and an agent on this machine, until Ctrl-C
@@ -94,6 +104,9 @@ enum Command {
     },
     /// What would be: workloads and flows on fabrics that need not exist
     Sim(sim::Simulation),
+    Export(export::Export),
+    #[command(flatten)]
+    Manual(manual::Manual),
 }
 
 fn main() -> ExitCode {
@@ -111,6 +124,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),
         Command::Status(detail) => show_status(reach, *output, *detail),
+        Command::Hosts(hosts) => hosts.run(reach, *output),
+        Command::Links(links) => links.run(reach, *output),
+        Command::Paths(paths) => paths.run(reach, *output),
+        Command::Watch(watch) => watch.run(reach, *output),
         Command::Dashboard(dashboard) => dashboard.run(reach, *output),
         Command::Dev(dev) => dev.run(),
         Command::Diagnose(diagnose) => diagnose.run(reach, *output),
@@ -120,6 +137,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Top(top) => top.run(reach),
         Command::History { most } => show_history(reach, *output, *most),
         Command::Sim(command) => command.run(*output),
+        Command::Export(export) => export.run(),
+        Command::Manual(manual) => manual.run(),
     }
 }
 
@@ -182,6 +201,7 @@ fn print(
 ) -> Result<ExitCode, CliError> {
     let text = match output {
         Output::Json => serde_json::to_string(value).map_err(CliError::Json)? + "\n",
+        Output::Yaml => serde_saphyr::to_string(value).map_err(CliError::Yaml)?,
         Output::Table => {
             let mut page = Page::for_stdout();
             lay_out(&mut page);
@@ -201,5 +221,21 @@ fn say(text: &str) -> Result<ExitCode, CliError> {
         // Whoever closed the pipe has seen enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Say(error)),
         _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_has_a_page_for_each_command_with_its_options() {
+        let folder = tempfile::tempdir().unwrap();
+        let into = folder.path().join("man1");
+        let written = manual::Manual::Man { into: into.clone() }.run();
+        assert!(written.is_ok());
+        let page = |name: &str| std::fs::read_to_string(into.join(name)).unwrap();
+        assert!(page("reweave.1").contains("reweave\\-links"));
+        assert!(page("reweave-cluster-token.1").contains("\\-\\-role"));
     }
 }

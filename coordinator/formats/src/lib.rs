@@ -1,4 +1,5 @@
-//! Foreign formats: what others wrote of their jobs, networks and measurements, as our own nouns.
+//! Foreign formats: what others wrote of their jobs, networks and measurements, as our own nouns, and our
+//! own as others read them.
 //!
 //! Every importer is a function from bytes to a value or one error that names the place. Files come
 //! from anywhere, so nothing in them is believed: each offset and count is checked against the bytes
@@ -7,9 +8,12 @@
 
 pub mod chakra;
 pub mod flight_recorder;
+pub mod hostlist;
+pub mod kubernetes;
 pub mod nccl_inspector;
 mod pickle;
 mod protobuf;
+pub mod slurm;
 pub mod topoopt;
 
 #[cfg(test)]

@@ -1,7 +1,11 @@
 //! What people see of each answer.
 
 mod finding;
+pub(crate) mod flows;
 mod history;
+pub(crate) mod hosts;
+pub(crate) mod links;
+mod measured;
 mod peers;
 mod plan;
 mod status;
@@ -14,8 +18,11 @@ pub(crate) use status::{phase, status};
 
 use reweave_common::operator::Hop;
 
+use crate::Detail;
+use crate::page::Page;
+
 /// `leaf0 > spine0`, and the cable too where several join the two.
-fn hop(hop: &Hop) -> String {
+pub(crate) fn hop(hop: &Hop) -> String {
     let parallel = hop.link.rsplit_once('.');
     let nth = parallel.filter(|(_, nth)| nth.parse::<u32>().is_ok());
     match nth {
@@ -31,6 +38,26 @@ fn is_parallel(hop: &Hop) -> bool {
         format!("{}-{}", hop.to, hop.from),
     ];
     !plain.contains(&hop.link)
+}
+
+/// For what grows with the cluster; `--all` shows the rest.
+const MOST_ROWS: usize = 20;
+
+fn most_rows(Detail { all }: Detail) -> usize {
+    if all { usize::MAX } else { MOST_ROWS }
+}
+
+fn more(page: &mut Page, rows: usize, detail: Detail) {
+    let more = rows.saturating_sub(most_rows(detail));
+    if more > 0 {
+        page.line(&format!(
+            "  and {more} more; `reweave status --all` shows them"
+        ));
+    }
+}
+
+fn dash() -> String {
+    "-".to_owned()
 }
 
 #[cfg(test)]

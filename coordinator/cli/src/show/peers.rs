@@ -3,7 +3,8 @@
 use reweave_common::member::Member;
 use reweave_common::operator::{CoordinatorState, CoordinatorStatus, OpenInvitation, RefusedPeer};
 
-use super::status::{dash, skew};
+use super::dash;
+use super::hosts::skew;
 use crate::page::{Ink, Page, age};
 
 pub(super) fn coordinators(page: &mut Page, coordinators: &[CoordinatorStatus]) {

@@ -124,6 +124,30 @@ fn parallel_links_are_told_apart() {
 }
 
 #[test]
+fn a_way_is_told_with_all_its_links_there_and_back() {
+    let mut flow = status().flows[0].clone();
+    let unseen = FlowStatus {
+        flow: flows()[1],
+        path: None,
+        path_back: None,
+        ..flow.clone()
+    };
+    flow.path_back = Some(vec![Hop {
+        link: "leaf0-spine1.2".to_owned(),
+        ..to("spine1", "leaf0")
+    }]);
+    let expected = concat!(
+        "  flow          rate  over                         back over\n",
+        "  h0 > h4  99.0 Mb/s  h0 > leaf0 > spine0 > leaf1  spine1 > leaf0 .2\n",
+        "  h1 > h5  99.0 Mb/s  not known                    not known\n",
+    );
+    shows(
+        |page| super::flows::paths(page, &[&flow, &unseen], &eight_hosts()),
+        expected,
+    );
+}
+
+#[test]
 fn a_finding() {
     let findings = Findings {
         generation: Generation(3),

@@ -1,0 +1,49 @@
+//! `reweave completions` and `reweave man`: what shells and people read of the commands, made from the
+//! commands themselves.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Subcommand};
+use clap_complete::Shell;
+
+use crate::error::CliError;
+use crate::{Arguments, say};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Manual {
+    /// A script by which a shell completes these commands
+    ///
+    /// For one session: `source <(reweave completions bash)`.
+    Completions { shell: Shell },
+    /// The manual: a page for each command, in a folder from which `man` reads
+    Man {
+        /// Where to write them
+        #[arg(long, value_name = "DIR")]
+        into: PathBuf,
+    },
+}
+
+impl Manual {
+    pub(crate) fn run(&self) -> Result<ExitCode, CliError> {
+        match self {
+            Self::Completions { shell } => complete(*shell),
+            Self::Man { into } => {
+                let written = |source| CliError::Manual {
+                    folder: into.clone(),
+                    source,
+                };
+                fs::create_dir_all(into).map_err(written)?;
+                clap_mangen::generate_to(Arguments::command(), into).map_err(written)?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
+
+fn complete(shell: Shell) -> Result<ExitCode, CliError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "reweave", &mut script);
+    say(&String::from_utf8_lossy(&script))
+}

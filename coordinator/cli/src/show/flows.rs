@@ -1,0 +1,111 @@
+//! Who sends to whom, which way, and how evenly that is spread.
+
+use reweave_common::operator::{FlowImbalance, FlowStatus, Hop, Status};
+
+use super::{hop, more, most_rows};
+use crate::Detail;
+use crate::names::Names;
+use crate::page::Page;
+
+/// The fastest first.
+pub(super) fn fastest(page: &mut Page, flows: &[FlowStatus], names: &Names, detail: Detail) {
+    page.heading("Flows");
+    if flows.is_empty() {
+        return page.line("  nobody sends much");
+    }
+    let names = names.flows(flows.iter().map(|flow| flow.flow));
+    let row = |flow: &FlowStatus| {
+        [
+            names.name(&flow.flow),
+            flow.rate_bits_per_s.to_string(),
+            format!("{} .. {}", flow.least_bits_per_s, flow.most_bits_per_s),
+            flow.path
+                .as_deref()
+                .map_or_else(unknown, |path| both_ways(path, flow)),
+        ]
+    };
+    let mut fastest: Vec<_> = flows.iter().collect();
+    fastest.sort_by_key(|flow| std::cmp::Reverse(flow.rate_bits_per_s));
+    let rows = fastest.into_iter().map(row).take(most_rows(detail));
+    page.table(["flow", "rate", "lately", "over"], rows);
+    more(page, flows.len(), detail);
+}
+
+/// Each of these with all links of its way.
+pub(crate) fn paths(page: &mut Page, flows: &[&FlowStatus], names: &Names) {
+    let names = names.flows(flows.iter().map(|flow| flow.flow));
+    let row = |flow: &&FlowStatus| {
+        [
+            names.name(&flow.flow),
+            flow.rate_bits_per_s.to_string(),
+            flow.path.as_deref().map_or_else(unknown, whole),
+            flow.path_back.as_deref().map_or_else(unknown, whole),
+        ]
+    };
+    page.table(["flow", "rate", "over", "back over"], flows.iter().map(row));
+}
+
+fn unknown() -> String {
+    "not known".to_owned()
+}
+
+/// `h0 > leaf0 > spine1 > leaf1 > h4`, with the cable where several join two.
+fn whole(path: &[Hop]) -> String {
+    let first = path.first().map(|hop| hop.from.clone());
+    let steps = path.iter().map(|step| {
+        let step = hop(step);
+        step.split_once(" > ")
+            .map_or(step.clone(), |(_, to)| to.to_owned())
+    });
+    first
+        .into_iter()
+        .chain(steps)
+        .collect::<Vec<_>>()
+        .join(" > ")
+}
+
+/// The switches on the way there, and those on the way back where it takes other links.
+fn both_ways(path: &[Hop], flow: &FlowStatus) -> String {
+    let there = way(path);
+    let links = path.iter().map(|hop| &hop.link);
+    match &flow.path_back {
+        Some(back) if !back.iter().rev().map(|hop| &hop.link).eq(links) => {
+            format!("{there}, back {}", way(back))
+        }
+        _ => there,
+    }
+}
+
+/// The switches on the way.
+fn way(path: &[Hop]) -> String {
+    let inner = path.iter().skip(1);
+    let inner: Vec<_> = inner.map(|hop| hop.from.as_str()).collect();
+    inner.join(" ")
+}
+
+pub(super) fn pins(page: &mut Page, status: &Status, names: &Names, detail: Detail) {
+    if status.pins.is_empty() {
+        return;
+    }
+    page.heading("Pins");
+    let names = names.flows(status.pins.iter().map(|pin| pin.flow));
+    let rows = status.pins.iter().take(most_rows(detail));
+    let rows = rows.map(|pin| [names.name(&pin.flow), hop(&pin.hop)]);
+    page.table(["flow", "goes"], rows);
+    more(page, status.pins.len(), detail);
+    for useless in &status.useless_pins {
+        page.line(&names.named(&format!("  {useless}")));
+    }
+}
+
+pub(crate) fn imbalance(page: &mut Page, found: &FlowImbalance) {
+    let over: Vec<_> = found.worst_over.iter().map(hop).collect();
+    page.heading("Flow imbalance");
+    page.line(&format!(
+        "  mean {:.0} %; at worst {:.0} % (the best possible is {:.0} %) over {}",
+        found.mean_fim_percent,
+        found.worst.fim_percent,
+        found.worst.floor_percent,
+        over.join(", ")
+    ));
+}

@@ -1,0 +1,84 @@
+//! The agents: of each node, what it says of itself.
+
+use std::collections::BTreeMap;
+
+use reweave_common::operator::{AgentState, AgentStatus};
+
+use super::{dash, peers};
+use crate::Detail;
+use crate::page::{Ink, Page, age};
+
+/// How many there are of each state, and those that a person may want to look at.
+pub(super) fn in_trouble(page: &mut Page, agents: &[AgentStatus], detail: Detail) {
+    page.heading("Agents");
+    page.line(&format!("  {}", states(page, agents)));
+    let shown = agents.iter().filter(|it| detail.all || it.is_in_trouble());
+    let shown: Vec<_> = shown.collect();
+    if !shown.is_empty() {
+        table(page, &shown);
+    }
+    for agent in agents.iter().filter(|agent| agent.discarded_readings > 0) {
+        page.line(&format!(
+            "  of what {} said, {} readings were not believed: not its own, or too many",
+            agent.node, agent.discarded_readings
+        ));
+    }
+}
+
+fn states(page: &Page, agents: &[AgentStatus]) -> String {
+    let mut counts = BTreeMap::<AgentState, usize>::new();
+    for agent in agents {
+        *counts.entry(agent.state).or_default() += 1;
+    }
+    let counts = counts.into_iter();
+    let counts: Vec<_> = counts
+        .map(|(it, count)| format!("{count} {}", state(page, it)))
+        .collect();
+    let known: usize = agents.iter().map(|agent| agent.known_links).sum();
+    let links: usize = agents.iter().map(|agent| agent.links).sum();
+    let ends = match known == links {
+        true => "all ends of links known".to_owned(),
+        false => format!("{known} of {links} ends of links known"),
+    };
+    format!("{}; {ends}", counts.join(", "))
+}
+
+/// Each of these, whether in trouble or not.
+pub(crate) fn table(page: &mut Page, agents: &[&AgentStatus]) {
+    let row = |agent: &&AgentStatus| {
+        [
+            agent.node.clone(),
+            state(page, agent.state),
+            agent.age_ms.map_or_else(dash, age),
+            format!("{} of {}", agent.known_links, agent.links),
+            agent.generation.map_or_else(dash, |held| held.to_string()),
+            agent.clock_skew_ms.map_or_else(dash, skew),
+            agent.certificate_left_s.map_or_else(dash, peers::seconds),
+        ]
+    };
+    let rows: Vec<_> = agents.iter().map(row).collect();
+    let headings = [
+        "node",
+        "state",
+        "heard",
+        "links known",
+        "holds",
+        "clock off",
+        "certificate for",
+    ];
+    page.table(headings, rows);
+}
+
+fn state(page: &Page, state: AgentState) -> String {
+    match state {
+        AgentState::Up => page.ink(Ink::Green, "up"),
+        AgentState::Silent => page.ink(Ink::Yellow, "silent"),
+        AgentState::Down => page.ink(Ink::Red, "down"),
+        AgentState::Unseen => page.ink(Ink::Grey, "unseen"),
+    }
+}
+
+pub(super) fn skew(skew_ms: i64) -> String {
+    let sign = if skew_ms <= -100 { "-" } else { "" };
+    format!("{sign}{}", age(skew_ms.unsigned_abs()))
+}

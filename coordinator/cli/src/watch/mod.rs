@@ -1,0 +1,104 @@
+//! `reweave watch`: what happens, line by line, until told to end.
+
+mod news;
+
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use humantime::format_rfc3339_seconds;
+use reweave_common::operator::{Request, Response};
+use serde::Serialize;
+
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::names::Names;
+use crate::page::Page;
+use crate::{Output, say, show};
+use news::{News, Seen, news};
+
+/// What happens in the cluster, a line each, until Ctrl-C: agents, links, findings, changes, alarms
+///
+/// JSON is one object per line.
+#[derive(Debug, Args)]
+pub(crate) struct Watch {
+    /// How often to look
+    #[arg(long, value_name = "MS", default_value_t = 1000,
+          value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    every_ms: u64,
+}
+
+#[derive(Serialize)]
+struct Line<'n> {
+    time: String,
+    #[serde(flatten)]
+    news: &'n News,
+}
+
+impl Watch {
+    /// Ends by being told to; a coordinator that is away is waited for.
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let mut coordinator = Some(Coordinator::reach(reach)?);
+        let mut before = None;
+        loop {
+            let seen = match &mut coordinator {
+                Some(coordinator) => look(coordinator),
+                None => Coordinator::reach(reach).and_then(|it| look(coordinator.insert(it))),
+            };
+            match seen {
+                Ok(seen) => {
+                    tell(output, &news(before.as_ref(), &seen))?;
+                    before = Some(seen);
+                }
+                Err(error) if error.is_of_the_session() || coordinator.is_none() => {
+                    if coordinator.take().is_some() {
+                        tell(output, &[News::away(&error.told())])?;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            thread::sleep(Duration::from_millis(self.every_ms));
+        }
+    }
+}
+
+fn look(coordinator: &mut Coordinator) -> Result<Seen, CliError> {
+    let status = coordinator.status()?;
+    let names = Names::of(&status);
+    match coordinator.ask(&Request::Diagnose)? {
+        Response::Findings(found) => {
+            let findings = found.findings.iter();
+            let findings = findings.map(|it| show::in_a_sentence(it, &names)).collect();
+            Ok(Seen { status, findings })
+        }
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}
+
+fn tell(output: Output, news: &[News]) -> Result<(), CliError> {
+    let time = format_rfc3339_seconds(SystemTime::now()).to_string();
+    for news in news {
+        let text = match output {
+            Output::Table => plain(&time, news),
+            Output::Json | Output::Yaml => {
+                let time = time.clone();
+                serde_json::to_string(&Line { time, news }).map_err(CliError::Json)? + "\n"
+            }
+            Output::Hostfile => return Err(CliError::NoHostfile),
+        };
+        say(&text)?;
+    }
+    Ok(())
+}
+
+fn plain(time: &str, news: &News) -> String {
+    let mut page = Page::for_stdout();
+    let words = news.ink.map(|ink| page.ink(ink, &news.words));
+    page.line(&format!(
+        "{time}  {}",
+        words.as_ref().unwrap_or(&news.words)
+    ));
+    page.text
+}

@@ -1,0 +1,258 @@
+//! What has happened, by what was seen before and after.
+
+use std::collections::BTreeMap;
+
+use reweave_common::operator::{AgentState, RunningChange, Status};
+use serde::Serialize;
+
+use crate::page::Ink;
+use crate::show;
+
+pub(crate) struct Seen {
+    pub(crate) status: Status,
+    /// A sentence each.
+    pub(crate) findings: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct News {
+    pub(crate) kind: Kind,
+    /// What it is about: a node, a link, a generation, or the sentence itself.
+    pub(crate) subject: String,
+    pub(crate) words: String,
+    #[serde(skip)]
+    pub(crate) ink: Option<Ink>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Kind {
+    Coordinator,
+    Agent,
+    Link,
+    Generation,
+    Change,
+    Alarm,
+    Warning,
+    Finding,
+}
+
+impl News {
+    fn new(kind: Kind, ink: Option<Ink>, subject: &str, words: String) -> Self {
+        let subject = subject.to_owned();
+        Self {
+            kind,
+            subject,
+            words,
+            ink,
+        }
+    }
+
+    pub(crate) fn away(why: &str) -> Self {
+        let words = format!("the coordinator is away: {why}");
+        Self::new(Kind::Coordinator, Some(Ink::Red), "coordinator", words)
+    }
+}
+
+/// Of the first look, only what is wrong and what is under way.
+pub(crate) fn news(before: Option<&Seen>, after: &Seen) -> Vec<News> {
+    let was = before.map(|seen| &seen.status);
+    let mut news = generation(was, &after.status);
+    news.extend(agents(was, &after.status));
+    news.extend(links(was, &after.status));
+    news.extend(change(was, &after.status));
+    let none: &[String] = &[];
+    let [alarms, warnings] = [
+        was.map_or(none, |it| &it.alarms),
+        was.map_or(none, |it| &it.warnings),
+    ];
+    let findings = before.map_or(none, |seen| &seen.findings);
+    news.extend(sentences(
+        Kind::Alarm,
+        Ink::Red,
+        alarms,
+        &after.status.alarms,
+    ));
+    news.extend(sentences(
+        Kind::Warning,
+        Ink::Yellow,
+        warnings,
+        &after.status.warnings,
+    ));
+    news.extend(sentences(
+        Kind::Finding,
+        Ink::Yellow,
+        findings,
+        &after.findings,
+    ));
+    news
+}
+
+fn generation(before: Option<&Status>, after: &Status) -> Vec<News> {
+    let now = after.generation;
+    let changed = before.is_none_or(|it| it.generation != now);
+    let words = format!("generation {now} of the routes is in force");
+    let news = News::new(Kind::Generation, Some(Ink::Bold), &now.to_string(), words);
+    changed.then_some(news).into_iter().collect()
+}
+
+fn agents(before: Option<&Status>, after: &Status) -> Vec<News> {
+    let was: BTreeMap<_, _> = before
+        .iter()
+        .flat_map(|it| &it.agents)
+        .map(|agent| (&agent.node, agent.state))
+        .collect();
+    let changed = after.agents.iter().filter(|agent| {
+        let usual = AgentState::Up;
+        *was.get(&agent.node).unwrap_or(&usual) != agent.state
+    });
+    changed
+        .map(|agent| {
+            let (words, ink) = match agent.state {
+                AgentState::Up => ("reports", Ink::Green),
+                AgentState::Silent => ("is silent", Ink::Yellow),
+                AgentState::Down => ("is gone", Ink::Red),
+                AgentState::Unseen => ("has not been seen", Ink::Grey),
+            };
+            let words = format!("{} {words}", agent.node);
+            News::new(Kind::Agent, Some(ink), &agent.node, words)
+        })
+        .collect()
+}
+
+fn links(before: Option<&Status>, after: &Status) -> Vec<News> {
+    let was: BTreeMap<_, _> = before
+        .iter()
+        .flat_map(|it| &it.links)
+        .map(|link| (&link.hop, link.up))
+        .collect();
+    let changed = after.links.iter();
+    let changed = changed.filter(|link| *was.get(&link.hop).unwrap_or(&true) != link.up);
+    changed
+        .map(|link| {
+            let (words, ink) = match link.up {
+                true => ("is up", Ink::Green),
+                false => ("is down", Ink::Red),
+            };
+            let subject = show::hop(&link.hop);
+            let words = format!("{subject} {words}");
+            News::new(Kind::Link, Some(ink), &subject, words)
+        })
+        .collect()
+}
+
+fn change(before: Option<&Status>, after: &Status) -> Vec<News> {
+    let telling =
+        |change: &RunningChange| (change.generation, change.phase, change.waiting_for.clone());
+    let was = before.and_then(|it| it.change.as_ref());
+    match (&after.change, was) {
+        (Some(now), was) if was.map(telling) != Some(telling(now)) => {
+            let subject = now.generation.to_string();
+            vec![News::new(
+                Kind::Change,
+                Some(Ink::Yellow),
+                &subject,
+                show::phase(now),
+            )]
+        }
+        (None, Some(was)) => {
+            let kept = after.generation >= was.generation;
+            let what = if kept { "has ended" } else { "came to nothing" };
+            let words = format!(
+                "plan {} {what}; `reweave history` tells more",
+                was.generation
+            );
+            vec![News::new(
+                Kind::Change,
+                None,
+                &was.generation.to_string(),
+                words,
+            )]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Those that are new, and those that are over. A sentence in which only figures differ is the same.
+fn sentences(kind: Kind, ink: Ink, before: &[String], after: &[String]) -> Vec<News> {
+    let is_in = |all: &[String], one: &str| all.iter().any(|it| gist(it) == gist(one));
+    let begun = after.iter().filter(|it| !is_in(before, it));
+    let over = before.iter().filter(|it| !is_in(after, it));
+    let begun = begun.map(|it| News::new(kind, Some(ink), it, it.clone()));
+    let over = over.map(|it| News::new(kind, Some(Ink::Green), it, format!("over: {it}")));
+    begun.chain(over).collect()
+}
+
+fn gist(sentence: &str) -> Vec<&str> {
+    let words = sentence.split_whitespace();
+    words
+        .filter(|word| !word.starts_with(|c: char| c.is_ascii_digit()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::tests::status;
+
+    fn seen(bend: impl FnOnce(&mut Seen)) -> Seen {
+        let mut seen = Seen {
+            status: status(),
+            findings: vec!["leaf0 > spine0 is 99 % full".to_owned()],
+        };
+        bend(&mut seen);
+        seen
+    }
+
+    fn words(before: &Seen, after: &Seen) -> Vec<String> {
+        let news = news(Some(before), after);
+        news.into_iter().map(|it| it.words).collect()
+    }
+
+    #[test]
+    fn where_nothing_happens_nothing_is_told() {
+        let other_figures = seen(|it| it.findings[0] = "leaf0 > spine0 is 97 % full".to_owned());
+        assert_eq!(words(&seen(|_| {}), &other_figures), [""; 0]);
+    }
+
+    #[test]
+    fn each_kind_of_thing_that_happens_is_told_once() {
+        let after = seen(|it| {
+            it.status.agents[0].state = AgentState::Silent;
+            it.status.links[0].up = !it.status.links[0].up;
+            it.status.alarms = vec!["all is lost".to_owned()];
+            it.status.generation = it.status.generation.next();
+            it.findings.clear();
+        });
+        let told = news(Some(&seen(|it| it.status.alarms.clear())), &after);
+        let kinds: Vec<_> = told.iter().map(|news| news.kind).collect();
+        assert_eq!(
+            kinds,
+            [
+                Kind::Generation,
+                Kind::Agent,
+                Kind::Link,
+                Kind::Alarm,
+                Kind::Finding
+            ]
+        );
+        assert_eq!(told[4].words, "over: leaf0 > spine0 is 99 % full");
+    }
+
+    #[test]
+    fn a_first_look_tells_what_is_wrong_and_not_what_is_well() {
+        let all = news(None, &seen(|_| {}));
+        let is_wrong =
+            |news: &News| !news.words.ends_with("reports") && !news.words.ends_with("is up");
+        assert!(all.iter().all(is_wrong), "{all:?}");
+        assert!(all.iter().any(|news| news.kind == Kind::Finding));
+    }
+
+    #[test]
+    fn a_change_is_told_at_each_step_and_when_it_is_over() {
+        let running = seen(|it| assert!(it.status.change.is_some(), "the sample has one"));
+        let over = seen(|it| it.status.change = None);
+        assert_eq!(words(&running, &over).len(), 1);
+        assert_eq!(words(&over, &running).len(), 1);
+    }
+}
