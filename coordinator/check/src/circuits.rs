@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use reweave_common::circuit::{CircuitSet, PortId};
+use reweave_common::circuit::{Circuit, CircuitSet, PortId};
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::units::Rate;
@@ -31,7 +31,7 @@ pub(crate) fn faults(fabric: &Fabric, circuits: &Circuits) -> Vec<Unsound> {
 /// A port that is in two circuits, or at both ends of one.
 fn twice(set: &CircuitSet) -> Option<PortId> {
     let mut seen = BTreeSet::new();
-    let mut ports = set.iter().flat_map(|circuit| circuit.ports());
+    let mut ports = set.iter().flat_map(Circuit::ports);
     ports.find(|&port| !seen.insert(port))
 }
 

@@ -140,6 +140,8 @@ impl Core {
             }
             Input::Sample { node, sample } => self.senses.ingest.handle_sample(node, now, sample),
             Input::Ack { node, ack } => self.handle_ack(now, node, ack),
+            Input::DriverUp { optical } => self.senses.ingest.handle_driver(optical, true),
+            Input::DriverDown { optical } => self.senses.ingest.handle_driver(optical, false),
             Input::Readback { optical, readback } => self.handle_readback(now, optical, readback),
             Input::About { node, about } => self.arrivals.handle_about(node, now, about),
             Input::TurnedAway { from, why, times } => {

@@ -47,6 +47,13 @@ pub enum Input {
         token: Digest,
         request: Request,
     },
+    /// The driver of this optical switch has a session now.
+    DriverUp {
+        optical: OpticalId,
+    },
+    DriverDown {
+        optical: OpticalId,
+    },
     /// What the driver of an optical switch says came of its instruction.
     Readback {
         optical: OpticalId,

@@ -60,6 +60,10 @@ pub enum Reason {
         node: NodeId,
         interface: String,
     },
+    /// There is no session with the driver of an optical switch that the plan concerns.
+    NoDriver {
+        optical: OpticalId,
+    },
     /// An optical switch did not move.
     NotSwitched {
         optical: OpticalId,
@@ -119,6 +123,10 @@ impl Reason {
             }
             Self::NotDrained { node, interface } => {
                 format!("packets went on passing {interface} of {}", name(node))
+            }
+            Self::NoDriver { optical } => {
+                let name = &fabric.optical(*optical).name;
+                format!("the driver of {name} is not connected")
             }
             Self::NotSwitched { optical, why } => {
                 format!("{} did not switch: {why}", fabric.optical(*optical).name)

@@ -180,14 +180,14 @@ fn judge_cases(seeds: std::ops::Range<u64>) -> [usize; 3] {
 #[test]
 fn every_course_is_sound_and_loses_no_packet_in_any_mixture_and_a_push_without_order_does() {
     let [sound, impossible, unordered_lost] = judge_cases(0..600);
-    eprintln!("{sound} courses, {impossible} without one, {unordered_lost} lost without order");
-    assert!(sound > 60 && unordered_lost > sound / 4);
+    let counts = format!("{sound} courses, {impossible} without one, {unordered_lost} lost");
+    assert!(sound > 60 && unordered_lost > sound / 4, "{counts}");
 }
 
 /// The same, a million times.
 #[test]
 #[ignore = "takes minutes: part of the soak"]
 fn a_million_courses_lose_nothing() {
-    let [sound, impossible, unordered_lost] = judge_cases(4_000..1_004_000);
-    eprintln!("{sound} courses, {impossible} without one, {unordered_lost} lost without order");
+    let [sound, _, unordered_lost] = judge_cases(4_000..1_004_000);
+    assert!(sound > 100_000 && unordered_lost > sound / 4);
 }

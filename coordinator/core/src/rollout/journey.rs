@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use reweave_check::{Network, Unsound, check_course, check_leg};
-use reweave_common::course::{Leg, Round, Tables};
+use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched};
+use reweave_common::course::{Course, Leg, Round, Tables};
 use reweave_common::fabric::{Circuits, Fibre};
 use reweave_common::holding::Holding;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
@@ -81,6 +82,10 @@ pub(super) fn departure(turn: &Turn<'_>, plan: &Plan) -> Result<Departure, Hindr
     for round in rounds {
         holdings(turn, &picture, round).map_err(Hindrance::Unready)?;
     }
+    let undriven = undriven(turn.known, &course);
+    if !undriven.is_empty() {
+        return Err(Hindrance::Unready(undriven));
+    }
     let before = measure::before(turn.known, &picture, plan).map_err(Hindrance::Unready)?;
     Ok(Departure {
         generation: plan.generation,
@@ -88,6 +93,15 @@ pub(super) fn departure(turn: &Turn<'_>, plan: &Plan) -> Result<Departure, Hindr
         circuits,
         before,
     })
+}
+
+/// Optical switches on the course that nobody could tell anything.
+fn undriven(known: Known<'_>, course: &Course) -> Vec<Reason> {
+    let opticals = course.waves.iter().flat_map(|wave| wave.circuits.keys());
+    let missing = opticals.filter(|optical| !known.ingest.is_driven(**optical));
+    missing
+        .map(|&optical| Reason::NoDriver { optical })
+        .collect()
 }
 
 fn reasons(unsound: Vec<Unsound>) -> Vec<Reason> {
@@ -236,7 +250,7 @@ impl Driver {
                 .filter(|(_, target)| !target.is_done());
             let why = failed.filter_map(|(&optical, target)| {
                 let why = target.answer.clone()?.err();
-                let back = reweave_common::circuit::NotSwitched::TimedOut;
+                let back = NotSwitched::TimedOut;
                 Some(Reason::NotSwitched {
                     optical,
                     why: why.unwrap_or(back),
@@ -284,7 +298,7 @@ impl Driver {
     fn await_light(&self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, moved: &Circuits) {
         let known = turn.known;
         let ends = moved.iter().flat_map(|(&optical, set)| {
-            let ports = set.iter().flat_map(|circuit| circuit.ports());
+            let ports = set.iter().flat_map(Circuit::ports);
             ports.filter_map(move |port| known.fabric.fibre(optical, port))
         });
         let is_dark = |fibre: &&Fibre| {
@@ -378,7 +392,7 @@ pub(super) fn balk(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons:
     }
 }
 
-fn way_back(turn: &Turn<'_>, journey: &Journey) -> Option<reweave_common::course::Course> {
+fn way_back(turn: &Turn<'_>, journey: &Journey) -> Option<Course> {
     let in_force = turn.state.in_force();
     let circuits = in_force.circuits_of(turn.known.fabric);
     let (unsure, nobody_down) = (journey.unsure_now(), BTreeSet::new());
@@ -403,7 +417,7 @@ fn leaving<'a>(known: Known<'a>, journey: &Journey, moved: &Circuits) -> Vec<&'a
             .circuits
             .get(&optical)
             .into_iter()
-            .flat_map(|set| set.iter());
+            .flat_map(CircuitSet::iter);
         let gone = before.filter(|&circuit| !after.contains(circuit));
         gone.flat_map(move |circuit| circuit.ports().map(|port| (optical, port)))
     });
