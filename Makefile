@@ -31,8 +31,9 @@ demo: ## Shows Reweave mend a collision of flows in a virtual cluster, and take 
 # All test stages build with --workspace, so that cargo builds each dependency once for all of them.
 test: ## Runs all checks that every change must pass, in minutes.
 	@deploy/setup.sh build checks lab
-	source deploy/stage.sh 9
+	source deploy/stage.sh 10
 	stage format cargo fmt --all --check
+	stage locks  cargo fetch --locked --manifest-path tests/fuzz/Cargo.toml
 	stage clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 	stage deny   deploy/deny.sh
 	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers
@@ -48,7 +49,7 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	source deploy/stage.sh 5
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build cargo build --locked --workspace --bins
-	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test page --test quorum --test accuracy --test deploy
+	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
 	stage lldp  cargo test --locked --workspace $(IN_LAB) --test kernel discovery
 	stage fuzz  tests/fuzz/run.sh 2
 	finish

@@ -1,11 +1,13 @@
-//! What an agent costs its host: with 64 peers that it probes ten times a second each, which probe
-//! it as often, and readings of everything once a second; with trains of packets and without.
+//! What an agent costs its host: with 64 peers that it probes ten times a second each, and readings of
+//! everything once a second; then with peers that probe it as often as well; then with trains of packets, too.
 //!
 //! Then what jobs lose: one that fills a gigabit, with the agent at work and stopped by turns; one that
 //! computes and sends, and one of another host that fills the link trains go over, with and without
 //! trains by turns.
 //!
-//!     cargo bench --package reweave-agent --bench cost [-- SECONDS]
+//!     cargo bench --package reweave-agent --bench cost [-- SECONDS] [idle] [training] [other] [flood]
+//!
+//! Without a word, all of it. The agent's time is that of its process, in its own code and in the kernel.
 //!
 //! All peers are one probing engine, beside the coordinator.
 
@@ -62,8 +64,7 @@ const HEARD: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(10);
 
 fn main() -> ExitCode {
-    let seconds = std::env::args().filter_map(|word| word.parse().ok()).next();
-    let seconds: u64 = seconds.unwrap_or(30);
+    let asked = Asked::from_words();
     if let Err(missing) = sandbox::enter() {
         eprintln!("nothing was measured: {missing}");
         return ExitCode::FAILURE;
@@ -74,15 +75,43 @@ fn main() -> ExitCode {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        runtime.expect("a runtime").block_on(measure(seconds));
+        runtime.expect("a runtime").block_on(measure(&asked));
     });
     ExitCode::SUCCESS
 }
 
-/// What the agent took while it was watched.
+/// What is to be measured, for how long.
+struct Asked {
+    words: Vec<String>,
+}
+
+impl Asked {
+    fn from_words() -> Self {
+        let words = std::env::args().skip(1);
+        Self {
+            words: words.filter(|word| !word.starts_with('-')).collect(),
+        }
+    }
+
+    fn seconds(&self) -> u64 {
+        let seconds = self.words.iter().find_map(|word| word.parse().ok());
+        seconds.unwrap_or(30)
+    }
+
+    /// All is, unless something is named.
+    fn has(&self, part: &str) -> bool {
+        let mut parts = self
+            .words
+            .iter()
+            .filter(|word| word.parse::<u64>().is_err());
+        parts.clone().any(|word| word == part) || parts.next().is_none()
+    }
+}
+
+/// What the agent took while it was watched, in its own code and in the kernel.
 struct Seen {
     seconds: f64,
-    core_percent: f64,
+    core_percent: [f64; 2],
     tally: Tally,
     answers: u64,
     /// Of which something is known.
@@ -98,24 +127,22 @@ struct Lost {
 }
 
 impl Seen {
-    fn print(&self, without_trains: &Self) {
-        let probes_per_s = self.tally.sent() as f64 / self.seconds;
+    fn print(&self, name: &str) {
+        let [probes_per_s, answers_per_s] =
+            [self.tally.sent(), self.answers].map(|count| count as f64 / self.seconds);
         println!(
-            "# {:.0} s: {probes_per_s:.0} probes/s, {:.0} answers/s, {} trains, {} lost; round trips: {:?}; {:?}",
+            "# {:.0} s: {probes_per_s:.0} probes/s, {answers_per_s:.0} answers/s, {} trains, {} lost; round trips: {:?}; {:?}",
             self.seconds,
-            self.answers as f64 / self.seconds,
             self.trains,
             self.tally.lost.count(),
             self.tally.network,
             self.rhythm
         );
-        println!(
-            "# {:.2} % of a core without trains",
-            without_trains.core_percent
-        );
-        println!("agent-core-percent {:.2} 1.0", self.core_percent);
+        let [user, system] = self.core_percent;
+        println!("# {user:.2} % in its own code, {system:.2} % in the kernel");
+        println!("agent-{name}-core-percent {:.2} 1.0", user + system);
         let probe_bits_per_s = probes_per_s * WIRE_BYTES as f64 * 8.0;
-        println!("agent-probe-bits-per-s {probe_bits_per_s:.0} {MOST_BITS_PER_S}");
+        println!("agent-{name}-bits-per-s {probe_bits_per_s:.0} {MOST_BITS_PER_S}");
     }
 }
 
@@ -126,7 +153,7 @@ impl Lost {
     }
 }
 
-async fn measure(seconds: u64) {
+async fn measure(asked: &Asked) {
     let scratch = tempfile::tempdir().expect("a folder");
     let authority = Authority::create(&scratch.path().join("ca"), "bench").expect("an authority");
     let identity = |role, name: &str| {
@@ -151,17 +178,26 @@ async fn measure(seconds: u64) {
     println!("name measured most");
     let first_full_report_s = begun.elapsed().as_secs_f64();
     println!("agent-first-report-s {first_full_report_s:.1} 3.0");
-    let without_trains = watch(&session, &agent, &peers, seconds).await;
-    tell(&session, own_list(Some(TRAINS_EVERY))).await;
-    let seen = watch(&session, &agent, &peers, seconds).await;
-    seen.print(&without_trains);
-    println!("agent-resident-mib {:.1} 30", resident_mib(&agent));
-    training_loses(&session).await.print("training");
-    other_loses(&session).await.print("other");
-    println!(
-        "agent-flood-loss-percent {:.2} 1.0",
-        flood_loses(&agent).await
-    );
+    if asked.has("idle") {
+        let watch = async || watch(&session, &agent, &peers, asked.seconds()).await;
+        watch().await.print("probing");
+        peers.handle_list(list(back()));
+        watch().await.print("probed-as-well");
+        tell(&session, own_list(Some(TRAINS_EVERY))).await;
+        watch().await.print("with-trains");
+        println!("agent-resident-mib {:.1} 30", resident_mib(&agent));
+    }
+    peers.handle_list(list(back()));
+    if asked.has("training") {
+        training_loses(&session).await.print("training");
+    }
+    if asked.has("other") {
+        other_loses(&session).await.print("other");
+    }
+    if asked.has("flood") {
+        let percent = flood_loses(&agent).await;
+        println!("agent-flood-loss-percent {percent:.2} 1.0");
+    }
 }
 
 /// A job on the agent's host that computes and sends, beside trains in its gaps.
@@ -251,16 +287,21 @@ fn list(flows: impl Iterator<Item = [SocketAddrV4; 2]>) -> ProbeList {
     }
 }
 
-/// All of them probe the host as it probes them.
+/// All of them answer the host.
 fn start_peers() -> ProbeThread {
     let mut engine = Engine::new(1, Duration::ZERO);
     engine.answer_on(PROBE_PORT).expect("the port is free");
     engine.take_trains(|_| Some(FOREVER));
     let probing = ProbeThread::start(engine);
+    probing.handle_list(list(std::iter::empty()));
+    probing
+}
+
+/// All of them probe the host as it probes them.
+fn back() -> impl Iterator<Item = [SocketAddrV4; 2]> {
     let to = SocketAddrV4::new(HOST, PROBE_PORT);
     let from = peers().flat_map(|peer| PORTS.map(move |port| SocketAddrV4::new(peer, port)));
-    probing.handle_list(list(from.map(|from| [from, to])));
-    probing
+    from.map(move |from| [from, to])
 }
 
 struct Agent(Child);
@@ -345,7 +386,7 @@ async fn watch(session: &Session, agent: &Agent, peers: &ProbeThread, seconds: u
             }
         }
     }
-    let used = crate::cpu(agent) - cpu;
+    let used = crate::cpu(agent);
     let answers = peers
         .poll_readings()
         .iter()
@@ -354,7 +395,7 @@ async fn watch(session: &Session, agent: &Agent, peers: &ProbeThread, seconds: u
     let seconds = begun.elapsed().as_secs_f64();
     Seen {
         seconds,
-        core_percent: 100.0 * used.as_secs_f64() / seconds,
+        core_percent: [0, 1].map(|at| 100.0 * (used[at] - cpu[at]).as_secs_f64() / seconds),
         tally,
         answers,
         trains,
@@ -362,13 +403,12 @@ async fn watch(session: &Session, agent: &Agent, peers: &ProbeThread, seconds: u
     }
 }
 
-fn cpu(agent: &Agent) -> Duration {
+/// The time it took so far, in its own code and in the kernel.
+fn cpu(agent: &Agent) -> [Duration; 2] {
     let stat = fs::read_to_string(format!("/proc/{}/stat", agent.0.id())).expect("it runs");
     let after_name = stat.rsplit(") ").next().expect("a name in brackets");
-    let ticks = after_name.split(' ').skip(11).take(2);
-    TICK * ticks
-        .map(|it| it.parse::<u32>().expect("a number"))
-        .sum::<u32>()
+    let words: Vec<_> = after_name.split(' ').collect();
+    [11, 12].map(|at| TICK * words[at].parse().expect("a number"))
 }
 
 fn resident_mib(agent: &Agent) -> f64 {

@@ -1,6 +1,6 @@
-/* Counts every packet that enters or leaves an interface, by flow and by pair of hosts.
+/* Counts every packet that enters or leaves an interface, by pair of hosts, and by flow unless it is a probe.
  *
- * It only ever looks: each packet goes on to whatever else is attached. `make bpf` compiles it to the
+ * It only ever looks: each packet goes on to whatever else is attached. compile.sh makes the
  * object beside it, which is what the agent carries; whoever builds the agent needs no compiler for it.
  */
 #include <linux/bpf.h>
@@ -17,6 +17,8 @@
 
 #define OUTWARD 0
 #define INWARD 1
+/* Where agents answer one another's probes. */
+#define PROBE_PORT 7333
 #define FRAGMENT_OFFSET 0x1fff
 #define FRAGMENT_IS_FIRST 0
 
@@ -123,6 +125,14 @@ INLINE __u32 headers(struct __sk_buff *skb, const struct iphdr *ip)
 	return ETH_HLEN + ip_bytes + (offset >> 4) * 4;
 }
 
+/* Probes and their answers: hundreds of flows, of which the agent tells by itself. */
+INLINE int is_probe(const struct iphdr *ip, const __u16 *ports)
+{
+	const __u16 port = __builtin_bswap16(PROBE_PORT);
+
+	return ip->protocol == IPPROTO_UDP && (ports[0] == port || ports[1] == port);
+}
+
 INLINE int count(struct __sk_buff *skb, __u8 direction)
 {
 	__u32 segments = skb->gso_segs > 1 ? skb->gso_segs : 1;
@@ -157,7 +167,8 @@ INLINE int count(struct __sk_buff *skb, __u8 direction)
 	if (segments > 1)
 		bytes += (__u64)(segments - 1) * headers(skb, &ip);
 
-	add(&flows, &flow, bytes, segments);
+	if (!is_probe(&ip, ports))
+		add(&flows, &flow, bytes, segments);
 	if (!add(&pairs, &pair, bytes, segments))
 		count_unknown(segments);
 	return TC_ACT_UNSPEC;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::time::Duration;
 
 use nix::net::if_::if_nametoindex;
@@ -33,9 +34,10 @@ pub struct Activity {
 impl Activity {
     /// Tells `gate` when the wires rest.
     pub fn start(gate: SharedGate) -> Self {
-        let tree = Tree::new(std::path::Path::new("/"));
+        let root = Path::new("/");
+        let tree = Tree::new(root);
         Self {
-            pulse: Pulse::start(move |name| is_wire(&tree, name), gate.clone()).ok(),
+            pulse: Pulse::start(root, move |name| is_wire(&tree, name), gate.clone()).ok(),
             gate,
             rhythm: RhythmBook::default(),
             traffic: TrafficReader::open(TrafficSource::Ebpf),

@@ -11,15 +11,15 @@ use reweave_agent_core::fence::{Effect, Fence};
 use reweave_agent_core::flows::{FlowBook, Socket};
 use reweave_agent_core::links::LinkBook;
 use reweave_agent_core::probe::Mark;
-use reweave_agent_core::reconcile::reconcile;
 use reweave_agent_core::trace::{Found, Tracer};
 use reweave_common::error::told;
 use reweave_common::hardware::Lack;
 use reweave_common::holding::Holding;
 use reweave_common::instruction::{Ack, Install, Refusal, Watch};
 use reweave_common::moment::Moment;
+use reweave_common::plan::Generation;
 use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
-use reweave_common::sample::{HostReading, PinRule, Reading, Sample};
+use reweave_common::sample::{HostReading, Reading, Sample};
 
 use crate::abilities;
 use crate::activity::Activity;
@@ -27,7 +27,7 @@ use crate::clock;
 use crate::error::AgentError;
 use crate::flows::FlowSocket;
 use crate::host::{COUNTERS_PERIOD, Host};
-use crate::netlink::{Link, PinError, RouteSocket};
+use crate::netlink::{Link, RouteSocket};
 use crate::preflight::Door;
 use crate::probes::{ProbeError, Prober};
 use crate::probing::{Engine, ProbeThread};
@@ -77,8 +77,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Opens all it may, says what it may not, and makes the kernel hold the pins that were in force when an agent last
-    /// ran here, and no others. `mark` is drawn at random.
+    /// Opens all it may, says what it may not, and makes the kernel hold what was in force when an agent last
+    /// ran here, and nothing else. `mark` is drawn at random.
     pub fn start(role: Role, state: &Path, mark: Mark) -> Result<Self, AgentError> {
         let store = Store::open(state)?;
         let gate = SharedGate::default();
@@ -117,7 +117,7 @@ impl Agent {
         let links = self.route.links();
         if let Some(links) = self.complaints.check("interfaces", links) {
             wires = traffic::wires(&links);
-            readings.extend(self.read_pins(&links));
+            readings.extend(self.read_holding(&links));
             readings.extend(self.read_host(taken, &links));
             let counters = self.read_counters(taken, links);
             readings.extend(self.host.spare(&counters));
@@ -306,52 +306,33 @@ impl Agent {
             .collect()
     }
 
-    /// What the kernel holds, after it was made to hold what it shall.
-    fn read_pins(&mut self, links: &[Link]) -> Option<Reading> {
-        if self.role == Role::Host {
+    /// What the kernel holds, after it was made to hold what it shall. A host that was never told to
+    /// hold anything has nothing to say.
+    fn read_holding(&mut self, links: &[Link]) -> Option<Reading> {
+        let in_force = self.fence.in_force().clone();
+        let is_told = in_force.generation != Generation::default();
+        if self.role == Role::Host && !is_told {
             return None;
         }
-        let held = self.keep_pins(links);
-        let rules = self.complaints.check("pins", held)?;
-        let generation = self.fence.in_force().generation;
-        let holding = Holding::of_pins(rules);
+        let kept = self.route.keep(&in_force.holding, links);
+        let kept = self.complaints.check("pins and routes", kept)?;
+        if kept.mended {
+            tracing::warn!("the kernel did not hold what it shall; now it does");
+        }
         Some(Reading::Holds {
-            generation,
-            holding,
+            generation: in_force.generation,
+            holding: kept.holding,
         })
     }
 
-    fn keep_pins(&mut self, links: &[Link]) -> Result<Vec<PinRule>, PinError> {
-        let desired = self.usable_pins(links);
-        let held = self.route.held(links)?;
-        if held.is_tidy() && reconcile(&desired, &held.pins()).is_empty() {
-            return Ok(held.pins());
-        }
-        self.route.hold(&desired)?;
-        tracing::warn!("the kernel did not hold the pins it shall; now it does");
-        Ok(self.route.pins()?.pins())
-    }
-
-    /// The pins in force, less those that would lead packets into an interface that is down.
-    fn usable_pins(&self, links: &[Link]) -> Vec<PinRule> {
-        let is_up = |pin: &&PinRule| {
-            let mut up = links.iter().filter(|link| link.count.up);
-            up.any(|link| link.count.interface == pin.interface)
-        };
-        let rules = &self.fence.in_force().holding.rules;
-        rules.iter().filter(is_up).cloned().collect()
-    }
-
-    /// What was in force may have become impossible; then nothing is pinned until it is mended.
+    /// What was in force may have become impossible; then nothing is held until it is mended.
     fn clear_leftovers(&mut self) -> Result<(), AgentError> {
         let links = self.route.links()?;
-        let desired = match self.role {
-            Role::Host => vec![],
-            Role::Switch => self.usable_pins(&links),
-        };
-        let cleared = self.route.hold(&desired).or_else(|error| {
-            tracing::warn!("the pins in force cannot be had: {}", told(&error));
-            self.route.hold(&[])
+        let in_force = &self.fence.in_force().holding;
+        let kept = self.route.keep(in_force, &links).map(drop);
+        let cleared = kept.or_else(|error| {
+            tracing::warn!("what is in force cannot be had: {}", told(&error));
+            self.route.hold_all(&Holding::default())
         });
         cleared.map_err(|source| AgentError::Leftovers { source })
     }
@@ -366,11 +347,11 @@ impl Agent {
                     self.fence.handle_noted(in_words(noted));
                 }
                 Effect::Apply(holding) => {
-                    let applied = self.route.hold(&holding.rules);
+                    let applied = self.route.hold_all(&holding);
                     self.fence.handle_applied(in_words(applied));
                 }
                 Effect::ReadBack => {
-                    let held = self.route.pins().map(|held| Holding::of_pins(held.pins()));
+                    let held = self.route.holding();
                     self.fence.handle_read_back(in_words(held));
                 }
                 Effect::Send(ack) => acks.push(ack),

@@ -12,7 +12,7 @@ use reweave_link::pki::PkiError;
 use thiserror::Error;
 
 use crate::counters::EthtoolError;
-use crate::netlink::{NetlinkError, PinError};
+use crate::netlink::{HoldError, NetlinkError};
 use crate::preflight::PressError;
 use crate::probes::ProbeError;
 use crate::probing::ProbingError;
@@ -57,7 +57,7 @@ pub enum AgentError {
     #[error("cannot keep the agent's state")]
     State(#[from] StateError),
     #[error("cannot clear away what an earlier agent left in the kernel")]
-    Leftovers { source: PinError },
+    Leftovers { source: HoldError },
     #[error("{host} answers no echo, so how far it is cannot be found out")]
     Untraceable { host: Ipv4Addr },
     #[error("the interfaces in /sys are not those of this network namespace; mount its own there")]

@@ -1,11 +1,12 @@
-//! How many bytes the wires carry, a hundred times a second: what rhythms are heard in.
+//! How many bytes the wires carry, a hundred times a second while they carry more than chatter: what
+//! rhythms are heard in.
 //!
 //! A thread of its own reads the counters' files, which stay open; that costs far less than asking
-//! the kernel for all that it knows of its interfaces.
+//! the kernel for all that it knows of its interfaces. The ports of RDMA NICs are read, too.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -20,11 +21,16 @@ use crate::clock;
 use crate::trains::SharedGate;
 
 const STEP: Duration = Duration::from_millis(10);
-/// Interfaces are looked for again after so many steps.
-const STEPS_PER_LOOK: u32 = 200;
+/// While the wires are quiet; whatever begins then is heard this much later once.
+const QUIET_STEP: Duration = Duration::from_millis(40);
+/// Interfaces are looked for again so often.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// What nobody fetches is of no use later.
 const MOST_BEATS: usize = 4096;
-const INTERFACES: &str = "/sys/class/net";
+/// RDMA ports are read so often: some NICs take long to tell.
+const PORTS_STEP: Duration = Duration::from_millis(100);
+const INTERFACES: &str = "sys/class/net";
+const RDMA_DEVICES: &str = "sys/class/infiniband";
 const NUMBER_BYTES: usize = 24;
 
 /// What all wires carried from one moment to another.
@@ -44,17 +50,20 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Of the interfaces for which `is_wire` holds; `gate` hears of it at once.
+    /// Of all RDMA ports whose files are below `root`, and of the interfaces for which `is_wire` holds;
+    /// `gate` hears of it at once.
     pub fn start(
+        root: &Path,
         is_wire: impl Fn(&str) -> bool + Send + 'static,
         gate: SharedGate,
     ) -> std::io::Result<Self> {
         let growths = Arc::new(Mutex::new(vec![]));
         let stop = Arc::new(AtomicBool::new(false));
         let (out, stopped) = (Arc::clone(&growths), Arc::clone(&stop));
+        let root = root.to_owned();
         let thread = thread::Builder::new()
             .name("pulse".to_owned())
-            .spawn(move || watch(&is_wire, &gate, &out, &stopped))?;
+            .spawn(move || watch(&root, &is_wire, &gate, &out, &stopped))?;
         Ok(Self {
             growths,
             stop,
@@ -79,43 +88,95 @@ impl Drop for Pulse {
 }
 
 fn watch(
+    root: &Path,
     is_wire: &impl Fn(&str) -> bool,
     gate: &SharedGate,
     out: &Mutex<Vec<Growth>>,
     stop: &AtomicBool,
 ) {
-    let mut wires = vec![];
-    let (mut from, mut step) = (clock::now(), 0_u32);
+    let mut looked = None::<Moment>;
+    let mut wires = Meters::new();
+    let mut ports = Meters::new();
     while !stop.load(Ordering::Relaxed) {
-        if step.is_multiple_of(STEPS_PER_LOOK) {
-            look(is_wire, &mut wires);
+        if looked.is_none_or(|looked| clock::now().since(looked) >= LOOK_EVERY) {
+            looked = Some(clock::now());
+            wires.look(interfaces(root).into_iter().filter(|it| is_wire(&it.name)));
+            ports.look(rdma_ports(root));
         }
-        step = step.wrapping_add(1);
-        thread::sleep(STEP);
-        let to = clock::now();
-        let [sent, received] = grown(&mut wires);
-        // Of wires that cannot be seen nobody knows whether they rest.
-        if !wires.is_empty() {
-            gate.handle_growth(from, to, sent + received);
-        }
-        let growth = Growth {
-            from,
-            to,
-            sent,
-            received,
-        };
-        from = to;
-        let mut growths = lock(out);
-        if growths.len() < MOST_BEATS {
-            growths.push(growth);
+        let step = if gate.is_quiet() { QUIET_STEP } else { STEP };
+        thread::sleep(step);
+        let now = clock::now();
+        note(wires.grown(now), !wires.is_empty(), gate, out);
+        if !ports.is_empty() && now.since(ports.read) >= PORTS_STEP {
+            note(ports.grown(now), true, gate, out);
         }
     }
 }
 
-/// An interface with its counters of sent and received bytes.
-struct Wire {
+/// Of wires that cannot be seen nobody knows whether they rest.
+fn note(growth: Growth, is_seen: bool, gate: &SharedGate, out: &Mutex<Vec<Growth>>) {
+    if is_seen {
+        gate.handle_growth(growth.from, growth.to, growth.sent + growth.received);
+    }
+    let mut growths = lock(out);
+    if growths.len() < MOST_BEATS {
+        growths.push(growth);
+    }
+}
+
+/// Where an interface or a port has its counters of sent and received, and in units of how many bytes.
+struct Place {
+    name: String,
+    files: [PathBuf; 2],
+    unit_bytes: u64,
+}
+
+fn interfaces(root: &Path) -> Vec<Place> {
+    let all = named(&root.join(INTERFACES)).into_iter();
+    let place = |name: String| {
+        let folder = root.join(INTERFACES).join(&name).join("statistics");
+        Place {
+            files: ["tx_bytes", "rx_bytes"].map(|counter| folder.join(counter)),
+            unit_bytes: 1,
+            name,
+        }
+    };
+    all.map(place).collect()
+}
+
+/// What they carry passes the kernel's interfaces by. They count in words of four bytes.
+fn rdma_ports(root: &Path) -> Vec<Place> {
+    let mut places = vec![];
+    for device in named(&root.join(RDMA_DEVICES)) {
+        let folder = root.join(RDMA_DEVICES).join(&device).join("ports");
+        for port in named(&folder) {
+            let counters = folder.join(&port).join("counters");
+            places.push(Place {
+                name: format!("{device}/{port}"),
+                files: ["port_xmit_data", "port_rcv_data"].map(|counter| counters.join(counter)),
+                unit_bytes: 4,
+            });
+        }
+    }
+    places
+}
+
+fn named(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.collect()
+}
+
+/// What is read together.
+struct Meters {
+    meters: Vec<Meter>,
+    read: Moment,
+}
+
+struct Meter {
     name: String,
     counters: [Counter; 2],
+    unit_bytes: u64,
 }
 
 struct Counter {
@@ -123,18 +184,78 @@ struct Counter {
     last: u64,
 }
 
+impl Meters {
+    fn new() -> Self {
+        Self {
+            meters: vec![],
+            read: clock::now(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.meters.is_empty()
+    }
+
+    /// Takes in what is new; what is known stays open.
+    fn look(&mut self, places: impl IntoIterator<Item = Place>) {
+        for place in places {
+            if !self.meters.iter().any(|meter| meter.name == place.name) {
+                self.meters.extend(Meter::open(place));
+            }
+        }
+    }
+
+    /// What all of them carried since this was last asked; forgets those that are gone.
+    fn grown(&mut self, to: Moment) -> Growth {
+        let mut growth = Growth {
+            from: std::mem::replace(&mut self.read, to),
+            to,
+            sent: Bytes::ZERO,
+            received: Bytes::ZERO,
+        };
+        self.meters.retain_mut(|meter| {
+            let grown = meter.grown();
+            if let Some([sent, received]) = grown {
+                growth.sent += sent;
+                growth.received += received;
+            }
+            grown.is_some()
+        });
+        growth
+    }
+}
+
+impl Meter {
+    /// None of what does not count.
+    fn open(place: Place) -> Option<Self> {
+        let [sent, received] = place.files.map(|file| Counter::open(&file));
+        Some(Self {
+            name: place.name,
+            counters: [sent?, received?],
+            unit_bytes: place.unit_bytes,
+        })
+    }
+
+    /// None when it is gone.
+    fn grown(&mut self) -> Option<[Bytes; 2]> {
+        let unit_bytes = self.unit_bytes;
+        let [sent, received] = &mut self.counters;
+        let units = [sent.grown()?, received.grown()?];
+        Some(units.map(|units| Bytes::new(units.saturating_mul(unit_bytes))))
+    }
+}
+
 impl Counter {
-    fn open(interface: &str, name: &str) -> Option<Self> {
-        let path = format!("{INTERFACES}/{interface}/statistics/{name}");
+    fn open(file: &Path) -> Option<Self> {
         let mut counter = Self {
-            file: File::open(path).ok()?,
+            file: File::open(file).ok()?,
             last: 0,
         };
         counter.grown()?;
         Some(counter)
     }
 
-    /// None when the interface is gone.
+    /// None when what it counts is gone.
     fn grown(&mut self) -> Option<u64> {
         let mut text = [0; NUMBER_BYTES];
         let length = self.file.read_at(&mut text, 0).ok()?;
@@ -144,33 +265,49 @@ impl Counter {
     }
 }
 
-/// Takes in what is new; what is known stays open.
-fn look(is_wire: &impl Fn(&str) -> bool, wires: &mut Vec<Wire>) {
-    let entries = std::fs::read_dir(Path::new(INTERFACES));
-    let entries = entries.into_iter().flatten().filter_map(Result::ok);
-    for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
-        if wires.iter().any(|wire| wire.name == name) || !is_wire(&name) {
-            continue;
-        }
-        let counters = ["tx_bytes", "rx_bytes"].map(|counter| Counter::open(&name, counter));
-        if let [Some(sent), Some(received)] = counters {
-            let counters = [sent, received];
-            wires.push(Wire { name, counters });
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Instant;
 
-/// What all of them carried since this was last asked; forgets those that are gone.
-fn grown(wires: &mut Vec<Wire>) -> [Bytes; 2] {
-    let mut sums = [Bytes::ZERO; 2];
-    wires.retain_mut(|wire| {
-        let [sent, received] = &mut wire.counters;
-        let grown = sent.grown().zip(received.grown());
-        if let Some((sent, received)) = grown {
-            sums[0] += Bytes::new(sent);
-            sums[1] += Bytes::new(received);
+    use super::*;
+
+    #[test]
+    fn what_rdma_ports_carry_is_heard_in_bytes() {
+        let root = tempfile::tempdir().unwrap();
+        let counters = root
+            .path()
+            .join(RDMA_DEVICES)
+            .join("mlx5_0/ports/1/counters");
+        fs::create_dir_all(&counters).unwrap();
+        let files = ["port_xmit_data", "port_rcv_data"]
+            .map(|name| fs::File::create(counters.join(name)).unwrap());
+        // In its place, so that there is always a number.
+        let count = |numbers: [u64; 2]| {
+            for (file, number) in files.iter().zip(numbers) {
+                file.write_all_at(format!("{number:020}\n").as_bytes(), 0)
+                    .unwrap();
+            }
+        };
+        count([7, 100]);
+        let gate = SharedGate::default();
+        let pulse = Pulse::start(root.path(), |_| true, gate.clone()).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !gate.is_watched() {
+            assert!(Instant::now() < deadline);
+            thread::park_timeout(Duration::from_millis(2));
         }
-        grown.is_some()
-    });
-    sums
+        count([1_000_007, 350]);
+        let mut sums = [0, 0];
+        while sums != [4_000_000, 1000] {
+            for growth in pulse.take() {
+                assert!(growth.from < growth.to);
+                sums[0] += growth.sent.count();
+                sums[1] += growth.received.count();
+            }
+            assert!(Instant::now() < deadline, "{sums:?}");
+            thread::park_timeout(Duration::from_millis(2));
+        }
+        assert!(gate.busiest().is_some(), "the gate has heard it");
+    }
 }

@@ -20,6 +20,8 @@ mod gap;
 mod pins;
 #[path = "kernel/probing.rs"]
 mod probing;
+#[path = "kernel/routes.rs"]
+mod routes;
 #[path = "kernel/sandbox.rs"]
 mod sandbox;
 #[path = "kernel/serving.rs"]
@@ -63,6 +65,7 @@ fn main() {
     let sandbox = sandbox::enter();
     let tests = [
         pins::tests(),
+        routes::tests(),
         gap::tests(),
         start::tests(),
         flows::tests(),

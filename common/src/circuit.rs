@@ -134,6 +134,11 @@ pub enum NotSwitched {
         error: String,
         found: CircuitSet,
     },
+    /// No device can hold what is wanted.
+    Impossible {
+        #[serde(deserialize_with = "crate::printable::text")]
+        error: String,
+    },
     /// The driver could not note the instruction down before acting on it.
     NotDurable {
         #[serde(deserialize_with = "crate::printable::text")]
@@ -156,6 +161,7 @@ impl fmt::Display for NotSwitched {
             Self::Mismatch { found } => write!(f, "it holds {found}, which nobody expected"),
             Self::TimedOut => f.write_str("it did not answer in time"),
             Self::Device { error, found } => write!(f, "it refused and holds {found}: {error}"),
+            Self::Impossible { error } => f.write_str(error),
             Self::NotDurable { error } => {
                 write!(f, "its driver could not write its state: {error}")
             }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cause::Cause;
 use crate::flow::FlowKey;
 use crate::ids::LinkId;
 use crate::snapshot::Hop;
@@ -14,6 +15,8 @@ pub enum Finding {
     EcmpCollision(Collision),
     /// A pin holds a flow where it serves it no more.
     UselessPin(UselessPin),
+    /// Anything else that slows jobs.
+    Cause(Cause),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,6 +7,7 @@
 
 pub mod bandwidth;
 pub mod carriage;
+pub mod cause;
 pub mod circuit;
 pub mod course;
 pub mod error;

@@ -8,7 +8,7 @@ use reweave_tests::{Progress, Stage};
 use serde_json::Value;
 
 use crate::needs::{Need, trial};
-use crate::play::{must, once_right};
+use crate::play::must;
 use crate::scene::lab;
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -35,9 +35,35 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
+/// Plays again while figures are not right: a few times, not counting those in which the machine was busy with
+/// other things, as the ranks' own record shows.
 fn is_right(pattern: &str, shape: &str, hosts: &[&str]) {
-    let play = || beats(pattern, shape, hosts);
-    once_right(play, |beats| beats.iter().all(Beat::is_right));
+    let mut wrong = vec![];
+    for _ in 0..MOST_PLAYS {
+        let play = play(pattern, shape, hosts);
+        eprintln!("{play:?}");
+        if play.beats.iter().all(Beat::is_right) {
+            return;
+        }
+        if play.uneven <= EVEN {
+            wrong.push(play);
+        }
+        assert!(wrong.len() < MOST_WRONG, "never right: {wrong:#?}");
+    }
+    panic!("this machine is too busy with other things to hear a beat by");
+}
+
+const MOST_PLAYS: usize = 8;
+const MOST_WRONG: usize = 3;
+/// So even are iterations on a machine that is busy with nothing else.
+const EVEN: f64 = 0.04;
+
+#[derive(Debug)]
+struct Play {
+    beats: Vec<Beat>,
+    /// By how much the slowest ranks of all iterations took longer together than any one rank: where each
+    /// takes the same, not at all.
+    uneven: f64,
 }
 
 #[derive(Debug)]
@@ -59,7 +85,7 @@ impl Beat {
 }
 
 /// What the agents of these hosts find, and the mean of the same iterations.
-fn beats(pattern: &str, shape: &str, hosts: &[&str]) -> Vec<Beat> {
+fn play(pattern: &str, shape: &str, hosts: &[&str]) -> Play {
     let stage = lab(FABRIC, &job(pattern));
     let mut job = must(stage.job("train"));
     must(job.wait_until("it runs", |progress| progress.iterations >= 2));
@@ -69,20 +95,22 @@ fn beats(pattern: &str, shape: &str, hosts: &[&str]) -> Vec<Beat> {
         serde_json::from_slice::<Value>(&output.stdout).expect("one JSON object")
     });
     let told: Vec<_> = told.collect();
-    let took = took(&job.progress());
+    let record = Record::of(&job.progress());
     let beat = |(host, told): (&&str, Value)| {
         let found = &told["rhythm"]["found"];
         let iterations = found["iterations"].as_u64().unwrap_or(0);
-        let last: Vec<_> = took.values().rev().take(iterations as usize).collect();
         Beat {
             host: (*host).to_owned(),
             has_shape: found["shape"] == shape,
             found_ms: found["period_us"].as_f64().unwrap_or(0.0) / 1e3,
-            ranks_ms: last.iter().copied().sum::<f64>() / last.len() as f64,
+            ranks_ms: record.mean_ms(iterations as usize),
             iterations,
         }
     };
-    hosts.iter().zip(told).map(beat).collect()
+    Play {
+        beats: hosts.iter().zip(told).map(beat).collect(),
+        uneven: record.uneven(),
+    }
 }
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
@@ -113,9 +141,29 @@ fn watch(stage: &Stage, host: &str) -> std::process::Child {
         .expect("the agent starts")
 }
 
-/// How long each iteration took, by its number.
-fn took(progress: &[Progress]) -> BTreeMap<usize, f64> {
-    let told = progress.iter();
-    told.filter_map(|it| Some((it.iterations, it.iteration_ms?)))
-        .collect()
+/// By their number: how long iterations took up to this one, and what the slowest rank took for it.
+struct Record(BTreeMap<usize, [f64; 2]>);
+
+impl Record {
+    fn of(progress: &[Progress]) -> Self {
+        let told = progress.iter();
+        let told =
+            told.filter_map(|it| Some((it.iterations, [it.iterations_ms, it.iteration_ms?])));
+        Self(told.collect())
+    }
+
+    /// Of the last so many.
+    fn mean_ms(&self, iterations: usize) -> f64 {
+        let Some((&last, [end_ms, _])) = self.0.last_key_value() else {
+            return f64::NAN;
+        };
+        let before = self.0.range(..=last.saturating_sub(iterations));
+        let (&first, [begin_ms, _]) = before.last().unwrap_or((&0, &[0.0; 2]));
+        (end_ms - begin_ms) / (last - first) as f64
+    }
+
+    fn uneven(&self) -> f64 {
+        let slowest: f64 = self.0.values().map(|[_, slowest_ms]| slowest_ms).sum();
+        slowest / self.0.len() as f64 / self.mean_ms(usize::MAX) - 1.0
+    }
 }

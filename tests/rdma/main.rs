@@ -5,6 +5,7 @@
 //! 4 ms, so figures are compared with each other only.
 
 mod absent;
+mod clocks;
 mod cluster;
 mod machine;
 mod measures;
@@ -18,7 +19,12 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
-    let tests = [absent::tests(), measures::tests(), cluster::tests()];
+    let tests = [
+        absent::tests(),
+        clocks::tests(),
+        measures::tests(),
+        cluster::tests(),
+    ];
     // All are in the same two machines.
     let arguments = Arguments {
         test_threads: Some(1),

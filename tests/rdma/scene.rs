@@ -158,8 +158,13 @@ impl Scene {
 /// What the agent's command prints as JSON in a machine.
 #[track_caller]
 pub(crate) fn agent(machine: &mut Machine, words: &str) -> Value {
-    let said = machine.succeed(&format!("reweave-agent {words} --output json"));
-    serde_json::from_str(&said).expect("one JSON object")
+    json_of(machine, &format!("reweave-agent {words} --output json"))
+}
+
+#[track_caller]
+pub(crate) fn json_of(machine: &mut Machine, command: &str) -> Value {
+    let said = machine.succeed(command);
+    serde_json::from_str(&said).unwrap_or_else(|_| panic!("no JSON object: {said}"))
 }
 
 /// What the agent's command says when it must fail.

@@ -22,6 +22,8 @@ pub struct Progress {
     pub iterations: usize,
     /// How long the last one took.
     pub iteration_ms: Option<f64>,
+    /// How long all of them took together.
+    pub iterations_ms: f64,
     pub flows: Vec<FlowProgress>,
 }
 
@@ -55,6 +57,7 @@ pub struct FlowReport {
     pub longest_stall_ms: Option<f64>,
     pub resets: Option<u64>,
     pub retransmits: Option<u64>,
+    pub lost: Option<u64>,
     pub corrupted: Option<u64>,
 }
 

@@ -11,10 +11,11 @@ pub struct Programs {
 }
 
 impl Programs {
-    const ALL: [&str; 4] = [
+    const ALL: [&str; 5] = [
         "reweave",
         "reweave-agent",
         "reweave-coordinator",
+        "reweave-driver",
         "reweave-lab",
     ];
 
@@ -46,6 +47,10 @@ impl Programs {
 
     pub fn coordinator(&self) -> PathBuf {
         self.folder.join("reweave-coordinator")
+    }
+
+    pub fn driver(&self) -> PathBuf {
+        self.folder.join("reweave-driver")
     }
 
     pub fn lab(&self) -> PathBuf {

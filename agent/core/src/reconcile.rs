@@ -1,5 +1,7 @@
 //! From the pins a kernel holds to those it shall hold.
 
+pub mod routes;
+
 use std::collections::BTreeSet;
 
 use reweave_common::sample::PinRule;

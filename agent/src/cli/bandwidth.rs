@@ -55,7 +55,9 @@ pub(super) fn bandwidth(asked: &Asked) -> Result<(), AgentError> {
             }
         }
     }
-    tell(&told_of, asked.output.form);
+    if asked.output.form == Form::Json || !told_of.is_empty() {
+        tell(&told_of, asked.output.form);
+    }
     Ok(last?)
 }
 

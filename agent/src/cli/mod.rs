@@ -133,6 +133,8 @@ pub(crate) enum Show {
     Abilities(Output),
     /// The pins the kernel holds
     Pins(Output),
+    /// The routes the kernel holds for Reweave
+    Routes(Output),
 }
 
 #[derive(Debug, Args)]

@@ -110,7 +110,8 @@ fn announced(cost: &Cost) -> String {
         Some(bytes) => format!("up to {:.1} GB", bytes.count() as f64 / 1e9),
         None => "as much as the links carry".to_owned(),
     };
-    let from = show::or_dash(cost.interface.as_deref());
+    let from = cost.interface.as_ref();
+    let from = from.map_or_else(String::new, |name| format!(" from {name}"));
     let way = match cost.routers.as_deref() {
         None => "every link on the way, which this program may not trace,".to_owned(),
         Some([]) => "the link".to_owned(),
@@ -120,7 +121,7 @@ fn announced(cost: &Cost) -> String {
         }
     };
     format!(
-        "this sends {most} from {from} to {} for {} s over {} streams: {way} will be full, and whoever shares \
+        "this sends {most}{from} to {} for {} s over {} streams: {way} will be full, and whoever shares \
          them slow",
         cost.host, cost.seconds, cost.streams
     )

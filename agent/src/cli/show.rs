@@ -1,11 +1,13 @@
 //! What a person can look at without a coordinator.
 
 use std::fmt::Display;
+use std::net::Ipv4Addr;
 
 use reweave_agent::abilities::{Ability, abilities};
 use reweave_agent::error::AgentError;
 use reweave_agent::netlink::RouteSocket;
 use reweave_agent::role::Role;
+use reweave_common::holding::RouteHop;
 use reweave_common::sample::PinRule;
 use serde::Serialize;
 use serde_json::json;
@@ -29,6 +31,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Rdma(asked) => rdma::rdma(asked),
         Show::Abilities(output) => show_abilities(*output),
         Show::Pins(output) => pins(*output),
+        Show::Routes(output) => routes(*output),
     }
 }
 
@@ -46,12 +49,18 @@ fn show_abilities(output: Output) -> Result<(), AgentError> {
     let row = |it: &Ability| {
         let (state, way) = match &it.because {
             None => ("yes", ""),
-            Some(because) => (because.as_str(), it.remedy.as_str()),
+            Some(_) => ("no", it.remedy.as_str()),
         };
         [it.measurement, state, way].map(str::to_owned)
     };
     let rows: Vec<_> = abilities.iter().map(row).collect();
     table::print(["measurement", "possible", "to allow it"], &rows);
+    // Kernels' reasons are too long for a column.
+    for it in &abilities {
+        if let Some(because) = &it.because {
+            out::line(format_args!("{}: {because}", it.measurement));
+        }
+    }
     Ok(())
 }
 
@@ -70,6 +79,28 @@ fn pins(output: Output) -> Result<(), AgentError> {
     };
     let rows: Vec<_> = pins.iter().map(row).collect();
     table::print(["flow", "interface", "next hop"], &rows);
+    Ok(())
+}
+
+fn routes(output: Output) -> Result<(), AgentError> {
+    let routes = RouteSocket::open()?.routes()?.rules();
+    if output.form == Form::Json {
+        print_json("routes", &routes);
+        return Ok(());
+    }
+    let row = |destination: Ipv4Addr, hop: &RouteHop| {
+        [
+            destination.to_string(),
+            hop.interface.clone(),
+            hop.next_hop.to_string(),
+            hop.weight.to_string(),
+        ]
+    };
+    let rows: Vec<_> = routes
+        .iter()
+        .flat_map(|it| it.hops.iter().map(|hop| row(it.destination, hop)))
+        .collect();
+    table::print(["destination", "interface", "next hop", "weight"], &rows);
     Ok(())
 }
 

@@ -14,11 +14,16 @@ use reweave_common::flow::{FlowKey, Protocol};
 
 /// Marks rules and routes as ours. Routing daemons clear away what bears their own numbers, FRR's
 /// being 186 to 198, and so do we.
-const PROTOCOL: RouteProtocol = RouteProtocol::Other(213);
+pub(super) const PROTOCOL_NUMBER: u8 = 213;
+const PROTOCOL: RouteProtocol = RouteProtocol::Other(PROTOCOL_NUMBER);
 /// Before the main table (32766), after what administrators usually put first.
 const PRIORITY: u32 = 21_300;
 /// One table for each next hop in use.
 pub(super) const TABLES: RangeInclusive<u32> = 21_300..=22_299;
+/// Routes to whole hosts come after the pins of single flows.
+const ROUTES_PRIORITY: u32 = PRIORITY + 1;
+/// The one table of those.
+pub(super) const ROUTES: u32 = 22_300;
 
 /// Where a private table leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -177,6 +182,66 @@ pub(super) fn out_interface(attributes: &[RouteAttribute]) -> Option<u32> {
         RouteAttribute::Oif(index) => Some(*index),
         _ => None,
     })
+}
+
+/// Leads to the table of routes, whatever a packet is.
+pub(super) fn routes_rule() -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = AddressFamily::Inet;
+    message.header.action = RuleAction::ToTable;
+    message.attributes = vec![
+        RuleAttribute::Priority(ROUTES_PRIORITY),
+        RuleAttribute::Table(ROUTES),
+        RuleAttribute::Protocol(PROTOCOL),
+    ];
+    message
+}
+
+pub(super) fn is_routes_rule(rule: &RuleMessage) -> bool {
+    is_our_rule(rule) && is_made_like(rule, &routes_rule())
+}
+
+/// A route by a group of next hops.
+pub(super) fn route_by(destination: Ipv4Addr, group: u32) -> RouteMessage {
+    let mut message = route_to(destination);
+    message.attributes.push(RouteAttribute::NhId(group));
+    message
+}
+
+/// Enough of it to take it away.
+pub(super) fn route_to(destination: Ipv4Addr) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header = RouteHeader {
+        address_family: AddressFamily::Inet,
+        destination_prefix_length: 32,
+        protocol: PROTOCOL,
+        scope: RouteScope::Universe,
+        kind: RouteType::Unicast,
+        ..RouteHeader::default()
+    };
+    message.attributes = vec![
+        RouteAttribute::Destination(RouteAddress::Inet(destination)),
+        RouteAttribute::Table(ROUTES),
+    ];
+    message
+}
+
+/// The destination and group of a route that is exactly one that [`route_by`] makes.
+pub(super) fn routed(route: &RouteMessage) -> Option<(Ipv4Addr, u32)> {
+    let header = &route.header;
+    let to_host = header.destination_prefix_length == 32 && header.kind == RouteType::Unicast;
+    let exact = is_ours(route) && to_host && table(route) == Some(ROUTES);
+    let (mut destination, mut group) = (None, None);
+    for attribute in &route.attributes {
+        match attribute {
+            RouteAttribute::Destination(RouteAddress::Inet(address)) => {
+                destination = Some(*address);
+            }
+            RouteAttribute::NhId(id) => group = Some(*id),
+            _ => {}
+        }
+    }
+    exact.then_some((destination?, group?))
 }
 
 /// Asks for the routes that [`is_ours`]; older kernels answer with all routes.

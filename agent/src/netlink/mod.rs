@@ -1,20 +1,26 @@
-//! The kernel's routing side: interfaces with their addresses, gateways and counters, and the pins.
+//! The kernel's routing side: interfaces with their addresses, gateways and counters, pins and routes.
 
 mod error;
+mod holding;
 mod interfaces;
 mod links;
 mod messages;
+mod nexthop;
 mod pins;
 mod queues;
+mod routes;
 mod socket;
 
 pub use error::{NetlinkError, Refused};
+pub use holding::{HoldError, usable};
 pub use links::Link;
 pub use pins::{Held, PinError};
+pub use routes::{HeldRoutes, RouteError};
 pub(crate) use socket::{NetlinkSocket, listed};
 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
+use nix::errno::Errno;
 
 /// See `decoders`.
 pub(crate) fn read(datagram: &[u8]) {
@@ -41,5 +47,12 @@ impl RouteSocket {
     pub fn open() -> Result<Self, NetlinkError> {
         let socket = NetlinkSocket::open(NETLINK_ROUTE)?;
         Ok(Self { socket })
+    }
+}
+
+fn unless(outcome: Result<(), NetlinkError>, harmless: Errno) -> Result<(), NetlinkError> {
+    match outcome {
+        Err(error) if error.errno() == Some(harmless) => Ok(()),
+        other => other,
     }
 }

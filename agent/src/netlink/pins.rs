@@ -13,8 +13,8 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::sample::PinRule;
 use thiserror::Error;
 
-use super::messages::{self, NextHop, TABLES};
-use super::{Link, NetlinkError, RouteSocket};
+use super::messages::{self, NextHop, ROUTES, TABLES};
+use super::{Link, NetlinkError, RouteSocket, unless};
 
 #[derive(Debug, Error)]
 pub enum PinError {
@@ -129,7 +129,7 @@ impl RouteSocket {
         Ok(held)
     }
 
-    fn our_rules(&mut self) -> Result<Vec<RuleMessage>, NetlinkError> {
+    pub(super) fn all_our_rules(&mut self) -> Result<Vec<RuleMessage>, NetlinkError> {
         let mut request = RuleMessage::default();
         request.header.family = AddressFamily::Inet;
         let request = RouteNetlinkMessage::GetRule(request);
@@ -141,7 +141,21 @@ impl RouteSocket {
         Ok(rules.filter(messages::is_our_rule).collect())
     }
 
+    /// Those of pins; the one that makes routes count is none.
+    fn our_rules(&mut self) -> Result<Vec<RuleMessage>, NetlinkError> {
+        let mut rules = self.all_our_rules()?;
+        rules.retain(|rule| !messages::is_routes_rule(rule));
+        Ok(rules)
+    }
+
+    /// Those of pins.
     fn our_routes(&mut self) -> Result<Vec<RouteMessage>, NetlinkError> {
+        let mut routes = self.all_our_routes()?;
+        routes.retain(|route| messages::table(route) != Some(ROUTES));
+        Ok(routes)
+    }
+
+    pub(super) fn all_our_routes(&mut self) -> Result<Vec<RouteMessage>, NetlinkError> {
         let request = RouteNetlinkMessage::GetRoute(messages::all_our_routes());
         let listed = self.socket.dump("list its private routes", &request)?;
         let routes = listed.into_iter().filter_map(|message| match message {
@@ -262,11 +276,4 @@ fn next_hop(pin: &PinRule, links: &[Link]) -> Result<NextHop, PinError> {
         interface: link.index,
         gateway: pin.next_hop,
     })
-}
-
-fn unless(outcome: Result<(), NetlinkError>, harmless: Errno) -> Result<(), NetlinkError> {
-    match outcome {
-        Err(error) if error.errno() == Some(harmless) => Ok(()),
-        other => other,
-    }
 }

@@ -35,7 +35,12 @@ pub struct Engine {
     answering: Option<StampedSocket>,
     asking: BTreeMap<u16, StampedSocket>,
     inbox: Inbox,
+    /// When it was last looked which probes are overdue.
+    looked: Moment,
 }
+
+/// Nobody hurries to know what is lost.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 impl Engine {
     /// `seed` is drawn at random; for `head_start` see [`Prober::new`].
@@ -46,6 +51,7 @@ impl Engine {
             answering: None,
             asking: BTreeMap::new(),
             inbox: Inbox::new(),
+            looked: Moment::default(),
         }
     }
 
@@ -104,8 +110,15 @@ impl Engine {
                 None => self.answer(events),
             };
         }
-        self.prober.handle_time(&clock::clocks());
+        self.give_up(&clock::clocks());
         Ok(done)
+    }
+
+    fn give_up(&mut self, now: &Clocks) {
+        if moment(now).since(self.looked) >= LOOK_EVERY {
+            self.looked = moment(now);
+            self.prober.handle_time(now);
+        }
     }
 
     pub fn poll_readings(&mut self) -> Vec<ProbeReading> {
@@ -133,11 +146,8 @@ impl Engine {
 
     fn send(&mut self) -> usize {
         let mut due: BTreeMap<u16, Vec<Outgoing>> = BTreeMap::new();
-        loop {
-            let clocks = clock::clocks();
-            let Some(probe) = self.prober.poll_probe(moment(&clocks), clocks) else {
-                break;
-            };
+        let clocks = clock::clocks();
+        while let Some(probe) = self.prober.poll_probe(moment(&clocks), clocks) {
             due.entry(probe.flow.source.port()).or_default().push(probe);
         }
         for (port, probes) in &due {
@@ -196,7 +206,7 @@ impl Engine {
                 match answers.handle_packet(packet, length) {
                     Some(Reply::Short(bytes)) => short.push(Parcel { bytes, from, to }),
                     // What cannot be sent is lost, and counted by who waits for it.
-                    Some(Reply::Page(bytes)) => drop(socket.send_long(&bytes, to)),
+                    Some(Reply::Page(bytes)) => drop(socket.send_long(&bytes, from, to)),
                     None => {}
                 }
             });

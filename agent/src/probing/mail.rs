@@ -128,14 +128,19 @@ impl Source {
             length: size_of::<libc::cmsghdr>() + size_of::<in_pktinfo>(),
             level: libc::IPPROTO_IP,
             kind: libc::IP_PKTINFO,
-            info: in_pktinfo {
-                ipi_ifindex: 0,
-                ipi_spec_dst: in_addr {
-                    s_addr: u32::from(from).to_be(),
-                },
-                ipi_addr: in_addr { s_addr: 0 },
-            },
+            info: info(from),
         }
+    }
+}
+
+/// Over any interface.
+pub(super) fn info(from: Ipv4Addr) -> in_pktinfo {
+    in_pktinfo {
+        ipi_ifindex: 0,
+        ipi_spec_dst: in_addr {
+            s_addr: u32::from(from).to_be(),
+        },
+        ipi_addr: in_addr { s_addr: 0 },
     }
 }
 

@@ -1,14 +1,15 @@
 //! A UDP socket whose packets are stamped by the kernel, or by the network card where it does so.
 
 use std::fs;
+use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrIn, TimestampingFlag, bind, sendto,
-    setsockopt, socket, sockopt,
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, TimestampingFlag,
+    bind, sendmsg, setsockopt, socket, sockopt,
 };
 use reweave_agent_core::latency::{Arrival, Clocks, LENGTH, Stamp, TTL};
 
@@ -107,10 +108,20 @@ impl StampedSocket {
         Ok(())
     }
 
-    /// What is longer than probes and their answers.
-    pub(super) fn send_long(&self, bytes: &[u8], to: SocketAddrV4) -> Result<(), Errno> {
-        let flags = MsgFlags::empty();
-        sendto(self.fd.as_raw_fd(), bytes, &SockaddrIn::from(to), flags).map(drop)
+    /// What is longer than probes and their answers, from the own address `from`.
+    pub(super) fn send_long(
+        &self,
+        bytes: &[u8],
+        from: Ipv4Addr,
+        to: SocketAddrV4,
+    ) -> Result<(), Errno> {
+        let source = mail::info(from);
+        let (parts, control) = (
+            [IoSlice::new(bytes)],
+            [ControlMessage::Ipv4PacketInfo(&source)],
+        );
+        let (fd, to) = (self.fd.as_raw_fd(), SockaddrIn::from(to));
+        sendmsg(fd, &parts, &control, MsgFlags::empty(), Some(&to)).map(drop)
     }
 
     /// Packets that wait, with their lengths, of which little may be looked at; and how many.

@@ -19,12 +19,12 @@ use crate::follower::Follower;
 const TURN: Duration = Duration::from_millis(50);
 /// Between two turns, so that an agent costs its host little. It counts as the program's time, at
 /// the prober as at the responder, and never as the network's.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(40);
 /// What a turn should find to do. Where there is more, the pause is shorter: what waits must fit into
 /// the kernel's buffers.
 const ENOUGH: u32 = 64;
 /// Readings are handed over so often.
-const SHARE_EVERY: Duration = Duration::from_millis(250);
+const SHARE_EVERY: Duration = Duration::from_millis(500);
 
 pub struct ProbeThread {
     follower: Follower,

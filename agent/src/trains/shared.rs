@@ -20,6 +20,10 @@ impl SharedGate {
         lock(&self.0).handle_growth(from, to, bytes);
     }
 
+    pub fn is_quiet(&self) -> bool {
+        lock(&self.0).is_quiet()
+    }
+
     pub fn is_watched(&self) -> bool {
         lock(&self.0).is_watched()
     }

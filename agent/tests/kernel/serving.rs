@@ -1,7 +1,7 @@
 //! The whole program, with a coordinator that listens on host 3.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reweave_common::flow::FlowKey;
+use reweave_common::health::Place;
 use reweave_common::holding::Holding;
 use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
 use reweave_common::plan::Generation;
-use reweave_common::sample::{PinRule, Reading, Sample};
+use reweave_common::probing::ProbeList;
+use reweave_common::sample::{HostReading, PinRule, Reading, Sample};
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, Listener, Role, Session as Link};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
@@ -21,9 +23,10 @@ use tokio::time::timeout;
 
 use crate::commands::agent;
 use crate::fabric::{
-    Fabric, PATIENCE, host, kernel_counter, leaf_at, leaf_of, pin, spine_at, spine_of, wait_for,
-    within,
+    Fabric, PATIENCE, host, ip_in, kernel_counter, leaf_at, leaf_of, pin, spine_at, spine_of,
+    wait_for, within,
 };
+use crate::probing::{list, probe};
 use crate::tests;
 use crate::traffic::{Session, Stream};
 
@@ -34,6 +37,7 @@ tests! {
     killed_and_started_again_it_knows_what_it_promised,
     an_agent_that_may_not_change_routes_says_so,
     an_agent_without_rights_reports_what_it_may,
+    an_interface_that_vanishes_is_reported_and_survived,
     sixteen_flows_cost_little,
 }
 
@@ -98,6 +102,13 @@ impl Stage {
         let mut command = Command::new("unshare");
         command.args(["--user", env!("CARGO_BIN_EXE_reweave-agent")]);
         command.stderr(fs::File::create(said).expect("a file"));
+        self.start_by(command, node, "200")
+    }
+
+    /// With a /sys that tells of the node's interfaces.
+    fn start_with_files(&self, node: &str) -> Running {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", node, env!("CARGO_BIN_EXE_reweave-agent")]);
         self.start_by(command, node, "200")
     }
 
@@ -380,6 +391,64 @@ fn an_agent_without_rights_reports_what_it_may() {
             "{said}"
         );
     });
+}
+
+/// Whatever reads it is told that it is gone: netlink, files, the program that counts its packets, and the
+/// probes that were sent from its address.
+fn an_interface_that_vanishes_is_reported_and_survived() {
+    let _fabric = Fabric::new();
+    at_the_coordinator(async |mut stage| {
+        let mut host = stage.start_with_files("h0");
+        let link = stage.session("h0").await;
+        for _ in 0..3 {
+            plug_in("h0");
+            probe_from(&link, SPARE).await;
+            reading(&link, |it| tells_health(&it, "spare0").then_some(())).await;
+            ip_in("h0", &["link", "del", "spare0"]);
+            reading(&link, |it| has_vanished(&it, "spare0").then_some(())).await;
+            reading(&link, |it| tells_health(&it, "eth0").then_some(())).await;
+            reading(&link, |it| cannot_send(&it).then_some(())).await;
+        }
+        assert_eq!(host.0.try_wait().expect("a child"), None, "it ended");
+    });
+}
+
+const SPARE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+
+fn plug_in(node: &str) {
+    let pair = ["type", "veth", "peer", "name", "spare1"];
+    ip_in(node, &[&["link", "add", "spare0"], &pair[..]].concat());
+    let address = format!("{SPARE}/24");
+    ip_in(node, &["address", "add", &address, "dev", "spare0"]);
+    for end in ["spare0", "spare1"] {
+        ip_in(node, &["link", "set", end, "up"]);
+    }
+}
+
+/// Ten times a second.
+async fn probe_from(link: &Link, source: Ipv4Addr) {
+    let mut flow = probe(0, 2, 7400);
+    flow.source.set_ip(source);
+    let list = ProbeList {
+        period: Duration::from_millis(100),
+        ..list([flow], &[])
+    };
+    let message = CoordinatorMessage::Probe(list);
+    let sent = link.send(Channel::Commands, &message).await;
+    sent.expect("it is sent");
+}
+
+fn tells_health(reading: &Reading, interface: &str) -> bool {
+    let place = Place::Interface(interface.to_owned());
+    matches!(reading, Reading::Host(HostReading::Health(health)) if health.place == place)
+}
+
+fn has_vanished(reading: &Reading, name: &str) -> bool {
+    matches!(reading, Reading::Host(HostReading::Vanished { interface, .. }) if interface == name)
+}
+
+fn cannot_send(reading: &Reading) -> bool {
+    matches!(reading, Reading::Probes(probes) if probes.tally.unsent > 0)
 }
 
 fn sixteen_flows_cost_little() {

@@ -6,13 +6,13 @@ use reweave_agent::agent::Agent;
 use reweave_agent::error::AgentError;
 use reweave_agent::role::Role;
 use reweave_agent_core::probe::Mark;
-use reweave_common::holding::Holding;
+use reweave_common::holding::{Holding, RouteHop, RouteRule};
 use reweave_common::instruction::{Ack, Install, Refusal, Token};
 use reweave_common::plan::Generation;
 use reweave_common::sample::{PinRule, Reading};
 use tempfile::TempDir;
 
-use crate::fabric::{Fabric, ip_in, pin, some_flow, spine_of, wait_for, within};
+use crate::fabric::{Fabric, host, ip_in, leaf_of, pin, some_flow, spine_of, wait_for, within};
 use crate::pins::{hold, moved_over, tables};
 use crate::tests;
 use crate::traffic::{Datagrams, Session};
@@ -152,8 +152,23 @@ fn the_role_is_told_by_the_kernel() {
     assert_eq!((role("h0"), role("leaf0")), (Role::Host, Role::Switch));
     let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start("h0", Role::Host, &scratch).expect("the agent starts");
-    let ack = only(agent.install(install(1, 1, &[])));
-    assert_eq!(ack.outcome, Err(Refusal::NotASwitch));
+    let ack = only(agent.install(install(1, 1, &[pin(some_flow(1), 0)])));
+    assert_eq!(
+        ack.outcome,
+        Err(Refusal::NotASwitch),
+        "it pins nobody's flows"
+    );
+    let hops = vec![RouteHop {
+        interface: "eth0".to_owned(),
+        next_hop: leaf_of(0),
+        weight: 1,
+    }];
+    let destination = host(2);
+    let routes = vec![RouteRule { destination, hops }];
+    let mut told = install(2, 2, &[]);
+    told.holding.routes = routes;
+    let ack = only(agent.install(told.clone()));
+    assert_eq!(ack.outcome, Ok(told.holding), "and holds routes of its own");
 }
 
 fn an_instruction_is_followed_and_acknowledged() {

@@ -1,7 +1,7 @@
 //! Trains over a real fabric: who may send them, when they go, and that nothing answers with more
 //! than it was asked with.
 
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use reweave_common::rhythm::{Beat, Rhythm};
 use reweave_common::units::{Bytes, Rate};
 
 use crate::commands::{agent, json_of};
-use crate::fabric::{Fabric, host, kernel_counter, wait_for, within};
+use crate::fabric::{Fabric, host, ip_in, kernel_counter, wait_for, within};
 use crate::probing::{list, probe};
 use crate::tests;
 
@@ -27,6 +27,7 @@ tests! {
     a_train_tells_the_rate_of_a_shaped_link needs "tc",
     strangers_send_no_trains_and_no_answer_is_longer_than_its_question,
     a_host_that_does_not_rest_takes_no_train,
+    a_host_with_several_addresses_answers_from_the_one_that_was_asked,
     trains_go_in_gaps_and_by_a_fresh_list_only,
     a_person_measures_and_is_told_what_a_saturating_test_costs needs "tc",
     nobody_presses_a_host_that_trains,
@@ -66,7 +67,10 @@ fn taking(open: impl Fn(Moment) -> Option<Moment> + Send + 'static) -> ProbeThre
 }
 
 fn sender(number: usize) -> TrainSender {
-    let flow = probe(number, 2, 7432);
+    sender_of(number, probe(number, 2, 7432))
+}
+
+fn sender_of(number: usize, flow: FlowKey) -> TrainSender {
     within(&format!("h{number}"), || {
         TrainSender::open(&flow, 1).expect("the port is free")
     })
@@ -93,6 +97,19 @@ fn a_train_tells_the_rate_of_a_shaped_link() {
     let known = &told["hosts"][0]["paths"][0]["bandwidth"]["known"];
     let rate = known["rate_bits_per_s"].as_f64().expect("it is known") / 50e6;
     assert!((rate - 1.0).abs() < 0.05, "{told}");
+}
+
+fn a_host_with_several_addresses_answers_from_the_one_that_was_asked() {
+    let _fabric = Fabric::new();
+    let another = Ipv4Addr::new(10, 1, 200, 1);
+    let [words, gateway] = [another.to_string(), host(2).to_string()];
+    ip_in("h2", &["address", "add", &words, "dev", "eth0"]);
+    ip_in("leaf1", &["route", "add", &words, "via", &gateway]);
+    let _taking = taking(|_| Some(FOREVER));
+    let mut flow = probe(0, 2, 7432);
+    flow.destination.set_ip(another);
+    let crossing = sender_of(0, flow).send(SHAPE, || true);
+    assert_eq!(crossing.expect("it goes").arrived_ns.len(), 64);
 }
 
 fn strangers_send_no_trains_and_no_answer_is_longer_than_its_question() {

@@ -6,7 +6,7 @@
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_planner::sim::ecmp::{Ecmp, Fields};
-use reweave_planner::sim::network::{Costs, Network, Towards, Way};
+use reweave_planner::sim::network::{Compass, Costs, Network, Towards, Way};
 use reweave_planner::sim::{Problem, SimTime};
 
 pub(super) const SEED: u64 = 1;
@@ -66,8 +66,10 @@ impl Cluster {
     fn new(fabric: &Fabric, cards: usize) -> Self {
         let network = Network::of(fabric, Costs::default());
         let endpoints: Vec<_> = fabric.endpoints().collect();
+        let mut compass = Compass::default();
+        let towards = |&to: &NodeId| compass.towards(&network, to);
         Self {
-            towards: endpoints.iter().map(|&to| network.towards(to)).collect(),
+            towards: endpoints.iter().map(towards).collect(),
             problem: network.problem().expect("the links are sound"),
             network,
             cards,

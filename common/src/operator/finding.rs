@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::cause::Cause;
 use crate::fabric::Fabric;
 use crate::finding::{self, Imbalance};
 use crate::flow::FlowKey;
@@ -53,6 +54,7 @@ impl fmt::Display for NotSeen {
 pub enum Finding {
     EcmpCollision(Collision),
     UselessPin(UselessPin),
+    Cause(Cause),
 }
 
 /// A pin that serves its flow no more.
@@ -98,6 +100,7 @@ impl Finding {
                 Self::EcmpCollision(Collision::named(collision, fabric))
             }
             finding::Finding::UselessPin(pin) => Self::UselessPin(UselessPin::named(pin, fabric)),
+            finding::Finding::Cause(cause) => Self::Cause(cause.clone()),
         }
     }
 }

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use reweave_common::cause::Cause;
 use reweave_common::fabric::Fabric;
 use reweave_common::operator::Request;
-use reweave_planner::causes::{self, Evidence, Explanation, Finding};
+use reweave_planner::causes::{self, Evidence, Explanation};
 use serde::Serialize;
 
 use crate::ask::Reach;
@@ -41,7 +42,7 @@ pub(crate) struct Explain {
 
 #[derive(Serialize)]
 struct Answer {
-    findings: Vec<Finding>,
+    findings: Vec<Cause>,
 }
 
 impl Diagnose {
@@ -86,25 +87,11 @@ fn unfit(file: &Path, source: causes::EvidenceError) -> CliError {
     }
 }
 
-fn lay_out(page: &mut Page, findings: &[Finding]) {
+fn lay_out(page: &mut Page, findings: &[Cause]) {
     if findings.is_empty() {
         page.line("nothing is wrong, as far as this evidence goes");
     }
-    for finding in findings {
-        let percent = 100.0 * finding.confidence;
-        page.heading(&format!(
-            "{}: {} ({percent:.0} % sure)",
-            finding.class, finding.subject
-        ));
-        finding
-            .evidence
-            .iter()
-            .for_each(|said| page.line(&format!("  {said}")));
-        page.line(&format!("  remedy: {}", finding.remedy));
-        if !finding.jobs.is_empty() {
-            page.line(&format!("  jobs hurt: {}", finding.jobs.join(", ")));
-        }
-    }
+    findings.iter().for_each(|cause| show::cause(page, cause));
 }
 
 fn tell(page: &mut Page, told: &Explanation) {
@@ -134,6 +121,6 @@ fn tell(page: &mut Page, told: &Explanation) {
     }
     told.doubts.iter().for_each(|doubt| page.line(doubt));
     if let Some(cause) = &told.cause {
-        lay_out(page, std::slice::from_ref(cause));
+        show::cause(page, cause);
     }
 }

@@ -110,6 +110,8 @@ pub(crate) enum CliError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} is larger than {most_bytes} bytes", path.display())]
     TooLarge { path: PathBuf, most_bytes: u64 },
+    #[error("standard input can be read once: write - for one file only, and not in a sweep")]
+    InputTwice,
     #[error("{} is not text", path.display())]
     NotText { path: PathBuf, source: Utf8Error },
     #[error(transparent)]
@@ -291,6 +293,7 @@ impl CliError {
             | Self::Pki(_)
             | Self::Read { .. }
             | Self::TooLarge { .. }
+            | Self::InputTwice
             | Self::NotText { .. }
             | Self::Input(_)
             | Self::Profile { .. }
@@ -337,7 +340,6 @@ impl CliError {
             ) => 2,
             Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
-            Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
             Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
             _ => 1,
         }

@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
-use reweave_common::sample::FlowReading;
+use reweave_common::probing::{Lost, ProbeReading, Tally};
+use reweave_common::sample::{FlowReading, TracedPath};
 use reweave_common::units::{Bytes, Rate};
 use reweave_history::{Chronicle, Entry, Rules};
 use serde_json::Value;
@@ -180,4 +181,139 @@ fn ways_that_were_not_seen_are_counted() {
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(answer["ways_unknown"], unknown, "{answer:#}");
     }
+}
+
+/// A flow from host to host that hashes onto a spine.
+fn probe_flow([from, to]: [u8; 2], spine: u16) -> FlowKey {
+    let end = |host, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
+    FlowKey {
+        protocol: Protocol::Udp,
+        source: end(from, 50_000 + spine),
+        destination: end(to, 7),
+    }
+}
+
+/// Probes between all hosts of different leaves, over both spines; over the first, one in ten is
+/// lost. Links are numbered as in the recorded fabric.
+fn probed() -> TempDir {
+    let folder = recorded();
+    let history = folder.path().join("probes");
+    let history = history.to_str().expect("the folder has a plain name");
+    let mut chronicle = Chronicle::open(history, Rules::default(), 2).expect(WRITABLE);
+    for at in 0..=SECONDS {
+        chronicle.advance(second(at)).expect(WRITABLE);
+        for (from, to) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+            for spine in [0, 1] {
+                for entry in of_probe([from, to], spine) {
+                    chronicle.observe(second(at), entry);
+                }
+            }
+        }
+    }
+    chronicle.close().expect(WRITABLE);
+    folder
+}
+
+fn of_probe([from, to]: [u8; 2], spine: u16) -> [Entry; 3] {
+    let flow = probe_flow([from, to], spine);
+    let tally = Tally {
+        answered: if spine == 0 { 90 } else { 100 },
+        lost: Lost {
+            somewhere: if spine == 0 { 10 } else { 0 },
+            ..Lost::default()
+        },
+        ..Tally::default()
+    };
+    let traced = |flow| TracedPath {
+        flow,
+        routers: vec![None; 3],
+        confirmed: true,
+    };
+    let way = |hosts: [u8; 2], leaves: [u8; 2]| {
+        let [from, _] = hosts;
+        let [here, there] = leaves;
+        Some(format!(
+            "h{from}/0 leaf{here}/1 spine{spine}/2 leaf{there}/3"
+        ))
+    };
+    let (node, peer) = (format!("h{from}"), format!("h{to}"));
+    let (there, back) = (traced(flow), traced(flow.reversed()));
+    [
+        Entry::probes(&node, Some(&peer), &ProbeReading { flow, tally }),
+        Entry::path(&node, way([from, to], [0, 1]), &there),
+        Entry::path(&peer, way([to, from], [1, 0]), &back),
+    ]
+}
+
+/// What the interval of a job costs that sends over both spines.
+fn job(folder: &TempDir, options: &[&str]) -> Value {
+    let file = folder.path().join("job.toml");
+    fs::write(&file, "model = \"vgg16\"\nbatch = 16\n").expect(WRITABLE);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+    command.args([
+        "sim",
+        "job",
+        "--interval",
+        "--seeds",
+        "0",
+        "--output",
+        "json",
+    ]);
+    command.args(options).arg("--fabric");
+    command.arg(folder.path().join("recorded.toml")).arg(&file);
+    let output = command.output().expect("reweave runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).expect("an answer is JSON")
+}
+
+#[test]
+fn what_links_lost_in_the_past_costs_as_if_it_had_been_said() {
+    let folder = probed();
+    let history = folder.path().join("probes");
+    let history = history.to_str().expect("the folder has a plain name");
+    let measured = job(&folder, &["--loss-from", SPAN, "--history", history]);
+    let said = ["leaf0-spine0=0.1", "leaf1-spine0=0.1"];
+    let typed = job(&folder, &["--loss", said[0], "--loss", said[1]]);
+    let breakdown = &measured["breakdown"];
+    assert_eq!(breakdown["interval"], typed["breakdown"]["interval"]);
+    let lossy = breakdown["lossy"].as_array().expect("losses are a list");
+    let links: Vec<_> = lossy.iter().map(|it| it["link"].as_str()).collect();
+    assert_eq!(links, [Some("leaf0-spine0"), Some("leaf1-spine0")]);
+    for it in lossy {
+        assert_eq!((&it["by"], &it["suspects"]), (&"probes".into(), &2.into()));
+        let share = it["lost"].as_u64().zip(it["sent"].as_u64());
+        assert!(
+            share.is_some_and(|(lost, sent)| sent >= 1000 && lost * 10 == sent),
+            "{it}"
+        );
+    }
+    let costs = breakdown["interval"]["costs"]
+        .as_array()
+        .expect("costs are a list");
+    assert!(
+        costs.iter().any(|cost| cost["effect"] == "loss"),
+        "{costs:?}"
+    );
+    // What is said of a link counts for more.
+    let mended = job(
+        &folder,
+        &[
+            "--loss-from",
+            SPAN,
+            "--history",
+            history,
+            "--loss",
+            "leaf0-spine0=0",
+            "--loss",
+            "leaf1-spine0=0",
+        ],
+    );
+    let costs = mended["breakdown"]["interval"]["costs"]
+        .as_array()
+        .expect("a list");
+    assert!(
+        !costs.iter().any(|cost| cost["effect"] == "loss"),
+        "{costs:?}"
+    );
 }

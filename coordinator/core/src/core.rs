@@ -7,6 +7,7 @@
 //! [`State::latest`].
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 
 use reweave_common::circuit::Readback;
@@ -16,6 +17,7 @@ use reweave_common::instruction::Ack;
 use reweave_common::member::Digest;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Refused, Request, Response};
+use reweave_common::sample::Sample;
 use reweave_common::units::Rate;
 
 use crate::arrivals::{Arrivals, Knock};
@@ -25,12 +27,15 @@ use crate::effect::{Effect, Input, Outbox};
 use crate::ingest::Ingest;
 use crate::model::{Known, least_elephant};
 use crate::operator::{self, Asked, Seen};
+use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::probing::Probing;
 use crate::rollout::{Driver, Turn};
 use crate::rules::rerouted;
 use crate::state::{Stage, State};
+use crate::trends::Trends;
 use crate::watch::Watching;
+use crate::ways::Ways;
 
 #[derive(Debug)]
 pub struct Core {
@@ -56,6 +61,9 @@ struct Senses {
     policy: Policy,
     least_elephant: Rate,
     ingest: Ingest,
+    trends: Trends,
+    ways: Ways,
+    looks: Pace,
 }
 
 impl Senses {
@@ -65,7 +73,28 @@ impl Senses {
             policy: &self.policy,
             least_elephant: self.least_elephant,
             ingest: &self.ingest,
+            trends: &self.trends,
+            ways: &self.ways,
             now,
+        }
+    }
+}
+
+impl Senses {
+    fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
+        if self.ingest.is_connected(node) {
+            self.trends.handle_sample(node, now, &sample);
+        }
+        self.ingest.handle_sample(node, now, sample);
+    }
+
+    fn handle_time(&mut self, now: Moment) {
+        self.ingest.handle_time(now, &self.policy);
+        self.trends.handle_time(now);
+        if self.looks.is_due(now, self.policy.look_every) {
+            let mut ways = mem::take(&mut self.ways);
+            ways.advance(&self.at(now).picture());
+            self.ways = ways;
         }
     }
 }
@@ -85,6 +114,9 @@ impl Core {
                 policy,
                 least_elephant,
                 ingest: Ingest::default(),
+                trends: Trends::default(),
+                ways: Ways::default(),
+                looks: Pace::default(),
             },
             driver: Driver::default(),
             autopilot: Autopilot::default(),
@@ -138,7 +170,7 @@ impl Core {
                 self.senses.ingest.handle_disconnected(node);
                 self.arrivals.handle_disconnected(node);
             }
-            Input::Sample { node, sample } => self.senses.ingest.handle_sample(node, now, sample),
+            Input::Sample { node, sample } => self.senses.handle_sample(node, now, sample),
             Input::Ack { node, ack } => self.handle_ack(now, node, ack),
             Input::DriverUp { optical } => self.senses.ingest.handle_driver(optical, true),
             Input::DriverDown { optical } => self.senses.ingest.handle_driver(optical, false),
@@ -177,7 +209,7 @@ impl Core {
     }
 
     fn handle_tick(&mut self, now: Moment) {
-        self.senses.ingest.handle_time(now, &self.senses.policy);
+        self.senses.handle_time(now);
         self.watching.advance(self.senses.at(now), &mut self.outbox);
         self.probing.advance(self.senses.at(now), &mut self.outbox);
         self.stirred = true;

@@ -12,6 +12,7 @@ mod command;
 mod core;
 mod course;
 mod effect;
+mod evidence;
 mod ingest;
 mod model;
 mod operator;
@@ -27,8 +28,10 @@ mod rules;
 mod soundness;
 mod spread;
 mod state;
+mod trends;
 mod verify;
 mod watch;
+mod ways;
 
 #[cfg(test)]
 mod tests;

@@ -2,19 +2,39 @@
 
 use std::collections::BTreeSet;
 
+use reweave_common::cause::{Cause, Class};
 use reweave_common::finding::{Finding, UselessPin};
 use reweave_common::plan::{Pin, Plan, Report};
 use reweave_common::units::Rate;
+use reweave_planner::causes::diagnose;
 
+use crate::arrivals::Arrivals;
+use crate::evidence::evidence;
 use crate::model::Picture;
 use crate::pins;
 use crate::state::{InForce, State};
 
 /// Pins that lead nowhere come first: their flows have nothing at all.
-pub(crate) fn findings(picture: &Picture<'_>, in_force: &InForce) -> Vec<Finding> {
+pub(crate) fn findings(
+    picture: &Picture<'_>,
+    in_force: &InForce,
+    arrivals: &Arrivals,
+) -> Vec<Finding> {
     let dead = pins::dead(picture, &in_force.pins).into_iter();
     let dead = dead.map(Finding::UselessPin);
-    dead.chain(collisions(picture, in_force)).collect()
+    let collisions = collisions(picture, in_force);
+    let causes = causes(picture, arrivals).into_iter().map(Finding::Cause);
+    dead.chain(collisions).chain(causes).collect()
+}
+
+/// Whatever else slows jobs. Collisions are told apart from what only looks like one by what a plan
+/// would bring, so they are not asked for here.
+fn causes(picture: &Picture<'_>, arrivals: &Arrivals) -> Vec<Cause> {
+    let found = diagnose(&evidence(picture, arrivals), picture.fabric());
+    // All evidence is by names of the fabric.
+    let mut causes = found.unwrap_or_default();
+    causes.retain(|cause| cause.class != Class::EcmpCollision);
+    causes
 }
 
 fn collisions(picture: &Picture<'_>, in_force: &InForce) -> Vec<Finding> {

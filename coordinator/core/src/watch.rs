@@ -1,4 +1,5 @@
-//! What each agent shall look at: the paths of its elephants, and the ways back of those it receives.
+//! What each agent shall look at: the paths of its elephants, the ways back of those it receives, and
+//! the ways of probes.
 //!
 //! A flow that was an elephant once is watched until it ends, since jobs pause between bursts and
 //! an agent that keeps watching notices a new path by itself.
@@ -36,13 +37,16 @@ impl Watching {
             return;
         }
         self.note_elephants(known);
-        let mut wanted = self.wanted(known);
+        let (mut wanted, mut of_probes) = (self.wanted(known), known.ways.wanted(known));
         for (node, _) in known
             .fabric
             .nodes()
             .filter(|(node, _)| known.ingest.is_connected(*node))
         {
-            let wanted = wanted.remove(&node).unwrap_or_default();
+            let mut wanted = wanted.remove(&node).unwrap_or_default();
+            let probes = of_probes.remove(&node).unwrap_or_default();
+            let room = MOST_TRACES.saturating_sub(wanted.trace.len());
+            wanted.trace.extend(probes.into_iter().take(room));
             let asked = self.asked.entry(node).or_default();
             if *asked != wanted {
                 asked.clone_from(&wanted);

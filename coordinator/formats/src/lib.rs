@@ -11,6 +11,7 @@ pub mod flight_recorder;
 pub mod hostlist;
 pub mod kubernetes;
 pub mod nccl_inspector;
+pub mod optical;
 mod pickle;
 mod protobuf;
 pub mod slurm;

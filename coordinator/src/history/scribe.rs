@@ -381,6 +381,7 @@ impl Scribe {
         match finding {
             Finding::EcmpCollision(collision) => ("ecmp-collision", hop(&collision.hop)),
             Finding::UselessPin(pin) => ("useless-pin", format!("{} {}", hop(&pin.hop), pin.flow)),
+            Finding::Cause(cause) => ("cause", cause.to_string()),
         }
     }
 

@@ -60,3 +60,18 @@ fn served(kind: &'static str, text: &'static str) -> Response {
     response.headers_mut().insert(header::CACHE_CONTROL, fresh);
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::cause::Class;
+
+    /// A class that is new here is called by its letters there until somebody finds words for it.
+    #[test]
+    fn the_page_has_words_for_every_class_of_cause() {
+        let page = include_str!("../../web/findings.js");
+        for class in Class::ALL {
+            let letters = serde_json::to_string(&class).expect("a class is a word");
+            assert!(page.contains(&format!("{letters}: ")), "{letters}");
+        }
+    }
+}

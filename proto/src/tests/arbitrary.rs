@@ -10,6 +10,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use reweave_common::bandwidth::BandwidthReading;
+use reweave_common::cause::{Cause, Class, Subject};
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::holding::{Holding, RouteHop, RouteRule};
@@ -450,7 +451,37 @@ fn imbalance() -> impl Strategy<Value = Imbalance> {
 }
 
 fn finding() -> impl Strategy<Value = Finding> {
-    prop_oneof![collision(), useless_pin().prop_map(Finding::UselessPin)]
+    prop_oneof![
+        collision(),
+        useless_pin().prop_map(Finding::UselessPin),
+        cause().prop_map(Finding::Cause)
+    ]
+}
+
+fn cause() -> impl Strategy<Value = Cause> {
+    let class = proptest::sample::select(Class::ALL.to_vec());
+    (class, subject(), texts(), finite(), texts()).prop_map(
+        |(class, subject, evidence, confidence, jobs)| Cause {
+            class,
+            subject,
+            evidence,
+            confidence,
+            remedy: class.remedy().to_owned(),
+            jobs,
+        },
+    )
+}
+
+fn subject() -> impl Strategy<Value = Subject> {
+    let one = prop_oneof![
+        text().prop_map(Subject::Host),
+        (text(), text(), text()).prop_map(|(from, to, link)| Subject::Hop { from, to, link }),
+        ([text(), text()], text()).prop_map(|(ends, link)| Subject::Link { ends, link }),
+        text().prop_map(Subject::Job),
+        [text(), text()].prop_map(Subject::Pair),
+    ];
+    let several = vec(one.clone(), 0..MANY).prop_map(Subject::Ambiguous);
+    prop_oneof![one, several]
 }
 
 fn useless_pin() -> impl Strategy<Value = UselessPin> {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use reweave_common::bandwidth::{Bandwidth, Unclear};
+use reweave_common::cause::{Class, Subject};
 use reweave_common::flow::Protocol;
 use reweave_common::hardware::{Duplex, Fec};
 use reweave_common::health::{Place, Signal};
@@ -80,6 +81,7 @@ fn of_answers() -> String {
     shape::<Response>(&[
         trace::<AgentState>,
         trace::<Bandwidth>,
+        trace::<Class>,
         trace::<CoordinatorState>,
         trace::<Finding>,
         trace::<FlowChange>,
@@ -91,6 +93,7 @@ fn of_answers() -> String {
         trace::<Refused>,
         trace::<Role>,
         trace::<SocketAddr>,
+        trace::<Subject>,
         trace::<Unclear>,
         trace::<Useless>,
     ])

@@ -16,6 +16,7 @@ use reweave_common::fabric::{Fabric, Port};
 use reweave_common::ids::{LinkId, NodeId};
 
 use crate::error::LabError;
+use crate::wiring::is_cable;
 
 const MOST_ENDPOINTS: usize = 1 << 16;
 const MOST_SWITCHES: usize = 1 << 16;
@@ -62,7 +63,9 @@ impl Addressing {
 
     /// The address of a node: that of NIC 0, or a switch's loopback.
     pub(crate) fn of_node(&self, fabric: &Fabric, node: NodeId) -> Ipv4Addr {
-        if fabric.node(node).role.is_endpoint() {
+        if let Some(address) = fabric.address(node) {
+            address
+        } else if fabric.node(node).role.is_endpoint() {
             self.of_nic(Port { node, index: 0 })
         } else {
             (FIRST_SWITCH + self.ordinals[node.index()]).into()
@@ -81,15 +84,20 @@ impl Addressing {
             return vec![self.of_node(fabric, node)];
         }
         // A host that is connected to nothing has an address all the same.
-        let nics = fabric.links_of(node).len().max(1) as u32;
-        (0..nics)
+        let nics = cables_of(fabric, node);
+        if nics == 0 {
+            return vec![self.of_node(fabric, node)];
+        }
+        (0..nics as u32)
             .map(|index| self.of_nic(Port { node, index }))
             .collect()
     }
 
     /// What the neighbour at the other end of `link` sends to as its gateway.
     pub(crate) fn gateway(&self, fabric: &Fabric, link: LinkId, at: Port) -> Ipv4Addr {
-        if fabric.node(at.node).role.forwards() {
+        if !is_cable(fabric, link) {
+            self.of_node(fabric, at.node)
+        } else if fabric.node(at.node).role.forwards() {
             on_link(link, end_of(fabric, link, at))
         } else {
             self.of_nic(at)
@@ -113,14 +121,20 @@ pub(crate) fn mac(link: LinkId, end: u8) -> Mac {
     Mac([0x02, a, b, c, d, end])
 }
 
+fn cables_of(fabric: &Fabric, node: NodeId) -> usize {
+    let links = fabric.links_of(node).iter();
+    links.filter(|&&link| is_cable(fabric, link)).count()
+}
+
 fn check_size(fabric: &Fabric) -> Result<(), LabError> {
     let endpoints = fabric.endpoints().count();
-    let nics = fabric.endpoints().map(|host| fabric.links_of(host).len());
+    let nics = fabric.endpoints().map(|host| cables_of(fabric, host));
+    let cables = fabric.links().filter(|(link, _)| is_cable(fabric, *link));
     for (what, count, most) in [
         ("hosts", endpoints, MOST_ENDPOINTS),
         ("switches", fabric.nodes().len() - endpoints, MOST_SWITCHES),
         ("links of one host", nics.max().unwrap_or(0), MOST_NICS),
-        ("links", fabric.links().len(), MOST_LINKS),
+        ("links", cables.count(), MOST_LINKS),
     ] {
         if count > most {
             return Err(LabError::FabricTooLarge { what, count, most });

@@ -1,15 +1,15 @@
 //! The virtual cluster as those inside the lab hold it: bring-up, and the ways into its nodes.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::net::Ipv4Addr;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use nix::mount::{MsFlags, mount};
-use reweave_common::fabric::Fabric;
-use reweave_common::ids::NodeId;
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::scenario::Scenario;
 
 use crate::addressing::Addressing;
@@ -19,7 +19,8 @@ use crate::impair::Wires;
 use crate::management::{self, STATION};
 use crate::node::{NET_FOLDER, NodeDoor, UTS_FOLDER};
 use crate::nodes::Nodes;
-use crate::parallel::in_parallel;
+use crate::optics;
+use crate::parallel::{apart, in_parallel};
 use crate::progress::Progress;
 use crate::sharing::Sharing;
 use crate::tool_run::run_script;
@@ -32,6 +33,10 @@ pub(crate) struct Cluster {
     features: Features,
     wires: Wires,
     is_managed: bool,
+    /// In the order of the fabric's optical switches.
+    opticals: Vec<NodeDoor>,
+    /// What runs in those; it ends with the lab.
+    _switches: Vec<Child>,
 }
 
 impl Deref for Cluster {
@@ -56,6 +61,7 @@ impl Cluster {
         let features = Features::probe(&tools)?;
         make_folders(&hosts_file(scenario, &wiring))?;
         let doors = create_nodes(&fabric, scenario.seed, progress)?;
+        let opticals = create_opticals(&fabric, scenario.seed)?;
         let mut wires = Wires::prepare(scenario, &features, &tools)?;
         progress.say("links");
         run_script(
@@ -76,6 +82,7 @@ impl Cluster {
             wires.ports_script(&fabric, node) + &wiring.ports_script(node)
         })?;
         wires.join(&fabric, scenario.seed)?;
+        let switches = start_opticals(&fabric, &opticals)?;
         // Only now, when all carriers are there: of a carrier that comes later, routes and queues
         // learn when the kernel finds time to tell them, and pass nothing until then.
         in_nodes("addresses and routes", Tool::Ip, &|node| {
@@ -93,6 +100,8 @@ impl Cluster {
             features,
             wires,
             is_managed: scenario.management,
+            opticals,
+            _switches: switches,
         };
         if cluster.is_managed {
             progress.say("management network");
@@ -113,13 +122,23 @@ impl Cluster {
             let node = NodeId::from_index(index);
             self.batch(node, Tool::Ip, &management::node_script(node))?;
             self.inside(node, || self.doors[index].set(&management::sysctl()))?
-        })
-        .map(|_| ())
+        })?;
+        for ((id, optical), door) in self.fabric.opticals().zip(&self.opticals) {
+            let script = management::node_script(management::of_optical(&self.fabric, id));
+            run_script(door.net_command(ip), Tool::Ip, &optical.name, &script)?;
+        }
+        Ok(())
     }
 
     /// Where the station is, if there is one.
     pub(crate) fn station_address(&self) -> Option<Ipv4Addr> {
         self.is_managed.then(management::station_address)
+    }
+
+    /// Where an optical switch is reached from the station, if there is one.
+    pub(crate) fn optical_address(&self, optical: OpticalId) -> Option<Ipv4Addr> {
+        let place = management::of_optical(&self.fabric, optical);
+        self.is_managed.then(|| management::address(place))
     }
 
     /// Where a node is reached from the station, if there is one.
@@ -177,4 +196,43 @@ fn create_nodes(
         sysctls.extend(Sharing::of(fabric).sysctls());
         NodeDoor::create(&node.name, &sysctls)
     })
+}
+
+/// What circuits are switched in.
+fn create_opticals(fabric: &Fabric, seed: u64) -> Result<Vec<NodeDoor>, LabError> {
+    let beyond = NodeId::from_index(fabric.nodes().len() + 1);
+    let settings = wiring::sysctls(Role::Host, seed, beyond);
+    let opticals = fabric.opticals();
+    opticals
+        .map(|(_, optical)| apart(|| NodeDoor::create(&optical.name, &settings)))
+        .collect()
+}
+
+/// Each is a process of this program, which serves when it says so.
+fn start_opticals(fabric: &Fabric, doors: &[NodeDoor]) -> Result<Vec<Child>, LabError> {
+    let started = fabric.opticals().zip(doors).map(|(optical, door)| {
+        let start = || -> io::Result<Child> {
+            let mut command = door.command("/proc/self/exe");
+            command.args(optics::switch_arguments(fabric, optical));
+            // Whoever waits until this lab has said all must not wait for the switch.
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn()?;
+            let (mut said, mut error) = (String::new(), String::new());
+            if let Some(output) = child.stdout.take() {
+                BufReader::new(output).read_line(&mut said)?;
+            }
+            if said.starts_with("listening") {
+                return Ok(child);
+            }
+            if let Some(mut words) = child.stderr.take() {
+                words.read_to_string(&mut error)?;
+            }
+            Err(io::Error::other(error.trim().to_owned()))
+        };
+        start().map_err(|source| LabError::StartOptical {
+            name: optical.1.name.clone(),
+            source,
+        })
+    });
+    started.collect()
 }

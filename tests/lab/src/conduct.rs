@@ -55,6 +55,8 @@ struct Moment {
     iterations: usize,
     /// How long the last one took.
     iteration_ms: Option<f64>,
+    /// How long all of them took together.
+    iterations_ms: f64,
     flows: Vec<Flow>,
 }
 
@@ -156,6 +158,7 @@ impl Conductor<'_> {
             at_ms: millis(at),
             iterations: iterations.len(),
             iteration_ms: iterations.last().copied().map(millis),
+            iterations_ms: millis(tally.iterations_took()),
             flows: self.paths.iter().enumerate().map(flow).collect(),
         }
     }

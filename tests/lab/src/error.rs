@@ -11,6 +11,7 @@ use reweave_common::units::Rate;
 use thiserror::Error;
 
 use crate::features::Feature;
+use crate::optical::Refusal;
 use crate::tools::Tool;
 use crate::worker::AssignmentError;
 
@@ -137,6 +138,10 @@ pub enum LabError {
     BadOrder { source: serde_json::Error },
     #[error("cannot listen at {at}: {source}")]
     Listen { at: SocketAddrV4, source: io::Error },
+    #[error("the optical switch cannot have that circuit: {source}")]
+    Circuit { source: Refusal },
+    #[error("optical switch {name} does not start: {source}")]
+    StartOptical { name: String, source: io::Error },
     #[error("cannot open flow {flow}: {source}")]
     OpenFlow { flow: String, source: io::Error },
     #[error("no source port leads all flows of job {job:?} the way its `via` wants")]

@@ -105,11 +105,13 @@ impl Launch {
     }
 
     fn record(&self, first: &FirstProcess) -> Record {
-        let nodes = self.scenario.fabric.nodes();
+        let fabric = &self.scenario.fabric;
+        let nodes = fabric.nodes().map(|(_, node)| &node.name);
+        let opticals = fabric.opticals().map(|(_, optical)| &optical.name);
         Record {
             scenario: self.path.display().to_string(),
             pid: first.pid().as_raw(),
-            nodes: nodes.map(|(_, node)| node.name.clone()).collect(),
+            nodes: nodes.chain(opticals).cloned().collect(),
             station: self.scenario.management,
             source: self.source.clone(),
         }

@@ -25,6 +25,8 @@ mod limits;
 mod management;
 mod node;
 mod nodes;
+mod optical;
+mod optics;
 mod packet;
 mod parallel;
 mod progress;
@@ -42,4 +44,5 @@ mod wiring;
 mod worker;
 
 pub use error::LabError;
+pub use optical::Refusal as CircuitRefusal;
 pub use worker::AssignmentError;

@@ -21,6 +21,7 @@ enum Command {
     List(cli::List),
     Run(cli::Run),
     Job(cli::Job),
+    OpticalSwitch(cli::OpticalSwitch),
     /// One rank of a job, started by the lab
     #[command(hide = true)]
     Worker,
@@ -38,6 +39,7 @@ impl Command {
             Self::List(list) => list.run(),
             Self::Run(run) => run.run(),
             Self::Job(job) => job.run(),
+            Self::OpticalSwitch(switch) => switch.run(),
             Self::Worker => cli::worker(),
             Self::Conduct => cli::conduct(),
         }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use reweave_common::fabric::{Fabric, Role};
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{NodeId, OpticalId};
 pub(crate) use reweave_common::scenario::STATION;
 
 use crate::error::LabError;
@@ -31,7 +31,7 @@ pub(crate) fn address(node: NodeId) -> Ipv4Addr {
 }
 
 pub(crate) fn check_size(fabric: &Fabric) -> Result<(), LabError> {
-    let count = fabric.nodes().len();
+    let count = places(fabric).count();
     (count <= MOST_NODES)
         .then_some(())
         .ok_or(LabError::FabricTooLarge {
@@ -41,9 +41,22 @@ pub(crate) fn check_size(fabric: &Fabric) -> Result<(), LabError> {
         })
 }
 
+/// All that is joined to the station, each with its number there: nodes, then optical switches.
+fn places(fabric: &Fabric) -> impl Iterator<Item = (NodeId, &str)> {
+    let nodes = fabric.nodes().map(|(_, node)| node.name.as_str());
+    let opticals = fabric.opticals().map(|(_, optical)| optical.name.as_str());
+    let names = nodes.chain(opticals).enumerate();
+    names.map(|(index, name)| (NodeId::from_index(index), name))
+}
+
+/// The number there of an optical switch.
+pub(crate) fn of_optical(fabric: &Fabric, optical: OpticalId) -> NodeId {
+    NodeId::from_index(fabric.nodes().len() + optical.index())
+}
+
 /// Makes the station: no node of the fabric, but entered like one.
 pub(crate) fn create_station(fabric: &Fabric, seed: u64) -> Result<NodeDoor, LabError> {
-    let beyond = NodeId::from_index(fabric.nodes().len());
+    let beyond = NodeId::from_index(places(fabric).count());
     let settings = wiring::sysctls(Role::Relay, seed, beyond);
     apart(|| NodeDoor::create(STATION, &settings))
 }
@@ -59,16 +72,15 @@ pub(crate) fn sysctl() -> Sysctl {
 
 /// For ip, outside the nodes: an interface in each, and its other end in the station.
 pub(crate) fn links_script(fabric: &Fabric) -> String {
-    let link = |(id, node): (NodeId, &reweave_common::fabric::Node)| {
+    let link = |(id, name): (NodeId, &str)| {
         let [near, far] = [mac(id, 0), mac(id, 1)];
         let port = port(id);
         format!(
-            "link add name {INTERFACE} address {near} netns /run/netns/{} type veth peer name {port} \
-             address {far} netns /run/netns/{STATION}\n",
-            node.name
+            "link add name {INTERFACE} address {near} netns /run/netns/{name} type veth peer name {port} \
+             address {far} netns /run/netns/{STATION}\n"
         )
     };
-    fabric.nodes().map(link).collect()
+    places(fabric).map(link).collect()
 }
 
 /// For ip, inside a node.
@@ -86,7 +98,7 @@ pub(crate) fn node_script(node: NodeId) -> String {
 pub(crate) fn station_script(fabric: &Fabric) -> String {
     let station = station_address();
     let mut script = format!("link set lo up\naddress add {station}/32 dev lo\n");
-    for (node, _) in fabric.nodes() {
+    for (node, _) in places(fabric) {
         let (address, mac, port) = (address(node), mac(node, 0), port(node));
         let _ = write!(
             script,
@@ -101,9 +113,7 @@ pub(crate) fn station_script(fabric: &Fabric) -> String {
 /// Further lines of /etc/hosts.
 pub(crate) fn hosts_file(fabric: &Fabric) -> String {
     let station = format!("{} {STATION}\n", station_address());
-    let nodes = fabric
-        .nodes()
-        .map(|(id, node)| format!("{} {}.mgmt\n", address(id), node.name));
+    let nodes = places(fabric).map(|(id, name)| format!("{} {name}.mgmt\n", address(id)));
     std::iter::once(station).chain(nodes).collect()
 }
 

@@ -1,6 +1,7 @@
 //! From the fabric to scripts: what the tools are told to make. Pure, so that it can be judged
 //! without a kernel.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
@@ -10,6 +11,7 @@ use reweave_common::routes::Routes;
 use reweave_common::units::Rate;
 
 use crate::addressing::{self, Addressing, end_of};
+use crate::optics;
 use crate::sharing::Sharing;
 
 /// Jumbo frames, as training clusters use them.
@@ -17,7 +19,7 @@ pub(crate) const MTU_BYTES: u64 = 9000;
 const FRAME_BYTES: u64 = MTU_BYTES + 14;
 
 /// Each end of a link is numbered from here; 1 is every node's loopback.
-const FIRST_INDEX: usize = 2;
+pub(crate) const FIRST_INDEX: usize = 2;
 
 /// tc counts a bucket in 32 bits, and it holds what passes in a millisecond.
 pub(crate) const FASTEST_LINK: Rate = Rate::from_bits_per_s(8000 * u32::MAX as u64);
@@ -35,8 +37,31 @@ pub(crate) struct Sysctl {
 pub(crate) struct Wiring<'f> {
     fabric: &'f Fabric,
     addressing: &'f Addressing,
-    routes: Routes,
+    ways: Ways,
     sharing: Sharing,
+}
+
+/// Which links lead nearer to a node.
+enum Ways {
+    Shortest(Routes),
+    /// Of a fabric with optical switches, as they are at first.
+    Lit(BTreeMap<(NodeId, NodeId), Vec<LinkId>>),
+}
+
+impl Ways {
+    fn of(fabric: &Fabric) -> Self {
+        if fabric.opticals().len() > 0 {
+            return Self::Lit(optics::lit_ways(fabric));
+        }
+        Self::Shortest(Routes::shortest(&with_switches_as_endpoints(fabric)))
+    }
+
+    fn next_hops(&self, from: NodeId, to: NodeId) -> &[LinkId] {
+        match self {
+            Self::Shortest(routes) => routes.next_hops(from, to),
+            Self::Lit(ways) => ways.get(&(from, to)).map_or(&[], Vec::as_slice),
+        }
+    }
 }
 
 impl<'f> Wiring<'f> {
@@ -44,7 +69,7 @@ impl<'f> Wiring<'f> {
         Self {
             fabric,
             addressing,
-            routes: Routes::shortest(&with_switches_as_endpoints(fabric)),
+            ways: Ways::of(fabric),
             sharing: Sharing::of(fabric),
         }
     }
@@ -55,12 +80,16 @@ impl<'f> Wiring<'f> {
         &self,
         instead: impl Fn(LinkId, [&str; 2]) -> Option<String>,
     ) -> String {
-        let links = self.fabric.links().map(|(id, link)| {
+        let cables = self
+            .fabric
+            .links()
+            .filter(|(id, _)| is_cable(self.fabric, *id));
+        let links = cables.map(|(id, link)| {
             let [a, b] = link.ports().map(|port| self.end(id, port));
             let bare = || format!("link add {a} type veth peer {b}\n");
             instead(id, [&a, &b]).unwrap_or_else(bare)
         });
-        links.collect()
+        links.collect::<String>() + &optics::links_script(self.fabric)
     }
 
     fn end(&self, link: LinkId, port: Port) -> String {
@@ -82,7 +111,7 @@ impl<'f> Wiring<'f> {
         for (port, _) in ports(self.fabric, node) {
             let _ = writeln!(script, "link set {} up", interface(self.fabric, port));
         }
-        script
+        script + &optics::ports_script(self.fabric, node)
     }
 
     /// For ip, inside `node`: addresses, neighbours and routes.
@@ -90,16 +119,18 @@ impl<'f> Wiring<'f> {
         let mut script = String::new();
         self.write_addresses(node, &mut script);
         self.write_neighbours(node, &mut script);
+        script += &optics::node_script(self.fabric, self.addressing, node);
         self.write_routes(node, &mut script);
         script
     }
 
     fn write_addresses(&self, node: NodeId, script: &mut String) {
         let role = self.fabric.node(node).role;
-        let links = self.fabric.links_of(node);
-        if role == Role::Switch || links.is_empty() {
+        if role == Role::Switch || ports(self.fabric, node).next().is_none() {
             let own = self.addressing.of_node(self.fabric, node);
-            let _ = writeln!(script, "address add {own}/32 dev lo");
+            let fibre = optics::main_interface(self.fabric, node);
+            let interface = fibre.filter(|_| role.is_endpoint()).unwrap_or("lo");
+            let _ = writeln!(script, "address add {own}/32 dev {interface}");
         }
         for (port, link) in ports(self.fabric, node) {
             let interface = interface(self.fabric, port);
@@ -135,7 +166,7 @@ impl<'f> Wiring<'f> {
             return;
         }
         for (to, _) in self.fabric.nodes().filter(|(to, _)| *to != node) {
-            let next_hops = self.routes.next_hops(node, to);
+            let next_hops = self.ways.next_hops(node, to);
             if next_hops.is_empty() {
                 continue;
             }
@@ -151,6 +182,9 @@ impl<'f> Wiring<'f> {
         let &[link] = self.fabric.links_of(node) else {
             return None;
         };
+        if !is_cable(self.fabric, link) {
+            return None;
+        }
         let far = self.fabric.link(link).far(node).node;
         let passes_on = self.fabric.node(far).role.forwards();
         (self.fabric.node(node).role == Role::Host && passes_on).then_some(link)
@@ -189,7 +223,7 @@ impl<'f> Wiring<'f> {
             let interface = interface(self.fabric, port);
             rate_line(&interface, self.fabric.link(link).rate, self.sharing)
         });
-        lines.collect()
+        lines.collect::<String>() + &optics::rates_script(self.fabric, node, self.sharing)
     }
 
     /// /etc/hosts of all nodes.
@@ -211,8 +245,13 @@ impl<'f> Wiring<'f> {
     }
 }
 
-/// The name of a port's interface: `eth0` of a host, `swp3` of a switch.
+/// The name of a port's interface: `eth0` of a host, `swp3` of a switch, and at a fibre what the
+/// fabric's file says.
 pub(crate) fn interface(fabric: &Fabric, port: Port) -> String {
+    let link = fabric.links_of(port.node).get(port.index as usize);
+    if let Some(fibre) = link.and_then(|link| fabric.fibre_of(port.node, *link)) {
+        return fibre.interface.clone();
+    }
     let kind = if fabric.node(port.node).role.is_endpoint() {
         "eth"
     } else {
@@ -293,11 +332,17 @@ fn hash_seed(seed: u64, node: NodeId) -> String {
     ((mixed >> 32) as u32).max(1).to_string()
 }
 
-/// The ports of a node, and the link at each.
+/// Whether it is there whatever is switched.
+pub(crate) fn is_cable(fabric: &Fabric, link: LinkId) -> bool {
+    fabric.crossing(link).is_none()
+}
+
+/// The ports of a node that cables end at, and the link at each.
 pub(crate) fn ports(fabric: &Fabric, node: NodeId) -> impl Iterator<Item = (Port, LinkId)> {
     let links = fabric.links_of(node).iter().copied();
     links
         .zip(0..)
+        .filter(|(link, _)| is_cable(fabric, *link))
         .map(move |(link, index)| (Port { node, index }, link))
 }
 

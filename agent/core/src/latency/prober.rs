@@ -264,11 +264,10 @@ fn flow_of(packet: &Arrival<'_>) -> FlowKey {
 }
 
 impl Peer {
+    /// Their numbers follow one another, and only the first ones are ever taken away.
     fn flight(&mut self, number: u32) -> Option<&mut Flight> {
-        let at = self
-            .flights
-            .binary_search_by_key(&number, |flight| flight.number);
-        self.flights.get_mut(at.ok()?)
+        let first = self.flights.front()?.number;
+        self.flights.get_mut(number.wrapping_sub(first) as usize)
     }
 
     /// Kernels do not say so for every probe that they refuse, only about once a second.

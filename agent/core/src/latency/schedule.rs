@@ -20,7 +20,9 @@ const LEAST_PERIOD: Duration = Duration::from_micros(100);
 /// No list is valid for longer.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// How far ahead of their share probes may be, so that not each of them is a turn of its own.
-const BURST: Duration = Duration::from_millis(25);
+const BURST: Duration = Duration::from_millis(45);
+/// Of this part of the rate they make no use, or a burst would take them beyond it for a second.
+const SPARE: u64 = 20;
 
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -92,7 +94,8 @@ impl Schedule {
 }
 
 fn gap(most_rate: Rate) -> Duration {
-    let micros = WIRE_BYTES * 8 * 1_000_000 / most_rate.bits_per_s().max(1);
+    let used = most_rate.bits_per_s() / SPARE * (SPARE - 1);
+    let micros = WIRE_BYTES * 8 * 1_000_000 / used.max(1);
     Duration::from_micros(micros + 1)
 }
 

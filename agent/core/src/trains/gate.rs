@@ -19,6 +19,8 @@ const LEAST_MARGIN: Duration = Duration::from_millis(5);
 const MARGIN_PART: u32 = 8;
 /// Wires that were seen to carry something so lately do not rest.
 const RESTS_AFTER: Duration = Duration::from_millis(20);
+/// Who looks at quiet wires looks seldom.
+const WATCHED_FOR: Duration = Duration::from_millis(80);
 /// Without a rhythm, wires are quiet when they have carried no more than this beyond what is no
 /// traffic, less what that leaves over meanwhile. Of more than the most nobody speaks after two
 /// seconds.
@@ -65,6 +67,11 @@ impl Gate {
         }
     }
 
+    /// Whether the wires carry no more than chatter, and have for a while.
+    pub fn is_quiet(&self) -> bool {
+        self.load_bytes < QUIET_BYTES
+    }
+
     /// Whether anybody watches the wires.
     pub fn is_watched(&self) -> bool {
         self.watched.is_some()
@@ -80,11 +87,11 @@ impl Gate {
     pub fn open_until(&self, now: Moment) -> Option<Moment> {
         let fresh = |at: Moment| now.since(at) < FRESH;
         let (_, rhythm) = self.heard.filter(|(at, _)| fresh(*at))?;
-        self.watched.filter(|at| now.since(*at) < RESTS_AFTER * 2)?;
+        self.watched.filter(|at| now.since(*at) < WATCHED_FOR)?;
         let rests = |busy: Moment| now.since(busy) >= RESTS_AFTER;
         match rhythm {
             Rhythm::Unknown { .. } => None,
-            Rhythm::None { .. } => (self.load_bytes < QUIET_BYTES).then(|| now + QUIET_FOR),
+            Rhythm::None { .. } => self.is_quiet().then(|| now + QUIET_FOR),
             Rhythm::Found(beat) if self.busy.is_none_or(rests) => gap_left(&beat, now),
             Rhythm::Found(_) => None,
         }

@@ -1,5 +1,6 @@
 //! What is wrong, with evidence.
 
+use reweave_common::cause::Cause;
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::{Collision, Finding, Findings, NotSeen, UselessPin};
 
@@ -15,6 +16,7 @@ pub(crate) fn findings(page: &mut Page, findings: &Findings, names: &Names) {
         match finding {
             Finding::EcmpCollision(found) => collision(page, found, names),
             Finding::UselessPin(found) => useless_pin(page, found, names),
+            Finding::Cause(found) => cause(page, found),
         }
     }
     not_seen(page, &findings.not_seen, names);
@@ -27,6 +29,19 @@ pub(crate) fn not_seen(page: &mut Page, not_seen: &NotSeen, names: &Names) {
         let words = flows.named(&format!("not all is seen: {not_seen}"));
         let words = page.ink(Ink::Yellow, &words);
         page.line(&words);
+    }
+}
+
+pub(crate) fn cause(page: &mut Page, found: &Cause) {
+    let percent = 100.0 * found.confidence;
+    let words = format!("{}: {} ({percent:.0} % sure)", found.class, found.subject);
+    let words = page.ink(Ink::Red, &words);
+    page.heading(&words);
+    let evidence = found.evidence.iter();
+    evidence.for_each(|said| page.line(&format!("  {said}")));
+    page.line(&format!("  remedy: {}", found.remedy));
+    if !found.jobs.is_empty() {
+        page.line(&format!("  jobs hurt: {}", found.jobs.join(", ")));
     }
 }
 
@@ -73,6 +88,7 @@ pub(super) fn why(finding: &Finding, flows: &FlowNames<'_>) -> String {
     match finding {
         Finding::EcmpCollision(found) => shared(found),
         Finding::UselessPin(pin) => flows.named(&pin.to_string()),
+        Finding::Cause(found) => found.to_string(),
     }
 }
 
@@ -96,5 +112,6 @@ pub(super) fn flows_of(finding: &Finding) -> Vec<FlowKey> {
     match finding {
         Finding::EcmpCollision(found) => found.losers.iter().map(|loser| loser.flow).collect(),
         Finding::UselessPin(pin) => vec![pin.flow],
+        Finding::Cause(_) => Vec::new(),
     }
 }

@@ -10,7 +10,7 @@ mod peers;
 mod plan;
 mod status;
 
-pub(crate) use finding::{findings, in_a_sentence, not_seen};
+pub(crate) use finding::{cause, findings, in_a_sentence, not_seen};
 pub(crate) use history::{history, record};
 pub(crate) use peers::members;
 pub(crate) use plan::plan;

@@ -66,7 +66,7 @@ fn lifted(plan: &Plan) -> BTreeSet<FlowKey> {
     let findings = plan.report.findings.iter();
     let useless = findings.filter_map(|finding| match finding {
         Finding::UselessPin(pin) => Some(pin.flow),
-        Finding::EcmpCollision(_) => None,
+        Finding::EcmpCollision(_) | Finding::Cause(_) => None,
     });
     useless.collect()
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::costs::{Costs, Hashing};
 use super::effort::Effort;
 use super::input;
-use super::progress::Progress;
+use super::progress::{self, Progress};
 use crate::error::CliError;
 use crate::page::Page;
 use crate::{Output, print};
@@ -150,7 +150,7 @@ impl Exchange {
             algorithm: algorithm.to_string(),
             latency_us: latency.micros(),
             events: played.events,
-            wall_ms: began.elapsed().as_secs_f64() * 1e3,
+            wall_ms: progress::millis(began),
         })
     }
 

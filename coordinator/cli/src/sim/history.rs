@@ -2,20 +2,22 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::units::Bytes;
-use reweave_history::{Burst, Kind, Past, Question, Window, moment_of, written};
+use reweave_history::{Burst, Kind, Window, written};
 use reweave_planner::workload::history::{Replayed, Routing, Seen, replay};
 use serde::Serialize;
 
 use super::costs::Costs;
 use super::effort::Effort;
+use super::measured::{self, Lossy};
 use super::variant::Variant;
+use super::{past, progress, show};
 use crate::error::CliError;
 use crate::page::Page;
 use crate::{Output, print};
@@ -54,6 +56,8 @@ struct Answer {
     left_out: usize,
     /// Bursts whose way is not known from end to end; as it was, they go all shortest ways evenly.
     ways_unknown: usize,
+    /// Links of the recorded fabric that lost something, by probes and ports.
+    lossy: Vec<Lossy>,
     events: u64,
     wall_ms: f64,
 }
@@ -82,9 +86,11 @@ struct Fared {
 impl History {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let variant = Variant::read(&self.variant)?;
-        let question = self.question(SystemTime::now())?;
-        let (from, to) = (question.from, question.to);
-        let window = self.window(&question)?;
+        let span = past::span(&self.span)?;
+        let [from, to] = span;
+        let kinds = [&[Kind::Flows][..], &measured::KINDS].concat();
+        let window = past::window(&self.history, span, &kinds)?;
+        let lossy = measured::lossy(&window, &variant.recorded);
         let bursts = window.bursts();
         let known = Known::of(&bursts, &variant.recorded, from);
         if known.0.is_empty() {
@@ -98,37 +104,15 @@ impl History {
         let as_it_was = as_it_was.map_err(|error| error.on(&variant.files[0]))?;
         let otherwise = self.otherwise(&known, &variant);
         let otherwise = otherwise.map_err(|error| error.on(&variant.files[1]))?;
-        let answer = Answer::new(&question, &window, &known, [&as_it_was, &otherwise]);
+        let answer = Answer::new(span, &window, &known, [&as_it_was, &otherwise]);
         let answer = Answer {
             left_out: bursts.len() - known.0.len(),
             ways_unknown: known.ways_unknown(&variant),
-            wall_ms: began.elapsed().as_secs_f64() * 1e3,
+            lossy: measured::listed(&lossy, &variant.recorded),
+            wall_ms: progress::millis(began),
             ..answer
         };
-        print(output, &answer, |page| show(page, &answer))
-    }
-
-    fn question(&self, now: SystemTime) -> Result<Question, CliError> {
-        let (from, to) = span(&self.span, now).ok_or_else(|| CliError::BadSpan {
-            text: self.span.clone(),
-        })?;
-        Ok(Question {
-            from,
-            to,
-            resolution: None,
-            kinds: vec![Kind::Flows],
-        })
-    }
-
-    fn window(&self, question: &Question) -> Result<Window, CliError> {
-        let past = Past::open(&self.history).map_err(CliError::Shelf)?;
-        let window = past
-            .look(question)
-            .map_err(|it| CliError::Past(Box::new(it)))?;
-        for warning in &window.warnings {
-            eprintln!("{warning}");
-        }
-        Ok(window)
+        print(output, &answer, |page| lay_out(page, &answer))
     }
 
     fn as_it_was(&self, known: &Known<'_>, variant: &Variant) -> Result<Replayed, CliError> {
@@ -149,14 +133,6 @@ impl History {
         let costs = self.costs.known().ok_or(CliError::NoPayload)?;
         replay(seen, fabric, routing, costs, self.effort.limit()).map_err(CliError::Replay)
     }
-}
-
-/// `FROM/SPAN`
-fn span(text: &str, now: SystemTime) -> Option<(Moment, Moment)> {
-    let (from, length) = text.rsplit_once('/')?;
-    let from = moment_of(from, now)?;
-    let length = humantime::parse_duration(length).ok()?;
-    (length > Duration::ZERO).then_some((from, from + length))
 }
 
 /// A burst between hosts of the recorded fabric.
@@ -245,7 +221,7 @@ impl Played<'_> {
 
 impl Answer {
     fn new(
-        question: &Question,
+        [from, to]: [Moment; 2],
         window: &Window,
         known: &Known<'_>,
         [as_it_was, variant]: [&Replayed; 2],
@@ -271,8 +247,8 @@ impl Answer {
         let bytes: u64 = bursts.iter().map(|it| it.bytes).sum();
         let weighed = bursts.iter().map(|it| error(it) * it.bytes as f64);
         Self {
-            from: written(question.from),
-            to: written(question.to),
+            from: written(from),
+            to: written(to),
             resolution: window.resolution.name().to_owned(),
             as_it_was: Outcome::of(as_it_was, &bursts, |it| it.as_it_was_mbps),
             mean_error: weighed.sum::<f64>() / bytes as f64,
@@ -281,6 +257,7 @@ impl Answer {
             bursts,
             left_out: 0,
             ways_unknown: 0,
+            lossy: Vec::new(),
             events: as_it_was.events + variant.events,
             wall_ms: 0.0,
         }
@@ -300,7 +277,7 @@ impl Outcome {
 /// People look at so many rows.
 const ROWS: usize = 12;
 
-fn show(page: &mut Page, answer: &Answer) {
+fn lay_out(page: &mut Page, answer: &Answer) {
     let Answer {
         as_it_was, variant, ..
     } = answer;
@@ -326,6 +303,7 @@ fn show(page: &mut Page, answer: &Answer) {
         ["", "ends after ms", "bursts in all ms", "slowest Mb/s"],
         [row("as it was", as_it_was), row("variant", variant)],
     );
+    show::lossy(page, &answer.lossy);
     page.heading("Bursts, the largest first");
     let mut bursts: Vec<_> = answer.bursts.iter().collect();
     bursts.sort_by_key(|it| std::cmp::Reverse(it.bytes));

@@ -1,8 +1,9 @@
-//! Files that commands are given.
+//! Files that commands are given; `-` is standard input.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use reweave_common::fabric::Fabric;
 
@@ -16,15 +17,33 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
         path: path.to_owned(),
         source,
     };
-    let file = fs::File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
-    let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);
+    let read = match is_standard_input(path) {
+        true => once()?.take(MOST_BYTES + 1).read_to_end(&mut bytes),
+        false => {
+            let file = fs::File::open(path).map_err(failed)?;
+            file.take(MOST_BYTES + 1).read_to_end(&mut bytes)
+        }
+    };
     match read.map_err(failed)? as u64 > MOST_BYTES {
         true => Err(CliError::TooLarge {
             path: path.to_owned(),
             most_bytes: MOST_BYTES,
         }),
         false => Ok(bytes),
+    }
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Whoever reads it first has it all.
+fn once() -> Result<io::StdinLock<'static>, CliError> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    match TAKEN.swap(true, Ordering::Relaxed) {
+        true => Err(CliError::InputTwice),
+        false => Ok(io::stdin().lock()),
     }
 }
 

@@ -7,6 +7,8 @@ mod flows;
 mod history;
 pub(crate) mod input;
 mod job;
+mod measured;
+mod past;
 mod progress;
 mod raw;
 pub(crate) mod replay;

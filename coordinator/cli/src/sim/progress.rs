@@ -50,8 +50,13 @@ impl Progress {
         if self.shown.is_some() {
             let _ = write!(io::stderr(), "\r{:COLUMNS$}\r", "");
         }
-        self.began.elapsed().as_secs_f64() * 1e3
+        millis(self.began)
     }
+}
+
+/// Since then, as finely as anybody can compare.
+pub(super) fn millis(began: Instant) -> f64 {
+    began.elapsed().as_micros() as f64 / 1e3
 }
 
 fn line(progress: sim::Progress, what: &str, since: Duration) -> String {

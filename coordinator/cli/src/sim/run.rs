@@ -1,5 +1,6 @@
 //! One iteration, simulated for whoever asked: exactly, and with what that leaves out.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -9,10 +10,11 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::iteration::Iteration;
 use reweave_planner::sim::SimTime;
 use reweave_planner::workload::effects::{self, Effects, Interval, Setting};
+use reweave_planner::workload::losses::Loss;
 use reweave_planner::workload::{self, LaneLoad, Network, Settings};
 
 use super::progress::Progress;
-use super::{MOST_WORK, show};
+use super::{MOST_WORK, measured, past, show};
 use crate::error::CliError;
 use crate::{Output, print};
 
@@ -40,9 +42,19 @@ pub(super) struct Uncertainty {
     /// What messages to one port wait for each that is before them
     #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::ROUND_TRIP_US)]
     incast_us: f64,
+    /// What each sender has under way that messages wait for on the links between
+    #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::ROUND_TRIP_US)]
+    uplink_us: f64,
     /// What part of packets a link loses, as LINK=PART; may be repeated
     #[arg(long, value_name = "LINK=PART", requires = "interval", value_parser = loss)]
     loss: Vec<(String, f64)>,
+    /// What links lost in this stretch of the history, by its probes and ports:
+    /// 2026-11-20T14:00:00Z/10m, or 1h/10m for an hour ago
+    #[arg(long, value_name = "FROM/SPAN", requires_all = ["interval", "history"])]
+    loss_from: Option<String>,
+    /// Where the history is kept: a folder or s3://bucket/prefix
+    #[arg(long, env = "REWEAVE_HISTORY", value_name = "URL")]
+    history: Option<String>,
 }
 
 fn loss(text: &str) -> Result<(String, f64), String> {
@@ -56,7 +68,21 @@ fn loss(text: &str) -> Result<(String, f64), String> {
 }
 
 impl Uncertainty {
-    fn effects(&self, fabric: &Fabric) -> Result<Effects, CliError> {
+    /// What the history says that links lost; nothing where nobody asks.
+    fn measured(&self, fabric: &Fabric) -> Result<BTreeMap<LinkId, Loss>, CliError> {
+        let (Some(span), Some(history)) = (&self.loss_from, &self.history) else {
+            return Ok(BTreeMap::new());
+        };
+        let window = past::window(history, past::span(span)?, &measured::KINDS)?;
+        Ok(measured::lossy(&window, fabric))
+    }
+
+    /// What is said of a link counts for more than what was measured.
+    fn effects(
+        &self,
+        fabric: &Fabric,
+        measured: &BTreeMap<LinkId, Loss>,
+    ) -> Result<Effects, CliError> {
         let micros = |us, option| {
             let time = SimTime::from_micros(us);
             time.ok_or(CliError::BadOption { option, value: us })
@@ -73,13 +99,16 @@ impl Uncertainty {
             let link = link.ok_or_else(|| CliError::NoSuchLink { name: name.clone() })?;
             Ok((link, *part))
         });
+        let mut loss: BTreeMap<_, _> = measured.iter().map(|(&it, loss)| (it, loss.part)).collect();
+        loss.extend(lossy.collect::<Result<Vec<_>, CliError>>()?);
         Ok(Effects {
             cold_start: micros(self.cold_start_us, "--cold-start-us")?,
             head_of_line: self.head_of_line,
             seeds: self.seeds,
             incast: micros(self.incast_us, "--incast-us")?,
-            port: None,
-            loss: lossy.collect::<Result<_, CliError>>()?,
+            uplinks: micros(self.uplink_us, "--uplink-us")?,
+            only: None,
+            loss,
         })
     }
 }
@@ -99,7 +128,8 @@ impl Scene<'_> {
         uncertainty: &Uncertainty,
         output: Output,
     ) -> Result<ExitCode, CliError> {
-        let effects = uncertainty.effects(self.fabric)?;
+        let measured = uncertainty.measured(self.fabric)?;
+        let effects = uncertainty.effects(self.fabric, &measured)?;
         let network = Network::new(self.fabric, self.placement, self.carriage, self.settings);
         let mut progress = Progress::begin("tasks");
         let evaluation = workload::evaluate(self.iteration, &network, MOST_WORK, &mut |at| {
@@ -115,7 +145,8 @@ impl Scene<'_> {
             true => Some(uncertain(&setting, &effects, &mut evaluation.lanes)?),
             false => None,
         };
-        let answer = show::Answer::new(evaluation, interval, wall_ms);
+        let lossy = measured::listed(&measured, self.fabric);
+        let answer = show::Answer::new(evaluation, interval, lossy, wall_ms);
         print(output, &answer, |page| show::iteration(page, &answer))
     }
 }

@@ -1,11 +1,13 @@
 //! The cost of an iteration, for scripts and for people.
 
 use reweave_planner::workload::effects::{Cost, Interval};
+use reweave_planner::workload::losses::Known;
 use reweave_planner::workload::{
     Chosen, Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch,
 };
 use serde::Serialize;
 
+use super::measured::Lossy;
 use crate::page::Page;
 
 #[derive(Debug, Serialize)]
@@ -33,10 +35,17 @@ struct Breakdown {
     collectives: Vec<Chosen>,
     ranks: Vec<RankTime>,
     links: Vec<LaneLoad>,
+    /// What the history says that links lost, where that was asked for.
+    lossy: Vec<Lossy>,
 }
 
 impl Answer {
-    pub(crate) fn new(evaluation: Evaluation, interval: Option<Interval>, wall_ms: f64) -> Self {
+    pub(super) fn new(
+        evaluation: Evaluation,
+        interval: Option<Interval>,
+        lossy: Vec<Lossy>,
+        wall_ms: f64,
+    ) -> Self {
         Self {
             iteration_ms: evaluation.iteration_ms,
             compute_bound_ms: evaluation.bounds.compute_ms,
@@ -52,6 +61,7 @@ impl Answer {
                 collectives: evaluation.collectives,
                 ranks: evaluation.ranks,
                 links: evaluation.lanes,
+                lossy,
             },
         }
     }
@@ -121,7 +131,38 @@ pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
         ],
         links.iter().take(ROWS).map(link),
     );
+    lossy(page, &answer.breakdown.lossy);
     risks(page, links);
+}
+
+/// Links that lost something in the past.
+pub(super) fn lossy(page: &mut Page, links: &[Lossy]) {
+    if links.is_empty() {
+        return;
+    }
+    page.heading("Links that lost packets, the most first");
+    let row = |Lossy { link, loss }: &Lossy| {
+        let by = match loss.by {
+            Known::Probes {
+                lost,
+                sent,
+                suspects: 1,
+            } => format!("{lost} of {sent} probes"),
+            Known::Probes {
+                lost,
+                sent,
+                suspects,
+            } => format!(
+                "{lost} of {sent} probes, on it or on {} others",
+                suspects - 1
+            ),
+            Known::Port { broken, frames } => {
+                format!("{broken} broken frames of {frames} at least")
+            }
+        };
+        [link.clone(), format!("{:.3}", loss.part * 100.0), by]
+    };
+    page.table(["link", "% lost", "by"], links.iter().take(ROWS).map(row));
 }
 
 fn risks(page: &mut Page, links: &[LaneLoad]) {

@@ -2,6 +2,7 @@
 //! what is too old or not known for sure is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
 use reweave_common::observations::{Aged, NodeObservations, Recent};
 use reweave_common::operator::NotSeen;
-use reweave_common::sample::Counters;
+use reweave_common::sample::{Counters, TracedPath};
 use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
 use reweave_common::units::Rate;
 
@@ -19,6 +20,8 @@ use crate::ingest::{Ingest, rates};
 use crate::policy::Policy;
 use crate::spread::{Spread, scaled};
 use crate::state::InForce;
+use crate::trends::Trends;
+use crate::ways::{Ways, is_of_probes};
 
 mod path;
 mod wiring;
@@ -30,6 +33,8 @@ pub use wiring::{End, Reporting, Wiring};
 pub(crate) struct Known<'a> {
     pub(crate) fabric: &'a Arc<Fabric>,
     pub(crate) ingest: &'a Ingest,
+    pub(crate) trends: &'a Trends,
+    pub(crate) ways: &'a Ways,
     pub(crate) policy: &'a Policy,
     pub(crate) least_elephant: Rate,
     pub(crate) now: Moment,
@@ -174,6 +179,11 @@ impl Picture<'_> {
         })
     }
 
+    /// What was measured to be sent over a hop.
+    pub(crate) fn load(&self, hop: Hop) -> Option<Rate> {
+        Some(self.link_state(hop)?.rate)
+    }
+
     fn counters(&self, end: Hop) -> Option<&Aged<Counters>> {
         let interface = &self.wiring.end(end)?.interface;
         let counters = self.nodes.get(&end.from)?.counters.get(interface)?;
@@ -217,6 +227,29 @@ impl Picture<'_> {
     pub(crate) fn path_back(&self, state: &FlowState) -> Option<Vec<Hop>> {
         let observed = self.nodes.get(&state.to)?;
         self.traced(state.to, observed, &state.flow.reversed())
+    }
+
+    /// The ways of probes as agents have traced them, and whose they are.
+    pub(crate) fn traced_probes(&self) -> impl Iterator<Item = (NodeId, &Aged<TracedPath>)> {
+        let nodes = self.nodes.iter();
+        let paths = nodes.flat_map(|(&node, observed)| {
+            let paths = observed.paths.values();
+            paths.map(move |path| (node, path))
+        });
+        paths.filter(|(_, path)| is_of_probes(&path.value.flow))
+    }
+
+    /// Every hop of what this node sends by these fields, or nothing.
+    pub(crate) fn way(&self, from: NodeId, flow: &FlowKey) -> Option<Vec<Hop>> {
+        self.traced(from, self.nodes.get(&from)?, flow)
+    }
+
+    /// Which of a host's links this address of it is on.
+    pub(crate) fn rail(&self, node: NodeId, address: Ipv4Addr) -> u32 {
+        let link = self.wiring.link(address);
+        let mut links = self.fabric().links_of(node).iter();
+        let place = links.position(|it| Some(*it) == link);
+        place.map_or(0, |place| place as u32)
     }
 
     fn traced(

@@ -12,6 +12,8 @@ use super::*;
 struct Site {
     fabric: Arc<Fabric>,
     ingest: Ingest,
+    trends: Trends,
+    ways: Ways,
     policy: Policy,
     now: Moment,
 }
@@ -125,6 +127,8 @@ impl Site {
         let mut site = Self {
             fabric,
             ingest,
+            trends: Trends::default(),
+            ways: Ways::default(),
             policy,
             now: Moment::from_micros(10_000_000),
         };
@@ -156,12 +160,16 @@ impl Site {
         let Self {
             fabric,
             ingest,
+            trends,
+            ways,
             policy,
             now,
         } = self;
         Known {
             fabric,
             ingest,
+            trends,
+            ways,
             policy,
             least_elephant,
             now: *now,
@@ -225,6 +233,8 @@ fn each_nic_of_a_host_has_a_link_of_its_own() {
     let mut site = Site {
         fabric: Arc::new(builder.build()),
         ingest,
+        trends: Trends::default(),
+        ways: Ways::default(),
         policy,
         now,
     };

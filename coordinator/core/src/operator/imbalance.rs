@@ -2,7 +2,6 @@
 
 use reweave_common::operator::{FlowImbalance, hops};
 use reweave_common::snapshot::Hop;
-use reweave_planner::fim::imbalances;
 
 use crate::model::{Known, Picture};
 use crate::state::InForce;
@@ -12,18 +11,14 @@ pub(super) fn flow_imbalance(
     picture: &Picture<'_>,
     in_force: &InForce,
 ) -> Option<FlowImbalance> {
-    let found = imbalances(&picture.snapshot(in_force), &known.policy.planner);
-    let (group, worst) = found.worst()?;
-    let links = group.links.iter();
-    let over: Vec<_> = links
-        .map(|&link| Hop {
-            from: group.at,
-            link,
-        })
-        .collect();
+    let found = reweave_planner::spread(&picture.snapshot(in_force), &known.policy.planner);
+    let worst = found.worst()?;
+    let links = worst.group.links.iter();
+    let from = worst.group.at;
+    let over: Vec<_> = links.map(|&link| Hop { from, link }).collect();
     Some(FlowImbalance {
-        mean_fim_percent: found.mean_fim_percent()?,
+        mean_fim_percent: found.headline()?.mean_fim_percent,
         worst_over: hops(&over, known.fabric),
-        worst: *worst,
+        worst: worst.imbalance,
     })
 }

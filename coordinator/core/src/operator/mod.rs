@@ -57,7 +57,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Visit { token, lasting } => membership::let_visit(turn, member, token, lasting),
         Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
         Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
-        Request::Diagnose => diagnose(turn),
+        Request::Diagnose => diagnose(turn, seen),
         Request::Plan => plan(turn, principal),
         Request::Apply { generation } => match apply(turn, principal, generation) {
             Ok(()) => Response::ApplyStarted { generation },
@@ -88,10 +88,10 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
     turn.out.reply(id, response);
 }
 
-fn diagnose(turn: &Turn<'_>) -> Response {
+fn diagnose(turn: &Turn<'_>, seen: Seen<'_>) -> Response {
     let picture = turn.known.picture();
     let in_force = turn.state.in_force();
-    let findings = planning::findings(&picture, in_force);
+    let findings = planning::findings(&picture, in_force, seen.arrivals);
     let named = findings.iter().map(|finding| turn.named(finding));
     Response::Findings(Findings {
         generation: in_force.generation,

@@ -2,6 +2,7 @@
 
 mod auto;
 mod cluster;
+mod diagnosis;
 mod journeys;
 mod liars;
 mod membership;

@@ -11,12 +11,13 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::instruction::Watch;
 use reweave_common::moment::Moment;
-use reweave_common::probing::ProbeList;
+use reweave_common::probing::{Lost, ProbeList, ProbeReading, Tally};
 use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
 use reweave_common::units::{Bytes, Rate};
 
 use super::switch::Switch;
+use crate::ways::is_of_probes;
 
 pub(crate) struct Network {
     pub(crate) fabric: Arc<Fabric>,
@@ -25,6 +26,8 @@ pub(crate) struct Network {
     watches: BTreeMap<NodeId, Watch>,
     down: BTreeSet<LinkId>,
     pub(crate) probes: BTreeMap<NodeId, ProbeList>,
+    /// Hops that lose one probe in ten.
+    pub(crate) lossy: BTreeSet<Hop>,
     ended: Vec<FlowKey>,
 }
 
@@ -54,6 +57,7 @@ impl Network {
             watches: BTreeMap::new(),
             down: BTreeSet::new(),
             probes: BTreeMap::new(),
+            lossy: BTreeSet::new(),
             ended: Vec::new(),
         }
     }
@@ -211,9 +215,9 @@ impl Network {
             .get(&node)
             .into_iter()
             .flat_map(|watch| &watch.trace);
-        let known = wanted.filter_map(|&flow| Some((flow, self.flows.get(&flow)?)));
-        let trace = |(flow, at): (FlowKey, &Flow)| {
-            let path = self.path(&flow, at);
+        let known = wanted.filter_map(|&flow| Some((flow, self.known(&flow)?)));
+        let trace = |(flow, at): (FlowKey, Flow)| {
+            let path = self.path(&flow, &at);
             let inbound = |hop: &Hop| {
                 let far = self.fabric.link(hop.link).far(hop.from).node;
                 Some(link_address(&self.fabric, far, hop.link))
@@ -226,6 +230,54 @@ impl Network {
             })
         };
         known.map(trace).collect()
+    }
+
+    fn known(&self, key: &FlowKey) -> Option<Flow> {
+        let of_probes = || is_of_probes(key).then(|| self.probe_flow(key));
+        self.flows.get(key).copied().or_else(of_probes)
+    }
+
+    fn probe_flow(&self, key: &FlowKey) -> Flow {
+        let node = |address: &Ipv4Addr| NodeId::from_index(usize::from(address.octets()[3]));
+        let spines = self
+            .fabric
+            .nodes()
+            .filter(|(_, node)| node.name.starts_with("spine"));
+        let mixed =
+            key.source.port() / 3 + key.destination.port() + u16::from(key.source.ip().octets()[3]);
+        Flow {
+            from: node(key.source.ip()),
+            to: node(key.destination.ip()),
+            spine: usize::from(mixed) % spines.count(),
+            idle: false,
+        }
+    }
+
+    /// What came of twenty probes of each flow that this host shall probe by.
+    pub(crate) fn probed(&self, node: NodeId) -> Vec<Reading> {
+        let flows = self
+            .probes
+            .get(&node)
+            .into_iter()
+            .flat_map(|list| &list.flows);
+        let reading = |&flow: &FlowKey| {
+            let lost = |flow: FlowKey| {
+                let path = self.path(&flow, &self.probe_flow(&flow));
+                2 * path.iter().filter(|hop| self.lossy.contains(hop)).count() as u64
+            };
+            let lost = Lost {
+                there: lost(flow),
+                back: lost(flow.reversed()),
+                somewhere: 0,
+            };
+            let tally = Tally {
+                answered: 20 - lost.count(),
+                lost,
+                ..Tally::default()
+            };
+            Reading::Probes(Box::new(ProbeReading { flow, tally }))
+        };
+        flows.map(reading).collect()
     }
 
     /// Host, leaf, spine, leaf, host; the leaf heeds its rules.

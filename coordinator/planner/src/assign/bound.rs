@@ -58,7 +58,9 @@ fn pool(problem: &Problem, hops: &[usize], mut weights: Vec<u64>) -> Pool {
     weights.sort_unstable_by(|a, b| b.cmp(a));
     let mean = (weights.iter().sum::<u64>() + base) as f64 / all;
     let crowded = crowded(&weights, hops.len()) as f64 / widest;
-    let bound = of_base.fold(mean.max(crowded), f64::max);
+    let bound = of_base
+        .fold(mean.max(crowded), f64::max)
+        .max(problem.enough);
     let uneven = weights.first() != weights.last() && problem.flows.len() > MANY_FLOWS;
     Pool {
         hops: hops.to_vec(),

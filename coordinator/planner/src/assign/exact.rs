@@ -96,7 +96,10 @@ impl Search<'_> {
 
     fn peaks(&self) -> Vec<f64> {
         let fullness = |&hop: &usize| self.loads[hop] as f64 / self.problem.capacities[hop];
-        let peak = |pool: &Pool| pool.hops.iter().map(fullness).fold(0.0, f64::max) / pool.mean;
+        let peak = |pool: &Pool| {
+            let fullness = pool.hops.iter().map(fullness);
+            fullness.fold(self.problem.enough, f64::max) / pool.mean
+        };
         descending(self.pools.iter().map(peak).collect())
     }
 }

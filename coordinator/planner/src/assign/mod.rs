@@ -26,6 +26,8 @@ pub struct Problem {
     /// By pair: the ways of its flows, each over so many hops as the others.
     pub pairs: Vec<Vec<Vec<usize>>>,
     pub flows: Vec<Flow>,
+    /// Load over capacity below which a hop is as good as empty.
+    pub enough: f64,
     pub work: Work,
 }
 

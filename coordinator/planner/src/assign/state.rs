@@ -128,7 +128,7 @@ impl<'p> State<'p> {
     pub(super) fn peaks(&self) -> Vec<f64> {
         let peak = |pool: &Pool| {
             let fullness = pool.hops.iter().map(|&hop| self.fullness(hop));
-            fullness.fold(0.0, f64::max) / pool.mean
+            fullness.fold(self.problem.enough, f64::max) / pool.mean
         };
         self.pools.iter().map(peak).collect()
     }

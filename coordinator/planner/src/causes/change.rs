@@ -4,7 +4,7 @@ use reweave_common::fabric::Fabric;
 
 use super::evidence::{Evidence, EvidenceError, Series, hops, subject_of};
 use super::hosts::median;
-use super::{Class, Finding, Subject};
+use super::{Cause, Class, Subject};
 
 /// A change of the mean of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,10 +54,7 @@ pub fn changes(values: &[f64]) -> Option<Change> {
     None
 }
 
-pub(super) fn findings(
-    evidence: &Evidence,
-    fabric: &Fabric,
-) -> Result<Vec<Finding>, EvidenceError> {
+pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = Vec::new();
     for series in &evidence.series {
         let class = match &series.of[..] {
@@ -74,7 +71,7 @@ pub(super) fn findings(
                 "{} went from {before:.3} to {after:.3} {ago_s:.0} s ago",
                 series.of
             );
-            class.finding(subject, 0.8, said)
+            class.cause(subject, 0.8, said)
         }));
     }
     Ok(findings)

@@ -5,17 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use reweave_common::fabric::Fabric;
 
 use super::evidence::{Evidence, EvidenceError, HostFacts, PortFacts, link_of};
-use super::{Class, Finding, Subject};
+use super::{Cause, Class, Subject};
 
 /// Fewer hosts than these have no majority to differ from.
 const FEWEST: usize = 3;
 /// Clocks further apart than this tell different stories.
 const MOST_SKEW_MS: f64 = 500.0;
 
-pub(super) fn findings(
-    evidence: &Evidence,
-    fabric: &Fabric,
-) -> Result<Vec<Finding>, EvidenceError> {
+pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = lint(evidence);
     findings.extend(evidence.hosts.iter().filter_map(clock));
     let mut by_link: BTreeMap<String, Vec<&PortFacts>> = BTreeMap::new();
@@ -26,7 +23,7 @@ pub(super) fn findings(
     for ports in by_link.values() {
         let link = link_of(fabric, ports[0].incoming(fabric)?);
         let said = mtus(ports);
-        findings.extend(said.map(|said| Class::MtuMismatch.finding(link, 0.95, said)));
+        findings.extend(said.map(|said| Class::MtuMismatch.cause(link, 0.95, said)));
     }
     findings.extend(large_probes(evidence));
     Ok(findings)
@@ -50,7 +47,7 @@ fn mtus(ports: &[&PortFacts]) -> Option<String> {
 }
 
 /// Small ones pass and large ones do not: of a host when all of its large ones fail.
-fn large_probes(evidence: &Evidence) -> Vec<Finding> {
+fn large_probes(evidence: &Evidence) -> Vec<Cause> {
     let mut of_host: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for probed in &evidence.probes {
         let small_pass = probed.sent > 0 && probed.lost * 10 <= probed.sent;
@@ -72,21 +69,21 @@ fn large_probes(evidence: &Evidence) -> Vec<Finding> {
     let said = "small probes pass, large ones do not".to_owned();
     match subjects.len() {
         0 => Vec::new(),
-        1 => vec![Class::MtuMismatch.finding(subjects[0].clone(), 0.9, said)],
-        _ => vec![Class::MtuMismatch.finding(Subject::Ambiguous(subjects), 0.7, said)],
+        1 => vec![Class::MtuMismatch.cause(subjects[0].clone(), 0.9, said)],
+        _ => vec![Class::MtuMismatch.cause(Subject::Ambiguous(subjects), 0.7, said)],
     }
 }
 
-fn clock(host: &HostFacts) -> Option<Finding> {
+fn clock(host: &HostFacts) -> Option<Cause> {
     let skew_ms = host
         .clock_skew_ms
         .filter(|skew| skew.abs() > MOST_SKEW_MS)?;
     let said = format!("its clock is {skew_ms:.0} ms off");
-    Some(Class::ClocksApart.finding(Subject::Host(host.host.clone()), 1.0, said))
+    Some(Class::ClocksApart.cause(Subject::Host(host.host.clone()), 1.0, said))
 }
 
 /// One host, or a few, set otherwise than most.
-fn lint(evidence: &Evidence) -> Vec<Finding> {
+fn lint(evidence: &Evidence) -> Vec<Cause> {
     let mut values: BTreeMap<String, BTreeMap<String, BTreeSet<&str>>> = BTreeMap::new();
     let mut note = |setting: &str, value: String, host| {
         let of_setting = values.entry(setting.to_owned()).or_default();
@@ -112,7 +109,7 @@ fn lint(evidence: &Evidence) -> Vec<Finding> {
         .collect()
 }
 
-fn odd_ones(setting: &str, values: &BTreeMap<String, BTreeSet<&str>>) -> Vec<Finding> {
+fn odd_ones(setting: &str, values: &BTreeMap<String, BTreeSet<&str>>) -> Vec<Cause> {
     let all: usize = values.values().map(BTreeSet::len).sum();
     let usual = values.iter().max_by_key(|(_, hosts)| hosts.len());
     let Some((usual, most)) = usual.filter(|(_, most)| all >= FEWEST && 2 * most.len() > all)
@@ -123,7 +120,7 @@ fn odd_ones(setting: &str, values: &BTreeMap<String, BTreeSet<&str>>) -> Vec<Fin
     let finding = |value: &str, host: &str| {
         let said = format!("{setting} is {value}, and {usual} on {} others", most.len());
         let confidence = 0.6 + 0.35 * most.len() as f64 / all as f64;
-        Class::ConfigurationMismatch.finding(Subject::Host(host.to_owned()), confidence, said)
+        Class::ConfigurationMismatch.cause(Subject::Host(host.to_owned()), confidence, said)
     };
     let findings =
         odd.flat_map(|(value, hosts)| hosts.iter().map(move |host| finding(value, host)));

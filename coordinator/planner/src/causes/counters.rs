@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::Fabric;
 
 use super::evidence::{Evidence, EvidenceError, PortFacts, link_of, subject_of};
-use super::{Class, Finding, Subject};
+use super::{Cause, Class, Subject};
 
 /// A cable within its specification mangles far fewer frames.
 const MOST_FRAME_ERRORS: f64 = 1e-6;
@@ -18,10 +18,7 @@ const MOST_PAUSED: f64 = 0.1;
 const STANDS_STILL: f64 = 0.95;
 const SENDS_NOTHING_GBPS: f64 = 1e-3;
 
-pub(super) fn findings(
-    evidence: &Evidence,
-    fabric: &Fabric,
-) -> Result<Vec<Finding>, EvidenceError> {
+pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = Vec::new();
     for port in &evidence.ports {
         findings.extend(bad_optic(port, fabric)?);
@@ -35,7 +32,7 @@ pub(super) fn findings(
     Ok(findings)
 }
 
-fn bad_optic(port: &PortFacts, fabric: &Fabric) -> Result<Option<Finding>, EvidenceError> {
+fn bad_optic(port: &PortFacts, fabric: &Fabric) -> Result<Option<Cause>, EvidenceError> {
     let figures = [
         (
             "frames with errors",
@@ -53,20 +50,20 @@ fn bad_optic(port: &PortFacts, fabric: &Fabric) -> Result<Option<Finding>, Evide
         return Ok(None);
     }
     let subject = subject_of(fabric, port.incoming(fabric)?);
-    let mut finding = Class::BadOptic.finding(subject, 0.9, String::new());
+    let mut finding = Class::BadOptic.cause(subject, 0.9, String::new());
     finding.evidence = over;
     Ok(Some(finding))
 }
 
-fn flap(port: &PortFacts, fabric: &Fabric) -> Result<Option<Finding>, EvidenceError> {
+fn flap(port: &PortFacts, fabric: &Fabric) -> Result<Option<Cause>, EvidenceError> {
     let link = link_of(fabric, port.incoming(fabric)?);
     let times = port.link_downs;
     let said = format!("{} lost the link {times} times", port.node);
-    Ok((times > 0).then(|| Class::NicFlap.finding(link, 0.9, said)))
+    Ok((times > 0).then(|| Class::NicFlap.cause(link, 0.9, said)))
 }
 
 /// The one who keeps its peer pausing: its own counter says so, or its peer's.
-fn storm(port: &PortFacts) -> Option<Finding> {
+fn storm(port: &PortFacts) -> Option<Cause> {
     let paused = port.paused_share.filter(|&share| share > MOST_PAUSED);
     let (culprit, said) = match (port.pause_storms, paused) {
         (0, None) => return None,
@@ -86,11 +83,11 @@ fn storm(port: &PortFacts) -> Option<Finding> {
             (&port.node, said)
         }
     };
-    Some(Class::PfcStorm.finding(Subject::Host(culprit.clone()), 0.85, said))
+    Some(Class::PfcStorm.cause(Subject::Host(culprit.clone()), 0.85, said))
 }
 
 /// A circle of ports each of which stands still because the next one makes it.
-fn deadlock(evidence: &Evidence) -> Option<Finding> {
+fn deadlock(evidence: &Evidence) -> Option<Cause> {
     let still = evidence.ports.iter().filter(|port| {
         let paused = port.paused_share.is_some_and(|share| share >= STANDS_STILL);
         paused
@@ -111,7 +108,7 @@ fn deadlock(evidence: &Evidence) -> Option<Finding> {
     );
     let members = circle.iter().map(|node| Subject::Host((*node).to_owned()));
     let subject = Subject::Ambiguous(members.collect());
-    Some(Class::PfcDeadlock.finding(subject, 0.95, said))
+    Some(Class::PfcDeadlock.cause(subject, 0.95, said))
 }
 
 fn circle<'e>(waits_for: &BTreeMap<&'e str, Vec<&'e str>>, start: &'e str) -> Option<Vec<&'e str>> {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::evidence::{
     CollectiveFacts, Evidence, EvidenceError, PairTime, UNKNOWN, hops, subject_of,
 };
-use super::{Finding, Subject, diagnose};
+use super::{Cause, Subject, diagnose};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
@@ -23,7 +23,7 @@ pub struct Explanation {
     /// Empty when it is not known.
     pub path: Vec<String>,
     pub link: Option<Subject>,
-    pub cause: Option<Finding>,
+    pub cause: Option<Cause>,
     /// What is not known, and was not guessed.
     pub doubts: Vec<String>,
 }
@@ -72,7 +72,7 @@ fn others(collective: &CollectiveFacts, pair: &PairTime) -> Option<f64> {
 
 impl Explanation {
     /// The surest finding about one of the hosts, a link of the path, or the job itself.
-    fn blame(&mut self, fabric: &Fabric, findings: &[Finding]) -> Result<(), EvidenceError> {
+    fn blame(&mut self, fabric: &Fabric, findings: &[Cause]) -> Result<(), EvidenceError> {
         let unknown = self.path.is_empty() || self.path.iter().any(|name| name == UNKNOWN);
         if unknown {
             let [from, to] = &self.hosts;
@@ -83,7 +83,7 @@ impl Explanation {
             .into_iter()
             .map(|hop| subject_of(fabric, hop))
             .collect();
-        let concerns = |finding: &&Finding| match &finding.subject {
+        let concerns = |finding: &&Cause| match &finding.subject {
             Subject::Job(job) => *job == self.job,
             Subject::Host(host) => self.hosts.contains(host),
             Subject::Pair(pair) => pair.iter().all(|host| self.hosts.contains(host)),

@@ -6,7 +6,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::snapshot::Hop;
 
 use super::evidence::{Evidence, EvidenceError, hops, subject_of};
-use super::{Class, Finding, change, jobs};
+use super::{Cause, Class, change, jobs};
 
 /// Forward error correction fails at about this share of bits.
 const FAILS_AT: f64 = 1e-3;
@@ -18,17 +18,14 @@ const FEWEST_VALUES: usize = 8;
 /// A link is full from this share on.
 const FULL: f64 = 0.95;
 
-pub(super) fn findings(
-    evidence: &Evidence,
-    fabric: &Fabric,
-) -> Result<Vec<Finding>, EvidenceError> {
+pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = dying(evidence, fabric)?;
     findings.extend(saturating(evidence, fabric)?);
     Ok(findings)
 }
 
 /// The logarithm of corrected bits on a straight line up, towards what cannot be corrected.
-fn dying(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Finding>, EvidenceError> {
+fn dying(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = Vec::new();
     for series in evidence
         .series
@@ -53,14 +50,14 @@ fn dying(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Finding>, EvidenceE
                 "corrected bits climb; at this pace they cannot be corrected in {hours:.0} h"
             );
             let subject = change::subject(series, fabric)?;
-            findings.push(Class::DyingOptic.finding(subject, 0.7 * explained, said));
+            findings.push(Class::DyingOptic.cause(subject, 0.7 * explained, said));
         }
     }
     Ok(findings)
 }
 
 /// What flows bring now and jobs will bring when they start, hop by hop.
-fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Finding>, EvidenceError> {
+fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut now: BTreeMap<Hop, f64> = BTreeMap::new();
     for flow in &evidence.flows {
         for hop in hops(fabric, &flow.path)? {
@@ -83,7 +80,7 @@ fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Finding>, Evid
                     "it carries {now:.1} of {capacity:.1} Gb/s, and job {} will bring {more:.1} more",
                     job.job
                 );
-                findings.push(Class::Saturation.finding(subject_of(fabric, hop), 0.75, said));
+                findings.push(Class::Saturation.cause(subject_of(fabric, hop), 0.75, said));
             }
         }
     }

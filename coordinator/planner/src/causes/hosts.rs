@@ -2,23 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use super::evidence::{Evidence, HostFacts};
-use super::{Class, Finding, Subject};
+use reweave_common::fabric::Fabric;
+
+use super::evidence::{Evidence, EvidenceError, HostFacts};
+use super::routes::Loads;
+use super::{Cause, Class, Subject};
 
 /// What all its flows get, against the others' median, on a host that is slow.
 const SLOW: f64 = 0.7;
 /// As many flows, each way, must agree.
 const FEWEST_FLOWS: usize = 2;
 
-pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
+pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let degraded: Vec<_> = evidence.hosts.iter().filter_map(downgrade).collect();
-    let is_known = |finding: &Finding| degraded.iter().any(|it| it.subject == finding.subject);
-    let mut slow = stragglers(evidence);
+    let is_known = |finding: &Cause| degraded.iter().any(|it| it.subject == finding.subject);
+    let mut slow = stragglers(&Loads::new(evidence, fabric)?, fabric);
     slow.retain(|finding| !is_known(finding));
-    degraded.into_iter().chain(slow).collect()
+    Ok(degraded.into_iter().chain(slow).collect())
 }
 
-fn downgrade(host: &HostFacts) -> Option<Finding> {
+fn downgrade(host: &HostFacts) -> Option<Cause> {
     let below = |now: Option<f64>, most: Option<f64>| Some(now? < most?).filter(|&is| is);
     let lanes = |lanes: Option<u32>| lanes.map(f64::from);
     let speed = below(host.pcie_gts, host.pcie_most_gts);
@@ -31,20 +34,22 @@ fn downgrade(host: &HostFacts) -> Option<Finding> {
         host.pcie_most_gts.unwrap_or(0.0),
         host.pcie_most_lanes.unwrap_or(0),
     );
-    Some(Class::PcieDowngrade.finding(Subject::Host(host.host.clone()), 0.95, said))
+    Some(Class::PcieDowngrade.cause(Subject::Host(host.host.clone()), 0.95, said))
 }
 
 /// All flows of one host are slow, those it sends and those it receives, while the others' are not.
-fn stragglers(evidence: &Evidence) -> Vec<Finding> {
+/// What a full link holds back says nothing of its hosts.
+fn stragglers(loads: &Loads, fabric: &Fabric) -> Vec<Cause> {
     let mut rates: BTreeMap<&str, [Vec<f64>; 2]> = BTreeMap::new();
     let mut all = Vec::new();
-    for flow in &evidence.flows {
-        let (Some(from), Some(to)) = (flow.path.first(), flow.path.last()) else {
+    for (hops, gbps) in loads.flows().filter(|it| !loads.are_held_back(fabric, it)) {
+        let (Some(first), Some(last)) = (hops.first(), hops.last()) else {
             continue;
         };
-        rates.entry(from).or_default()[0].push(flow.gbps);
-        rates.entry(to).or_default()[1].push(flow.gbps);
-        all.push(flow.gbps);
+        let to = fabric.link(last.link).far(last.from).node;
+        rates.entry(fabric.name(first.from)).or_default()[0].push(*gbps);
+        rates.entry(fabric.name(to)).or_default()[1].push(*gbps);
+        all.push(*gbps);
     }
     let usual = median(&mut all);
     let slow = rates.into_iter().filter(|(_, ways)| {
@@ -56,7 +61,7 @@ fn stragglers(evidence: &Evidence) -> Vec<Finding> {
     let finding = |(host, [sent, received]): (&str, [Vec<f64>; 2])| {
         let count = sent.len() + received.len();
         let said = format!("all its {count} flows are slow both ways: others get {usual:.1} Gb/s");
-        Class::Straggler.finding(Subject::Host(host.to_owned()), 0.85, said)
+        Class::Straggler.cause(Subject::Host(host.to_owned()), 0.85, said)
     };
     slow.map(finding).collect()
 }

@@ -4,7 +4,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 
 use super::evidence::{Evidence, EvidenceError, JobFacts, node};
-use super::{Class, Finding, Subject};
+use super::{Cause, Class, Subject};
 use crate::paths::Atlas;
 
 /// Crossing racks this much more often than needed is worth a new order.
@@ -20,10 +20,7 @@ const LITTLE: f64 = 0.1;
 /// A rank that computes so much longer than the median holds the others up.
 const LONGER: f64 = 1.3;
 
-pub(super) fn findings(
-    evidence: &Evidence,
-    fabric: &Fabric,
-) -> Result<Vec<Finding>, EvidenceError> {
+pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = Vec::new();
     for job in &evidence.jobs {
         let racks = racks(job, fabric)?;
@@ -47,7 +44,7 @@ fn racks(job: &JobFacts, fabric: &Fabric) -> Result<Vec<NodeId>, EvidenceError> 
     job.ranks.iter().map(rack).collect()
 }
 
-fn tensor(job: &JobFacts) -> Option<Finding> {
+fn tensor(job: &JobFacts) -> Option<Cause> {
     let host = |&rank: &usize| &job.ranks[rank];
     let spread = |group: &&Vec<usize>| group.iter().map(host).any(|it| *it != job.ranks[group[0]]);
     let across = job.tensor_groups.iter().filter(spread).count();
@@ -55,11 +52,11 @@ fn tensor(job: &JobFacts) -> Option<Finding> {
         "{across} of {} tensor groups span hosts",
         job.tensor_groups.len()
     );
-    (across > 0).then(|| Class::TensorAcrossHosts.finding(job.subject(), 0.95, said))
+    (across > 0).then(|| Class::TensorAcrossHosts.cause(job.subject(), 0.95, said))
 }
 
 /// Stages that follow each other in other racks, more often than the racks make it needed.
-fn pipeline(job: &JobFacts, racks: &[NodeId]) -> Option<Finding> {
+fn pipeline(job: &JobFacts, racks: &[NodeId]) -> Option<Cause> {
     let of_stage: Vec<_> = job
         .pipeline_stages
         .iter()
@@ -71,10 +68,10 @@ fn pipeline(job: &JobFacts, racks: &[NodeId]) -> Option<Finding> {
         .count();
     let needed = distinct(&of_stage).saturating_sub(1);
     let said = format!("stages cross racks {crossings} times, {needed} would do");
-    (crossings > needed).then(|| Class::PipelineAcrossSpine.finding(job.subject(), 0.85, said))
+    (crossings > needed).then(|| Class::PipelineAcrossSpine.cause(job.subject(), 0.85, said))
 }
 
-fn order(job: &JobFacts, racks: &[NodeId]) -> Option<Finding> {
+fn order(job: &JobFacts, racks: &[NodeId]) -> Option<Cause> {
     let of_ring: Vec<_> = job.ring.iter().map(|&rank| racks[rank]).collect();
     let next = of_ring.iter().cycle().skip(1);
     let crossings = of_ring
@@ -88,7 +85,7 @@ fn order(job: &JobFacts, racks: &[NodeId]) -> Option<Finding> {
     };
     let said = format!("the ring crosses racks {crossings} times, {needed} would do");
     let bad = crossings as f64 > MOST_CROSSINGS * needed as f64;
-    bad.then(|| Class::RankOrder.finding(job.subject(), 0.9, said))
+    bad.then(|| Class::RankOrder.cause(job.subject(), 0.9, said))
 }
 
 fn distinct(racks: &[NodeId]) -> usize {
@@ -99,7 +96,7 @@ fn distinct(racks: &[NodeId]) -> usize {
 }
 
 /// A straight line through the times, rising at least half as fast as the world grows.
-fn linear(job: &JobFacts) -> Option<Finding> {
+fn linear(job: &JobFacts) -> Option<Cause> {
     let points = &job.allreduce_ms;
     if points.len() < 3 {
         return None;
@@ -111,7 +108,7 @@ fn linear(job: &JobFacts) -> Option<Finding> {
     let straight = explained > STRAIGHT && explained > line(&logarithms).2;
     let percent = 100.0 * explained;
     let said = format!("{slope:.3} ms for each further rank; a line explains {percent:.1} % of it");
-    (rises && straight).then(|| Class::AllreduceLinear.finding(job.subject(), 0.85, said))
+    (rises && straight).then(|| Class::AllreduceLinear.cause(job.subject(), 0.85, said))
 }
 
 /// Slope, offset and how much a straight line explains.
@@ -128,7 +125,7 @@ pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64, f64) {
 }
 
 /// The rank that is always first, if it is closer to where data meets than others.
-fn first(job: &JobFacts, fabric: &Fabric) -> Result<Option<Finding>, EvidenceError> {
+fn first(job: &JobFacts, fabric: &Fabric) -> Result<Option<Cause>, EvidenceError> {
     let all: u64 = job.first.iter().sum();
     let most = job
         .first
@@ -162,7 +159,7 @@ fn first(job: &JobFacts, fabric: &Fabric) -> Result<Option<Finding>, EvidenceErr
         far[rank]
     );
     let subject = Subject::Host(host.clone());
-    Ok(closer.then(|| Class::NodeAlwaysFirst.finding(subject, 0.85, said)))
+    Ok(closer.then(|| Class::NodeAlwaysFirst.cause(subject, 0.85, said)))
 }
 
 fn mean_hops(job: &JobFacts, fabric: &Fabric, host: &str) -> Result<f64, EvidenceError> {
@@ -175,7 +172,7 @@ fn mean_hops(job: &JobFacts, fabric: &Fabric, host: &str) -> Result<f64, Evidenc
 }
 
 /// The job waits for what its hosts compute and not for the fabric.
-fn host_bound(job: &JobFacts) -> Option<Finding> {
+fn host_bound(job: &JobFacts) -> Option<Cause> {
     let mut compute = job.compute_ms.clone();
     let slowest = compute.iter().copied().fold(0.0, f64::max);
     let usual = super::hosts::median(&mut compute);
@@ -192,5 +189,5 @@ fn host_bound(job: &JobFacts) -> Option<Finding> {
         "the last rank computes {slowest:.1} ms, the median {usual:.1} ms; communication itself is \
          {percent:.0} % of its time"
     );
-    (known && uneven && share < LITTLE).then(|| Class::HostBound.finding(job.subject(), 0.8, said))
+    (known && uneven && share < LITTLE).then(|| Class::HostBound.cause(job.subject(), 0.8, said))
 }

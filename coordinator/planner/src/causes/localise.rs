@@ -8,7 +8,7 @@ use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
 
 use super::evidence::{Evidence, EvidenceError, UNKNOWN, hops, subject_of};
-use super::{Class, Finding, Subject};
+use super::{Cause, Class, Subject};
 use crate::paths::{Atlas, HopIndex};
 
 /// Probes of one flow and the hops they crossed, there and back.
@@ -151,10 +151,7 @@ impl Suspect {
     }
 }
 
-pub(super) fn findings(
-    evidence: &Evidence,
-    fabric: &Fabric,
-) -> Result<Vec<Finding>, EvidenceError> {
+pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let atlas = Atlas::new(fabric);
     let probes = evidence
         .probes
@@ -191,7 +188,7 @@ fn farthest(atlas: &Atlas<'_>, hops: &[reweave_common::snapshot::Hop]) -> Option
     ends.filter(is_host).find(|&end| end != first)
 }
 
-fn finding(atlas: &Atlas<'_>, culprit: &Culprit, evidence: &Evidence) -> Finding {
+fn finding(atlas: &Atlas<'_>, culprit: &Culprit, evidence: &Evidence) -> Cause {
     let fabric = atlas.fabric;
     let host = |index: usize| fabric.name(NodeId::from_index(index)).to_owned();
     let subject = |suspect: &Suspect| match *suspect {
@@ -216,7 +213,7 @@ fn finding(atlas: &Atlas<'_>, culprit: &Culprit, evidence: &Evidence) -> Finding
         1 => subjects.remove(0),
         _ => Subject::Ambiguous(subjects),
     };
-    let mut finding = class.finding(subject, confidence, said);
+    let mut finding = class.cause(subject, confidence, said);
     if let [(_, said)] = &dropping[..] {
         finding.evidence.push(said.clone());
     }

@@ -7,7 +7,7 @@ use reweave_common::snapshot::Hop;
 
 use super::evidence::{Evidence, EvidenceError, hops, node, subject_of};
 use super::hosts::median;
-use super::{Class, Finding, Subject};
+use super::{Cause, Class, Subject};
 use crate::paths::Atlas;
 
 /// A link that carries this share of its capacity is full.
@@ -21,10 +21,7 @@ const ELEPHANT: f64 = 0.1;
 /// A pair this far below its peers is slow.
 const SLOW_PAIR: f64 = 0.7;
 
-pub(super) fn findings(
-    evidence: &Evidence,
-    fabric: &Fabric,
-) -> Result<Vec<Finding>, EvidenceError> {
+pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let loads = Loads::new(evidence, fabric)?;
     let mut findings = loads.collisions(fabric);
     findings.extend(loads.incasts(fabric));
@@ -36,21 +33,24 @@ pub(super) fn findings(
             .map(|it| {
                 let said = format!("{} hops there, {} back", it.hops_there, it.hops_back);
                 let pair = Subject::Pair([it.from.clone(), it.to.clone()]);
-                Class::AsymmetricRoute.finding(pair, 0.9, said)
+                Class::AsymmetricRoute.cause(pair, 0.9, said)
             }),
     );
     findings.extend(slow_pairs(evidence, fabric)?);
     Ok(findings)
 }
 
+/// The way of a flow, and what it gets.
+type Sent = (Vec<Hop>, f64);
+
 /// What flows bring onto each hop; flows of which a hop is not known are no evidence.
-struct Loads {
-    flows: Vec<(Vec<Hop>, f64)>,
+pub(super) struct Loads {
+    flows: Vec<Sent>,
     on: BTreeMap<Hop, f64>,
 }
 
 impl Loads {
-    fn new(evidence: &Evidence, fabric: &Fabric) -> Result<Self, EvidenceError> {
+    pub(super) fn new(evidence: &Evidence, fabric: &Fabric) -> Result<Self, EvidenceError> {
         let (mut flows, mut on) = (Vec::new(), BTreeMap::new());
         for flow in &evidence.flows {
             let hops = hops(fabric, &flow.path)?;
@@ -63,17 +63,25 @@ impl Loads {
         Ok(Self { flows, on })
     }
 
+    pub(super) fn flows(&self) -> impl Iterator<Item = &Sent> {
+        self.flows.iter()
+    }
+
+    pub(super) fn are_held_back(&self, fabric: &Fabric, (hops, _): &Sent) -> bool {
+        hops.iter().any(|&hop| self.share(fabric, hop) >= FULL)
+    }
+
     fn share(&self, fabric: &Fabric, hop: Hop) -> f64 {
         self.on.get(&hop).copied().unwrap_or(0.0) / fabric.link(hop.link).rate.gbps()
     }
 
-    fn over(&self, hop: Hop) -> impl Iterator<Item = &(Vec<Hop>, f64)> {
+    fn over(&self, hop: Hop) -> impl Iterator<Item = &Sent> {
         self.flows
             .iter()
             .filter(move |(hops, _)| hops.contains(&hop))
     }
 
-    fn collisions(&self, fabric: &Fabric) -> Vec<Finding> {
+    fn collisions(&self, fabric: &Fabric) -> Vec<Cause> {
         let mut atlas = Atlas::new(fabric);
         let full = self
             .on
@@ -86,7 +94,7 @@ impl Loads {
             .collect()
     }
 
-    fn collision(&self, atlas: &mut Atlas<'_>, hop: Hop) -> Option<Finding> {
+    fn collision(&self, atlas: &mut Atlas<'_>, hop: Hop) -> Option<Cause> {
         let fabric = atlas.fabric;
         let capacity = fabric.link(hop.link).rate.gbps();
         let elephants = self
@@ -114,11 +122,11 @@ impl Loads {
             elephants.len(),
             100.0 * self.share(fabric, hop)
         );
-        Some(Class::EcmpCollision.finding(subject_of(fabric, hop), 0.9, said))
+        Some(Class::EcmpCollision.cause(subject_of(fabric, hop), 0.9, said))
     }
 
     /// A full last hop with many senders, none of which is held back before.
-    fn incasts(&self, fabric: &Fabric) -> Vec<Finding> {
+    fn incasts(&self, fabric: &Fabric) -> Vec<Cause> {
         let last = |hop: &Hop| {
             let to = fabric.link(hop.link).far(hop.from).node;
             fabric.node(to).role == Role::Host && self.share(fabric, *hop) >= FULL
@@ -131,7 +139,7 @@ impl Loads {
             let said = format!("{} hosts fill the last link to it at once", senders.len());
             let subject = Subject::Host(fabric.name(to).to_owned());
             let incast = senders.len() >= INCAST && !held_before;
-            incast.then(|| Class::Incast.finding(subject, 0.85, said))
+            incast.then(|| Class::Incast.cause(subject, 0.85, said))
         };
         self.on
             .keys()
@@ -143,7 +151,7 @@ impl Loads {
 }
 
 /// Pairs of one rail and the same distance should be alike.
-fn slow_pairs(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Finding>, EvidenceError> {
+fn slow_pairs(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut peers: BTreeMap<(u32, bool), Vec<f64>> = BTreeMap::new();
     let atlas = Atlas::new(fabric);
     let kind = |from: &str, to: &str, rail| {
@@ -173,7 +181,7 @@ fn slow_pairs(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Finding>, Evid
             pair.gbps, pair.rail
         );
         let subject = Subject::Pair([pair.from.clone(), pair.to.clone()]);
-        slow.then(|| Class::SlowPair.finding(subject, 0.8, said))
+        slow.then(|| Class::SlowPair.cause(subject, 0.8, said))
     });
     Ok(slow.collect())
 }

@@ -19,7 +19,7 @@ fn names(path: &str) -> Vec<String> {
     path.split('>').map(str::to_owned).collect()
 }
 
-fn found(evidence: &Evidence) -> Vec<Finding> {
+fn found(evidence: &Evidence) -> Vec<Cause> {
     diagnose(evidence, &fabric()).unwrap()
 }
 
@@ -255,6 +255,23 @@ fn a_straggler_and_its_bus_are_named() {
     assert_eq!(alone(&evidence), named(Class::Straggler, "h2"));
     evidence.hosts[2].pcie_lanes = Some(4);
     assert_eq!(alone(&evidence), named(Class::PcieDowngrade, "h2"));
+}
+
+#[test]
+fn flows_that_a_full_link_holds_back_make_no_straggler() {
+    let mut evidence = clean();
+    evidence
+        .flows
+        .retain(|flow| flow.path[0] != "h2" && flow.path[4] != "h2");
+    for nth in 0..2 {
+        evidence.flows.push(flow(2, 0, 4 + nth, 10.0));
+        evidence.flows.push(flow(5 + nth, 0, 2, 10.0));
+    }
+    assert_eq!(alone(&evidence), named(Class::Straggler, "h2"));
+    for (from, to) in [(0, 7), (1, 4), (4, 0), (7, 1)] {
+        evidence.flows.push(flow(from, 0, to, 20.0));
+    }
+    assert_eq!(found(&evidence), []);
 }
 
 #[test]

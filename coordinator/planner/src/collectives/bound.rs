@@ -13,8 +13,9 @@ use reweave_common::ids::NodeId;
 use reweave_common::iteration::Operation;
 
 use super::flow::{FlowGraph, UNBOUNDED};
+use super::twins;
 use super::{Collective, CollectiveError};
-use crate::sim::network::{Costs, Network};
+use crate::sim::network::{Compass, Costs, Network};
 
 /// A graph with whole capacities in which some nodes are hosts.
 #[derive(Debug, Clone)]
@@ -69,9 +70,10 @@ impl Capacities {
     /// alone has any.
     pub(super) fn best_rate(&self, roots: usize, limit: u64) -> Result<Ratio, CollectiveError> {
         let mut best = self.rate_into_single_hosts(roots);
+        let witnesses = twins::one_of_each(self, roots);
         let mut work = 0;
         while best.over > 0
-            && let Some(cut) = self.narrower_cut(best, roots, &mut work)
+            && let Some(cut) = self.narrower_cut(best, roots, &witnesses, &mut work)
         {
             best = cut;
             if work > limit {
@@ -99,12 +101,19 @@ impl Capacities {
         cuts.reduce(least).unwrap_or(Ratio { over: 0, under: 1 })
     }
 
-    fn narrower_cut(&self, rate: Ratio, roots: usize, work: &mut u64) -> Option<Ratio> {
+    /// `witnesses` are hosts of which one is behind the cut if any is.
+    fn narrower_cut(
+        &self,
+        rate: Ratio,
+        roots: usize,
+        witnesses: &[usize],
+        work: &mut u64,
+    ) -> Option<Ratio> {
         let mut graph = Demand::new(self.nodes, &self.hosts[..roots], rate.over);
         for &(from, to, capacity) in &self.edges {
             graph.flow.add(from, to, capacity * rate.under);
         }
-        let unmet = self.hosts.iter().find(|&&host| graph.short_of(host) > 0);
+        let unmet = witnesses.iter().find(|&&host| graph.short_of(host) > 0);
         *work += graph.flow.work;
         unmet?;
         let inside = graph.flow.reached();
@@ -201,7 +210,9 @@ pub(super) fn roots_of(operation: Operation, hosts: usize) -> usize {
 fn unreachable(collective: &Collective<'_>, hosts: &[NodeId]) -> CollectiveError {
     let network = Network::of(collective.fabric, Costs::default());
     let towards = network.towards(hosts[0]);
-    let lost = hosts.iter().find(|&&host| towards.hops(host).is_none());
+    let lost = hosts
+        .iter()
+        .find(|&&host| network.hops(host, &towards).is_none());
     let name = |node: NodeId| collective.fabric.name(node).to_owned();
     CollectiveError::NoWay {
         from: name(hosts[0]),
@@ -258,9 +269,12 @@ fn hop_time_s(fabric: &Fabric, hosts: &[NodeId], share: f64) -> f64 {
         .iter()
         .map(|rate| rate.bits_per_s() as f64)
         .sum();
+    let mut compass = Compass::default();
     let hops = hosts.iter().map(|&to| {
-        let towards = network.towards(to);
-        let hops = hosts.iter().filter_map(|&from| towards.hops(from));
+        let towards = compass.towards(&network, to);
+        let hops = hosts
+            .iter()
+            .filter_map(|&from| network.hops(from, &towards));
         hops.map(f64::from).sum::<f64>()
     });
     hops.sum::<f64>() * share / capacity

@@ -16,6 +16,7 @@ mod schedule;
 mod splitting;
 #[cfg(test)]
 mod tests;
+mod twins;
 
 use std::fmt;
 

@@ -7,7 +7,7 @@ use reweave_common::ids::NodeId;
 use super::schedule::{Round, Schedule, Send};
 use super::{Collective, CollectiveError};
 use crate::sim::ecmp::{Ecmp, Fields};
-use crate::sim::network::{Network, Towards, Way};
+use crate::sim::network::{Compass, Network, Way};
 use crate::sim::{self, Outcome, PathIndex, Problem, Progress, SimError, SimTime, TaskIndex};
 
 /// Schedules of more sends than this do not fit into memory.
@@ -39,7 +39,7 @@ pub fn play(
         hosts: collective.hosts()?,
         network,
         ecmp,
-        towards: BTreeMap::new(),
+        compass: Compass::default(),
         limit,
         watch,
     };
@@ -54,7 +54,7 @@ struct Stage<'a> {
     hosts: Vec<NodeId>,
     network: &'a Network,
     ecmp: &'a Ecmp,
-    towards: BTreeMap<usize, Towards>,
+    compass: Compass,
     limit: u64,
     watch: Watch<'a>,
 }
@@ -182,9 +182,8 @@ impl Stage<'_> {
         if !send.along.is_empty() {
             return self.network.along(&send.along, self.ecmp, label);
         }
-        let towards = self.towards.entry(send.to);
-        let towards = towards.or_insert_with(|| self.network.towards(to));
-        self.network.way(from, towards, self.ecmp, label)
+        let towards = self.compass.towards(self.network, to);
+        self.network.way(from, &towards, self.ecmp, label)
     }
 }
 

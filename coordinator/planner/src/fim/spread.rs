@@ -183,6 +183,15 @@ impl Spread {
         })
     }
 
+    /// Where a switch chose, and FIM is largest; the first of several.
+    pub fn worst(&self) -> Option<&GroupSpread> {
+        let chosen = self.groups.iter().filter(|it| it.chosen);
+        let worse = |it: &&GroupSpread, than: &&GroupSpread| {
+            it.imbalance.fim_percent > than.imbalance.fim_percent
+        };
+        chosen.reduce(|worst, next| if worse(&next, &worst) { next } else { worst })
+    }
+
     pub fn layers(&self) -> Vec<LayerSpread> {
         let mut layers: BTreeMap<(Layer, bool), Vec<&GroupSpread>> = BTreeMap::new();
         for group in &self.groups {

@@ -94,6 +94,18 @@ fn weights_tell_what_counts_hide() {
     assert_eq!((idle.weighted_percent, idle.max_over_mean), (0.0, 1.0));
 }
 
+/// Group by group: its switch, its links and its FIM.
+fn chosen(scene: &Scene) -> Vec<(String, usize, f64)> {
+    let found = crate::spread(&scene.snapshot(), &crate::Policy::default());
+    let chosen = found.groups.iter().filter(|it| it.chosen);
+    let told = chosen.map(|it| {
+        let Group { at, links } = &it.group;
+        let name = scene.fabric.name(*at).to_owned();
+        (name, links.len(), it.imbalance.fim_percent)
+    });
+    told.collect()
+}
+
 #[test]
 fn each_switch_with_a_choice_is_a_group() {
     let mut scene = Scene::leaf_spine(2, 2, 3, 100, 100);
@@ -103,17 +115,15 @@ fn each_switch_with_a_choice_is_a_group() {
     for (from, to, spine) in [("h3", "h0", "spine0"), ("h4", "h1", "spine1")] {
         scene.flow(from, to, &["leaf1", spine, "leaf0"]);
     }
-    let snapshot = scene.snapshot();
-    let found = imbalances(&snapshot, &Policy::default());
-    let of: Vec<_> = found
-        .groups
-        .iter()
-        .map(|(group, imbalance)| (snapshot.fabric.name(group.at), imbalance.fim_percent))
-        .collect();
-    assert_eq!(of, [("leaf0", 100.0), ("leaf1", 0.0)]);
-    assert_eq!(found.worst().unwrap().1.fim_percent, 100.0);
-    assert_eq!(found.mean_fim_percent(), Some(50.0));
-    assert_eq!(Imbalances::default().mean_fim_percent(), None);
+    let of = [("leaf0", 100.0), ("leaf1", 0.0)].map(|(at, fim)| (at.to_owned(), 2, fim));
+    assert_eq!(chosen(&scene), of);
+    let found = crate::spread(&scene.snapshot(), &crate::Policy::default());
+    let headline = found.headline().unwrap();
+    assert_eq!(
+        (headline.fim_percent, headline.mean_fim_percent),
+        (100.0, 50.0)
+    );
+    assert_eq!(Spread::default().headline(), None);
 }
 
 #[test]
@@ -122,9 +132,7 @@ fn a_link_that_is_down_belongs_to_no_group() {
     scene.flow("h0", "h2", &["leaf0", "spine0", "leaf1"]);
     scene.flow("h1", "h3", &["leaf0", "spine1", "leaf1"]);
     scene.down("leaf0", "spine2");
-    let found = imbalances(&scene.snapshot(), &Policy::default());
-    assert_eq!(found.worst().unwrap().1.fim_percent, 0.0);
-    assert_eq!(found.worst().unwrap().0.links.len(), 2);
+    assert_eq!(chosen(&scene), [("leaf0".to_owned(), 2, 0.0)]);
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! All shortest ways of a fabric. Hosts that hang by one link on the same switch share them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
@@ -20,13 +20,21 @@ pub type HopIndex = usize;
 /// Finds ways, and remembers how far it is from everywhere to where it was asked for.
 pub struct Atlas<'f> {
     pub fabric: &'f Fabric,
+    /// Links that lead nowhere now.
+    down: BTreeSet<LinkId>,
     distances: BTreeMap<NodeId, Vec<Option<u32>>>,
 }
 
 impl<'f> Atlas<'f> {
     pub fn new(fabric: &'f Fabric) -> Self {
+        Self::without(fabric, BTreeSet::new())
+    }
+
+    /// Where some links are down, switches choose among the others.
+    pub fn without(fabric: &'f Fabric, down: BTreeSet<LinkId>) -> Self {
         Self {
             fabric,
+            down,
             distances: BTreeMap::new(),
         }
     }
@@ -70,7 +78,8 @@ impl<'f> Atlas<'f> {
             return Vec::new();
         }
         if at == door {
-            return self.fabric.links_between(at, to).collect();
+            let links = self.fabric.links_between(at, to);
+            return links.filter(|link| !self.down.contains(link)).collect();
         }
         self.closer(at, door)
     }
@@ -86,6 +95,7 @@ impl<'f> Atlas<'f> {
             passes && distances[next.index()].map(|hops| hops + 1) == here && here != Some(0)
         };
         let links = fabric.links_of(at).iter().copied();
+        let links = links.filter(|link| !self.down.contains(link));
         links.filter(is_closer).collect()
     }
 

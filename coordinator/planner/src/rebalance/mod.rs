@@ -32,6 +32,13 @@ pub struct Options {
     pub lossy: BTreeMap<LinkId, f64>,
     /// Links that shall carry nothing.
     pub drained: BTreeSet<LinkId>,
+    /// Hops that nobody shall be sent over.
+    pub closed: BTreeSet<Hop>,
+    /// By hop: what is on it besides these flows.
+    pub strangers: BTreeMap<Hop, u64>,
+    /// Bytes over the capacity in bits per second below which a link is no trouble: nothing, where only
+    /// evenness counts.
+    pub enough: f64,
     /// A fall of max/mean by less than this is not worth a move.
     pub least_gain: f64,
     /// How far sizes of flows may be off.
@@ -46,6 +53,9 @@ impl Default for Options {
         Self {
             lossy: BTreeMap::new(),
             drained: BTreeSet::new(),
+            closed: BTreeSet::new(),
+            strangers: BTreeMap::new(),
+            enough: 0.0,
             least_gain: 0.1,
             uncertainty: 0.0,
             elephant_share: 0.1,
@@ -75,6 +85,8 @@ pub struct Move {
     pub flow: usize,
     pub from: Hop,
     pub to: Hop,
+    /// From end to end.
+    pub path: Vec<Hop>,
     pub by: By,
 }
 
@@ -135,6 +147,7 @@ fn as_move(atlas: &mut Atlas<'_>, old: &Listed, new: &Listed, ecmp: &Ecmp) -> Op
         flow: old.id,
         from: *old.path.get(shared)?,
         to: *new.path.get(shared)?,
+        path: new.path.clone(),
         by,
     })
 }

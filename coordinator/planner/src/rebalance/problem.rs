@@ -1,6 +1,6 @@
 //! Flows on a fabric as a problem of assignment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
@@ -40,11 +40,13 @@ impl Sorted {
         let mut sorting = Sorting {
             problem: Problem {
                 capacities: capacities.collect(),
-                base: vec![0; atlas.hops()],
+                base: strangers(atlas, options),
+                enough: options.enough,
                 work: options.work,
                 ..Problem::default()
             },
             pairs: BTreeMap::new(),
+            closed: &options.closed,
             atlas,
         };
         let largest = flows.iter().map(|flow| flow.bytes).max().unwrap_or(0) as f64;
@@ -89,8 +91,17 @@ impl Sorted {
     }
 }
 
+fn strangers(atlas: &Atlas<'_>, options: &Options) -> Vec<u64> {
+    let mut base = vec![0; atlas.hops()];
+    for (&hop, &bytes) in &options.strangers {
+        base[atlas.index(hop)] = bytes;
+    }
+    base
+}
+
 struct Sorting<'a, 'f> {
     problem: Problem,
+    closed: &'a BTreeSet<Hop>,
     /// By the switch where a flow comes in and the door where it leaves.
     pairs: BTreeMap<(NodeId, NodeId), usize>,
     atlas: &'a mut Atlas<'f>,
@@ -124,10 +135,11 @@ impl Sorting<'_, '_> {
         }
         let ways = self.atlas.ways(entrance, door);
         let by_switches = |way: &&Vec<Hop>| {
-            let roles = way.iter().map(|hop| self.atlas.fabric.node(hop.from).role);
-            roles.into_iter().all(|role| role == Role::Switch)
+            let mut roles = way.iter().map(|hop| self.atlas.fabric.node(hop.from).role);
+            roles.all(|role| role == Role::Switch)
         };
-        let ways = ways.iter().filter(by_switches);
+        let is_open = |way: &&Vec<Hop>| !way.iter().any(|hop| self.closed.contains(hop));
+        let ways = ways.iter().filter(by_switches).filter(is_open);
         let indices = |way: &Vec<Hop>| way.iter().map(|&hop| self.atlas.index(hop)).collect();
         self.problem.pairs.push(ways.map(indices).collect());
         let pair = self.problem.pairs.len() - 1;

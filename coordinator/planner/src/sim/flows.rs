@@ -19,7 +19,7 @@ use reweave_common::input::InputError;
 
 use super::columns::{Columns, Row};
 use super::ecmp::{Ecmp, Fields, Label};
-use super::network::{Network, Towards, Way};
+use super::network::{Compass, Network, Way};
 use super::{LinkIndex, PathIndex, Problem, SimError, SimTime, TaskIndex, waits};
 
 const KNOWN: [&str; 9] = [
@@ -74,7 +74,7 @@ pub fn parse(
             ends: Vec::new(),
         },
         lines: Vec::new(),
-        towards: BTreeMap::new(),
+        compass: Compass::default(),
         paths: BTreeMap::new(),
     };
     for row in columns.rows(text) {
@@ -94,7 +94,7 @@ struct Reader<'a> {
     flows: Flows,
     /// By flow, where it stands.
     lines: Vec<usize>,
-    towards: BTreeMap<NodeId, Towards>,
+    compass: Compass,
     paths: BTreeMap<Vec<LinkIndex>, PathIndex>,
 }
 
@@ -138,11 +138,8 @@ impl Reader<'_> {
             return self.given_way(row, nodes, [from, to], label);
         }
         let network = self.network;
-        let towards = self
-            .towards
-            .entry(to)
-            .or_insert_with(|| network.towards(to));
-        let way = network.way(from, towards, self.ecmp, label);
+        let towards = self.compass.towards(network, to);
+        let way = network.way(from, &towards, self.ecmp, label);
         way.ok_or_else(|| {
             let [from, to] = [from, to].map(|node| self.fabric.name(node));
             row.error("dst", format!("there is no way from {from} to {to}"))

@@ -1,17 +1,17 @@
 //! A fabric as the simulator sees it: directed links, shortest ways over them, and what it costs
 //! to send besides sharing them.
 
+mod compass;
 mod spread;
 
-use std::collections::VecDeque;
-
-use reweave_common::fabric::{Fabric, Link, Role};
+use reweave_common::fabric::{Fabric, Link, Node, Role};
 use reweave_common::ids::NodeId;
 use reweave_common::units::Rate;
 
 use super::ecmp::{Ecmp, Label};
 use super::{LinkIndex, Problem, ProblemError, SimTime};
 
+pub use compass::{Compass, Towards};
 pub use spread::Part;
 
 /// What sending costs besides the time on the links. The default costs nothing.
@@ -52,23 +52,6 @@ impl Way {
     }
 }
 
-/// How far it is to one node from everywhere.
-#[derive(Debug, Clone)]
-pub struct Towards {
-    to: NodeId,
-    hops: Vec<u32>,
-}
-
-impl Towards {
-    /// The number of links from a node; nothing where there is no way.
-    pub fn hops(&self, from: NodeId) -> Option<u32> {
-        let hops = self.hops[from.index()];
-        (hops != UNREACHED).then_some(hops)
-    }
-}
-
-const UNREACHED: u32 = u32::MAX;
-
 /// One direction of a cable, as seen from the node that sends on it.
 #[derive(Debug, Clone, Copy)]
 struct Edge {
@@ -86,6 +69,8 @@ pub struct Network {
     ends: Vec<u32>,
     edges: Vec<Edge>,
     roles: Vec<Role>,
+    /// By node, its place among those that forward.
+    places: Vec<Option<u32>>,
     /// By node, the link that stands for its forwarding.
     relays: Vec<Option<LinkIndex>>,
     costs: Costs,
@@ -102,6 +87,7 @@ impl Network {
             ends: vec![0],
             edges: Vec::new(),
             roles: fabric.nodes().map(|(_, node)| node.role).collect(),
+            places: places(fabric),
             relays: vec![None; fabric.nodes().len()],
             costs,
         };
@@ -158,40 +144,6 @@ impl Network {
         &self.edges[self.ends[node] as usize..self.ends[node + 1] as usize]
     }
 
-    /// Breadth-first from the destination; a host that does not forward is reached but not passed.
-    pub fn towards(&self, to: NodeId) -> Towards {
-        let mut hops = vec![UNREACHED; self.roles.len()];
-        hops[to.index()] = 0;
-        let mut line = VecDeque::from([to.index()]);
-        while let Some(at) = line.pop_front() {
-            if at != to.index() && !self.roles[at].forwards() {
-                continue;
-            }
-            for edge in self.edges(at) {
-                if hops[edge.to as usize] == UNREACHED {
-                    hops[edge.to as usize] = hops[at] + 1;
-                    line.push_back(edge.to as usize);
-                }
-            }
-        }
-        Towards { to, hops }
-    }
-
-    /// The edges of a node that lead closer to the destination.
-    fn closer<'n>(
-        &'n self,
-        at: usize,
-        towards: &'n Towards,
-    ) -> impl Iterator<Item = Edge> + Clone + 'n {
-        let wanted = towards.hops[at].wrapping_sub(1);
-        let to = towards.to.index() as u32;
-        let leads = move |edge: &Edge| {
-            let may_pass = edge.to == to || self.roles[edge.to as usize].forwards();
-            may_pass && towards.hops[edge.to as usize] == wanted
-        };
-        self.edges(at).iter().copied().filter(leads)
-    }
-
     /// The shortest way that hashing picks for a flow; nothing where there is none.
     pub fn way(&self, from: NodeId, towards: &Towards, ecmp: &Ecmp, label: Label) -> Option<Way> {
         let mut way = Way::default();
@@ -209,18 +161,18 @@ impl Network {
         way: &mut Way,
     ) -> bool {
         self.begin(way);
-        if towards.hops(from).is_none() {
+        if self.hops(from, towards).is_none() {
             return false;
         }
         let mut at = from.index();
-        while at != towards.to.index() {
+        while at != towards.to() {
             let mut closer = self.closer(at, towards);
             let choices = closer.clone().count();
             let Some(edge) = closer.nth(ecmp.choose(at as u32, label, choices)) else {
                 return false;
             };
             at = edge.to as usize;
-            self.go_on(way, edge, at == towards.to.index());
+            self.go_on(way, edge, at == towards.to());
         }
         true
     }
@@ -255,6 +207,17 @@ impl Network {
         way.links.extend(self.relays[edge.to as usize]);
         way.add_delay(self.costs.relay_delay);
     }
+}
+
+/// By node, which of those that forward it is.
+fn places(fabric: &Fabric) -> Vec<Option<u32>> {
+    let mut next = 0;
+    let place = |(_, node): (NodeId, &Node)| {
+        let place = node.role.forwards().then_some(next);
+        next += u32::from(place.is_some());
+        place
+    };
+    fabric.nodes().map(place).collect()
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! Shares of lanes are exact for flows that fill them at once and evenly. Packets do not: a sender
 //! begins slowly, lanes stand still for others (priority flow control), a hash sends two flows over
-//! one cable where another is free, many senders fill a port's buffer, and what is lost is sent
-//! again. Each effect stands for itself and can be left out. The constants are fitted so that the
+//! one cable where another is free, many senders fill a port's buffer or meet on the way, and what is
+//! lost is sent again. Each effect stands for itself and can be left out. The constants are fitted so that the
 //! packet-level results published for TopoOpt's task graphs lie inside the interval.
 
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::iteration::Iteration;
 use serde::Serialize;
 
-use super::lowering::{SimulationError, simulate};
+use super::lowering::{Lowered, SimulationError, simulate};
 use super::network::{Network, Settings, Spreading, Steps};
 use crate::sim::ecmp::Ecmp;
-use crate::sim::{Progress, SimTime};
+use crate::sim::{self, Progress, SimTime};
 
 /// What each step of a collective costs before it is under way. At 5 us, published packet-level
 /// iterations that are bound by many small collectives come out within 0.2 %.
@@ -40,10 +40,22 @@ pub struct Effects {
     pub seeds: u32,
     /// Messages that come at once to one port wait for so long for each that is before them.
     pub incast: SimTime,
-    /// Only at this host; everywhere where there is none.
-    pub port: Option<NodeId>,
+    /// Messages that meet on a link between the ends' own wait for what each sender before them has
+    /// under way, which is as much as it sends in so long.
+    pub uplinks: SimTime,
+    /// Queues build up there only; everywhere where there is nothing.
+    pub only: Option<Queue>,
     /// By cable, what part of packets it loses.
     pub loss: BTreeMap<LinkId, f64>,
+}
+
+/// Where messages wait for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queue {
+    /// Before a host.
+    Port(NodeId),
+    /// Before a link of the network, by its index.
+    Lane(usize),
 }
 
 impl Default for Effects {
@@ -54,7 +66,8 @@ impl Default for Effects {
             head_of_line: HEAD_OF_LINE,
             seeds: SEEDS,
             incast: micros(ROUND_TRIP_US),
-            port: None,
+            uplinks: micros(ROUND_TRIP_US),
+            only: None,
             loss: BTreeMap::new(),
         }
     }
@@ -66,12 +79,13 @@ impl Effects {
         head_of_line: 1.0,
         seeds: 0,
         incast: SimTime::ZERO,
-        port: None,
+        uplinks: SimTime::ZERO,
+        only: None,
         loss: BTreeMap::new(),
     };
 
     /// Each of them alone, with its name.
-    fn one_by_one(&self) -> [(&'static str, Self); 5] {
+    fn one_by_one(&self) -> [(&'static str, Self); 6] {
         let none = Self::NONE;
         let cold_start = Self {
             cold_start: self.cold_start,
@@ -87,7 +101,12 @@ impl Effects {
         };
         let incast = Self {
             incast: self.incast,
-            port: self.port,
+            only: self.only,
+            ..none.clone()
+        };
+        let uplinks = Self {
+            uplinks: self.uplinks,
+            only: self.only,
             ..none.clone()
         };
         let loss = Self {
@@ -99,6 +118,7 @@ impl Effects {
             ("blocked lanes", head_of_line),
             ("collisions", collisions),
             ("incast", incast),
+            ("uplinks", uplinks),
             ("loss", loss),
         ]
     }
@@ -111,12 +131,17 @@ impl Effects {
         }
     }
 
-    pub(super) fn only_queues_at(&self, port: NodeId) -> Self {
+    pub(super) fn only_queue(&self, queue: Queue) -> Self {
         Self {
             incast: self.incast,
-            port: Some(port),
+            uplinks: self.uplinks,
+            only: Some(queue),
             ..Self::NONE
         }
+    }
+
+    pub(super) fn have_queue(&self, queue: Queue) -> bool {
+        self.only.is_none_or(|only| only == queue)
     }
 
     /// What a cable still carries when a packet that is lost is sent again with all that was under
@@ -177,8 +202,7 @@ impl Setting<'_> {
         each.retain(|(_, only)| *only != Effects::NONE);
         let tasks = 3 + each.len();
         let mut counted = |done| watch(Progress { done, tasks });
-        // First, as it is what decides how collectives go.
-        let exact_ms = self.time_ms(settings.clone(), limit)?;
+        let exact_ms = self.exact_ms(limit)?;
         counted(1);
         let low_ms = self.time_ms(bare, limit)?;
         counted(2);
@@ -213,6 +237,14 @@ impl Setting<'_> {
             worst_ms = worst_ms.max(self.time_ms(all, limit)?);
         }
         Ok(worst_ms)
+    }
+
+    /// Goes before all others, as it decides how collectives go, and says how full lanes are.
+    pub(super) fn exact_ms(&self, limit: u64) -> Result<f64, SimulationError> {
+        let lowered = Lowered::of(self.iteration, self.network)?;
+        let outcome = sim::simulate(&lowered.problem, limit)?;
+        self.network.remember(&lowered.problem, &outcome);
+        Ok(lowered.timeline(self.iteration, &outcome).end.millis())
     }
 
     pub(super) fn time_ms(&self, settings: Settings, limit: u64) -> Result<f64, SimulationError> {

@@ -159,6 +159,22 @@ fn loads(problem: &Problem) -> Vec<f64> {
     loads
 }
 
+/// Links that are fuller than this have the queue of one this full: without a bound, theirs has none.
+const FULLEST: f64 = 0.9;
+
+/// By link, how many messages wait before it on average, while several share it: as many as in a
+/// queue with one server whose customers are all alike.
+pub(super) fn queues(problem: &Problem, outcome: &Outcome) -> Vec<f64> {
+    let end = outcome.makespan().max(SimTime::from_ticks(1)).seconds();
+    let sharing = sharing(problem, outcome).into_iter();
+    let lanes = problem.capacities().iter().zip(loads(problem)).zip(sharing);
+    let queue = |((rate, bits), sharing): ((&Rate, f64), Sharing)| {
+        let full = (bits / (rate.bits_per_s() as f64 * end)).min(FULLEST);
+        sharing.time.seconds() / end * full / (1.0 - full) / 2.0
+    };
+    lanes.map(queue).collect()
+}
+
 fn fullest_lane_ms(network: &Network<'_>, problem: &Problem, loads: &[f64]) -> f64 {
     let wire_per_byte = network.settings.costs.wire_per_byte;
     let lanes = problem.capacities().iter().zip(loads);

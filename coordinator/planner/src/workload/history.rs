@@ -10,7 +10,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::units::Bytes;
 
 use crate::sim::ecmp::{Ecmp, Fields};
-use crate::sim::network::{Costs, Network, Part, Towards};
+use crate::sim::network::{Compass, Costs, Network, Part};
 use crate::sim::{self, PathIndex, Problem, ProblemError, SimError, SimTime};
 
 /// A burst of a flow that was seen: it sent this much in one go.
@@ -88,7 +88,7 @@ pub fn replay(
         problem: network.problem()?,
         network,
         routing,
-        towards: BTreeMap::new(),
+        compass: Compass::default(),
         paths: BTreeMap::new(),
     };
     let mut ends = Vec::with_capacity(seen.len());
@@ -115,7 +115,7 @@ struct Stage<'f> {
     network: Network,
     problem: Problem,
     routing: Routing,
-    towards: BTreeMap<NodeId, Towards>,
+    compass: Compass,
     paths: BTreeMap<Vec<u32>, PathIndex>,
 }
 
@@ -142,16 +142,15 @@ impl Stage<'_> {
         let (network, ecmp) = (&self.network, self.ecmp());
         let label = ecmp.label(fields(burst));
         let whole = |way| Part { way, share: 1.0 };
-        let towards = self.towards.entry(burst.to);
-        let towards = towards.or_insert_with(|| network.towards(burst.to));
+        let towards = self.compass.towards(network, burst.to);
         let parts: Vec<_> = match (&burst.along, self.routing) {
             (Some(nodes), _) => {
                 let way = network.along(nodes, &ecmp, label);
                 way.into_iter().map(whole).collect()
             }
-            (None, Routing::Even) => network.ways(burst.from, towards, MOST_WAYS),
+            (None, Routing::Even) => network.ways(burst.from, &towards, MOST_WAYS),
             (None, Routing::Hashed(_)) => {
-                let way = network.way(burst.from, towards, &ecmp, label);
+                let way = network.way(burst.from, &towards, &ecmp, label);
                 way.into_iter().map(whole).collect()
             }
         };

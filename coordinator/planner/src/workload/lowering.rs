@@ -11,6 +11,7 @@ use reweave_common::iteration::{Iteration, Operation, Task, TaskId, Work};
 use super::choice;
 use super::collective::{Chain, Leg, Piece};
 use super::network::{Network, NetworkError, Spreading};
+use super::queues::Queues;
 use crate::collectives::CollectiveError;
 use crate::sim::network::Part;
 use crate::sim::{self, PathIndex, Problem, ProblemError, SimError, SimTime, TaskIndex};
@@ -310,13 +311,13 @@ impl<'l> Lowering<'l> {
         } else {
             1.0
         };
-        let mut arrivals: BTreeMap<Rank, u32> = BTreeMap::new();
-        for piece in &chain.pieces {
-            let before = arrivals.entry(piece.leg.to).or_default();
-            let wait = self.network.incast(piece.leg.to).times(*before);
-            *before += 1;
-            for way in self.paved(&piece.leg)?.iter() {
-                let bits = self.network.links.bits(piece.bytes * way.share) * longer;
+        let mut queues = Queues::new(self.network, chain.pieces.iter().map(|it| it.leg.from));
+        for Piece { leg, bytes } in &chain.pieces {
+            let before_port = queues.arrive(leg.to);
+            for way in self.paved(leg)?.iter() {
+                let midway = queues.pass(leg.from, self.problem.path(way.path), way.share);
+                let wait = before_port.plus(midway);
+                let bits = self.network.links.bits(bytes * way.share) * longer;
                 let messages = way.delay.plus(cold_start).times(chain.messages);
                 let delay = SimTime::from_duration(delay).plus(messages).plus(wait);
                 let flow = self.problem.add_transfer(way.path, bits, delay)?;

@@ -1,7 +1,6 @@
 //! A fabric as a job sees it: where its ranks run, and the ways of their traffic.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
@@ -12,9 +11,10 @@ use reweave_common::units::Rate;
 
 use super::choice::{Choices, Findings};
 use super::effects::Effects;
-use crate::sim::SimTime;
+use super::evaluation;
 use crate::sim::ecmp::{Ecmp, Fields, Label};
-use crate::sim::network::{self, Costs, Part, Towards, Way};
+use crate::sim::network::{self, Compass, Costs, Part, Way};
+use crate::sim::{Outcome, Problem};
 
 /// How the steps of a ring are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,8 +107,10 @@ pub struct Network<'n> {
     pub(super) settings: Settings,
     pub(super) carriage: &'n Carriage,
     placement: &'n [NodeId],
-    towards: RefCell<BTreeMap<NodeId, Rc<Towards>>>,
+    compass: RefCell<Compass>,
     pub(super) findings: Rc<Findings>,
+    /// By link of the problem, how many messages wait before it, once that is known.
+    queues: Rc<OnceCell<Vec<f64>>>,
 }
 
 impl<'n> Network<'n> {
@@ -125,15 +127,18 @@ impl<'n> Network<'n> {
             settings,
             carriage,
             placement,
-            towards: RefCell::default(),
+            compass: RefCell::default(),
             findings: Rc::default(),
+            queues: Rc::default(),
         }
     }
 
-    /// The same with other settings. Collectives go as it was decided that they go here.
+    /// The same with other settings. Collectives go as it was decided that they go here, and as
+    /// much waits before links as did here.
     pub(super) fn with(&self, settings: Settings) -> Self {
         Self {
             findings: Rc::clone(&self.findings),
+            queues: Rc::clone(&self.queues),
             ..Self::new(self.fabric, self.placement, self.carriage, settings)
         }
     }
@@ -223,7 +228,7 @@ impl<'n> Network<'n> {
 
     fn shortest(&self, pair: [Rank; 2]) -> Result<Vec<Part>, NetworkError> {
         let [from, to] = pair.map(|rank| self.host(rank));
-        let towards = self.towards(to);
+        let towards = self.compass.borrow_mut().towards(&self.links, to);
         let parts = match self.settings.spreading {
             Spreading::Even => self.links.ways(from, &towards, MOST_WAYS),
             Spreading::Hashed(ecmp) => {
@@ -241,14 +246,6 @@ impl<'n> Network<'n> {
         }
     }
 
-    fn towards(&self, to: NodeId) -> Rc<Towards> {
-        let mut known = self.towards.borrow_mut();
-        let towards = known
-            .entry(to)
-            .or_insert_with(|| Rc::new(self.links.towards(to)));
-        Rc::clone(towards)
-    }
-
     /// What switches hash of two ranks' traffic; ranks of one host differ by their ports.
     fn label(&self, ecmp: Ecmp, pair: [Rank; 2]) -> Label {
         let [source, destination] = pair.map(|rank| self.host(rank).index() as u32);
@@ -262,13 +259,16 @@ impl<'n> Network<'n> {
         })
     }
 
-    /// What a message waits for each that meets it at its end.
-    pub(super) fn incast(&self, to: Rank) -> SimTime {
-        let effects = &self.settings.effects;
-        match effects.port {
-            Some(port) if port != self.host(to) => SimTime::ZERO,
-            _ => effects.incast,
-        }
+    /// Remembers how much waited before links.
+    pub(super) fn remember(&self, problem: &Problem, outcome: &Outcome) {
+        self.queues
+            .get_or_init(|| evaluation::queues(problem, outcome));
+    }
+
+    /// How many messages wait before a link of the problem; none as long as nobody knows.
+    pub(super) fn waiting(&self, lane: u32) -> f64 {
+        let known = self.queues.get().and_then(|all| all.get(lane as usize));
+        known.copied().unwrap_or(0.0)
     }
 
     /// What a link of the problem carries, when what it loses is sent again.
@@ -283,10 +283,25 @@ impl<'n> Network<'n> {
         Rate::from_bits_per_s(((rate.bits_per_s() as f64 * part) as u64).max(1))
     }
 
+    /// Of a link of the fabric, or a relay's own; others are as fast as can be.
+    pub(super) fn rate_bps(&self, lane: u32) -> f64 {
+        let rate = self.links.capacities().get(lane as usize);
+        rate.map_or(f64::INFINITY, |rate| rate.bits_per_s() as f64)
+    }
+
     /// The cable that a link of the problem is one direction of.
     pub(super) fn cable(&self, lane: usize) -> Option<LinkId> {
         let cables = 2 * self.fabric.links().len();
         (lane < cables).then(|| LinkId::from_index(lane / 2))
+    }
+
+    /// Whether a cable joins what only passes on.
+    pub(super) fn is_between(&self, cable: LinkId) -> bool {
+        let link = self.fabric.link(cable);
+        let ends = [link.a.node, link.b.node];
+        !ends
+            .iter()
+            .any(|&end| self.fabric.node(end).role.is_endpoint())
     }
 
     /// The host that a link of the problem leads to.

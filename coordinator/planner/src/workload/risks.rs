@@ -1,14 +1,15 @@
 //! What single links may cost an iteration: what they lose, and what queues up before hosts.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::ids::LinkId;
 use serde::Serialize;
 
-use super::effects::{Effects, Setting};
+use super::effects::{Effects, Queue, Setting};
 use super::evaluation::LaneLoad;
 use super::lowering::SimulationError;
-use crate::sim::Progress;
+use crate::sim::{Progress, SimTime};
 
 /// What a link may cost, by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -17,17 +18,18 @@ pub struct Risk {
     pub lost: f64,
     /// What it costs the iteration that they are sent again.
     pub loss_ms: f64,
-    /// What it costs that messages wait for each other at the host that it leads to; nothing is said
-    /// where it leads to none, or where others queue up longer.
+    /// What it costs that messages wait for each other before it, or at the host that it leads to;
+    /// nothing is said of a host's way out, and where others queue up longer.
     pub queue_ms: Option<f64>,
 }
 
-/// Of so many hosts it is said what their queues cost: each takes a simulation.
-const MOST_PORTS: usize = 8;
+/// Of so many hosts, and of so many links between, it is said what their queues cost: each takes a
+/// simulation.
+const MOST_QUEUES: usize = 8;
 
 impl Setting<'_> {
     /// Says of each lane what it may cost: one simulation for each cable that loses packets, and for
-    /// each of the hosts with the longest queues.
+    /// each of the longest queues.
     pub fn weigh(
         &self,
         lanes: &mut [LaneLoad],
@@ -35,9 +37,9 @@ impl Setting<'_> {
         limit: u64,
         watch: &mut dyn FnMut(Progress),
     ) -> Result<(), SimulationError> {
-        let exact_ms = self.time_ms(self.network.settings.clone(), limit)?;
-        let (cables, ports) = (self.lossy(lanes, effects), self.crowded(lanes, effects));
-        let tasks = 1 + cables.len() + ports.len();
+        let exact_ms = self.exact_ms(limit)?;
+        let (cables, queues) = (self.lossy(lanes, effects), self.crowded(lanes, effects));
+        let tasks = 1 + cables.len() + queues.len();
         let mut done = 0;
         let mut cost_ms = |only: Effects| -> Result<f64, SimulationError> {
             done += 1;
@@ -49,18 +51,19 @@ impl Setting<'_> {
         for cable in cables {
             loss_ms.insert(cable, cost_ms(effects.only_loss_of(cable))?);
         }
-        let mut queue_ms = BTreeMap::new();
-        for port in ports {
-            queue_ms.insert(port, cost_ms(effects.only_queues_at(port))?);
+        let mut queue_ms = Vec::new();
+        for queue in queues {
+            queue_ms.push((queue, cost_ms(effects.only_queue(queue))?));
         }
         for lane in lanes {
             let cable = self.network.cable(lane.index);
             let of_cable = |all: &BTreeMap<LinkId, f64>| all.get(&cable?).copied();
-            let port = self.network.port(lane.index);
+            let queue = self.queue(lane.index);
+            let known = queue_ms.iter().find(|(of, _)| Some(*of) == queue);
             lane.risk = Some(Risk {
                 lost: of_cable(&effects.loss).unwrap_or(0.0),
                 loss_ms: of_cable(&loss_ms).unwrap_or(0.0),
-                queue_ms: port.and_then(|port| queue_ms.get(&port).copied()),
+                queue_ms: known.map(|&(_, ms)| ms),
             });
         }
         Ok(())
@@ -76,21 +79,42 @@ impl Setting<'_> {
         cables
     }
 
-    /// The hosts at which most messages meet.
-    fn crowded(&self, lanes: &[LaneLoad], effects: &Effects) -> Vec<NodeId> {
-        if effects.incast == Effects::NONE.incast {
-            return Vec::new();
-        }
-        let mut most: BTreeMap<NodeId, u32> = BTreeMap::new();
+    /// Where most messages meet: before hosts, and on the links between.
+    fn crowded(&self, lanes: &[LaneLoad], effects: &Effects) -> Vec<Queue> {
+        let mut most: Vec<(Queue, u32)> = Vec::new();
         for lane in lanes.iter().filter(|it| it.flows_at_once > 1) {
-            if let Some(port) = self.network.port(lane.index) {
-                let known = most.entry(port).or_default();
-                *known = lane.flows_at_once.max(*known);
+            let Some(queue) = self.queue(lane.index) else {
+                continue;
+            };
+            match most.iter_mut().find(|(of, _)| *of == queue) {
+                Some((_, known)) => *known = lane.flows_at_once.max(*known),
+                None => most.push((queue, lane.flows_at_once)),
             }
         }
-        let mut ports: Vec<_> = most.into_iter().collect();
-        ports.sort_by_key(|&(_, flows)| std::cmp::Reverse(flows));
-        ports.truncate(MOST_PORTS);
-        ports.into_iter().map(|(port, _)| port).collect()
+        most.sort_by_key(|&(_, flows)| Reverse(flows));
+        let is_port = |queue: &Queue| matches!(queue, Queue::Port(_));
+        let queues = most.into_iter().map(|(queue, _)| queue);
+        let (mut ports, mut links): (Vec<_>, Vec<_>) = queues.partition(is_port);
+        ports.truncate(if effects.incast > SimTime::ZERO {
+            MOST_QUEUES
+        } else {
+            0
+        });
+        links.truncate(if effects.uplinks > SimTime::ZERO {
+            MOST_QUEUES
+        } else {
+            0
+        });
+        ports.append(&mut links);
+        ports
+    }
+
+    /// What queues up because of a lane; nothing on a host's way out.
+    fn queue(&self, lane: usize) -> Option<Queue> {
+        let cable = self.network.cable(lane)?;
+        match self.network.port(lane) {
+            Some(port) => Some(Queue::Port(port)),
+            None => self.network.is_between(cable).then_some(Queue::Lane(lane)),
+        }
     }
 }

@@ -8,8 +8,9 @@ use reweave_common::ids::Rank;
 use super::collective::Leg;
 use super::lowering::{Lowering, SimulationError, Span};
 use super::network::Steps;
+use super::queues::Queues;
 use crate::collectives::{Round, Schedule, Send};
-use crate::sim::{SimTime, TaskIndex};
+use crate::sim::TaskIndex;
 
 /// The flows of one send, and what is over when all of them are.
 struct Sent {
@@ -24,8 +25,6 @@ struct Manner {
     bytes: f64,
     /// How many messages in a row one send stands for.
     messages: u32,
-    /// Before the first of them.
-    wait: SimTime,
 }
 
 impl Lowering<'_> {
@@ -74,7 +73,6 @@ impl Lowering<'_> {
                 let manner = Manner {
                     bytes: bytes * f64::from(in_one),
                     messages: in_one,
-                    wait: SimTime::ZERO,
                 };
                 self.one_round(group, round, manner, &mut turns)?;
             }
@@ -93,12 +91,10 @@ impl Lowering<'_> {
         turns: &mut [TaskIndex],
     ) -> Result<(), SimulationError> {
         let mut next = BTreeMap::new();
-        let mut arrivals: BTreeMap<usize, u32> = BTreeMap::new();
+        let senders = round.sends.iter().map(|send| group[send.from]);
+        let mut queues = Queues::new(self.network, senders);
         for send in &round.sends {
-            let before = arrivals.entry(send.to).or_default();
-            let wait = self.network.incast(group[send.to]).times(*before);
-            *before += 1;
-            let sent = self.send(group, send, Manner { wait, ..manner })?;
+            let sent = self.send(group, send, manner, &mut queues)?;
             for &flow in &sent.flows {
                 self.problem.add_wait(turns[send.from], flow)?;
             }
@@ -124,12 +120,12 @@ impl Lowering<'_> {
         bytes: f64,
         [gate, join]: [TaskIndex; 2],
     ) -> Result<(), SimulationError> {
-        let manner = Manner {
-            bytes,
-            messages: 1,
-            wait: SimTime::ZERO,
-        };
-        let sent = sends.iter().map(|send| self.send(group, send, manner));
+        let manner = Manner { bytes, messages: 1 };
+        let sent = sends.iter().map(|send| {
+            // Who else sends at that moment is not known.
+            let mut queues = Queues::new(self.network, [group[send.from]]);
+            self.send(group, send, manner, &mut queues)
+        });
         let sent = sent.collect::<Result<Vec<_>, _>>()?;
         let mut is_first = vec![true; sends.len()];
         let mut is_last = vec![true; sends.len()];
@@ -156,6 +152,7 @@ impl Lowering<'_> {
         group: &[Rank],
         send: &Send,
         manner: Manner,
+        queues: &mut Queues<'_>,
     ) -> Result<Sent, SimulationError> {
         let leg = Leg {
             from: group[send.from],
@@ -164,14 +161,15 @@ impl Lowering<'_> {
             backwards: false,
         };
         let cold_start = self.network.settings.effects.cold_start;
-        let mut flows = Vec::new();
+        let (mut flows, before_port) = (Vec::new(), queues.arrive(leg.to));
         for way in self.paved(&leg)?.iter() {
+            let midway = queues.pass(leg.from, self.problem.path(way.path), way.share);
             let bits = self
                 .network
                 .links
                 .bits(send.bytes * manner.bytes * way.share);
             let messages = way.delay.plus(cold_start).times(manner.messages);
-            let delay = messages.plus(manner.wait);
+            let delay = messages.plus(before_port).plus(midway);
             let flow = self.problem.add_transfer(way.path, bits, delay)?;
             self.problem.set_weight(flow, send.weight)?;
             flows.push(flow);

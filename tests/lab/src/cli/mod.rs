@@ -4,6 +4,7 @@ mod down;
 mod exec;
 mod job;
 mod list;
+mod optical;
 mod run;
 mod up;
 
@@ -16,6 +17,7 @@ pub use down::Down;
 pub use exec::Exec;
 pub use job::Job;
 pub use list::List;
+pub use optical::OpticalSwitch;
 pub use run::Run;
 pub use up::Up;
 

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use reweave_common::fabric::Role;
+use reweave_common::fabric::{OpticalSwitch, Role};
 use reweave_common::scenario::Scenario;
 use serde::Serialize;
 
@@ -111,6 +111,8 @@ struct CameUp<'a> {
     lab: &'a str,
     elapsed_ms: f64,
     nodes: Vec<Node<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    opticals: Vec<Optical<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     station: Option<Ipv4Addr>,
     links: usize,
@@ -129,6 +131,15 @@ struct Node<'a> {
     management: Option<Ipv4Addr>,
 }
 
+#[derive(Serialize)]
+struct Optical<'a> {
+    name: &'a str,
+    ports: u16,
+    /// Where the station reaches it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    management: Option<Ipv4Addr>,
+}
+
 impl<'a> CameUp<'a> {
     fn new(lab: &'a str, cluster: &'a Cluster, elapsed: Duration) -> Self {
         let node = |(id, node): (_, &'a reweave_common::fabric::Node)| Node {
@@ -137,10 +148,16 @@ impl<'a> CameUp<'a> {
             address: cluster.address(id),
             management: cluster.management_address(id),
         };
+        let optical = |(id, optical): (_, &'a OpticalSwitch)| Optical {
+            name: &optical.name,
+            ports: optical.ports,
+            management: cluster.optical_address(id),
+        };
         Self {
             lab,
             elapsed_ms: elapsed.as_secs_f64() * 1e3,
             nodes: cluster.fabric().nodes().map(node).collect(),
+            opticals: cluster.fabric().opticals().map(optical).collect(),
             station: cluster.station_address(),
             links: cluster.fabric().links().len(),
             features: cluster.features().found(),
@@ -237,6 +254,7 @@ mod tests {
             lab: "small",
             elapsed_ms: 123.4,
             nodes: vec![node("alpha", Role::Relay), node("leaf0", Role::Switch)],
+            opticals: vec![],
             links: 1,
             station: Some(Ipv4Addr::new(10, 255, 0, 1)),
             features: &[Feature::Tbf],

@@ -7,6 +7,8 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::LinkId;
 use reweave_common::scenario::{Fault, FaultKind, Scenario};
 
+use crate::wiring::is_cable;
+
 /// A delay shorter than this the user-space wire would miss by more than leaving it out does.
 pub(super) const FINEST_DELAY: Duration = Duration::from_micros(25);
 
@@ -131,7 +133,8 @@ fn fates(scenario: &Scenario) -> BTreeMap<LinkId, Fate> {
 }
 
 fn delays(fabric: &Fabric) -> BTreeMap<LinkId, Fate> {
-    let delayed = fabric.links().filter(|(_, link)| !link.latency.is_zero());
+    let cables = fabric.links().filter(|(id, _)| is_cable(fabric, *id));
+    let delayed = cables.filter(|(_, link)| !link.latency.is_zero());
     let fate = |latency| Fate {
         latency,
         ..Fate::default()

@@ -170,6 +170,15 @@ impl<'c> Tally<'c> {
         self.slowest_ranks(0)
     }
 
+    /// How long these took together, as the first rank says: its own follow one another at once. What the
+    /// slowest took for each does not add up, since who waits for the slowest of one is slow in the next.
+    pub(crate) fn iterations_took(&self) -> Duration {
+        let completed = self.iterations().len();
+        let first = self.ranks.first().into_iter();
+        let own = first.flat_map(|rank| rank.iterations.iter().take(completed));
+        own.map(|[took, _]| *took).sum()
+    }
+
     /// The mean rate at which a flow arrived over the last `window` of its samples.
     pub(crate) fn rate(&self, flow: usize, window: Duration) -> Rate {
         let received = &self.received[flow];

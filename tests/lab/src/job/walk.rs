@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::Ipv4Addr;
 
 use reweave_common::fabric::Port;
 use reweave_common::flow::FlowKey;
@@ -13,6 +14,7 @@ use super::ports::Hop;
 use crate::error::LabError;
 use crate::nodes::Nodes;
 use crate::tools::Tool;
+use crate::wiring::is_cable;
 
 /// A flow between two nodes.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +39,9 @@ pub(crate) fn paths(nodes: &Nodes, flows: &[Routed]) -> Result<Vec<Vec<Hop>>, La
     }
     walkers.into_iter().map(Walker::finish).collect()
 }
+
+/// By which interface a packet leaves, and to whom.
+type Exit<'a> = (&'a str, Option<Ipv4Addr>);
 
 struct Walker {
     routed: Routed,
@@ -81,7 +86,7 @@ impl Walker {
         script.push('\n');
     }
 
-    fn leave_by(&mut self, nodes: &Nodes, interface: &str) -> Result<(), LabError> {
+    fn leave_by(&mut self, nodes: &Nodes, (interface, via): Exit<'_>) -> Result<(), LabError> {
         let fabric = nodes.fabric();
         let is_it = |link: LinkId| {
             let own = fabric
@@ -89,7 +94,10 @@ impl Walker {
                 .ports()
                 .into_iter()
                 .find(|port| port.node == self.at);
-            own.is_some_and(|port| nodes.interface(port) == interface)
+            // A fibre may lead to anybody; the next hop says to whom it does.
+            let far = nodes.address(fabric.link(link).far(self.at).node);
+            let leads_there = is_cable(fabric, link) || via == Some(far);
+            leads_there && own.is_some_and(|port| nodes.interface(port) == interface)
         };
         let link = fabric
             .links_of(self.at)
@@ -124,18 +132,20 @@ fn step_all(nodes: &Nodes, node: NodeId, walkers: Vec<&mut Walker>) -> Result<()
         walker.ask(nodes, &mut script);
     }
     let said = nodes.batch(node, Tool::Ip, &script)?;
-    let mut answers = said.lines().filter_map(interface_of);
+    let mut answers = said.lines().filter_map(exit_of);
     for walker in walkers {
-        let interface = answers.next().ok_or_else(|| walker.lost())?;
-        walker.leave_by(nodes, interface)?;
+        let exit = answers.next().ok_or_else(|| walker.lost())?;
+        walker.leave_by(nodes, exit)?;
     }
     Ok(())
 }
 
 /// `10.0.0.5 from 10.0.0.1 via 10.192.0.3 dev swp2 src 10.128.0.0 uid 0`; further lines of an answer
 /// are indented and name no device.
-fn interface_of(line: &str) -> Option<&str> {
-    line.split_once(" dev ")?.1.split_whitespace().next()
+fn exit_of(line: &str) -> Option<Exit<'_>> {
+    let word_after = |key| line.split_once(key)?.1.split_whitespace().next();
+    let via = word_after(" via ").and_then(|via| via.parse().ok());
+    Some((word_after(" dev ")?, via))
 }
 
 #[cfg(test)]
@@ -143,14 +153,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interface_is_read_from_the_answer() {
+    fn interface_and_next_hop_are_read_from_the_answer() {
         let forwarded = "10.0.0.5 from 10.0.0.1 via 10.192.0.3 dev swp2 \n    cache iif swp0 \n";
         assert_eq!(
-            forwarded
-                .lines()
-                .filter_map(interface_of)
-                .collect::<Vec<_>>(),
-            ["swp2"]
+            forwarded.lines().filter_map(exit_of).collect::<Vec<_>>(),
+            [("swp2", Some(Ipv4Addr::new(10, 192, 0, 3)))]
         );
     }
 }

@@ -51,6 +51,9 @@ impl Sweep {
 
     /// `options` are those that the question knows.
     pub(super) fn run(&self, options: &[String], output: Output) -> Result<ExitCode, CliError> {
+        if env::args().skip(1).any(|word| word == "-") {
+            return Err(CliError::InputTwice);
+        }
         let shard = self.shard.unwrap_or(Shard::WHOLE);
         let points = axis::points(&self.sweep)?;
         let points: Vec<_> = points

@@ -15,7 +15,7 @@ impl Network {
     /// Every shortest way, when each node spreads what it has evenly over what leads closer. Where
     /// there are more than `most`, the first of them stand for all. None where there is no way.
     pub fn ways(&self, from: NodeId, towards: &Towards, most: usize) -> Vec<Part> {
-        let Some(hops) = towards.hops(from) else {
+        let Some(hops) = self.hops(from, towards) else {
             return Vec::new();
         };
         self.spread(from, hops as usize, most, |_, at| {

@@ -3,7 +3,8 @@
 use super::*;
 use reweave_common::ids::LinkId;
 
-use crate::workload::effects::{Effects, Interval, Setting};
+use crate::workload::effects::{Effects, Interval, Queue, Setting};
+use crate::workload::queues::Queues;
 
 const COLLIDING: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
                          host_gbps = 8\nuplink_gbps = 8";
@@ -185,18 +186,78 @@ fn each_link_tells_what_the_queue_at_its_end_costs() {
     }
     let placement = hosts(&switch);
     let settings = Settings {
-        effects: effects.only_queues_at(placement[0]),
+        effects: effects.only_queue(Queue::Port(placement[0])),
         ..bare()
     };
     let network = Network::new(&switch, &placement, &carriage, settings);
-    let waits = [0, 1].map(|at| network.incast(rank(at)));
-    assert_eq!(waits, [micros(50.0), SimTime::ZERO]);
+    let mut queues = Queues::new(&network, [2, 3].map(rank));
+    let waits = [0, 1].map(|at| [rank(at); 2].map(|to| queues.arrive(to)));
+    assert_eq!(waits[1], [SimTime::ZERO; 2]);
+    assert_eq!(waits[0], [SimTime::ZERO, micros(50.0)]);
+}
+
+/// Four hosts behind one leaf send over one uplink of twice their rate.
+const NARROW: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 4\n\
+                      host_gbps = 8\nuplink_gbps = 16";
+
+#[test]
+fn messages_that_meet_on_the_way_wait_for_those_before() {
+    let fabric = fabric(NARROW);
+    let effects = Effects {
+        uplinks: micros(60.0),
+        ..Effects::NONE
+    };
+    let mut apart = Sketch::of(8);
+    apart.transfer([0, 4], 8_000_000, &[]);
+    let alone = interval(&apart.done(), &fabric, &effects);
+    near(alone.high_ms, 8.0);
+    assert!(alone.costs.is_empty(), "{alone:?}");
+    let four = interval(&four_across(), &fabric, &effects);
+    assert_eq!(four.costs[0].effect, "uplinks");
+    // Up and down, each that is before takes half of 60 us; on links as full as can be, 4.5 are.
+    near(four.high_ms, 16.0 + 4.5 * 0.06);
+}
+
+#[test]
+fn messages_of_one_step_wait_for_each_other_on_the_way() {
+    let (fabric, carriage) = (fabric(NARROW), Carriage::default());
+    let placement = hosts(&fabric);
+    let settings = Settings {
+        effects: Effects {
+            uplinks: micros(60.0),
+            ..Effects::NONE
+        },
+        ..bare()
+    };
+    let network = Network::new(&fabric, &placement, &carriage, settings);
+    // The third sends two at once: half of what it has under way is in each.
+    let senders = [0, 1, 2, 2, 3].map(rank);
+    let mut queues = Queues::new(&network, senders);
+    let waits = senders.map(|from| {
+        let ways = network.ways(from, rank(4)).unwrap();
+        queues.pass(from, &ways[0].way.links, 1.0)
+    });
+    assert_eq!(waits, [0.0, 60.0, 120.0, 150.0, 180.0].map(micros));
+}
+
+#[test]
+fn each_link_between_switches_tells_what_its_queue_costs() {
+    let effects = Effects {
+        uplinks: micros(50.0),
+        ..Effects::NONE
+    };
+    for lane in weighed(&four_across(), &fabric(NARROW), &effects) {
+        let queue_ms = lane.risk.unwrap().queue_ms;
+        let is_between = ["leaf0>spine0", "spine0>leaf1"].contains(&&*lane.lane);
+        let costs = queue_ms.is_some_and(|ms| ms > 0.0);
+        assert_eq!(costs, is_between, "{}", lane.lane);
+    }
 }
 
 /// How much more of an effect there is.
 type More = fn(f64) -> Effects;
 
-const EACH: [(&str, More); 5] = [
+const EACH: [(&str, More); 6] = [
     ("cold starts", |more| Effects {
         cold_start: micros(100.0 * more),
         ..Effects::NONE
@@ -211,6 +272,10 @@ const EACH: [(&str, More); 5] = [
     }),
     ("incast", |more| Effects {
         incast: micros(50.0 * more),
+        ..Effects::NONE
+    }),
+    ("uplinks", |more| Effects {
+        uplinks: micros(50.0 * more),
         ..Effects::NONE
     }),
     ("loss", |more| Effects {

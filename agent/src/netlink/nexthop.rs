@@ -1,0 +1,283 @@
+//! Next hops as objects of the kernel, and groups of them: how they are asked for and listed.
+
+use netlink_packet_core::{
+    DecodeError, DefaultNla, Emitable, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable,
+    NlasIterator,
+};
+use std::net::Ipv4Addr;
+
+const NEW: u16 = 104;
+const DELETE: u16 = 105;
+const GET: u16 = 106;
+const HEADER: usize = 8;
+const FAMILY_INET: u8 = 2;
+/// The gateway is on the link, whatever addresses the interface has.
+const ONLINK: u32 = 4;
+/// So many numbers of a group's buckets go from flow to flow that weights up to 255 are kept.
+const BUCKETS: u16 = 256;
+/// How long a bucket has to be idle before it moves to a next hop that came, in the kernel's
+/// hundredths of a second, and after how long it moves anyway.
+const IDLE: u32 = 1;
+const AT_LAST: u32 = 100;
+
+mod attribute {
+    pub(super) const ID: u16 = 1;
+    pub(super) const GROUP: u16 = 2;
+    pub(super) const GROUP_TYPE: u16 = 3;
+    pub(super) const INTERFACE: u16 = 5;
+    pub(super) const GATEWAY: u16 = 6;
+    pub(super) const RESILIENT: u16 = 12;
+    pub(super) const BUCKETS: u16 = 1;
+    pub(super) const IDLE_TIMER: u16 = 2;
+    pub(super) const UNBALANCED_TIMER: u16 = 3;
+}
+
+/// One object, as it is asked for or listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Nexthop {
+    kind: Kind,
+    pub(super) protocol: u8,
+    pub(super) id: Option<u32>,
+    pub(super) leads: Leads,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Get,
+    New,
+    Delete,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Leads {
+    /// Elsewhere, in a way that is none of ours.
+    #[default]
+    Elsewhere,
+    To {
+        interface: u32,
+        gateway: Ipv4Addr,
+    },
+    Group {
+        members: Vec<Member>,
+        /// Flows that are under way stay with a member that stays.
+        resilient: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) id: u32,
+    pub(super) weight: u32,
+}
+
+impl Nexthop {
+    pub(super) fn list() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn new(id: u32, protocol: u8, leads: Leads) -> Self {
+        Self {
+            kind: Kind::New,
+            protocol,
+            id: Some(id),
+            leads,
+        }
+    }
+
+    pub(super) fn delete(id: u32) -> Self {
+        Self {
+            kind: Kind::Delete,
+            id: Some(id),
+            ..Self::default()
+        }
+    }
+
+    fn header(&self) -> [u8; HEADER] {
+        let is_hop = matches!(self.leads, Leads::To { .. });
+        let is_new = self.kind == Kind::New;
+        let family = if is_hop { FAMILY_INET } else { 0 };
+        let protocol = if is_new { self.protocol } else { 0 };
+        let flags: u32 = if is_hop { ONLINK } else { 0 };
+        let [a, b, c, d] = flags.to_ne_bytes();
+        [family, 0, protocol, 0, a, b, c, d]
+    }
+
+    fn attributes(&self) -> Vec<DefaultNla> {
+        let number = |kind, value: u32| DefaultNla::new(kind, value.to_ne_bytes().to_vec());
+        let mut attributes: Vec<_> = self
+            .id
+            .map(|id| number(attribute::ID, id))
+            .into_iter()
+            .collect();
+        match &self.leads {
+            Leads::Elsewhere => {}
+            Leads::To { interface, gateway } => attributes.extend([
+                number(attribute::INTERFACE, *interface),
+                DefaultNla::new(attribute::GATEWAY, gateway.octets().to_vec()),
+            ]),
+            Leads::Group { members, resilient } => {
+                let members = members.iter().flat_map(entry).collect();
+                attributes.push(DefaultNla::new(attribute::GROUP, members));
+                if *resilient {
+                    attributes.extend(resilience());
+                }
+            }
+        }
+        attributes
+    }
+}
+
+/// A weight is counted from 0 there.
+fn entry(member: &Member) -> [u8; 8] {
+    let [a, b, c, d] = member.id.to_ne_bytes();
+    let weight = u8::try_from(member.weight.saturating_sub(1)).unwrap_or(u8::MAX);
+    [a, b, c, d, weight, 0, 0, 0]
+}
+
+fn resilience() -> [DefaultNla; 2] {
+    const NESTED: u16 = 1 << 15;
+    let inner = [
+        DefaultNla::new(attribute::BUCKETS, BUCKETS.to_ne_bytes().to_vec()),
+        DefaultNla::new(attribute::IDLE_TIMER, IDLE.to_ne_bytes().to_vec()),
+        DefaultNla::new(attribute::UNBALANCED_TIMER, AT_LAST.to_ne_bytes().to_vec()),
+    ];
+    let mut bytes = vec![0; inner.as_slice().buffer_len()];
+    inner.as_slice().emit(&mut bytes);
+    [
+        DefaultNla::new(attribute::GROUP_TYPE, 1_u16.to_ne_bytes().to_vec()),
+        DefaultNla::new(attribute::RESILIENT | NESTED, bytes),
+    ]
+}
+
+impl NetlinkSerializable for Nexthop {
+    fn message_type(&self) -> u16 {
+        match self.kind {
+            Kind::Get => GET,
+            Kind::New => NEW,
+            Kind::Delete => DELETE,
+        }
+    }
+
+    fn buffer_len(&self) -> usize {
+        HEADER + self.attributes().as_slice().buffer_len()
+    }
+
+    fn serialize(&self, buffer: &mut [u8]) {
+        let (header, rest) = buffer.split_at_mut(HEADER);
+        header.copy_from_slice(&self.header());
+        self.attributes().as_slice().emit(rest);
+    }
+}
+
+impl NetlinkDeserializable for Nexthop {
+    type Error = DecodeError;
+
+    fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, DecodeError> {
+        let mut read = Self {
+            kind: if header.message_type == NEW {
+                Kind::New
+            } else {
+                Kind::Delete
+            },
+            protocol: payload.get(2).copied().unwrap_or_default(),
+            ..Self::default()
+        };
+        let (mut interface, mut gateway) = (None, None);
+        for attribute in NlasIterator::new(payload.get(HEADER..).unwrap_or_default()) {
+            let attribute = attribute?;
+            let value = attribute.value();
+            match attribute.kind() {
+                attribute::ID => read.id = number(value),
+                attribute::INTERFACE => interface = number(value),
+                attribute::GATEWAY => gateway = <[u8; 4]>::try_from(value).ok().map(Ipv4Addr::from),
+                attribute::GROUP => read.leads = group(value, false),
+                attribute::GROUP_TYPE => read.leads = resilient(read.leads, value),
+                _ => {}
+            }
+        }
+        if let (Some(interface), Some(gateway)) = (interface, gateway) {
+            read.leads = Leads::To { interface, gateway };
+        }
+        Ok(read)
+    }
+}
+
+fn number(value: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(value.try_into().ok()?))
+}
+
+fn group(value: &[u8], resilient: bool) -> Leads {
+    let entries = value.chunks_exact(8);
+    let member = |entry: &[u8]| {
+        Some(Member {
+            id: number(entry.get(..4)?)?,
+            weight: u32::from(*entry.get(4)?) + 1,
+        })
+    };
+    Leads::Group {
+        members: entries.filter_map(member).collect(),
+        resilient,
+    }
+}
+
+/// The kernel lists the type after the members.
+fn resilient(leads: Leads, value: &[u8]) -> Leads {
+    match leads {
+        Leads::Group { members, .. } => Leads::Group {
+            members,
+            resilient: value.first() == Some(&1),
+        },
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there_and_back(asked: &Nexthop) -> Nexthop {
+        let mut bytes = vec![0; asked.buffer_len()];
+        asked.serialize(&mut bytes);
+        let mut header = NetlinkHeader::default();
+        header.message_type = asked.message_type();
+        Nexthop::deserialize(&header, &bytes).unwrap()
+    }
+
+    #[test]
+    fn what_is_asked_for_is_read_back() {
+        let gateway = Ipv4Addr::new(10, 0, 0, 7);
+        let hop = Nexthop::new(
+            7,
+            213,
+            Leads::To {
+                interface: 3,
+                gateway,
+            },
+        );
+        assert_eq!(there_and_back(&hop), hop);
+        for resilient in [false, true] {
+            let members = vec![Member { id: 7, weight: 1 }, Member { id: 8, weight: 255 }];
+            let group = Nexthop::new(9, 213, Leads::Group { members, resilient });
+            assert_eq!(there_and_back(&group), group);
+        }
+    }
+
+    #[test]
+    fn torn_messages_are_errors_or_nothing() {
+        let gateway = Ipv4Addr::new(10, 0, 0, 7);
+        let hop = Nexthop::new(
+            7,
+            213,
+            Leads::To {
+                interface: 3,
+                gateway,
+            },
+        );
+        let mut bytes = vec![0; hop.buffer_len()];
+        hop.serialize(&mut bytes);
+        for length in 0..bytes.len() {
+            let _ = Nexthop::deserialize(&NetlinkHeader::default(), &bytes[..length]);
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! The routes a kernel holds for Reweave, and how they are changed.
+//!
+//! They lie in a table of their own, which a rule puts before the main one, and each names a group
+//! of next hops. Everything bears our protocol number. A change never withdraws what stays: groups
+//! and routes are put in the place of those that are there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::rule::RuleMessage;
+use nix::errno::Errno;
+use reweave_agent_core::reconcile::routes::{GroupId, RouteOp, RouteTable};
+use reweave_common::holding::{RouteHop, RouteRule};
+use thiserror::Error;
+
+use super::messages::{self, ROUTES};
+use super::nexthop::{Leads, Member, Nexthop};
+use super::{Link, NetlinkError, RouteSocket, unless};
+
+/// The numbers that next hops and groups bear.
+const HOPS: std::ops::RangeInclusive<u32> = 213_000_000..=213_099_999;
+const GROUPS: std::ops::RangeInclusive<u32> = 213_100_000..=213_199_999;
+/// The kernel counts weights in eight bits.
+const HEAVIEST: u32 = 255;
+/// Whoever else numbers next hops may take a number just when it was found free.
+const TRIES: usize = 3;
+
+#[derive(Debug, Error)]
+pub enum RouteError {
+    #[error("cannot read the routes")]
+    Read(#[from] NetlinkError),
+    #[error("{destination} is routed twice")]
+    RoutedTwice { destination: Ipv4Addr },
+    #[error("the route to {destination} has no hop")]
+    NoHop { destination: Ipv4Addr },
+    #[error("the route to {destination} has a hop of weight {weight}; there are 1 to {HEAVIEST}")]
+    Weight { destination: Ipv4Addr, weight: u32 },
+    #[error("there is no interface {name}")]
+    NoSuchInterface { name: String },
+    #[error("interface {name} is down")]
+    InterfaceDown { name: String },
+    #[error("all numbers for next hops are taken")]
+    NoFreeNumber,
+    #[error("next hop {gateway} over {interface}")]
+    AddHop {
+        interface: String,
+        gateway: Ipv4Addr,
+        source: NetlinkError,
+    },
+    #[error("ways of group {group}")]
+    SetGroup { group: u32, source: NetlinkError },
+    #[error("route to {destination}")]
+    SetRoute {
+        destination: Ipv4Addr,
+        source: NetlinkError,
+    },
+    #[error("cannot make the routes count")]
+    AddRule { source: NetlinkError },
+    #[error("cannot clear away what is not wanted any more")]
+    Remove { source: NetlinkError },
+}
+
+impl RouteError {
+    fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Read(source)
+            | Self::AddHop { source, .. }
+            | Self::SetGroup { source, .. }
+            | Self::SetRoute { source, .. }
+            | Self::AddRule { source }
+            | Self::Remove { source } => source.errno(),
+            _ => None,
+        }
+    }
+}
+
+/// All that a kernel holds of our routes.
+#[derive(Debug, Default)]
+pub struct HeldRoutes {
+    table: RouteTable,
+    /// The number of each next hop: an interface and a gateway.
+    hops: BTreeMap<(u32, Ipv4Addr), u32>,
+    /// Numbers that anybody has taken.
+    taken: BTreeSet<u32>,
+    /// What bears our protocol number and is nothing that we would make.
+    stray_routes: Vec<RouteMessage>,
+    stray_hops: Vec<u32>,
+    rules: Vec<RuleMessage>,
+}
+
+impl HeldRoutes {
+    pub fn rules(&self) -> Vec<RouteRule> {
+        self.table.rules()
+    }
+
+    /// Whether there is nothing but routes that count, and no next hop without one.
+    pub fn is_tidy(&self) -> bool {
+        let no_strays = self.stray_routes.is_empty() && self.stray_hops.is_empty();
+        let counts = self.rules.len() == usize::from(!self.table.routes.is_empty());
+        let used: BTreeSet<_> = self.table.routes.values().collect();
+        no_strays && counts && used.len() == self.table.groups.len()
+    }
+
+    fn free(&self, numbers: std::ops::RangeInclusive<u32>) -> impl Iterator<Item = u32> {
+        numbers.filter(|number| !self.taken.contains(number))
+    }
+}
+
+impl RouteSocket {
+    pub fn routes(&mut self) -> Result<HeldRoutes, NetlinkError> {
+        let links = self.links()?;
+        self.held_routes(&links)
+    }
+
+    /// Makes the kernel hold these routes, and no others of ours. Where one cannot be had, those
+    /// before it may have been changed already.
+    pub fn hold_routes(&mut self, desired: &[RouteRule]) -> Result<(), RouteError> {
+        refuse_nonsense(desired)?;
+        let mut tries = 1;
+        loop {
+            match self.try_to_hold(desired) {
+                // Found free and taken by another in between, or gone in between.
+                Err(error)
+                    if tries < TRIES
+                        && matches!(error.errno(), Some(Errno::EEXIST | Errno::ENOENT)) =>
+                {
+                    tries += 1;
+                }
+                // The kernel had no room for its answer: nobody knows how far it came.
+                Err(error) if tries < TRIES && error.errno() == Some(Errno::ENOBUFS) => tries += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn try_to_hold(&mut self, desired: &[RouteRule]) -> Result<(), RouteError> {
+        let links = self.links()?;
+        let mut held = self.held_routes(&links)?;
+        let free: Vec<_> = held.free(GROUPS).take(desired.len()).map(GroupId).collect();
+        let ops = held.table.reconcile(desired, free);
+        let ops = ops.ok_or(RouteError::NoFreeNumber)?;
+        if desired.is_empty() {
+            self.count_routes(&mut held, false)?;
+        }
+        let (takes_away, gives): (Vec<_>, Vec<_>) = ops
+            .into_iter()
+            .partition(|op| matches!(op, RouteOp::RemoveRoute(_) | RouteOp::RemoveGroup(_)));
+        for op in &gives {
+            self.carry_out(op, &links, &mut held)?;
+        }
+        if !desired.is_empty() {
+            self.count_routes(&mut held, true)?;
+        }
+        for op in &takes_away {
+            self.carry_out(op, &links, &mut held)?;
+        }
+        self.clear_strays(&links)
+    }
+
+    fn carry_out(
+        &mut self,
+        op: &RouteOp,
+        links: &[Link],
+        held: &mut HeldRoutes,
+    ) -> Result<(), RouteError> {
+        match op {
+            RouteOp::AddGroup(group, hops) => {
+                self.set_group(*group, hops, NLM_F_CREATE | NLM_F_EXCL, links, held)
+            }
+            RouteOp::FlipGroup(group, hops) => {
+                self.set_group(*group, hops, NLM_F_REPLACE, links, held)
+            }
+            RouteOp::SetRoute(destination, group) => {
+                let route = messages::route_by(*destination, group.0);
+                let flags = NLM_F_CREATE | NLM_F_REPLACE;
+                let route = RouteNetlinkMessage::NewRoute(route);
+                let set = self.socket.change("set a route", route, flags);
+                set.map_err(|source| RouteError::SetRoute {
+                    destination: *destination,
+                    source,
+                })
+            }
+            RouteOp::RemoveRoute(destination) => {
+                let route = messages::route_to(*destination);
+                self.take_away(RouteNetlinkMessage::DelRoute(route))
+            }
+            RouteOp::RemoveGroup(group) => self.remove_hop(group.0),
+        }
+    }
+
+    /// Groups are resilient where the kernel has such: then flows under way stay where they are,
+    /// but for those whose way goes.
+    fn set_group(
+        &mut self,
+        group: GroupId,
+        hops: &[RouteHop],
+        flags: u16,
+        links: &[Link],
+        held: &mut HeldRoutes,
+    ) -> Result<(), RouteError> {
+        let mut members = vec![];
+        for hop in hops {
+            let id = self.number_of(hop, links, held)?;
+            let weight = hop.weight;
+            members.push(Member { id, weight });
+        }
+        let mut ask = |resilient| {
+            let members = members.clone();
+            let leads = Leads::Group { members, resilient };
+            let asked = Nexthop::new(group.0, messages::PROTOCOL_NUMBER, leads);
+            self.socket.change("set a group of next hops", asked, flags)
+        };
+        let set = ask(true).or_else(|error| match error.errno() {
+            Some(Errno::EINVAL | Errno::EOPNOTSUPP) => ask(false),
+            _ => Err(error),
+        });
+        set.map_err(|source| RouteError::SetGroup {
+            group: group.0,
+            source,
+        })
+    }
+
+    /// The number of a next hop: the one it has, or a new one.
+    fn number_of(
+        &mut self,
+        hop: &RouteHop,
+        links: &[Link],
+        held: &mut HeldRoutes,
+    ) -> Result<u32, RouteError> {
+        let name = || hop.interface.clone();
+        let link = links.iter().find(|it| it.count.interface == hop.interface);
+        let link = link.ok_or_else(|| RouteError::NoSuchInterface { name: name() })?;
+        if let Some(id) = held.hops.get(&(link.index, hop.next_hop)) {
+            return Ok(*id);
+        }
+        if !link.count.up {
+            return Err(RouteError::InterfaceDown { name: name() });
+        }
+        let id = held.free(HOPS).next().ok_or(RouteError::NoFreeNumber)?;
+        let (interface, gateway) = (link.index, hop.next_hop);
+        let asked = Nexthop::new(
+            id,
+            messages::PROTOCOL_NUMBER,
+            Leads::To { interface, gateway },
+        );
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        let added = self.socket.change("add a next hop", asked, flags);
+        added.map_err(|source| RouteError::AddHop {
+            interface: name(),
+            gateway,
+            source,
+        })?;
+        held.taken.insert(id);
+        held.hops.insert((interface, gateway), id);
+        Ok(id)
+    }
+
+    /// Makes the table count, or not.
+    fn count_routes(&mut self, held: &mut HeldRoutes, counts: bool) -> Result<(), RouteError> {
+        if counts && held.rules.is_empty() {
+            let rule = RouteNetlinkMessage::NewRule(messages::routes_rule());
+            let flags = NLM_F_CREATE | NLM_F_EXCL;
+            let added = self.socket.change("add a rule", rule, flags);
+            return unless(added, Errno::EEXIST).map_err(|source| RouteError::AddRule { source });
+        }
+        let surplus = held.rules.drain(usize::from(counts)..);
+        for rule in surplus.collect::<Vec<_>>() {
+            self.take_away(RouteNetlinkMessage::DelRule(rule))?;
+        }
+        Ok(())
+    }
+
+    /// What is not part of any route, looked at anew.
+    fn clear_strays(&mut self, links: &[Link]) -> Result<(), RouteError> {
+        let held = self.held_routes(links)?;
+        for route in held.stray_routes {
+            self.take_away(RouteNetlinkMessage::DelRoute(route))?;
+        }
+        for hop in held.stray_hops {
+            self.remove_hop(hop)?;
+        }
+        let members = held.table.groups.values().flatten();
+        let used: BTreeSet<_> = members.map(|it| (&it.interface, it.next_hop)).collect();
+        for ((interface, gateway), id) in &held.hops {
+            let name = links.iter().find(|link| link.index == *interface);
+            let is_used = name.is_some_and(|it| used.contains(&(&it.count.interface, *gateway)));
+            if !is_used {
+                self.remove_hop(*id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel takes the routes over a next hop with it, so this comes last.
+    fn remove_hop(&mut self, id: u32) -> Result<(), RouteError> {
+        let removed = self
+            .socket
+            .change("remove a next hop", Nexthop::delete(id), 0);
+        unless(removed, Errno::ENOENT).map_err(|source| RouteError::Remove { source })
+    }
+
+    /// What is gone already counts as removed.
+    fn take_away(&mut self, request: RouteNetlinkMessage) -> Result<(), RouteError> {
+        let removed = self.socket.change("remove a rule or route", request, 0);
+        let removed = unless(removed, Errno::ENOENT);
+        unless(removed, Errno::ESRCH).map_err(|source| RouteError::Remove { source })
+    }
+
+    /// The routes, by one who has just listed the interfaces.
+    pub(crate) fn held_routes(&mut self, links: &[Link]) -> Result<HeldRoutes, NetlinkError> {
+        let mut held = HeldRoutes::default();
+        let objects = self.socket.dump("list its next hops", &Nexthop::list());
+        let objects = match objects {
+            // Before Linux 5.3 there are none.
+            Err(error) if error.errno() == Some(Errno::EOPNOTSUPP) => vec![],
+            other => other?,
+        };
+        held.take_hops(&objects, links);
+        for route in self.all_our_routes()? {
+            match messages::routed(&route) {
+                Some((destination, group)) if held.table.groups.contains_key(&GroupId(group)) => {
+                    held.table.routes.insert(destination, GroupId(group));
+                }
+                Some(_) => held.stray_routes.push(route),
+                None if messages::table(&route) == Some(ROUTES) => held.stray_routes.push(route),
+                None => {}
+            }
+        }
+        let rules = self.all_our_rules()?.into_iter();
+        held.rules = rules.filter(messages::is_routes_rule).collect();
+        Ok(held)
+    }
+}
+
+impl HeldRoutes {
+    /// Single next hops are listed before the groups they are in, but nothing relies on that.
+    fn take_hops(&mut self, objects: &[Nexthop], links: &[Link]) {
+        let ours = |it: &&Nexthop| it.protocol == messages::PROTOCOL_NUMBER;
+        self.taken = objects.iter().filter_map(|it| it.id).collect();
+        let mut by_id = BTreeMap::new();
+        for object in objects.iter().filter(ours) {
+            let (Some(id), Leads::To { interface, gateway }) = (object.id, &object.leads) else {
+                continue;
+            };
+            let key = (*interface, *gateway);
+            if self.hops.contains_key(&key) || !HOPS.contains(&id) {
+                self.stray_hops.push(id);
+            } else {
+                self.hops.insert(key, id);
+            }
+            if let Some(link) = links.iter().find(|link| link.index == *interface) {
+                by_id.insert(id, (link.count.interface.clone(), *gateway));
+            }
+        }
+        for object in objects.iter().filter(ours) {
+            let (Some(id), Leads::Group { members, .. }) = (object.id, &object.leads) else {
+                continue;
+            };
+            match read_group(members, &by_id).filter(|_| GROUPS.contains(&id)) {
+                Some(hops) => drop(self.table.groups.insert(GroupId(id), hops)),
+                None => self.stray_hops.push(id),
+            }
+        }
+    }
+}
+
+fn read_group(
+    members: &[Member],
+    by_id: &BTreeMap<u32, (String, Ipv4Addr)>,
+) -> Option<Vec<RouteHop>> {
+    let hop = |member: &Member| {
+        let (interface, next_hop) = by_id.get(&member.id)?.clone();
+        Some(RouteHop {
+            interface,
+            next_hop,
+            weight: member.weight,
+        })
+    };
+    let mut hops = members.iter().map(hop).collect::<Option<Vec<_>>>()?;
+    hops.sort_unstable();
+    Some(hops)
+}
+
+fn refuse_nonsense(routes: &[RouteRule]) -> Result<(), RouteError> {
+    let mut seen = BTreeSet::new();
+    for RouteRule { destination, hops } in routes {
+        let destination = *destination;
+        if !seen.insert(destination) {
+            return Err(RouteError::RoutedTwice { destination });
+        }
+        if hops.is_empty() {
+            return Err(RouteError::NoHop { destination });
+        }
+        let odd = hops
+            .iter()
+            .find(|hop| !(1..=HEAVIEST).contains(&hop.weight));
+        if let Some(RouteHop { weight, .. }) = odd {
+            let weight = *weight;
+            return Err(RouteError::Weight {
+                destination,
+                weight,
+            });
+        }
+    }
+    Ok(())
+}

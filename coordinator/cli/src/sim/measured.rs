@@ -1,0 +1,187 @@
+//! What links lost in a stretch of time of the history: its probes, and the counters of its ports.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::snapshot::Hop;
+use reweave_history::{Figures, HealthSeen, Kind, LinkSeen, ProbesSeen, Seen, Window};
+use reweave_planner::causes::Probe;
+use reweave_planner::paths::Atlas;
+use reweave_planner::workload::losses::{Loss, Received, losses};
+use serde::Serialize;
+
+/// What there is to know of losses.
+pub(super) const KINDS: [Kind; 4] = [Kind::Probes, Kind::Paths, Kind::Links, Kind::Health];
+/// As the history calls frames that came in broken.
+const BROKEN: &str = "frame errors";
+
+/// What a link lost.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Lossy {
+    pub(super) link: String,
+    #[serde(flatten)]
+    pub(super) loss: Loss,
+}
+
+pub(super) fn lossy(window: &Window, fabric: &Fabric) -> BTreeMap<LinkId, Loss> {
+    let past = Looking::at(window, fabric);
+    losses(fabric, &past.probes(), &past.received())
+}
+
+pub(super) fn listed(losses: &BTreeMap<LinkId, Loss>, fabric: &Fabric) -> Vec<Lossy> {
+    let named = losses.iter().map(|(&cable, &loss)| Lossy {
+        link: fabric.link_name(cable),
+        loss,
+    });
+    let mut named: Vec<_> = named.collect();
+    named.sort_by(|a, b| b.loss.part.total_cmp(&a.loss.part));
+    named
+}
+
+/// A window, and the fabric that it speaks of. Nodes are found by their names, so that links may be
+/// numbered otherwise.
+struct Looking<'l> {
+    window: &'l Window,
+    fabric: &'l Fabric,
+    /// By sender and flow, the hops of its way as it was last traced.
+    traced: BTreeMap<(&'l str, FlowKey), &'l str>,
+}
+
+impl<'l> Looking<'l> {
+    fn at(window: &'l Window, fabric: &'l Fabric) -> Self {
+        let paths = window.paths.iter().map(|seen| &seen.what);
+        let traced = paths.filter_map(|it| Some(((&*it.node, it.flow), it.hops.as_deref()?)));
+        Self {
+            window,
+            fabric,
+            traced: traced.collect(),
+        }
+    }
+
+    /// Whose way is not known is left out: nobody can tell where it lost something.
+    fn probes(&self) -> Vec<Probe> {
+        let mut atlas = Atlas::new(self.fabric);
+        let seen = self.window.probes.iter();
+        seen.filter_map(|seen| self.probe(seen, &mut atlas))
+            .collect()
+    }
+
+    fn probe(&self, seen: &Seen<ProbesSeen>, atlas: &mut Atlas<'_>) -> Option<Probe> {
+        let ProbesSeen {
+            node,
+            to_node,
+            flow,
+            sent,
+            lost,
+            ..
+        } = &seen.what;
+        let to_node = to_node.as_deref()?;
+        let ends = [self.fabric.find(node)?, self.fabric.find(to_node)?];
+        let mut hops = self.way(node, *flow, ends, atlas)?;
+        let [from, to] = ends;
+        let back = self.way(to_node, flow.reversed(), [to, from], atlas);
+        hops.extend(back.into_iter().flatten());
+        let mut hops: Vec<_> = hops.into_iter().map(|hop| atlas.index(hop)).collect();
+        hops.sort_unstable();
+        hops.dedup();
+        Some(Probe {
+            hops,
+            hosts: ends.map(NodeId::index),
+            sent: all(seen.readings, sent.as_ref()),
+            lost: all(seen.readings, lost.as_ref()),
+        })
+    }
+
+    /// As it was traced, or the only one there is.
+    fn way(
+        &self,
+        node: &str,
+        flow: FlowKey,
+        [from, to]: [NodeId; 2],
+        atlas: &mut Atlas<'_>,
+    ) -> Option<Vec<Hop>> {
+        match self.traced.get(&(node, flow)) {
+            Some(hops) => self.along(hops, to),
+            None => self.only(from, to, atlas),
+        }
+    }
+
+    /// `h0/3 leaf0/8`: the nodes that sent it on, each with the number its link had.
+    fn along(&self, hops: &str, to: NodeId) -> Option<Vec<Hop>> {
+        let steps: Option<Vec<_>> = hops
+            .split(' ')
+            .map(|hop| {
+                let (name, link) = hop.rsplit_once('/')?;
+                Some((self.fabric.find(name)?, link.parse::<usize>().ok()?))
+            })
+            .collect();
+        let steps = steps?;
+        let nexts = steps.iter().skip(1).map(|step| step.0).chain([to]);
+        let hop = |(&(from, number), next): (&(NodeId, usize), NodeId)| {
+            let link = self.cable([from, next], Some(number))?;
+            Some(Hop { from, link })
+        };
+        steps.iter().zip(nexts).map(hop).collect()
+    }
+
+    fn only(&self, from: NodeId, to: NodeId, atlas: &mut Atlas<'_>) -> Option<Vec<Hop>> {
+        let (mut at, mut hops) = (from, Vec::new());
+        while at != to {
+            let [link] = atlas.choices(at, to)[..] else {
+                return None;
+            };
+            let hop = Hop { from: at, link };
+            at = atlas.far(hop);
+            hops.push(hop);
+        }
+        Some(hops)
+    }
+
+    /// The cable between two nodes: of several, the one that had this number.
+    fn cable(&self, [a, b]: [NodeId; 2], number: Option<usize>) -> Option<LinkId> {
+        let between = || self.fabric.links_between(a, b);
+        let same = between().find(|link| Some(link.index()) == number);
+        same.or_else(|| between().next())
+    }
+
+    /// By port, what came in whole and what came in broken.
+    fn received(&self) -> Vec<Received> {
+        let mut broken: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for seen in &self.window.health {
+            let HealthSeen {
+                node,
+                place,
+                signal,
+                grown,
+                ..
+            } = &seen.what;
+            if signal == BROKEN {
+                *broken.entry((node, place)).or_default() += all(seen.readings, grown.as_ref());
+            }
+        }
+        let of_port = |(&(node, interface), &broken): (&(&str, &str), &u64)| {
+            let is_port = |it: &&LinkSeen| it.node == node && it.interface == interface;
+            let links = self.window.links.iter().map(|seen| &seen.what);
+            let rows: Vec<_> = links.filter(is_port).collect();
+            let [first, last] = [*rows.first()?, *rows.last()?];
+            let ends = [
+                self.fabric.find(node)?,
+                self.fabric.find(last.to_node.as_deref()?)?,
+            ];
+            Some(Received {
+                cable: self.cable(ends, last.link.map(|link| link as usize))?,
+                bytes: last.received_bytes.saturating_sub(first.received_bytes),
+                broken,
+            })
+        };
+        broken.iter().filter_map(of_port).collect()
+    }
+}
+
+/// What a figure of so many readings adds up to.
+fn all(readings: u64, figures: Option<&Figures>) -> u64 {
+    let sum = figures.map_or(0.0, |figures| figures.mean * readings as f64);
+    sum.round() as u64
+}

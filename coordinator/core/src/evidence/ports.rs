@@ -1,0 +1,119 @@
+//! What interfaces and NICs say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::fabric::Role;
+use reweave_common::hardware::{Nic, Pcie};
+use reweave_common::ids::NodeId;
+use reweave_common::snapshot::Hop;
+use reweave_common::units::Rate;
+use reweave_planner::causes::{HostFacts, PortFacts, Series};
+
+use super::name;
+use crate::model::Picture;
+use crate::trends::Trends;
+
+/// Every end of a link of which it is known which interface it is.
+fn ends<'p>(picture: &'p Picture<'_>) -> impl Iterator<Item = (Hop, &'p str)> {
+    let links = picture.fabric().links();
+    let hops = links.flat_map(|(link, between)| {
+        between.ports().map(|port| Hop {
+            from: port.node,
+            link,
+        })
+    });
+    hops.filter_map(|hop| Some((hop, &picture.wiring.end(hop)?.interface[..])))
+}
+
+pub(super) fn ports(picture: &Picture<'_>) -> Vec<PortFacts> {
+    ends(picture)
+        .map(|(hop, interface)| port(picture, hop, interface))
+        .collect()
+}
+
+fn port(picture: &Picture<'_>, hop: Hop, interface: &str) -> PortFacts {
+    let known = picture.known;
+    let counted = known.trends.lately(hop.from, interface).unwrap_or_default();
+    let nic = nic(picture, hop.from, interface);
+    let speed = nic.and_then(|nic| nic.speed);
+    let load = picture.load(hop);
+    PortFacts {
+        node: name(known, hop.from),
+        peer: name(known, known.fabric.link(hop.link).far(hop.from).node),
+        frame_error_share: counted.frame_errors.share(),
+        corrected_bit_share: counted.corrected_bits.share(),
+        link_downs: counted.link_downs,
+        paused_share: counted.paused_share(),
+        pause_storms: counted.pause_storms,
+        oversized: counted.oversized,
+        send_drops: counted.send_drops,
+        mtu_bytes: nic.and_then(|nic| nic.mtu_bytes),
+        sent_gbps: load.map(Rate::gbps),
+        speed_gbps: speed.map(Rate::gbps),
+        fec: nic.and_then(|nic| nic.fec).map(|fec| fec.to_string()),
+    }
+}
+
+fn nic<'p>(picture: &'p Picture<'_>, node: NodeId, interface: &str) -> Option<&'p Nic> {
+    let observed = picture.known.ingest.observations().node(node)?;
+    Some(&observed.host.nics.get(interface)?.value)
+}
+
+/// Hops with a queue before them that was full lately: what is lost there is no fault of the link.
+pub(super) fn congested(picture: &Picture<'_>) -> BTreeSet<Hop> {
+    let is_congested = |(hop, interface): &(Hop, &str)| {
+        let counted = picture.known.trends.lately(hop.from, interface);
+        counted.is_some_and(|counted| counted.queue_drops > 0)
+    };
+    let congested = ends(picture).filter(is_congested);
+    congested.map(|(hop, _)| hop).collect()
+}
+
+/// How the corrected part of bits has gone, where any are.
+pub(super) fn series(picture: &Picture<'_>) -> Vec<Series> {
+    let known = picture.known;
+    let course = |(hop, interface): (Hop, &str)| {
+        let values = known.trends.corrected(hop.from, interface);
+        let far = known.fabric.link(hop.link).far(hop.from).node;
+        let at = [hop.from, far].map(|node| name(known, node));
+        (!values.is_empty()).then(|| Series {
+            of: "corrected_bit_share".to_owned(),
+            at: at.to_vec(),
+            every_s: Trends::HALF.as_secs_f64(),
+            values,
+        })
+    };
+    ends(picture).filter_map(course).collect()
+}
+
+/// The bus of the NIC on the fabric that is worst off, and what hosts are told apart by.
+pub(super) fn of_nics(picture: &Picture<'_>, host: NodeId) -> HostFacts {
+    let known = picture.known;
+    let links = known.fabric.links_of(host).iter();
+    let nics = links.filter_map(|&link| {
+        let end = picture.wiring.end(Hop { from: host, link })?;
+        nic(picture, host, &end.interface)
+    });
+    let nics: Vec<_> = nics.collect();
+    let is_host = known.fabric.node(host).role == Role::Host;
+    let mut buses = nics.iter().filter_map(|nic| nic.pcie);
+    let degraded = buses.clone().find(Pcie::is_degraded);
+    let bus = degraded.or_else(|| buses.next()).filter(|_| is_host);
+    let gts = |mt: u32| f64::from(mt) / 1e3;
+    HostFacts {
+        pcie_gts: bus.map(|bus| gts(bus.now.mt_per_s)),
+        pcie_most_gts: bus.map(|bus| gts(bus.most.mt_per_s)),
+        pcie_lanes: bus.map(|bus| u32::from(bus.now.lanes)),
+        pcie_most_lanes: bus.map(|bus| u32::from(bus.most.lanes)),
+        settings: settings(&nics),
+        ..HostFacts::default()
+    }
+}
+
+fn settings(nics: &[&Nic]) -> BTreeMap<String, String> {
+    let mtus = nics.iter().filter_map(|nic| nic.mtu_bytes);
+    let mut mtus: Vec<_> = mtus.map(|mtu| mtu.to_string()).collect();
+    mtus.sort();
+    let mtu = (!mtus.is_empty()).then(|| ("MTU".to_owned(), mtus.join(", ")));
+    mtu.into_iter().collect()
+}

@@ -1,0 +1,223 @@
+//! What the program is asked on its command line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, PortId, Switchover};
+use reweave_common::instruction::Token;
+use reweave_common::plan::Generation;
+use reweave_driver::config::{Config, Optical};
+use reweave_driver::device::Device;
+use reweave_driver::error::DriverError;
+use reweave_driver::moves::Moves;
+use reweave_driver::operate::Operator;
+use reweave_driver::state::{Store, Whose};
+use serde::Serialize;
+
+const CONFIG: &str = "/etc/reweave/driver.toml";
+/// There are changes, and it was asked to say so.
+const CHANGES: u8 = 3;
+
+/// Reads and moves the circuits of optical switches.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub(crate) struct Cli {
+    /// Which optical switches there are; deploy/driver.toml explains each setting
+    #[arg(long, value_name = "FILE", default_value = CONFIG, global = true)]
+    config: PathBuf,
+    #[arg(long, value_enum, default_value_t = Output::Text, global = true)]
+    output: Output,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The circuits a device holds
+    Read { name: String },
+    /// What would have to be moved; moves nothing
+    Diff {
+        name: String,
+        #[command(flatten)]
+        desired: Desired,
+        /// Exit with 3 if something would
+        #[arg(long)]
+        detailed_exitcode: bool,
+    },
+    /// Moves to these circuits, if the device holds what it is expected to
+    Apply {
+        name: String,
+        #[command(flatten)]
+        desired: Desired,
+        /// What it shall hold before, such as 1-9,2-10 [default: what it holds]
+        #[arg(long, value_name = "CIRCUITS", value_parser = circuits)]
+        expected: Option<CircuitSet>,
+    },
+    /// Moves back to what was there before the last `apply`, if nothing was moved since
+    Revert { name: String },
+}
+
+#[derive(Debug, Args)]
+struct Desired {
+    /// All circuits it shall hold, such as 1-9,2-10; none is written as ""
+    #[arg(long = "desired", value_name = "CIRCUITS", value_parser = circuits)]
+    circuits: CircuitSet,
+}
+
+impl Cli {
+    #[tokio::main(flavor = "current_thread")]
+    pub(crate) async fn run(self) -> Result<ExitCode, DriverError> {
+        let config = Config::load(&self.config)?;
+        match &self.command {
+            Command::Read { name } => {
+                let found = self.read(self.find(&config, name)?).await?;
+                self.show(&found.to_string(), &found);
+            }
+            Command::Diff {
+                name,
+                desired,
+                detailed_exitcode,
+            } => {
+                let found = self.read(self.find(&config, name)?).await?;
+                let moves = Moves::between(&found, &desired.circuits);
+                self.show(&moves.to_string(), &moves);
+                if *detailed_exitcode && !moves.is_empty() {
+                    return Ok(ExitCode::from(CHANGES));
+                }
+            }
+            Command::Apply {
+                name,
+                desired,
+                expected,
+            } => {
+                let optical = self.find(&config, name)?;
+                let desired = desired.circuits.clone();
+                self.apply(&config, optical, Order::To(desired, expected.clone()))
+                    .await?;
+            }
+            Command::Revert { name } => {
+                let optical = self.find(&config, name)?;
+                self.apply(&config, optical, Order::Back).await?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn read(&self, optical: &Optical) -> Result<CircuitSet, DriverError> {
+        let found = Device::open(optical)?.read().await;
+        found.map_err(|source| DriverError::Device {
+            name: optical.name.clone(),
+            source,
+        })
+    }
+
+    /// By hand, and so only while no driver serves a coordinator.
+    async fn apply(
+        &self,
+        config: &Config,
+        optical: &Optical,
+        order: Order,
+    ) -> Result<(), DriverError> {
+        let store = Store::open(&config.state)?;
+        let last = store.load(Whose::Operators, &optical.name)?;
+        let token = last.promised.as_ref().map_or(0, |last| last.token.0) + 1;
+        let (expected, desired) = match order {
+            Order::To(desired, Some(expected)) => (expected, desired),
+            Order::To(desired, None) => (self.read(optical).await?, desired),
+            Order::Back => last.way_back().ok_or_else(|| {
+                let name = optical.name.clone();
+                DriverError::NothingToRevert { name }
+            })?,
+        };
+        let told = Switchover {
+            generation: Generation(token),
+            token: Token(token),
+            optical: optical.name.clone(),
+            expected,
+            desired: desired.clone(),
+        };
+        let mut operator = Operator::new(optical, Whose::Operators, &store)?;
+        for answer in operator.follow(told).await {
+            self.tell(optical, &desired, answer.outcome)?;
+        }
+        Ok(())
+    }
+
+    /// What came of it; anything but what was wanted is an error.
+    fn tell(
+        &self,
+        optical: &Optical,
+        desired: &CircuitSet,
+        outcome: Result<CircuitSet, NotSwitched>,
+    ) -> Result<(), DriverError> {
+        let name = || optical.name.clone();
+        match outcome {
+            Ok(found) if found == *desired => {
+                self.show(&found.to_string(), &found);
+                Ok(())
+            }
+            Ok(found) => Err(DriverError::Elsewhere {
+                name: name(),
+                found,
+            }),
+            Err(why) => Err(DriverError::NotSwitched { name: name(), why }),
+        }
+    }
+
+    fn find<'c>(&self, config: &'c Config, name: &str) -> Result<&'c Optical, DriverError> {
+        config.find(name).ok_or_else(|| DriverError::NoSuchSwitch {
+            path: self.config.clone(),
+            name: name.to_owned(),
+            known: config.optical.iter().map(|it| it.name.clone()).collect(),
+        })
+    }
+
+    fn show(&self, text: &str, value: &impl Serialize) {
+        match self.output {
+            Output::Text => println!("{text}"),
+            Output::Json => println!("{}", serde_json::json!(value)),
+        }
+    }
+}
+
+/// Where circuits shall be moved by hand.
+enum Order {
+    /// To these, from those if they are known.
+    To(CircuitSet, Option<CircuitSet>),
+    Back,
+}
+
+/// `1-9,2-10`.
+fn circuits(text: &str) -> Result<CircuitSet, String> {
+    let parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+    parts
+        .map(|part| circuit(part).ok_or_else(|| format!("{part:?} is no circuit such as 1-9")))
+        .collect()
+}
+
+fn circuit(text: &str) -> Option<Circuit> {
+    let (a, b) = text.split_once('-')?;
+    let port = |text: &str| text.trim().parse().ok().map(PortId);
+    Some(Circuit::new(port(a)?, port(b)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn circuits_are_written_as_ports_with_a_dash() {
+        assert_eq!(circuits("9-1, 2-10").unwrap().to_string(), "1-9 2-10");
+        assert!(circuits("").unwrap().is_empty());
+        for bad in ["1", "1-", "a-b", "1-9;2-10", "1-70000"] {
+            assert!(circuits(bad).is_err(), "{bad}");
+        }
+    }
+}

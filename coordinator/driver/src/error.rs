@@ -1,0 +1,88 @@
+//! What can go wrong between the driver and a device, or with what it was told.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched};
+use reweave_formats::optical::restconf::PairsError;
+use thiserror::Error;
+
+use crate::state::StateError;
+
+/// What a device did not do.
+#[derive(Debug, Error)]
+pub enum DeviceError {
+    /// It may have done what it was told.
+    #[error("no answer within {} ms", .patience.as_millis())]
+    TimedOut { patience: Duration },
+    #[error("it cannot be reached")]
+    Unreachable { source: reqwest::Error },
+    #[error("it refused with status {status}: {said}")]
+    Refused { status: u16, said: String },
+    #[error("what it answers makes no sense")]
+    Circuits(#[from] PairsError),
+    #[error("there is no circuit {circuit}")]
+    NoSuchCircuit { circuit: Circuit },
+    #[error("cannot run {}", .program.display())]
+    Run { program: PathBuf, source: io::Error },
+    #[error("what it answers is not of the contract")]
+    Contract { source: serde_json::Error },
+    #[error("it refused: {said}")]
+    Failed { said: String },
+}
+
+/// What keeps a device from being spoken to at all.
+#[derive(Debug, Error)]
+pub enum PrepareError {
+    #[error("cannot read {}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("no client can be made of its settings")]
+    Client { source: reqwest::Error },
+}
+
+/// What keeps the driver from working.
+#[derive(Debug, Error)]
+pub enum DriverError {
+    #[error("cannot read {}", .path.display())]
+    ReadConfig { path: PathBuf, source: io::Error },
+    #[error("{}: {}", .path.display(), .source.message())]
+    Config {
+        path: PathBuf,
+        source: toml::de::Error,
+    },
+    #[error("{}: {name:?} is no name for an optical switch: use letters, digits, '-', '_', '.'", .path.display())]
+    BadName { path: PathBuf, name: String },
+    #[error("{} has no optical switch {name:?}; it has {}", .path.display(), .known.join(" "))]
+    NoSuchSwitch {
+        path: PathBuf,
+        name: String,
+        known: Vec<String>,
+    },
+    #[error("cannot prepare to speak to optical switch {name}")]
+    Prepare { name: String, source: PrepareError },
+    #[error("cannot keep the driver's state")]
+    State(#[from] StateError),
+    #[error("optical switch {name}")]
+    Device { name: String, source: DeviceError },
+    #[error("optical switch {name} was moved to {found}, which is not what it was told")]
+    Elsewhere { name: String, found: CircuitSet },
+    #[error("optical switch {name}: {why}")]
+    NotSwitched { name: String, why: NotSwitched },
+    #[error("nothing was moved by hand on optical switch {name} that could be taken back")]
+    NothingToRevert { name: String },
+}
+
+impl DriverError {
+    /// 2 when the user asked for something that does not exist or makes no sense, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::ReadConfig { .. }
+            | Self::Config { .. }
+            | Self::BadName { .. }
+            | Self::NoSuchSwitch { .. }
+            | Self::NothingToRevert { .. } => 2,
+            _ => 1,
+        }
+    }
+}

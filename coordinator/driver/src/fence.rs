@@ -1,0 +1,280 @@
+//! Which instructions to one optical switch are followed, and how: note down, look, move, look
+//! again, note down, answer. Whatever happens in between, what the device tells afterwards decides,
+//! never what was asked of it.
+//!
+//! A state machine: the shell carries out one [`Effect`] after the other and hands in how it went.
+
+use std::collections::VecDeque;
+
+use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Readback, Switchover};
+use serde::{Deserialize, Serialize};
+
+use crate::moves::{Moves, contested, is_between};
+
+/// What must survive a crash.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The latest instruction that was taken up. Nothing earlier is followed any more.
+    pub promised: Option<Switchover>,
+    pub answered: Option<Readback>,
+}
+
+impl Record {
+    /// From where to where the device has to go to be as it was before the last instruction moved
+    /// it, if that is known to have moved it.
+    pub fn way_back(self) -> Option<(CircuitSet, CircuitSet)> {
+        let found = match self.answered?.outcome {
+            Ok(found) | Err(NotSwitched::Device { found, .. }) => found,
+            Err(_) => return None,
+        };
+        Some((found, self.promised?.expected))
+    }
+}
+
+/// What the shell shall do next, and which method it calls then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Make this durable; then [`Fence::handle_noted`].
+    Note(Record),
+    /// Ask the device for its circuits; for a while again and again, if it shall come to hold
+    /// some; then [`Fence::handle_read`].
+    Read {
+        until: Option<CircuitSet>,
+    },
+    /// Make the device do this; then [`Fence::handle_moved`].
+    Move(Moves),
+    Send(Readback),
+}
+
+/// How a device took what it was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Moved {
+    Done,
+    /// It did not say so in time. It may have moved, or still move.
+    Late,
+    Refused(String),
+}
+
+#[derive(Debug)]
+pub struct Fence {
+    record: Record,
+    ports: u16,
+    stage: Stage,
+    waiting: VecDeque<Switchover>,
+    effects: VecDeque<Effect>,
+}
+
+/// How far the instruction in hand has come.
+#[derive(Debug)]
+enum Stage {
+    Idle,
+    Promising(Switchover),
+    Looking(Why),
+    Moving,
+    LookingBack { refused: Option<String> },
+    Settling(Readback),
+}
+
+/// Why the device is looked at, which decides what may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// It shall move, if it is as expected.
+    Fresh,
+    /// It shall, and may have been stopped on the way.
+    Unfinished,
+    /// It has moved and answered before: whoever asks again is told how it is now.
+    Done,
+}
+
+impl Fence {
+    /// Of a device with so many ports.
+    pub fn new(record: Record, ports: u16) -> Self {
+        Self {
+            record,
+            ports,
+            stage: Stage::Idle,
+            waiting: VecDeque::new(),
+            effects: VecDeque::new(),
+        }
+    }
+
+    /// Instructions are followed one after the other, in the order they came.
+    pub fn handle_switchover(&mut self, switchover: Switchover) {
+        self.waiting.push_back(switchover);
+        self.take_up_next();
+    }
+
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    pub fn handle_noted(&mut self, outcome: Result<(), String>) {
+        match (std::mem::replace(&mut self.stage, Stage::Idle), outcome) {
+            (Stage::Promising(told), Ok(())) => {
+                self.record = promise(told);
+                self.look(Why::Fresh);
+            }
+            (Stage::Promising(told), Err(error)) => {
+                self.refuse(&told, NotSwitched::NotDurable { error });
+            }
+            // An answer that is forgotten is found again by looking.
+            (Stage::Settling(answer), _) => self.effects.push_back(Effect::Send(answer)),
+            (stage, _) => self.stage = stage,
+        }
+        self.take_up_next();
+    }
+
+    /// The circuits, or none if the device did not tell.
+    pub fn handle_read(&mut self, found: Option<CircuitSet>) {
+        match (std::mem::replace(&mut self.stage, Stage::Idle), found) {
+            (Stage::Looking(_) | Stage::LookingBack { .. }, None) => {
+                self.answer(Err(NotSwitched::TimedOut));
+            }
+            (Stage::Looking(Why::Done), Some(found)) => self.answer(Ok(found)),
+            (Stage::Looking(why), Some(found)) => self.begin(why, found),
+            (Stage::LookingBack { refused }, Some(found)) => self.end(refused, found),
+            (stage, _) => self.stage = stage,
+        }
+    }
+
+    pub fn handle_moved(&mut self, moved: Moved) {
+        if !matches!(self.stage, Stage::Moving) {
+            return;
+        }
+        let desired = self.record.promised.as_ref().map(|it| it.desired.clone());
+        let (refused, until) = match moved {
+            Moved::Done => (None, None),
+            Moved::Late => (None, desired),
+            Moved::Refused(error) => (Some(error), None),
+        };
+        self.go_on(Stage::LookingBack { refused }, Effect::Read { until });
+    }
+
+    fn take_up_next(&mut self) {
+        while matches!(self.stage, Stage::Idle) {
+            let Some(switchover) = self.waiting.pop_front() else {
+                return;
+            };
+            self.take_up(switchover);
+        }
+    }
+
+    fn take_up(&mut self, switchover: Switchover) {
+        match self.judge(&switchover) {
+            Verdict::Refuse(why) => self.refuse(&switchover, why),
+            Verdict::LookAgain(why) => self.look(why),
+            Verdict::Follow => {
+                let note = Effect::Note(promise(switchover.clone()));
+                self.go_on(Stage::Promising(switchover), note);
+            }
+        }
+    }
+
+    fn look(&mut self, why: Why) {
+        self.go_on(Stage::Looking(why), Effect::Read { until: None });
+    }
+
+    fn judge(&self, told: &Switchover) -> Verdict {
+        if let Some(error) = self.impossible(&told.desired) {
+            return Verdict::Refuse(NotSwitched::Impossible { error });
+        }
+        let Some(promised) = &self.record.promised else {
+            return Verdict::Follow;
+        };
+        let (held, token) = (promised.generation, promised.token);
+        if told.token < token || told.generation < held {
+            return Verdict::Refuse(NotSwitched::Older { held, token });
+        }
+        if told.token > token {
+            return Verdict::Follow;
+        }
+        if told != promised {
+            return Verdict::Refuse(NotSwitched::DifferentContent { held, token });
+        }
+        let has_moved = |answer: &Readback| answer.outcome.is_ok();
+        match self.record.answered.as_ref().is_some_and(has_moved) {
+            true => Verdict::LookAgain(Why::Done),
+            false => Verdict::LookAgain(Why::Unfinished),
+        }
+    }
+
+    fn impossible(&self, circuits: &CircuitSet) -> Option<String> {
+        let last = self.ports;
+        let mut ports = circuits.iter().flat_map(Circuit::ports);
+        let beyond = ports.find(|port| !(1..=last).contains(&port.0));
+        let beyond = beyond.map(|port| format!("there is no port {port}, only 1 to {last}"));
+        let twice = || contested(circuits).map(|port| format!("port {port} is in two circuits"));
+        beyond.or_else(twice)
+    }
+
+    fn begin(&mut self, why: Why, found: CircuitSet) {
+        let Some(promised) = &self.record.promised else {
+            return;
+        };
+        let (expected, desired) = (&promised.expected, &promised.desired);
+        let on_the_way = || why == Why::Unfinished && is_between(&found, expected, desired);
+        let is_expected = found == *expected || on_the_way();
+        if found == *desired {
+            self.answer(Ok(found));
+        } else if is_expected {
+            let moves = Moves::between(&found, desired);
+            self.go_on(Stage::Moving, Effect::Move(moves));
+        } else {
+            self.answer(Err(NotSwitched::Mismatch { found }));
+        }
+    }
+
+    fn end(&mut self, refused: Option<String>, found: CircuitSet) {
+        let desired = self.record.promised.as_ref().map(|told| &told.desired);
+        let outcome = match refused {
+            Some(error) if desired != Some(&found) => Err(NotSwitched::Device { error, found }),
+            _ => Ok(found),
+        };
+        self.answer(outcome);
+    }
+
+    fn refuse(&mut self, told: &Switchover, why: NotSwitched) {
+        let answer = answer_to(told, Err(why));
+        self.effects.push_back(Effect::Send(answer));
+    }
+
+    fn answer(&mut self, outcome: Result<CircuitSet, NotSwitched>) {
+        let Some(promised) = &self.record.promised else {
+            return;
+        };
+        let answer = answer_to(promised, outcome);
+        self.record.answered = Some(answer.clone());
+        let note = Effect::Note(self.record.clone());
+        self.go_on(Stage::Settling(answer), note);
+    }
+
+    fn go_on(&mut self, stage: Stage, effect: Effect) {
+        self.stage = stage;
+        self.effects.push_back(effect);
+    }
+}
+
+enum Verdict {
+    Follow,
+    /// It was promised already.
+    LookAgain(Why),
+    Refuse(NotSwitched),
+}
+
+fn promise(told: Switchover) -> Record {
+    Record {
+        promised: Some(told),
+        answered: None,
+    }
+}
+
+fn answer_to(told: &Switchover, outcome: Result<CircuitSet, NotSwitched>) -> Readback {
+    Readback {
+        generation: told.generation,
+        token: told.token,
+        outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests;

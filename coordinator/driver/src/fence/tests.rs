@@ -1,0 +1,238 @@
+//! The fence against a device made of plain values.
+
+use proptest::prelude::*;
+use reweave_common::instruction::Token;
+use reweave_common::plan::Generation;
+
+use super::*;
+use crate::examples::circuits;
+
+/// A device, its driver's disk, and what may go wrong with both.
+#[derive(Default)]
+struct World {
+    device: CircuitSet,
+    disk: Record,
+    disk_full: bool,
+    deaf: bool,
+    refuses: bool,
+    /// Says nothing of what it does.
+    silent: bool,
+    /// The driver dies after so many effects.
+    dies_after: Option<usize>,
+    moved: usize,
+}
+
+impl World {
+    fn at(pairs: &[(u16, u16)]) -> Self {
+        Self {
+            device: circuits(pairs),
+            ..Self::default()
+        }
+    }
+
+    fn fence(&self) -> Fence {
+        Fence::new(self.disk.clone(), 8)
+    }
+
+    fn told(&mut self, fence: &mut Fence, switchover: Switchover) -> Option<Readback> {
+        fence.handle_switchover(switchover);
+        let mut sent = None;
+        while let Some(effect) = fence.poll_effect() {
+            if self.dies_after == Some(0) {
+                return None;
+            }
+            self.dies_after = self.dies_after.map(|left| left - 1);
+            match effect {
+                Effect::Note(record) => fence.handle_noted(self.note(record)),
+                Effect::Read { .. } => fence.handle_read((!self.deaf).then(|| self.device.clone())),
+                Effect::Move(moves) => fence.handle_moved(self.carry_out(&moves)),
+                Effect::Send(answer) => sent = Some(answer),
+            }
+        }
+        sent
+    }
+
+    fn note(&mut self, record: Record) -> Result<(), String> {
+        if self.disk_full {
+            return Err("disk full".to_owned());
+        }
+        self.disk = record;
+        Ok(())
+    }
+
+    /// Refusing, it still does the first thing.
+    fn carry_out(&mut self, moves: &Moves) -> Moved {
+        self.moved += 1;
+        let most = if self.refuses { 1 } else { usize::MAX };
+        let gone: Vec<_> = moves.disconnect.iter().take(most).collect();
+        let come = moves.connect.iter().take(most - gone.len().min(most));
+        let kept = self
+            .device
+            .iter()
+            .filter(|circuit| !gone.contains(&circuit));
+        self.device = kept.chain(come.copied()).collect();
+        if self.refuses {
+            return Moved::Refused("out of order".to_owned());
+        }
+        if self.silent {
+            Moved::Late
+        } else {
+            Moved::Done
+        }
+    }
+}
+
+fn switchover(token: u64, expected: &[(u16, u16)], desired: &[(u16, u16)]) -> Switchover {
+    Switchover {
+        generation: Generation(token),
+        token: Token(token),
+        optical: "ocs0".to_owned(),
+        expected: circuits(expected),
+        desired: circuits(desired),
+    }
+}
+
+const FROM: &[(u16, u16)] = &[(1, 5), (2, 6), (3, 7)];
+const TO: &[(u16, u16)] = &[(1, 6), (2, 5), (3, 7)];
+
+#[track_caller]
+fn outcome(answer: Option<Readback>) -> Result<CircuitSet, NotSwitched> {
+    answer.expect("an answer").outcome
+}
+
+#[test]
+fn what_is_found_as_expected_is_moved_and_read_back() {
+    let mut world = World::at(FROM);
+    let answer = world.told(&mut world.fence(), switchover(1, FROM, TO));
+    assert_eq!(outcome(answer), Ok(circuits(TO)));
+    assert_eq!(world.device, circuits(TO));
+}
+
+#[test]
+fn what_is_not_as_expected_is_left_alone() {
+    let mut world = World::at(&[(1, 5)]);
+    let answer = world.told(&mut world.fence(), switchover(1, FROM, TO));
+    let found = circuits(&[(1, 5)]);
+    assert_eq!(outcome(answer), Err(NotSwitched::Mismatch { found }));
+    assert_eq!(world.moved, 0);
+}
+
+#[test]
+fn older_tokens_and_other_contents_are_refused() {
+    let mut world = World::at(FROM);
+    let mut fence = world.fence();
+    world.told(&mut fence, switchover(5, FROM, TO));
+    let (held, token) = (Generation(5), Token(5));
+    let older = world.told(&mut fence, switchover(4, TO, FROM));
+    assert_eq!(outcome(older), Err(NotSwitched::Older { held, token }));
+    let other = world.told(&mut fence, switchover(5, TO, FROM));
+    assert_eq!(
+        outcome(other),
+        Err(NotSwitched::DifferentContent { held, token })
+    );
+    let mut restarted = world.fence();
+    let older = world.told(&mut restarted, switchover(4, TO, FROM));
+    assert_eq!(outcome(older), Err(NotSwitched::Older { held, token }));
+    assert_eq!(world.device, circuits(TO));
+}
+
+#[test]
+fn a_duplicate_is_told_how_it_is_and_moves_nothing() {
+    let mut world = World::at(FROM);
+    let mut fence = world.fence();
+    world.told(&mut fence, switchover(1, FROM, TO));
+    // Somebody took a circuit away since.
+    world.device = circuits(&[(1, 6), (3, 7)]);
+    let again = world.told(&mut fence, switchover(1, FROM, TO));
+    assert_eq!(outcome(again), Ok(circuits(&[(1, 6), (3, 7)])));
+    assert_eq!(world.moved, 1);
+}
+
+#[test]
+fn a_device_that_refuses_is_judged_by_what_it_tells_afterwards() {
+    let mut world = World::at(FROM);
+    world.refuses = true;
+    let answer = world.told(&mut world.fence(), switchover(1, FROM, TO));
+    let found = circuits(&[(2, 6), (3, 7)]);
+    let error = "out of order".to_owned();
+    assert_eq!(outcome(answer), Err(NotSwitched::Device { error, found }));
+    // Told again by the same intent, it goes on from there.
+    world.refuses = false;
+    let answer = world.told(&mut world.fence(), switchover(1, FROM, TO));
+    assert_eq!(outcome(answer), Ok(circuits(TO)));
+}
+
+#[test]
+fn a_silent_device_is_waited_for_and_believed_when_it_has_moved() {
+    let mut world = World::at(FROM);
+    world.silent = true;
+    let mut fence = world.fence();
+    fence.handle_switchover(switchover(1, FROM, TO));
+    fence.handle_noted(Ok(()));
+    fence.handle_read(Some(circuits(FROM)));
+    fence.handle_moved(Moved::Late);
+    let last = std::iter::from_fn(|| fence.poll_effect()).last();
+    let until = Some(circuits(TO));
+    assert_eq!(last, Some(Effect::Read { until }));
+    let answer = world.told(&mut world.fence(), switchover(2, FROM, TO));
+    assert_eq!(outcome(answer), Ok(circuits(TO)));
+}
+
+#[test]
+fn a_device_that_cannot_be_read_is_not_touched() {
+    let mut world = World::at(FROM);
+    world.deaf = true;
+    let mut fence = world.fence();
+    let answer = world.told(&mut fence, switchover(1, FROM, TO));
+    assert_eq!(outcome(answer), Err(NotSwitched::TimedOut));
+    assert_eq!(world.moved, 0);
+    world.deaf = false;
+    let answer = world.told(&mut fence, switchover(1, FROM, TO));
+    assert_eq!(outcome(answer), Ok(circuits(TO)));
+}
+
+#[test]
+fn what_cannot_be_noted_down_is_not_done() {
+    let mut world = World::at(FROM);
+    world.disk_full = true;
+    let mut fence = world.fence();
+    let answer = world.told(&mut fence, switchover(1, FROM, TO));
+    let error = "disk full".to_owned();
+    assert_eq!(outcome(answer), Err(NotSwitched::NotDurable { error }));
+    assert_eq!(world.device, circuits(FROM));
+}
+
+#[test]
+fn what_no_device_can_do_is_refused() {
+    let mut world = World::at(FROM);
+    for (desired, says) in [
+        (&[(1, 5), (5, 2)], "two circuits"),
+        (&[(1, 5), (3, 9)], "port 9"),
+    ] {
+        let answer = world.told(&mut world.fence(), switchover(1, FROM, desired));
+        let Err(NotSwitched::Impossible { error }) = outcome(answer) else {
+            panic!("{desired:?} is taken");
+        };
+        assert!(error.contains(says), "{error}");
+    }
+    assert_eq!(world.disk, Record::default());
+}
+
+proptest! {
+    #[test]
+    fn wherever_the_driver_dies_the_same_instruction_ends_what_it_began(
+        dies_after in 0..7_usize,
+        refuses: bool,
+    ) {
+        let mut world = World::at(FROM);
+        world.dies_after = Some(dies_after);
+        world.refuses = refuses;
+        world.told(&mut world.fence(), switchover(1, FROM, TO));
+        world.dies_after = None;
+        world.refuses = false;
+        let answer = world.told(&mut world.fence(), switchover(1, FROM, TO));
+        let held = outcome(answer);
+        prop_assert_eq!(held, Ok(circuits(TO)));
+        prop_assert_eq!(world.device, circuits(TO));
+    }
+}

@@ -1,0 +1,108 @@
+//! From the circuits a device holds to those it shall hold.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use reweave_common::circuit::{Circuit, CircuitSet, PortId};
+use serde::Serialize;
+
+/// All changes. Those that take away come first: a port serves one circuit at a time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Moves {
+    pub disconnect: Vec<Circuit>,
+    pub connect: Vec<Circuit>,
+}
+
+impl Moves {
+    /// What stays is not touched.
+    pub fn between(found: &CircuitSet, desired: &CircuitSet) -> Self {
+        let only = |these: &CircuitSet, others: &CircuitSet| {
+            let own = these.iter().filter(|circuit| !others.contains(*circuit));
+            own.collect()
+        };
+        Self {
+            disconnect: only(found, desired),
+            connect: only(desired, found),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.disconnect.is_empty() && self.connect.is_empty()
+    }
+}
+
+impl fmt::Display for Moves {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("nothing to move");
+        }
+        let gone = self.disconnect.iter().map(|circuit| format!("-{circuit}"));
+        let come = self.connect.iter().map(|circuit| format!("+{circuit}"));
+        f.write_str(&gone.chain(come).collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// The first port that would serve two circuits, or lead to itself.
+pub fn contested(circuits: &CircuitSet) -> Option<PortId> {
+    let mut seen = BTreeSet::new();
+    let mut ports = circuits.iter().flat_map(Circuit::ports);
+    ports.find(|port| !seen.insert(*port))
+}
+
+/// Whether a device with these circuits may have been stopped on the way: it holds nothing but what
+/// it held or shall hold, and still all that stays.
+pub fn is_between(found: &CircuitSet, expected: &CircuitSet, desired: &CircuitSet) -> bool {
+    let known = |circuit| expected.contains(circuit) || desired.contains(circuit);
+    let stays = |circuit: &Circuit| desired.contains(*circuit);
+    found.iter().all(known)
+        && expected
+            .iter()
+            .filter(stays)
+            .all(|circuit| found.contains(circuit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::examples::circuits;
+
+    #[test]
+    fn only_what_differs_is_moved() {
+        let found = circuits(&[(1, 5), (2, 6), (3, 7)]);
+        let moves = Moves::between(&found, &circuits(&[(1, 6), (2, 5), (3, 7)]));
+        assert_eq!(
+            moves.disconnect,
+            circuits(&[(1, 5), (2, 6)]).iter().collect::<Vec<_>>()
+        );
+        assert_eq!(
+            moves.connect,
+            circuits(&[(1, 6), (2, 5)]).iter().collect::<Vec<_>>()
+        );
+        assert!(Moves::between(&found, &found).is_empty());
+    }
+
+    #[test]
+    fn a_port_in_two_circuits_is_found() {
+        assert_eq!(contested(&circuits(&[(1, 5), (2, 6)])), None);
+        assert_eq!(contested(&circuits(&[(1, 5), (5, 6)])), Some(PortId(5)));
+        assert_eq!(contested(&circuits(&[(4, 4)])), Some(PortId(4)));
+    }
+
+    #[test]
+    fn on_the_way_is_neither_more_nor_less_than_both_ends_allow() {
+        let (from, to) = (circuits(&[(1, 5), (3, 7)]), circuits(&[(1, 6), (3, 7)]));
+        for (found, between) in [
+            (vec![(3, 7)], true),
+            (vec![(1, 5), (3, 7)], true),
+            (vec![(1, 6), (3, 7)], true),
+            (vec![(1, 5)], false),
+            (vec![(1, 8), (3, 7)], false),
+        ] {
+            assert_eq!(
+                is_between(&circuits(&found), &from, &to),
+                between,
+                "{found:?}"
+            );
+        }
+    }
+}

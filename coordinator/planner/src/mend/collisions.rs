@@ -1,0 +1,214 @@
+//! What is wrong: full hops whose flows would gain if they were spread.
+//!
+//! A collision is a full hop on which elephants meet, though there are others of the same cost, and
+//! at least one of them would surely gain if they were spread. The others may be full too: what
+//! counts is who would get more. Where the switch of the full hop has a choice of its own, its
+//! equal-cost hops are what counts. Where it has none, as on the way down, the choice was made
+//! before; then the hops in the same place on the flows' other ways count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::fabric::Role;
+use reweave_common::finding::{Collision, Finding, Imbalance, Loser};
+use reweave_common::ids::LinkId;
+use reweave_common::snapshot::{Hop, Snapshot};
+
+use super::atlas;
+use super::best::{Answer, Detours, best};
+use super::detour::{Detour, ways};
+use super::model::{Flow, Model};
+use super::predict::Oracle;
+use crate::Policy;
+use crate::fim::{Load, imbalance};
+use crate::maxmin::Share;
+use crate::paths::Atlas;
+
+/// So many single moves are tried to tell whether a hop has room.
+const MOST_TRIALS: usize = 64;
+
+/// All collisions, in the order of their hops. A stale, partial or doubtful picture yields none.
+pub fn diagnose(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
+    let model = Model::new(snapshot, policy);
+    let mut looking = Looking {
+        atlas: atlas(&model.observed),
+        model: &model,
+    };
+    let full_hops = full_hops(&model).into_iter();
+    let meetings = full_hops.flat_map(|hop| looking.meetings(hop));
+    let mut meetings = different(meetings.collect());
+    meetings.retain(|meeting| has_choice(&model, meeting));
+    if meetings.is_empty() {
+        return Vec::new();
+    }
+    let answer = best(&model, &mut looking.atlas);
+    let collisions = meetings
+        .iter()
+        .filter_map(|meeting| looking.collision(meeting, &answer));
+    let mut collisions: Vec<_> = collisions.collect();
+    collisions.sort_by_key(|collision| collision.hop);
+    collisions.into_iter().map(Finding::EcmpCollision).collect()
+}
+
+/// Elephants that cross one full hop.
+struct Meeting {
+    hop: Hop,
+    elephants: BTreeSet<usize>,
+    /// Hops that could stand for this one, and itself.
+    peers: Vec<Hop>,
+    /// Whether it is the switch of this hop that chose among them.
+    chosen_here: bool,
+}
+
+/// One meeting for the same flows: where they meet again further down, it is for the same choice.
+fn different(mut meetings: Vec<Meeting>) -> Vec<Meeting> {
+    meetings.sort_by_key(|meeting| (!meeting.chosen_here, meeting.hop));
+    let mut kept: Vec<Meeting> = Vec::new();
+    for meeting in meetings {
+        let meet_already = |other: &Meeting| meeting.elephants.is_subset(&other.elephants);
+        if !kept.iter().any(meet_already) {
+            kept.push(meeting);
+        }
+    }
+    kept
+}
+
+fn full_hops(model: &Model<'_>) -> Vec<Hop> {
+    let observed = &model.observed;
+    let is_switch = |hop: &Hop| observed.fabric().node(hop.from).role == Role::Switch;
+    let is_full = |hop: &Hop| observed.is_usable(*hop) && observed.is_full(*hop);
+    let hops = observed.snapshot.links.keys().copied();
+    hops.filter(is_switch).filter(is_full).collect()
+}
+
+fn has_choice(model: &Model<'_>, meeting: &Meeting) -> bool {
+    let other = |hop: &&Hop| **hop != meeting.hop && model.observed.is_usable(**hop);
+    meeting.peers.iter().any(|hop| other(&hop))
+}
+
+struct Looking<'m, 's> {
+    model: &'m Model<'s>,
+    atlas: Atlas<'s>,
+}
+
+impl Looking<'_, '_> {
+    /// Those who meet on a hop, by the choice that led them there.
+    fn meetings(&mut self, hop: Hop) -> Vec<Meeting> {
+        let mut by_choice: BTreeMap<Vec<LinkId>, BTreeSet<usize>> = BTreeMap::new();
+        for (index, flow) in self.model.flows.iter().enumerate() {
+            if flow.elephant && flow.crosses(hop) {
+                let choice = self.choice(flow, hop);
+                by_choice.entry(choice).or_default().insert(index);
+            }
+        }
+        by_choice.retain(|_, elephants| elephants.len() >= 2);
+        let meeting = |(choice, elephants): (Vec<LinkId>, _)| Meeting {
+            hop,
+            peers: self.peers(hop, &choice, &elephants),
+            elephants,
+            chosen_here: !choice.is_empty(),
+        };
+        by_choice.into_iter().map(meeting).collect()
+    }
+
+    fn peers(&mut self, hop: Hop, choice: &[LinkId], elephants: &BTreeSet<usize>) -> Vec<Hop> {
+        if choice.is_empty() {
+            return self.in_same_place(elephants, hop);
+        }
+        let chosen = |&link: &LinkId| Hop { link, ..hop };
+        choice.iter().map(chosen).collect()
+    }
+
+    /// The links among which the switch of `hop` chose for this flow; none when it had no choice.
+    fn choice(&mut self, flow: &Flow<'_>, hop: Hop) -> Vec<LinkId> {
+        let links = self.atlas.choices(hop.from, flow.state.to);
+        if links.len() > 1 && links.contains(&hop.link) {
+            links
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// `hop` and the hops that the flows' other ways have in its place.
+    fn in_same_place(&mut self, flows: &BTreeSet<usize>, hop: Hop) -> Vec<Hop> {
+        let mut peers = BTreeSet::from([hop]);
+        for &index in flows {
+            let flow = &self.model.flows[index];
+            let place = flow.path.iter().position(|&on_it| on_it == hop);
+            let ways = ways(self.model, &mut self.atlas, flow);
+            peers.extend(ways.iter().filter_map(|way| way.get(place?).copied()));
+        }
+        peers.into_iter().collect()
+    }
+
+    /// A meeting is a collision if somebody loses by it.
+    fn collision(&mut self, meeting: &Meeting, spread: &Answer) -> Option<Collision> {
+        let losers = losers(self.model, meeting, spread);
+        if losers.is_empty() {
+            return None;
+        }
+        Some(Collision {
+            hop: meeting.hop,
+            utilization: self.model.observed.utilization(meeting.hop)?,
+            with_room: self.with_room(meeting, &losers, &spread.present.shares),
+            losers,
+            imbalance: imbalance_over(self.model, &meeting.peers)?,
+        })
+    }
+
+    /// The hops on which one of the losers would get more than here, if it alone moved.
+    fn with_room(&mut self, meeting: &Meeting, losers: &[Loser], present: &[Share]) -> Vec<Hop> {
+        let mut left = MOST_TRIALS * meeting.peers.len();
+        let mut room = BTreeSet::new();
+        for flow in losers.iter().filter_map(|it| self.model.find(it.flow)) {
+            for way in ways(self.model, &mut self.atlas, &self.model.flows[flow]) {
+                let over = meeting.peers.iter().find(|peer| way.contains(peer));
+                let over = over.filter(|hop| **hop != meeting.hop && !room.contains(*hop));
+                if let Some(&hop) = over.filter(|_| left > 0) {
+                    left -= 1;
+                    room.extend(self.gains_alone(present, flow, way).then_some(hop));
+                }
+            }
+        }
+        let has_room = |hop: &&Hop| room.contains(hop);
+        meeting.peers.iter().filter(has_room).copied().collect()
+    }
+
+    fn gains_alone(&self, present: &[Share], flow: usize, way: Vec<Hop>) -> bool {
+        let known = &self.model.flows[flow];
+        let Some(detour) = Detour::along(known.state.flow, known.path, way, &self.atlas) else {
+            return false;
+        };
+        let shares = self.model.shares(&Detours::from([(flow, detour)]));
+        let [before, after] =
+            [present, &shares].map(|shares| shares[flow].rate.bits_per_s() as f64);
+        after > before * (1.0 + self.model.policy().least_gain)
+    }
+}
+
+/// How evenly the elephants are spread over some hops that could stand for one another.
+fn imbalance_over(model: &Model<'_>, hops: &[Hop]) -> Option<Imbalance> {
+    let mut loads = vec![Load::default(); hops.len()];
+    for flow in model.flows.iter().filter(|flow| flow.elephant) {
+        for (load, hop) in loads.iter_mut().zip(hops) {
+            if flow.crosses(*hop) {
+                load.flows += 1;
+                load.weight += flow.state.rate.bits_per_s();
+            }
+        }
+    }
+    imbalance(&loads)
+}
+
+/// Those who would surely gain if flows were spread in the way that is best for all who meet.
+fn losers(model: &Model<'_>, meeting: &Meeting, spread: &Answer) -> Vec<Loser> {
+    let oracle = Oracle::new(model, &spread.present);
+    let loser = |&flow: &usize| {
+        let foretold = oracle.predict(flow, &spread.best);
+        oracle.is_gain(flow, &foretold).then_some(Loser {
+            flow: foretold.flow,
+            rate: foretold.before,
+            fair_rate: foretold.after,
+        })
+    };
+    meeting.elephants.iter().filter_map(loser).collect()
+}

@@ -1,0 +1,185 @@
+//! The planner's picture of the cluster: flows, the way each takes, and what the hops have for them.
+//! Flows share hops max-min fairly.
+
+use std::collections::BTreeMap;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::snapshot::{FlowState, Hop, Snapshot};
+use reweave_common::units::Rate;
+
+use super::best::Detours;
+use super::observed::Observed;
+use crate::Policy;
+use crate::maxmin::{Demand, Share, max_min};
+use crate::paths::{Atlas, HopIndex};
+
+/// Bytes on the wire per byte of payload: the headers of TCP, IP and Ethernet in full packets of
+/// 1500 bytes, rounded up, so that they are not taken for the traffic of strangers.
+const WIRE_PER_PAYLOAD: f64 = 1.05;
+
+pub(super) struct Model<'s> {
+    pub(super) observed: Observed<'s>,
+    /// In the order of their keys.
+    pub(super) flows: Vec<Flow<'s>>,
+    /// By hop: what it has for the flows of the model.
+    pub(super) capacities: Vec<Rate>,
+}
+
+pub(super) struct Flow<'s> {
+    pub(super) state: &'s FlowState,
+    pub(super) path: &'s [Hop],
+    pub(super) elephant: bool,
+    hops: Vec<HopIndex>,
+    /// What it takes even where there is more.
+    pub(super) most: Option<Rate>,
+}
+
+impl Flow<'_> {
+    pub(super) fn crosses(&self, hop: Hop) -> bool {
+        self.path.contains(&hop)
+    }
+
+    /// The same of a hop by its place among the capacities.
+    pub(super) fn crosses_place(&self, place: HopIndex) -> bool {
+        self.hops.contains(&place)
+    }
+}
+
+impl<'s> Model<'s> {
+    pub(super) fn new(snapshot: &'s Snapshot, policy: &'s Policy) -> Self {
+        let observed = Observed { snapshot, policy };
+        let atlas = Atlas::new(observed.fabric());
+        let known = observed.flows();
+        let carried = Carried::new(observed, &known);
+        let flow = |(state, path): &(&'s FlowState, &'s [Hop])| carried.flow(state, path, &atlas);
+        let hops = (0..atlas.hops()).map(|index| atlas.hop(index));
+        Self {
+            flows: known.iter().map(flow).collect(),
+            capacities: hops.map(|hop| carried.capacity(hop)).collect(),
+            observed,
+        }
+    }
+
+    pub(super) fn policy(&self) -> &'s Policy {
+        self.observed.policy
+    }
+
+    pub(super) fn find(&self, flow: FlowKey) -> Option<usize> {
+        self.flows
+            .binary_search_by_key(&flow, |known| known.state.flow)
+            .ok()
+    }
+
+    /// What each flow gets when these take other ways.
+    pub(super) fn shares(&self, detours: &Detours) -> Vec<Share> {
+        let flows = self.flows.iter().enumerate();
+        let demands = flows.map(|(index, flow)| Demand {
+            hops: detours.get(&index).map_or(&flow.hops, |it| &it.hops),
+            most: flow.most,
+        });
+        max_min(&self.capacities, &demands.collect::<Vec<_>>())
+    }
+
+    /// What each flow would take if no switch had to choose for it: what its ends and its own pace let
+    /// it have.
+    pub(super) fn appetites(&self, atlas: &Atlas<'_>) -> Vec<Rate> {
+        let ends = self.flows.iter().map(|flow| flow.ends(atlas));
+        let ends: Vec<Vec<_>> = ends.collect();
+        let demands = self.flows.iter().zip(&ends).map(|(flow, hops)| Demand {
+            hops,
+            most: flow.most,
+        });
+        let shares = max_min(&self.capacities, &demands.collect::<Vec<_>>());
+        let least = |(flow, share): (&Flow<'_>, Share)| {
+            let widths = flow.path.iter().map(|&hop| self.observed.nominal(hop));
+            widths.fold(share.rate, Rate::min)
+        };
+        self.flows.iter().zip(shares).map(least).collect()
+    }
+}
+
+impl Flow<'_> {
+    /// The hops it crosses whichever way it takes: from its sender, and to its receiver if there is one
+    /// switch alone that leads there.
+    fn ends(&self, atlas: &Atlas<'_>) -> Vec<HopIndex> {
+        let arrives_alone = atlas.door(self.state.to) != self.state.to;
+        let last = self.hops.last().filter(|_| arrives_alone);
+        let mut ends: Vec<_> = self.hops.first().into_iter().chain(last).copied().collect();
+        ends.dedup();
+        ends
+    }
+}
+
+/// What the flows bring onto the hops.
+struct Carried<'s> {
+    observed: Observed<'s>,
+    on: BTreeMap<Hop, Load>,
+}
+
+#[derive(Default)]
+struct Load {
+    sum: u64,
+    largest: u64,
+}
+
+impl<'s> Carried<'s> {
+    fn new(observed: Observed<'s>, flows: &[(&FlowState, &[Hop])]) -> Self {
+        let mut on: BTreeMap<_, Load> = BTreeMap::new();
+        for (state, path) in flows {
+            let rate = state.rate.bits_per_s();
+            for &hop in *path {
+                let load = on.entry(hop).or_default();
+                load.sum += rate;
+                load.largest = load.largest.max(rate);
+            }
+        }
+        Self { observed, on }
+    }
+
+    fn flow(&self, state: &'s FlowState, path: &'s [Hop], atlas: &Atlas<'_>) -> Flow<'s> {
+        let greedy = self.is_greedy(state, path);
+        Flow {
+            state,
+            path,
+            elephant: self.is_elephant(state, path, greedy),
+            hops: path.iter().map(|&hop| atlas.index(hop)).collect(),
+            // What no full hop holds back is held back by itself, or by something outside the network:
+            // it will take as much as now wherever it goes.
+            most: (!greedy).then_some(state.rate),
+        }
+    }
+
+    /// The size of what a full hop holds back is not to be told by its rate: the more meet there,
+    /// the less each has.
+    fn is_elephant(&self, state: &FlowState, path: &[Hop], greedy: bool) -> bool {
+        let policy = self.observed.policy;
+        let least_share = match greedy {
+            true => policy.throttled_share(),
+            false => policy.elephant_share,
+        };
+        let narrowest = path.iter().map(|&hop| self.observed.nominal(hop)).min();
+        let least = narrowest.map(|rate| rate.bits_per_s() as f64 * least_share);
+        least.is_some_and(|least| state.rate.bits_per_s() as f64 >= least)
+    }
+
+    /// Whether it would take more if it could: on a hop that is full it gets about as much as the
+    /// largest flow there.
+    fn is_greedy(&self, state: &FlowState, path: &[Hop]) -> bool {
+        let rate = state.rate.bits_per_s() as f64;
+        let holds_back = |hop: &Hop| {
+            let largest = self.on.get(hop).map_or(0, |load| load.largest) as f64;
+            self.observed.is_full(*hop) && rate >= largest * self.observed.policy.greedy_share
+        };
+        path.iter().any(holds_back)
+    }
+
+    /// The nominal capacity without what was measured on the hop and no flow here accounts for:
+    /// mice, strangers, and flows whose path is not known stay where they are.
+    fn capacity(&self, hop: Hop) -> Rate {
+        let nominal = self.observed.nominal(hop).bits_per_s();
+        let load = self.observed.load(hop).map_or(0, Rate::bits_per_s);
+        let known = self.on.get(&hop).map_or(0, |load| load.sum);
+        let explained = (known as f64 * WIRE_PER_PAYLOAD) as u64;
+        Rate::from_bits_per_s(nominal - load.min(nominal).saturating_sub(explained))
+    }
+}

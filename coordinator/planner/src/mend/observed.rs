@@ -1,0 +1,92 @@
+//! What of a snapshot can be believed.
+
+use reweave_common::fabric::{Fabric, Port};
+use reweave_common::ids::LinkId;
+use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
+use reweave_common::units::Rate;
+
+use crate::Policy;
+
+#[derive(Clone, Copy)]
+pub(super) struct Observed<'s> {
+    pub(super) snapshot: &'s Snapshot,
+    pub(super) policy: &'s Policy,
+}
+
+impl<'s> Observed<'s> {
+    pub(super) fn fabric(&self) -> &'s Fabric {
+        &self.snapshot.fabric
+    }
+
+    pub(super) fn nominal(&self, hop: Hop) -> Rate {
+        self.fabric().link(hop.link).rate
+    }
+
+    /// The load of a hop, where it was measured lately.
+    pub(super) fn load(&self, hop: Hop) -> Option<Rate> {
+        self.fresh(hop).map(|state| state.rate)
+    }
+
+    /// Load over capacity.
+    pub(super) fn utilization(&self, hop: Hop) -> Option<f64> {
+        let capacity = self.nominal(hop).bits_per_s() as f64;
+        Some(self.load(hop)?.bits_per_s() as f64 / capacity)
+    }
+
+    pub(super) fn is_full(&self, hop: Hop) -> bool {
+        self.utilization(hop)
+            .is_some_and(|share| share >= self.policy.full_at)
+    }
+
+    /// Measured, and up: a hop nobody looks at is none to send a flow over.
+    pub(super) fn is_usable(&self, hop: Hop) -> bool {
+        self.fresh(hop).is_some() && !self.is_down(hop.link)
+    }
+
+    /// Whether either end says so.
+    pub(super) fn is_down(&self, link: LinkId) -> bool {
+        let ports = self.fabric().link(link).ports();
+        let hops = ports.map(|Port { node: from, .. }| Hop { from, link });
+        let mut states = hops.into_iter().filter_map(|hop| self.fresh(hop));
+        states.any(|state| !state.up)
+    }
+
+    /// Flows whose rate and path are known, in the order of their keys, each with its path.
+    pub(super) fn flows(&self) -> Vec<(&'s FlowState, &'s [Hop])> {
+        let known = |flow: &'s FlowState| {
+            let path = flow.path.as_deref()?;
+            let sending = flow.rate.bits_per_s() > 0 && flow.age <= self.policy.most_age;
+            (sending && self.leads_there(flow, path) && self.heeds_pins(flow, path))
+                .then_some((flow, path))
+        };
+        let mut flows: Vec<_> = self.snapshot.flows.iter().filter_map(known).collect();
+        flows.sort_by_key(|(state, _)| state.flow);
+        flows.dedup_by_key(|(state, _)| state.flow);
+        flows
+    }
+
+    /// Whether the hops join up from the sender to the receiver.
+    fn leads_there(&self, flow: &FlowState, path: &[Hop]) -> bool {
+        let step =
+            |at, hop: &Hop| (hop.from == at).then(|| self.fabric().link(hop.link).far(at).node);
+        path.iter().try_fold(flow.from, step) == Some(flow.to)
+    }
+
+    /// A path that passes a pin without heeding it was traced before the pin was there.
+    fn heeds_pins(&self, flow: &FlowState, path: &[Hop]) -> bool {
+        let mut pins = self
+            .snapshot
+            .pins
+            .iter()
+            .filter(|pin| pin.flow == flow.flow);
+        pins.all(|pin| {
+            let mut here = path.iter().filter(|hop| hop.from == pin.at);
+            here.all(|hop| hop.link == pin.link)
+        })
+    }
+
+    fn fresh(&self, hop: Hop) -> Option<&'s LinkState> {
+        let state = self.snapshot.links.get(&hop)?;
+        (state.age <= self.policy.most_age).then_some(state)
+    }
+}

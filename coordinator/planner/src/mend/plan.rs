@@ -1,0 +1,125 @@
+//! What would mend it: the fewest moves that give the slowest of the flows concerned the most.
+
+use std::collections::BTreeSet;
+
+use reweave_common::finding::Finding;
+use reweave_common::plan::{Alternative, LostBecause, Pin, Plan, Prediction, Report};
+use reweave_common::snapshot::Snapshot;
+use reweave_common::units::Rate;
+
+use super::atlas;
+use super::best::{Answer, Weighed, best};
+use super::model::Model;
+use super::predict::Oracle;
+use crate::Policy;
+
+/// The plan that mends the findings; none when nothing would, or not beyond doubt.
+pub fn plan(snapshot: &Snapshot, findings: &[Finding], policy: &Policy) -> Option<Plan> {
+    let model = Model::new(snapshot, policy);
+    let losers = indices_of_losers(&model, findings);
+    if losers.is_empty() {
+        return None;
+    }
+    let answer = best(&model, &mut atlas(&model.observed));
+    let draft = Draft::new(&model, &answer, &losers);
+    draft.is_gain_for_any(&losers).then(|| draft.plan(findings))
+}
+
+fn indices_of_losers(model: &Model<'_>, findings: &[Finding]) -> BTreeSet<usize> {
+    let named = findings.iter().flat_map(|finding| match finding {
+        Finding::EcmpCollision(collision) => &collision.losers[..],
+        _ => &[],
+    });
+    named.filter_map(|loser| model.find(loser.flow)).collect()
+}
+
+/// The best moves on their way to becoming a plan.
+struct Draft<'m> {
+    model: &'m Model<'m>,
+    answer: &'m Answer,
+    oracle: Oracle<'m>,
+    concerned: BTreeSet<usize>,
+}
+
+impl<'m> Draft<'m> {
+    fn new(model: &'m Model<'m>, answer: &'m Answer, losers: &BTreeSet<usize>) -> Self {
+        let oracle = Oracle::new(model, &answer.present);
+        let concerned = oracle.concerned(losers, &answer.best);
+        Self {
+            model,
+            answer,
+            oracle,
+            concerned,
+        }
+    }
+
+    fn is_gain_for_any(&self, losers: &BTreeSet<usize>) -> bool {
+        let gains = |&flow: &usize| {
+            let foretold = self.oracle.predict(flow, &self.answer.best);
+            self.oracle.is_gain(flow, &foretold)
+        };
+        self.answer.is_a_change() && losers.iter().any(gains)
+    }
+
+    fn plan(&self, findings: &[Finding]) -> Plan {
+        let parent = self.model.observed.snapshot.generation;
+        Plan {
+            generation: parent.next(),
+            parent,
+            pins: self.pins(),
+            tables: self.model.observed.snapshot.tables.clone(),
+            circuits: self.model.observed.snapshot.circuits.clone(),
+            moves: self.answer.best.moves(),
+            predictions: self.predictions(&self.answer.best),
+            report: self.report(findings),
+        }
+    }
+
+    fn report(&self, findings: &[Finding]) -> Report {
+        let alternative = |(other, lost_because): &(Weighed, LostBecause)| Alternative {
+            moves: other.moves(),
+            slowest_after: self.slowest(other),
+            lost_because: *lost_because,
+        };
+        Report {
+            findings: findings.to_vec(),
+            slowest_before: self.slowest(&self.answer.present),
+            slowest_after: self.slowest(&self.answer.best),
+            alternatives: self.answer.lost.iter().map(alternative).collect(),
+        }
+    }
+
+    fn predictions(&self, after: &Weighed) -> Vec<Prediction> {
+        let concerned = self.oracle.concerned(&self.concerned, after).into_iter();
+        concerned
+            .map(|flow| self.oracle.predict(flow, after))
+            .collect()
+    }
+
+    /// The slowest of those the plan concerns, and of those that `after` would slow instead.
+    fn slowest(&self, after: &Weighed) -> Rate {
+        let predictions = self.predictions(after).into_iter();
+        let rates = predictions.map(|prediction| prediction.after);
+        rates.min().unwrap_or(Rate::from_bits_per_s(0))
+    }
+
+    /// All that shall be pinned afterwards: the pins of before, without those of flows that have
+    /// ended or now go another way, and those of the new ways.
+    fn pins(&self) -> Vec<Pin> {
+        let snapshot = self.model.observed.snapshot;
+        let is_live = |pin: &&Pin| snapshot.flows.iter().any(|flow| flow.flow == pin.flow);
+        let live = snapshot.pins.iter().filter(is_live);
+        let kept = live.filter(|pin| self.still_holds(pin));
+        let detours = self.answer.best.detours.values();
+        let new = detours.flat_map(|detour| &detour.pins);
+        let pins: BTreeSet<_> = kept.chain(new).copied().collect();
+        pins.into_iter().collect()
+    }
+
+    /// Whether the pin's flow stays, or passes here still before it takes another way.
+    fn still_holds(&self, pin: &Pin) -> bool {
+        let flow = self.model.find(pin.flow);
+        let detour = flow.and_then(|flow| self.answer.best.detours.get(&flow));
+        detour.is_none_or(|detour| detour.shared().any(|hop| hop.from == pin.at))
+    }
+}

@@ -1,0 +1,112 @@
+//! What the flows will be measured at, if an assignment is carried out.
+
+use std::collections::BTreeSet;
+
+use reweave_common::plan::Prediction;
+use reweave_common::units::Rate;
+
+use super::best::Weighed;
+use super::model::Model;
+
+/// Foretells the rates under other assignments from the measured rates and the present shares.
+pub(super) struct Oracle<'m> {
+    model: &'m Model<'m>,
+    present: &'m Weighed,
+}
+
+impl<'m> Oracle<'m> {
+    pub(super) fn new(model: &'m Model<'m>, present: &'m Weighed) -> Self {
+        Self { model, present }
+    }
+
+    /// The model knows shares of nominal capacity; what is measured is payload, and less evenly
+    /// shared. There are two ways to carry one over to the other:
+    /// - *by the hop*: all flows that the hop now holding this one carries reach a part of what the
+    ///   model gives them; the flow will reach that part of its new share. Right when it is chance
+    ///   that the flow now gets more or less than its neighbours.
+    /// - *by the flow*: its measured rate changes by the ratio of its shares. Right when the flow
+    ///   always gets more or less than others.
+    ///
+    /// The first is the prediction, as a flow that comes to be alone has nobody to be uneven with.
+    /// The interval holds both, widened by how far the flow's readings lie from their mean, and
+    /// ends at the capacity of the way. Where the share stays, all stays as measured.
+    pub(super) fn predict(&self, flow: usize, after: &Weighed) -> Prediction {
+        let state = self.model.flows[flow].state;
+        let (rate, [least, most]) = (state.rate, state.rate_range);
+        let [old, new] = [self.present, after].map(|weighed| weighed.shares[flow].rate);
+        if old == new {
+            return Prediction {
+                flow: state.flow,
+                before: rate,
+                after: rate,
+                low: least,
+                high: most,
+            };
+        }
+        let narrowest = self.narrowest(flow, after);
+        let (reached, given) = self.held_together(flow);
+        let by_hop = scaled(new, reached, given).min(narrowest);
+        let by_flow = scaled(rate, new, old).min(narrowest);
+        let low = scaled(by_hop.min(by_flow), least, rate);
+        let high = scaled(by_hop.max(by_flow), most, rate).min(narrowest);
+        Prediction {
+            flow: state.flow,
+            before: rate,
+            after: by_hop,
+            low: low.min(by_hop),
+            high: high.max(by_hop),
+        }
+    }
+
+    /// Whether the flow gains enough, and beyond doubt: more than was ever measured lately.
+    pub(super) fn is_gain(&self, flow: usize, prediction: &Prediction) -> bool {
+        let least = prediction.before.bits_per_s() as f64 * (1.0 + self.model.policy().least_gain);
+        let [_, most] = self.model.flows[flow].state.rate_range;
+        prediction.after.bits_per_s() as f64 >= least && prediction.low > most
+    }
+
+    /// The flows an assignment changes something for, beside those already known to be concerned.
+    pub(super) fn concerned(&self, known: &BTreeSet<usize>, after: &Weighed) -> BTreeSet<usize> {
+        let changed = |flow: &usize| {
+            let [old, new] = [self.present, after].map(|weighed| weighed.shares[*flow].rate);
+            let difference = old.bits_per_s().abs_diff(new.bits_per_s()) as f64;
+            difference > old.bits_per_s() as f64 * self.model.policy().least_gain
+        };
+        let changed = (0..self.model.flows.len()).filter(changed);
+        let concerned = changed
+            .chain(after.detours.keys().copied())
+            .chain(known.iter().copied());
+        concerned.collect()
+    }
+
+    /// What was measured of all flows on the hop that now holds this one, and what the model gives
+    /// them; of this flow alone when no hop holds it.
+    fn held_together(&self, flow: usize) -> (Rate, Rate) {
+        let (flows, present) = (&self.model.flows, &self.present.shares);
+        let together = |index: &usize| match present[flow].held_by {
+            None => *index == flow,
+            Some(place) => flows[*index].crosses_place(place),
+        };
+        let sum = |rate: &dyn Fn(usize) -> Rate| {
+            let members = (0..flows.len()).filter(together);
+            Rate::from_bits_per_s(members.map(|index| rate(index).bits_per_s()).sum())
+        };
+        let reached = sum(&|index| flows[index].state.rate);
+        (reached, sum(&|index| present[index].rate))
+    }
+
+    fn narrowest(&self, flow: usize, after: &Weighed) -> Rate {
+        let detour = after.detours.get(&flow);
+        let path = detour.map_or(self.model.flows[flow].path, |detour| &detour.path);
+        let nominal = path.iter().map(|&hop| self.model.observed.nominal(hop));
+        nominal.min().unwrap_or(Rate::from_bits_per_s(u64::MAX))
+    }
+}
+
+/// `rate` times `to` / `from`; as it is where there is nothing to scale by.
+fn scaled(rate: Rate, to: Rate, from: Rate) -> Rate {
+    let product = u128::from(rate.bits_per_s()) * u128::from(to.bits_per_s());
+    let bits_per_s = product.checked_div(u128::from(from.bits_per_s()));
+    let fitting = bits_per_s.map(|bits| u64::try_from(bits).unwrap_or(u64::MAX));
+    fitting.map_or(rate, Rate::from_bits_per_s)
+}

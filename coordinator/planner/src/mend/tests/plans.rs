@@ -1,0 +1,303 @@
+//! What plans do.
+
+use std::collections::BTreeSet;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::plan::{Generation, LostBecause, Move, Pin, Plan};
+use reweave_common::snapshot::{Hop, Snapshot};
+
+use crate::tests::scene::{Scene, mbps};
+use crate::{Policy, diagnose, plan};
+
+const UP: [&str; 3] = ["leaf0", "spine0", "leaf1"];
+
+fn two_meet() -> Scene {
+    let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
+    scene.flow("h0", "h4", &UP);
+    scene.flow("h1", "h5", &UP);
+    scene
+}
+
+pub(super) fn planned(snapshot: &Snapshot, policy: &Policy) -> Option<Plan> {
+    plan(snapshot, &diagnose(snapshot, policy), policy)
+}
+
+fn planned_for(scene: &Scene) -> Option<Plan> {
+    planned(&scene.snapshot(), &Policy::default())
+}
+
+fn pin(scene: &Scene, flow: usize, at: &str, next: &str) -> Pin {
+    let Hop { from: at, link } = scene.hop(at, next);
+    Pin {
+        flow: scene.flows[flow].flow,
+        at,
+        link,
+    }
+}
+
+#[test]
+fn one_of_two_that_meet_is_moved_and_both_double() {
+    let scene = two_meet();
+    let plan = planned_for(&scene).unwrap();
+    assert_eq!(
+        (plan.parent, plan.generation),
+        (Generation(4), Generation(5))
+    );
+    assert_eq!(plan.pins, [pin(&scene, 0, "leaf0", "spine1")]);
+    let [from, to] = ["spine0", "spine1"].map(|spine| scene.hop("leaf0", spine));
+    assert_eq!(
+        plan.moves,
+        [Move {
+            flow: scene.flows[0].flow,
+            from,
+            to
+        }]
+    );
+    assert_eq!(plan.predictions.len(), 2);
+    for foretold in &plan.predictions {
+        assert!((foretold.after.mbps() - 95.7).abs() < 0.1, "{foretold:?}");
+        assert!(
+            foretold.low < foretold.after && foretold.after < foretold.high,
+            "{foretold:?}"
+        );
+        assert!(
+            foretold.low > mbps(90) && foretold.high <= mbps(100),
+            "{foretold:?}"
+        );
+    }
+}
+
+#[test]
+fn the_report_says_what_else_was_weighed_and_why_it_lost() {
+    let report = planned_for(&two_meet()).unwrap().report;
+    assert_eq!(report.findings.len(), 1);
+    assert_eq!(report.slowest_before.mbps().round(), 48.0);
+    assert_eq!(report.slowest_after.mbps().round(), 96.0);
+    let weighed: Vec<_> = report
+        .alternatives
+        .iter()
+        .map(|other| {
+            (
+                other.moves.len(),
+                other.slowest_after.mbps().round(),
+                other.lost_because,
+            )
+        })
+        .collect();
+    // Leaving all as it is.
+    assert_eq!(weighed, [(0, 48.0, LostBecause::Slower)]);
+}
+
+#[test]
+fn fewer_moves_lose_where_somebody_stays_slow() {
+    let mut scene = two_meet();
+    for (from, to) in [("h4", "h0"), ("h5", "h1")] {
+        scene.flow(from, to, &["leaf1", "spine0", "leaf0"]);
+    }
+    let report = planned_for(&scene).unwrap().report;
+    let weighed = report.alternatives.iter();
+    let weighed = weighed.map(|other| (other.moves.len(), other.slowest_after.mbps().round()));
+    assert_eq!(weighed.collect::<Vec<_>>(), [(0, 48.0), (1, 48.0)]);
+    assert_eq!(report.slowest_after.mbps().round(), 96.0);
+}
+
+#[test]
+fn a_flow_in_the_way_makes_room_when_that_helps() {
+    // To leaf1 there is room behind spine1 only, and on the way there sits a flow to leaf2, which
+    // may as well go by spine2.
+    let mut scene = Scene::leaf_spine(3, 3, 4, 100, 100);
+    scene.flow("h0", "h4", &UP);
+    scene.flow("h1", "h5", &UP);
+    let aside = scene.flow("h2", "h8", &["leaf0", "spine1", "leaf2"]);
+    scene.strangers("spine2", "leaf1", 95);
+    let plan = planned_for(&scene).unwrap();
+    assert_eq!(plan.moves.len(), 2);
+    assert!(
+        plan.moves.iter().any(|moved| moved.flow == aside),
+        "{:?}",
+        plan.moves
+    );
+    assert_eq!(plan.report.slowest_after.mbps().round(), 96.0);
+}
+
+#[test]
+fn nobody_is_robbed_for_a_loser() {
+    let mut scene = two_meet();
+    scene.modest("h2", "h6", &["leaf0", "spine1", "leaf1"], 80);
+    assert_eq!(
+        planned_for(&scene),
+        None,
+        "sharing with 80 Mb/s gives no more than half"
+    );
+}
+
+#[test]
+fn a_plan_needs_a_finding_and_a_gain_beyond_doubt() {
+    let scene = two_meet();
+    let (mut snapshot, policy) = (scene.snapshot(), Policy::default());
+    assert_eq!(plan(&snapshot, &[], &policy), None);
+    let findings = diagnose(&snapshot, &policy);
+    for flow in &mut snapshot.flows {
+        flow.rate_range = [mbps(20), mbps(70)];
+    }
+    assert_eq!(plan(&snapshot, &findings, &policy), None);
+}
+
+#[test]
+fn pins_of_living_flows_stay_and_those_of_ended_ones_go() {
+    let mut scene = two_meet();
+    let kept = scene.flow("h4", "h0", &["leaf1", "spine0", "leaf0"]);
+    let kept = scene.pin(kept, "leaf1", "spine0");
+    let moved = scene.flows[0].flow;
+    scene.pin(moved, "leaf0", "spine0");
+    let ended = FlowKey {
+        source: "10.9.9.9:9".parse().unwrap(),
+        ..moved
+    };
+    scene.pin(ended, "leaf0", "spine0");
+    let mut expected = vec![pin(&scene, 0, "leaf0", "spine1"), kept];
+    expected.sort();
+    assert_eq!(planned_for(&scene).unwrap().pins, expected);
+}
+
+/// Sets what was measured of one flow, and of the links at its ends.
+fn measure(snapshot: &mut Snapshot, flow: usize, rate_mbps: u64) {
+    let state = &mut snapshot.flows[flow];
+    (state.rate, state.rate_range) = (mbps(rate_mbps), [mbps(rate_mbps - 1), mbps(rate_mbps + 1)]);
+    let path = state.path.as_ref().unwrap();
+    for hop in [path[0], path[3]] {
+        snapshot.links.get_mut(&hop).unwrap().rate = mbps(rate_mbps);
+    }
+}
+
+#[test]
+fn uneven_neighbours_widen_the_interval() {
+    let mut snapshot = two_meet().snapshot();
+    measure(&mut snapshot, 0, 36);
+    measure(&mut snapshot, 1, 60);
+    let plan = planned(&snapshot, &Policy::default()).unwrap();
+    let [small, large] = &plan.predictions[..] else {
+        panic!("two flows")
+    };
+    // By the hop both reach 96; by the flow the first doubles to 72, and the second cannot.
+    assert_eq!((small.after, small.low), (mbps(96), mbps(70)));
+    assert!(
+        small.high > mbps(98) && large.high == mbps(100),
+        "{small:?} {large:?}"
+    );
+    assert!(large.low < large.after && large.low > mbps(94), "{large:?}");
+}
+
+/// A fabric of hosts a to z on switches, and links between switches; all of 100 Mb/s.
+fn wired(hosts: &[(&str, &str)], trunks: &[(&str, &str, u32)]) -> Scene {
+    let switches: BTreeSet<_> = trunks.iter().flat_map(|(a, b, _)| [a, b]).collect();
+    let node = |name: &str, role| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    let link = |a: &str, b: &str, count| {
+        format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = 0.1\ncount = {count}\n")
+    };
+    let mut text = String::from("kind = \"graph\"\n");
+    text.extend(hosts.iter().map(|(host, _)| node(host, "host")));
+    text.extend(switches.iter().map(|switch| node(switch, "switch")));
+    text.extend(hosts.iter().map(|(host, switch)| link(host, switch, 1)));
+    text.extend(trunks.iter().map(|&(a, b, count)| link(a, b, count)));
+    Scene::of(&text)
+}
+
+#[test]
+fn a_choice_further_down_is_pinned_too() {
+    // Between t and y there are two links: hashing chooses again.
+    let hosts = [("a", "x"), ("b", "x"), ("c", "y"), ("d", "y")];
+    let mut scene = wired(
+        &hosts,
+        &[("x", "s", 1), ("x", "t", 1), ("s", "y", 1), ("t", "y", 2)],
+    );
+    scene.flow("a", "c", &["x", "s", "y"]);
+    scene.flow("b", "d", &["x", "s", "y"]);
+    let plan = planned_for(&scene).unwrap();
+    assert_eq!(plan.moves.len(), 1);
+    let mut expected = [pin(&scene, 0, "x", "t"), pin(&scene, 0, "t", "y")];
+    expected.sort();
+    assert_eq!(plan.pins, expected);
+}
+
+#[test]
+fn those_who_can_gain_only_after_the_moves_gain_too() {
+    // From x to z all three ways are full; w is a way to y only. Once the flow to y has gone there,
+    // one of the two that meet on the way to z can take its place.
+    let hosts = [
+        ("a", "x"),
+        ("b", "x"),
+        ("c", "x"),
+        ("d", "x"),
+        ("e", "y"),
+        ("f", "y"),
+        ("g", "z"),
+        ("h", "z"),
+    ];
+    let ups = ["s", "t", "u", "w"].map(|spine| ("x", spine, 1));
+    let downs = ["s", "t", "u", "w"].map(|spine| (spine, "y", 1));
+    let more = ["s", "t", "u"].map(|spine| (spine, "z", 1));
+    let mut scene = wired(&hosts, &[&ups[..], &downs[..], &more[..]].concat());
+    let first = scene.flow("a", "e", &["x", "s", "y"]);
+    scene.modest("b", "f", &["x", "s", "y"], 25);
+    let then = ["c", "d"].map(|from| (from, if from == "c" { "g" } else { "h" }));
+    let then = then.map(|(from, to)| scene.flow(from, to, &["x", "t", "z"]));
+    scene.strangers("x", "u", 95);
+    let plan = planned_for(&scene).unwrap();
+    let moved: Vec<_> = plan.moves.iter().map(|moved| moved.flow).collect();
+    assert!(moved.len() == 2 && moved[0] == first && then.contains(&moved[1]));
+}
+
+#[test]
+fn what_no_finding_asks_for_is_left_alone() {
+    // From leaf1, three flows fill both links, and none would get more elsewhere.
+    let mut scene = two_meet();
+    for (from, to, spine) in [
+        ("h4", "h0", "spine0"),
+        ("h5", "h1", "spine0"),
+        ("h6", "h2", "spine1"),
+    ] {
+        scene.flow(from, to, &["leaf1", spine, "leaf0"]);
+    }
+    let plan = planned_for(&scene).unwrap();
+    assert_eq!(plan.moves.len(), 1);
+    assert_eq!(plan.moves[0].flow, scene.flows[0].flow);
+    assert_eq!(plan.predictions.len(), 2);
+}
+
+#[test]
+fn a_move_that_a_later_one_makes_needless_is_taken_back() {
+    // The first two meet on the way up, the last two on the way down: moving the second is enough,
+    // but flow by flow the first is moved first.
+    let mut scene = Scene::leaf_spine(3, 4, 2, 100, 100);
+    scene.flow("h0", "h2", &["leaf0", "spine0", "leaf1"]);
+    let second = scene.flow("h1", "h4", &["leaf0", "spine0", "leaf2"]);
+    scene.flow("h3", "h5", &["leaf1", "spine0", "leaf2"]);
+    for most_evaluations in [16, 5000] {
+        let policy = Policy {
+            most_evaluations,
+            ..Policy::default()
+        };
+        let plan = planned(&scene.snapshot(), &policy).unwrap();
+        let moved: Vec<_> = plan.moves.iter().map(|moved| moved.flow).collect();
+        assert_eq!(moved, [second], "with {most_evaluations} evaluations");
+    }
+}
+
+#[test]
+fn beyond_the_count_of_evaluations_it_still_improves() {
+    let mut scene = Scene::leaf_spine(2, 8, 16, 100, 100);
+    for host in 0..8 {
+        scene.flow(&format!("h{host}"), &format!("h{}", host + 16), &UP);
+    }
+    let snapshot = scene.snapshot();
+    let policy = Policy {
+        most_evaluations: 1500,
+        ..Policy::default()
+    };
+    let plan = planned(&snapshot, &policy).unwrap();
+    assert_eq!(
+        (plan.moves.len(), plan.report.slowest_after.mbps().round()),
+        (7, 96.0)
+    );
+}

@@ -1,0 +1,34 @@
+//! Circuits of an optical switch, moved by the driver while sessions cross them: what the driver
+//! reads, does and refuses, and what the sessions notice.
+
+#[path = "circuits/driver.rs"]
+mod driver;
+#[path = "circuits/helper.rs"]
+mod helper;
+#[path = "lab/tests/support/needs.rs"]
+mod needs;
+#[path = "circuits/scene.rs"]
+mod scene;
+#[path = "circuits/sessions.rs"]
+mod sessions;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+use needs::Need;
+
+const LAB: &[Need] = &[Need::Lab, Need::Program("curl")];
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(helper::HOLD) {
+        return helper::hold();
+    }
+    let tests = [driver::tests(), sessions::tests()];
+    // Sessions are measured, so none may have another test beside it.
+    let arguments = Arguments {
+        test_threads: Some(1),
+        ..Arguments::from_args()
+    };
+    let tests = tests.into_iter().flatten().collect();
+    libtest_mimic::run(&arguments, tests).exit_code()
+}

@@ -1,0 +1,26 @@
+//! This program as a helper inside a node: it makes the kernel there hold what it is told, by the
+//! agent's own code.
+
+use std::io;
+use std::process::ExitCode;
+
+use reweave_agent::netlink::RouteSocket;
+use reweave_common::error::told;
+use reweave_common::holding::Holding;
+
+/// The argument that makes it one.
+pub(crate) const HOLD: &str = "--hold";
+
+/// Reads what to hold from standard input and writes what is held then.
+pub(crate) fn hold() -> ExitCode {
+    let desired: Holding = serde_json::from_reader(io::stdin()).expect("it is told what to hold");
+    let held = RouteSocket::open().and_then(|mut route| {
+        if let Err(error) = route.hold_all(&desired) {
+            eprintln!("error: {}", told(&error));
+        }
+        route.holding()
+    });
+    let held = held.expect("what is held can be read");
+    println!("{}", serde_json::json!(held));
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,262 @@
+//! Four hosts in a ring, each with a third fibre: through the optical switch, those lead across the
+//! ring or along it.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reweave_common::holding::{Holding, RouteHop, RouteRule};
+use reweave_tests::{Labs, PATIENCE, Setting, Stage, wait_for};
+
+use crate::helper::HOLD;
+
+const FABRIC: &str = r#"
+kind = "graph"
+node = [
+  { name = "h0", role = "relay", address = "10.0.0.1" },
+  { name = "h1", role = "relay", address = "10.0.0.2" },
+  { name = "h2", role = "relay", address = "10.0.0.3" },
+  { name = "h3", role = "relay", address = "10.0.0.4" },
+]
+optical = [{ name = "ocs0", ports = 16, circuits = [[2, 3], [5, 6], [8, 9], [11, 12], [1, 7], [4, 10]] }]
+fibre = [
+  { node = "h0", interface = "fab2", optical = "ocs0", port = 1, gbps = 0.1 },
+  { node = "h0", interface = "fab1", optical = "ocs0", port = 2, gbps = 0.1 },
+  { node = "h1", interface = "fab0", optical = "ocs0", port = 3, gbps = 0.1 },
+  { node = "h1", interface = "fab2", optical = "ocs0", port = 4, gbps = 0.1 },
+  { node = "h1", interface = "fab1", optical = "ocs0", port = 5, gbps = 0.1 },
+  { node = "h2", interface = "fab0", optical = "ocs0", port = 6, gbps = 0.1 },
+  { node = "h2", interface = "fab2", optical = "ocs0", port = 7, gbps = 0.1 },
+  { node = "h2", interface = "fab1", optical = "ocs0", port = 8, gbps = 0.1 },
+  { node = "h3", interface = "fab0", optical = "ocs0", port = 9, gbps = 0.1 },
+  { node = "h3", interface = "fab2", optical = "ocs0", port = 10, gbps = 0.1 },
+  { node = "h3", interface = "fab1", optical = "ocs0", port = 11, gbps = 0.1 },
+  { node = "h0", interface = "fab0", optical = "ocs0", port = 12, gbps = 0.1 },
+]
+"#;
+const SCENARIO: &str = r#"
+name = "circuits"
+management = true
+fabric = "two-leaves.toml"
+[[job]]
+name = "tcp"
+pattern = "streams"
+hosts = ["h0", "h1", "h2", "h3"]
+pairs = [[0, 2], [1, 3], [2, 1], [3, 0]]
+bytes = 200_000
+compute_ms = 2
+iterations = 1_000_000
+[[job]]
+name = "udp"
+pattern = "streams"
+transport = "udp"
+hosts = ["h0", "h1", "h2", "h3"]
+pairs = [[2, 0], [3, 1], [0, 1], [2, 3]]
+bytes = 100_000
+compute_ms = 2
+iterations = 1_000_000
+"#;
+const DRIVER: &str = "state = \"driver\"\n[[optical]]\nname = \"ocs0\"\nports = 16\n\
+                      speaks.restconf.url = \"http://ocs0.mgmt\"\n";
+
+/// The circuits of the ring, which stay.
+const RING: &str = "2-3,5-6,8-9,11-12";
+
+/// Where the third fibres lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Thirds {
+    /// Nowhere that packets are sent.
+    Unused,
+    /// h0 to h2 and h1 to h3.
+    Across,
+    /// h0 to h1 and h2 to h3.
+    Along,
+}
+
+impl Thirds {
+    pub(crate) fn circuits(self) -> String {
+        match self {
+            Self::Unused => RING.to_owned(),
+            Self::Across => format!("{RING},1-7,4-10"),
+            Self::Along => format!("{RING},1-4,7-10"),
+        }
+    }
+
+    /// Where a host's third fibre leads.
+    fn far(self, host: usize) -> Option<usize> {
+        match self {
+            Self::Unused => None,
+            Self::Across => Some((host + 2) % 4),
+            Self::Along => Some(host ^ 1),
+        }
+    }
+
+    /// All routes of a host: to its neighbours straight, and to the other by the third fibre, if
+    /// that leads there, else along the ring.
+    pub(crate) fn holding(self, host: usize) -> Holding {
+        let third = self.far(host).map(|far| (2, far));
+        let ring = [(0, (host + 3) % 4), (1, (host + 1) % 4)];
+        let to = |destination: usize| {
+            let straight = ring.into_iter().chain(third);
+            let straight: Vec<_> = straight.filter(|(_, far)| *far == destination).collect();
+            // One way around for all, or packets could meet themselves.
+            let around = vec![ring[1]];
+            let hops = if straight.is_empty() {
+                around
+            } else {
+                straight
+            };
+            let mut hops: Vec<_> = hops.into_iter().map(hop).collect();
+            hops.sort();
+            let destination = address(destination);
+            RouteRule { destination, hops }
+        };
+        let others = (0..4).filter(|other| *other != host);
+        Holding {
+            rules: vec![],
+            routes: others.map(to).collect(),
+        }
+    }
+}
+
+fn hop((fibre, far): (usize, usize)) -> RouteHop {
+    RouteHop {
+        interface: format!("fab{fibre}"),
+        next_hop: address(far),
+        weight: 1,
+    }
+}
+
+fn address(host: usize) -> std::net::Ipv4Addr {
+    [10, 0, 0, host as u8 + 1].into()
+}
+
+pub(crate) struct Scene(pub(crate) Stage);
+
+impl Scene {
+    pub(crate) fn up() -> Self {
+        let setting = Setting {
+            scenario: SCENARIO,
+            fabric: FABRIC,
+        };
+        let stage = Stage::up(setting, Labs::Hidden).expect("the lab comes up");
+        let config = DRIVER.replace("driver\"", &format!("{}\"", stage.path("driver").display()));
+        stage.write("driver.toml", &config).expect("a file");
+        Self(stage)
+    }
+
+    /// `reweave-driver` in the station.
+    pub(crate) fn driver(&self, words: &[&str]) -> std::process::Output {
+        let mut command = self.0.inside(Stage::STATION, self.0.programs().driver());
+        command.arg("--config").arg(self.0.path("driver.toml"));
+        command.args(words).output().expect("the driver starts")
+    }
+
+    /// What it says; it must succeed.
+    #[track_caller]
+    pub(crate) fn drive(&self, words: &[&str]) -> String {
+        let output = self.driver(words);
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout)
+            .expect("words")
+            .trim()
+            .to_owned()
+    }
+
+    pub(crate) fn goes_wrong(&self, how: &str) {
+        let wish = format!("{{\"mishap\":{how}}}");
+        let json = "content-type: application/json";
+        let words = [
+            "curl",
+            "-sSf",
+            "-X",
+            "PUT",
+            "-H",
+            json,
+            "-d",
+            &wish,
+            "http://ocs0.mgmt/lab/mishap",
+        ];
+        self.0
+            .output(Stage::STATION, &words)
+            .expect("the switch is told");
+    }
+
+    /// Makes all hosts hold these routes, and reads back that they do.
+    pub(crate) fn route(&self, thirds: Thirds) {
+        thread::scope(|scope| {
+            for host in 0..4 {
+                scope.spawn(move || self.hold(host, &thirds.holding(host)));
+            }
+        });
+    }
+
+    fn hold(&self, host: usize, desired: &Holding) {
+        let this = std::env::current_exe().expect("this program has a path");
+        let mut command: Command = self.0.inside(&format!("h{host}"), this);
+        command
+            .arg(HOLD)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the helper starts");
+        let mut input = child.stdin.take().expect("piped");
+        let text = serde_json::to_vec(desired).expect("it is plain data");
+        input.write_all(&text).expect("it reads");
+        drop(input);
+        let output = child.wait_with_output().expect("it ends");
+        let held: Holding = serde_json::from_slice(&output.stdout).expect("it answers");
+        assert!(held.is_same_as(desired), "h{host} holds {held:?}");
+    }
+
+    /// Waits until no packet has passed the third fibres for as long as it takes to be sure.
+    pub(crate) fn wait_until_drained(&self) {
+        let quiet = Duration::from_millis(200);
+        let (mut seen, mut since) = (self.passed(), Instant::now());
+        wait_for("nothing passes the fibres", PATIENCE, || {
+            let now = self.passed();
+            if now != seen {
+                (seen, since) = (now, Instant::now());
+            }
+            Ok((since.elapsed() >= quiet).then_some(()))
+        })
+        .expect("they are drained");
+    }
+
+    fn passed(&self) -> Vec<String> {
+        let read = ["cat", "/sys/class/net/fab2/statistics/tx_packets"];
+        let of = |host| {
+            self.0
+                .output(&format!("h{host}"), &read)
+                .expect("a counter")
+        };
+        (0..4).map(of).collect()
+    }
+
+    /// How many packets kernels and queues of hosts have thrown away, for whatever reason.
+    pub(crate) fn thrown_away(&self) -> Vec<u64> {
+        // Of the line of IP: errors of headers and addresses, discards, and no routes.
+        let script = "awk '/^Ip:/ && !/Forw/ {print $5+$6+$8+$9+$12+$13}' /proc/net/snmp; \
+                      tc -s qdisc | sed -n 's/.*(dropped \\([0-9]*\\),.*/\\1/p'; \
+                      cat /sys/class/net/fab*/statistics/?x_dropped";
+        let of = |host| -> u64 {
+            let counts = self.0.output(&format!("h{host}"), &["sh", "-c", script]);
+            let counts = counts.expect("counters");
+            counts
+                .lines()
+                .map(|line| line.parse::<u64>().expect("a count"))
+                .sum()
+        };
+        (0..4).map(of).collect()
+    }
+
+    pub(crate) fn wait_for_light(&self) {
+        let read = ["cat", "/sys/class/net/fab2/carrier"];
+        wait_for("the fibres have light", PATIENCE, || {
+            let lit = |host| self.0.output(&format!("h{host}"), &read);
+            let lit: Result<Vec<_>, _> = (0..4).map(lit).collect();
+            Ok(lit?.iter().all(|it| it.trim() == "1").then_some(()))
+        })
+        .expect("they have");
+    }
+}

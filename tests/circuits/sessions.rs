@@ -1,0 +1,84 @@
+//! Sessions that cross circuits while those are moved: first the routes leave the fibres, then the
+//! mirrors move, then the routes come back.
+
+use libtest_mimic::Trial;
+use reweave_tests::{Job, JobReport, PATIENCE, wait_for};
+
+use crate::LAB;
+use crate::needs::trial;
+use crate::scene::{Scene, Thirds};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial(
+        "sessions_outlive_circuits_that_move",
+        LAB,
+        sessions_outlive,
+    )]
+}
+
+/// How often the circuits are moved there and back.
+const ROUNDS: usize = 5;
+
+fn sessions_outlive() {
+    let scene = Scene::up();
+    scene.route(Thirds::Across);
+    let jobs = ["tcp", "udp"].map(|name| scene.0.job(name).expect("the job starts"));
+    jobs.iter().for_each(|job| go_on(job, 20));
+    let (mut from, before) = (Thirds::Across, scene.thrown_away());
+    for to in [Thirds::Along, Thirds::Across]
+        .into_iter()
+        .cycle()
+        .take(2 * ROUNDS)
+    {
+        scene.route(Thirds::Unused);
+        scene.wait_until_drained();
+        let (expected, desired) = (from.circuits(), to.circuits());
+        scene.drive(&[
+            "apply",
+            "ocs0",
+            "--expected",
+            &expected,
+            "--desired",
+            &desired,
+        ]);
+        scene.wait_for_light();
+        scene.route(to);
+        jobs.iter().for_each(|job| go_on(job, 10));
+        from = to;
+    }
+    assert_eq!(scene.thrown_away(), before, "packets were thrown away");
+    let [tcp, udp] = jobs.map(|job| job.stop().expect("the job ends"));
+    tell("tcp", &tcp);
+    tell("udp", &udp);
+    assert!(
+        tcp.kept_all_sessions() && udp.kept_all_sessions(),
+        "{tcp:#?} {udp:#?}"
+    );
+    let lost: u64 = udp
+        .flows
+        .iter()
+        .map(|flow| flow.lost.expect("it is counted"))
+        .sum();
+    assert_eq!(lost, 0, "{udp:#?}");
+}
+
+/// Waits until the job has done so many more iterations.
+fn go_on(job: &Job, iterations: usize) {
+    let done = || job.latest().map_or(0, |progress| progress.iterations);
+    let before = done();
+    let enough = || Ok((done() >= before + iterations).then_some(()));
+    wait_for("the job goes on", PATIENCE, enough).expect("it does");
+}
+
+fn tell(name: &str, report: &JobReport) {
+    let retransmits: u64 = report
+        .flows
+        .iter()
+        .filter_map(|flow| flow.retransmits)
+        .sum();
+    let stall_ms = report.longest_stall_ms();
+    eprintln!(
+        "{name}: {} iterations, {retransmits} sent again, longest stall {stall_ms:?} ms",
+        report.iterations
+    );
+}

@@ -1,0 +1,47 @@
+//! `reweave-lab optical-switch`: an optical switch, emulated in the network it is started in.
+
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use crate::error::LabError;
+use crate::optical::{self, Make, Mishap};
+
+/// Be an optical switch whose ports are the interfaces p1, p2, ... of this network namespace
+#[derive(Debug, clap::Args)]
+pub struct OpticalSwitch {
+    /// How many ports it has
+    #[arg(long, value_name = "COUNT")]
+    ports: u16,
+    /// Where it is asked over RESTCONF
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:80")]
+    listen: SocketAddrV4,
+    /// How long its mirrors move
+    #[arg(long, value_name = "MS", default_value_t = 10)]
+    switching_ms: u64,
+    /// How long the ends of a new circuit take to lock on to the light
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    locking_ms: u64,
+    /// A circuit that it has from the start, such as 1-9
+    #[arg(long = "circuit", value_name = "PORTS", value_parser = circuit)]
+    circuits: Vec<(u16, u16)>,
+    /// How it goes wrong, until told otherwise by PUT /lab/mishap
+    #[arg(long, value_name = "HOW")]
+    mishap: Option<Mishap>,
+}
+
+impl OpticalSwitch {
+    pub fn run(self) -> Result<u8, LabError> {
+        let make = Make {
+            ports: self.ports,
+            switching: Duration::from_millis(self.switching_ms),
+            locking: Duration::from_millis(self.locking_ms),
+        };
+        optical::serve(make, &self.circuits, self.listen, self.mishap)
+    }
+}
+
+fn circuit(text: &str) -> Result<(u16, u16), String> {
+    let ports = text.split_once('-');
+    let ports = ports.and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    ports.ok_or_else(|| "two ports with a dash between them are a circuit".to_owned())
+}

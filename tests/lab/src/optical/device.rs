@@ -1,0 +1,192 @@
+//! The switch at work: orders come in, mirrors move, light goes and comes, and some of it goes
+//! wrong if it shall.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use thiserror::Error;
+use tokio::time::sleep;
+
+use super::Make;
+use super::crossbar::{Crossbar, Refusal};
+use super::light::Light;
+use super::mishap::{FLAP, FLAPS, LASTS, Mishap};
+use crate::error::LabError;
+use crate::parallel::lock;
+use crate::tools::Tools;
+
+/// Shared by all who ask.
+#[derive(Debug, Clone)]
+pub(super) struct Device {
+    make: Make,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    crossbar: Crossbar,
+    light: Light,
+    mishap: Option<Mishap>,
+    orders: u64,
+}
+
+#[derive(Debug, Error)]
+pub(super) enum DeviceError {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Broken(#[from] LabError),
+}
+
+/// What the one who asked is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Done,
+    /// Nothing, ever.
+    Silence,
+}
+
+impl Device {
+    pub(super) fn switch_on(
+        make: Make,
+        circuits: &[(u16, u16)],
+        tools: Tools,
+    ) -> Result<Self, LabError> {
+        let mut crossbar = Crossbar::new(make.ports);
+        let mut light = Light::off(make.ports, tools)?;
+        for &(ingress, egress) in circuits {
+            crossbar
+                .begin(ingress, egress)
+                .map_err(|source| LabError::Circuit { source })?;
+            crossbar.end(ingress, egress);
+            light.join(ingress, egress)?;
+        }
+        let state = State {
+            crossbar,
+            light,
+            mishap: None,
+            orders: 0,
+        };
+        Ok(Self {
+            make,
+            state: Arc::new(Mutex::new(state)),
+        })
+    }
+
+    pub(super) fn set_mishap(&self, mishap: Option<Mishap>) {
+        let mut state = lock(&self.state);
+        state.mishap = mishap;
+        state.orders = 0;
+    }
+
+    pub(super) fn pairs(&self) -> BTreeMap<u16, u16> {
+        lock(&self.state).crossbar.pairs().clone()
+    }
+
+    /// Leads light between two ports. Mirrors on their way arrive, whether or not anybody waits.
+    pub(super) async fn connect(&self, ingress: u16, egress: u16) -> Result<Answer, DeviceError> {
+        if lock(&self.state).crossbar.has(ingress, egress) {
+            return Ok(Answer::Done);
+        }
+        let mishap = self.next_mishap();
+        let nothing_moves = mishap == Some(Mishap::Partial);
+        if !nothing_moves {
+            self.move_mirrors(ingress, egress, mishap).await?;
+        }
+        Ok(match mishap {
+            Some(Mishap::Silent) => Answer::Silence,
+            _ => Answer::Done,
+        })
+    }
+
+    async fn move_mirrors(
+        &self,
+        ingress: u16,
+        told: u16,
+        mishap: Option<Mishap>,
+    ) -> Result<(), DeviceError> {
+        let egress = lock(&self.state).begin(ingress, told, mishap)?;
+        sleep(self.make.switching).await;
+        lock(&self.state).crossbar.end(ingress, egress);
+        let device = self.clone();
+        tokio::spawn(async move { device.shine(ingress, egress, mishap).await });
+        Ok(())
+    }
+
+    /// What becomes of a circuit's light.
+    async fn shine(&self, ingress: u16, egress: u16, mishap: Option<Mishap>) {
+        sleep(self.make.locking).await;
+        match mishap {
+            Some(Mishap::StaysDark) => return,
+            Some(Mishap::Flap) => {
+                for _ in 0..FLAPS {
+                    self.set_light(ingress, egress, true);
+                    sleep(FLAP).await;
+                    self.set_light(ingress, egress, false);
+                    sleep(FLAP).await;
+                }
+            }
+            _ => {}
+        }
+        self.set_light(ingress, egress, true);
+        if mishap == Some(Mishap::Vanish) {
+            sleep(LASTS).await;
+            self.vanish(ingress, egress);
+        }
+    }
+
+    pub(super) fn disconnect(&self, ingress: u16) -> Result<(), DeviceError> {
+        let mut state = lock(&self.state);
+        let dark = state.crossbar.remove(ingress)?;
+        Ok(state.light.darken(&dark)?)
+    }
+
+    /// Of circuits that have been moved since, the light is another's.
+    fn set_light(&self, ingress: u16, egress: u16, on: bool) {
+        let mut state = lock(&self.state);
+        if !state.crossbar.has(ingress, egress) {
+            return;
+        }
+        let done = if on {
+            state.light.join(ingress, egress)
+        } else {
+            state.light.darken(&[ingress, egress].into())
+        };
+        if let Err(error) = done {
+            eprintln!("error: {error}");
+        }
+    }
+
+    fn vanish(&self, ingress: u16, egress: u16) {
+        let is_there = lock(&self.state).crossbar.has(ingress, egress);
+        if is_there && let Err(error) = self.disconnect(ingress) {
+            eprintln!("error: {error}");
+        }
+    }
+
+    /// What goes wrong with the order that just came.
+    fn next_mishap(&self) -> Option<Mishap> {
+        let mut state = lock(&self.state);
+        state.orders += 1;
+        let spared = state.mishap == Some(Mishap::Partial) && state.orders % 2 == 1;
+        state.mishap.filter(|_| !spared)
+    }
+}
+
+impl State {
+    /// Begins the way to `told`, or to where a mishap leads; says where.
+    fn begin(
+        &mut self,
+        ingress: u16,
+        told: u16,
+        mishap: Option<Mishap>,
+    ) -> Result<u16, DeviceError> {
+        let wrong = (mishap == Some(Mishap::WrongPort))
+            .then(|| self.crossbar.next_free(told, ingress))
+            .flatten();
+        let egress = wrong.unwrap_or(told);
+        let dark = self.crossbar.begin(ingress, egress)?;
+        self.light.darken(&dark)?;
+        Ok(egress)
+    }
+}

@@ -1,0 +1,88 @@
+//! Light as the kernel has it: what comes in at one port is handed out at another, and a port
+//! without light is down.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use crate::error::LabError;
+use crate::tool_run::run_script;
+use crate::tools::{Tool, Tools};
+
+/// The one filter of a port that has light.
+const FILTER: &str = "parent ffff: prio 1 handle 800::800 u32";
+
+#[derive(Debug)]
+pub(super) struct Light {
+    tools: Tools,
+    /// The ports that a fibre is plugged into.
+    plugged: BTreeSet<u16>,
+    lit: BTreeSet<u16>,
+}
+
+impl Light {
+    /// All ports begin in the dark.
+    pub(super) fn off(ports: u16, tools: Tools) -> Result<Self, LabError> {
+        let is_plugged = |port: &u16| Path::new(&format!("/sys/class/net/p{port}")).exists();
+        let plugged: BTreeSet<_> = (1..=ports).filter(is_plugged).collect();
+        let down: String = plugged.iter().map(|&port| carrier(port, false)).collect();
+        let gates: String = plugged
+            .iter()
+            .map(|port| format!("qdisc replace dev p{port} ingress\n"))
+            .collect();
+        let light = Self {
+            tools,
+            plugged,
+            lit: BTreeSet::new(),
+        };
+        light.tell(Tool::Ip, &down)?;
+        light.tell(Tool::Tc, &gates)?;
+        Ok(light)
+    }
+
+    pub(super) fn darken(&mut self, ports: &BTreeSet<u16>) -> Result<(), LabError> {
+        let lit: BTreeSet<_> = self.lit.intersection(ports).copied().collect();
+        let filters: String = lit
+            .iter()
+            .map(|port| format!("filter del dev p{port} {FILTER}\n"))
+            .collect();
+        let down: String = lit.iter().map(|&port| carrier(port, false)).collect();
+        self.lit.retain(|port| !lit.contains(port));
+        self.tell(Tool::Tc, &filters)?;
+        self.tell(Tool::Ip, &down)
+    }
+
+    /// Light comes from both ends of a circuit, or from none.
+    pub(super) fn join(&mut self, a: u16, b: u16) -> Result<(), LabError> {
+        if ![a, b].iter().all(|port| self.plugged.contains(port)) {
+            return Ok(());
+        }
+        self.tell(Tool::Ip, &(carrier(a, true) + &carrier(b, true)))?;
+        self.tell(Tool::Tc, &(redirect(a, b) + &redirect(b, a)))?;
+        self.lit.extend([a, b]);
+        Ok(())
+    }
+
+    fn tell(&self, tool: Tool, script: &str) -> Result<(), LabError> {
+        if script.is_empty() {
+            return Ok(());
+        }
+        let command = Command::new(self.tools.path(tool));
+        run_script(command, tool, "the optical switch", script).map(drop)
+    }
+}
+
+fn carrier(port: u16, up: bool) -> String {
+    let state = if up { "up" } else { "down" };
+    format!("link set p{port} {state}\n")
+}
+
+fn redirect(from: u16, to: u16) -> String {
+    let mut line = String::new();
+    let _ = writeln!(
+        line,
+        "filter replace dev p{from} {FILTER} match u32 0 0 action mirred egress redirect dev p{to}"
+    );
+    line
+}

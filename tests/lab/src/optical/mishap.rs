@@ -1,0 +1,30 @@
+//! How the switch goes wrong.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// Each goes on until another is chosen, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mishap {
+    /// Moves as it was told, and never says so
+    Silent,
+    /// Leads to the next free port instead of the one it was told
+    WrongPort,
+    /// Carries out every second order, and says the same of the others
+    Partial,
+    /// Makes the circuit, through which no light comes
+    StaysDark,
+    /// The light comes and goes
+    Flap,
+    /// The circuit is gone a while after it was made
+    Vanish,
+}
+
+/// How long a circuit that vanishes lasts.
+pub(super) const LASTS: Duration = Duration::from_secs(5);
+/// How often the light goes when it flaps, and for how long each time.
+pub(super) const FLAPS: u32 = 5;
+pub(super) const FLAP: Duration = Duration::from_millis(200);

@@ -1,0 +1,131 @@
+//! What the switch is asked, and how it answers: one circuit at a time. A request that would
+//! replace all of them is refused.
+
+use std::future::pending;
+
+use axum::Json;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, put};
+use serde::{Deserialize, Serialize};
+
+use super::crossbar::Refusal;
+use super::device::{Answer, Device, DeviceError};
+use super::mishap::Mishap;
+use super::xml;
+
+const CIRCUITS: &str = "/api/data/optical-switch:cross-connects";
+const ONE_CIRCUIT: &str = "/api/data/optical-switch:cross-connects/{entry}";
+/// How the switch goes wrong is nothing that a real one is asked.
+const MISHAP: &str = "/lab/mishap";
+
+pub(super) fn router(device: Device) -> Router {
+    let one = get(read).put(connect).delete(disconnect);
+    Router::new()
+        .route(CIRCUITS, get(read_all).fallback(refuse_all))
+        .route(ONE_CIRCUIT, one)
+        .route(MISHAP, put(set_mishap))
+        .with_state(device)
+}
+
+async fn read_all(State(device): State<Device>) -> Response {
+    as_xml(StatusCode::OK, xml::all(&device.pairs()))
+}
+
+async fn refuse_all() -> Response {
+    let message = "all circuits at once are not for the taking: ask for one pair";
+    refusal(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "operation-not-supported",
+        message,
+    )
+}
+
+async fn read(State(device): State<Device>, Path(entry): Path<String>) -> Response {
+    let found = key(&entry).and_then(|ingress| Some((ingress, *device.pairs().get(&ingress)?)));
+    match found {
+        Some((ingress, egress)) => as_xml(StatusCode::OK, xml::one(ingress, egress)),
+        None => refusal(
+            StatusCode::NOT_FOUND,
+            "invalid-value",
+            "there is no such pair",
+        ),
+    }
+}
+
+async fn connect(
+    State(device): State<Device>,
+    Path(entry): Path<String>,
+    body: String,
+) -> Response {
+    let asked = xml::read_pair(&body).filter(|(ingress, _)| key(&entry) == Some(*ingress));
+    let Some((ingress, egress)) = asked else {
+        let message = "the body is no pair with the ingress of the path";
+        return refusal(StatusCode::BAD_REQUEST, "malformed-message", message);
+    };
+    // In a task of its own: mirrors do not stop because somebody has hung up.
+    let moved = tokio::spawn(async move { device.connect(ingress, egress).await });
+    match moved.await {
+        Ok(Ok(Answer::Done)) => StatusCode::NO_CONTENT.into_response(),
+        Ok(Ok(Answer::Silence)) => pending().await,
+        Ok(Err(error)) => failure(&error),
+        Err(error) => refusal(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "operation-failed",
+            &error.to_string(),
+        ),
+    }
+}
+
+async fn disconnect(State(device): State<Device>, Path(entry): Path<String>) -> Response {
+    let Some(ingress) = key(&entry) else {
+        return refusal(
+            StatusCode::NOT_FOUND,
+            "invalid-value",
+            "there is no such pair",
+        );
+    };
+    match device.disconnect(ingress) {
+        Ok(()) => StatusCode::NO_CONTENT.into_response(),
+        Err(error) => failure(&error),
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wish {
+    mishap: Option<Mishap>,
+}
+
+async fn set_mishap(State(device): State<Device>, Json(wish): Json<Wish>) -> StatusCode {
+    device.set_mishap(wish.mishap);
+    StatusCode::NO_CONTENT
+}
+
+/// The port that an entry `pair=N` is named by.
+fn key(entry: &str) -> Option<u16> {
+    entry.strip_prefix("pair=")?.parse().ok()
+}
+
+fn failure(error: &DeviceError) -> Response {
+    let (status, tag) = match error {
+        DeviceError::Refused(Refusal::InUse(_) | Refusal::Moving(_)) => {
+            (StatusCode::CONFLICT, "in-use")
+        }
+        DeviceError::Refused(Refusal::NoCircuit(_)) => (StatusCode::NOT_FOUND, "data-missing"),
+        DeviceError::Refused(_) => (StatusCode::BAD_REQUEST, "invalid-value"),
+        DeviceError::Broken(_) => (StatusCode::INTERNAL_SERVER_ERROR, "operation-failed"),
+    };
+    refusal(status, tag, &error.to_string())
+}
+
+fn refusal(status: StatusCode, tag: &str, message: &str) -> Response {
+    as_xml(status, xml::error(tag, message))
+}
+
+fn as_xml(status: StatusCode, text: String) -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/yang-data+xml")];
+    (status, kind, text).into_response()
+}

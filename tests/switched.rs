@@ -1,0 +1,36 @@
+//! Switched fabrics with real traffic: what is wrong is named, what collides is parted, and ranks are
+//! put where their traffic crosses racks least.
+
+#[path = "switched/clean.rs"]
+mod clean;
+#[path = "switched/flows.rs"]
+mod flows;
+#[path = "switched/losses.rs"]
+mod losses;
+#[path = "lab/tests/support/needs.rs"]
+mod needs;
+mod play;
+#[path = "switched/ranks.rs"]
+mod ranks;
+#[path = "switched/scene.rs"]
+mod scene;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+fn main() -> ExitCode {
+    let tests = [
+        flows::tests(),
+        losses::tests(),
+        clean::tests(),
+        ranks::tests(),
+    ];
+    // Each measures rates, so none may have another beside it.
+    let arguments = Arguments {
+        test_threads: Some(1),
+        ..Arguments::from_args()
+    };
+    let tests = tests.into_iter().flatten().collect();
+    libtest_mimic::run(&arguments, tests).exit_code()
+}

@@ -1,0 +1,77 @@
+//! Leaves and spines, and what is found to be wrong with them.
+
+use reweave_common::cause::Cause;
+use reweave_common::operator::Finding;
+use reweave_tests::{Labs, Leadership, Setting, Stage};
+
+use crate::play::must;
+
+pub(crate) fn leaf_spine(leaves: u32, spines: u32, hosts_per_leaf: u32) -> String {
+    format!(
+        "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\n\
+         hosts_per_leaf = {hosts_per_leaf}\nhost_gbps = 0.2\nuplink_gbps = 0.1\n"
+    )
+}
+
+/// A cluster on this fabric with these jobs, on which everything runs and is known.
+pub(crate) fn led(fabric: &str, jobs: &str, leadership: &Leadership) -> Stage {
+    let scenario = format!(
+        "name = \"switched\"\nseed = 1\nmanagement = true\nfabric = \"two-leaves.toml\"\n{jobs}"
+    );
+    let setting = Setting {
+        scenario: &scenario,
+        fabric,
+    };
+    let mut stage = must(Stage::up(setting, Labs::Hidden));
+    must(stage.lead(leadership));
+    must(stage.start_agents());
+    must(stage.wait_until_known());
+    stage
+}
+
+/// Whatever slows jobs, the surest first.
+pub(crate) fn causes(stage: &Stage) -> Vec<Cause> {
+    let findings = must(stage.operator().diagnose()).findings.into_iter();
+    let cause = |finding| match finding {
+        Finding::Cause(cause) => Some(cause),
+        _ => None,
+    };
+    findings.filter_map(cause).collect()
+}
+
+/// One packet in a hundred that a switch forwards over one direction of a link is lost, until this is
+/// dropped.
+pub(crate) struct Loss<'s> {
+    stage: &'s Stage,
+    switch: String,
+}
+
+impl<'s> Loss<'s> {
+    pub(crate) fn on(stage: &'s Stage, switch: &str, to: &str) -> Self {
+        let fabric = stage.fabric();
+        let [near, far] = [switch, to].map(|name| fabric.find(name).expect("it is there"));
+        let link = fabric
+            .links_between(near, far)
+            .next()
+            .expect("they are joined");
+        let mut ports = fabric.link(link).ports().into_iter();
+        let port = ports.find(|port| port.node == near).expect("it ends there");
+        let rules = format!(
+            "table ip loss {{ chain forward {{ type filter hook forward priority 0; \
+             oifname swp{} numgen random mod 100 == 0 drop; }} }}",
+            port.index
+        );
+        must(stage.output(switch, &["nft", &rules]));
+        Self {
+            stage,
+            switch: switch.to_owned(),
+        }
+    }
+}
+
+impl Drop for Loss<'_> {
+    fn drop(&mut self) {
+        let words = ["nft", "delete", "table", "ip", "loss"];
+        must(self.stage.output(&self.switch, &words));
+    }
+}
