@@ -175,6 +175,10 @@ impl Scene {
             down: &BTreeSet::new(),
             generation: self.generation,
             pins: &self.pins,
+            tables: &BTreeMap::new(),
+            unsure: &BTreeMap::new(),
+            circuits: &BTreeMap::new(),
+            floor: 0.0,
         };
         check(&network, plan)
     }

@@ -233,7 +233,8 @@ impl Coordinator {
             }
             Effect::Reply { id, response } => Some(Output::Reply { id, response }),
             // All members of this world have had their certificates from the beginning.
-            Effect::Answer { .. } => None,
+            // Its fabrics have no optical switches.
+            Effect::Answer { .. } | Effect::Switch { .. } => None,
         }
     }
 

@@ -1,4 +1,5 @@
 //! The independent judge of a plan: may it be carried out, in whatever order its switches do so?
+//! And of the course on which tables and circuits are changed: may this leg follow on the last?
 //!
 //! It shares no code with the planner, not even the routes, so that a mistake there does not
 //! approve itself here. It never searches, and never mends: it says what is wrong and where.
@@ -11,18 +12,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use reweave_common::fabric::Fabric;
+use reweave_common::course::Tables;
+use reweave_common::fabric::{Circuits, Crossing, Fabric};
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::{Generation, Pin, Plan};
 
+mod circuits;
+mod course;
+mod mesh;
 mod pins;
 #[cfg(test)]
 mod tests;
 mod unsound;
 mod ways;
 
-pub use unsound::{NamedPin, PinFault, Unsound};
+pub use course::{check_course, check_leg};
+pub use unsound::{NamedPin, PinFault, Trouble, Unsound};
 
 /// The network a plan is judged against, as it is now.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +40,25 @@ pub struct Network<'a> {
     /// The generation in force, and its pins.
     pub generation: Generation,
     pub pins: &'a [Pin],
+    pub tables: &'a Tables,
+    /// Nodes that may hold these already in place of the tables in force.
+    pub unsure: &'a Tables,
+    /// Of every optical switch.
+    pub circuits: &'a Circuits,
+    /// The share of its capacity that every node keeps while circuits move.
+    pub floor: f64,
+}
+
+impl Network<'_> {
+    /// Whether packets pass this link.
+    fn is_open(&self, link: LinkId) -> bool {
+        let is_lit = |Crossing { optical, circuit }: Crossing| {
+            let set = self.circuits.get(&optical);
+            set.is_some_and(|set| set.contains(circuit))
+        };
+        let there = link.index() < self.fabric.links().len() && !self.down.contains(&link);
+        there && self.fabric.crossing(link).is_none_or(is_lit)
+    }
 }
 
 /// Everything that speaks against the plan.
@@ -44,6 +69,7 @@ pub fn check(network: &Network<'_>, plan: &Plan) -> Result<(), Vec<Unsound>> {
     for flow in flows {
         found.extend(judge_flow(network, &plan.pins, flow));
     }
+    found.extend(course::at_rest(network, plan));
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 

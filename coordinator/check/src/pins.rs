@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::LinkId;
 use reweave_common::plan::Pin;
 
 use crate::unsound::{NamedPin, PinFault};
@@ -50,7 +52,6 @@ fn conflicts(network: &Network<'_>, pins: &[Pin]) -> Vec<Unsound> {
 pub(crate) fn named(network: &Network<'_>, pin: &Pin) -> NamedPin {
     let (fabric, Pin { flow, at, link }) = (network.fabric, *pin);
     let has_node = at.index() < fabric.nodes().len();
-    let has_link = link.index() < fabric.links().len();
     NamedPin {
         flow,
         switch: if has_node {
@@ -58,10 +59,14 @@ pub(crate) fn named(network: &Network<'_>, pin: &Pin) -> NamedPin {
         } else {
             format!("node {at}")
         },
-        link: if has_link {
-            fabric.link_name(link)
-        } else {
-            link.to_string()
-        },
+        link: link_name(fabric, link),
+    }
+}
+
+pub(crate) fn link_name(fabric: &Fabric, link: LinkId) -> String {
+    if link.index() < fabric.links().len() {
+        fabric.link_name(link)
+    } else {
+        link.to_string()
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use reweave_common::circuit::{Circuit, PortId};
 use reweave_common::flow::FlowKey;
 use reweave_common::plan::Generation;
+use reweave_common::units::Rate;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +39,56 @@ pub enum Unsound {
         stuck_at: String,
         destination: String,
     },
+    /// What is for this node may not arrive.
+    Astray {
+        destination: String,
+        trouble: Trouble,
+    },
+    NoSuchNode {
+        node: usize,
+    },
+    NoSuchOptical {
+        number: usize,
+    },
+    PortTwice {
+        optical: String,
+        port: PortId,
+    },
+    /// No fibre is at one of its ports, or both lead to one node.
+    JoinsNothing {
+        optical: String,
+        circuit: Circuit,
+    },
+    /// The link goes dark while packets pass it.
+    UnderTraffic {
+        at: String,
+        link: String,
+        destination: String,
+    },
+    /// A node with a link that goes dark holds no route of its own to this destination.
+    Unrouted {
+        at: String,
+        destination: String,
+    },
+    /// While circuits move, a node has too little left.
+    TooNarrow {
+        node: String,
+        left: Rate,
+        least: Rate,
+    },
+    /// The plan changes pins, and tables or circuits too.
+    PinsBesides,
+    /// The course does not lead to what the plan says.
+    LeadsElsewhere,
+}
+
+/// Why packets for a node may not arrive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trouble {
+    Circle { nodes: Vec<String> },
+    Stuck { at: String },
+    DeadLink { at: String, link: String },
 }
 
 /// A flow leaves a switch over a link; both by their names in the fabric.
@@ -87,11 +139,60 @@ impl fmt::Display for Unsound {
                 "{}, sent by {} over link {}, may be lost at {stuck_at}: no way on to {destination}",
                 way.flow, way.switch, way.link
             ),
+            Self::Astray {
+                destination,
+                trouble,
+            } => write!(f, "what is for {destination} {trouble}"),
+            Self::NoSuchNode { node } => write!(f, "the fabric has no node {node}"),
+            Self::NoSuchOptical { number } => {
+                write!(f, "the fabric has no optical switch {number}")
+            }
+            Self::PortTwice { optical, port } => {
+                write!(f, "port {port} of {optical} is in two circuits")
+            }
+            Self::JoinsNothing { optical, circuit } => {
+                write!(f, "circuit {circuit} of {optical} joins no two nodes")
+            }
+            Self::UnderTraffic {
+                at,
+                link,
+                destination,
+            } => write!(
+                f,
+                "{link} goes dark while {at} sends over it to {destination}"
+            ),
+            Self::Unrouted { at, destination } => write!(
+                f,
+                "links of {at} go dark, and it holds no route of ours to {destination}"
+            ),
+            Self::TooNarrow { node, left, least } => write!(
+                f,
+                "{node} keeps {left} while circuits move, and {least} is the least"
+            ),
+            Self::PinsBesides => {
+                f.write_str("it changes pins and also tables or circuits: make a plan of each")
+            }
+            Self::LeadsElsewhere => f.write_str("its steps lead to something else"),
         }
     }
 }
 
 impl std::error::Error for Unsound {}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Circle { nodes } => {
+                let start = nodes.first().map_or("", String::as_str);
+                write!(f, "may circle: {} > {start}", nodes.join(" > "))
+            }
+            Self::Stuck { at } => write!(f, "may be lost at {at}: no way on"),
+            Self::DeadLink { at, link } => {
+                write!(f, "may be lost at {at}: {link} does not lead on from there")
+            }
+        }
+    }
+}
 
 impl fmt::Display for NamedPin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -20,9 +20,10 @@ pub(crate) fn judge(
     destination: NodeId,
     planned: &[Pin],
 ) -> Vec<Unsound> {
-    let unheard = BTreeSet::new();
+    let unheard = network.fabric.dark(network.circuits);
+    let heard: BTreeSet<_> = unheard.union(network.down).copied().collect();
     let faults = |rerouted| {
-        let avoided = if rerouted { network.down } else { &unheard };
+        let avoided = if rerouted { &heard } else { &unheard };
         let ways = Ways {
             network,
             flow,
@@ -196,10 +197,19 @@ impl Ways<'_> {
         }
         let links = match pins.get(&node) {
             Some(&link) => vec![link],
-            None => self.downhill(node),
+            None => self.unpinned(node),
         };
-        let is_up = |link: &LinkId| !self.network.down.contains(link);
-        links.into_iter().filter(is_up).collect()
+        let is_open = |link: &LinkId| self.network.is_open(*link);
+        links.into_iter().filter(is_open).collect()
+    }
+
+    /// By the node's table, or the network's own routes where that says nothing.
+    fn unpinned(&self, node: NodeId) -> Vec<LinkId> {
+        let table = self.network.tables.get(&node);
+        match table.and_then(|table| table.towards.get(&self.destination)) {
+            Some(hops) => hops.iter().map(|hop| hop.link).collect(),
+            None => self.downhill(node),
+        }
     }
 
     /// The links to neighbours that are nearer and pass packets on.

@@ -4,11 +4,15 @@
 //! Measurements are not replicated, except for the few that a decision rests on.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 use std::{fmt, mem, slice};
 
+use reweave_common::circuit::{CircuitSet, Readback};
+use reweave_common::course::Course;
+use reweave_common::fabric::Circuits;
 use reweave_common::flow::FlowKey;
 use reweave_common::holding::Holding;
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Ack;
 use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
@@ -55,6 +59,32 @@ pub enum Change {
     Acked {
         node: NodeId,
         ack: Ack,
+    },
+    /// Tables or circuits change: on this course, from these circuits.
+    Departed(Departure),
+    /// It is given up, and this is the way back from where things are.
+    TurnedBack {
+        generation: Generation,
+        course: Course,
+        reasons: Vec<Reason>,
+    },
+    /// These ports were seen idle for long enough, so what they carry may move.
+    DrainProof {
+        generation: Generation,
+        quiet: Vec<Quiet>,
+    },
+    /// Comes before every instruction to a driver.
+    CircuitIntent {
+        generation: Generation,
+        moves: BTreeMap<OpticalId, Move>,
+    },
+    CircuitObserved {
+        optical: OpticalId,
+        readback: Readback,
+    },
+    /// Both ends of all new circuits see light.
+    LightCame {
+        generation: Generation,
     },
     Verified {
         generation: Generation,
@@ -122,6 +152,32 @@ impl Change {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Departure {
+    pub generation: Generation,
+    pub course: Course,
+    /// Of every optical switch.
+    pub circuits: Circuits,
+    /// The flows' rates just before.
+    pub before: Vec<Before>,
+}
+
+/// From which circuits of one optical switch to which.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    pub expected: CircuitSet,
+    pub desired: CircuitSet,
+}
+
+/// So little went through a port in this time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quiet {
+    pub node: NodeId,
+    pub interface: String,
+    pub bytes: u64,
+    pub within: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepIntent {
     /// What the switches shall hold afterwards. A step that undoes a plan makes a generation of
     /// its own, since agents refuse older ones.
@@ -136,6 +192,8 @@ pub struct StepIntent {
 pub enum Aim {
     /// Carry the plan out; these were the flows' rates just before.
     Install { before: Vec<Before> },
+    /// The round of tables that is due on the course.
+    Round,
     /// Put the parent's rules back.
     Undo { reasons: Vec<Reason> },
 }

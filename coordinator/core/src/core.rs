@@ -10,8 +10,9 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
+use reweave_common::circuit::Readback;
 use reweave_common::fabric::Fabric;
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Ack;
 use reweave_common::member::Digest;
 use reweave_common::moment::Moment;
@@ -31,7 +32,7 @@ use crate::policy::Policy;
 use crate::probing::Probing;
 use crate::rollout::{Driver, Turn};
 use crate::rules::rerouted;
-use crate::state::State;
+use crate::state::{Stage, State};
 use crate::trends::Trends;
 use crate::watch::Watching;
 use crate::ways::Ways;
@@ -174,6 +175,9 @@ impl Core {
             }
             Input::Sample { node, sample } => self.senses.handle_sample(node, now, sample),
             Input::Ack { node, ack } => self.handle_ack(now, node, ack),
+            Input::DriverUp { optical } => self.senses.ingest.handle_driver(optical, true),
+            Input::DriverDown { optical } => self.senses.ingest.handle_driver(optical, false),
+            Input::Readback { optical, readback } => self.handle_readback(now, optical, readback),
             Input::About { node, about } => self.arrivals.handle_about(node, now, about),
             Input::TurnedAway { from, why, times } => {
                 self.arrivals.handle_turned_away(now, from, &why, times);
@@ -266,6 +270,25 @@ impl Core {
             let settled = now + self.senses.policy.settle;
             self.senses.ingest.handle_rerouted(node, flows, settled);
             self.outbox.append(now, Change::Acked { node, ack });
+        }
+    }
+
+    /// Only the first answer of a driver is worth an entry in the log, and only one that tells what
+    /// the device holds: the others leave everything as open as it was.
+    fn handle_readback(&mut self, now: Moment, optical: OpticalId, readback: Readback) {
+        let rollout = self.state.rollout();
+        let journey = rollout.and_then(|rollout| rollout.phase.journey());
+        let Some(Stage::Switching(moving)) = journey.map(|journey| &journey.stage) else {
+            return;
+        };
+        if !moving.awaits(optical, &readback) {
+            return;
+        }
+        if !moving.tells(optical, &readback) {
+            self.driver.handle_unclear(readback.outcome.err());
+        } else {
+            let change = Change::CircuitObserved { optical, readback };
+            self.outbox.append(now, change);
         }
     }
 

@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 
-use reweave_common::ids::NodeId;
+use reweave_common::circuit::{Readback, Switchover};
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Ack, Install, Instruction, Watch};
 use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
@@ -46,6 +47,18 @@ pub enum Input {
         token: Digest,
         request: Request,
     },
+    /// The driver of this optical switch has a session now.
+    DriverUp {
+        optical: OpticalId,
+    },
+    DriverDown {
+        optical: OpticalId,
+    },
+    /// What the driver of an optical switch says came of its instruction.
+    Readback {
+        optical: OpticalId,
+        readback: Readback,
+    },
     /// Time has passed. To be handed in about every 100 ms.
     Tick,
     /// What is known of an agent besides what it measures.
@@ -80,6 +93,11 @@ pub enum Effect {
     Send {
         node: NodeId,
         instruction: Instruction,
+    },
+    /// To the driver of this optical switch.
+    Switch {
+        optical: OpticalId,
+        switchover: Switchover,
     },
     Reply {
         id: u64,
@@ -132,6 +150,14 @@ impl Outbox {
     pub(crate) fn install(&mut self, node: NodeId, install: Install) {
         let instruction = Instruction::Install(install);
         self.effects.push_back(Effect::Send { node, instruction });
+    }
+
+    pub(crate) fn switch(&mut self, optical: OpticalId, switchover: Switchover) {
+        let effect = Effect::Switch {
+            optical,
+            switchover,
+        };
+        self.effects.push_back(effect);
     }
 
     pub(crate) fn watch(&mut self, node: NodeId, watch: Watch) {

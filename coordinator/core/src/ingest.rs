@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::holding::Holding;
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::moment::Moment;
 use reweave_common::observations::{NodeObservations, Observations, Recent};
 use reweave_common::sample::{Interface, Reading, Sample};
@@ -21,6 +21,8 @@ pub struct Ingest {
     observations: Observations,
     sessions: BTreeMap<NodeId, Session>,
     owners: BTreeMap<Ipv4Addr, NodeId>,
+    /// Optical switches whose drivers have a session.
+    driven: BTreeSet<OpticalId>,
     in_doubt: Option<Doubt>,
 }
 
@@ -148,6 +150,21 @@ impl Ingest {
             .iter()
             .for_each(|flow| self.observations.forget_path(flow));
         self.in_doubt = Some(Doubt { flows, until });
+    }
+
+    pub(crate) fn handle_driver(&mut self, optical: OpticalId, is_there: bool) {
+        match is_there {
+            true => self.driven.insert(optical),
+            false => self.driven.remove(&optical),
+        };
+    }
+
+    pub(crate) fn is_driven(&self, optical: OpticalId) -> bool {
+        self.driven.contains(&optical)
+    }
+
+    pub(crate) fn owners(&self) -> &BTreeMap<Ipv4Addr, NodeId> {
+        &self.owners
     }
 
     pub(crate) fn owner(&self, address: Ipv4Addr) -> Option<NodeId> {

@@ -10,6 +10,7 @@ mod arrivals;
 mod auto;
 mod command;
 mod core;
+mod course;
 mod effect;
 mod evidence;
 mod ingest;
@@ -35,7 +36,7 @@ mod ways;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Aim, Author, Before, Change, Command, StepIntent};
+pub use command::{Aim, Author, Before, Change, Command, Departure, Move, Quiet, StepIntent};
 pub use core::Core;
 pub use effect::{Effect, Input};
 pub use ingest::Ingest;
@@ -45,7 +46,7 @@ pub use reason::Reason;
 pub use recording::{Recorded, Recording};
 pub use spread::Spread;
 pub use state::{
-    Answer, Ended, InForce, Invitation, Membership, NoEntry, Outcome, Pass, Phase, Rollout, Signed,
-    State, Step, Target, Undo,
+    Answer, Ended, Heading, InForce, Invitation, Journey, Membership, Moving, NoEntry, Outcome,
+    Pass, Phase, Rollout, Signed, Stage, State, Step, Target, Undo,
 };
 pub use verify::{Decision, Judged, Verdict};

@@ -23,6 +23,8 @@ pub struct Policy {
     /// A flow is slower, or faster, when it leaves the range of its readings by this share.
     /// Default 0.05: as much as a TCP flow alone on its link wanders.
     pub tolerance: f64,
+    /// While circuits move, every node keeps this share of its capacity. Default 0.5.
+    pub capacity_floor: f64,
     /// Readings this soon after a change are not judged. Default 300 ms: a TCP flow needs some
     /// round trips to find its new rate, and a reading covers the time before it.
     pub settle: Duration,
@@ -56,6 +58,7 @@ impl Default for Policy {
             planner: reweave_planner::Policy::default(),
             readings: 5,
             tolerance: 0.05,
+            capacity_floor: 0.5,
             settle: Duration::from_millis(300),
             verify_within: Duration::from_secs(10),
             answer_within: Duration::from_secs(2),

@@ -1,9 +1,10 @@
 //! Why a plan is not carried out, or is taken back.
 
 use reweave_check::Unsound;
+use reweave_common::circuit::NotSwitched;
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
-use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::instruction::Refusal;
 use reweave_common::plan::Generation;
 use reweave_common::units::Rate;
@@ -47,6 +48,32 @@ pub enum Reason {
     HoldsOtherRules {
         node: NodeId,
     },
+    /// There is no order in which it could be done without cutting somebody off, or leaving too
+    /// little.
+    NoCourse,
+    /// Nobody has said by which address a node is reached whatever its links are.
+    NoAddress {
+        node: NodeId,
+    },
+    /// Packets went on passing what was to move.
+    NotDrained {
+        node: NodeId,
+        interface: String,
+    },
+    /// There is no session with the driver of an optical switch that the plan concerns.
+    NoDriver {
+        optical: OpticalId,
+    },
+    /// An optical switch did not move.
+    NotSwitched {
+        optical: OpticalId,
+        why: NotSwitched,
+    },
+    /// New circuits, and no light at this end.
+    NoLight {
+        node: NodeId,
+        interface: String,
+    },
     /// A switch did not answer in time.
     Silent {
         node: NodeId,
@@ -87,6 +114,28 @@ impl Reason {
             Self::Refused { node, refusal } => format!("{} refused: {refusal}", name(node)),
             Self::HoldsOtherRules { node } => {
                 format!("{} holds other rules than it was given", name(node))
+            }
+            Self::NoCourse => {
+                "there is no order in which nobody is cut off or left with too little".to_owned()
+            }
+            Self::NoAddress { node } => {
+                format!("{} has no `address` in the fabric's file", name(node))
+            }
+            Self::NotDrained { node, interface } => {
+                format!("packets went on passing {interface} of {}", name(node))
+            }
+            Self::NoDriver { optical } => {
+                let name = &fabric.optical(*optical).name;
+                format!("the driver of {name} is not connected")
+            }
+            Self::NotSwitched { optical, why } => {
+                format!("{} did not switch: {why}", fabric.optical(*optical).name)
+            }
+            Self::NoLight { node, interface } => {
+                format!(
+                    "{interface} of {} sees no light from its new circuit",
+                    name(node)
+                )
             }
             Self::Silent { node } => format!("{} did not answer in time", name(node)),
             Self::TooLittleGain {

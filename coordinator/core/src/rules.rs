@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
+use reweave_common::forwarding::{ForwardingTable, NextHop};
+use reweave_common::holding::{RouteHop, RouteRule};
 use reweave_common::ids::NodeId;
 use reweave_common::plan::Pin;
 use reweave_common::sample::PinRule;
@@ -51,6 +53,51 @@ pub(crate) fn rerouted(parent: &[Pin], plan: &[Pin]) -> BTreeSet<FlowKey> {
 fn difference<'p>(parent: &'p [Pin], plan: &'p [Pin]) -> impl Iterator<Item = &'p Pin> {
     let gone = parent.iter().filter(|pin| !plan.contains(pin));
     gone.chain(plan.iter().filter(|pin| !parent.contains(pin)))
+}
+
+/// How a node carries its table out.
+pub(crate) fn routes(
+    table: &ForwardingTable,
+    fabric: &Fabric,
+    wiring: &Wiring,
+) -> Result<Vec<RouteRule>, Reason> {
+    let route = |(&to, hops): (&NodeId, &Vec<NextHop>)| {
+        let destination = fabric.address(to).ok_or(Reason::NoAddress { node: to })?;
+        let hops = hops
+            .iter()
+            .map(|hop| route_hop(table.at, *hop, fabric, wiring));
+        let hops: Result<_, Reason> = hops.collect();
+        Ok(RouteRule {
+            destination,
+            hops: hops?,
+        })
+    };
+    table.towards.iter().map(route).collect()
+}
+
+/// Over a fibre the next hop is known by the address that it keeps; over a cable by that of its end.
+fn route_hop(
+    at: NodeId,
+    NextHop { link, weight }: NextHop,
+    fabric: &Fabric,
+    wiring: &Wiring,
+) -> Result<RouteHop, Reason> {
+    let far = fabric.link(link).far(at).node;
+    let unknown = |at| Reason::UnknownPort { at, link };
+    if let Some(fibre) = fabric.fibre_of(at, link) {
+        let next_hop = fabric.address(far);
+        return Ok(RouteHop {
+            interface: fibre.interface.clone(),
+            next_hop: next_hop.ok_or(Reason::NoAddress { node: far })?,
+            weight,
+        });
+    }
+    let end = |from| wiring.end(Hop { from, link }).ok_or(unknown(from));
+    Ok(RouteHop {
+        interface: end(at)?.interface.clone(),
+        next_hop: end(far)?.address,
+        weight,
+    })
 }
 
 fn rule(pin: &Pin, fabric: &Fabric, wiring: &Wiring) -> Result<PinRule, Reason> {

@@ -1,6 +1,7 @@
 //! Asking the judge of plans, who shares nothing with the planner.
 
 use reweave_check::{Network, check};
+use reweave_common::course::Tables;
 use reweave_common::plan::Plan;
 
 use crate::model::Picture;
@@ -15,6 +16,10 @@ pub(crate) fn objections(picture: &Picture<'_>, in_force: &InForce, plan: &Plan)
         down: &picture.down(),
         generation: in_force.generation,
         pins: &in_force.pins,
+        tables: &in_force.tables,
+        unsure: &Tables::new(),
+        circuits: &in_force.circuits_of(picture.fabric()),
+        floor: picture.known.policy.capacity_floor,
     };
     let unsound = check(&network, plan).err().into_iter().flatten();
     unsound.map(Reason::Unsound).collect()

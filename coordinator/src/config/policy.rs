@@ -15,7 +15,7 @@ const MOST_EVALUATIONS: i64 = 1_000_000;
 
 /// How many keys there are.
 #[cfg(test)]
-pub(super) const SETTINGS: usize = 19;
+pub(super) const SETTINGS: usize = 20;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +29,7 @@ struct PolicyFile {
     most_evaluations: Option<Spanned<i64>>,
     readings: Option<Spanned<i64>>,
     tolerance: Option<Spanned<f64>>,
+    capacity_floor: Option<Spanned<f64>>,
     settle_ms: Option<Spanned<f64>>,
     verify_within_ms: Option<Spanned<f64>>,
     answer_within_ms: Option<Spanned<f64>>,
@@ -50,6 +51,7 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
         planner: reader.planner(&file, &default.planner)?,
         readings: reader.whole(&file.readings, Recent::MOST as i64, default.readings)?,
         tolerance: reader.share(&file.tolerance, default.tolerance)?,
+        capacity_floor: reader.share(&file.capacity_floor, default.capacity_floor)?,
         settle: reader.millis(&file.settle_ms, default.settle)?,
         verify_within: reader.millis(&file.verify_within_ms, default.verify_within)?,
         answer_within: reader.millis(&file.answer_within_ms, default.answer_within)?,

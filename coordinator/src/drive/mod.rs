@@ -431,6 +431,8 @@ impl Drive {
             Effect::Append(command) => self.propose(&command)?,
             Effect::Send { node, instruction } => self.send(node, instruction),
             Effect::Reply { id, response } => self.answer(id, response),
+            // No driver has a session here, so none is ever told anything.
+            Effect::Switch { .. } => {}
             Effect::Answer { id, pass } => {
                 let _ = self.knocking.remove(&id).map(|reply| reply.send(pass));
             }

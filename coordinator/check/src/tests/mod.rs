@@ -1,5 +1,6 @@
 //! Plans that must be refused, and for which reason.
 
+mod courses;
 mod mixtures;
 
 use std::net::SocketAddrV4;
@@ -95,6 +96,10 @@ impl Site {
             down: &self.down,
             generation: Generation(4),
             pins: &self.pins,
+            tables: &BTreeMap::new(),
+            unsure: &BTreeMap::new(),
+            circuits: &BTreeMap::new(),
+            floor: 0.0,
         };
         check(&network, plan)
     }

@@ -6,7 +6,7 @@ use reweave_common::plan::{self, Generation};
 use super::status::millis;
 use crate::model::Known;
 use crate::reason::Reason;
-use crate::state::{self, Ended, Phase, Rollout, Signed, State};
+use crate::state::{self, Ended, Heading, Phase, Rollout, Signed, State};
 use crate::verify::Verdict;
 
 /// How much one answer holds, in flows told of; each takes some hundred bytes, and a frame takes a
@@ -58,6 +58,12 @@ fn running(known: Known<'_>, rollout: &Rollout) -> Record {
     let outcome = match &rollout.phase {
         Phase::Held(undo) => Outcome::Held {
             reasons: words(known, &undo.reasons),
+        },
+        Phase::Travelling(journey) if journey.is_held => Outcome::Held {
+            reasons: match &journey.heading {
+                Heading::Back { reasons } => words(known, reasons),
+                Heading::Forth => Vec::new(),
+            },
         },
         Phase::Proposed => Outcome::Offered,
         _ => Outcome::Running,

@@ -22,7 +22,7 @@ use super::warnings::warnings;
 use crate::arrivals::Arrivals;
 use crate::model::{Known, Picture};
 use crate::pins;
-use crate::state::{self, InForce, Rollout, State, Step};
+use crate::state::{self, Heading, InForce, Rollout, State, Step};
 
 /// Coordinators are for others to add: who leads is not the core's to know.
 pub(super) fn status(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
@@ -137,6 +137,12 @@ fn phase(phase: &state::Phase) -> Phase {
         state::Phase::Verifying(_) => Phase::Verifying,
         state::Phase::RollingBack(_) => Phase::RollingBack,
         state::Phase::Held(_) => Phase::Held,
+        state::Phase::Travelling(journey) => match &journey.heading {
+            _ if journey.is_held => Phase::Held,
+            Heading::Back { .. } => Phase::RollingBack,
+            Heading::Forth if journey.is_over() => Phase::Verifying,
+            Heading::Forth => Phase::Applying,
+        },
     }
 }
 

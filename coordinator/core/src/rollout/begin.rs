@@ -7,7 +7,7 @@ use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
 use reweave_common::plan::Plan;
 
-use super::{Turn, measure};
+use super::{Turn, journey, measure};
 use crate::command::{Aim, Change, StepIntent};
 use crate::model::{Known, Picture};
 use crate::pins;
@@ -24,14 +24,17 @@ pub(crate) enum Hindrance {
     Wrong(Vec<Reason>),
 }
 
-/// The first step of a plan, if it may be carried out.
-pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<StepIntent, Hindrance> {
+/// The first entry of a plan, if it may be carried out.
+pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<Change, Hindrance> {
     let in_force = turn.state.in_force();
+    if journey::is_needed(turn.known, in_force, plan) {
+        return journey::departure(turn, plan).map(Change::Departed);
+    }
     let picture = turn.known.picture();
     let intent = prepare(turn, &picture, plan).map_err(Hindrance::Unready)?;
     let objections = soundness::objections(&picture, in_force, plan);
     if objections.is_empty() {
-        Ok(intent)
+        Ok(Change::StepIntent(intent))
     } else {
         Err(Hindrance::Wrong(objections))
     }
@@ -41,7 +44,9 @@ pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<StepIntent, Hin
 /// Whether it was dropped.
 pub(super) fn drop_if_pointless(turn: &mut Turn<'_>, plan: &Plan) -> bool {
     let mut reasons: Vec<_> = ended(turn.known, plan).collect();
-    if pins::lifts_in_vain(&turn.known.picture(), &turn.state.in_force().pins, plan) {
+    let in_force = turn.state.in_force();
+    let only_pins = !journey::is_needed(turn.known, in_force, plan);
+    if only_pins && pins::lifts_in_vain(&turn.known.picture(), &in_force.pins, plan) {
         reasons.push(Reason::NothingToMend);
     }
     let pointless = !reasons.is_empty();
@@ -80,7 +85,7 @@ pub(super) fn begin(turn: &mut Turn<'_>, plan: &Plan, waited: Duration) {
     let may_wait = waited < turn.known.policy.begin_within;
     let generation = plan.generation;
     match first_step(turn, plan) {
-        Ok(intent) => turn.decide(Change::StepIntent(intent)),
+        Ok(first) => turn.decide(first),
         Err(Hindrance::Unready(_)) if may_wait => {}
         Err(Hindrance::Unready(reasons) | Hindrance::Wrong(reasons)) => {
             turn.decide(Change::PlanRefused {
@@ -108,7 +113,10 @@ fn prepare(turn: &Turn<'_>, picture: &Picture<'_>, plan: &Plan) -> Result<StepIn
     })
 }
 
-fn all_connected(known: Known<'_>, switches: BTreeSet<NodeId>) -> Result<(), Vec<Reason>> {
+pub(super) fn all_connected(
+    known: Known<'_>,
+    switches: BTreeSet<NodeId>,
+) -> Result<(), Vec<Reason>> {
     let gone = switches.into_iter().filter(|&node| !known.is_fresh(node));
     let gone: Vec<_> = gone.map(|node| Reason::NotConnected { node }).collect();
     if gone.is_empty() { Ok(()) } else { Err(gone) }

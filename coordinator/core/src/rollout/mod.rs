@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
-use reweave_common::ids::NodeId;
+use reweave_common::circuit::NotSwitched;
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Refusal, Token};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
@@ -18,11 +19,15 @@ use crate::command::{Aim, Change, StepIntent};
 use crate::effect::Outbox;
 use crate::model::Known;
 use crate::reason::Reason;
-use crate::state::{Answer, Phase, Rollout, State, Step, Undo};
+use crate::state::{self, Answer, Heading, Journey, Phase, Rollout, State, Step, Undo};
 use crate::verify::{Decision, Verdict, judge};
 
 mod begin;
+mod journey;
 mod measure;
+mod quiet;
+
+use quiet::Quietness;
 
 pub(crate) use begin::{Hindrance, first_step};
 
@@ -49,10 +54,16 @@ pub(crate) struct Driver {
     stage: Option<Stage>,
     since: Moment,
     sent: BTreeMap<NodeId, Moment>,
+    switched: BTreeMap<OpticalId, Moment>,
+    /// An answer of a driver that leaves open what the device holds.
+    unclear: Option<NotSwitched>,
+    quietness: Option<Quietness>,
 }
 
 /// With another stage, all waiting begins anew.
-type Stage = (Generation, Discriminant<Phase>, Option<Token>);
+type Stage = (Generation, Discriminant<Phase>, Option<Token>, Option<Leg>);
+/// Whether it leads back, which leg it is, and how far that has come.
+type Leg = (bool, usize, Discriminant<state::Stage>, Option<Token>);
 
 impl Driver {
     /// A switch was told again what it is to hold.
@@ -73,17 +84,25 @@ impl Driver {
             Phase::Applying(step) => self.install(turn, &rollout.plan, step),
             Phase::Verifying(_) => self.verify(turn, rollout),
             Phase::RollingBack(undo) | Phase::Held(undo) => self.take_back(turn, rollout, undo),
+            Phase::Travelling(journey) if journey.is_over() => self.arrive(turn, rollout, journey),
+            Phase::Travelling(journey) => self.travel(turn, &rollout.plan, journey),
         }
     }
 
     fn note_stage(&mut self, now: Moment, rollout: &Rollout) {
         let token = rollout.phase.step().map(|step| step.token);
-        let stage = Some((rollout.plan.generation, discriminant(&rollout.phase), token));
-        if self.stage != stage {
+        let leg = rollout.phase.journey().map(leg);
+        let stage = (
+            rollout.plan.generation,
+            discriminant(&rollout.phase),
+            token,
+            leg,
+        );
+        if self.stage != Some(stage) {
             *self = Self {
-                stage,
+                stage: Some(stage),
                 since: now,
-                sent: BTreeMap::new(),
+                ..Self::default()
             };
         }
     }
@@ -101,10 +120,31 @@ impl Driver {
         }
     }
 
+    /// What a driver said that does not tell where things are.
+    pub(crate) fn handle_unclear(&mut self, why: Option<NotSwitched>) {
+        self.unclear = why.or(Some(NotSwitched::TimedOut));
+    }
+
+    fn arrive(&self, turn: &mut Turn<'_>, rollout: &Rollout, journey: &Journey) {
+        let generation = rollout.plan.generation;
+        let verdict = rollout.verdict.as_ref().map(|verdict| &verdict.decision);
+        match (&journey.heading, verdict) {
+            (Heading::Back { .. }, _) => turn.decide(Change::RolledBack { generation }),
+            (Heading::Forth, Some(Decision::RollBack { reasons })) => {
+                journey::balk(turn, &rollout.plan, journey, reasons.clone());
+            }
+            (Heading::Forth, _) => self.judge_rates(turn, rollout),
+        }
+    }
+
     fn verify(&self, turn: &mut Turn<'_>, rollout: &Rollout) {
         if rollout.plan.only_lifts() {
             return keep_unjudged(turn, &rollout.plan);
         }
+        self.judge_rates(turn, rollout);
+    }
+
+    fn judge_rates(&self, turn: &mut Turn<'_>, rollout: &Rollout) {
         let Known { now, policy, .. } = turn.known;
         let from = self.since + policy.settle;
         if now < from {
@@ -184,6 +224,15 @@ impl Driver {
             }
         }
     }
+}
+
+fn leg(journey: &Journey) -> Leg {
+    let token = match &journey.stage {
+        state::Stage::Switching(moving) => Some(moving.token),
+        _ => None,
+    };
+    let leads_back = journey.heading != Heading::Forth;
+    (leads_back, journey.leg, discriminant(&journey.stage), token)
 }
 
 /// A pin that serves no more is not put back, whatever its flow gets without it.

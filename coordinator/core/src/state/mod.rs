@@ -5,24 +5,27 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use reweave_common::circuit::Readback;
 use reweave_common::course::Tables;
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::holding::Holding;
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Ack, Install, Refusal, Token};
 use reweave_common::member::Admission;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Pin, Plan};
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Aim, Change, Command, StepIntent};
+use crate::command::{Aim, Change, Command, Departure, Move, StepIntent};
 use crate::reason::Reason;
 use crate::verify::{Decision, Verdict};
 
+mod journey;
 mod membership;
 mod rollout;
 mod step;
 
+pub use journey::{Heading, Journey, Moving, Stage};
 pub use membership::{Invitation, Membership, NoEntry, Pass};
 pub(crate) use membership::{MOST_TOKENS, MOST_VISITORS, Standing};
 pub use rollout::{Ended, Outcome, Phase, Rollout, Signed, Undo};
@@ -112,7 +115,10 @@ impl State {
             .as_ref()
             .and_then(|rollout| rollout.phase.step());
         let now = step.and_then(|step| step.install(node));
-        now.or_else(|| self.in_force.installs.get(&node).cloned())
+        let journey = self.rollout.as_ref().and_then(|it| it.phase.journey());
+        let earlier = || journey?.installs.get(&node).cloned();
+        now.or_else(earlier)
+            .or_else(|| self.in_force.installs.get(&node).cloned())
     }
 
     /// How many plans have ever ended.
@@ -155,6 +161,28 @@ impl State {
                 generation,
                 verdict,
             } => self.conclude(at, generation, verdict),
+            Change::Departed(departure) => self.depart(departure),
+            Change::TurnedBack {
+                generation,
+                course,
+                reasons,
+            } => {
+                if let Some(journey) = self.journey_of(generation) {
+                    journey.turn_back(course, reasons);
+                }
+            }
+            Change::DrainProof { generation, .. } => {
+                if let Some(journey) = self.journey_of(generation) {
+                    journey.prove();
+                }
+            }
+            Change::CircuitIntent { generation, moves } => self.switch(generation, token, moves),
+            Change::CircuitObserved { optical, readback } => self.observe(optical, readback),
+            Change::LightCame { generation } => {
+                if let Some(journey) = self.journey_of(generation) {
+                    journey.light_came();
+                }
+            }
             Change::Held { generation } => self.hold(generation),
             Change::RolledBack { generation } => self.roll_back(at, generation),
             Change::Invited {
@@ -231,6 +259,10 @@ impl State {
         let accepted = match aim {
             Aim::Install { before } => rollout.begin(step, before),
             Aim::Undo { reasons } => is_newer && rollout.undo(step, reasons),
+            Aim::Round => {
+                let journey = rollout.phase.journey_mut();
+                is_newer && journey.is_some_and(|journey| journey.tell(step))
+            }
         };
         if accepted {
             self.newest = self.newest.max(generation);
@@ -258,7 +290,11 @@ impl State {
     }
 
     fn conclude(&mut self, at: Moment, generation: Generation, verdict: Verdict) {
-        let verifying = |phase: &Phase| matches!(phase, Phase::Verifying(_));
+        let arrived = |journey: &Journey| journey.is_over() && journey.heading == Heading::Forth;
+        let verifying = |phase: &Phase| match phase {
+            Phase::Verifying(_) => true,
+            other => other.journey().is_some_and(arrived),
+        };
         let Some(rollout) = self.plan_in(generation, verifying) else {
             return;
         };
@@ -272,12 +308,16 @@ impl State {
 
     fn commit(&mut self, at: Moment) {
         let Some(rollout) = &self.rollout else { return };
-        let Phase::Verifying(step) = &rollout.phase else {
-            return;
+        let installs: BTreeMap<_, _> = match &rollout.phase {
+            Phase::Verifying(step) => step.installs().collect(),
+            Phase::Travelling(journey) => journey.installs.clone(),
+            _ => return,
         };
+        self.in_force.tables.clone_from(&rollout.plan.tables);
+        self.in_force.circuits.extend(rollout.plan.circuits.clone());
         self.in_force.generation = rollout.plan.generation;
         self.in_force.pins.clone_from(&rollout.plan.pins);
-        self.in_force.installs.extend(step.installs());
+        self.in_force.installs.extend(installs);
         self.end(at, Outcome::Committed);
     }
 
@@ -285,11 +325,17 @@ impl State {
         let tried =
             |phase: &Phase| matches!(phase, Phase::RollingBack(undo) if undo.step.is_some());
         if let Some(rollout) = self.plan_in(generation, tried) {
-            rollout.hold();
+            return rollout.hold();
+        }
+        if let Some(journey) = self.journey_of(generation) {
+            journey.is_held = true;
         }
     }
 
     fn roll_back(&mut self, at: Moment, generation: Generation) {
+        if self.journey_of(generation).is_some() {
+            return self.come_back(at);
+        }
         let undone = |phase: &Phase| phase.undo().is_some_and(Undo::is_confirmed);
         let Some(rollout) = self.plan_in(generation, undone) else {
             return;
@@ -309,6 +355,56 @@ impl State {
                 reasons,
             },
         );
+    }
+
+    fn depart(&mut self, departure: Departure) {
+        let tables = self.in_force.tables.clone();
+        let approved = |phase: &Phase| *phase == Phase::Approved;
+        if let Some(rollout) = self.plan_in(departure.generation, approved) {
+            rollout.depart(departure, tables);
+        }
+    }
+
+    fn switch(&mut self, generation: Generation, token: Token, moves: BTreeMap<OpticalId, Move>) {
+        let is_newer = generation > self.newest;
+        let journey = self.rollout.as_mut().and_then(|it| it.phase.journey_mut());
+        let told = |journey: &mut Journey| journey.switch(generation, token, moves);
+        if is_newer && journey.is_some_and(told) {
+            self.newest = generation;
+        }
+    }
+
+    fn observe(&mut self, optical: OpticalId, readback: Readback) {
+        if let Some(journey) = self.rollout.as_mut().and_then(|it| it.phase.journey_mut()) {
+            journey.observe(optical, readback);
+        }
+    }
+
+    /// Everything is as it was, under a generation of its own.
+    fn come_back(&mut self, at: Moment) {
+        let generation = self.newest;
+        let journey = self.rollout.as_ref().and_then(|it| it.phase.journey());
+        let Some(journey) = journey.filter(|journey| journey.is_over()) else {
+            return;
+        };
+        let Heading::Back { reasons } = journey.heading.clone() else {
+            return;
+        };
+        self.in_force.installs.extend(journey.installs.clone());
+        self.in_force.generation = generation;
+        self.end(
+            at,
+            Outcome::RolledBack {
+                generation,
+                reasons,
+            },
+        );
+    }
+
+    fn journey_of(&mut self, generation: Generation) -> Option<&mut Journey> {
+        let rollout = self.rollout.as_mut()?;
+        let is_this = rollout.plan.generation == generation;
+        rollout.phase.journey_mut().filter(|_| is_this)
     }
 
     /// The plan on its way, if it is this one and in such a phase.

@@ -7,18 +7,21 @@
 //!     refused or withdrawn                        |              |
 //!                                                 +--> Held -----+
 //! ```
+//! A plan that changes tables or circuits is Travelling in place of Applying and all that follows.
 
 use std::collections::BTreeSet;
 use std::mem;
 
+use reweave_common::course::Tables;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Ack;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
 use serde::{Deserialize, Serialize};
 
+use super::journey::Journey;
 use super::step::Step;
-use crate::command::{Author, Before};
+use crate::command::{Author, Before, Departure};
 use crate::reason::Reason;
 use crate::verify::Verdict;
 
@@ -49,6 +52,8 @@ pub enum Phase {
     RollingBack(Undo),
     /// Taking it back could not be confirmed in time; it is tried on.
     Held(Undo),
+    /// Tables and circuits on their course, there or back.
+    Travelling(Box<Journey>),
 }
 
 /// The way back.
@@ -139,7 +144,18 @@ impl Rollout {
     }
 
     /// Whether this was an answer that was waited for.
+    /// Whether it was due.
+    pub(super) fn depart(&mut self, departure: Departure, tables: Tables) {
+        if self.phase == Phase::Approved {
+            self.before.clone_from(&departure.before);
+            self.phase = Phase::Travelling(Box::new(Journey::forth(departure, tables)));
+        }
+    }
+
     pub(super) fn acknowledge(&mut self, node: NodeId, ack: Ack) -> bool {
+        if let Phase::Travelling(journey) = &mut self.phase {
+            return journey.acknowledge(node, ack);
+        }
         let Some(step) = self.phase.step_mut() else {
             return false;
         };
@@ -198,18 +214,33 @@ impl Phase {
         }
     }
 
+    pub fn journey(&self) -> Option<&Journey> {
+        match self {
+            Self::Travelling(journey) => Some(journey),
+            _ => None,
+        }
+    }
+
+    pub(super) fn journey_mut(&mut self) -> Option<&mut Journey> {
+        match self {
+            Self::Travelling(journey) => Some(journey),
+            _ => None,
+        }
+    }
+
     /// The instructions that switches are to follow in this phase.
     pub fn step(&self) -> Option<&Step> {
         match self {
             Self::Proposed | Self::Approved => None,
             Self::Applying(step) | Self::Verifying(step) => Some(step),
             Self::RollingBack(undo) | Self::Held(undo) => undo.step.as_ref(),
+            Self::Travelling(journey) => journey.step(),
         }
     }
 
     fn step_mut(&mut self) -> Option<&mut Step> {
         match self {
-            Self::Proposed | Self::Approved => None,
+            Self::Proposed | Self::Approved | Self::Travelling(_) => None,
             Self::Applying(step) | Self::Verifying(step) => Some(step),
             Self::RollingBack(undo) | Self::Held(undo) => undo.step.as_mut(),
         }

@@ -117,6 +117,8 @@ impl Cluster {
     /// Whether the coordinator lives on.
     fn carry_out(&mut self, effect: Effect) -> bool {
         match effect {
+            // There is none here.
+            Effect::Switch { .. } => {}
             Effect::Append(command) => {
                 self.log.push(command.clone());
                 self.core.apply(command);

@@ -3,6 +3,7 @@
 mod auto;
 mod cluster;
 mod diagnosis;
+mod journeys;
 mod liars;
 mod membership;
 mod network;

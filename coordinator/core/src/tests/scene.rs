@@ -83,5 +83,6 @@ pub(super) fn phase(cluster: &Cluster) -> Option<Phase> {
         crate::Phase::Verifying(_) => Phase::Verifying,
         crate::Phase::RollingBack(_) => Phase::RollingBack,
         crate::Phase::Held(_) => Phase::Held,
+        crate::Phase::Travelling(_) => Phase::Applying,
     })
 }

@@ -1,0 +1,73 @@
+//! Circuits by themselves: could an optical switch hold them, and what is left while they move?
+
+use std::collections::BTreeSet;
+
+use reweave_common::circuit::{Circuit, CircuitSet, PortId};
+use reweave_common::fabric::{Circuits, Fabric};
+use reweave_common::ids::{LinkId, NodeId, OpticalId};
+use reweave_common::units::Rate;
+
+use crate::{Network, Unsound};
+
+/// What is wrong with these circuits, whatever there was before.
+pub(crate) fn faults(fabric: &Fabric, circuits: &Circuits) -> Vec<Unsound> {
+    let of_switch = |(&optical, set): (&OpticalId, &CircuitSet)| {
+        if optical.index() >= fabric.opticals().len() {
+            let number = optical.index();
+            return vec![Unsound::NoSuchOptical { number }];
+        }
+        let twice = twice(set).map(|port| Unsound::PortTwice {
+            optical: fabric.optical(optical).name.clone(),
+            port,
+        });
+        twice
+            .into_iter()
+            .chain(unplugged(fabric, optical, set))
+            .collect()
+    };
+    circuits.iter().flat_map(of_switch).collect()
+}
+
+/// A port that is in two circuits, or at both ends of one.
+fn twice(set: &CircuitSet) -> Option<PortId> {
+    let mut seen = BTreeSet::new();
+    let mut ports = set.iter().flat_map(Circuit::ports);
+    ports.find(|&port| !seen.insert(port))
+}
+
+/// Circuits that join what is not there, or a node to itself.
+fn unplugged(fabric: &Fabric, optical: OpticalId, set: &CircuitSet) -> Vec<Unsound> {
+    let joins_two = |ports: [PortId; 2]| {
+        let [a, b] = ports.map(|port| fabric.fibre(optical, port).map(|fibre| fibre.node));
+        a.zip(b).is_some_and(|(a, b)| a != b)
+    };
+    let bad = set.iter().filter(|circuit| !joins_two(circuit.ports()));
+    let told = bad.map(|circuit| Unsound::JoinsNothing {
+        optical: fabric.optical(optical).name.clone(),
+        circuit,
+    });
+    told.collect()
+}
+
+/// Nodes that keep too little of what they have while these links are dark.
+pub(crate) fn too_narrow(network: &Network<'_>, dark: &BTreeSet<LinkId>) -> Vec<Unsound> {
+    let fabric = network.fabric;
+    let open = |node: NodeId, but: &BTreeSet<LinkId>| {
+        let links = fabric.links_of(node).iter();
+        let links = links.filter(|&&link| network.is_open(link) && !but.contains(&link));
+        links
+            .map(|&link| fabric.link(link).rate.bits_per_s())
+            .sum::<u64>()
+    };
+    let narrow = fabric.nodes().filter_map(|(node, _)| {
+        let [before, left] = [&BTreeSet::new(), dark].map(|but| open(node, but));
+        let least = (before as f64 * network.floor) as u64;
+        let [left_rate, least_rate] = [left, least].map(Rate::from_bits_per_s);
+        (left < least).then(|| Unsound::TooNarrow {
+            node: fabric.name(node).to_owned(),
+            left: left_rate,
+            least: least_rate,
+        })
+    });
+    narrow.collect()
+}

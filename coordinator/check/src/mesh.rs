@@ -1,0 +1,219 @@
+//! Where packets for one destination may go while nodes take new tables, in any order.
+//!
+//! Each node has one or more alternatives: what it holds, and what it is about to hold. They are
+//! laid over each other. If nothing circles in the union, nothing circles in any mixture; where
+//! each alternative is a single link the reverse holds too.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use reweave_common::course::Tables;
+use reweave_common::ids::{LinkId, NodeId};
+
+use crate::Network;
+
+/// The links over which a node may send, one list for each state that it may be in.
+type Alternatives = Vec<Vec<LinkId>>;
+
+pub(crate) struct Mesh<'a> {
+    network: &'a Network<'a>,
+    pub(crate) destination: NodeId,
+    /// By node.
+    ways: Vec<Alternatives>,
+    /// What these nodes are about to do is what is judged.
+    changed: BTreeSet<NodeId>,
+}
+
+/// What may befall packets.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Mishap {
+    /// The first comes again after the last.
+    Circle(Vec<NodeId>),
+    /// The node may have nowhere to send them.
+    Stuck(NodeId),
+    /// The node may send them over a link that is not its own, down, or dark.
+    Dead(NodeId, LinkId),
+}
+
+impl<'a> Mesh<'a> {
+    /// While these nodes go from the tables in force to `next`; the network's own routes lead over
+    /// links that are `open`. Flows that are pinned leave a node over its pin alone.
+    pub(crate) fn new(
+        network: &'a Network<'a>,
+        destination: NodeId,
+        next: &Tables,
+        pinned: &BTreeMap<NodeId, LinkId>,
+    ) -> Self {
+        let own = own_routes(network, destination);
+        let listed = |tables: &Tables, node: NodeId| listed(tables, destination, node, &own);
+        let mut changed = BTreeSet::new();
+        let nodes = network.fabric.nodes();
+        let ways = nodes.map(|(node, _)| {
+            if node == destination {
+                return Vec::new();
+            }
+            if let Some(&link) = pinned.get(&node) {
+                return vec![vec![link]];
+            }
+            let mut may_hold = vec![listed(network.tables, node)];
+            let others = [(network.unsure, false), (next, true)];
+            for (tables, is_next) in others.into_iter().filter(|(it, _)| it.contains_key(&node)) {
+                let links = listed(tables, node);
+                if !may_hold.contains(&links) {
+                    may_hold.push(links);
+                    changed.extend(is_next.then_some(node));
+                }
+            }
+            may_hold
+        });
+        Self {
+            ways: ways.collect(),
+            network,
+            destination,
+            changed,
+        }
+    }
+
+    /// When all nodes hold these tables, and have held nothing else.
+    pub(crate) fn at_rest(network: &'a Network<'a>, destination: NodeId, tables: &Tables) -> Self {
+        let own = own_routes(network, destination);
+        let nodes = network.fabric.nodes();
+        let ways = nodes.map(|(node, _)| match node == destination {
+            true => Vec::new(),
+            false => vec![listed(tables, destination, node, &own)],
+        });
+        Self {
+            ways: ways.collect(),
+            network,
+            destination,
+            changed: tables.keys().copied().collect(),
+        }
+    }
+
+    /// What may befall packets behind a node that has followed. What was wrong before is not held
+    /// against a change that may be its cure.
+    pub(crate) fn mishap(&self) -> Option<Mishap> {
+        let reached = self.reached();
+        let stuck = reached.iter().find_map(|&node| self.stuck_at(node));
+        stuck.or_else(|| self.circle(&reached).map(Mishap::Circle))
+    }
+
+    /// The changed nodes, and all behind them.
+    fn reached(&self) -> BTreeSet<NodeId> {
+        let mut reached = self.changed.clone();
+        let mut queue: VecDeque<_> = reached.iter().copied().collect();
+        while let Some(node) = queue.pop_front() {
+            let next: BTreeSet<_> = self.next_nodes(node).collect();
+            queue.extend(next.iter().filter(|&&node| reached.insert(node)));
+        }
+        reached
+    }
+
+    fn stuck_at(&self, node: NodeId) -> Option<Mishap> {
+        if node == self.destination {
+            return None;
+        }
+        let fabric = self.network.fabric;
+        // Whoever is only reached has to pass packets on.
+        let passes = self.changed.contains(&node) || fabric.node(node).role.forwards();
+        let ways = &self.ways[node.index()];
+        if !passes || ways.iter().any(Vec::is_empty) {
+            return Some(Mishap::Stuck(node));
+        }
+        let dead = ways
+            .iter()
+            .flatten()
+            .find(|&&link| !self.is_alive(node, link));
+        dead.map(|&link| Mishap::Dead(node, link))
+    }
+
+    fn is_alive(&self, node: NodeId, link: LinkId) -> bool {
+        self.network.fabric.links_of(node).contains(&link) && self.network.is_open(link)
+    }
+
+    /// Takes nodes away that no other leads to until none is left, or only circles and what is
+    /// behind them.
+    fn circle(&self, reached: &BTreeSet<NodeId>) -> Option<Vec<NodeId>> {
+        let mut inward: BTreeMap<NodeId, usize> = reached.iter().map(|&node| (node, 0)).collect();
+        for next in reached.iter().flat_map(|&node| self.next_nodes(node)) {
+            *inward.entry(next).or_default() += 1;
+        }
+        let mut free: Vec<_> = inward
+            .iter()
+            .filter(|(_, n)| **n == 0)
+            .map(|(&node, _)| node)
+            .collect();
+        while let Some(node) = free.pop() {
+            inward.remove(&node);
+            for next in self.next_nodes(node) {
+                let left = inward.get_mut(&next)?;
+                *left -= 1;
+                if *left == 0 {
+                    free.push(next);
+                }
+            }
+        }
+        self.walk_back(&inward.into_keys().collect())
+    }
+
+    /// Each of these has one before it among them: whoever walks back comes round.
+    fn walk_back(&self, circling: &BTreeSet<NodeId>) -> Option<Vec<NodeId>> {
+        let mut walk = vec![*circling.first()?];
+        loop {
+            let at = *walk.last()?;
+            let mut before = circling.iter();
+            let before = *before.find(|&&node| self.next_nodes(node).any(|next| next == at))?;
+            if let Some(start) = walk.iter().position(|&node| node == before) {
+                walk.drain(..start);
+                walk.reverse();
+                let least = (0..walk.len()).min_by_key(|&index| walk[index]);
+                walk.rotate_left(least.unwrap_or_default());
+                return Some(walk);
+            }
+            walk.push(before);
+        }
+    }
+
+    /// One for each link that leads there.
+    fn next_nodes(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        let fabric = self.network.fabric;
+        let links = self.ways[node.index()].iter().flatten();
+        let own = links.filter(move |link| fabric.links_of(node).contains(link));
+        own.map(move |&link| fabric.link(link).far(node).node)
+    }
+}
+
+fn listed(tables: &Tables, destination: NodeId, node: NodeId, own: &[Vec<LinkId>]) -> Vec<LinkId> {
+    let table = tables.get(&node);
+    let hops = table.and_then(|table| table.towards.get(&destination));
+    let links = hops.map(|hops| hops.iter().map(|hop| hop.link).collect());
+    links.unwrap_or_else(|| own[node.index()].clone())
+}
+
+/// The network's own: all shortest ways over links that are open, through nodes that forward.
+fn own_routes(network: &Network<'_>, destination: NodeId) -> Vec<Vec<LinkId>> {
+    let fabric = network.fabric;
+    let mut hops: Vec<Option<usize>> = vec![None; fabric.nodes().len()];
+    let mut routes = vec![Vec::new(); fabric.nodes().len()];
+    hops[destination.index()] = Some(0);
+    let mut queue = VecDeque::from([(destination, 0)]);
+    while let Some((node, distance)) = queue.pop_front() {
+        if node != destination && !fabric.node(node).role.forwards() {
+            continue;
+        }
+        for &link in fabric
+            .links_of(node)
+            .iter()
+            .filter(|&&link| network.is_open(link))
+        {
+            let next = fabric.link(link).far(node).node;
+            let known = *hops[next.index()].get_or_insert_with(|| {
+                queue.push_back((next, distance + 1));
+                distance + 1
+            });
+            if known == distance + 1 {
+                routes[next.index()].push(link);
+            }
+        }
+    }
+    routes
+}

@@ -1,0 +1,269 @@
+//! Legs of courses that must be refused, and for which reason.
+
+use reweave_common::circuit::{Circuit, PortId};
+use reweave_common::course::{Leg, Round};
+use reweave_common::forwarding::{ForwardingTable, NextHop};
+use reweave_common::ids::OpticalId;
+
+use super::*;
+
+/// Four hosts in a ring of circuits, and a cable across.
+struct Ring {
+    site: Site,
+    circuits: Circuits,
+    tables: Tables,
+}
+
+const OCS: &str =
+    "[[optical]]\nname = \"ocs0\"\nports = 8\ncircuits = [[1, 4], [3, 6], [5, 8], [7, 2]]\n";
+
+impl Ring {
+    /// Everybody sends around by the next host up, but for the one before it.
+    fn new() -> Self {
+        let mut text = format!("kind = \"graph\"\n{OCS}");
+        for host in 0..4 {
+            text += &format!("[[node]]\nname = \"h{host}\"\nrole = \"relay\"\n");
+        }
+        for port in 1..=8 {
+            let (host, side) = ((port - 1) / 2, (port - 1) % 2);
+            text += &format!(
+                "[[fibre]]\nnode = \"h{host}\"\ninterface = \"fab{side}\"\noptical = \"ocs0\"\n\
+                 port = {port}\ngbps = 1\n"
+            );
+        }
+        let site = Site::of(&text);
+        let circuits = site.fabric.first_circuits().clone();
+        let mut ring = Self {
+            site,
+            circuits,
+            tables: Tables::new(),
+        };
+        for (at, to) in (0..4)
+            .flat_map(|at| (0..4).map(move |to| (at, to)))
+            .filter(|(a, b)| a != b)
+        {
+            let next = if (to + 1) % 4 == at { to } else { (at + 1) % 4 };
+            ring.route(at, to, next);
+        }
+        ring
+    }
+
+    fn hop(&self, at: usize, next: usize) -> NextHop {
+        let dark = self.site.fabric.dark(&self.circuits);
+        let [at, next] = [at, next].map(|host| self.site.node(&format!("h{host}")));
+        let mut links = self.site.fabric.links_between(at, next);
+        let link = links
+            .find(|link| !dark.contains(link))
+            .expect("they are neighbours");
+        NextHop { link, weight: 1 }
+    }
+
+    fn table(&self, at: usize) -> ForwardingTable {
+        let at = self.site.node(&format!("h{at}"));
+        let own = ForwardingTable {
+            at,
+            towards: BTreeMap::new(),
+            raises: Vec::new(),
+        };
+        self.tables.get(&at).cloned().unwrap_or(own)
+    }
+
+    fn route(&mut self, at: usize, to: usize, next: usize) {
+        let table = self.with(at, to, next);
+        self.tables.insert(table.at, table);
+    }
+
+    fn with(&self, at: usize, to: usize, next: usize) -> ForwardingTable {
+        let mut table = self.table(at);
+        let to = self.site.node(&format!("h{to}"));
+        table.towards.insert(to, vec![self.hop(at, next)]);
+        table
+    }
+
+    fn judge(&self, leg: Leg<'_>, unsure: &Round, floor: f64) -> Vec<String> {
+        let network = Network {
+            fabric: &self.site.fabric,
+            addresses: &self.site.addresses,
+            down: &self.site.down,
+            generation: Generation(4),
+            pins: &[],
+            tables: &self.tables,
+            unsure,
+            circuits: &self.circuits,
+            floor,
+        };
+        let faults = check_leg(&network, leg).err().unwrap_or_default();
+        faults.iter().map(ToString::to_string).collect()
+    }
+
+    fn round(&self, tables: impl IntoIterator<Item = ForwardingTable>) -> Vec<String> {
+        let round = tables.into_iter().map(|table| (table.at, table)).collect();
+        self.judge(Leg::Round(&round), &Round::new(), 0.0)
+    }
+
+    fn switch(&self, circuits: &[[u16; 2]], floor: f64) -> Vec<String> {
+        let set = circuits
+            .iter()
+            .map(|&[a, b]| Circuit::new(PortId(a), PortId(b)));
+        let circuits = Circuits::from([(OpticalId::from_index(0), set.collect())]);
+        self.judge(Leg::Switch(&circuits), &Round::new(), floor)
+    }
+}
+
+#[test]
+fn a_node_that_turns_round_alone_is_sound_only_where_no_other_sends_to_it() {
+    let ring = Ring::new();
+    // h1 sends to h3 by h2; by h0 it would meet h0, which goes by h3 directly.
+    assert_eq!(ring.round([ring.with(1, 3, 0)]), [""; 0]);
+    // h0 sends to h2 by h1: h1 would send it back.
+    let said = ring.round([ring.with(1, 2, 0)]);
+    assert_eq!(said, ["what is for h2 may circle: h0 > h1 > h0"]);
+    // Together they would be sound, and one after the other they are not.
+    let both = [ring.with(1, 2, 0), ring.with(0, 2, 3)];
+    assert_eq!(
+        ring.round(both),
+        ["what is for h2 may circle: h0 > h1 > h0"]
+    );
+    assert_eq!(ring.round([ring.with(0, 2, 3)]), [""; 0]);
+}
+
+#[test]
+fn what_a_node_may_hold_already_counts() {
+    let ring = Ring::new();
+    let round = |table: ForwardingTable| Round::from([(table.at, table)]);
+    let unsure = round(ring.with(0, 2, 3));
+    let said = ring.judge(Leg::Round(&round(ring.with(3, 2, 0))), &unsure, 0.0);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].starts_with("what is for h2 may circle: h0 > h3"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn links_that_lead_nowhere_are_named() {
+    let mut ring = Ring::new();
+    let mut table = ring.with(1, 3, 0);
+    let dark = ring.site.fabric.dark(&ring.circuits);
+    let link = *dark.first().unwrap();
+    let [at, far] = ring.site.fabric.link(link).ports().map(|port| port.node);
+    table.at = at;
+    table.towards = BTreeMap::from([(far, vec![NextHop { link, weight: 1 }])]);
+    let said = ring.round([table]);
+    assert!(said[0].contains("does not lead on from there"), "{said:?}");
+    let hop = ring.hop(1, 2);
+    ring.site.down.insert(hop.link);
+    assert!(
+        ring.round([ring.with(0, 3, 1)])[0].contains("may be lost at h1"),
+        "{:?}",
+        ring.round([ring.with(0, 3, 1)])
+    );
+    let nowhere = ForwardingTable {
+        towards: BTreeMap::from([(ring.site.node("h2"), vec![])]),
+        ..ring.table(0)
+    };
+    let said = ring.round([nowhere]);
+    assert!(
+        said.contains(&"what is for h2 may be lost at h0: no way on".to_owned()),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn circuits_move_only_when_nothing_passes_them() {
+    let mut ring = Ring::new();
+    // h0-h1 would go dark.
+    let kept = [[3, 6], [5, 8], [7, 2]];
+    let said = ring.switch(&kept, 0.0);
+    assert!(
+        said.contains(&"h0-h1.2 goes dark while h0 sends over it to h1".to_owned()),
+        "{said:?}"
+    );
+    for (at, to) in [(0, 1), (0, 2), (3, 1), (2, 1)] {
+        let next = [3, 0, 1, 2][at];
+        ring.route(at, to, next);
+    }
+    for (at, to, next) in [
+        (1, 0, 2),
+        (1, 3, 2),
+        (2, 0, 3),
+        (2, 1, 1),
+        (3, 1, 2),
+        (3, 2, 2),
+        (0, 1, 3),
+    ] {
+        ring.route(at, to, next);
+    }
+    assert_eq!(ring.switch(&kept, 0.5), [""; 0]);
+    let said = ring.switch(&kept, 0.6);
+    assert_eq!(
+        said[0],
+        "h0 keeps 1.0 Gb/s while circuits move, and 1.2 Gb/s is the least"
+    );
+    let h0 = ring.site.node("h0");
+    ring.tables.remove(&h0);
+    let said = ring.switch(&kept, 0.5);
+    assert!(
+        said[0].contains("it holds no route of ours to h1"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn circuits_that_cannot_be_are_refused() {
+    let ring = Ring::new();
+    let twice = ring.switch(&[[1, 4], [1, 6]], 0.0);
+    assert_eq!(twice[0], "port 1 of ocs0 is in two circuits");
+    assert_eq!(
+        ring.switch(&[[1, 2]], 0.0),
+        ["circuit 1-2 of ocs0 joins no two nodes"]
+    );
+    assert_eq!(
+        ring.switch(&[[1, 9]], 0.0),
+        ["circuit 1-9 of ocs0 joins no two nodes"]
+    );
+    let none = Circuits::from([(OpticalId::from_index(7), Default::default())]);
+    let said = ring.judge(Leg::Switch(&none), &Round::new(), 0.0);
+    assert_eq!(said, ["the fabric has no optical switch 7"]);
+}
+
+#[test]
+fn a_plan_is_judged_by_what_it_leads_to() {
+    let ring = Ring::new();
+    let judge = |plan: &Plan| {
+        let network = Network {
+            fabric: &ring.site.fabric,
+            addresses: &ring.site.addresses,
+            down: &ring.site.down,
+            generation: Generation(4),
+            pins: &[],
+            tables: &ring.tables,
+            unsure: &Round::new(),
+            circuits: &ring.circuits,
+            floor: 0.0,
+        };
+        check(&network, plan).err().unwrap_or_default()
+    };
+    let with = |table: ForwardingTable| {
+        let mut tables = ring.tables.clone();
+        tables.insert(table.at, table);
+        Plan {
+            tables,
+            circuits: ring.circuits.clone(),
+            ..plan(&[])
+        }
+    };
+    assert_eq!(judge(&with(ring.with(0, 2, 3))), []);
+    let said = judge(&with(ring.with(1, 2, 0)));
+    assert_eq!(
+        said[0].to_string(),
+        "what is for h2 may circle: h0 > h1 > h0"
+    );
+    let flow = ring.site.flow("h0", "h2");
+    let pinned = ring.site.pin(flow, "h0", "h1");
+    let both = Plan {
+        pins: vec![pinned],
+        ..with(ring.with(0, 2, 3))
+    };
+    assert!(judge(&both).contains(&Unsound::PinsBesides));
+}

@@ -1,0 +1,140 @@
+//! Small random fabrics of circuits, and what may be set up on them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use reweave_common::circuit::{Circuit, PortId};
+use reweave_common::course::Tables;
+use reweave_common::fabric::{Circuits, Fabric};
+use reweave_common::forwarding::{ForwardingTable, NextHop};
+
+/// Knuth's and splitmix's: any sequence that looks drawn will do.
+pub(crate) struct Chance(pub(crate) u64);
+
+impl Chance {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % limit as u64) as usize
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+}
+
+/// Three to six hosts with two to four fibres each, and some cables.
+pub(crate) fn some_fabric(chance: &mut Chance) -> Fabric {
+    let (hosts, fibres, opticals) = (
+        3 + chance.below(4),
+        2 + chance.below(3),
+        1 + chance.below(2),
+    );
+    let mut text = "kind = \"graph\"\n".to_owned();
+    for host in 0..hosts {
+        let _ = writeln!(
+            text,
+            "[[node]]\nname = \"h{host}\"\nrole = \"relay\"\naddress = \"10.255.0.{host}\""
+        );
+    }
+    for optical in 0..opticals {
+        let ports = hosts * fibres;
+        let _ = writeln!(
+            text,
+            "[[optical]]\nname = \"ocs{optical}\"\nports = {ports}"
+        );
+    }
+    let mut port = vec![0; opticals];
+    for (host, fibre) in (0..hosts).flat_map(|host| (0..fibres).map(move |fibre| (host, fibre))) {
+        let optical = chance.below(opticals);
+        port[optical] += 1;
+        let _ = writeln!(
+            text,
+            "[[fibre]]\nnode = \"h{host}\"\ninterface = \"fab{fibre}\"\noptical = \"ocs{optical}\"\n\
+             port = {}\ngbps = 1",
+            port[optical]
+        );
+    }
+    let mut joined = BTreeSet::new();
+    for _ in 0..chance.below(2 * hosts) {
+        let (a, b) = (chance.below(hosts), chance.below(hosts));
+        if a < b && joined.insert((a, b)) {
+            let _ = writeln!(text, "[[link]]\na = \"h{a}\"\nb = \"h{b}\"\ngbps = 1");
+        }
+    }
+    Fabric::parse("random.toml", &text).unwrap()
+}
+
+/// As many as can be, or fewer.
+pub(crate) fn some_circuits(fabric: &Fabric, chance: &mut Chance) -> Circuits {
+    let of_switch = |(optical, _)| {
+        let mut ports: Vec<_> = fabric.fibres().filter(|it| it.optical == optical).collect();
+        chance.shuffle(&mut ports);
+        let mut circuits: Vec<Circuit> = Vec::new();
+        let mut left: Vec<PortId> = Vec::new();
+        for fibre in ports {
+            let partner = left
+                .iter()
+                .position(|&port| fabric.fibre(optical, port).unwrap().node != fibre.node);
+            match partner.filter(|_| chance.below(8) > 0) {
+                Some(index) => circuits.push(Circuit::new(left.swap_remove(index), fibre.port)),
+                None => left.push(fibre.port),
+            }
+        }
+        (optical, circuits.into_iter().collect())
+    };
+    fabric.opticals().map(of_switch).collect()
+}
+
+/// A tree to every host, drawn; in some cases all shortest ways.
+pub(crate) fn some_tables(fabric: &Fabric, circuits: &Circuits, chance: &mut Chance) -> Tables {
+    let several = chance.below(4) == 0;
+    tables(fabric, circuits, chance, several)
+}
+
+/// What a network does by itself.
+pub(crate) fn shortest_ways(fabric: &Fabric, circuits: &Circuits) -> Tables {
+    tables(fabric, circuits, &mut Chance(0), true)
+}
+
+fn tables(fabric: &Fabric, circuits: &Circuits, chance: &mut Chance, several: bool) -> Tables {
+    let dark = fabric.dark(circuits);
+    let mut tables = Tables::new();
+    for to in fabric.endpoints() {
+        let mut reached = BTreeMap::from([(to, 0)]);
+        let mut open = vec![to];
+        while !open.is_empty() {
+            // Shortest ways take the oldest first, trees any.
+            let at = open.remove(if several { 0 } else { chance.below(open.len()) });
+            for &link in fabric
+                .links_of(at)
+                .iter()
+                .filter(|link| !dark.contains(link))
+            {
+                let next = fabric.link(link).far(at).node;
+                let far = reached[&at] + 1;
+                let known = reached.get(&next).copied();
+                if known.is_none() {
+                    reached.insert(next, far);
+                    open.push(next);
+                }
+                if known.is_none() || several && known == Some(far) {
+                    let table = tables.entry(next).or_insert_with(|| ForwardingTable {
+                        at: next,
+                        towards: BTreeMap::new(),
+                        raises: Vec::new(),
+                    });
+                    table
+                        .towards
+                        .entry(to)
+                        .or_default()
+                        .push(NextHop { link, weight: 1 });
+                }
+            }
+        }
+    }
+    tables
+}

@@ -1,0 +1,194 @@
+//! In what order a running network goes from some tables and circuits to others, so that packets
+//! arrive at every moment on the way.
+//!
+//! Circuits move in waves. Before each, packets are led around what goes dark; that is the safe
+//! harbour, for the network works already without the links that move. Tables change in rounds:
+//! a node takes its new way towards a destination only when all nodes behind it have taken theirs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::circuit::{Circuit, CircuitSet};
+use reweave_common::course::{Course, Round, Tables, Wave};
+use reweave_common::fabric::{Circuits, Crossing, Fabric};
+use reweave_common::ids::{LinkId, NodeId, OpticalId};
+
+mod drain;
+#[cfg(test)]
+pub(crate) mod examples;
+mod rounds;
+#[cfg(test)]
+mod tests;
+
+/// Where a course begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct From<'a> {
+    pub(crate) fabric: &'a Fabric,
+    pub(crate) down: &'a BTreeSet<LinkId>,
+    pub(crate) tables: &'a Tables,
+    /// Nodes that may have taken these already, or not.
+    pub(crate) unsure: &'a Round,
+    pub(crate) circuits: &'a Circuits,
+    /// The share of its capacity that every node keeps while circuits move.
+    pub(crate) floor: f64,
+}
+
+/// There is no such order: something would be cut off, or keep too little.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoCourse;
+
+/// By destination and node: the links over which it is sent on.
+type Ways = BTreeMap<NodeId, Vec<LinkId>>;
+
+pub(crate) fn course(
+    from: From<'_>,
+    tables: &Tables,
+    circuits: &Circuits,
+) -> Result<Course, NoCourse> {
+    let mut at = Position {
+        from,
+        tables: from.tables.clone(),
+        unsure: from.unsure.clone(),
+        circuits: from.circuits.clone(),
+    };
+    let mut waves = Vec::new();
+    while at.circuits != *circuits {
+        waves.push(at.next_wave(circuits)?);
+    }
+    let undrain = at.rounds_to(tables)?;
+    match waves.last_mut() {
+        Some(wave) => wave.undrain = undrain,
+        None if undrain.is_empty() => {}
+        None => waves.push(Wave {
+            undrain,
+            ..Wave::default()
+        }),
+    }
+    Ok(Course { waves })
+}
+
+/// How far a course has been laid.
+struct Position<'a> {
+    from: From<'a>,
+    tables: Tables,
+    unsure: Round,
+    circuits: Circuits,
+}
+
+impl Position<'_> {
+    fn next_wave(&mut self, wanted: &Circuits) -> Result<Wave, NoCourse> {
+        let (removed, added) = self.movable(wanted)?;
+        let dark = self.links_of(&removed);
+        let drained = drain::drained(self, &dark).ok_or(NoCourse)?;
+        let drain = self.rounds_to(&drained)?;
+        let opticals: BTreeSet<_> = removed.iter().chain(&added).map(|it| it.optical).collect();
+        let moved = opticals.into_iter().map(|optical| {
+            let before = self
+                .circuits
+                .get(&optical)
+                .into_iter()
+                .flat_map(CircuitSet::iter);
+            let of_this =
+                |set: &BTreeSet<Crossing>, circuit| set.contains(&Crossing { optical, circuit });
+            let kept = before.filter(|&circuit| !of_this(&removed, circuit));
+            let new = added
+                .iter()
+                .filter(|it| it.optical == optical)
+                .map(|it| it.circuit);
+            (optical, kept.chain(new).collect())
+        });
+        let circuits: Circuits = moved.collect();
+        self.circuits.extend(circuits.clone());
+        Ok(Wave {
+            drain,
+            circuits,
+            undrain: Vec::new(),
+        })
+    }
+
+    /// What may go dark together now, and what may be lit in its place. Each new circuit is tried
+    /// with those that are in its way; what is in no way goes last.
+    fn movable(
+        &self,
+        wanted: &Circuits,
+    ) -> Result<(BTreeSet<Crossing>, BTreeSet<Crossing>), NoCourse> {
+        let (before, after) = (crossings(&self.circuits), crossings(wanted));
+        let (mut removed, mut added) = (BTreeSet::new(), BTreeSet::new());
+        for new in after.difference(&before) {
+            let in_its_way = before.iter().filter(|old| meet(old, new)).copied();
+            let tried: BTreeSet<_> = removed.iter().copied().chain(in_its_way).collect();
+            if self.may_go_dark(&tried) {
+                removed = tried;
+                added.insert(*new);
+            }
+        }
+        let is_last = after.difference(&before).all(|new| added.contains(new));
+        for old in before.difference(&after).filter(|_| is_last) {
+            let tried: BTreeSet<_> = removed.iter().copied().chain([*old]).collect();
+            if self.may_go_dark(&tried) {
+                removed = tried;
+            }
+        }
+        let moves = !removed.is_empty() || !added.is_empty();
+        moves.then_some((removed, added)).ok_or(NoCourse)
+    }
+
+    fn may_go_dark(&self, removed: &BTreeSet<Crossing>) -> bool {
+        let dark = self.links_of(removed);
+        let fabric = self.from.fabric;
+        let keeps_enough = fabric.nodes().all(|(node, _)| {
+            let rate = |link: &&LinkId| fabric.link(**link).rate.bits_per_s();
+            let open = || {
+                fabric
+                    .links_of(node)
+                    .iter()
+                    .filter(|&&link| self.is_open(link))
+            };
+            let all: u64 = open().map(|link| rate(&link)).sum();
+            let left: u64 = open()
+                .filter(|link| !dark.contains(link))
+                .map(|link| rate(&link))
+                .sum();
+            left >= (all as f64 * self.from.floor) as u64
+        });
+        keeps_enough && drain::drained(self, &dark).is_some()
+    }
+
+    fn links_of(&self, crossings: &BTreeSet<Crossing>) -> BTreeSet<LinkId> {
+        let fabric = self.from.fabric;
+        let links = fabric.links().map(|(link, _)| link);
+        let of = links.filter(|&link| {
+            let crossing = fabric.crossing(link);
+            crossing.is_some_and(|crossing| crossings.contains(&crossing))
+        });
+        of.collect()
+    }
+
+    fn is_open(&self, link: LinkId) -> bool {
+        let is_lit = |Crossing { optical, circuit }: Crossing| {
+            let set = self.circuits.get(&optical);
+            set.is_some_and(|set| set.contains(circuit))
+        };
+        let crossing = self.from.fabric.crossing(link);
+        !self.from.down.contains(&link) && crossing.is_none_or(is_lit)
+    }
+
+    fn rounds_to(&mut self, tables: &Tables) -> Result<Vec<Round>, NoCourse> {
+        let rounds = rounds::rounds(self, tables).ok_or(NoCourse)?;
+        self.tables.clone_from(tables);
+        self.unsure.clear();
+        Ok(rounds)
+    }
+}
+
+fn crossings(circuits: &Circuits) -> BTreeSet<Crossing> {
+    let crossing = |optical: OpticalId, circuit: Circuit| Crossing { optical, circuit };
+    let all = circuits.iter();
+    all.flat_map(|(&optical, set)| set.iter().map(move |circuit| crossing(optical, circuit)))
+        .collect()
+}
+
+/// Whether two circuits have a port in common.
+fn meet(one: &Crossing, other: &Crossing) -> bool {
+    let ports = other.circuit.ports();
+    one.optical == other.optical && one.circuit.ports().iter().any(|port| ports.contains(port))
+}

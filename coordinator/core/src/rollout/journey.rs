@@ -1,0 +1,426 @@
+//! Tables and circuits of a running network on their course: what the leader does next.
+//!
+//! A round goes out when the judge finds it sound for the network as it is now. Circuits move when
+//! all ports they carry have been seen idle, and packets come back when both ends see light. Where
+//! something does not come about, the course turns back; on the way back it is tried until it does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use reweave_check::{Network, Unsound, check_course, check_leg};
+use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched};
+use reweave_common::course::{Course, Leg, Round, Tables};
+use reweave_common::fabric::{Circuits, Fibre};
+use reweave_common::holding::Holding;
+use reweave_common::ids::{LinkId, NodeId, OpticalId};
+use reweave_common::plan::Plan;
+
+use super::begin::{Hindrance, all_connected};
+use super::quiet::Quietness;
+use super::{Driver, Turn, failure, measure};
+use crate::command::{Aim, Change, Departure, Move, StepIntent};
+use crate::course::{From, NoCourse, course};
+use crate::model::{Known, Picture};
+use crate::reason::Reason;
+use crate::rules;
+use crate::soundness;
+use crate::state::{Heading, InForce, Journey, Moving, Stage, Step};
+
+/// Packets that were under way have come through by then.
+const DRAIN_WITHIN: Duration = Duration::from_secs(10);
+/// Lasers need some time to find each other.
+const LIGHT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Whether a plan changes more than pins.
+pub(crate) fn is_needed(known: Known<'_>, in_force: &InForce, plan: &Plan) -> bool {
+    let circuits = in_force.circuits_of(known.fabric);
+    let moves = plan
+        .circuits
+        .iter()
+        .any(|(optical, set)| circuits.get(optical) != Some(set));
+    moves || plan.tables != in_force.tables
+}
+
+/// The whole course, judged leg by leg.
+pub(super) fn departure(turn: &Turn<'_>, plan: &Plan) -> Result<Departure, Hindrance> {
+    let in_force = turn.state.in_force();
+    let picture = turn.known.picture();
+    let objections = soundness::objections(&picture, in_force, plan);
+    if !objections.is_empty() {
+        return Err(Hindrance::Wrong(objections));
+    }
+    let circuits = in_force.circuits_of(turn.known.fabric);
+    let mut wanted = circuits.clone();
+    wanted.extend(plan.circuits.clone());
+    let down = down(&picture, &circuits);
+    let (tables, nobody) = (&in_force.tables, Round::new());
+    let from = From {
+        fabric: turn.known.fabric,
+        down: &down,
+        tables,
+        unsure: &nobody,
+        circuits: &circuits,
+        floor: turn.known.policy.capacity_floor,
+    };
+    let course = course(from, &plan.tables, &wanted)
+        .map_err(|NoCourse| Hindrance::Wrong(vec![Reason::NoCourse]))?;
+    let network = network(turn, from);
+    check_course(&network, &course, (&plan.tables, &wanted))
+        .map_err(|unsound| Hindrance::Wrong(reasons(unsound)))?;
+    let rounds: Vec<_> = course
+        .legs()
+        .filter_map(|(_, leg)| match leg {
+            Leg::Round(round) => Some(round),
+            Leg::Switch(_) => None,
+        })
+        .collect();
+    let nodes: BTreeSet<_> = rounds
+        .iter()
+        .flat_map(|round| round.keys().copied())
+        .collect();
+    all_connected(turn.known, nodes).map_err(Hindrance::Unready)?;
+    for round in rounds {
+        holdings(turn, &picture, round).map_err(Hindrance::Unready)?;
+    }
+    let undriven = undriven(turn.known, &course);
+    if !undriven.is_empty() {
+        return Err(Hindrance::Unready(undriven));
+    }
+    let before = measure::before(turn.known, &picture, plan).map_err(Hindrance::Unready)?;
+    Ok(Departure {
+        generation: plan.generation,
+        course,
+        circuits,
+        before,
+    })
+}
+
+/// Optical switches on the course that nobody could tell anything.
+fn undriven(known: Known<'_>, course: &Course) -> Vec<Reason> {
+    let opticals = course.waves.iter().flat_map(|wave| wave.circuits.keys());
+    let missing = opticals.filter(|optical| !known.ingest.is_driven(**optical));
+    missing
+        .map(|&optical| Reason::NoDriver { optical })
+        .collect()
+}
+
+fn reasons(unsound: Vec<Unsound>) -> Vec<Reason> {
+    unsound.into_iter().map(Reason::Unsound).collect()
+}
+
+fn network<'a>(turn: &Turn<'a>, from: From<'a>) -> Network<'a> {
+    let in_force = turn.state.in_force();
+    Network {
+        fabric: from.fabric,
+        addresses: turn.known.ingest.owners(),
+        down: from.down,
+        generation: in_force.generation,
+        pins: &in_force.pins,
+        tables: from.tables,
+        unsure: from.unsure,
+        circuits: from.circuits,
+        floor: from.floor,
+    }
+}
+
+/// Links of which an end says that they are down, by cable or by circuit.
+fn down(picture: &Picture<'_>, circuits: &Circuits) -> BTreeSet<LinkId> {
+    let fabric = picture.fabric();
+    let dark = fabric.dark(circuits);
+    let lit = fabric
+        .links()
+        .map(|(link, _)| link)
+        .filter(|link| !dark.contains(link));
+    let lightless = lit.filter(|&link| {
+        let ends = fabric
+            .link(link)
+            .ports()
+            .map(|port| fabric.fibre_of(port.node, link));
+        ends.into_iter()
+            .flatten()
+            .any(|fibre| sees_light(picture.known, fibre) == Some(false))
+    });
+    lightless.chain(picture.down()).collect()
+}
+
+/// None when nobody has said so lately.
+fn sees_light(known: Known<'_>, fibre: &Fibre) -> Option<bool> {
+    let observed = known.ingest.observations().node(fibre.node)?;
+    let counters = observed.counters.get(&fibre.interface)?;
+    let is_fresh = counters.is_fresh(known.now, known.policy.most_age());
+    is_fresh.then_some(counters.value.up)
+}
+
+/// What the nodes of a round shall hold: their pins as before, and the new routes.
+fn holdings(
+    turn: &Turn<'_>,
+    picture: &Picture<'_>,
+    round: &Round,
+) -> Result<BTreeMap<NodeId, Holding>, Vec<Reason>> {
+    let holding = |(&node, table)| {
+        let routes = rules::routes(table, picture.fabric(), &picture.wiring);
+        let Holding { rules, .. } = turn.state.in_force().holding(node);
+        routes.map(|routes| (node, Holding { rules, routes }))
+    };
+    let holdings: Result<_, Reason> = round.iter().map(holding).collect();
+    holdings.map_err(|reason| vec![reason])
+}
+
+impl Driver {
+    pub(super) fn travel(&mut self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey) {
+        match (&journey.stage, journey.leg()) {
+            (Stage::Due, Some(Leg::Round(round))) => self.begin_round(turn, plan, journey, round),
+            (Stage::Due, Some(Leg::Switch(moved))) => self.prove(turn, plan, journey, moved),
+            (Stage::Telling(step), _) => self.tell(turn, plan, journey, step),
+            (Stage::Proven, Some(Leg::Switch(moved))) => intend_move(turn, journey, moved),
+            (Stage::Switching(moving), _) => self.switch(turn, plan, journey, moving),
+            (Stage::Switched, Some(Leg::Switch(moved))) => {
+                self.await_light(turn, plan, journey, moved);
+            }
+            // It has arrived, and what becomes of it the verdict says.
+            _ => {}
+        }
+    }
+
+    fn begin_round(&self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, round: &Round) {
+        let ready = judge(turn, journey, Leg::Round(round)).and_then(|()| {
+            all_connected(turn.known, round.keys().copied().collect())?;
+            holdings(turn, &turn.known.picture(), round)
+        });
+        match ready {
+            Ok(targets) => tell_round(turn, targets),
+            Err(reasons) if self.waited(turn) >= turn.known.policy.begin_within => {
+                balk(turn, plan, journey, reasons);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn tell(&mut self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, step: &Step) {
+        let mut reasons: Vec<_> = step.failures().map(failure).collect();
+        let has_failed = !reasons.is_empty();
+        if self.is_exhausted(turn) {
+            reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
+        }
+        let may_turn = journey.heading == Heading::Forth;
+        if !reasons.is_empty() && (may_turn || !journey.is_held && self.is_exhausted(turn)) {
+            balk(turn, plan, journey, reasons);
+        } else if has_failed && self.waited(turn) >= self.pause(turn, journey) {
+            let told = step.targets.iter();
+            let targets = told.map(|(&node, target)| (node, target.holding.clone()));
+            tell_round(turn, targets.collect());
+        } else {
+            self.send_due(turn, step);
+        }
+    }
+
+    /// Whoever is held asks seldom.
+    fn pause(&self, turn: &Turn<'_>, journey: &Journey) -> Duration {
+        let policy = turn.known.policy;
+        match journey.is_held {
+            true => policy.retry_held_after,
+            false => policy.answer_within,
+        }
+    }
+
+    fn prove(&mut self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, moved: &Circuits) {
+        let ports = leaving(turn.known, journey, moved);
+        let since = self.since;
+        let quietness = self.quietness.get_or_insert_with(|| Quietness::new(since));
+        quietness.handle_observations(turn.known, &ports);
+        let ready = judge(turn, journey, Leg::Switch(moved)).and_then(|()| quietness.proof());
+        match ready {
+            Ok(quiet) => turn.decide(Change::DrainProof {
+                generation: plan.generation,
+                quiet,
+            }),
+            Err(reasons) if self.waited(turn) >= DRAIN_WITHIN => {
+                balk(turn, plan, journey, reasons);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Where a driver does not say what came of it, nothing is undone: nobody knows what there is.
+    fn switch(&mut self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, moving: &Moving) {
+        if !journey.is_moving() {
+            let failed = moving
+                .targets
+                .iter()
+                .filter(|(_, target)| !target.is_done());
+            let why = failed.filter_map(|(&optical, target)| {
+                let why = target.answer.clone()?.err();
+                let back = NotSwitched::TimedOut;
+                Some(Reason::NotSwitched {
+                    optical,
+                    why: why.unwrap_or(back),
+                })
+            });
+            let reasons: Vec<_> = why.collect();
+            match journey.heading {
+                Heading::Forth => return balk(turn, plan, journey, reasons),
+                Heading::Back { .. } if self.waited(turn) < self.pause(turn, journey) => return,
+                Heading::Back { .. } => return again(turn, moving),
+            }
+        }
+        if self.is_exhausted(turn) && !journey.is_held {
+            let generation = plan.generation;
+            return turn.decide(Change::Held { generation });
+        }
+        if self.waited(turn) >= self.pause(turn, journey) && self.unclear.is_some() {
+            return again(turn, moving);
+        }
+        self.send_due_moves(turn, moving);
+    }
+
+    fn send_due_moves(&mut self, turn: &mut Turn<'_>, moving: &Moving) {
+        let Known {
+            now,
+            policy,
+            fabric,
+            ..
+        } = turn.known;
+        let unanswered = moving
+            .targets
+            .iter()
+            .filter(|(_, target)| target.answer.is_none());
+        for (&optical, _) in unanswered {
+            let last = self.switched.get(&optical);
+            let is_due = last.is_none_or(|&last| now.since(last) >= policy.answer_within);
+            let name = &fabric.optical(optical).name;
+            if let Some(switchover) = moving.switchover(optical, name).filter(|_| is_due) {
+                self.switched.insert(optical, now);
+                turn.out.switch(optical, switchover);
+            }
+        }
+    }
+
+    fn await_light(&self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, moved: &Circuits) {
+        let known = turn.known;
+        let ends = moved.iter().flat_map(|(&optical, set)| {
+            let ports = set.iter().flat_map(Circuit::ports);
+            ports.filter_map(move |port| known.fabric.fibre(optical, port))
+        });
+        let is_dark = |fibre: &&Fibre| {
+            let observed = known.ingest.observations().node(fibre.node);
+            let counters = observed.and_then(|it| it.counters.get(&fibre.interface));
+            !counters.is_some_and(|it| it.at > self.since && it.value.up)
+        };
+        let no_light = ends.filter(is_dark).map(|fibre| Reason::NoLight {
+            node: fibre.node,
+            interface: fibre.interface.clone(),
+        });
+        let reasons: Vec<_> = no_light.collect();
+        let generation = plan.generation;
+        if reasons.is_empty() {
+            turn.decide(Change::LightCame { generation });
+        } else if self.waited(turn) >= LIGHT_WITHIN {
+            balk(turn, plan, journey, reasons);
+        }
+    }
+}
+
+/// Whether the leg is sound for the network as it is now.
+fn judge(turn: &Turn<'_>, journey: &Journey, leg: Leg<'_>) -> Result<(), Vec<Reason>> {
+    let picture = turn.known.picture();
+    let down = down(&picture, &journey.circuits);
+    let from = start(turn, journey, &down, &journey.unsure);
+    check_leg(&network(turn, from), leg).map_err(reasons)
+}
+
+fn start<'a>(
+    turn: &Turn<'a>,
+    journey: &'a Journey,
+    down: &'a BTreeSet<LinkId>,
+    unsure: &'a Round,
+) -> From<'a> {
+    From {
+        fabric: turn.known.fabric,
+        down,
+        tables: &journey.tables,
+        unsure,
+        circuits: &journey.circuits,
+        floor: turn.known.policy.capacity_floor,
+    }
+}
+
+fn tell_round(turn: &mut Turn<'_>, targets: BTreeMap<NodeId, Holding>) {
+    turn.decide(Change::StepIntent(StepIntent {
+        generation: turn.state.next_generation(),
+        aim: Aim::Round,
+        targets,
+    }));
+}
+
+fn intend_move(turn: &mut Turn<'_>, journey: &Journey, moved: &Circuits) {
+    let moves = moved.iter().map(|(&optical, desired)| {
+        let expected = journey.circuits.get(&optical).cloned().unwrap_or_default();
+        let desired = desired.clone();
+        (optical, Move { expected, desired })
+    });
+    intend(turn, moves.collect());
+}
+
+/// With another token, since a driver answers the same instruction always the same.
+fn again(turn: &mut Turn<'_>, moving: &Moving) {
+    let moves = moving
+        .targets
+        .iter()
+        .map(|(&optical, it)| (optical, it.moved.clone()));
+    intend(turn, moves.collect());
+}
+
+fn intend(turn: &mut Turn<'_>, moves: BTreeMap<OpticalId, Move>) {
+    turn.decide(Change::CircuitIntent {
+        generation: turn.state.next_generation(),
+        moves,
+    });
+}
+
+/// Gives it up, and goes back to where it began. Whoever is on the way back already waits.
+pub(super) fn balk(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons: Vec<Reason>) {
+    let generation = plan.generation;
+    let back = way_back(turn, journey).filter(|_| journey.heading == Heading::Forth);
+    match back {
+        Some(course) => turn.decide(Change::TurnedBack {
+            generation,
+            course,
+            reasons,
+        }),
+        None if journey.is_held => {}
+        None => turn.decide(Change::Held { generation }),
+    }
+}
+
+fn way_back(turn: &Turn<'_>, journey: &Journey) -> Option<Course> {
+    let in_force = turn.state.in_force();
+    let circuits = in_force.circuits_of(turn.known.fabric);
+    let (unsure, nobody_down) = (journey.unsure_now(), BTreeSet::new());
+    let tables: &Tables = &in_force.tables;
+    let down = down(&turn.known.picture(), &journey.circuits);
+    let around = course(start(turn, journey, &down, &unsure), tables, &circuits);
+    // Where nothing leads around what is down, things are put back as they were all the same.
+    let anyhow = || {
+        course(
+            start(turn, journey, &nobody_down, &unsure),
+            tables,
+            &circuits,
+        )
+    };
+    around.or_else(|NoCourse| anyhow()).ok()
+}
+
+/// The ports of circuits that will be gone.
+fn leaving<'a>(known: Known<'a>, journey: &Journey, moved: &Circuits) -> Vec<&'a Fibre> {
+    let gone = moved.iter().flat_map(|(&optical, after)| {
+        let before = journey
+            .circuits
+            .get(&optical)
+            .into_iter()
+            .flat_map(CircuitSet::iter);
+        let gone = before.filter(|&circuit| !after.contains(circuit));
+        gone.flat_map(move |circuit| circuit.ports().map(|port| (optical, port)))
+    });
+    gone.filter_map(|(optical, port)| known.fabric.fibre(optical, port))
+        .collect()
+}

@@ -1,0 +1,279 @@
+//! A running network on its course, leg by leg: rounds of tables, and circuits that move between.
+//!
+//! ```text
+//! Due -> Telling ----------------------------> the next leg is due
+//!  |                                             ^
+//!  +--> Proven -> Switching -> Switched ---------+
+//! ```
+//! Whatever happens, the way back is a course of its own, from where things are.
+
+use std::collections::BTreeMap;
+
+use reweave_common::circuit::{CircuitSet, NotSwitched, Readback, Switchover};
+use reweave_common::course::{Course, Leg, Round, Tables};
+use reweave_common::fabric::Circuits;
+use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::instruction::{Ack, Install, Token};
+use reweave_common::plan::Generation;
+use serde::{Deserialize, Serialize};
+
+use super::step::Step;
+use crate::command::{Departure, Move};
+use crate::reason::Reason;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Journey {
+    pub heading: Heading,
+    pub course: Course,
+    /// How many legs lie behind.
+    pub leg: usize,
+    pub stage: Stage,
+    /// It could not go on for too long, and goes on being tried.
+    pub is_held: bool,
+    pub tables: Tables,
+    /// Nodes that may hold these instead.
+    pub unsure: Round,
+    pub circuits: Circuits,
+    /// What nodes were told on the way.
+    pub installs: BTreeMap<NodeId, Install>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Heading {
+    Forth,
+    Back { reasons: Vec<Reason> },
+}
+
+/// How far the leg has come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Stage {
+    Due,
+    Telling(Step),
+    /// Nothing passes what is to move.
+    Proven,
+    Switching(Moving),
+    /// The circuits are there; light has to come.
+    Switched,
+}
+
+/// What the drivers of optical switches were told, and what they answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Moving {
+    pub generation: Generation,
+    pub token: Token,
+    pub targets: BTreeMap<OpticalId, Target>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    pub moved: Move,
+    /// The first one counts.
+    pub answer: Option<Result<CircuitSet, NotSwitched>>,
+}
+
+impl Journey {
+    pub(super) fn forth(departure: Departure, tables: Tables) -> Self {
+        Self {
+            heading: Heading::Forth,
+            course: departure.course,
+            leg: 0,
+            stage: Stage::Due,
+            is_held: false,
+            tables,
+            unsure: Round::new(),
+            circuits: departure.circuits,
+            installs: BTreeMap::new(),
+        }
+    }
+
+    /// Unless circuits may be moving, for nobody knows then where things are.
+    pub(super) fn turn_back(&mut self, course: Course, reasons: Vec<Reason>) -> bool {
+        if matches!(self.heading, Heading::Back { .. }) || self.is_moving() {
+            return false;
+        }
+        self.note_unsure();
+        self.heading = Heading::Back { reasons };
+        self.course = course;
+        (self.leg, self.stage, self.is_held) = (0, Stage::Due, false);
+        true
+    }
+
+    /// Whether a driver has not said what came of its instruction.
+    pub(crate) fn is_moving(&self) -> bool {
+        let Stage::Switching(moving) = &self.stage else {
+            return false;
+        };
+        moving.targets.values().any(|target| !target.is_known())
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.leg().is_none()
+    }
+
+    pub(crate) fn leg(&self) -> Option<Leg<'_>> {
+        self.course.legs().nth(self.leg).map(|(_, leg)| leg)
+    }
+
+    pub(crate) fn step(&self) -> Option<&Step> {
+        match &self.stage {
+            Stage::Telling(step) => Some(step),
+            _ => None,
+        }
+    }
+
+    /// Nodes that were told and have not answered with it may hold their part of the round, or not.
+    pub(crate) fn unsure_now(&self) -> Round {
+        let mut unsure = self.unsure.clone();
+        if let (Stage::Telling(step), Some(Leg::Round(round))) = (&self.stage, self.leg()) {
+            let may_hold = round.iter().filter(|(node, _)| !step.is_done(**node));
+            unsure.extend(may_hold.map(|(&node, table)| (node, table.clone())));
+        }
+        unsure
+    }
+
+    fn note_unsure(&mut self) {
+        self.unsure = self.unsure_now();
+        if let Stage::Telling(step) = &self.stage {
+            self.installs.extend(step.installs());
+        }
+    }
+
+    /// Whether a round was due, or is told once more.
+    pub(super) fn tell(&mut self, step: Step) -> bool {
+        let is_due = matches!(self.stage, Stage::Due | Stage::Telling(_));
+        let is_round = matches!(self.leg(), Some(Leg::Round(_)));
+        if is_due && is_round {
+            self.stage = Stage::Telling(step);
+            self.settle_round();
+        }
+        is_due && is_round
+    }
+
+    pub(super) fn acknowledge(&mut self, node: NodeId, ack: Ack) -> bool {
+        let Stage::Telling(step) = &mut self.stage else {
+            return false;
+        };
+        let heard = step.acknowledge(node, ack);
+        let is_done = step.is_done(node);
+        if let (true, Some(Leg::Round(round))) = (heard && is_done, self.leg()) {
+            let table = round.get(&node).cloned();
+            self.tables.extend(table.map(|table| (node, table)));
+            self.unsure.remove(&node);
+        }
+        self.settle_round();
+        heard
+    }
+
+    fn settle_round(&mut self) {
+        if let Stage::Telling(step) = &self.stage
+            && step.all_done()
+        {
+            self.installs.extend(step.installs());
+            self.go_on();
+        }
+    }
+
+    fn go_on(&mut self) {
+        self.leg += 1;
+        (self.stage, self.is_held) = (Stage::Due, false);
+    }
+
+    pub(super) fn prove(&mut self) {
+        if self.stage == Stage::Due && matches!(self.leg(), Some(Leg::Switch(_))) {
+            self.stage = Stage::Proven;
+        }
+    }
+
+    /// Whether circuits were about to move, or are told once more.
+    pub(super) fn switch(
+        &mut self,
+        generation: Generation,
+        token: Token,
+        moves: BTreeMap<OpticalId, Move>,
+    ) -> bool {
+        let is_due = matches!(self.stage, Stage::Proven | Stage::Switching(_));
+        if is_due {
+            let target = |(optical, moved)| {
+                let answer = None;
+                (optical, Target { moved, answer })
+            };
+            self.stage = Stage::Switching(Moving {
+                generation,
+                token,
+                targets: moves.into_iter().map(target).collect(),
+            });
+        }
+        is_due
+    }
+
+    pub(super) fn observe(&mut self, optical: OpticalId, readback: Readback) {
+        let Stage::Switching(moving) = &mut self.stage else {
+            return;
+        };
+        if !moving.awaits(optical, &readback) {
+            return;
+        }
+        if let Some(target) = moving.targets.get_mut(&optical) {
+            target.answer = Some(readback.outcome);
+            let held = target.held().cloned();
+            self.circuits.extend(held.map(|held| (optical, held)));
+        }
+        if moving.targets.values().all(Target::is_done) {
+            self.stage = Stage::Switched;
+        }
+    }
+
+    pub(super) fn light_came(&mut self) {
+        if self.stage == Stage::Switched {
+            self.go_on();
+        }
+    }
+}
+
+impl Moving {
+    /// Whether this is the first answer to this instruction that tells what there is.
+    pub(crate) fn awaits(&self, optical: OpticalId, readback: &Readback) -> bool {
+        let is_ours = readback.token == self.token && readback.generation == self.generation;
+        let target = self.targets.get(&optical);
+        is_ours && target.is_some_and(|target| target.answer.is_none())
+    }
+
+    /// Whether it says that the device holds what it held, or what it shall.
+    pub(crate) fn tells(&self, optical: OpticalId, readback: &Readback) -> bool {
+        let answer = Some(readback.outcome.clone());
+        let target = self.targets.get(&optical).cloned();
+        target.is_some_and(|target| Target { answer, ..target }.is_known())
+    }
+
+    pub(crate) fn switchover(&self, optical: OpticalId, name: &str) -> Option<Switchover> {
+        let target = self.targets.get(&optical)?;
+        Some(Switchover {
+            generation: self.generation,
+            token: self.token,
+            optical: name.to_owned(),
+            expected: target.moved.expected.clone(),
+            desired: target.moved.desired.clone(),
+        })
+    }
+}
+
+impl Target {
+    pub(crate) fn is_done(&self) -> bool {
+        self.held() == Some(&self.moved.desired)
+    }
+
+    /// The circuits that the device told, if they are old or new.
+    fn held(&self) -> Option<&CircuitSet> {
+        let told = match self.answer.as_ref()? {
+            Ok(found)
+            | Err(NotSwitched::Mismatch { found } | NotSwitched::Device { found, .. }) => found,
+            Err(_) => return None,
+        };
+        let Move { expected, desired } = &self.moved;
+        [expected, desired].contains(&told).then_some(told)
+    }
+
+    pub(crate) fn is_known(&self) -> bool {
+        self.held().is_some()
+    }
+}
