@@ -65,7 +65,7 @@ pub(crate) fn some_fabric(chance: &mut Chance) -> Fabric {
             let _ = writeln!(text, "[[link]]\na = \"h{a}\"\nb = \"h{b}\"\ngbps = 1");
         }
     }
-    Fabric::parse("random.toml", &text).unwrap()
+    Fabric::parse("random.toml", &text).expect("what is drawn is a fabric")
 }
 
 /// As many as can be, or fewer.
@@ -76,9 +76,13 @@ pub(crate) fn some_circuits(fabric: &Fabric, chance: &mut Chance) -> Circuits {
         let mut circuits: Vec<Circuit> = Vec::new();
         let mut left: Vec<PortId> = Vec::new();
         for fibre in ports {
-            let partner = left
-                .iter()
-                .position(|&port| fabric.fibre(optical, port).unwrap().node != fibre.node);
+            let partner = left.iter().position(|&port| {
+                fabric
+                    .fibre(optical, port)
+                    .expect("a port with a fibre")
+                    .node
+                    != fibre.node
+            });
             match partner.filter(|_| chance.below(8) > 0) {
                 Some(index) => circuits.push(Circuit::new(left.swap_remove(index), fibre.port)),
                 None => left.push(fibre.port),

@@ -166,23 +166,13 @@ impl State {
                 generation,
                 course,
                 reasons,
-            } => {
-                if let Some(journey) = self.journey_of(generation) {
-                    journey.turn_back(course, reasons);
-                }
-            }
-            Change::DrainProof { generation, .. } => {
-                if let Some(journey) = self.journey_of(generation) {
-                    journey.prove();
-                }
-            }
+            } => self.on_journey(generation, |journey| {
+                journey.turn_back(course, reasons);
+            }),
+            Change::DrainProof { generation, .. } => self.on_journey(generation, Journey::prove),
             Change::CircuitIntent { generation, moves } => self.switch(generation, token, moves),
             Change::CircuitObserved { optical, readback } => self.observe(optical, readback),
-            Change::LightCame { generation } => {
-                if let Some(journey) = self.journey_of(generation) {
-                    journey.light_came();
-                }
-            }
+            Change::LightCame { generation } => self.on_journey(generation, Journey::light_came),
             Change::Held { generation } => self.hold(generation),
             Change::RolledBack { generation } => self.roll_back(at, generation),
             Change::Invited {
@@ -405,6 +395,12 @@ impl State {
         let rollout = self.rollout.as_mut()?;
         let is_this = rollout.plan.generation == generation;
         rollout.phase.journey_mut().filter(|_| is_this)
+    }
+
+    fn on_journey(&mut self, generation: Generation, act: impl FnOnce(&mut Journey)) {
+        if let Some(journey) = self.journey_of(generation) {
+            act(journey);
+        }
     }
 
     /// The plan on its way, if it is this one and in such a phase.
