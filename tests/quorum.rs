@@ -8,6 +8,8 @@ mod clocks;
 mod cluster;
 #[path = "quorum/disks.rs"]
 mod disks;
+#[path = "quorum/full.rs"]
+mod full;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 #[path = "quorum/networks.rs"]
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         networks::tests(),
         standstill::tests(),
         disks::tests(),
+        full::tests(),
         clocks::tests(),
     ];
     // Each keeps the machine busy by itself.

@@ -21,9 +21,9 @@ pub(crate) fn tests() -> Vec<Trial> {
         ),
         trial("a_slow_disk_holds_nobody_up_for_long", LAB_AND_STRACE, slow),
         trial(
-            "a_full_disk_ends_one_and_harms_no_other",
+            "a_log_that_cannot_be_written_ends_one_and_harms_no_other",
             LAB_AND_STRACE,
-            full,
+            unwritable,
         ),
         trial("a_torn_write_is_cut_off", LAB, torn),
         trial(
@@ -116,8 +116,8 @@ fn slow() {
     quorum.nothing_is_lost();
 }
 
-/// Nothing more can be written to the log, until there is room again.
-fn full() {
+/// A write to the log fails, though there was room a moment ago.
+fn unwritable() {
     let mut quorum = Quorum::up();
     let (first, term) = quorum.leader();
     quorum.decide();

@@ -1,0 +1,58 @@
+//! A disk that fills up: nothing is decided for want of room, everything else goes on, and with room
+//! decisions do too.
+
+use std::process::Command;
+
+use libtest_mimic::Trial;
+use reweave_tests::Programs;
+
+use crate::cluster::must;
+use crate::needs::{Need, trial};
+
+/// A coordinator that leads alone, on a disk of its own, which has 8 MiB left for a while.
+const RUN: &str = r#"
+    set -e
+    ip link set lo up
+    mount -t tmpfs -o size=96m tmpfs "$0"; mountpoint -q "$0"; cd "$0"
+    tries() { for _ in $(seq 100); do "$@" > told 2>&1 && return; sleep 0.1; done; cat told; exit 1; }
+    reweave dev --dir "$0/dev" > at 2> words &
+    tries grep http at
+    export REWEAVE_IDENTITY=$(grep -o 'REWEAVE_IDENTITY=.*' words | cut -d= -f2)
+    decides() { reweave cluster token ann --role viewer; }
+    refused() { ! decides; }
+    tries decides
+
+    free=$(df --output=avail --block-size=1 . | tail -1)
+    head -c $((free - 8388608)) /dev/zero > filler
+    tries refused
+    decides 2>&1 | tee refusal | grep -q 'the disk is full' || { cat refusal; exit 1; }
+    reweave status | grep 'look at: the disk is full'
+    reweave hosts | grep ' up '
+
+    rm filler
+    tries decides
+    reweave status | grep -v 'disk is full'
+"#;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let name = "on_a_full_disk_nothing_is_decided_until_there_is_room_and_all_else_goes_on";
+    vec![trial(name, &[Need::Lab], no_room_for_a_while)]
+}
+
+fn no_room_for_a_while() {
+    let folder = tempfile::tempdir().expect("a folder to mount it on");
+    let programs = must(Programs::beside_this());
+    let built = programs.reweave();
+    let built = built.parent().expect("a folder").display();
+    let path = format!("{built}:{}", std::env::var("PATH").unwrap_or_default());
+    let mut alone = Command::new("unshare");
+    alone
+        .args(["--net", "--mount", "--pid", "--fork", "--kill-child"])
+        .args(["--mount-proc", "--", "bash", "-c", RUN])
+        .arg(folder.path())
+        .env("PATH", path);
+    let output = alone.output().expect("unshare starts");
+    let [out, err] =
+        [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    assert!(output.status.success(), "{out}{err}");
+}
