@@ -2,20 +2,24 @@
 //! and optical switches fail, and the coordinator dies over any entry of its log. After every event
 //! every packet arrives, by every way there is.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod device;
+mod laws;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Readback, Switchover};
+use reweave_common::circuit::{Circuit, CircuitSet, Readback, Switchover};
 use reweave_common::course::Tables;
 use reweave_common::fabric::{Circuits, Fabric, Fibre};
-use reweave_common::holding::{Holding, RouteHop};
 use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::{Ack, Install, Instruction, Token};
+use reweave_common::instruction::{Ack, Install, Instruction};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan, Report};
 use reweave_common::sample::{Counters, Reading, Sample};
 use reweave_common::units::{Bytes, Rate};
+
+use device::{Ailment, Device};
 
 use super::switch::{Mood, Switch};
 use crate::course::examples::{Chance, shortest_ways, some_circuits, some_fabric, some_tables};
@@ -49,27 +53,6 @@ const FOUL: Weather = Weather {
     fails: 2,
     dies: 8,
 };
-
-/// An optical switch and its driver, which survive everything.
-#[derive(Debug, Clone, Default)]
-struct Device {
-    circuits: CircuitSet,
-    highest: Token,
-    cached: Option<Readback>,
-    ails: Ailment,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-enum Ailment {
-    #[default]
-    None,
-    /// It does not answer, and may have moved.
-    TimesOut,
-    /// It moves nothing and says so.
-    Refuses,
-    /// Only what goes dark is done.
-    MovesHalf,
-}
 
 enum Message {
     Install(NodeId, Install),
@@ -395,192 +378,6 @@ impl World {
             self.greet();
         }
     }
-
-    /// S5: what goes out stands in the log.
-    fn was_intended(&self, node: NodeId, install: &Install) {
-        let is_it = |command: &Command| match &command.change {
-            Change::StepIntent(intent) => {
-                intent.generation == install.generation
-                    && intent.targets.get(&node) == Some(&install.holding)
-            }
-            _ => false,
-        };
-        assert!(
-            self.log.iter().any(is_it),
-            "seed {}: not intended: {install:?}",
-            self.seed
-        );
-    }
-
-    fn move_was_intended(&self, optical: OpticalId, told: &Switchover) {
-        let is_it = |command: &Command| match &command.change {
-            Change::CircuitIntent { generation, moves } => {
-                *generation == told.generation
-                    && moves
-                        .get(&optical)
-                        .is_some_and(|it| it.desired == told.desired)
-            }
-            _ => false,
-        };
-        assert!(
-            self.log.iter().any(is_it),
-            "seed {}: not intended: {told:?}",
-            self.seed
-        );
-    }
-
-    fn circuits(&self) -> Circuits {
-        let circuits = self.devices.iter();
-        circuits
-            .map(|(&optical, device)| (optical, device.circuits.clone()))
-            .collect()
-    }
-
-    /// S1 and S2, and S11.
-    fn look(&self) {
-        self.all_arrive(&BTreeSet::new());
-        for device in self.devices.values() {
-            let mut seen = BTreeSet::new();
-            let mut ports = device.circuits.iter().flat_map(Circuit::ports);
-            assert!(
-                ports.all(|port| seen.insert(port)),
-                "seed {}: no matching",
-                self.seed
-            );
-        }
-    }
-
-    /// S3 and S4: while circuits move, none of them is there, and packets arrive all the same.
-    fn look_at_move(&self, before: &Circuits) {
-        let now = self.circuits();
-        let gone = before.iter().flat_map(|(&optical, set)| {
-            let gone = set.iter().filter(|&it| !now[&optical].contains(it));
-            gone.collect::<Vec<_>>()
-                .into_iter()
-                .map(move |it| (optical, it))
-        });
-        let gone: BTreeSet<_> = gone.collect();
-        self.all_arrive(&gone);
-        for node in self.nodes.keys() {
-            let fibres = || self.fabric.fibres().filter(|it| it.node == *node);
-            let lit = |it: &&Fibre| {
-                let circuits = before[&it.optical]
-                    .iter()
-                    .map(|circuit| (it.optical, circuit));
-                let mut own = circuits.filter(|(_, circuit)| circuit.ports().contains(&it.port));
-                own.next()
-            };
-            let all = fibres().filter_map(|it| lit(&it)).count();
-            let left = fibres()
-                .filter_map(|it| lit(&it))
-                .filter(|it| !gone.contains(it))
-                .count();
-            assert!(
-                4 * left + 3 >= all,
-                "seed {}: {left} of {all} are left",
-                self.seed
-            );
-        }
-    }
-
-    fn all_arrive(&self, gone: &BTreeSet<(OpticalId, Circuit)>) {
-        for &to in self.nodes.keys() {
-            for &from in self.nodes.keys() {
-                if let Err(way) = self.walk(from, to, gone, &mut vec![from]) {
-                    let rollout = self.state().rollout();
-                    let last = &self.log[self.log.len().saturating_sub(6)..];
-                    panic!(
-                        "seed {}: {from} > {to} is lost: {way:?}\n{rollout:#?}\n{last:#?}",
-                        self.seed
-                    );
-                }
-            }
-        }
-    }
-
-    /// By every way there is; the way that ends nowhere, if there is one.
-    fn walk(
-        &self,
-        at: NodeId,
-        to: NodeId,
-        gone: &BTreeSet<(OpticalId, Circuit)>,
-        way: &mut Vec<NodeId>,
-    ) -> Result<(), Vec<NodeId>> {
-        if at == to {
-            return Ok(());
-        }
-        let next = self.next(at, to, gone);
-        if next.is_empty() || way.len() > self.nodes.len() {
-            return Err(way.clone());
-        }
-        for next in next {
-            let next = next.ok_or_else(|| way.clone())?;
-            way.push(next);
-            self.walk(next, to, gone, way)?;
-            way.pop();
-        }
-        Ok(())
-    }
-
-    /// Light decides where packets come out, whatever next hop they were meant for.
-    fn next(
-        &self,
-        at: NodeId,
-        to: NodeId,
-        gone: &BTreeSet<(OpticalId, Circuit)>,
-    ) -> Vec<Option<NodeId>> {
-        let through = |fibre: &Fibre| {
-            let far = self.light_at(fibre)?;
-            let circuit = Circuit::new(fibre.port, far.port);
-            (!gone.contains(&(fibre.optical, circuit))).then_some(far.node)
-        };
-        let address = self.fabric.address(to);
-        let mut routes = self.nodes[&at].routes.iter();
-        if let Some(route) = routes.find(|route| Some(route.destination) == address) {
-            let fibre = |hop: &RouteHop| {
-                let mut fibres = self.fabric.fibres();
-                fibres.find(|it| it.node == at && it.interface == hop.interface)
-            };
-            return route.hops.iter().map(|hop| through(fibre(hop)?)).collect();
-        }
-        let hops = self.own.get(&at).and_then(|table| table.towards.get(&to));
-        let links = hops
-            .into_iter()
-            .flatten()
-            .map(|hop| self.fabric.fibre_of(at, hop.link));
-        links.map(|fibre| through(fibre?)).collect()
-    }
-
-    /// S8: every node holds what is in force, and every device too.
-    fn look_at_rest(&self) {
-        let in_force = self.state().in_force();
-        for (node, switch) in &self.nodes {
-            let told = in_force.holding(*node);
-            let holds = Holding {
-                rules: switch.rules.clone(),
-                routes: switch.routes.clone(),
-            };
-            assert!(
-                holds.is_same_as(&told),
-                "seed {}: {node} is astray",
-                self.seed
-            );
-            let table = in_force.tables.get(node);
-            let expected = table.map_or(0, |table| table.towards.len());
-            assert_eq!(
-                holds.routes.len(),
-                expected,
-                "seed {}: {node} mixes generations",
-                self.seed
-            );
-        }
-        assert_eq!(
-            self.circuits(),
-            in_force.circuits_of(&self.fabric),
-            "seed {}",
-            self.seed
-        );
-    }
 }
 
 impl Message {
@@ -591,57 +388,6 @@ impl Message {
             Self::Sample(node, it) => Self::Sample(*node, it.clone()),
             Self::Switch(optical, it) => Self::Switch(*optical, it.clone()),
             Self::Readback(optical, it) => Self::Readback(*optical, it.clone()),
-        }
-    }
-}
-
-impl Device {
-    fn follow(&mut self, told: &Switchover) -> Option<Readback> {
-        let held = told.generation;
-        let outcome = if told.token < self.highest {
-            Err(NotSwitched::Older {
-                held,
-                token: self.highest,
-            })
-        } else if let Some(cached) = self.cached.clone().filter(|it| it.token == told.token) {
-            return Some(cached);
-        } else {
-            self.highest = told.token;
-            self.act(told)
-        };
-        let readback = Readback {
-            generation: told.generation,
-            token: told.token,
-            outcome,
-        };
-        if told.token == self.highest {
-            self.cached = Some(readback.clone());
-        }
-        Some(readback)
-    }
-
-    fn act(&mut self, told: &Switchover) -> Result<CircuitSet, NotSwitched> {
-        if self.circuits == told.desired {
-            return Ok(self.circuits.clone());
-        }
-        if self.circuits != told.expected {
-            let found = self.circuits.clone();
-            return Err(NotSwitched::Mismatch { found });
-        }
-        match self.ails {
-            Ailment::Refuses => {
-                let (error, found) = ("busy".to_owned(), self.circuits.clone());
-                return Err(NotSwitched::Device { error, found });
-            }
-            Ailment::MovesHalf => {
-                let kept = self.circuits.iter().filter(|&it| told.desired.contains(it));
-                self.circuits = kept.collect();
-            }
-            Ailment::None | Ailment::TimesOut => self.circuits.clone_from(&told.desired),
-        }
-        match self.ails {
-            Ailment::TimesOut => Err(NotSwitched::TimedOut),
-            _ => Ok(self.circuits.clone()),
         }
     }
 }
