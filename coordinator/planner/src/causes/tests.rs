@@ -264,12 +264,12 @@ fn flows_that_a_full_link_holds_back_make_no_straggler() {
         .flows
         .retain(|flow| flow.path[0] != "h2" && flow.path[4] != "h2");
     for nth in 0..2 {
-        evidence.flows.push(flow(2, 2, 4 + nth, 10.0));
-        evidence.flows.push(flow(5 + nth, 2, 2, 10.0));
+        evidence.flows.push(flow(2, 2, 4 + nth, 5.0));
+        evidence.flows.push(flow(5 + nth, 2, 2, 5.0));
     }
     assert_eq!(alone(&evidence), named(Class::Straggler, "h2"));
     // Others fill the uplinks that its flows go over, both ways.
-    for (from, to, gbps) in [(0, 7, 20.0), (1, 4, 20.0), (4, 0, 40.0), (7, 1, 40.0)] {
+    for (from, to, gbps) in [(0, 7, 30.0), (1, 4, 30.0), (4, 0, 50.0), (7, 1, 50.0)] {
         evidence.flows.push(flow(from, 2, to, gbps));
     }
     let found = found(&evidence);
