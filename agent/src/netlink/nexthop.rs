@@ -244,17 +244,17 @@ mod tests {
         Nexthop::deserialize(&header, &bytes).unwrap()
     }
 
+    fn over_one_interface() -> Nexthop {
+        let leads = Leads::To {
+            interface: 3,
+            gateway: Ipv4Addr::new(10, 0, 0, 7),
+        };
+        Nexthop::new(7, 213, leads)
+    }
+
     #[test]
     fn what_is_asked_for_is_read_back() {
-        let gateway = Ipv4Addr::new(10, 0, 0, 7);
-        let hop = Nexthop::new(
-            7,
-            213,
-            Leads::To {
-                interface: 3,
-                gateway,
-            },
-        );
+        let hop = over_one_interface();
         assert_eq!(there_and_back(&hop), hop);
         for resilient in [false, true] {
             let members = vec![Member { id: 7, weight: 1 }, Member { id: 8, weight: 255 }];
@@ -265,15 +265,7 @@ mod tests {
 
     #[test]
     fn torn_messages_are_errors_or_nothing() {
-        let gateway = Ipv4Addr::new(10, 0, 0, 7);
-        let hop = Nexthop::new(
-            7,
-            213,
-            Leads::To {
-                interface: 3,
-                gateway,
-            },
-        );
+        let hop = over_one_interface();
         let mut bytes = vec![0; hop.buffer_len()];
         hop.serialize(&mut bytes);
         for length in 0..bytes.len() {
