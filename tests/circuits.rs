@@ -1,12 +1,16 @@
-//! Circuits of an optical switch, moved by the driver while sessions cross them: what the driver
-//! reads, does and refuses, and what the sessions notice.
+//! Circuits of an optical switch, moved while sessions cross them, by hand and by plans that a cluster
+//! carries out: what the driver reads, does and refuses, and what the sessions notice.
 
+#[path = "circuits/cluster.rs"]
+mod cluster;
 #[path = "circuits/driver.rs"]
 mod driver;
 #[path = "circuits/helper.rs"]
 mod helper;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
+#[path = "circuits/plans.rs"]
+mod plans;
 #[path = "circuits/scene.rs"]
 mod scene;
 #[path = "circuits/sessions.rs"]
@@ -23,7 +27,7 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(helper::HOLD) {
         return helper::hold();
     }
-    let tests = [driver::tests(), sessions::tests()];
+    let tests = [driver::tests(), sessions::tests(), plans::tests()];
     // Sessions are measured, so none may have another test beside it.
     let arguments = Arguments {
         test_threads: Some(1),

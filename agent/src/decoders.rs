@@ -41,14 +41,6 @@ pub fn record(bytes: &[u8]) {
     }
 }
 
-/// What an agent noted down of who is shut out.
-pub fn shut_out(bytes: &[u8]) {
-    if let Ok(list) = crate::shut_out::decode(bytes) {
-        let again = crate::shut_out::encode(&list).expect("it can be written");
-        assert_eq!(crate::shut_out::decode(&again).expect("and read"), list);
-    }
-}
-
 /// What `rdma` prints of queue pairs.
 pub fn queue_pairs(listed: &[u8], counted: &[u8]) {
     crate::rdma::read_pairs(listed, counted);

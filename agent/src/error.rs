@@ -2,13 +2,12 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use reweave_common::units::Rate;
 use reweave_link::LinkError;
 use reweave_link::join::JoinError;
-use reweave_link::pki::PkiError;
+use reweave_link::line::CertificateError;
 use thiserror::Error;
 
 use crate::counters::EthtoolError;
@@ -66,25 +65,8 @@ pub enum AgentError {
     Loop { source: io::Error },
     #[error("nobody keeps up the line to the coordinator any more")]
     LineGone,
-    #[error("cannot use the identity in {}", folder.display())]
-    Identity {
-        folder: PathBuf,
-        source: Box<PkiError>,
-    },
-    #[error(
-        "{} holds the certificate of {member}, and this program needs an agent's", folder.display()
-    )]
-    NotAnAgent { folder: PathBuf, member: String },
-    #[error("cannot keep in mind who is shut out, in {}", path.display())]
-    ShutOut { path: PathBuf, source: io::Error },
-    #[error(
-        "{} is damaged: it says who is shut out of the cluster. Remove it only where nobody is, or \
-         put it back from a copy", path.display()
-    )]
-    ShutOutDamaged {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     #[error("cannot join the cluster")]
     Join { source: Box<JoinError> },
     #[error("cannot look for a coordinator")]
@@ -97,7 +79,8 @@ impl AgentError {
     /// 2 for what was asked or given wrongly, 1 for what failed.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::UnknownHost { .. } | Self::Identity { .. } | Self::NotAnAgent { .. } => 2,
+            Self::UnknownHost { .. } => 2,
+            Self::Certificate(error) if error.is_of_the_folder() => 2,
             _ => 1,
         }
     }

@@ -8,7 +8,6 @@ pub mod activity;
 pub mod agent;
 pub mod clock;
 pub mod counters;
-pub mod credentials;
 #[doc(hidden)]
 pub mod decoders;
 pub mod error;
@@ -26,7 +25,6 @@ pub mod role;
 pub mod run;
 mod service;
 pub mod session;
-pub mod shut_out;
 pub mod state;
 pub mod traffic;
 pub mod trains;

@@ -2,20 +2,18 @@
 
 mod cli;
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Parser;
 use reweave_agent::agent::Agent;
-use reweave_agent::credentials::Credentials;
 use reweave_agent::error::AgentError;
 use reweave_agent::role::Role;
 use reweave_agent::run::run;
 use reweave_agent::session::Uplink;
 use reweave_agent_core::probe::Mark;
 use reweave_common::error::told;
-use reweave_link::join::{Token, enter};
-use reweave_link::pki::MEMBER_CERTIFICATE;
+use reweave_link::join::Token;
+use reweave_link::line::{self, Certificate};
 use reweave_link::{self as link, Dialer};
 
 use cli::{Cli, Command, Run};
@@ -44,36 +42,25 @@ fn serve(settings: &Run) -> Result<(), AgentError> {
     if let Some(token) = &settings.join {
         runtime.block_on(join(settings, token))?;
     }
-    let credentials = Credentials::load(&settings.identity)?;
+    let certificate = Certificate::load(&settings.identity, link::Role::Agent)?;
     let role = settings.role.map_or_else(Role::detect, Ok)?;
     let agent = Agent::start(role, &settings.state, Mark(rand::random()))?;
     runtime.block_on(async {
         let coordinators = settings.coordinator.clone();
-        let ours = credentials.identity();
+        let ours = certificate.identity();
         let dialer = Dialer::new(ours, coordinators, link::Role::Coordinator);
         let dialer = dialer.map_err(|source| AgentError::Link {
             source: Box::new(source),
         })?;
-        let uplink = Uplink::start(dialer, credentials);
+        let uplink = Uplink::start(dialer, certificate);
         run(agent, uplink, settings.interval_ms).await
     })
 }
 
-/// Unless this node belongs to the cluster already: whoever starts this again has the same command.
 async fn join(settings: &Run, token: &Token) -> Result<(), AgentError> {
-    if settings.identity.join(MEMBER_CERTIFICATE).exists() {
-        tracing::info!("{} has a certificate", settings.identity.display());
-        return Ok(());
-    }
-    let beside = |to: &SocketAddr| SocketAddr::new(to.ip(), to.port().saturating_add(1));
-    let doors: Vec<_> = match settings.door.as_slice() {
-        [] => settings.coordinator.iter().map(beside).collect(),
-        doors => doors.to_vec(),
-    };
-    let joined = enter(&doors, token, &settings.identity).await;
-    let identity = joined.map_err(|source| AgentError::Join {
+    let doors = line::doors(&settings.coordinator, &settings.door);
+    let obtained = Certificate::obtain(&settings.identity, &doors, token).await;
+    obtained.map_err(|source| AgentError::Join {
         source: Box::new(source),
-    })?;
-    tracing::info!("this node belongs to the cluster, as {}", identity.member());
-    Ok(())
+    })
 }

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use reweave_common::instruction::{Instruction, Watch};
+use reweave_proto::message::AgentMessage;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -34,7 +35,7 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
     let mut news_due = Instant::now();
     loop {
         tokio::select! {
-            _ = ticks.tick() => uplink.send_sample(agent.sample()),
+            _ = ticks.tick() => uplink.send_measured(agent.sample()),
             event = uplink.next() => {
                 let event = event.ok_or(AgentError::LineGone)?;
                 handle(&mut agent, &uplink, &mut ticks, event);
@@ -56,7 +57,7 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
         if Instant::now() >= news_due
             && let Some(news) = agent.poll_news()
         {
-            uplink.send_sample(news);
+            uplink.send_measured(news);
             news_due = Instant::now() + NEWS_PAUSE;
         }
     }
@@ -97,7 +98,7 @@ fn handle(agent: &mut Agent, uplink: &Uplink, ticks: &mut Interval, event: Event
         Event::Told(Instruction::Probe(list)) => agent.probe_hosts(list),
         Event::Told(Instruction::Install(install)) => {
             for ack in agent.install(install) {
-                uplink.send_ack(ack);
+                uplink.answer(AgentMessage::Ack(ack));
             }
         }
     }

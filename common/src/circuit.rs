@@ -35,6 +35,13 @@ impl Circuit {
         }
     }
 
+    fn from_text(text: &str) -> Result<Self, NoCircuit> {
+        let port = |text: &str| text.trim().parse().ok().map(PortId);
+        let ends = text.split_once('-');
+        let ends = ends.and_then(|(a, b)| Some([port(a)?, port(b)?]));
+        ends.map(Self::from).ok_or_else(|| NoCircuit(text.to_owned()))
+    }
+
     pub fn ports(self) -> [PortId; 2] {
         [self.a, self.b]
     }
@@ -58,12 +65,29 @@ impl fmt::Display for Circuit {
     }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoCircuit(String);
+
+impl fmt::Display for NoCircuit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no circuit such as 1-9", self.0)
+    }
+}
+
+impl std::error::Error for NoCircuit {}
+
 /// All circuits of one optical switch. Whether no port is in two of them, the judge of plans asks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CircuitSet(BTreeSet<Circuit>);
 
 impl CircuitSet {
+    /// `1-9,2-10`, as people write it; nothing is written as "".
+    pub fn from_text(text: &str) -> Result<Self, NoCircuit> {
+        let parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+        parts.map(Circuit::from_text).collect()
+    }
+
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Circuit> {
         self.0.iter().copied()
     }
@@ -94,6 +118,17 @@ impl fmt::Display for CircuitSet {
         }
         let circuits: Vec<_> = self.iter().map(|circuit| circuit.to_string()).collect();
         f.write_str(&circuits.join(" "))
+    }
+}
+
+/// What an optical switch is called, by whoever speaks of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OpticalName(#[serde(deserialize_with = "crate::printable::text")] pub String);
+
+impl fmt::Display for OpticalName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -183,5 +218,15 @@ mod tests {
         assert_eq!(text, "[[1,9]]");
         assert_eq!(serde_json::from_str::<CircuitSet>("[[9,1]]").unwrap(), set);
         assert_eq!(set.to_string(), "1-9");
+    }
+
+    #[test]
+    fn circuits_are_written_as_ports_with_a_dash() {
+        let circuits = CircuitSet::from_text;
+        assert_eq!(circuits("9-1, 2-10").unwrap().to_string(), "1-9 2-10");
+        assert!(circuits("").unwrap().is_empty());
+        for bad in ["1", "1-", "a-b", "1-9;2-10", "1-70000"] {
+            assert!(circuits(bad).is_err(), "{bad}");
+        }
     }
 }

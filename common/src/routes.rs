@@ -1,6 +1,6 @@
 //! Routes: where each node sends what is meant for a host.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::fabric::Fabric;
 use crate::ids::{LinkId, NodeId};
@@ -21,9 +21,14 @@ struct Tree {
 impl Routes {
     /// All paths with the fewest hops, through nodes that forward.
     pub fn shortest(fabric: &Fabric) -> Self {
+        Self::around(fabric, &BTreeSet::new())
+    }
+
+    /// Of those that do without some links, such as dark ones.
+    pub fn around(fabric: &Fabric, closed: &BTreeSet<LinkId>) -> Self {
         let towards = fabric
             .endpoints()
-            .map(|to| (to, Tree::shortest(fabric, to)))
+            .map(|to| (to, Tree::around(fabric, closed, to)))
             .collect();
         Self { towards }
     }
@@ -44,12 +49,15 @@ impl Routes {
 }
 
 impl Tree {
-    fn shortest(fabric: &Fabric, to: NodeId) -> Self {
-        let hops = hops_to(fabric, to);
+    fn around(fabric: &Fabric, closed: &BTreeSet<LinkId>, to: NodeId) -> Self {
+        let hops = hops_around(fabric, closed, to);
         let closer = |at: NodeId, link: LinkId| {
             let next = fabric.link(link).far(at).node;
             let may_pass = next == to || fabric.node(next).role.forwards();
-            may_pass && hops[next.index()].map(|hops| hops + 1) == hops[at.index()]
+            let is_open = !closed.contains(&link);
+            is_open
+                && may_pass
+                && hops[next.index()].map(|hops| hops + 1) == hops[at.index()]
         };
         let next_hops = |(at, _)| match hops[NodeId::index(at)] {
             None | Some(0) => Vec::new(),
@@ -66,6 +74,10 @@ impl Tree {
 /// How many links it is from each node to one endpoint; nothing where there is no way. Breadth-first
 /// from the destination; a node that does not forward is reached but not passed.
 pub fn hops_to(fabric: &Fabric, to: NodeId) -> Vec<Option<u32>> {
+    hops_around(fabric, &BTreeSet::new(), to)
+}
+
+fn hops_around(fabric: &Fabric, closed: &BTreeSet<LinkId>, to: NodeId) -> Vec<Option<u32>> {
     let mut hops = vec![None; fabric.nodes().len()];
     hops[to.index()] = Some(0);
     let mut queue = VecDeque::from([(to, 0)]);
@@ -73,7 +85,8 @@ pub fn hops_to(fabric: &Fabric, to: NodeId) -> Vec<Option<u32>> {
         if at != to && !fabric.node(at).role.forwards() {
             continue;
         }
-        for &link in fabric.links_of(at) {
+        let links = fabric.links_of(at).iter();
+        for &link in links.filter(|link| !closed.contains(link)) {
             let next = fabric.link(link).far(at).node;
             if hops[next.index()].is_none() {
                 hops[next.index()] = Some(distance + 1);
@@ -123,6 +136,17 @@ mod tests {
         assert_eq!(routes.next_hops(leaf0, h0).len(), 1);
         assert_eq!(routes.next_hops(h0, h0), []);
         assert_eq!(histogram(&fabric), [0, 4, 0, 8]);
+    }
+
+    #[test]
+    fn dark_links_are_no_way() {
+        let ring = fabric("kind = \"direct\"\nhosts = 5\nlink_gbps = 1\nstrides = [1]");
+        let [h0, h1] = ["h0", "h1"].map(|name| ring.find(name).unwrap());
+        let closed = ring.links_between(h0, h1).collect();
+        let routes = Routes::around(&ring, &closed);
+        assert_eq!(Routes::shortest(&ring).hops(h0, h1), Some(1));
+        assert_eq!(routes.hops(h0, h1), Some(4));
+        assert!(routes.next_hops(h0, h1).iter().all(|link| !closed.contains(link)));
     }
 
     #[test]

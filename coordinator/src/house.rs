@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::operator::{
     CoordinatorState, CoordinatorStatus, MemberOrder, Request, Response, Status,
 };
@@ -39,7 +40,9 @@ pub(crate) struct House {
     pub(crate) acquaintances: Acquaintances,
     /// Room for people who ask.
     pub(crate) operators: Arc<Semaphore>,
-    pub(crate) places: Places,
+    /// Of agents, and of drivers.
+    pub(crate) places: Places<NodeId>,
+    pub(crate) drivers: Places<OpticalId>,
 }
 
 impl House {

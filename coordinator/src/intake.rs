@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use reweave_common::ids::NodeId;
+use reweave_common::circuit::{Readback, Switchover};
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::member::{Digest, Member};
 use reweave_common::operator::{About, Request, Response};
@@ -55,6 +56,20 @@ pub(crate) enum Event {
     },
     Left {
         from: Origin,
+    },
+    /// The driver of this optical switch.
+    DriverArrived {
+        optical: OpticalId,
+        session: SessionId,
+        outbox: mpsc::Sender<Switchover>,
+    },
+    ReadBack {
+        optical: OpticalId,
+        session: SessionId,
+        readback: Readback,
+    },
+    DriverLeft {
+        session: SessionId,
     },
     /// What is known of an agent besides what it measures.
     Described {

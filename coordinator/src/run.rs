@@ -229,6 +229,7 @@ async fn serve(
         acquaintances: network.acquaintances,
         operators: Arc::new(Semaphore::new(MOST_OPERATORS)),
         places: Places::default(),
+        drivers: Places::default(),
     };
     if let Some(place) = http::bind(config.http).await? {
         tokio::spawn(http::serve(place, house.clone()));

@@ -1,8 +1,9 @@
-//! The messages between an agent and the coordinator, and between coordinators. A later minor
+//! The messages between an agent or a driver and the coordinator, and between coordinators. A later minor
 //! version adds kinds at the end, and says nothing of them to who speaks an earlier one.
 
 use std::net::SocketAddr;
 
+use reweave_common::circuit::{OpticalName, Readback, Switchover};
 use reweave_common::instruction::{Ack, Install, Instruction, Watch};
 use reweave_common::member::DenyList;
 use reweave_common::probing::ProbeList;
@@ -47,6 +48,66 @@ impl From<Instruction> for CoordinatorMessage {
             Instruction::Watch(watch) => Self::Watch(watch),
             Instruction::Install(install) => Self::Install(install),
             Instruction::Probe(list) => Self::Probe(list),
+        }
+    }
+}
+
+/// Said by the driver of optical switches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DriverMessage {
+    /// The optical switches it reaches, by name. Nothing is heard from it before.
+    Drives(Vec<OpticalName>),
+    Readback {
+        optical: OpticalName,
+        readback: Readback,
+    },
+    Clock {
+        time_of_day_us: u64,
+    },
+    /// Certify this new key for me.
+    Renew {
+        request: Vec<u8>,
+    },
+}
+
+/// Said to a driver.
+pub type DriverOrder = Order<Switchover>;
+
+/// Said to whoever keeps a line to the coordinators: something to do, or what any member is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order<T> {
+    Told(T),
+    /// Who is shut out: nobody of these is a coordinator any more.
+    Denied(DenyList),
+    /// The new certificate and that of its signer, in PEM; none when there will be none, and the
+    /// reason is the coordinator's own.
+    Renewed {
+        chain_pem: Option<String>,
+    },
+    /// Nothing is to be had here: another coordinator leads, there if that is known.
+    Elsewhere(Option<SocketAddr>),
+}
+
+impl From<Order<Instruction>> for CoordinatorMessage {
+    fn from(order: Order<Instruction>) -> Self {
+        match order {
+            Order::Told(instruction) => instruction.into(),
+            Order::Denied(list) => Self::Denied(list),
+            Order::Renewed { chain_pem } => Self::Renewed { chain_pem },
+            Order::Elsewhere(there) => Self::Elsewhere(there),
+        }
+    }
+}
+
+impl From<CoordinatorMessage> for Order<Instruction> {
+    fn from(message: CoordinatorMessage) -> Self {
+        match message {
+            CoordinatorMessage::Watch(watch) => Self::Told(Instruction::Watch(watch)),
+            CoordinatorMessage::Install(install) => Self::Told(Instruction::Install(install)),
+            CoordinatorMessage::Probe(list) => Self::Told(Instruction::Probe(list)),
+            CoordinatorMessage::Denied(list) => Self::Denied(list),
+            CoordinatorMessage::Renewed { chain_pem } => Self::Renewed { chain_pem },
+            CoordinatorMessage::Elsewhere(there) => Self::Elsewhere(there),
         }
     }
 }

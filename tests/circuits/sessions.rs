@@ -22,8 +22,7 @@ const ROUNDS: usize = 5;
 fn sessions_outlive() {
     let scene = Scene::up();
     scene.route(Thirds::Across);
-    let jobs = ["tcp", "udp"].map(|name| scene.0.job(name).expect("the job starts"));
-    jobs.iter().for_each(|job| go_on(job, 20));
+    let running = Running::begin(&scene);
     let (mut from, before) = (Thirds::Across, scene.thrown_away());
     for to in [Thirds::Along, Thirds::Across]
         .into_iter()
@@ -43,23 +42,42 @@ fn sessions_outlive() {
         ]);
         scene.wait_for_light();
         scene.route(to);
-        jobs.iter().for_each(|job| go_on(job, 10));
+        running.go_on(10);
         from = to;
     }
     assert_eq!(scene.thrown_away(), before, "packets were thrown away");
-    let [tcp, udp] = jobs.map(|job| job.stop().expect("the job ends"));
-    tell("tcp", &tcp);
-    tell("udp", &udp);
-    assert!(
-        tcp.kept_all_sessions() && udp.kept_all_sessions(),
-        "{tcp:#?} {udp:#?}"
-    );
-    let lost: u64 = udp
-        .flows
-        .iter()
-        .map(|flow| flow.lost.expect("it is counted"))
-        .sum();
-    assert_eq!(lost, 0, "{udp:#?}");
+    running.end_without_loss();
+}
+
+/// Sessions of either kind, between all hosts.
+pub(crate) struct Running([Job; 2]);
+
+impl Running {
+    pub(crate) fn begin(scene: &Scene) -> Self {
+        let running = Self(["tcp", "udp"].map(|name| scene.0.job(name).expect("the job starts")));
+        running.go_on(20);
+        running
+    }
+
+    pub(crate) fn go_on(&self, iterations: usize) {
+        self.0.iter().for_each(|job| go_on(job, iterations));
+    }
+
+    /// No session was cut off, and no packet lost.
+    #[track_caller]
+    pub(crate) fn end_without_loss(self) -> [JobReport; 2] {
+        let reports = self.0.map(|job| job.stop().expect("the job ends"));
+        let [tcp, udp] = &reports;
+        tell("tcp", tcp);
+        tell("udp", udp);
+        assert!(
+            tcp.kept_all_sessions() && udp.kept_all_sessions(),
+            "{tcp:#?} {udp:#?}"
+        );
+        let lost = udp.flows.iter().map(|flow| flow.lost.expect("it is counted"));
+        assert_eq!(lost.sum::<u64>(), 0, "{udp:#?}");
+        reports
+    }
 }
 
 /// Waits until the job has done so many more iterations.

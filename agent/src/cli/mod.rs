@@ -15,7 +15,7 @@ mod trace;
 mod traffic;
 mod ways;
 
-use std::net::{AddrParseError, IpAddr, SocketAddr, SocketAddrV4};
+use std::net::{SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use reweave_agent::role::Role;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::probing::PROBE_PORT;
 use reweave_link::join::Token;
-use reweave_proto::DEFAULT_PORT;
+use reweave_link::line;
 
 pub(crate) use show::show;
 
@@ -68,7 +68,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// Where coordinators listen; tried in this order
-    #[arg(long, required = true, value_name = "ADDRESS[:PORT]", value_parser = coordinator)]
+    #[arg(long, required = true, value_name = "ADDRESS[:PORT]", value_parser = line::coordinator)]
     pub(crate) coordinator: Vec<SocketAddr>,
     /// Folder with this agent's certificate and key, and the cluster's authority
     #[arg(
@@ -97,12 +97,6 @@ pub(crate) struct Run {
     /// How often to read everything
     #[arg(long, value_name = "MS", default_value = "500", value_parser = millis(50..=60_000))]
     pub(crate) interval_ms: Duration,
-}
-
-/// An address alone stands for the port that coordinators listen on by default.
-fn coordinator(text: &str) -> Result<SocketAddr, AddrParseError> {
-    let alone = |_| Ok((text.parse::<IpAddr>()?, DEFAULT_PORT).into());
-    text.parse().or_else(alone)
 }
 
 /// What can be looked at, with or without an agent running.

@@ -56,6 +56,11 @@ impl Fabric {
         switches.map(|(index, switch)| (OpticalId::from_index(index), switch))
     }
 
+    pub fn find_optical(&self, name: &str) -> Option<OpticalId> {
+        let mut switches = self.opticals();
+        switches.find(|(_, it)| it.name == name).map(|(id, _)| id)
+    }
+
     pub fn optical(&self, id: OpticalId) -> &OpticalSwitch {
         &self.optics.switches[id.index()]
     }
@@ -122,8 +127,7 @@ impl FabricBuilder {
     }
 
     pub fn find_optical(&self, name: &str) -> Option<OpticalId> {
-        let mut switches = self.fabric.opticals();
-        switches.find(|(_, it)| it.name == name).map(|(id, _)| id)
+        self.fabric.find_optical(name)
     }
 
     /// Makes a link, dark at first, with every fibre there of another node.

@@ -1,35 +1,41 @@
 //! What an operator asks, and what the coordinator answers. Answers name nodes and links, where
 //! the values of the pipeline hold ids.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::circuit::{CircuitSet, OpticalName};
 use crate::member::{Digest, Member, Role};
 use crate::plan::Generation;
 
 mod finding;
 mod history;
 mod imbalance;
+mod line;
 mod matrix;
 mod membership;
 mod place;
 mod plan;
+mod resolve;
 mod status;
 
 pub use finding::{Collision, Finding, Findings, Loser, NotSeen, Useless, UselessPin};
 pub use history::{FlowChange, FlowOutcome, Outcome, Record};
 pub use imbalance::FlowImbalance;
+pub use line::{Joint, Line, Tag, What};
 pub use matrix::{Matrix, MatrixCell};
 pub use membership::{
     About, CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation, RefusedPeer,
 };
 pub use place::{Hop, hops};
-pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report};
+pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report, Via};
+pub use resolve::Unknown;
 pub use status::{
-    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, PairStatus, PathBandwidth, Phase,
+    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, OpticalStatus, PairStatus, PathBandwidth, Phase,
     ProbeStatus, RdmaStatus, RunningChange, Status,
 };
 
@@ -39,6 +45,11 @@ pub enum Request {
     Status,
     Diagnose,
     Plan,
+    /// A plan by which these optical switches hold these circuits, and routes suit them. The others
+    /// stay as they are.
+    Rewire {
+        circuits: BTreeMap<OpticalName, CircuitSet>,
+    },
     /// Carry out the plan that makes this generation, and no other.
     Apply {
         generation: Generation,
@@ -97,6 +108,7 @@ impl Request {
             | Self::Matrix { .. }
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
+            | Self::Rewire { .. }
             | Self::Apply { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -108,6 +120,7 @@ impl Request {
     pub fn decides(&self) -> bool {
         match self {
             Self::Plan
+            | Self::Rewire { .. }
             | Self::Apply { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -172,6 +185,10 @@ pub enum Refused {
     NoPlan,
     /// The plan that would be carried out is another one.
     OtherPlan { offered: Generation },
+    /// The fabric has no optical switch of this name.
+    NoSuchSwitch { name: String },
+    /// The circuits that are wanted are there, and the routes too.
+    NothingToChange,
     /// One change at a time.
     Busy { running: Generation },
     /// Things are not as the plan needs them, or the judge of plans says no.
@@ -213,6 +230,10 @@ impl fmt::Display for Refused {
                 "the plan on offer makes generation {offered}; look at it with `reweave plan` \
                  and apply that"
             ),
+            Self::NoSuchSwitch { name } => {
+                write!(f, "the fabric has no optical switch called {name:?}")
+            }
+            Self::NothingToChange => f.write_str("everything is so already"),
             Self::Busy { running } => write!(
                 f,
                 "the change to generation {running} is still running; follow it with `reweave \

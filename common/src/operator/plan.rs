@@ -1,13 +1,20 @@
 //! What shall change and why, by name.
 
+use std::collections::BTreeMap;
+
+use crate::circuit::CircuitSet;
+use crate::course::Tables;
 use crate::fabric::Fabric;
 use crate::flow::FlowKey;
+use crate::forwarding::{ForwardingTable, NextHop};
+use crate::ids::NodeId;
 use crate::plan::{self, Generation, LostBecause};
 use crate::snapshot;
 use crate::units::Rate;
 use serde::{Deserialize, Serialize};
 
 use super::finding::Finding;
+use super::line::Line;
 use super::place::Hop;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,9 +23,22 @@ pub struct Plan {
     pub parent: Generation,
     /// All that will be pinned afterwards.
     pub pins: Vec<Pin>,
+    /// All that each node that has a table sends over which links, by the host that it is for.
+    pub tables: BTreeMap<String, BTreeMap<String, Vec<Via>>>,
+    /// All circuits of optical switches that were ever moved.
+    pub circuits: BTreeMap<String, CircuitSet>,
+    /// What differs from its parent, where that is in force.
+    pub changes: Vec<Line>,
     pub moves: Vec<Move>,
     pub predictions: Vec<Prediction>,
     pub report: Report,
+}
+
+/// One of the links over which a node sends on, and how much against the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Via {
+    pub link: String,
+    pub weight: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,11 +91,33 @@ impl Plan {
                 .iter()
                 .map(|pin| Pin::named(pin, fabric))
                 .collect(),
+            tables: tables(&plan.tables, fabric),
+            circuits: plan
+                .circuits
+                .iter()
+                .map(|(&optical, set)| (fabric.optical(optical).name.clone(), set.clone()))
+                .collect(),
+            changes: Vec::new(),
             moves: moves(&plan.moves, fabric),
             predictions: plan.predictions.iter().map(Prediction::from).collect(),
             report: Report::named(&plan.report, fabric),
         }
     }
+}
+
+fn tables(tables: &Tables, fabric: &Fabric) -> BTreeMap<String, BTreeMap<String, Vec<Via>>> {
+    let name = |node: &NodeId| fabric.name(*node).to_owned();
+    let via = |hop: &NextHop| Via {
+        link: fabric.link_name(hop.link),
+        weight: hop.weight,
+    };
+    let routes = |table: &ForwardingTable| {
+        let routes = table.towards.iter();
+        let routes = routes.map(|(to, hops)| (name(to), hops.iter().map(via).collect()));
+        routes.collect()
+    };
+    let tables = tables.iter();
+    tables.map(|(at, table)| (name(at), routes(table))).collect()
 }
 
 impl Pin {

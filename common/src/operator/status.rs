@@ -13,6 +13,7 @@ use super::place::Hop;
 use super::plan::Pin;
 use crate::bandwidth::Bandwidth;
 use crate::flow::FlowKey;
+use crate::circuit::CircuitSet;
 use crate::member::Member;
 use crate::plan::Generation;
 use crate::probing::Summary;
@@ -53,12 +54,23 @@ pub struct Status {
     pub invitations: Vec<OpenInvitation>,
     /// Members that are shut out.
     pub revoked: Vec<Member>,
+    pub opticals: Vec<OpticalStatus>,
     pub probes: ProbeStatus,
     /// What trains of packets say of the ways between hosts, the slowest first; not all of a large
     /// cluster.
     pub bandwidths: Vec<PathBandwidth>,
     /// Of hosts that were measured over RDMA lately, the slowest first; not all of a large cluster.
     pub rdma: Vec<RdmaStatus>,
+}
+
+/// An optical switch of the fabric, in its order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpticalStatus {
+    pub optical: String,
+    /// Whether its driver has a session.
+    pub is_driven: bool,
+    /// By the plan that is in force.
+    pub circuits: CircuitSet,
 }
 
 /// Who decides that a plan is carried out.

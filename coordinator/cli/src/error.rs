@@ -7,7 +7,7 @@ use std::str::Utf8Error;
 
 use reweave_common::error::told;
 use reweave_common::input::InputError;
-use reweave_common::operator::{Refused, Response};
+use reweave_common::operator::{Refused, Response, Unknown};
 use reweave_common::plan::Generation;
 use reweave_common::tree::NoTree;
 use reweave_formats::chakra::ChakraError;
@@ -127,6 +127,13 @@ pub(crate) enum CliError {
     Preset { path: PathBuf, source: PresetError },
     #[error("{0}")]
     Topology(TopologyError),
+    #[error("{} is not what `reweave plan --output json` says", path.display())]
+    NoPlan {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("{} is a plan for another fabric", path.display())]
+    OtherFabric { path: PathBuf, source: Unknown },
     #[error("{} is not what `reweave plan topology --output json` says", path.display())]
     BadPlan {
         path: PathBuf,
@@ -318,6 +325,8 @@ impl CliError {
             | Self::Slurm(_)
             | Self::Kubernetes(_)
             | Self::NoSuchPanel { .. }
+            | Self::NoPlan { .. }
+            | Self::OtherFabric { .. }
             | Self::BadPlan { .. }
             | Self::BadShards { .. }
             | Self::NotOver { .. }

@@ -6,6 +6,7 @@
 mod apply;
 mod ask;
 mod causes;
+mod check;
 mod cluster;
 mod config;
 mod coordinators;
@@ -94,6 +95,7 @@ enum Command {
     Plan(plan::Plan),
     /// Carry out the plan that makes this generation, and see what comes of it
     Apply(apply::Apply),
+    Check(check::Check),
     /// The cluster live in this terminal: links by trouble, hosts against hosts, flows and changes
     Top(top::Top),
     /// What was changed, by whom, and what came of it
@@ -134,6 +136,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Explain(explain) => explain.run(*output),
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
+        Command::Check(check) => check.run(*output),
         Command::Top(top) => top.run(reach),
         Command::History { most } => show_history(reach, *output, *most),
         Command::Sim(command) => command.run(*output),

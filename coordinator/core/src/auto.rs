@@ -13,8 +13,8 @@ use crate::model::Known;
 use crate::pace::Pace;
 use crate::planning;
 use crate::reason::Reason;
-use crate::rollout::{Hindrance, Turn, first_step};
-use crate::state::{Outcome, Phase, State};
+use crate::rollout::{Hindrance, Turn, first_step, is_needed};
+use crate::state::{Outcome, Phase, Rollout, State};
 use crate::verify::concerned;
 
 /// Looks from time to time, and remembers when it did what.
@@ -84,6 +84,7 @@ impl Autopilot {
         }
         self.waits = match turn.state.rollout() {
             Some(rollout) if rollout.phase != Phase::Proposed => None,
+            Some(rollout) if is_a_persons(turn, rollout) => None,
             proposed => self.look(turn, proposed.map(|rollout| &rollout.plan)),
         };
     }
@@ -149,6 +150,13 @@ impl Autopilot {
             .cool_down_after(failures)
             .saturating_sub(known.now.since(changed_at))
     }
+}
+
+/// Whether a person has it on offer, and it is of another kind than what is made here: it is theirs
+/// to carry out, or to let go.
+fn is_a_persons(turn: &Turn<'_>, rollout: &Rollout) -> bool {
+    let in_force = turn.state.in_force();
+    rollout.proposed.by != Author::Policy && is_needed(turn.known, in_force, &rollout.plan)
 }
 
 /// What speaks against carrying it out unasked.

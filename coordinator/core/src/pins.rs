@@ -12,17 +12,19 @@ use reweave_common::routes::Routes;
 use reweave_common::snapshot::Hop;
 
 use crate::model::{Known, Picture};
+use crate::state::InForce;
 
 /// Pins beyond which every way ends at a link that is down, as either end of it reports.
-pub(crate) fn dead(picture: &Picture<'_>, pins: &[Pin]) -> Vec<UselessPin> {
-    let down = picture.down();
+pub(crate) fn dead(picture: &Picture<'_>, in_force: &InForce) -> Vec<UselessPin> {
+    let (pins, down) = (&in_force.pins, picture.down());
     if pins.is_empty() || down.is_empty() {
         return Vec::new();
     }
-    let routes = Routes::shortest(picture.fabric());
+    let fabric = picture.fabric();
+    let routes = Routes::around(fabric, &fabric.dark(&in_force.circuits_of(fabric)));
     let dead = pins.iter().filter_map(|pin| {
         let beyond = Beyond {
-            fabric: picture.fabric(),
+            fabric,
             routes: &routes,
             down: &down,
             pinned: of_flow(pins, pin.flow),
@@ -41,17 +43,18 @@ pub(crate) fn left_over(known: Known<'_>, pins: &[Pin]) -> Vec<UselessPin> {
 }
 
 /// Whether a plan takes pins away, and all of them serve their flows again.
-pub(crate) fn lifts_in_vain(picture: &Picture<'_>, in_force: &[Pin], plan: &Plan) -> bool {
+pub(crate) fn lifts_in_vain(picture: &Picture<'_>, in_force: &InForce, plan: &Plan) -> bool {
     if !plan.only_lifts() {
         return false;
     }
     let gone: BTreeSet<_> = in_force
+        .pins
         .iter()
         .filter(|pin| !plan.pins.contains(pin))
         .map(|pin| pin.flow)
         .collect();
     let useless = dead(picture, in_force).into_iter();
-    let mut useless = useless.chain(left_over(picture.known, in_force));
+    let mut useless = useless.chain(left_over(picture.known, &in_force.pins));
     !useless.any(|pin| gone.contains(&pin.flow))
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn findings(
     in_force: &InForce,
     arrivals: &Arrivals,
 ) -> Vec<Finding> {
-    let dead = pins::dead(picture, &in_force.pins).into_iter();
+    let dead = pins::dead(picture, in_force).into_iter();
     let dead = dead.map(Finding::UselessPin);
     let collisions = collisions(picture, in_force);
     let causes = causes(picture, arrivals).into_iter().map(Finding::Cause);
@@ -56,7 +56,7 @@ pub(crate) fn plan(picture: &Picture<'_>, state: &State) -> Option<Plan> {
 
 /// What cannot wait.
 pub(crate) fn lift_dead(picture: &Picture<'_>, state: &State) -> Option<Plan> {
-    lift(state, pins::dead(picture, &state.in_force().pins))
+    lift(state, pins::dead(picture, state.in_force()))
 }
 
 fn mend(picture: &Picture<'_>, state: &State) -> Option<Plan> {
@@ -94,5 +94,6 @@ fn lift(state: &State, useless: Vec<UselessPin>) -> Option<Plan> {
 
 /// Whether both lead from the same routes to the same routes, whatever they promise.
 pub(crate) fn do_the_same(one: &Plan, other: &Plan) -> bool {
-    (one.parent, &one.pins, &one.moves) == (other.parent, &other.pins, &other.moves)
+    let what = |plan: &Plan| (plan.parent, plan.pins.clone(), plan.moves.clone());
+    what(one) == what(other) && (&one.tables, &one.circuits) == (&other.tables, &other.circuits)
 }

@@ -1,10 +1,11 @@
 //! What the program is asked on its command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, PortId, Switchover};
+use reweave_common::circuit::{CircuitSet, NotSwitched, Switchover};
 use reweave_common::instruction::Token;
 use reweave_common::plan::Generation;
 use reweave_driver::config::{Config, Optical};
@@ -12,7 +13,11 @@ use reweave_driver::device::Device;
 use reweave_driver::error::DriverError;
 use reweave_driver::moves::Moves;
 use reweave_driver::operate::Operator;
+use reweave_driver::serve::{Uplink, serve};
 use reweave_driver::state::{Store, Whose};
+use reweave_link::join;
+use reweave_link::line::{self, Certificate};
+use reweave_link::{Dialer, Role};
 use serde::Serialize;
 
 const CONFIG: &str = "/etc/reweave/driver.toml";
@@ -40,6 +45,8 @@ enum Output {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Follows what coordinators tell of the optical switches, until told to end
+    Run(Service),
     /// The circuits a device holds
     Read { name: String },
     /// What would have to be moved; moves nothing
@@ -57,7 +64,7 @@ enum Command {
         #[command(flatten)]
         desired: Desired,
         /// What it shall hold before, such as 1-9,2-10 [default: what it holds]
-        #[arg(long, value_name = "CIRCUITS", value_parser = circuits)]
+        #[arg(long, value_name = "CIRCUITS", value_parser = CircuitSet::from_text)]
         expected: Option<CircuitSet>,
     },
     /// Moves back to what was there before the last `apply`, if nothing was moved since
@@ -65,9 +72,34 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
+struct Service {
+    /// Where coordinators listen; tried in this order
+    #[arg(long, required = true, value_name = "ADDRESS[:PORT]", value_parser = line::coordinator)]
+    coordinator: Vec<SocketAddr>,
+    /// Folder with this driver's certificate and key, and the cluster's authority
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/var/lib/reweave/driver/identity"
+    )]
+    identity: PathBuf,
+    /// What `reweave cluster token` printed: the certificate is had with it, unless there is one
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "REWEAVE_JOIN",
+        hide_env_values = true
+    )]
+    join: Option<join::Token>,
+    /// Where coordinators hear newcomers [default: the port after that of --coordinator]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    door: Vec<SocketAddr>,
+}
+
+#[derive(Debug, Args)]
 struct Desired {
     /// All circuits it shall hold, such as 1-9,2-10; none is written as ""
-    #[arg(long = "desired", value_name = "CIRCUITS", value_parser = circuits)]
+    #[arg(long = "desired", value_name = "CIRCUITS", value_parser = CircuitSet::from_text)]
     circuits: CircuitSet,
 }
 
@@ -76,6 +108,7 @@ impl Cli {
     pub(crate) async fn run(self) -> Result<ExitCode, DriverError> {
         let config = Config::load(&self.config)?;
         match &self.command {
+            Command::Run(service) => service.run(&config).await?,
             Command::Read { name } => {
                 let found = self.read(self.find(&config, name)?).await?;
                 self.show(&found.to_string(), &found);
@@ -187,37 +220,35 @@ impl Cli {
     }
 }
 
+impl Service {
+    async fn run(&self, config: &Config) -> Result<(), DriverError> {
+        tracing_subscriber::fmt()
+            .with_writer(std::io::stderr)
+            .with_target(false)
+            .without_time()
+            .init();
+        // Whoever holds it is the one driver there is, before anybody hears of it.
+        let store = Store::open(&config.state)?;
+        if let Some(token) = &self.join {
+            let doors = line::doors(&self.coordinator, &self.door);
+            let obtained = Certificate::obtain(&self.identity, &doors, token).await;
+            obtained.map_err(|source| DriverError::Join {
+                source: Box::new(source),
+            })?;
+        }
+        let certificate = Certificate::load(&self.identity, Role::Driver)?;
+        let (ours, addresses) = (certificate.identity(), self.coordinator.clone());
+        let dialer = Dialer::new(ours, addresses, Role::Coordinator);
+        let dialer = dialer.map_err(|source| DriverError::Link {
+            source: Box::new(source),
+        })?;
+        serve(config, &store, Uplink::start(dialer, certificate)).await
+    }
+}
+
 /// Where circuits shall be moved by hand.
 enum Order {
     /// To these, from those if they are known.
     To(CircuitSet, Option<CircuitSet>),
     Back,
-}
-
-/// `1-9,2-10`.
-fn circuits(text: &str) -> Result<CircuitSet, String> {
-    let parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
-    parts
-        .map(|part| circuit(part).ok_or_else(|| format!("{part:?} is no circuit such as 1-9")))
-        .collect()
-}
-
-fn circuit(text: &str) -> Option<Circuit> {
-    let (a, b) = text.split_once('-')?;
-    let port = |text: &str| text.trim().parse().ok().map(PortId);
-    Some(Circuit::new(port(a)?, port(b)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn circuits_are_written_as_ports_with_a_dash() {
-        assert_eq!(circuits("9-1, 2-10").unwrap().to_string(), "1-9 2-10");
-        assert!(circuits("").unwrap().is_empty());
-        for bad in ["1", "1-", "a-b", "1-9;2-10", "1-70000"] {
-            assert!(circuits(bad).is_err(), "{bad}");
-        }
-    }
 }

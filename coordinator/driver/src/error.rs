@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched};
 use reweave_formats::optical::restconf::PairsError;
+use reweave_link::LinkError;
+use reweave_link::join::JoinError;
+use reweave_link::line::CertificateError;
 use thiserror::Error;
 
 use crate::state::StateError;
@@ -69,6 +72,16 @@ pub enum DriverError {
     Elsewhere { name: String, found: CircuitSet },
     #[error("optical switch {name}: {why}")]
     NotSwitched { name: String, why: NotSwitched },
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    #[error("cannot join the cluster")]
+    Join { source: Box<JoinError> },
+    #[error("cannot look for a coordinator")]
+    Link { source: Box<LinkError> },
+    #[error("the driver's loop cannot go on")]
+    Loop { source: io::Error },
+    #[error("nobody keeps up the line to the coordinator any more")]
+    LineGone,
     #[error("nothing was moved by hand on optical switch {name} that could be taken back")]
     NothingToRevert { name: String },
 }
@@ -82,6 +95,7 @@ impl DriverError {
             | Self::BadName { .. }
             | Self::NoSuchSwitch { .. }
             | Self::NothingToRevert { .. } => 2,
+            Self::Certificate(error) if error.is_of_the_folder() => 2,
             _ => 1,
         }
     }

@@ -11,6 +11,7 @@ pub mod error;
 pub mod fence;
 pub mod moves;
 pub mod operate;
+pub mod serve;
 pub mod state;
 
 #[cfg(test)]

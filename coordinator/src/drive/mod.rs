@@ -6,6 +6,7 @@
 //! another decides.
 
 mod leading;
+mod seats;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +15,14 @@ use std::time::{Duration, Instant};
 
 use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
-use reweave_common::ids::NodeId;
+use reweave_common::circuit::Switchover;
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_core::{Command, Effect, Input, NoEntry, Pass, Policy, State};
 use reweave_replica::{MemberId, ReadId, Standing};
-use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::error::CoordinatorError;
@@ -29,6 +31,7 @@ use crate::intake::{Asker, Event, Origin, SessionId};
 use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, Replication, Task};
 use leading::Leading;
+use seats::Seats;
 
 /// What is under way when the end comes may take so long.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
@@ -44,8 +47,8 @@ pub(crate) struct Drive {
     history: Option<History>,
     /// The log has no room for decisions.
     disk_is_full: bool,
-    /// Agents that have a session, and what leads to them. Letting go of it ends the session.
-    seats: BTreeMap<NodeId, Seat>,
+    agents: Seats<NodeId, Instruction>,
+    drivers: Seats<OpticalId, Switchover>,
     /// Operators that wait for an answer.
     waiting: BTreeMap<u64, Waiting>,
     /// Newcomers that do.
@@ -59,11 +62,6 @@ pub(crate) struct Drive {
 enum Part {
     Leads(Box<Leading>),
     Follows(Box<State>),
-}
-
-struct Seat {
-    session: SessionId,
-    outbox: mpsc::Sender<Instruction>,
 }
 
 struct Waiting {
@@ -98,7 +96,8 @@ impl Drive {
             recorder: parts.recorder,
             history: parts.history,
             disk_is_full: false,
-            seats: BTreeMap::new(),
+            agents: Seats::default(),
+            drivers: Seats::default(),
             waiting: BTreeMap::new(),
             knocking: BTreeMap::new(),
             last_request: 0,
@@ -161,10 +160,27 @@ impl Drive {
                 let node = from.node;
                 self.feed(Input::About { node, about })
             }
+            Event::ReadBack {
+                optical,
+                session,
+                readback,
+            } if self.drivers.holds(optical, session) => {
+                self.feed(Input::Readback { optical, readback })
+            }
             Event::Measured { .. }
             | Event::Acknowledged { .. }
             | Event::Described { .. }
-            | Event::Left { .. } => Ok(()),
+            | Event::Left { .. }
+            | Event::ReadBack { .. } => Ok(()),
+            Event::DriverArrived {
+                optical,
+                session,
+                outbox,
+            } => self.seat_driver(optical, session, outbox),
+            Event::DriverLeft { session } => {
+                let mut left = self.drivers.of_session(session).into_iter();
+                left.try_for_each(|optical| self.unseat_driver(optical))
+            }
             Event::Asked { by, request, reply } => {
                 self.ask(by, request, reply);
                 Ok(())
@@ -273,9 +289,10 @@ impl Drive {
         if self.disk_is_full {
             self.feed(Input::Disk { is_full: true })?;
         }
-        let seated: Vec<_> = self.seats.keys().copied().collect();
-        let mut seated = seated.into_iter();
-        seated.try_for_each(|node| self.feed(Input::AgentUp { node }))
+        let mut agents = self.agents.keys().into_iter();
+        agents.try_for_each(|node| self.feed(Input::AgentUp { node }))?;
+        let mut drivers = self.drivers.keys().into_iter();
+        drivers.try_for_each(|optical| self.feed(Input::DriverUp { optical }))
     }
 
     /// Agents find whoever leads now, and operators are told where.
@@ -285,7 +302,8 @@ impl Drive {
         }
         let state = self.take_state();
         self.part = Part::Follows(Box::new(state));
-        self.seats.clear();
+        self.agents.clear();
+        self.drivers.clear();
         for (_, waiting) in std::mem::take(&mut self.waiting) {
             let _ = waiting.reply.send(self.elsewhere());
         }
@@ -370,25 +388,45 @@ impl Drive {
         outbox: mpsc::Sender<Instruction>,
     ) -> Result<(), CoordinatorError> {
         let Origin { node, session } = from;
-        let held = self.seats.get(&node);
-        if !self.leads() || held.is_some_and(|held| held.session > session) {
+        if !self.leads() || self.agents.is_late(node, session) {
             return Ok(());
         }
-        if held.is_some() {
-            self.unseat(node)?;
-        }
-        self.seats.insert(node, Seat { session, outbox });
+        self.unseat(node)?;
+        self.agents.insert(node, session, outbox);
         self.feed(Input::AgentUp { node })
     }
 
     fn unseat(&mut self, node: NodeId) -> Result<(), CoordinatorError> {
-        self.seats.remove(&node);
-        self.feed(Input::AgentDown { node })
+        match self.agents.remove(node) {
+            true => self.feed(Input::AgentDown { node }),
+            false => Ok(()),
+        }
     }
 
     fn is_seated(&self, from: Origin) -> bool {
-        let seat = self.seats.get(&from.node);
-        seat.is_some_and(|seat| seat.session == from.session)
+        self.agents.holds(from.node, from.session)
+    }
+
+    /// As with agents.
+    fn seat_driver(
+        &mut self,
+        optical: OpticalId,
+        session: SessionId,
+        outbox: mpsc::Sender<Switchover>,
+    ) -> Result<(), CoordinatorError> {
+        if !self.leads() || self.drivers.is_late(optical, session) {
+            return Ok(());
+        }
+        self.unseat_driver(optical)?;
+        self.drivers.insert(optical, session, outbox);
+        self.feed(Input::DriverUp { optical })
+    }
+
+    fn unseat_driver(&mut self, optical: OpticalId) -> Result<(), CoordinatorError> {
+        match self.drivers.remove(optical) {
+            true => self.feed(Input::DriverDown { optical }),
+            false => Ok(()),
+        }
     }
 
     fn feed(&mut self, input: Input) -> Result<(), CoordinatorError> {
@@ -429,10 +467,12 @@ impl Drive {
     fn carry_out(&mut self, effect: Effect) -> Result<(), CoordinatorError> {
         match effect {
             Effect::Append(command) => self.propose(&command)?,
-            Effect::Send { node, instruction } => self.send(node, instruction),
+            Effect::Send { node, instruction } => self.agents.send(node, instruction),
             Effect::Reply { id, response } => self.answer(id, response),
-            // No driver has a session here, so none is ever told anything.
-            Effect::Switch { .. } => {}
+            Effect::Switch {
+                optical,
+                switchover,
+            } => self.drivers.send(optical, switchover),
             Effect::Answer { id, pass } => {
                 let _ = self.knocking.remove(&id).map(|reply| reply.send(pass));
             }
@@ -456,18 +496,6 @@ impl Drive {
     fn answer(&mut self, id: u64, response: Response) {
         if let Some(waiting) = self.waiting.remove(&id) {
             let _ = waiting.reply.send(response);
-        }
-    }
-
-    /// An agent that takes nothing is as good as gone: its session ends, and it comes back or not.
-    fn send(&mut self, node: NodeId, instruction: Instruction) {
-        let Some(seat) = self.seats.get_mut(&node) else {
-            return;
-        };
-        if let Err(TrySendError::Full(_)) = seat.outbox.try_send(instruction) {
-            // Its task sees that nobody leads to it any more, ends, and says that it left.
-            let (nowhere, _) = mpsc::channel(1);
-            seat.outbox = nowhere;
         }
     }
 }

@@ -2,35 +2,41 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use reweave_common::error::told;
+use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
-use reweave_common::member::DenyList;
 use reweave_common::operator::About;
 use reweave_link::{Channel, Session};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
-use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::sync::mpsc;
 
 use super::Ending;
+use super::member::{self, Kind};
 use super::places::Place;
 use crate::house::House;
 use crate::intake::{Event, Origin};
 
-/// Instructions that an agent has not taken yet. A few watches and installs, unless it is stuck.
-const OUTBOX: usize = 64;
-/// Coordinators that reach each other have chosen one by then.
-const ELECTION: Duration = Duration::from_secs(3);
-/// An agent that was told to go elsewhere goes soon.
-const FAREWELL: Duration = Duration::from_secs(1);
 /// Readings of hundreds of interfaces and flows, twice a second.
 const RATE_BYTES_PER_S: u32 = 64 << 10;
 /// A full picture at the beginning; a longer one is read too, and then waited for.
 const BURST_BYTES: u32 = 256 << 10;
 
+enum OfAgents {}
+
+impl Kind for OfAgents {
+    type Told = Instruction;
+    type Message = CoordinatorMessage;
+    const NAME: &'static str = "agent";
+}
+
 /// The place is held for as long as the session lasts.
-pub(super) async fn serve(session: Session, from: Origin, house: House, _place: Option<Place>) {
-    if !comes_to_lead(&house).await {
-        return send_elsewhere(session, &house).await;
+pub(super) async fn serve(
+    session: Session,
+    from: Origin,
+    house: House,
+    _place: Option<Place<NodeId>>,
+) {
+    if !member::comes_to_lead(&house).await {
+        return member::send_elsewhere::<OfAgents>(session, &house).await;
     }
     let agent = Agent {
         session: &session,
@@ -42,35 +48,7 @@ pub(super) async fn serve(session: Session, from: Origin, house: House, _place: 
     let ending = agent.serve().await;
     // Without a queue nobody needs to know.
     let _ = house.intake.put(Event::Left { from }).await;
-    match &ending {
-        Ending::Lost(error) => {
-            house.note_end(&session, error);
-            tracing::info!("agent {name} is gone: {}", told(error));
-        }
-        Ending::Replaced if !house.cluster.borrow().leads() => {
-            send_elsewhere(session, &house).await;
-        }
-        Ending::Replaced => session.close("this session's place was taken").await,
-        Ending::Closed => session.close("the coordinator ends").await,
-    }
-}
-
-/// Whether this coordinator leads. While it is not known who does, nobody is sent away.
-async fn comes_to_lead(house: &House) -> bool {
-    let mut cluster = house.cluster.clone();
-    let known = cluster.wait_for(|cluster| cluster.leads() || cluster.leader().is_some());
-    let known = timeout(ELECTION, known).await;
-    known.is_ok_and(|known| known.is_ok_and(|cluster| cluster.leads()))
-}
-
-/// Tells an agent who leads, as far as that is known, and waits until it leaves.
-async fn send_elsewhere(session: Session, house: &House) {
-    let leader = house.cluster.borrow().leader();
-    let message = CoordinatorMessage::Elsewhere(leader);
-    if session.send(Channel::Commands, &message).await.is_ok() {
-        let _ = timeout(FAREWELL, session.closed()).await;
-    }
-    session.close("another coordinator leads").await;
+    member::part::<OfAgents>(session, &house, ending).await;
 }
 
 struct Agent<'s> {
@@ -81,7 +59,7 @@ struct Agent<'s> {
 
 impl Agent<'_> {
     async fn serve(&self) -> Ending {
-        let (outbox, instructions) = mpsc::channel(OUTBOX);
+        let (outbox, instructions) = mpsc::channel(member::OUTBOX);
         let from = self.from;
         if self
             .house
@@ -102,8 +80,8 @@ impl Agent<'_> {
         tokio::select! {
             ending = self.hear(Channel::Commands) => ending,
             ending = self.hear(Channel::Telemetry) => ending,
-            ending = self.instruct(instructions) => ending,
-            ending = self.tell_of_denied() => ending,
+            ending = member::instruct::<OfAgents>(self.session, instructions) => ending,
+            ending = member::tell_of_denied::<OfAgents>(self.session) => ending,
             error = self.session.shut_out() => error.into(),
             error = self.session.expired() => error.into(),
         }
@@ -131,7 +109,9 @@ impl Agent<'_> {
             AgentMessage::Clock { time_of_day_us } => {
                 self.describe(Some(skew_us(time_of_day_us, time_of_day())))?;
             }
-            AgentMessage::Renew { request } => self.renew(&request).await?,
+            AgentMessage::Renew { request } => {
+                member::renew::<OfAgents>(self.session, self.house, &request).await?;
+            }
         }
         Ok(())
     }
@@ -151,59 +131,6 @@ impl Agent<'_> {
             .house
             .intake
             .put_telemetry(Event::Described { from, about })?)
-    }
-
-    /// For the same member and admission as the certificate it came with.
-    async fn renew(&self, request: &[u8]) -> Result<(), Ending> {
-        let name = &self.session.peer().name;
-        let credentials = self.session.credentials();
-        let certified =
-            self.house
-                .signing
-                .certify(request, &credentials.member, credentials.admission);
-        let chain_pem = certified.inspect_err(|error| {
-            tracing::warn!(
-                "the certificate of agent {name} is not renewed: {}",
-                told(error)
-            );
-        });
-        if chain_pem.is_ok() {
-            tracing::info!("the certificate of agent {name} is renewed");
-            self.session
-                .renewed(SystemTime::now() + reweave_link::pki::DAY);
-        }
-        let renewed = CoordinatorMessage::Renewed {
-            chain_pem: chain_pem.ok(),
-        };
-        self.session.send(Channel::Commands, &renewed).await?;
-        Ok(())
-    }
-
-    async fn instruct(&self, mut instructions: mpsc::Receiver<Instruction>) -> Ending {
-        while let Some(instruction) = instructions.recv().await {
-            let message = CoordinatorMessage::from(instruction);
-            if let Err(error) = self.session.send(Channel::Commands, &message).await {
-                return error.into();
-            }
-        }
-        Ending::Replaced
-    }
-
-    /// So that nobody who is shut out commands it in our name.
-    async fn tell_of_denied(&self) -> Ending {
-        let mut denied: watch::Receiver<DenyList> = self.session.denied();
-        loop {
-            let list = denied.borrow_and_update().clone();
-            if !list.is_empty() {
-                let message = CoordinatorMessage::Denied(list);
-                if let Err(error) = self.session.send(Channel::Commands, &message).await {
-                    return error.into();
-                }
-            }
-            if denied.changed().await.is_err() {
-                return Ending::Closed;
-            }
-        }
     }
 }
 

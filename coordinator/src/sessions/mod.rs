@@ -2,6 +2,8 @@
 
 mod agent;
 mod coordinator;
+mod driver;
+mod member;
 mod operator;
 mod places;
 mod refusals;
@@ -17,8 +19,14 @@ use crate::intake::{Closed, Origin, SessionId};
 pub(crate) use places::Places;
 pub(crate) use refusals::Refusals;
 
-/// Whom the listener lets in. Drivers have no business here yet.
-pub(crate) const ROLES: [Role; 4] = [Role::Agent, Role::Operator, Role::Viewer, Role::Coordinator];
+/// Whom the listener lets in.
+pub(crate) const ROLES: [Role; 5] = [
+    Role::Agent,
+    Role::Driver,
+    Role::Operator,
+    Role::Viewer,
+    Role::Coordinator,
+];
 
 /// Sessions of people and scripts at a time.
 pub(crate) const MOST_OPERATORS: usize = 256;
@@ -70,8 +78,7 @@ fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals)
             }
         },
         Role::Coordinator => drop(tokio::spawn(coordinator::hear(session, house))),
-        // The listener lets no others in.
-        Role::Driver => {}
+        Role::Driver => drop(tokio::spawn(driver::serve(session, id, house))),
     }
 }
 
@@ -80,7 +87,8 @@ fn seat(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
     let place = match house.cluster.borrow().leads() {
         true => {
             let admission = session.credentials().admission;
-            let taken = house.places.take(from, session.address(), admission);
+            let Origin { node, session: id } = from;
+            let taken = house.places.take(node, id, session.address(), admission);
             taken.map(Some)
         }
         false => Ok(None),

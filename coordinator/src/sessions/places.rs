@@ -1,4 +1,5 @@
-//! Which machine speaks for each node: where two hold one certificate, one of them at a time.
+//! Which machine speaks for each node, and for each optical switch: where two hold one certificate,
+//! one of them at a time.
 //!
 //! The one that is here stays. Were the newer let in, the two would throw each other out for ever,
 //! and neither would be believed for long. From the same address it is taken for the same machine,
@@ -8,14 +9,19 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use reweave_common::ids::NodeId;
 use reweave_common::lock::lock;
 use reweave_common::member::Admission;
 
-use crate::intake::{Origin, SessionId};
+use crate::intake::SessionId;
 
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Places(Arc<Mutex<BTreeMap<NodeId, Holder>>>);
+#[derive(Debug, Clone)]
+pub(crate) struct Places<K: Ord>(Arc<Mutex<BTreeMap<K, Holder>>>);
+
+impl<K: Ord> Default for Places<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Holder {
@@ -26,52 +32,60 @@ struct Holder {
 
 /// Given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    of: Places,
-    held: Origin,
+pub(super) struct Place<K: Ord> {
+    of: Places<K>,
+    held: K,
+    by: SessionId,
 }
 
-impl Places {
+impl<K: Ord + Copy> Places<K> {
     /// A place for this session, or the address of the other machine that has it.
     pub(super) fn take(
         &self,
-        by: Origin,
+        place: K,
+        by: SessionId,
         address: SocketAddr,
         admission: Admission,
-    ) -> Result<Place, SocketAddr> {
+    ) -> Result<Place<K>, SocketAddr> {
         let mut holders = lock(&self.0);
         let other = holders
-            .get(&by.node)
+            .get(&place)
             .filter(|holder| holder.address.ip() != address.ip() && holder.admission >= admission);
         if let Some(other) = other {
             return Err(other.address);
         }
         let holder = Holder {
-            session: by.session,
+            session: by,
             address,
             admission,
         };
-        holders.insert(by.node, holder);
-        let of = self.clone();
-        Ok(Place { of, held: by })
+        holders.insert(place, holder);
+        let of = Self(Arc::clone(&self.0));
+        let held = place;
+        Ok(Place { of, held, by })
     }
 }
 
-impl Drop for Place {
+impl<K: Ord + Copy> Place<K> {
+    pub(super) fn of_whom(&self) -> K {
+        self.held
+    }
+}
+
+impl<K: Ord> Drop for Place<K> {
     fn drop(&mut self) {
-        let Origin { node, session } = self.held;
         let mut holders = lock(&self.of.0);
-        if holders
-            .get(&node)
-            .is_some_and(|holder| holder.session == session)
-        {
-            holders.remove(&node);
+        let holder = holders.get(&self.held);
+        if holder.is_some_and(|holder| holder.session == self.by) {
+            holders.remove(&self.held);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use reweave_common::ids::NodeId;
+
     use super::*;
 
     const HERE: &str = "10.0.0.1:4000";
@@ -79,7 +93,7 @@ mod tests {
     const ELSEWHERE: &str = "10.0.0.2:4000";
 
     struct Scene {
-        places: Places,
+        places: Places<NodeId>,
         last: u64,
     }
 
@@ -89,15 +103,11 @@ mod tests {
             Self { places, last: 0 }
         }
 
-        fn take(&mut self, address: &str, admission: u64) -> Result<Place, String> {
+        fn take(&mut self, address: &str, admission: u64) -> Result<Place<NodeId>, String> {
             self.last += 1;
-            let by = Origin {
-                node: NodeId::from_index(0),
-                session: SessionId(self.last),
-            };
-            let taken = self
-                .places
-                .take(by, address.parse().unwrap(), Admission(admission));
+            let (node, by) = (NodeId::from_index(0), SessionId(self.last));
+            let address = address.parse().unwrap();
+            let taken = self.places.take(node, by, address, Admission(admission));
             taken.map_err(|other| other.to_string())
         }
     }

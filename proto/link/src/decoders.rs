@@ -8,7 +8,7 @@ use reweave_proto::name::Role;
 use rustls::pki_types::{CertificateDer, UnixTime};
 
 use crate::identity::Identity;
-use crate::join;
+use crate::{join, line};
 use crate::verify::{Credentials, Judge, Refusal};
 
 /// What is made of a peer's certificate, and of that of its signer.
@@ -28,4 +28,12 @@ pub fn certificates(
 /// What is said at the door.
 pub fn joining(frame: &[u8]) {
     join::read(frame);
+}
+
+/// What a member noted down of who is shut out.
+pub fn shut_out(bytes: &[u8]) {
+    if let Ok(list) = line::decode_shut_out(bytes) {
+        let again = line::encode_shut_out(&list).expect("it can be written");
+        assert_eq!(line::decode_shut_out(&again).expect("and read"), list);
+    }
 }

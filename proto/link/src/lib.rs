@@ -18,6 +18,7 @@ mod error;
 mod handshake;
 mod identity;
 pub mod join;
+pub mod line;
 mod listener;
 mod opening;
 mod pace;

@@ -1,6 +1,8 @@
 //! Any message at all.
 
+mod driver;
 mod probes;
+mod rewiring;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
@@ -28,6 +30,8 @@ use reweave_common::sample::{
     Counters, FlowReading, Interface, PinRule, Reading, Sample, TracedPath,
 };
 use reweave_common::units::{Bytes, Rate};
+
+pub(super) use driver::{driver_message, driver_order};
 
 use super::hosts::host_reading;
 use super::{members, rdma};
@@ -246,12 +250,16 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
 }
 
 fn denied() -> impl Strategy<Value = CoordinatorMessage> {
+    deny_list().prop_map(CoordinatorMessage::Denied)
+}
+
+fn deny_list() -> impl Strategy<Value = DenyList> {
     vec((text(), any::<u64>()), 0..MANY).prop_map(|denied| {
         let mut list = DenyList::default();
         for (name, admission) in denied {
             list.deny(Member::new(Role::Coordinator, &name), Admission(admission));
         }
-        CoordinatorMessage::Denied(list)
+        list
     })
 }
 
@@ -271,6 +279,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         generation().prop_map(|generation| Request::Apply { generation }),
         option::of(generation()).prop_map(|before| Request::History { before }),
         generation().prop_map(|generation| Request::Record { generation }),
+        rewiring::wishes().prop_map(|circuits| Request::Rewire { circuits }),
         members::request(),
     ]
 }
@@ -377,6 +386,7 @@ fn status() -> impl Strategy<Value = Status> {
             probes::status(),
             vec(probes::path_bandwidth(), 0..MANY),
             vec(rdma::status(), 0..MANY),
+            vec(rewiring::optical_status(), 0..MANY),
         ),
     );
     let peers = (
@@ -408,6 +418,7 @@ fn status() -> impl Strategy<Value = Status> {
         probes: seen.6.0,
         bandwidths: seen.6.1,
         rdma: seen.6.2,
+        opticals: seen.6.3,
         warnings: peers.0,
         coordinators: peers.1,
         refused: peers.2,
@@ -546,7 +557,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     });
     let parts = (
         (generation(), generation()),
-        vec(pin(), 0..MANY),
+        (vec(pin(), 0..MANY), rewiring::rewired()),
         moves(),
         vec(prediction, 0..MANY),
         report(),
@@ -555,7 +566,10 @@ fn plan() -> impl Strategy<Value = Plan> {
         |((generation, parent), pins, moves, predictions, report)| Plan {
             generation,
             parent,
-            pins,
+            pins: pins.0,
+            tables: pins.1.0,
+            circuits: pins.1.1,
+            changes: pins.1.2,
             moves,
             predictions,
             report,

@@ -15,7 +15,7 @@ use super::arbitrary;
 use super::heap::peak_bytes;
 use crate::frame::{FrameDecoder, MAX_FRAME_BYTES, WireError, decode, encode};
 use crate::hello::Hello;
-use crate::message::{AgentMessage, CoordinatorMessage};
+use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, DriverOrder};
 
 /// A list that claims to be long gets at most 1 MiB ahead of its elements, at each depth.
 const AHEAD_BYTES: usize = 4 << 20;
@@ -31,6 +31,8 @@ fn decode_as_everything(bytes: &[u8]) -> usize {
     let peaks = [
         decode_as::<AgentMessage>(bytes),
         decode_as::<CoordinatorMessage>(bytes),
+        decode_as::<DriverMessage>(bytes),
+        decode_as::<DriverOrder>(bytes),
         decode_as::<Request>(bytes),
         decode_as::<Response>(bytes),
         peak_bytes(|| drop(Hello::decode(bytes))),

@@ -151,6 +151,9 @@ fn a_plan_names_its_places() {
         "generation": 4,
         "parent": 3,
         "pins": [{"flow": flow_json(), "hop": to}],
+        "tables": {},
+        "circuits": {},
+        "changes": [],
         "moves": moves,
         "predictions": [{
             "flow": flow_json(),

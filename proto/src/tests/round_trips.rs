@@ -43,6 +43,12 @@ proptest! {
     }
 
     #[test]
+    fn of_drivers(message in arbitrary::driver_message(), order in arbitrary::driver_order()) {
+        over_the_wire(&message)?;
+        over_the_wire(&order)?;
+    }
+
+    #[test]
     fn of_operators(request in arbitrary::request()) {
         over_the_wire(&request)?;
         in_json(&request)?;

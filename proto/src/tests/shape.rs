@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use reweave_common::bandwidth::{Bandwidth, Unclear};
+use reweave_common::circuit::{CircuitSet, NotSwitched};
 use reweave_common::cause::{Class, Subject};
 use reweave_common::flow::Protocol;
 use reweave_common::hardware::{Duplex, Fec};
@@ -15,7 +16,7 @@ use reweave_common::instruction::Refusal;
 use reweave_common::member::Role;
 use reweave_common::operator::{
     AgentState, CoordinatorState, Finding, FlowChange, MemberOrder, Mode, Outcome, Phase, Refused,
-    Request, Response, Useless,
+    Request, Response, Tag, Useless, What,
 };
 use reweave_common::plan::LostBecause;
 use reweave_common::probing::Stamps;
@@ -27,7 +28,7 @@ use serde::de::DeserializeOwned;
 use serde_reflection::{ContainerFormat, Tracer, TracerConfig};
 
 use crate::hello::{Hello, VERSION, Version};
-use crate::message::{AgentMessage, CoordinatorMessage, PeerPart};
+use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, DriverOrder, PeerPart};
 
 const KNOWN: &str = include_str!("../../shapes/1.0.txt");
 const KNOWN_VERSION: Version = Version { major: 1, minor: 0 };
@@ -38,6 +39,11 @@ fn the_wire_has_the_shape_that_is_written_down_for_its_version() {
         shape::<Hello>(&[]),
         of_agents(),
         shape::<CoordinatorMessage>(&[trace::<Protocol>, trace::<Role>, trace::<SocketAddr>]),
+        shape::<DriverMessage>(&[
+            trace::<NotSwitched>,
+            trace::<Result<CircuitSet, NotSwitched>>,
+        ]),
+        shape::<DriverOrder>(&[trace::<Role>, trace::<SocketAddr>]),
         shape::<Request>(&[trace::<MemberOrder>, trace::<Role>, trace::<SocketAddr>]),
         of_answers(),
         shape::<PeerPart>(&[]),
@@ -94,8 +100,10 @@ fn of_answers() -> String {
         trace::<Role>,
         trace::<SocketAddr>,
         trace::<Subject>,
+        trace::<Tag>,
         trace::<Unclear>,
         trace::<Useless>,
+        trace::<What>,
     ])
 }
 

@@ -1,6 +1,7 @@
 //! `reweave plan`: what would mend the cluster, or what would suit flows or a job.
 
 mod balance;
+mod circuits;
 mod crew;
 mod explained;
 mod prices;
@@ -35,6 +36,7 @@ pub(crate) struct Plan {
 enum What {
     /// Which flows of a table to move so that no link is fuller than it needs to be
     Balance(balance::Balance),
+    Circuits(circuits::Circuits),
     /// Which host takes which place in a job
     Ranks(ranks::Ranks),
     /// How collectives of each size are best done, as a table for NCCL's tuner plugins
@@ -54,6 +56,7 @@ impl Plan {
         match &self.what {
             None => crate::show(reach, output, &Request::Plan),
             Some(What::Balance(balance)) => balance.run(output),
+            Some(What::Circuits(circuits)) => circuits.run(reach, output),
             Some(What::Ranks(ranks)) => ranks.run(output),
             Some(What::Tuner(tuner)) => tuner.run(output),
             Some(What::Probes(probes)) => probes.run(output),

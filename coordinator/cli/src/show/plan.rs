@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use reweave_common::flow::FlowKey;
-use reweave_common::operator::{Alternative, Finding, Move, Plan};
+use reweave_common::operator::{Alternative, Finding, Move, Plan, What};
 use reweave_common::plan::LostBecause;
 use reweave_common::units::Rate;
 
@@ -27,6 +27,7 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     for made in &plan.moves {
         page.line(&format!("  {}", words_of(made, &flows)));
     }
+    changes(page, plan);
     for flow in lifted(plan) {
         page.line(&format!("  {} is pinned no more", flows.name(&flow)));
     }
@@ -34,7 +35,9 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
         page.text.push('\n');
         predictions(page, plan, &flows);
     }
-    page.heading("Why");
+    if !plan.report.findings.is_empty() {
+        page.heading("Why");
+    }
     for found in &plan.report.findings {
         page.line(&format!("  {}", why(found, &flows)));
     }
@@ -47,6 +50,23 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     }
     let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
     page.line(&format!("\ncarry it out with  {apply}"));
+}
+
+/// What is switched and routed; pins are told of by the flows that they move.
+fn changes(page: &mut Page, plan: &Plan) {
+    let rows = plan.changes.iter().filter_map(|line| {
+        let what = match &line.what {
+            What::Disconnect(joint) => format!("- {joint}"),
+            What::Connect(joint) => format!("+ {joint}"),
+            What::Routes { node, towards } => format!("~ routes of {node} towards {towards} hosts"),
+            What::Pin(_) | What::Unpin(_) => return None,
+        };
+        Some([what, line.tag.to_string()])
+    });
+    let rows: Vec<_> = rows.collect();
+    if !rows.is_empty() {
+        page.table(["change", "for jobs that run"], rows);
+    }
 }
 
 pub(super) fn flows_in(plan: &Plan) -> impl Iterator<Item = FlowKey> {

@@ -1,6 +1,8 @@
 //! How the cluster is doing.
 
-use reweave_common::operator::{AgentState, Mode, Phase, RunningChange, Status};
+use reweave_common::operator::{
+    AgentState, Mode, OpticalStatus, Phase, RunningChange, Status,
+};
 
 use super::{flows, hosts, links, measured, peers};
 use crate::Detail;
@@ -19,10 +21,27 @@ pub(crate) fn status(page: &mut Page, status: &Status, names: &Names, detail: De
     measured::probes(page, &status.probes);
     measured::bandwidths(page, &status.bandwidths);
     measured::rdma(page, &status.rdma);
+    opticals(page, &status.opticals);
     peers::coordinators(page, &status.coordinators);
     peers::refused(page, &status.refused);
     peers::invitations(page, &status.invitations);
     peers::revoked(page, &status.revoked);
+}
+
+fn opticals(page: &mut Page, opticals: &[OpticalStatus]) {
+    if opticals.is_empty() {
+        return;
+    }
+    page.heading("Optical switches");
+    let row = |one: &OpticalStatus| {
+        let driver = match one.is_driven {
+            true => "is there".to_owned(),
+            false => page.ink(Ink::Yellow, "is not there"),
+        };
+        [one.optical.clone(), driver, one.circuits.to_string()]
+    };
+    let rows: Vec<_> = opticals.iter().map(row).collect();
+    page.table(["switch", "driver", "circuits"], rows);
 }
 
 fn head(page: &mut Page, status: &Status) {

@@ -1,16 +1,18 @@
 //! What people see, word for word.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use reweave_common::bandwidth::{Bandwidth, Unclear};
+use reweave_common::circuit::CircuitSet;
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
     Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode,
-    Move, NotSeen, OpenInvitation, Outcome, PairStatus, PathBandwidth, Phase, Pin, Plan,
+    Move, NotSeen, OpenInvitation, OpticalStatus, Outcome, PairStatus, PathBandwidth, Phase, Pin, Plan,
     Prediction, ProbeStatus, RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status,
     Useless, UselessPin,
 };
@@ -87,6 +89,9 @@ fn plan() -> Plan {
             flow: first,
             hop: to("leaf0", "spine1"),
         }],
+        tables: BTreeMap::new(),
+        circuits: BTreeMap::new(),
+        changes: vec![],
         moves: vec![moved(first)],
         predictions: flows().map(prediction).to_vec(),
         report: Report {
@@ -397,6 +402,11 @@ pub(crate) fn status() -> Status {
         probes: probes(),
         bandwidths: bandwidths(),
         rdma: vec![over_rdma()],
+        opticals: vec![OpticalStatus {
+            optical: "ocs0".to_owned(),
+            is_driven: false,
+            circuits: CircuitSet::from_text("1-9,2-10").unwrap(),
+        }],
     }
 }
 
@@ -556,6 +566,10 @@ Bandwidth, by trains of packets in idle gaps
 Over RDMA, the slowest first
   hosts    UD there and back  RC   writes at     lost  heard
   h0 > h4             3.3 us   -  196.0 Gb/s  1 of 20   12 s
+
+Optical switches
+  switch  driver        circuits
+  ocs0    is not there  1-9 2-10
 
 Coordinators
   name  state   term  heard  build  clock off  certificate for  signer for

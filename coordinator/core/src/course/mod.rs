@@ -7,10 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::circuit::{Circuit, CircuitSet};
+use reweave_common::circuit::CircuitSet;
 use reweave_common::course::{Course, Round, Tables, Wave};
 use reweave_common::fabric::{Circuits, Crossing, Fabric};
-use reweave_common::ids::{LinkId, NodeId, OpticalId};
+use reweave_common::ids::{LinkId, NodeId};
+
+use crate::diff::{crossings, meet};
 
 mod drain;
 #[cfg(test)]
@@ -178,17 +180,4 @@ impl Position<'_> {
         self.unsure.clear();
         Ok(rounds)
     }
-}
-
-fn crossings(circuits: &Circuits) -> BTreeSet<Crossing> {
-    let crossing = |optical: OpticalId, circuit: Circuit| Crossing { optical, circuit };
-    let all = circuits.iter();
-    all.flat_map(|(&optical, set)| set.iter().map(move |circuit| crossing(optical, circuit)))
-        .collect()
-}
-
-/// Whether two circuits have a port in common.
-fn meet(one: &Crossing, other: &Crossing) -> bool {
-    let ports = other.circuit.ports();
-    one.optical == other.optical && one.circuit.ports().iter().any(|port| ports.contains(port))
 }

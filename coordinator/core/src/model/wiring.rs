@@ -42,7 +42,7 @@ impl Wiring {
     pub fn new(fabric: &Fabric, nodes: &Reporting<'_>) -> Self {
         let seats = seats(nodes);
         let mut pairs = pairs(nodes, &seats);
-        pairs.retain(|[(a, _), (b, _)], _| fabric.links_between(*a, *b).next().is_some());
+        pairs.retain(|[(a, _), (b, _)], _| cables(fabric, *a, *b).next().is_some());
         let mut wiring = Self {
             seats,
             ..Self::default()
@@ -82,7 +82,7 @@ impl Wiring {
     /// Parallel links are alike; they are told apart by their addresses, in ascending order, once
     /// all of them are known.
     fn join(&mut self, fabric: &Fabric, nodes: [NodeId; 2], mut pairs: Vec<Pair<'_>>) {
-        let links: Vec<_> = fabric.links_between(nodes[0], nodes[1]).collect();
+        let links: Vec<_> = cables(fabric, nodes[0], nodes[1]).collect();
         if links.len() != pairs.len() {
             return;
         }
@@ -96,6 +96,12 @@ impl Wiring {
             }
         }
     }
+}
+
+/// Where a fibre leads is known from its circuit, and has nothing to do with addresses.
+fn cables(fabric: &Fabric, a: NodeId, b: NodeId) -> impl Iterator<Item = LinkId> {
+    let links = fabric.links_between(a, b);
+    links.filter(|link| fabric.crossing(*link).is_none())
 }
 
 fn seats(nodes: &Reporting<'_>) -> BTreeMap<Ipv4Addr, Seat> {

@@ -7,7 +7,9 @@ use reweave_common::plan::{Generation, Plan};
 use crate::arrivals::Arrivals;
 use crate::auto::Waits;
 use crate::command::{Author, Change};
+use crate::diff;
 use crate::planning;
+use crate::reason::Reason;
 use crate::rollout::{Hindrance, Turn, first_step};
 use crate::state::{Phase, Rollout};
 
@@ -18,6 +20,7 @@ mod matrix;
 mod membership;
 mod probes;
 mod rdma;
+mod rewire;
 mod status;
 mod warnings;
 
@@ -57,6 +60,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
         Request::Diagnose => diagnose(turn, seen),
         Request::Plan => plan(turn, principal),
+        Request::Rewire { circuits } => rewire::rewire(turn, principal, circuits),
         Request::Apply { generation } => match apply(turn, principal, generation) {
             Ok(()) => Response::ApplyStarted { generation },
             Err(refused) => Response::Refused(refused),
@@ -150,10 +154,7 @@ fn apply(turn: &mut Turn<'_>, principal: String, generation: Generation) -> Resu
         Err(Hindrance::Unready(reasons)) => (reasons, false),
         Err(Hindrance::Wrong(reasons)) => (reasons, true),
     };
-    let words = reasons
-        .iter()
-        .map(|reason| reason.words(turn.known.fabric))
-        .collect();
+    let words = turn.words(&reasons);
     if is_wrong {
         turn.decide(Change::PlanRefused {
             generation,
@@ -185,9 +186,15 @@ impl Turn<'_> {
     }
 
     fn shown(&self, plan: &Plan, not_seen: NotSeen) -> Response {
-        Response::Plan {
-            plan: Some(Box::new(NamedPlan::named(plan, self.known.fabric))),
-            not_seen,
-        }
+        let fabric = self.known.fabric;
+        let changes = diff::changes(fabric, self.state.in_force(), plan);
+        let named = NamedPlan::named(plan, fabric);
+        let plan = Some(Box::new(NamedPlan { changes, ..named }));
+        Response::Plan { plan, not_seen }
+    }
+
+    fn words(&self, reasons: &[Reason]) -> Vec<String> {
+        let words = reasons.iter().map(|reason| reason.words(self.known.fabric));
+        words.collect()
     }
 }

@@ -8,7 +8,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::member::Member;
 use reweave_common::observations::NodeObservations;
 use reweave_common::operator::{
-    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, OpenInvitation, Phase, Pin,
+    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, OpenInvitation, OpticalStatus, Phase, Pin,
     Refused, RefusedPeer, RunningChange, Status, Useless, UselessPin, hops,
 };
 use reweave_common::snapshot::{self, FlowState, LinkState};
@@ -22,7 +22,7 @@ use super::warnings::warnings;
 use crate::arrivals::Arrivals;
 use crate::model::{Known, Picture};
 use crate::pins;
-use crate::state::{self, Heading, InForce, Rollout, State, Step};
+use crate::state::{self, Heading, InForce, Journey, Rollout, State, Step};
 
 /// Coordinators are for others to add: who leads is not the core's to know.
 pub(super) fn status(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
@@ -71,14 +71,25 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         refused: refused(known, seen.arrivals),
         invitations: invitations(known, state),
         revoked: revoked(state),
+        opticals: opticals(known, in_force),
         probes: probes(known),
         bandwidths: bandwidths(known),
         rdma: rdma(known),
     }
 }
 
+fn opticals(known: Known<'_>, in_force: &InForce) -> Vec<OpticalStatus> {
+    let circuits = in_force.circuits_of(known.fabric);
+    let opticals = known.fabric.opticals().map(|(id, optical)| OpticalStatus {
+        optical: optical.name.clone(),
+        is_driven: known.ingest.is_driven(id),
+        circuits: circuits.get(&id).cloned().unwrap_or_default(),
+    });
+    opticals.collect()
+}
+
 fn useless_pins(picture: &Picture<'_>, in_force: &InForce) -> Vec<UselessPin> {
-    let mut useless = pins::dead(picture, &in_force.pins);
+    let mut useless = pins::dead(picture, in_force);
     for ended in pins::left_over(picture.known, &in_force.pins) {
         if !useless.iter().any(|pin| pin.flow == ended.flow) {
             useless.push(ended);
@@ -154,7 +165,7 @@ fn alarms(known: Known<'_>, state: &State, useless: &[UselessPin]) -> Vec<String
         .and_then(|rollout| held(known.fabric, rollout));
     let idle = state
         .rollout()
-        .is_none_or(|rollout| rollout.phase.step().is_none());
+        .is_none_or(|rollout| rollout.phase.step().is_none() && rollout.phase.journey().is_none());
     let astray = known
         .fabric
         .nodes()
@@ -172,6 +183,17 @@ fn alarms(known: Known<'_>, state: &State, useless: &[UselessPin]) -> Vec<String
     held.into_iter().chain(astray).chain(lost).collect()
 }
 
+/// Packets go around what was to move, so that nothing is lost while it takes its time.
+fn stuck(fabric: &Fabric, rollout: &Rollout, journey: &Journey) -> String {
+    let unclear: Vec<_> = journey.unclear().map(|it| &*fabric.optical(it).name).collect();
+    let why = match unclear.as_slice() {
+        [] => "what it waits for does not come about".to_owned(),
+        names => format!("what {} holds is neither old nor new", names.join(", ")),
+    };
+    let generation = rollout.plan.generation;
+    format!("plan {generation} is held, since {why}; it is being tried on, and nothing else is changed")
+}
+
 fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
     match mode {
         Mode::Manual => format!("{pin}; take the pin away with the plan of `reweave plan`"),
@@ -180,6 +202,9 @@ fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
 }
 
 fn held(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
+    if let Some(journey) = rollout.phase.journey().filter(|journey| journey.is_held) {
+        return Some(stuck(fabric, rollout, journey));
+    }
     let state::Phase::Held(undo) = &rollout.phase else {
         return None;
     };
@@ -216,7 +241,11 @@ fn agent(
     let left = about.map(|(about, since)| about.good_for.saturating_sub(since));
     let skew_us = about.and_then(|(about, _)| about.skew_us);
     let observed = known.ingest.observations().node(node);
-    let links = known.fabric.links_of(node);
+    // Where fibres lead, circuits say.
+    let links = known.fabric.links_of(node).iter().copied();
+    let links: Vec<_> = links
+        .filter(|&link| known.fabric.crossing(link).is_none())
+        .collect();
     let is_known = |link| {
         picture
             .wiring

@@ -46,7 +46,7 @@ pub(super) fn drop_if_pointless(turn: &mut Turn<'_>, plan: &Plan) -> bool {
     let mut reasons: Vec<_> = ended(turn.known, plan).collect();
     let in_force = turn.state.in_force();
     let only_pins = !journey::is_needed(turn.known, in_force, plan);
-    if only_pins && pins::lifts_in_vain(&turn.known.picture(), &in_force.pins, plan) {
+    if only_pins && pins::lifts_in_vain(&turn.known.picture(), in_force, plan) {
         reasons.push(Reason::NothingToMend);
     }
     let pointless = !reasons.is_empty();

@@ -30,6 +30,7 @@ mod quiet;
 use quiet::Quietness;
 
 pub(crate) use begin::{Hindrance, first_step};
+pub(crate) use journey::is_needed;
 
 /// What the leader may look at, and where it puts what it decides.
 pub(crate) struct Turn<'a> {

@@ -100,10 +100,18 @@ impl Journey {
 
     /// Whether a driver has not said what came of its instruction.
     pub(crate) fn is_moving(&self) -> bool {
-        let Stage::Switching(moving) = &self.stage else {
-            return false;
+        self.unclear().next().is_some()
+    }
+
+    /// Optical switches that may hold anything.
+    pub(crate) fn unclear(&self) -> impl Iterator<Item = OpticalId> {
+        let moving = match &self.stage {
+            Stage::Switching(moving) => Some(moving),
+            _ => None,
         };
-        moving.targets.values().any(|target| !target.is_known())
+        let targets = moving.into_iter().flat_map(|moving| &moving.targets);
+        let unclear = targets.filter(|(_, target)| !target.is_known());
+        unclear.map(|(&optical, _)| optical)
     }
 
     pub(crate) fn is_over(&self) -> bool {

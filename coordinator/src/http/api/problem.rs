@@ -66,6 +66,8 @@ impl From<Refused> for Problem {
             }
             Refused::NoPlan => (StatusCode::NOT_FOUND, "urn:reweave:no-plan"),
             Refused::OtherPlan { .. } => (StatusCode::CONFLICT, "urn:reweave:other-plan"),
+            Refused::NoSuchSwitch { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-switch"),
+            Refused::NothingToChange => (StatusCode::CONFLICT, "urn:reweave:nothing-to-change"),
             Refused::Busy { .. } => (StatusCode::CONFLICT, "urn:reweave:busy"),
             Refused::Unfit { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:unfit"),
             Refused::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "urn:reweave:disk-full"),

@@ -4,5 +4,5 @@
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     reweave_agent::decoders::record(bytes);
-    reweave_agent::decoders::shut_out(bytes);
+    reweave_link::decoders::shut_out(bytes);
 });

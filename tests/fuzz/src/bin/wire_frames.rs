@@ -1,11 +1,13 @@
-//! Frames between agents, coordinators and operators, in pieces of any size, and the messages in them.
+//! Frames between agents, drivers, coordinators and operators, in pieces of any size, and the messages in them.
 
 #![no_main]
 
 use reweave_common::operator::{Request, Response};
 use reweave_proto::frame::{FrameDecoder, decode, encode};
 use reweave_proto::hello::Hello;
-use reweave_proto::message::{AgentMessage, CoordinatorMessage, PeerPart};
+use reweave_proto::message::{
+    AgentMessage, CoordinatorMessage, DriverMessage, DriverOrder, PeerPart,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -28,6 +30,8 @@ fn read(frame: &[u8]) {
     read_as::<PeerPart>(frame);
     read_as::<AgentMessage>(frame);
     read_as::<CoordinatorMessage>(frame);
+    read_as::<DriverMessage>(frame);
+    read_as::<DriverOrder>(frame);
     read_as::<Request>(frame);
     read_as::<Response>(frame);
 }

@@ -4,13 +4,38 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc;
 use std::thread;
 
-use reweave_link::pki::{Authority, Validity};
-use reweave_link::{IDLE_TIMEOUT, Identity, Listener, Role};
+use reweave_common::instruction::Instruction;
+use reweave_common::sample::Sample;
+use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 use tokio::time::{Instant, pause};
 
 use super::*;
+use crate::pki::{Authority, Validity};
+use crate::{IDLE_TIMEOUT, Identity, Listener, Role};
+
+enum Plain {}
+
+impl Dialect for Plain {
+    type Said = AgentMessage;
+    type Heard = CoordinatorMessage;
+    type Told = Instruction;
+    type Measured = Sample;
+    type Report = ();
+
+    fn clock(time_of_day_us: u64) -> AgentMessage {
+        AgentMessage::Clock { time_of_day_us }
+    }
+
+    fn renew(request: Vec<u8>) -> AgentMessage {
+        AgentMessage::Renew { request }
+    }
+
+    fn report((): &mut (), sample: Sample) -> AgentMessage {
+        AgentMessage::Sample(sample)
+    }
+}
 
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
@@ -58,16 +83,16 @@ async fn leaves_after(others: usize) -> Duration {
     let coordinator = issued(&authority, &home, Role::Coordinator, "c0");
     let frozen = Frozen::begin(Identity::load(&coordinator).unwrap());
     let agent = issued(&authority, &home, Role::Agent, "h0");
-    let credentials = Credentials::load(&agent).unwrap();
+    let certificate = Certificate::load(&agent, Role::Agent).unwrap();
     let silent = UdpSocket::bind(ANY_PORT).unwrap();
     let silent = std::iter::repeat_n(silent.local_addr().unwrap(), others);
     let addresses = std::iter::once(frozen.address).chain(silent).collect();
-    let dialer = Dialer::new(credentials.identity(), addresses, Role::Coordinator).unwrap();
-    let mut uplink = Uplink::start(dialer, credentials);
-    assert!(matches!(uplink.next().await, Some(Event::Connected)));
+    let dialer = Dialer::new(certificate.identity(), addresses, Role::Coordinator).unwrap();
+    let mut line = Line::<Plain>::start(dialer, certificate);
+    assert!(matches!(line.next().await, Some(Event::Connected)));
     pause();
     let since = Instant::now();
-    assert!(matches!(uplink.next().await, Some(Event::Lost)));
+    assert!(matches!(line.next().await, Some(Event::Lost)));
     since.elapsed()
 }
 

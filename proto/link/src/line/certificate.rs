@@ -1,43 +1,44 @@
-//! This agent's certificate: where it lies, how it is had first, and how it is kept good.
+//! A member's certificate: where it lies, how it is had first, and how it is kept good.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use reweave_common::error::told;
-use reweave_link::pki::{KeyRequest, PkiError};
-use reweave_link::{Channel, Identity, LinkError, Role, Session};
-use reweave_proto::message::AgentMessage;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::error::AgentError;
-use crate::shut_out::ShutOut;
+use super::{CertificateError, Dialect, ShutOut};
+use crate::join::{JoinError, Token, enter};
+use crate::pki::{KeyRequest, MEMBER_CERTIFICATE, PkiError};
+use crate::{Channel, Identity, LinkError, Role, Session};
 
 /// Certificates go by the time of day, which may be set anew at any time.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 
-pub struct Credentials {
+pub struct Certificate {
     folder: PathBuf,
     identity: Identity,
     shut_out: ShutOut,
 }
 
-impl Credentials {
-    /// Of a folder that holds an agent's certificate.
-    pub fn load(folder: &Path) -> Result<Self, AgentError> {
-        let failed = |source| AgentError::Identity {
+impl Certificate {
+    /// Of a folder that holds one of this role.
+    pub fn load(folder: &Path, role: Role) -> Result<Self, CertificateError> {
+        let failed = |source| CertificateError::Identity {
             folder: folder.to_owned(),
             source: Box::new(source),
         };
         let identity = Identity::load(folder).map_err(failed)?;
-        if identity.member().role() != Role::Agent {
-            return Err(AgentError::NotAnAgent {
+        if identity.member().role() != role {
+            return Err(CertificateError::OtherRole {
                 folder: folder.to_owned(),
                 member: identity.member().to_string(),
+                needed: role,
             });
         }
         if let Some(problem) = identity.problem(SystemTime::now()) {
-            tracing::warn!("no coordinator will accept this agent's certificate: {problem}");
+            tracing::warn!("no coordinator will accept this certificate: {problem}");
         }
         Ok(Self {
             shut_out: ShutOut::load(folder, &identity)?,
@@ -46,25 +47,37 @@ impl Credentials {
         })
     }
 
+    /// Has one made with a token, unless there is one already: whoever starts a member again has
+    /// the same command. Newcomers are heard at these doors.
+    pub async fn obtain(folder: &Path, doors: &[SocketAddr], token: &Token) -> Result<(), JoinError> {
+        if folder.join(MEMBER_CERTIFICATE).exists() {
+            tracing::info!("{} has a certificate", folder.display());
+            return Ok(());
+        }
+        let identity = enter(doors, token, folder).await?;
+        tracing::info!("this node belongs to the cluster, as {}", identity.member());
+        Ok(())
+    }
+
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Who is shut out, for all certificates that this agent has one after the other.
+    /// Who is shut out, for all certificates that this member has one after the other.
     pub fn shut_out(&self) -> ShutOut {
         self.shut_out.clone()
     }
 
     /// Renews the certificate over the session whenever a third of its life is left; the session
     /// goes on. `answers` are the coordinator's. Ends when the session does.
-    pub async fn keep_good(
+    pub(super) async fn keep_good<D: Dialect>(
         &mut self,
         session: &Session,
         mut answers: mpsc::Receiver<Option<String>>,
     ) -> LinkError {
         loop {
             if self.identity.validity().renewal() <= SystemTime::now() {
-                match self.renew(session, &mut answers).await {
+                match self.renew::<D>(session, &mut answers).await {
                     Ok(()) => {}
                     Err(Trouble::Line(error)) => return error,
                     Err(Trouble::Refused) => {
@@ -79,15 +92,14 @@ impl Credentials {
         }
     }
 
-    async fn renew(
+    async fn renew<D: Dialect>(
         &mut self,
         session: &Session,
         answers: &mut mpsc::Receiver<Option<String>>,
     ) -> Result<(), Trouble> {
         let key = KeyRequest::new(&self.folder).map_err(Trouble::Folder)?;
         let request = key.der().to_vec();
-        let renew = AgentMessage::Renew { request };
-        let sent = session.send(Channel::Commands, &renew).await;
+        let sent = session.send(Channel::Commands, &D::renew(request)).await;
         sent.map_err(Trouble::Line)?;
         let answer = answers.recv().await.flatten();
         let chain_pem = answer.ok_or(Trouble::Refused)?;

@@ -1,5 +1,5 @@
-//! Who is shut out of the cluster, as this agent was last told. It is written down beside the
-//! certificate: whoever is shut out must not find an agent that has just started and knows nothing.
+//! Who is shut out of the cluster, as this member was last told. It is written down beside the
+//! certificate: whoever is shut out must not find a member that has just started and knows nothing.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use reweave_common::error::told;
 use reweave_common::member::{Admission, DenyList, Member};
-use reweave_link::Identity;
 
-use crate::error::AgentError;
+use super::CertificateError;
+use crate::Identity;
 
 const FILE: &str = "shut-out.json";
 
@@ -21,28 +21,28 @@ pub struct ShutOut {
 }
 
 impl ShutOut {
-    /// Shuts out those that were when an agent last ran here.
-    pub fn load(folder: &Path, identity: &Identity) -> Result<Self, AgentError> {
+    /// Shuts out those that were when a member last ran here.
+    pub fn load(folder: &Path, identity: &Identity) -> Result<Self, CertificateError> {
         let path = folder.join(FILE);
         match fs::read(&path) {
             Ok(bytes) => {
-                let damaged = |source| AgentError::ShutOutDamaged {
+                let damaged = |source| CertificateError::ShutOutDamaged {
                     path: path.clone(),
                     source,
                 };
                 identity.deny(decode(&bytes).map_err(damaged)?);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(AgentError::ShutOut { path, source }),
+            Err(source) => return Err(CertificateError::ShutOut { path, source }),
         }
         let identity = identity.clone();
         Ok(Self { path, identity })
     }
 
-    /// At once, and when an agent starts here again.
+    /// At once, and when a member starts here again.
     pub fn note(&self, list: DenyList) {
         if let Err(error) = self.write(&list) {
-            let error = AgentError::ShutOut {
+            let error = CertificateError::ShutOut {
                 path: self.path.clone(),
                 source: error,
             };
@@ -80,10 +80,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<DenyList, serde_json::Error> {
 
 #[cfg(test)]
 mod tests {
-    use reweave_link::pki::{Authority, Validity};
-    use reweave_link::{Listener, Role, connect};
-
     use super::*;
+    use crate::pki::{Authority, Validity};
+    use crate::{Listener, Role, connect};
 
     fn list() -> DenyList {
         let mut list = DenyList::default();

@@ -1,0 +1,70 @@
+//! What a plan changes, line by line, and what each line asks of the jobs that run.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::Pin;
+use crate::circuit::Circuit;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    pub what: What,
+    pub tag: Tag,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    Pin(Pin),
+    Unpin(Pin),
+    Connect(Joint),
+    Disconnect(Joint),
+    /// A node sends what is for so many hosts over other links, or by the network's own routes.
+    Routes { node: String, towards: u32 },
+}
+
+/// A circuit of an optical switch, and what is plugged in at its ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joint {
+    pub optical: String,
+    pub circuit: Circuit,
+    pub ends: Vec<String>,
+}
+
+/// When jobs may notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tag {
+    /// Done under running jobs as it is.
+    LiveSafe,
+    /// Done when traffic has been led around it, and nothing is seen to pass it.
+    NeedsDrain,
+    /// A job takes it up when it starts the next time.
+    NextRestart,
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LiveSafe => "live-safe",
+            Self::NeedsDrain => "needs drain",
+            Self::NextRestart => "next restart",
+        })
+    }
+}
+
+impl fmt::Display for Joint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            optical,
+            circuit,
+            ends,
+        } = self;
+        write!(f, "{optical} {circuit}")?;
+        match ends.as_slice() {
+            [] => Ok(()),
+            ends => write!(f, " ({})", ends.join(" to ")),
+        }
+    }
+}

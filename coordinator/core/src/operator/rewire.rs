@@ -1,0 +1,62 @@
+//! Circuits that a person wants: made into a plan, judged, and put on offer.
+
+use std::collections::BTreeMap;
+
+use reweave_common::circuit::{CircuitSet, OpticalName};
+use reweave_common::fabric::{Circuits, Fabric};
+use reweave_common::operator::{Refused, Response};
+
+use super::running;
+use crate::command::{Author, Change};
+use crate::planning;
+use crate::rewiring;
+use crate::rollout::{Hindrance, Turn, first_step, is_needed};
+
+/// What is not ready yet is put on offer all the same; what is wrong is not.
+pub(super) fn rewire(
+    turn: &mut Turn<'_>,
+    principal: String,
+    wanted: BTreeMap<OpticalName, CircuitSet>,
+) -> Response {
+    if let Some(running) = running(turn) {
+        return Response::Refused(Refused::Busy { running });
+    }
+    let wanted = match resolve(turn.known.fabric, wanted) {
+        Ok(wanted) => wanted,
+        Err(refused) => return Response::Refused(refused),
+    };
+    let picture = turn.known.picture();
+    let not_seen = picture.not_seen();
+    let plan = rewiring::plan(&picture, turn.state, &wanted);
+    if !is_needed(turn.known, turn.state.in_force(), &plan) {
+        return Response::Refused(Refused::NothingToChange);
+    }
+    let proposed = turn.state.rollout().map(|rollout| &rollout.plan);
+    if let Some(same) = proposed.filter(|proposed| planning::do_the_same(proposed, &plan)) {
+        return turn.shown(same, not_seen);
+    }
+    if let Err(Hindrance::Wrong(reasons)) = first_step(turn, &plan) {
+        let reasons = turn.words(&reasons);
+        return Response::Refused(Refused::Unfit { reasons });
+    }
+    let shown = turn.shown(&plan, not_seen);
+    turn.decide(Change::PlanProposed {
+        plan: Box::new(plan),
+        by: Author::Operator(principal),
+    });
+    shown
+}
+
+fn resolve(
+    fabric: &Fabric,
+    wanted: BTreeMap<OpticalName, CircuitSet>,
+) -> Result<Circuits, Refused> {
+    let find = |(name, set): (OpticalName, CircuitSet)| {
+        let found = fabric.find_optical(&name.0);
+        let name = name.0;
+        found
+            .map(|optical| (optical, set))
+            .ok_or(Refused::NoSuchSwitch { name })
+    };
+    wanted.into_iter().map(find).collect()
+}

@@ -1,0 +1,62 @@
+//! Circuits that a person wants: the plan that has them, with routes that suit them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::course::Tables;
+use reweave_common::fabric::{Circuits, Fabric};
+use reweave_common::forwarding::{ForwardingTable, NextHop};
+use reweave_common::ids::NodeId;
+use reweave_common::plan::{Plan, Report};
+use reweave_common::routes::Routes;
+use reweave_common::units::Rate;
+
+use crate::model::Picture;
+use crate::state::State;
+
+/// Optical switches that are not named stay as they are. It promises nothing: whoever wants it knows
+/// what for.
+pub(crate) fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> Plan {
+    let (fabric, in_force) = (picture.fabric(), state.in_force());
+    let mut circuits = in_force.circuits_of(fabric);
+    circuits.extend(wanted.clone());
+    let mut closed = fabric.dark(&circuits);
+    closed.extend(picture.down());
+    let nothing = Rate::from_bits_per_s(0);
+    Plan {
+        generation: state.next_generation(),
+        parent: in_force.generation,
+        pins: in_force.pins.clone(),
+        tables: tables(fabric, &Routes::around(fabric, &closed)),
+        circuits,
+        moves: Vec::new(),
+        predictions: Vec::new(),
+        report: Report {
+            findings: Vec::new(),
+            slowest_before: nothing,
+            slowest_after: nothing,
+            alternatives: Vec::new(),
+        },
+    }
+}
+
+/// Of nodes with fibres: whoever has none is not asked to know where circuits lead.
+fn tables(fabric: &Fabric, routes: &Routes) -> Tables {
+    let nodes: BTreeSet<_> = fabric.fibres().map(|fibre| fibre.node).collect();
+    let table = |at| (at, table(fabric, routes, at));
+    nodes.into_iter().map(table).collect()
+}
+
+fn table(fabric: &Fabric, routes: &Routes, at: NodeId) -> ForwardingTable {
+    let hop = |&link| NextHop { link, weight: 1 };
+    let hops = |to| routes.next_hops(at, to).iter().map(hop).collect();
+    let towards = fabric.endpoints().map(|to| (to, hops(to)));
+    let towards: BTreeMap<_, Vec<_>> = towards.collect();
+    ForwardingTable {
+        at,
+        towards: towards
+            .into_iter()
+            .filter(|(_, hops)| !hops.is_empty())
+            .collect(),
+        raises: Vec::new(),
+    }
+}

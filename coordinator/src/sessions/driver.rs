@@ -1,0 +1,153 @@
+//! The session of a driver: it says first which optical switches it reaches, and is heard for those.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use reweave_common::circuit::{OpticalName, Switchover};
+use reweave_common::ids::OpticalId;
+use reweave_common::lock::lock;
+use reweave_link::{Channel, Session};
+use reweave_proto::message::{DriverMessage, DriverOrder};
+use tokio::sync::mpsc;
+
+use super::Ending;
+use super::member::{self, Kind};
+use super::places::Place;
+use crate::house::House;
+use crate::intake::{Event, SessionId};
+
+/// It answers what it is asked, and the clock ticks.
+const RATE_BYTES_PER_S: u32 = 64 << 10;
+const BURST_BYTES: u32 = 256 << 10;
+
+enum OfDrivers {}
+
+impl Kind for OfDrivers {
+    type Told = Switchover;
+    type Message = DriverOrder;
+    const NAME: &'static str = "driver";
+}
+
+pub(super) async fn serve(session: Session, id: SessionId, house: House) {
+    if !member::comes_to_lead(&house).await {
+        return member::send_elsewhere::<OfDrivers>(session, &house).await;
+    }
+    let driver = Driver {
+        session: &session,
+        id,
+        house: &house,
+        drives: Mutex::default(),
+    };
+    let ending = driver.serve().await;
+    // Without a queue nobody needs to know.
+    let left = Event::DriverLeft { session: id };
+    let _ = house.intake.put(left).await;
+    drop(driver);
+    member::part::<OfDrivers>(session, &house, ending).await;
+}
+
+struct Driver<'s> {
+    session: &'s Session,
+    id: SessionId,
+    house: &'s House,
+    /// What it reaches, each with the place it holds for as long as the session lasts.
+    drives: Mutex<BTreeMap<OpticalName, Place<OpticalId>>>,
+}
+
+impl Driver<'_> {
+    async fn serve(&self) -> Ending {
+        let (outbox, instructions) = mpsc::channel(member::OUTBOX);
+        let session = self.session;
+        session
+            .pace(Channel::Commands, RATE_BYTES_PER_S, BURST_BYTES)
+            .await;
+        tokio::select! {
+            ending = self.hear(outbox) => ending,
+            ending = member::instruct::<OfDrivers>(session, instructions) => ending,
+            ending = member::tell_of_denied::<OfDrivers>(session) => ending,
+            error = session.shut_out() => error.into(),
+            error = session.expired() => error.into(),
+        }
+    }
+
+    /// With the last copy of the outbox the session ends.
+    async fn hear(&self, outbox: mpsc::Sender<Switchover>) -> Ending {
+        let mut outbox = Some(outbox);
+        loop {
+            let heard = match self.session.receive(Channel::Commands).await {
+                Ok(DriverMessage::Drives(names)) => match outbox.take() {
+                    Some(outbox) => self.seat(names, outbox).await,
+                    None => Ok(()),
+                },
+                Ok(other) => self.take(other).await,
+                Err(error) => Err(error.into()),
+            };
+            if let Err(ending) = heard {
+                return ending;
+            }
+        }
+    }
+
+    async fn seat(
+        &self,
+        names: Vec<OpticalName>,
+        outbox: mpsc::Sender<Switchover>,
+    ) -> Result<(), Ending> {
+        let reached: Vec<_> = names.into_iter().filter_map(|it| self.reach(it)).collect();
+        let session = self.id;
+        for optical in reached {
+            let outbox = outbox.clone();
+            let arrived = Event::DriverArrived {
+                optical,
+                session,
+                outbox,
+            };
+            self.house.intake.put(arrived).await?;
+        }
+        Ok(())
+    }
+
+    /// Unless the fabric has no such switch, or another driver speaks for it.
+    fn reach(&self, name: OpticalName) -> Option<OpticalId> {
+        let driver = &self.session.peer().name;
+        let Some(optical) = self.house.fabric.find_optical(&name.0) else {
+            tracing::warn!("driver {driver}: the fabric has no optical switch called {:?}", name.0);
+            return None;
+        };
+        let (address, admission) = (self.session.address(), self.session.credentials().admission);
+        match self.house.drivers.take(optical, self.id, address, admission) {
+            Ok(place) => {
+                tracing::info!("driver {driver} at {address} speaks for {name}");
+                lock(&self.drives).insert(name, place);
+                Some(optical)
+            }
+            Err(other) => {
+                tracing::warn!("driver {driver} at {address}: {other} speaks for {name} already");
+                None
+            }
+        }
+    }
+
+    async fn take(&self, message: DriverMessage) -> Result<(), Ending> {
+        match message {
+            DriverMessage::Readback { optical, readback } => {
+                let place = lock(&self.drives).get(&optical).map(Place::of_whom);
+                if let Some(optical) = place {
+                    let session = self.id;
+                    let answered = Event::ReadBack {
+                        optical,
+                        session,
+                        readback,
+                    };
+                    self.house.intake.put(answered).await?;
+                }
+            }
+            DriverMessage::Renew { request } => {
+                member::renew::<OfDrivers>(self.session, self.house, &request).await?;
+            }
+            // The first makes sense once, and the second is there to be acknowledged.
+            DriverMessage::Drives(_) | DriverMessage::Clock { .. } => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! What is the same for all who keep a line to the coordinators: agents and drivers. They hear
+//! [`Order`]s, each kind in messages of its own.
+
+use std::time::{Duration, SystemTime};
+
+use reweave_common::error::told;
+use reweave_common::member::DenyList;
+use reweave_link::{Channel, LinkError, Session};
+use reweave_proto::message::Order;
+use serde::Serialize;
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use super::Ending;
+use crate::house::House;
+
+/// Instructions that a member has not taken yet. A few, unless it is stuck.
+pub(super) const OUTBOX: usize = 64;
+/// Coordinators that reach each other have chosen one by then.
+const ELECTION: Duration = Duration::from_secs(3);
+/// A member that was told to go elsewhere goes soon.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What one kind of member is told, and in which messages.
+pub(super) trait Kind {
+    type Told: Send;
+    type Message: From<Order<Self::Told>> + Serialize + Send + Sync;
+    const NAME: &'static str;
+}
+
+/// Whether this coordinator leads. While it is not known who does, nobody is sent away.
+pub(super) async fn comes_to_lead(house: &House) -> bool {
+    let mut cluster = house.cluster.clone();
+    let known = cluster.wait_for(|cluster| cluster.leads() || cluster.leader().is_some());
+    let known = timeout(ELECTION, known).await;
+    known.is_ok_and(|known| known.is_ok_and(|cluster| cluster.leads()))
+}
+
+/// Tells a member who leads, as far as that is known, and waits until it leaves.
+pub(super) async fn send_elsewhere<K: Kind>(session: Session, house: &House) {
+    let leader = house.cluster.borrow().leader();
+    if order::<K>(&session, Order::Elsewhere(leader)).await.is_ok() {
+        let _ = timeout(FAREWELL, session.closed()).await;
+    }
+    session.close("another coordinator leads").await;
+}
+
+/// Takes leave of a member whose session has come to its end.
+pub(super) async fn part<K: Kind>(session: Session, house: &House, ending: Ending) {
+    match ending {
+        Ending::Lost(error) => {
+            house.note_end(&session, &error);
+            let name = &session.peer().name;
+            tracing::info!("{} {name} is gone: {}", K::NAME, told(&error));
+        }
+        Ending::Replaced if !house.cluster.borrow().leads() => {
+            send_elsewhere::<K>(session, house).await;
+        }
+        Ending::Replaced => session.close("this session's place was taken").await,
+        Ending::Closed => session.close("the coordinator ends").await,
+    }
+}
+
+pub(super) async fn instruct<K: Kind>(
+    session: &Session,
+    mut instructions: mpsc::Receiver<K::Told>,
+) -> Ending {
+    while let Some(instruction) = instructions.recv().await {
+        if let Err(error) = order::<K>(session, Order::Told(instruction)).await {
+            return error.into();
+        }
+    }
+    Ending::Replaced
+}
+
+/// So that nobody who is shut out commands it in our name.
+pub(super) async fn tell_of_denied<K: Kind>(session: &Session) -> Ending {
+    let mut denied: watch::Receiver<DenyList> = session.denied();
+    loop {
+        let list = denied.borrow_and_update().clone();
+        if !list.is_empty()
+            && let Err(error) = order::<K>(session, Order::Denied(list)).await
+        {
+            return error.into();
+        }
+        if denied.changed().await.is_err() {
+            return Ending::Closed;
+        }
+    }
+}
+
+/// For the same member and admission as the certificate it came with.
+pub(super) async fn renew<K: Kind>(
+    session: &Session,
+    house: &House,
+    request: &[u8],
+) -> Result<(), LinkError> {
+    let (kind, name) = (K::NAME, &session.peer().name);
+    let credentials = session.credentials();
+    let signing = &house.signing;
+    let certified = signing.certify(request, &credentials.member, credentials.admission);
+    let chain_pem = certified.inspect_err(|error| {
+        tracing::warn!("the certificate of {kind} {name} is not renewed: {}", told(error));
+    });
+    if chain_pem.is_ok() {
+        tracing::info!("the certificate of {kind} {name} is renewed");
+        session.renewed(SystemTime::now() + reweave_link::pki::DAY);
+    }
+    let chain_pem = chain_pem.ok();
+    order::<K>(session, Order::Renewed { chain_pem }).await
+}
+
+async fn order<K: Kind>(session: &Session, order: Order<K::Told>) -> Result<(), LinkError> {
+    let message = K::Message::from(order);
+    session.send(Channel::Commands, &message).await
+}

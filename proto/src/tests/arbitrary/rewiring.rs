@@ -1,0 +1,62 @@
+//! What people want of optical switches, and what comes of it.
+
+use std::collections::BTreeMap;
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use reweave_common::circuit::{CircuitSet, OpticalName};
+use reweave_common::operator::{Joint, Line, OpticalStatus, Tag, Via, What};
+
+use super::driver::{circuits, name};
+use super::{MANY, pin, text};
+
+type Tables = BTreeMap<String, BTreeMap<String, Vec<Via>>>;
+
+pub(crate) fn wishes() -> impl Strategy<Value = BTreeMap<OpticalName, CircuitSet>> {
+    btree_map(name(), circuits(), 0..MANY)
+}
+
+/// Tables and circuits of a plan, and what it changes.
+pub(crate) fn rewired() -> impl Strategy<Value = (Tables, BTreeMap<String, CircuitSet>, Vec<Line>)>
+{
+    let via = (text(), any::<u32>()).prop_map(|(link, weight)| Via { link, weight });
+    let routes = btree_map(text(), vec(via, 0..MANY), 0..MANY);
+    let tables = btree_map(text(), routes, 0..MANY);
+    let circuits = btree_map(text(), circuits(), 0..MANY);
+    (tables, circuits, vec(line(), 0..MANY))
+}
+
+pub(crate) fn optical_status() -> impl Strategy<Value = OpticalStatus> {
+    let parts = (text(), any::<bool>(), circuits());
+    parts.prop_map(|(optical, is_driven, circuits)| OpticalStatus {
+        optical,
+        is_driven,
+        circuits,
+    })
+}
+
+fn line() -> impl Strategy<Value = Line> {
+    let tag = prop_oneof![
+        Just(Tag::LiveSafe),
+        Just(Tag::NeedsDrain),
+        Just(Tag::NextRestart)
+    ];
+    let routes = (text(), any::<u32>()).prop_map(|(node, towards)| What::Routes { node, towards });
+    let what = prop_oneof![
+        pin().prop_map(What::Pin),
+        pin().prop_map(What::Unpin),
+        joint().prop_map(What::Connect),
+        joint().prop_map(What::Disconnect),
+        routes,
+    ];
+    (what, tag).prop_map(|(what, tag)| Line { what, tag })
+}
+
+fn joint() -> impl Strategy<Value = Joint> {
+    let parts = (text(), any::<[u16; 2]>(), vec(text(), 0..MANY));
+    parts.prop_map(|(optical, ports, ends)| Joint {
+        optical,
+        circuit: ports.map(reweave_common::circuit::PortId).into(),
+        ends,
+    })
+}

@@ -1,0 +1,224 @@
+//! Three coordinators, an agent on every host, and the driver of the optical switch.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Output};
+
+use reweave_common::operator::{AgentState, Outcome, Plan, Record, Status};
+use reweave_tests::{PATIENCE, Program, Stage, settings_of, term_led, wait_for};
+use serde::Deserialize;
+
+use crate::scene::{Scene, Thirds};
+
+/// On the station, each at a port of its own.
+const COORDINATORS: [&str; 3] = ["10.255.0.1:7332", "10.255.0.1:7342", "10.255.0.1:7352"];
+/// Rates on a machine with few processors say little, and what is held shall be tried again soon.
+const POLICY: &str = "[policy]\ntolerance = 1.0\nanswer_within_ms = 500\nretry_held_after_ms = \
+                      1000\nsettle_ms = 100\nreadings = 1\n";
+/// Beside the folder that the commands by hand use.
+const DRIVER: &str = "driver-in-service";
+
+pub(crate) struct Cluster {
+    pub(crate) scene: Scene,
+    coordinators: [Option<Program>; 3],
+    agents: BTreeMap<String, Program>,
+    driver: Option<Program>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    plan: Plan,
+}
+
+impl Cluster {
+    /// All run, and know each other.
+    pub(crate) fn up() -> Self {
+        let mut cluster = Self {
+            scene: Scene::up(),
+            coordinators: [None, None, None],
+            agents: BTreeMap::new(),
+            driver: None,
+        };
+        for place in 0..COORDINATORS.len() {
+            cluster.prepare_coordinator(place);
+            cluster.start_coordinator(place);
+        }
+        let nodes: Vec<_> = cluster.stage().nodes().map(str::to_owned).collect();
+        nodes.iter().for_each(|node| cluster.start_agent(node));
+        cluster.stage().certificate("driver", "d0").expect("a certificate");
+        let config = std::fs::read_to_string(cluster.stage().path("driver.toml")).expect("it is there");
+        let config = config.replace("/driver\"", &format!("/{DRIVER}\""));
+        cluster.stage().write("service.toml", &config).expect("a file");
+        cluster.start_driver();
+        cluster.wait_until_known();
+        cluster
+    }
+
+    fn stage(&self) -> &Stage {
+        &self.scene.0
+    }
+
+    fn prepare_coordinator(&self, place: usize) {
+        let stage = self.stage();
+        stage
+            .certificate("coordinator", &format!("c{place}"))
+            .expect("a certificate");
+        let addresses = COORDINATORS.map(str::to_owned);
+        let identities = "certificates/coordinators/";
+        let settings = settings_of(place, &addresses, "two-leaves.toml", identities);
+        stage
+            .write(&format!("c{place}.toml"), &(settings + POLICY))
+            .expect("a file");
+    }
+
+    pub(crate) fn start_coordinator(&mut self, place: usize) {
+        let stage = self.stage();
+        let mut run = stage.inside(Stage::STATION, stage.programs().coordinator());
+        run.args(["run", "--config"]);
+        run.arg(stage.path(&format!("c{place}.toml")));
+        let started = stage.start(&format!("c{place}"), run);
+        self.coordinators[place] = Some(started.expect("it starts"));
+    }
+
+    pub(crate) fn start_agent(&mut self, node: &str) {
+        let stage = self.stage();
+        let mut run = stage.inside(node, stage.programs().agent());
+        run.args(["run", "--interval-ms", "100", "--identity"]);
+        run.arg(stage.path("certificates/agents").join(node));
+        run.arg("--state").arg(stage.path("state").join(node));
+        coordinators(&mut run);
+        let started = stage.start(&format!("agent-{node}"), run);
+        let started = started.expect("it starts");
+        self.agents.insert(node.to_owned(), started);
+    }
+
+    pub(crate) fn start_driver(&mut self) {
+        let stage = self.stage();
+        let mut run = stage.inside(Stage::STATION, stage.programs().driver());
+        run.arg("--config").arg(stage.path("service.toml"));
+        run.args(["run", "--identity"]);
+        run.arg(stage.path("certificates/drivers/d0"));
+        coordinators(&mut run);
+        let started = stage.start("driver", run);
+        self.driver = Some(started.expect("it starts"));
+    }
+
+    pub(crate) fn kill_driver(&mut self) {
+        self.driver = None;
+    }
+
+    pub(crate) fn kill_agent(&mut self, node: &str) {
+        self.agents.remove(node);
+    }
+
+    /// Whoever leads, and is killed for it.
+    pub(crate) fn kill_leader(&mut self) -> usize {
+        let place = wait_for("somebody leads", PATIENCE, || Ok(self.leader()));
+        let place = place.expect("somebody leads");
+        self.coordinators[place] = None;
+        place
+    }
+
+    fn leader(&self) -> Option<usize> {
+        let term = |place: usize| term_led(&self.stage().said(&format!("c{place}")));
+        let led = (0..COORDINATORS.len()).filter(|place| self.coordinators[*place].is_some());
+        let led = led.filter_map(|place| Some((term(place)?, place)));
+        led.max().map(|(_, place)| place)
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_until_known(&self) {
+        wait_for("agents and the driver are there", PATIENCE, || {
+            let status = self.status();
+            let is_complete = |status: &Status| {
+                let agents = status.agents.iter();
+                let mut driven = status.opticals.iter().map(|optical| optical.is_driven);
+                agents.fold(true, |all, it| all && it.state == AgentState::Up)
+                    && driven.all(|is_driven| is_driven)
+            };
+            Ok(status.filter(is_complete).map(drop))
+        })
+        .unwrap_or_else(|error| panic!("{error}: {:?}\n{}", self.status(), self.stage().said("driver")));
+    }
+
+    pub(crate) fn status(&self) -> Option<Status> {
+        let output = self.reweave(&["status"]);
+        serde_json::from_slice(&output.stdout).ok()
+    }
+
+    /// A person's command, for whichever coordinator leads.
+    pub(crate) fn reweave(&self, words: &[&str]) -> Output {
+        let stage = self.stage();
+        let mut command = stage.inside(Stage::STATION, stage.programs().reweave());
+        command.args(["--output", "json", "--coordinator", &COORDINATORS.join(",")]);
+        command.arg("--identity").arg(stage.path("certificates/operator"));
+        command.args(words).output().expect("it was built")
+    }
+
+    /// What would lead there.
+    #[track_caller]
+    pub(crate) fn plan(&self, thirds: Thirds) -> Plan {
+        let output = self.offer(thirds);
+        let answer = serde_json::from_slice::<Answer>(&output.stdout);
+        answer.unwrap_or_else(|_| panic!("{output:?}")).plan
+    }
+
+    pub(crate) fn offer(&self, thirds: Thirds) -> Output {
+        let wish = format!("ocs0={}", thirds.circuits());
+        self.reweave(&["plan", "circuits", &wish])
+    }
+
+    /// Carries it out, and tells what came of it.
+    #[track_caller]
+    pub(crate) fn apply(&self, plan: &Plan) -> Record {
+        let output = self.reweave(&["apply", &plan.generation.to_string()]);
+        let record = serde_json::from_slice(&output.stdout);
+        record.unwrap_or_else(|_| panic!("{output:?}\n{}", self.stage().said("driver")))
+    }
+
+    /// Returns as soon as it is taken over.
+    #[track_caller]
+    pub(crate) fn begin(&self, plan: &Plan) {
+        let output = self.reweave(&["apply", &plan.generation.to_string(), "--no-wait"]);
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// What came of a plan that has begun, or that it is held.
+    #[track_caller]
+    pub(crate) fn outcome(&self, plan: &Plan) -> Outcome {
+        let history = || {
+            let output = self.reweave(&["history"]);
+            let history: History = serde_json::from_slice(&output.stdout).ok()?;
+            let mut records = history.history.into_iter();
+            records.find(|record| record.plan.generation == plan.generation)
+        };
+        wait_for("the plan ends or is held", PATIENCE, || {
+            let outcome = history().map(|record| record.outcome);
+            Ok(outcome.filter(|outcome| *outcome != Outcome::Running))
+        })
+        .expect("it does")
+    }
+}
+
+#[derive(Deserialize)]
+struct History {
+    history: Vec<Record>,
+}
+
+fn coordinators(run: &mut Command) {
+    for address in COORDINATORS {
+        run.args(["--coordinator", address]);
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for name in ["c0", "c1", "c2", "driver", "agent-h0", "agent-h1", "agent-h2", "agent-h3"] {
+                let said = self.stage().said(name);
+                let lines: Vec<_> = said.lines().collect();
+                let last = &lines[lines.len().saturating_sub(12)..];
+                eprintln!("--- {name}\n{}", last.join("\n"));
+            }
+        }
+    }
+}
