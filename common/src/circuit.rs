@@ -39,7 +39,8 @@ impl Circuit {
         let port = |text: &str| text.trim().parse().ok().map(PortId);
         let ends = text.split_once('-');
         let ends = ends.and_then(|(a, b)| Some([port(a)?, port(b)?]));
-        ends.map(Self::from).ok_or_else(|| NoCircuit(text.to_owned()))
+        ends.map(Self::from)
+            .ok_or_else(|| NoCircuit(text.to_owned()))
     }
 
     pub fn ports(self) -> [PortId; 2] {

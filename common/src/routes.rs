@@ -55,9 +55,7 @@ impl Tree {
             let next = fabric.link(link).far(at).node;
             let may_pass = next == to || fabric.node(next).role.forwards();
             let is_open = !closed.contains(&link);
-            is_open
-                && may_pass
-                && hops[next.index()].map(|hops| hops + 1) == hops[at.index()]
+            is_open && may_pass && hops[next.index()].map(|hops| hops + 1) == hops[at.index()]
         };
         let next_hops = |(at, _)| match hops[NodeId::index(at)] {
             None | Some(0) => Vec::new(),
@@ -146,7 +144,12 @@ mod tests {
         let routes = Routes::around(&ring, &closed);
         assert_eq!(Routes::shortest(&ring).hops(h0, h1), Some(1));
         assert_eq!(routes.hops(h0, h1), Some(4));
-        assert!(routes.next_hops(h0, h1).iter().all(|link| !closed.contains(link)));
+        assert!(
+            routes
+                .next_hops(h0, h1)
+                .iter()
+                .all(|link| !closed.contains(link))
+        );
     }
 
     #[test]

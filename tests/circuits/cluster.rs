@@ -12,8 +12,8 @@ use crate::scene::{Scene, Thirds};
 /// On the station, each at a port of its own.
 const COORDINATORS: [&str; 3] = ["10.255.0.1:7332", "10.255.0.1:7342", "10.255.0.1:7352"];
 /// Rates on a machine with few processors say little, and what is held shall be tried again soon.
-const POLICY: &str = "[policy]\ntolerance = 1.0\nanswer_within_ms = 500\nretry_held_after_ms = \
-                      1000\nsettle_ms = 100\nreadings = 1\n";
+const POLICY: &str =
+    "[policy]\ntolerance = 1.0\nretry_held_after_ms = 1000\nsettle_ms = 100\nreadings = 1\n";
 /// Beside the folder that the commands by hand use.
 const DRIVER: &str = "driver-in-service";
 
@@ -44,10 +44,17 @@ impl Cluster {
         }
         let nodes: Vec<_> = cluster.stage().nodes().map(str::to_owned).collect();
         nodes.iter().for_each(|node| cluster.start_agent(node));
-        cluster.stage().certificate("driver", "d0").expect("a certificate");
-        let config = std::fs::read_to_string(cluster.stage().path("driver.toml")).expect("it is there");
+        cluster
+            .stage()
+            .certificate("driver", "d0")
+            .expect("a certificate");
+        let config =
+            std::fs::read_to_string(cluster.stage().path("driver.toml")).expect("it is there");
         let config = config.replace("/driver\"", &format!("/{DRIVER}\""));
-        cluster.stage().write("service.toml", &config).expect("a file");
+        cluster
+            .stage()
+            .write("service.toml", &config)
+            .expect("a file");
         cluster.start_driver();
         cluster.wait_until_known();
         cluster
@@ -137,7 +144,13 @@ impl Cluster {
             };
             Ok(status.filter(is_complete).map(drop))
         })
-        .unwrap_or_else(|error| panic!("{error}: {:?}\n{}", self.status(), self.stage().said("driver")));
+        .unwrap_or_else(|error| {
+            panic!(
+                "{error}: {:?}\n{}",
+                self.status(),
+                self.stage().said("driver")
+            )
+        });
     }
 
     pub(crate) fn status(&self) -> Option<Status> {
@@ -150,7 +163,9 @@ impl Cluster {
         let stage = self.stage();
         let mut command = stage.inside(Stage::STATION, stage.programs().reweave());
         command.args(["--output", "json", "--coordinator", &COORDINATORS.join(",")]);
-        command.arg("--identity").arg(stage.path("certificates/operator"));
+        command
+            .arg("--identity")
+            .arg(stage.path("certificates/operator"));
         command.args(words).output().expect("it was built")
     }
 
@@ -185,17 +200,39 @@ impl Cluster {
     /// What came of a plan that has begun, or that it is held.
     #[track_caller]
     pub(crate) fn outcome(&self, plan: &Plan) -> Outcome {
-        let history = || {
-            let output = self.reweave(&["history"]);
-            let history: History = serde_json::from_slice(&output.stdout).ok()?;
-            let mut records = history.history.into_iter();
-            records.find(|record| record.plan.generation == plan.generation)
-        };
-        wait_for("the plan ends or is held", PATIENCE, || {
-            let outcome = history().map(|record| record.outcome);
-            Ok(outcome.filter(|outcome| *outcome != Outcome::Running))
-        })
-        .expect("it does")
+        self.outcome_that(plan, |outcome| *outcome != Outcome::Running)
+    }
+
+    #[track_caller]
+    pub(crate) fn ended(&self, plan: &Plan) -> Outcome {
+        let is_over = |it: &Outcome| !it.is_open() && !matches!(it, Outcome::Held { .. });
+        self.outcome_that(plan, is_over)
+    }
+
+    #[track_caller]
+    fn outcome_that(&self, plan: &Plan, is_it: impl Fn(&Outcome) -> bool) -> Outcome {
+        let awaited = wait_for("what comes of the plan", PATIENCE, || {
+            Ok(self.record(plan).map(|it| it.outcome).filter(&is_it))
+        });
+        awaited.unwrap_or_else(|error| panic!("{error}: {:#?}", self.record(plan)))
+    }
+
+    fn record(&self, plan: &Plan) -> Option<Record> {
+        let output = self.reweave(&["history"]);
+        let history: History = serde_json::from_slice(&output.stdout).ok()?;
+        let mut records = history.history.into_iter();
+        records.find(|record| record.plan.generation == plan.generation)
+    }
+
+    /// How often the driver has said this.
+    pub(crate) fn driver_said(&self, words: &str) -> usize {
+        let said = self.stage().said("driver");
+        said.lines().filter(|line| line.contains(words)).count()
+    }
+
+    pub(crate) fn wait_until_driver_said(&self, words: &str, times: usize) {
+        let enough = || Ok((self.driver_said(words) >= times).then_some(()));
+        wait_for("the driver says so", PATIENCE, enough).expect("it does");
     }
 }
 
@@ -213,7 +250,9 @@ fn coordinators(run: &mut Command) {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            for name in ["c0", "c1", "c2", "driver", "agent-h0", "agent-h1", "agent-h2", "agent-h3"] {
+            for name in [
+                "c0", "c1", "c2", "driver", "agent-h0", "agent-h1", "agent-h2", "agent-h3",
+            ] {
                 let said = self.stage().said(name);
                 let lines: Vec<_> = said.lines().collect();
                 let last = &lines[lines.len().saturating_sub(12)..];

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use libtest_mimic::Trial;
-use reweave_common::operator::{Outcome, Tag, What};
+use reweave_common::operator::{Outcome, Plan, Tag, What};
 
 use crate::LAB;
 use crate::cluster::Cluster;
@@ -13,8 +13,18 @@ use crate::sessions::Running;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("a_plan_for_circuits_says_what_it_asks_of_jobs", LAB, is_shown),
-        trial("sessions_outlive_plans_for_circuits", LAB, sessions_outlive_plans),
+        trial(
+            "a_plan_for_circuits_says_what_it_asks_of_jobs",
+            LAB,
+            is_shown,
+        ),
+        trial(
+            "sessions_outlive_plans_for_circuits",
+            LAB,
+            sessions_outlive_plans,
+        ),
+        trial("a_switch_that_goes_wrong_costs_no_session", LAB, goes_wrong),
+        trial("whoever_is_killed_over_a_plan_it_ends", LAB, killed),
     ]
 }
 
@@ -51,8 +61,140 @@ fn sessions_outlive_plans() {
     for to in turns.take(count) {
         let record = cluster.apply(&cluster.plan(to));
         assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+        running.go_on(1);
+    }
+    assert_eq!(
+        cluster.scene.thrown_away(),
+        before,
+        "packets were thrown away"
+    );
+    running.end_without_loss();
+}
+
+fn goes_wrong() {
+    let cluster = Cluster::up();
+    let running = Running::begin(&cluster.scene);
+    moves_unsaid(&cluster);
+    for mishap in ["\"wrong-port\"", "\"partial\""] {
+        moves_wrongly(&cluster, mishap);
+    }
+    stays_dark(&cluster);
+    running.end_without_loss();
+}
+
+/// It is read, and believed.
+fn moves_unsaid(cluster: &Cluster) {
+    cluster.scene.goes_wrong("\"silent\"");
+    let record = cluster.apply(&cluster.plan(Thirds::Along));
+    assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+    cluster.scene.goes_wrong("null");
+    let record = cluster.apply(&cluster.plan(Thirds::Across));
+    assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+}
+
+/// Nothing comes back to fibres of which nobody knows where they lead, until a person has put that
+/// right.
+fn moves_wrongly(cluster: &Cluster, mishap: &str) {
+    cluster.scene.goes_wrong(mishap);
+    let plan = cluster.plan(Thirds::Along);
+    cluster.begin(&plan);
+    let outcome = cluster.outcome(&plan);
+    assert!(
+        matches!(outcome, Outcome::Held { .. }),
+        "{mishap}: {outcome:?}"
+    );
+    let status = cluster.status().expect("an answer");
+    let alarm = "what ocs0 holds is neither old nor new";
+    assert!(
+        status.alarms.iter().any(|it| it.contains(alarm)),
+        "{:?}",
+        status.alarms
+    );
+    cluster.scene.wait_until_drained();
+    cluster.scene.goes_wrong("null");
+    let across = Thirds::Across.circuits();
+    cluster
+        .scene
+        .drive(&["apply", "ocs0", "--desired", &across]);
+    cluster.ended(&plan);
+    back_to(cluster, Thirds::Across);
+}
+
+/// What was there before is there again.
+fn stays_dark(cluster: &Cluster) {
+    cluster.scene.goes_wrong("\"stays-dark\"");
+    let plan = cluster.plan(Thirds::Along);
+    let before = cluster.driver_said("holds");
+    cluster.begin(&plan);
+    cluster.wait_until_driver_said("holds", before + 1);
+    cluster.scene.goes_wrong("null");
+    let outcome = cluster.ended(&plan);
+    let Outcome::RolledBack { reasons, .. } = &outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(reasons[0].contains("sees no light"), "{reasons:?}");
+}
+
+fn killed() {
+    let mut cluster = Cluster::up();
+    let running = Running::begin(&cluster.scene);
+    let turns = [Thirds::Along, Thirds::Across].into_iter().cycle();
+    let victims: [fn(&mut Cluster, &Plan); 5] = [leader, driver, agent, driver_amid, leader_amid];
+    for (victim, to) in victims.into_iter().zip(turns) {
+        back_to(&cluster, to.other());
+        let plan = cluster.plan(to);
+        victim(&mut cluster, &plan);
+        let outcome = cluster.ended(&plan);
+        let is_whole = matches!(outcome, Outcome::Committed | Outcome::RolledBack { .. });
+        assert!(is_whole, "{outcome:?}");
+        cluster.wait_until_known();
         running.go_on(2);
     }
-    assert_eq!(cluster.scene.thrown_away(), before, "packets were thrown away");
     running.end_without_loss();
+}
+
+fn back_to(cluster: &Cluster, thirds: Thirds) {
+    let status = cluster.status().expect("an answer");
+    if status.opticals[0].circuits.to_string() != thirds.circuits_in_order() {
+        let record = cluster.apply(&cluster.plan(thirds));
+        assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+    }
+}
+
+fn leader(cluster: &mut Cluster, plan: &Plan) {
+    cluster.begin(plan);
+    let place = cluster.kill_leader();
+    cluster.start_coordinator(place);
+}
+
+fn driver(cluster: &mut Cluster, plan: &Plan) {
+    cluster.begin(plan);
+    driver_dies(cluster);
+}
+
+fn agent(cluster: &mut Cluster, plan: &Plan) {
+    cluster.begin(plan);
+    cluster.kill_agent("h1");
+    cluster.start_agent("h1");
+}
+
+/// While it moves the circuits.
+fn driver_amid(cluster: &mut Cluster, plan: &Plan) {
+    let before = cluster.driver_said("shall hold");
+    cluster.begin(plan);
+    cluster.wait_until_driver_said("shall hold", before + 1);
+    driver_dies(cluster);
+}
+
+fn driver_dies(cluster: &mut Cluster) {
+    cluster.kill_driver();
+    cluster.start_driver();
+}
+
+fn leader_amid(cluster: &mut Cluster, plan: &Plan) {
+    let before = cluster.driver_said("shall hold");
+    cluster.begin(plan);
+    cluster.wait_until_driver_said("shall hold", before + 1);
+    let place = cluster.kill_leader();
+    cluster.start_coordinator(place);
 }

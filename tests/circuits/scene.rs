@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use reweave_common::circuit::CircuitSet;
 use reweave_common::holding::{Holding, RouteHop, RouteRule};
 use reweave_tests::{Labs, PATIENCE, Setting, Stage, wait_for};
 
@@ -80,6 +81,19 @@ impl Thirds {
             Self::Unused => RING.to_owned(),
             Self::Across => format!("{RING},1-7,4-10"),
             Self::Along => format!("{RING},1-4,7-10"),
+        }
+    }
+
+    /// As they are told, and not as they are asked for.
+    pub(crate) fn circuits_in_order(self) -> String {
+        let set = CircuitSet::from_text(&self.circuits());
+        set.expect("they are circuits").to_string()
+    }
+
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Along => Self::Across,
+            _ => Self::Along,
         }
     }
 

@@ -74,7 +74,10 @@ impl Running {
             tcp.kept_all_sessions() && udp.kept_all_sessions(),
             "{tcp:#?} {udp:#?}"
         );
-        let lost = udp.flows.iter().map(|flow| flow.lost.expect("it is counted"));
+        let lost = udp
+            .flows
+            .iter()
+            .map(|flow| flow.lost.expect("it is counted"));
         assert_eq!(lost.sum::<u64>(), 0, "{udp:#?}");
         reports
     }

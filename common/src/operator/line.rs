@@ -21,7 +21,10 @@ pub enum What {
     Connect(Joint),
     Disconnect(Joint),
     /// A node sends what is for so many hosts over other links, or by the network's own routes.
-    Routes { node: String, towards: u32 },
+    Routes {
+        node: String,
+        towards: u32,
+    },
 }
 
 /// A circuit of an optical switch, and what is plugged in at its ends.

@@ -35,8 +35,8 @@ pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report, Via};
 pub use resolve::Unknown;
 pub use status::{
-    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, OpticalStatus, PairStatus, PathBandwidth, Phase,
-    ProbeStatus, RdmaStatus, RunningChange, Status,
+    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, OpticalStatus, PairStatus,
+    PathBandwidth, Phase, ProbeStatus, RdmaStatus, RunningChange, Status,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

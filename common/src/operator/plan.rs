@@ -117,7 +117,9 @@ fn tables(tables: &Tables, fabric: &Fabric) -> BTreeMap<String, BTreeMap<String,
         routes.collect()
     };
     let tables = tables.iter();
-    tables.map(|(at, table)| (name(at), routes(table))).collect()
+    tables
+        .map(|(at, table)| (name(at), routes(table)))
+        .collect()
 }
 
 impl Pin {

@@ -74,7 +74,14 @@ impl Plan {
             });
             let towards = towards.collect::<Result<_, _>>()?;
             let raises = Vec::new();
-            Ok((at, ForwardingTable { at, towards, raises }))
+            Ok((
+                at,
+                ForwardingTable {
+                    at,
+                    towards,
+                    raises,
+                },
+            ))
         };
         self.tables.iter().map(table).collect()
     }
@@ -87,7 +94,9 @@ struct Names<'f> {
 
 impl<'f> Names<'f> {
     fn of(fabric: &'f Fabric) -> Self {
-        let links = fabric.links().map(|(link, _)| (fabric.link_name(link), link));
+        let links = fabric
+            .links()
+            .map(|(link, _)| (fabric.link_name(link), link));
         let links = links.collect();
         Self { fabric, links }
     }

@@ -71,10 +71,12 @@ fn read(path: &Path) -> Result<Plan, CliError> {
 
 /// No pin is in force, and no link is down.
 fn judge(fabric: &Fabric, plan: &Plan, path: &Path) -> Result<Vec<Unsound>, CliError> {
-    let plan = plan.resolve(fabric).map_err(|source| CliError::OtherFabric {
-        path: path.to_owned(),
-        source,
-    })?;
+    let plan = plan
+        .resolve(fabric)
+        .map_err(|source| CliError::OtherFabric {
+            path: path.to_owned(),
+            source,
+        })?;
     let addresses = fabric.nodes();
     let addresses = addresses.filter_map(|(node, _)| Some((fabric.address(node)?, node)));
     let addresses: BTreeMap<_, _> = addresses.collect();

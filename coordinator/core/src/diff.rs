@@ -117,5 +117,8 @@ pub(crate) fn crossings(circuits: &Circuits) -> BTreeSet<Crossing> {
 /// Whether two circuits have a port in common.
 pub(crate) fn meet(one: &Crossing, other: &Crossing) -> bool {
     let ports = other.circuit.ports();
-    one.optical == other.optical && Circuit::ports(one.circuit).iter().any(|port| ports.contains(port))
+    one.optical == other.optical
+        && Circuit::ports(one.circuit)
+            .iter()
+            .any(|port| ports.contains(port))
 }

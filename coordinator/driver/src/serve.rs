@@ -129,7 +129,9 @@ async fn operate(
                 Err(why) => tracing::warn!("{optical}: {why}"),
             }
             let optical = optical.clone();
-            let _ = answers.send(DriverMessage::Readback { optical, readback }).await;
+            let _ = answers
+                .send(DriverMessage::Readback { optical, readback })
+                .await;
         }
     }
 }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use reweave_common::circuit::Switchover;
 use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
-use reweave_common::circuit::Switchover;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;

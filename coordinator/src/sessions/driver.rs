@@ -111,11 +111,18 @@ impl Driver<'_> {
     fn reach(&self, name: OpticalName) -> Option<OpticalId> {
         let driver = &self.session.peer().name;
         let Some(optical) = self.house.fabric.find_optical(&name.0) else {
-            tracing::warn!("driver {driver}: the fabric has no optical switch called {:?}", name.0);
+            tracing::warn!(
+                "driver {driver}: the fabric has no optical switch called {:?}",
+                name.0
+            );
             return None;
         };
         let (address, admission) = (self.session.address(), self.session.credentials().admission);
-        match self.house.drivers.take(optical, self.id, address, admission) {
+        match self
+            .house
+            .drivers
+            .take(optical, self.id, address, admission)
+        {
             Ok(place) => {
                 tracing::info!("driver {driver} at {address} speaks for {name}");
                 lock(&self.drives).insert(name, place);

@@ -100,7 +100,10 @@ pub(super) async fn renew<K: Kind>(
     let signing = &house.signing;
     let certified = signing.certify(request, &credentials.member, credentials.admission);
     let chain_pem = certified.inspect_err(|error| {
-        tracing::warn!("the certificate of {kind} {name} is not renewed: {}", told(error));
+        tracing::warn!(
+            "the certificate of {kind} {name} is not renewed: {}",
+            told(error)
+        );
     });
     if chain_pem.is_ok() {
         tracing::info!("the certificate of {kind} {name} is renewed");

@@ -8,8 +8,8 @@ use reweave_proto::name::Role;
 use rustls::pki_types::{CertificateDer, UnixTime};
 
 use crate::identity::Identity;
-use crate::{join, line};
 use crate::verify::{Credentials, Judge, Refusal};
+use crate::{join, line};
 
 /// What is made of a peer's certificate, and of that of its signer.
 pub fn certificates(

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use reweave_common::bandwidth::{Bandwidth, Unclear};
-use reweave_common::circuit::{CircuitSet, NotSwitched};
 use reweave_common::cause::{Class, Subject};
+use reweave_common::circuit::{CircuitSet, NotSwitched};
 use reweave_common::flow::Protocol;
 use reweave_common::hardware::{Duplex, Fec};
 use reweave_common::health::{Place, Signal};

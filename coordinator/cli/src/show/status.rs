@@ -1,8 +1,6 @@
 //! How the cluster is doing.
 
-use reweave_common::operator::{
-    AgentState, Mode, OpticalStatus, Phase, RunningChange, Status,
-};
+use reweave_common::operator::{AgentState, Mode, OpticalStatus, Phase, RunningChange, Status};
 
 use super::{flows, hosts, links, measured, peers};
 use crate::Detail;

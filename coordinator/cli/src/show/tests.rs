@@ -12,8 +12,8 @@ use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
     Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode,
-    Move, NotSeen, OpenInvitation, OpticalStatus, Outcome, PairStatus, PathBandwidth, Phase, Pin, Plan,
-    Prediction, ProbeStatus, RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status,
+    Move, NotSeen, OpenInvitation, OpticalStatus, Outcome, PairStatus, PathBandwidth, Phase, Pin,
+    Plan, Prediction, ProbeStatus, RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status,
     Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};

@@ -4,6 +4,7 @@
 use reweave_check::{Network, Unsound, check_course};
 use reweave_common::course::Leg;
 use reweave_common::forwarding::NextHop;
+use reweave_common::ids::OpticalId;
 use reweave_common::plan::Generation;
 
 use super::examples::{Chance, some_circuits, some_fabric, some_tables};

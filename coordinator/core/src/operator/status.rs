@@ -8,8 +8,8 @@ use reweave_common::ids::NodeId;
 use reweave_common::member::Member;
 use reweave_common::observations::NodeObservations;
 use reweave_common::operator::{
-    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, OpenInvitation, OpticalStatus, Phase, Pin,
-    Refused, RefusedPeer, RunningChange, Status, Useless, UselessPin, hops,
+    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, OpenInvitation, OpticalStatus,
+    Phase, Pin, Refused, RefusedPeer, RunningChange, Status, Useless, UselessPin, hops,
 };
 use reweave_common::snapshot::{self, FlowState, LinkState};
 
@@ -185,13 +185,18 @@ fn alarms(known: Known<'_>, state: &State, useless: &[UselessPin]) -> Vec<String
 
 /// Packets go around what was to move, so that nothing is lost while it takes its time.
 fn stuck(fabric: &Fabric, rollout: &Rollout, journey: &Journey) -> String {
-    let unclear: Vec<_> = journey.unclear().map(|it| &*fabric.optical(it).name).collect();
+    let unclear: Vec<_> = journey
+        .unclear()
+        .map(|it| &*fabric.optical(it).name)
+        .collect();
     let why = match unclear.as_slice() {
         [] => "what it waits for does not come about".to_owned(),
         names => format!("what {} holds is neither old nor new", names.join(", ")),
     };
     let generation = rollout.plan.generation;
-    format!("plan {generation} is held, since {why}; it is being tried on, and nothing else is changed")
+    format!(
+        "plan {generation} is held, since {why}; it is being tried on, and nothing else is changed"
+    )
 }
 
 fn lost_flow(mode: Mode, pin: &UselessPin) -> String {

@@ -49,7 +49,11 @@ impl Certificate {
 
     /// Has one made with a token, unless there is one already: whoever starts a member again has
     /// the same command. Newcomers are heard at these doors.
-    pub async fn obtain(folder: &Path, doors: &[SocketAddr], token: &Token) -> Result<(), JoinError> {
+    pub async fn obtain(
+        folder: &Path,
+        doors: &[SocketAddr],
+        token: &Token,
+    ) -> Result<(), JoinError> {
         if folder.join(MEMBER_CERTIFICATE).exists() {
             tracing::info!("{} has a certificate", folder.display());
             return Ok(());

@@ -2,9 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use reweave_common::circuit::{
-    CircuitSet, NotSwitched, OpticalName, PortId, Readback, Switchover,
-};
+use reweave_common::circuit::{CircuitSet, NotSwitched, OpticalName, PortId, Readback, Switchover};
 use reweave_common::instruction::Token;
 
 use super::{MANY, deny_list, generation, text};
@@ -70,8 +68,12 @@ pub(crate) fn driver_order() -> impl Strategy<Value = DriverOrder> {
             desired,
         })
     });
-    let renewed =
-        proptest::option::of(text()).prop_map(|chain_pem| Order::Renewed { chain_pem });
+    let renewed = proptest::option::of(text()).prop_map(|chain_pem| Order::Renewed { chain_pem });
     let elsewhere = Just(Order::Elsewhere(None));
-    prop_oneof![told, deny_list().prop_map(Order::Denied), renewed, elsewhere]
+    prop_oneof![
+        told,
+        deny_list().prop_map(Order::Denied),
+        renewed,
+        elsewhere
+    ]
 }
