@@ -153,6 +153,17 @@ pub struct Readback {
     pub outcome: Result<CircuitSet, NotSwitched>,
 }
 
+impl Readback {
+    /// What the driver has followed in place of this instruction, where it refuses for that.
+    pub fn followed(&self) -> Option<(Generation, Token)> {
+        use NotSwitched::{DifferentContent, Older};
+        match &self.outcome {
+            Err(Older { held, token } | DifferentContent { held, token }) => Some((*held, *token)),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotSwitched {

@@ -274,7 +274,7 @@ impl Core {
     }
 
     /// Only the first answer of a driver is worth an entry in the log, and only one that tells what
-    /// the device holds: the others leave everything as open as it was.
+    /// the device holds, or what it has followed: the others leave everything as open as it was.
     fn handle_readback(&mut self, now: Moment, optical: OpticalId, readback: Readback) {
         let rollout = self.state.rollout();
         let journey = rollout.and_then(|rollout| rollout.phase.journey());
@@ -284,9 +284,12 @@ impl Core {
         if !moving.awaits(optical, &readback) {
             return;
         }
-        if !moving.tells(optical, &readback) {
-            self.driver.handle_unclear(readback.outcome.err());
-        } else {
+        let is_known = moving.tells(optical, &readback);
+        if !is_known {
+            self.driver.handle_unclear(readback.outcome.clone().err());
+        }
+        // Beyond what a driver has followed already the next instruction has to go.
+        if is_known || readback.followed().is_some() {
             let change = Change::CircuitObserved { optical, readback };
             self.outbox.append(now, change);
         }

@@ -263,7 +263,8 @@ impl Driver {
                 Heading::Back { .. } => return again(turn, moving),
             }
         }
-        if self.is_exhausted(turn) && !journey.is_held {
+        let nobody_knows = self.unclear.is_some() || self.is_exhausted(turn);
+        if nobody_knows && !journey.is_held {
             let generation = plan.generation;
             return turn.decide(Change::Held { generation });
         }

@@ -214,6 +214,13 @@ impl Journey {
         is_due
     }
 
+    pub(super) fn awaits(&self, optical: OpticalId, readback: &Readback) -> bool {
+        match &self.stage {
+            Stage::Switching(moving) => moving.awaits(optical, readback),
+            _ => false,
+        }
+    }
+
     pub(super) fn observe(&mut self, optical: OpticalId, readback: Readback) {
         let Stage::Switching(moving) = &mut self.stage else {
             return;

@@ -269,14 +269,20 @@ impl State {
         let Some(rollout) = &mut self.rollout else {
             return;
         };
-        if rollout.acknowledge(node, ack) {
-            let (held, token) = claimed.unwrap_or_default();
-            let credible = |number: &u64| *number <= LAST_CREDIBLE;
-            let held = Some(held.0).filter(credible).map(Generation);
-            self.newest = self.newest.max(held.unwrap_or_default());
-            let token = Some(token.0).filter(credible).unwrap_or_default();
-            self.ahead = self.ahead.max((token + 1).saturating_sub(self.applied));
+        if rollout.acknowledge(node, ack)
+            && let Some(claimed) = claimed
+        {
+            self.go_beyond(claimed);
         }
+    }
+
+    /// Somebody has followed this already, though it may be lost from the log.
+    fn go_beyond(&mut self, (held, token): (Generation, Token)) {
+        let credible = |number: &u64| *number <= LAST_CREDIBLE;
+        let held = Some(held.0).filter(credible).map(Generation);
+        self.newest = self.newest.max(held.unwrap_or_default());
+        let token = Some(token.0).filter(credible).unwrap_or_default();
+        self.ahead = self.ahead.max((token + 1).saturating_sub(self.applied));
     }
 
     fn conclude(&mut self, at: Moment, generation: Generation, verdict: Verdict) {
@@ -365,8 +371,13 @@ impl State {
     }
 
     fn observe(&mut self, optical: OpticalId, readback: Readback) {
-        if let Some(journey) = self.rollout.as_mut().and_then(|it| it.phase.journey_mut()) {
-            journey.observe(optical, readback);
+        let Some(journey) = self.rollout.as_mut().and_then(|it| it.phase.journey_mut()) else {
+            return;
+        };
+        match readback.followed() {
+            Some(claimed) if journey.awaits(optical, &readback) => self.go_beyond(claimed),
+            Some(_) => {}
+            None => journey.observe(optical, readback),
         }
     }
 

@@ -3,6 +3,7 @@
 //! every packet arrives, by every way there is.
 
 mod device;
+mod held;
 mod laws;
 
 use std::collections::BTreeMap;
