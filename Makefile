@@ -112,11 +112,12 @@ bench-peers: ## Compares the simulator with SimGrid, and the coordinators with e
 	finish
 
 soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.
-	@deploy/setup.sh build
+	@deploy/setup.sh build lab
 	source deploy/stage.sh 3
 	REWEAVE_SEEDS=10000 stage worlds cargo test --locked --release --workspace --test replication --test simulation
 	REWEAVE_OPERATIONS=1000000 stage history cargo test --locked --release --workspace --test replication a_long_history
 	stage planted tests/planted/run.sh
+	REWEAVE_RECONFIGURATIONS=1000 stage circuits cargo test --locked --workspace $(IN_LAB) --test circuits -- sessions_outlive_plans
 	finish
 
 # How long each decoder is tried.
