@@ -5,6 +5,8 @@
 mod cluster;
 #[path = "circuits/driver.rs"]
 mod driver;
+#[path = "circuits/fixed.rs"]
+mod fixed;
 #[path = "circuits/helper.rs"]
 mod helper;
 #[path = "lab/tests/support/needs.rs"]
@@ -24,8 +26,12 @@ use needs::Need;
 const LAB: &[Need] = &[Need::Lab, Need::Program("curl")];
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some(helper::HOLD) {
-        return helper::hold();
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    match words.first().map(String::as_str) {
+        Some(helper::HOLD) => return helper::hold(),
+        Some(fixed::SEND) => return fixed::send(&words[1..]),
+        Some(fixed::COUNT) => return fixed::count(),
+        _ => {}
     }
     let tests = [driver::tests(), sessions::tests(), plans::tests()];
     // Sessions are measured, so none may have another test beside it.

@@ -7,6 +7,7 @@ use reweave_common::operator::{Outcome, Plan, Tag, What};
 
 use crate::LAB;
 use crate::cluster::Cluster;
+use crate::fixed::Stream;
 use crate::needs::trial;
 use crate::scene::Thirds;
 use crate::sessions::Running;
@@ -56,6 +57,8 @@ fn sessions_outlive_plans() {
     let count = count.map_or(RECONFIGURATIONS, |count| count.parse().expect("a number"));
     let cluster = Cluster::up();
     let running = Running::begin(&cluster.scene);
+    // What it meets behind its first hop changes, and that hop never does.
+    let stream = Stream::begin(&cluster.scene.0, ["h0", "fab1", "h3"]);
     let turns = [Thirds::Along, Thirds::Across].into_iter().cycle();
     let before = cluster.scene.thrown_away();
     for to in turns.take(count) {
@@ -68,6 +71,9 @@ fn sessions_outlive_plans() {
         before,
         "packets were thrown away"
     );
+    let [sent, arrived] = stream.end();
+    eprintln!("with a fixed first hop: {sent} sent, {arrived} arrived");
+    assert!(sent > 1000 && arrived == sent, "{arrived} of {sent}");
     running.end_without_loss();
 }
 

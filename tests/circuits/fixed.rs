@@ -1,0 +1,148 @@
+//! A sender that stays with the interface and the hardware address it once resolved, whatever routes
+//! say, as a card does for its queue pairs; and who counts what arrives. Both are this program as a
+//! helper inside a node, and go on until their input ends.
+
+use std::io::{self, Read as _};
+use std::mem::size_of;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::process::{Child, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nix::libc;
+use nix::net::if_::if_nametoindex;
+use reweave_tests::Stage;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// The arguments that make it one.
+pub(crate) const SEND: &str = "--send-fixed";
+pub(crate) const COUNT: &str = "--count";
+
+/// All interfaces at fibres have it.
+const FABRIC_MAC: [u8; 6] = [0x02, 0xfa, 0xb0, 0, 0, 1];
+const PORT: u16 = 9999;
+const PAUSE: Duration = Duration::from_millis(1);
+/// Whatever is under way has come by then.
+const LAST: Duration = Duration::from_secs(1);
+
+/// A sender and a counter that run.
+pub(crate) struct Stream {
+    sender: Child,
+    counter: Child,
+}
+
+impl Stream {
+    /// From a host over one of its interfaces to another host.
+    pub(crate) fn begin(stage: &Stage, [from, interface, to]: [&str; 3]) -> Self {
+        let address = |name: &str| {
+            let fabric = stage.fabric();
+            let node = fabric.find(name).expect("it is there");
+            fabric.address(node).expect("it has one").to_string()
+        };
+        let helper = |node: &str, words: &[&str]| {
+            let this = std::env::current_exe().expect("this program has a path");
+            let mut command = stage.inside(node, this);
+            let piped = command.args(words).stdin(Stdio::piped());
+            piped.stdout(Stdio::piped()).spawn().expect("it starts")
+        };
+        let counter = helper(to, &[COUNT]);
+        let sender = helper(from, &[SEND, interface, &address(from), &address(to)]);
+        Self { sender, counter }
+    }
+
+    /// How many packets were sent, and how many of them arrived.
+    pub(crate) fn end(self) -> [u64; 2] {
+        [self.sender, self.counter].map(|mut child| {
+            drop(child.stdin.take());
+            let output = child.wait_with_output().expect("it ends");
+            let said = String::from_utf8_lossy(&output.stdout);
+            said.trim().parse().expect("a count")
+        })
+    }
+}
+
+/// Set when there is nothing more to read.
+fn end_of_input() -> Arc<AtomicBool> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let tell = Arc::clone(&ended);
+    thread::spawn(move || {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        tell.store(true, Ordering::Relaxed);
+    });
+    ended
+}
+
+pub(crate) fn send(arguments: &[String]) -> ExitCode {
+    let address = |text: &String| text.parse::<Ipv4Addr>().expect("an address");
+    let frame = frame(address(&arguments[1]), address(&arguments[2]));
+    let socket = Socket::new(Domain::PACKET, Type::RAW, None).expect("a packet socket");
+    let to = link(&arguments[0]).expect("an interface");
+    let (ended, mut sent) = (end_of_input(), 0_u64);
+    while !ended.load(Ordering::Relaxed) {
+        sent += u64::from(socket.send_to(&frame, &to).is_ok());
+        thread::park_timeout(PAUSE);
+    }
+    println!("{sent}");
+    ExitCode::SUCCESS
+}
+
+pub(crate) fn count() -> ExitCode {
+    let socket = UdpSocket::bind(("0.0.0.0", PORT)).expect("a port");
+    socket
+        .set_read_timeout(Some(LAST))
+        .expect("sockets can wait");
+    let (ended, mut count) = (end_of_input(), 0_u64);
+    loop {
+        match socket.recv(&mut [0; 64]) {
+            Ok(_) => count += 1,
+            Err(_) if ended.load(Ordering::Relaxed) => break,
+            Err(_) => {}
+        }
+    }
+    println!("{count}");
+    ExitCode::SUCCESS
+}
+
+#[allow(unsafe_code, reason = "no crate makes addresses of packet sockets")]
+fn link(interface: &str) -> io::Result<SockAddr> {
+    let index = if_nametoindex(interface)?;
+    // SAFETY: the storage is large enough for every address, and all of this one is written.
+    let ((), address) = unsafe {
+        SockAddr::try_init(|storage, length| {
+            let address = storage.cast::<libc::sockaddr_ll>();
+            (*address).sll_family = libc::AF_PACKET as u16;
+            (*address).sll_protocol = (libc::ETH_P_IP as u16).to_be();
+            (*address).sll_ifindex = i32::try_from(index).unwrap_or(i32::MAX);
+            *length = size_of::<libc::sockaddr_ll>() as u32;
+            Ok(())
+        })
+    }?;
+    Ok(address)
+}
+
+/// A datagram without a payload, from the link on.
+fn frame(from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
+    let mut header = [0; 20];
+    header[..4].copy_from_slice(&[0x45, 0, 0, 28]);
+    header[8..10].copy_from_slice(&[16, libc::IPPROTO_UDP as u8]);
+    header[12..16].copy_from_slice(&from.octets());
+    header[16..].copy_from_slice(&to.octets());
+    let words = header
+        .chunks(2)
+        .map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
+    let sum: u32 = words.sum();
+    let folded = !((sum & 0xffff) + (sum >> 16)) as u16;
+    header[10..12].copy_from_slice(&folded.to_be_bytes());
+    let [high, low] = PORT.to_be_bytes();
+    let datagram = [high, low, high, low, 0, 8, 0, 0];
+    [
+        &FABRIC_MAC[..],
+        &FABRIC_MAC,
+        &[0x08, 0x00],
+        &header,
+        &datagram,
+    ]
+    .concat()
+}
