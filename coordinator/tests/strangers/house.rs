@@ -54,6 +54,11 @@ impl House {
 
     /// By a coordinator whose certificate is good for that time.
     pub(crate) fn led_by(coordinator: Validity) -> Self {
+        Self::over(FABRIC, coordinator)
+    }
+
+    /// The same over this fabric.
+    pub(crate) fn over(fabric: &str, coordinator: Validity) -> Self {
         let home = tempfile::tempdir().unwrap();
         let authority = Authority::create(&home.path().join("authority"), "lab").unwrap();
         let identity = home.path().join("c0");
@@ -65,7 +70,7 @@ impl House {
         authority
             .issue(Role::Operator, "ann", Validity::day(), &ann)
             .unwrap();
-        fs::write(home.path().join("fabric.toml"), FABRIC).unwrap();
+        fs::write(home.path().join("fabric.toml"), fabric).unwrap();
         let (child, places) = start(home.path(), 0);
         Self {
             operator: Identity::load(&ann).unwrap(),

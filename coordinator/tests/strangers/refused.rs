@@ -65,10 +65,6 @@ async fn each_refusal_is_told_to_operators_and_to_nobody_else() {
             house.member_for(Role::Agent, "h2", from_to(1, 3)),
             "not valid for another",
         ),
-        (
-            house.member(Role::Driver, "ocs"),
-            "only agent or operator or viewer or coordinator may stand",
-        ),
         (house.member(Role::Agent, "h3"), "agent h3 has been revoked"),
     ];
     for (visitor, words) in visitors {

@@ -1,0 +1,82 @@
+//! Drivers of optical switches: heard for what they say they reach, and for no more.
+
+use reweave_common::circuit::OpticalName;
+use reweave_common::moment::Moment;
+use reweave_common::operator::Status;
+use reweave_common::sample::Sample;
+use reweave_link::pki::Validity;
+use reweave_link::{Channel, Role, Session};
+use reweave_proto::message::{AgentMessage, DriverMessage, DriverOrder};
+
+use super::house::{House, soon};
+
+const FABRIC: &str = r#"
+kind = "graph"
+node = [{ name = "h0", role = "relay" }, { name = "h1", role = "relay" }]
+optical = [{ name = "ocs0", ports = 4, circuits = [[1, 2]] }, { name = "ocs1", ports = 4 }]
+fibre = [
+  { node = "h0", interface = "fab0", optical = "ocs0", port = 1, gbps = 1 },
+  { node = "h1", interface = "fab0", optical = "ocs0", port = 2, gbps = 1 },
+]
+"#;
+
+fn house() -> House {
+    House::over(FABRIC, Validity::day())
+}
+
+async fn driver(house: &House, name: &str, reaches: &[&str]) -> Session {
+    let identity = house.member(Role::Driver, name);
+    let session = soon(house.connect(&identity)).await.unwrap();
+    let names = reaches.iter().map(|name| OpticalName((*name).to_owned()));
+    let drives = DriverMessage::Drives(names.collect());
+    soon(session.send(Channel::Commands, &drives))
+        .await
+        .unwrap();
+    session
+}
+
+fn driven(status: &Status) -> Vec<bool> {
+    let opticals = status.opticals.iter();
+    opticals.map(|optical| optical.is_driven).collect()
+}
+
+#[tokio::test]
+async fn a_driver_speaks_for_what_it_reaches_for_as_long_as_it_is_there() {
+    let house = house();
+    house
+        .status_when("nobody drives", |it| driven(it) == [false, false])
+        .await;
+    let session = driver(&house, "d0", &["ocs0", "nowhere"]).await;
+    house
+        .status_when("ocs0 is driven", |it| driven(it) == [true, false])
+        .await;
+    session.close("enough").await;
+    house
+        .status_when("nobody drives again", |it| driven(it) == [false, false])
+        .await;
+}
+
+#[tokio::test]
+async fn whoever_reaches_nothing_has_nothing_to_stay_for() {
+    let house = house();
+    let session = driver(&house, "d0", &["nowhere"]).await;
+    let ended = soon(session.receive::<DriverOrder>(Channel::Commands)).await;
+    assert!(ended.is_err(), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_driver_does_not_speak_as_an_agent_does() {
+    let house = house();
+    let session = driver(&house, "d0", &["ocs0"]).await;
+    let sample = AgentMessage::Sample(Sample {
+        taken: Moment::from_micros(u64::MAX),
+        readings: vec![],
+    });
+    soon(session.send(Channel::Commands, &sample))
+        .await
+        .unwrap();
+    soon(session.closed()).await;
+    house
+        .status_when("it is out", |it| driven(it) == [false, false])
+        .await;
+}
