@@ -13,7 +13,7 @@ use crate::scene::{Scene, Thirds};
 const COORDINATORS: [&str; 3] = ["10.255.0.1:7332", "10.255.0.1:7342", "10.255.0.1:7352"];
 /// Rates on a machine with few processors say little, and what is held shall be tried again soon.
 const POLICY: &str =
-    "[policy]\ntolerance = 1.0\nretry_held_after_ms = 1000\nsettle_ms = 100\nreadings = 1\n";
+    "[policy]\ntolerance = 1.0\nretry_held_after_ms = 3000\nsettle_ms = 100\nreadings = 1\n";
 /// Beside the folder that the commands by hand use.
 const DRIVER: &str = "driver-in-service";
 

@@ -31,6 +31,21 @@ impl Record {
     }
 }
 
+impl Record {
+    /// Whether the last instruction asked for the same, and may have been carried out by halves.
+    fn left_off(&self, told: &Switchover) -> bool {
+        let Some(last) = &self.promised else {
+            return false;
+        };
+        let may_have_moved = match self.answered.as_ref().map(|answer| &answer.outcome) {
+            None | Some(Err(NotSwitched::TimedOut | NotSwitched::Device { .. })) => true,
+            Some(Ok(found)) => *found != last.desired,
+            Some(Err(_)) => false,
+        };
+        may_have_moved && (&last.expected, &last.desired) == (&told.expected, &told.desired)
+    }
+}
+
 /// What the shell shall do next, and which method it calls then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -68,7 +83,7 @@ pub struct Fence {
 #[derive(Debug)]
 enum Stage {
     Idle,
-    Promising(Switchover),
+    Promising(Switchover, Why),
     Looking(Why),
     Moving,
     LookingBack { refused: Option<String> },
@@ -110,11 +125,11 @@ impl Fence {
 
     pub fn handle_noted(&mut self, outcome: Result<(), String>) {
         match (std::mem::replace(&mut self.stage, Stage::Idle), outcome) {
-            (Stage::Promising(told), Ok(())) => {
+            (Stage::Promising(told, why), Ok(())) => {
                 self.record = promise(told);
-                self.look(Why::Fresh);
+                self.look(why);
             }
-            (Stage::Promising(told), Err(error)) => {
+            (Stage::Promising(told, _), Err(error)) => {
                 self.refuse(&told, NotSwitched::NotDurable { error });
             }
             // An answer that is forgotten is found again by looking.
@@ -164,8 +179,12 @@ impl Fence {
             Verdict::Refuse(why) => self.refuse(&switchover, why),
             Verdict::LookAgain(why) => self.look(why),
             Verdict::Follow => {
+                let why = match self.record.left_off(&switchover) {
+                    true => Why::Unfinished,
+                    false => Why::Fresh,
+                };
                 let note = Effect::Note(promise(switchover.clone()));
-                self.go_on(Stage::Promising(switchover), note);
+                self.go_on(Stage::Promising(switchover, why), note);
             }
         }
     }

@@ -75,31 +75,44 @@ impl Device {
 
     /// Reads again and again until the device holds `until`, for as long as it may take to move.
     pub async fn read_until(&self, until: Option<&CircuitSet>) -> Result<CircuitSet, DeviceError> {
+        match until {
+            Some(until) => self.read_while(|found| found != until).await,
+            None => self.read().await,
+        }
+    }
+
+    async fn read_while(
+        &self,
+        goes_on: impl Fn(&CircuitSet) -> bool,
+    ) -> Result<CircuitSet, DeviceError> {
         let deadline = Instant::now() + self.patience;
         loop {
             let found = self.read().await;
-            let go_on = match (&found, until) {
-                (Ok(found), Some(until)) => found != until,
-                (Err(_), Some(_)) => true,
-                (_, None) => false,
-            };
-            if !go_on || Instant::now() >= deadline {
+            let is_there = found.as_ref().is_ok_and(|found| !goes_on(found));
+            if is_there || Instant::now() >= deadline {
                 return found;
             }
             sleep(LOOK_AGAIN).await;
         }
     }
 
-    /// All disconnecting comes first, for a port serves one circuit at a time.
+    /// All disconnecting comes first, for a port serves one circuit at a time. Where that is not
+    /// said to be done, it is looked for before anything is connected.
     pub async fn carry_out(&self, moves: &Moves) -> Moved {
         let gone = self.all(Verb::Disconnect, &moves.disconnect).await;
-        if matches!(gone, Moved::Refused(_)) {
+        if matches!(gone, Moved::Refused(_)) || gone == Moved::Late && !self.are_gone(moves).await {
             return gone;
         }
         match self.all(Verb::Connect, &moves.connect).await {
             Moved::Done => gone,
             other => other,
         }
+    }
+
+    async fn are_gone(&self, moves: &Moves) -> bool {
+        let is_gone = |found: &CircuitSet| moves.disconnect.iter().all(|it| !found.contains(*it));
+        let found = self.read_while(|found| !is_gone(found)).await;
+        found.is_ok_and(|found| is_gone(&found))
     }
 
     async fn all(&self, verb: Verb, circuits: &[Circuit]) -> Moved {

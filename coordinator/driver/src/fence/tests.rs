@@ -236,3 +236,42 @@ proptest! {
         prop_assert_eq!(world.device, circuits(TO));
     }
 }
+
+#[test]
+fn what_it_left_by_halves_it_ends_when_it_is_told_the_same_again() {
+    let mut world = World::at(FROM);
+    let mut fence = world.fence();
+    world.refuses = true;
+    let halves = outcome(world.told(&mut fence, switchover(1, FROM, TO)));
+    assert!(
+        matches!(halves, Err(NotSwitched::Device { .. })),
+        "{halves:?}"
+    );
+    assert!(world.device != circuits(FROM) && world.device != circuits(TO));
+    world.refuses = false;
+    // Something else, from where it was thought to be, is none of it.
+    let other = world.told(&mut world.fence(), switchover(2, FROM, &[(3, 7)]));
+    assert!(matches!(outcome(other), Err(NotSwitched::Mismatch { .. })));
+}
+
+#[test]
+fn what_it_left_by_halves_is_ended_after_a_restart_too() {
+    let mut world = World::at(FROM);
+    world.refuses = true;
+    world.told(&mut world.fence(), switchover(1, FROM, TO));
+    world.refuses = false;
+    let again = world.told(&mut world.fence(), switchover(2, FROM, TO));
+    assert_eq!(outcome(again), Ok(circuits(TO)));
+}
+
+#[test]
+fn what_somebody_else_has_moved_stays_however_often_it_is_told() {
+    let between = &[(1, 5), (3, 7)];
+    let mut world = World::at(between);
+    for token in 1..4 {
+        let answer = world.told(&mut world.fence(), switchover(token, FROM, TO));
+        let found = circuits(between);
+        assert_eq!(outcome(answer), Err(NotSwitched::Mismatch { found }));
+    }
+    assert_eq!(world.moved, 0);
+}
