@@ -263,15 +263,26 @@ impl Driver {
                 Heading::Back { .. } => return again(turn, moving),
             }
         }
-        let nobody_knows = self.unclear.is_some() || self.is_exhausted(turn);
-        if nobody_knows && !journey.is_held {
+        if !journey.is_held && self.is_at_a_loss(turn) {
             let generation = plan.generation;
             return turn.decide(Change::Held { generation });
         }
-        if self.waited(turn) >= self.pause(turn, journey) && self.unclear.is_some() {
+        let is_silent = self.unclear == Some(NotSwitched::TimedOut) && !journey.is_held;
+        let is_due = is_silent || self.waited(turn) >= self.pause(turn, journey);
+        if is_due && self.unclear.is_some() {
             return again(turn, moving);
         }
         self.send_due_moves(turn, moving);
+    }
+
+    /// A device that does not answer may the next time; one that holds what nobody wanted does not
+    /// come to hold anything else by being asked.
+    fn is_at_a_loss(&self, turn: &Turn<'_>) -> bool {
+        match &self.unclear {
+            Some(NotSwitched::TimedOut) => self.silences >= turn.known.policy.most_sends.max(1),
+            Some(_) => true,
+            None => self.is_exhausted(turn),
+        }
     }
 
     fn send_due_moves(&mut self, turn: &mut Turn<'_>, moving: &Moving) {

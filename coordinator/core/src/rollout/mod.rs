@@ -58,6 +58,8 @@ pub(crate) struct Driver {
     switched: BTreeMap<OpticalId, Moment>,
     /// An answer of a driver that leaves open what the device holds.
     unclear: Option<NotSwitched>,
+    /// How often on this leg a driver said that its device does not answer.
+    silences: u32,
     quietness: Option<Quietness>,
 }
 
@@ -100,9 +102,13 @@ impl Driver {
             leg,
         );
         if self.stage != Some(stage) {
+            let place = |stage: Stage| stage.3.map(|(leads_back, leg, ..)| (leads_back, leg));
+            let is_there_still = self.stage.map(place) == Some(place(stage));
+            let silences = if is_there_still { self.silences } else { 0 };
             *self = Self {
                 stage: Some(stage),
                 since: now,
+                silences,
                 ..Self::default()
             };
         }
@@ -123,7 +129,9 @@ impl Driver {
 
     /// What a driver said that does not tell where things are.
     pub(crate) fn handle_unclear(&mut self, why: Option<NotSwitched>) {
-        self.unclear = why.or(Some(NotSwitched::TimedOut));
+        let why = why.unwrap_or(NotSwitched::TimedOut);
+        self.silences += u32::from(why == NotSwitched::TimedOut);
+        self.unclear = Some(why);
     }
 
     fn arrive(&self, turn: &mut Turn<'_>, rollout: &Rollout, journey: &Journey) {
