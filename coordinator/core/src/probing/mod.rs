@@ -1,0 +1,260 @@
+//! Who probes whom: every host the others, each by a few source ports, so that all the paths between
+//! two racks are covered but for one time in a hundred. Which port takes which is traced, and then few
+//! of them are left.
+//!
+//! In a large cluster a host probes the next [`MOST_PEERS`] in the fabric's order, and so each is
+//! probed by as many.
+
+mod selection;
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::moment::Moment;
+use reweave_common::probing::{PROBE_PORT, ProbeList};
+use reweave_common::units::Rate;
+use reweave_planner::probes::ports_for;
+
+use crate::effect::Outbox;
+use crate::model::Known;
+use crate::pace::Pace;
+use selection::Selection;
+
+const MOST_PEERS: usize = 64;
+/// From here on no program draws ports by itself, since kernels draw from higher ones.
+const FIRST_PORT: u16 = 7400;
+/// With fewer, one that is lost says little; with more, each is probed too seldom.
+const SOURCE_PORTS: std::ops::RangeInclusive<usize> = 4..=64;
+/// How sure it shall be that every path between two racks is probed.
+const COVERED: f64 = 0.99;
+/// Of each flow: ten probes a second to each peer.
+const PERIOD: Duration = Duration::from_millis(400);
+/// Probes take no more than one part in this of a host's slowest link.
+const LEAST_SHARE: u64 = 1000;
+/// Of each flow's way, while both of its hosts rest.
+const TRAINS_EVERY: Duration = Duration::from_secs(60);
+const VALID_FOR: Duration = Duration::from_secs(30);
+const REFRESH_EVERY: Duration = Duration::from_secs(10);
+
+/// A list is long where hosts are many, so it is not told to all of them at one look: all of the
+/// largest cluster have theirs well before it would run out.
+const MOST_LISTS: usize = 512;
+
+#[derive(Debug, Default)]
+pub(crate) struct Probing {
+    /// Of every host that ever reported: one that is gone is probed on, to tell whether it is the
+    /// agent that is gone, the host, or the way there.
+    addresses: Addresses,
+    selection: Selection,
+    /// How often what is told has changed.
+    edition: u64,
+    /// Which edition was the first with a host's addresses as they are.
+    since: BTreeMap<NodeId, u64>,
+    /// When each agent was told last, and from which edition.
+    told: BTreeMap<NodeId, (Moment, u64)>,
+    looks: Pace,
+}
+
+/// A flow of probes that may be asked for, between two addresses.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    pair: usize,
+    flow: FlowKey,
+}
+
+/// The addresses of each host on the fabric.
+type Addresses = BTreeMap<NodeId, Vec<Ipv4Addr>>;
+
+impl Probing {
+    /// A new session knows no list.
+    pub(crate) fn handle_connected(&mut self, node: NodeId) {
+        self.told.remove(&node);
+    }
+
+    /// Tells hosts whom to probe, where that has changed or was told a while ago.
+    pub(crate) fn advance(&mut self, known: Known<'_>, out: &mut Outbox) {
+        if !self.looks.is_due(known.now, known.policy.look_every) {
+            return;
+        }
+        self.learn(addresses(known));
+        let mut selection = mem::take(&mut self.selection);
+        self.edition += u64::from(selection.advance(known, || self.asked(known)));
+        self.selection = selection;
+        let due = self.due(known);
+        let news = due.iter().map(|node| (*node, (known.now, self.edition)));
+        self.told.extend(news);
+        for node in due {
+            out.probe(node, self.list(known, node));
+        }
+    }
+
+    fn learn(&mut self, mut seen: Addresses) {
+        seen.retain(|node, seen| self.addresses.get(node) != Some(seen));
+        if !seen.is_empty() {
+            self.selection.forget();
+            self.edition += 1;
+            let edition = self.edition;
+            self.since.extend(seen.keys().map(|node| (*node, edition)));
+            self.addresses.extend(seen);
+        }
+    }
+
+    /// Whether a host would answer another one: its roster names it. Of one that is gone, nobody knows
+    /// better.
+    fn answers(&self, known: Known<'_>, node: NodeId, prober: NodeId) -> bool {
+        let since = self.since.get(&prober);
+        let told = self.told.get(&node).map(|(_, edition)| edition);
+        !known.ingest.is_connected(node) || told.is_some_and(|told| Some(told) >= since)
+    }
+
+    fn list(&self, known: Known<'_>, node: NodeId) -> ProbeList {
+        let peers = self.peers(node);
+        let peers = peers.filter(|(peer, _)| self.answers(known, *peer, node));
+        let ports = ports(known.fabric, node);
+        let all = peers.flat_map(|(_, pairs)| pairs);
+        let all: Vec<_> = all.flat_map(|pair| flows(pair, ports)).collect();
+        let flows = all
+            .iter()
+            .copied()
+            .filter(|flow| self.selection.keeps(flow));
+        let flows: Vec<_> = flows.collect();
+        ProbeList {
+            // As many probes in all, however many flows share them.
+            period: PERIOD * flows.len() as u32 / all.len().max(1) as u32,
+            flows,
+            most_rate: most_rate(known, node),
+            roster: self.addresses.values().flatten().copied().collect(),
+            valid_for: VALID_FOR,
+            trains_every: Some(TRAINS_EVERY),
+        }
+    }
+
+    /// Whom a host shall probe, from which of its addresses and to which.
+    fn peers(&self, node: NodeId) -> impl Iterator<Item = (NodeId, Vec<[Ipv4Addr; 2]>)> {
+        let addresses = &self.addresses;
+        let after = addresses.range(node..).skip(1);
+        let peers = after.chain(addresses.range(..node)).take(MOST_PEERS);
+        let own = addresses.get(&node).map_or(&[][..], Vec::as_slice);
+        peers.map(|(peer, theirs)| (*peer, pairs(own, theirs)))
+    }
+
+    /// All that could be sent, by whomever.
+    fn asked(&self, known: Known<'_>) -> Vec<Asked> {
+        let of_host = |&node: &NodeId| {
+            let ports = ports(known.fabric, node);
+            let pairs = self.peers(node).flat_map(|(_, pairs)| pairs);
+            pairs.map(move |pair| (pair, ports))
+        };
+        let pairs = self.addresses.keys().flat_map(of_host).enumerate();
+        let asked = pairs.flat_map(|(pair, (ends, ports))| {
+            flows(ends, ports).map(move |flow| Asked { pair, flow })
+        });
+        asked.collect()
+    }
+
+    /// Those who were told the longest ago first.
+    fn due(&self, known: Known<'_>) -> Vec<NodeId> {
+        let hosts = self.addresses.keys().copied();
+        let there = hosts.filter(|node| known.ingest.is_connected(*node));
+        let mut due: Vec<_> = there
+            .filter(|node| !self.is_told(known.now, *node))
+            .collect();
+        due.sort_by_key(|node| self.told.get(node).map(|(at, _)| *at));
+        due.truncate(MOST_LISTS);
+        due
+    }
+
+    fn is_told(&self, now: Moment, node: NodeId) -> bool {
+        let told = self.told.get(&node);
+        told.is_some_and(|(at, edition)| *edition == self.edition && now.since(*at) < REFRESH_EVERY)
+    }
+}
+
+/// Only those that are known to lie on a link of the fabric.
+fn addresses(known: Known<'_>) -> Addresses {
+    let wiring = known.picture().wiring;
+    let mut addresses = Addresses::new();
+    for (address, node) in wiring.addresses() {
+        let is_host = known.fabric.node(node).role == Role::Host;
+        if is_host && wiring.link(address).is_some() {
+            addresses.entry(node).or_default().push(address);
+        }
+    }
+    addresses
+}
+
+/// Rail by rail: the first address of a host probes the other's first. Who has fewer is probed by
+/// the rest at its last.
+fn pairs(own: &[Ipv4Addr], theirs: &[Ipv4Addr]) -> Vec<[Ipv4Addr; 2]> {
+    let pair = |(rail, &from): (usize, &Ipv4Addr)| {
+        let to = theirs.get(rail).or(theirs.last())?;
+        Some([from, *to])
+    };
+    own.iter().enumerate().filter_map(pair).collect()
+}
+
+/// By so many source ports the hosts of a rack together see all ways to another one of its size.
+fn ports(fabric: &Fabric, node: NodeId) -> u16 {
+    let far = |at: NodeId, link: &LinkId| fabric.link(*link).far(at).node;
+    let rack = fabric.links_of(node).first().map(|link| far(node, link));
+    let rack = rack.filter(|&rack| fabric.node(rack).role == Role::Switch);
+    let links = rack.map_or(&[][..], |rack| fabric.links_of(rack));
+    let to_hosts =
+        |link: &&LinkId| rack.is_some_and(|rack| fabric.node(far(rack, link)).role == Role::Host);
+    let hosts = links.iter().filter(to_hosts).count().max(1);
+    let ways = links.len() - hosts.min(links.len());
+    let ports = ports_for(ways, COVERED).div_ceil(hosts * hosts);
+    ports.clamp(*SOURCE_PORTS.start(), *SOURCE_PORTS.end()) as u16
+}
+
+fn flows([from, to]: [Ipv4Addr; 2], ports: u16) -> impl Iterator<Item = FlowKey> {
+    (FIRST_PORT..FIRST_PORT + ports).map(move |port| FlowKey {
+        protocol: Protocol::Udp,
+        source: SocketAddrV4::new(from, port),
+        destination: SocketAddrV4::new(to, PROBE_PORT),
+    })
+}
+
+fn most_rate(known: Known<'_>, node: NodeId) -> Rate {
+    let links = known.fabric.links_of(node).iter();
+    let slowest = links
+        .map(|link| known.fabric.link(*link).rate.bits_per_s())
+        .min();
+    Rate::from_bits_per_s(slowest.unwrap_or(0) / LEAST_SHARE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fewer_hosts_share_many_ways_the_more_ports_each_uses() {
+        let ports_in = |text: &str| {
+            let fabric = Fabric::parse("fabric.toml", text).unwrap();
+            ports(&fabric, fabric.find("h0").unwrap())
+        };
+        let leaf_spine = |spines: usize, hosts: usize| {
+            ports_in(&format!(
+                "kind = \"leaf-spine\"\nleaves = 2\nspines = {spines}\nhosts_per_leaf = {hosts}\n\
+                 host_gbps = 1\nuplink_gbps = 1"
+            ))
+        };
+        assert_eq!(
+            (leaf_spine(4, 1), leaf_spine(8, 1), leaf_spine(32, 1)),
+            (21, 51, 64)
+        );
+        assert_eq!(
+            (leaf_spine(32, 2), leaf_spine(32, 32), leaf_spine(2, 4)),
+            (64, 4, 4)
+        );
+        assert_eq!(
+            ports_in("kind = \"direct\"\nhosts = 4\nlink_gbps = 1\nstrides = [1]"),
+            4
+        );
+    }
+}
