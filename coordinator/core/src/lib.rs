@@ -14,6 +14,7 @@ mod course;
 mod effect;
 mod evidence;
 mod ingest;
+mod latencies;
 mod model;
 mod operator;
 mod pace;
