@@ -41,14 +41,13 @@ fn clean() {
         record: Some("run.jsonl".to_owned()),
         ..Leadership::default()
     };
-    let mut stage = led(&leaf_spine(2, 2, 4), JOB, &leadership);
+    let stage = led(&leaf_spine(2, 2, 4), JOB, &leadership);
     let mut job = must(stage.job("train"));
     must(job.watch(RECORDED / 2));
     must(job.stop());
     let mut job = must(stage.job("train"));
     must(job.watch(RECORDED / 2));
     must(job.stop());
-    assert_eq!(must(must(stage.coordinator()).end()), 0);
     let inputs = recorded(&stage);
     let mut life = Life::new(&stage);
     let mut rounds = 0;
@@ -64,6 +63,7 @@ fn clean() {
     assert!(life.looks > 500);
 }
 
+/// What is being written just now counts no more.
 fn recorded(stage: &Stage) -> Vec<Recorded> {
     let text = fs::read_to_string(stage.path("run.jsonl")).expect("it was recorded");
     let lines = text

@@ -1,20 +1,20 @@
 //! Flows that collide, and how unevenly flows are spread.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libtest_mimic::Trial;
 use reweave_common::finding::Imbalance;
-use reweave_common::operator::Outcome;
+use reweave_common::operator::{Outcome, Phase};
 use reweave_planner::fim::{Load, imbalance};
-use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Job, Leadership, PATIENCE, Progress, Stage, wait_for};
 
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, ended, must, once_right, planned, slowest_over};
 use crate::scene::{leaf_spine, led};
 
-/// From the plan's approval on, which the pins come after.
-const PARTED_WITHIN: Duration = Duration::from_secs(1);
+/// From the pins on.
+const PARTED_WITHIN_MS: f64 = 1000.0;
 const LEAST_GAIN: f64 = 1.9;
 /// How far the live figure may be from what the counters of links say.
 const MOST_APART: f64 = 0.1;
@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Trial> {
             STAGE,
             || {
                 once_right(parted, |figures| {
-                    let in_time = figures.took.is_some_and(|took| took <= PARTED_WITHIN);
+                    let in_time = figures.took_ms.is_some_and(|ms| ms <= PARTED_WITHIN_MS);
                     in_time && figures.gain >= LEAST_GAIN
                 });
             },
@@ -50,7 +50,7 @@ fn streams(name: &str, hosts: &str, pairs: &str, paths: &str) -> String {
 #[derive(Debug)]
 struct Figures {
     /// Until the victim had so much more; nothing if it never had.
-    took: Option<Duration>,
+    took_ms: Option<f64>,
     gain: f64,
 }
 
@@ -91,12 +91,16 @@ fn parted() -> Figures {
     }));
     let before = slowest_over(&mut job, LOOK);
     let plan = planned(&stage);
+    let told = job.progress().len();
     assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
-    let approved = Instant::now();
-    let fast = job.wait_until("the victim is fast", |progress| {
-        progress.slowest_mbps() >= LEAST_GAIN * before
-    });
-    let took = fast.ok().map(|_| approved.elapsed());
+    let pinned_ms = last_before_pins(&stage, &job);
+    let fast = |progress: &Progress| progress.slowest_mbps() >= LEAST_GAIN * before;
+    let _ = job.wait_until("the victim is fast", fast);
+    let since = job.progress().split_off(told);
+    let took_ms = since
+        .iter()
+        .find(|it| fast(it))
+        .map(|it| it.at_ms - pinned_ms);
     assert_eq!(ended(&stage).outcome, Outcome::Committed);
     let gain = slowest_over(&mut job, LOOK) / before;
     let after = live(&stage);
@@ -106,7 +110,24 @@ fn parted() -> Figures {
         let report = must(job.stop());
         assert!(report.kept_all_sessions(), "{report:#?}");
     }
-    Figures { took, gain }
+    Figures { took_ms, gain }
+}
+
+/// Up to when the pins had not come yet, by the job's clock, as far as the coordinator tells.
+fn last_before_pins(stage: &Stage, job: &Job) -> f64 {
+    let now = || job.latest().map_or(0.0, |progress| progress.at_ms);
+    let mut before = now();
+    must(wait_for("the pins have come", PATIENCE, || {
+        let asked = now();
+        let change = stage.operator().status()?.change;
+        let phase = change.map(|it| it.phase);
+        let is_open = matches!(phase, Some(Phase::Approved | Phase::Applying));
+        if is_open {
+            before = asked;
+        }
+        Ok((!is_open).then_some(()))
+    }));
+    before
 }
 
 /// Where flows are spread most unevenly.

@@ -110,7 +110,9 @@ impl Engine {
         self.answers.handle_roster(roster, list.valid_for);
         let answering = self.answer_now();
         let ports: BTreeSet<_> = list.flows.iter().map(|flow| flow.source.port()).collect();
-        self.asking.retain(|port, _| ports.contains(port));
+        // Answers that wait at a port would be lost with it.
+        self.asking
+            .retain(|port, _| ports.contains(port) || self.prober.awaits(*port));
         let opened: Vec<_> = ports.into_iter().map(|port| self.open(port)).collect();
         let outcome = opened.into_iter().chain([answering]).collect();
         let asking = &self.asking;

@@ -48,8 +48,8 @@ impl Latencies {
     /// Ten minutes of rounds.
     const MOST_ROUNDS: usize = 120;
     const LEARNING: u32 = 3;
-    /// What a kernel's stamps may be off by.
-    const NOISE_US: f64 = 100.0;
+    /// What the stamps of a kernel that is busy are off by, all of them.
+    const NOISE_US: f64 = 1000.0;
     const MOST_FLOWS: usize = 1 << 18;
 
     pub(crate) fn handle_sample(&mut self, sample: &Sample) {

@@ -401,6 +401,7 @@ fn what_cannot_be_sent_is_not_lost() {
     world.prober.handle_unsent(&probe);
     let tally = world.prober.poll_readings().remove(0).tally;
     assert_eq!((tally.unsent, tally.sent()), (1, 0));
+    assert!(!world.prober.awaits(1));
     world.prober.handle_list(world.moment(), &list(&[]));
     assert!(!world.prober.is_settled());
     world.play(1_100);
@@ -424,6 +425,19 @@ fn the_responder_answers_the_roster_only_and_no_longer_than_asked() {
         assert_eq!(world.responder.handle_packet(&packet), None);
     }
     assert_eq!(world.responder.strays().malformed, 3);
+}
+
+#[test]
+fn answers_are_awaited_when_their_flow_is_not_on_the_list_any_more() {
+    let mut world = World::new(|_| [Way::Takes(200 * MS), Way::Takes(200 * MS)]);
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    let mut tally = world.play(300);
+    assert!(world.prober.awaits(1) && !world.prober.awaits(2));
+    world.prober.handle_list(world.moment(), &list(&[]));
+    assert!(world.prober.awaits(1));
+    tally.merge(&world.play(1_500));
+    assert!(!world.prober.awaits(1));
+    assert_eq!((tally.lost.count(), tally.answered), (0, world.sent));
 }
 
 #[test]

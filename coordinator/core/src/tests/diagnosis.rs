@@ -174,7 +174,7 @@ fn a_link_or_host_that_has_become_slower_is_named() {
     assert_eq!(causes(&mut cluster), []);
     let [up, down] = [("leaf0", "spine2"), ("spine2", "leaf1")];
     let slow = hop(&cluster, up.0, up.1);
-    cluster.network.slow_us.insert(slow, 140);
+    cluster.network.slow_us.insert(slow, 1400);
     probe_for(&mut cluster, Duration::from_secs(40));
     let found = causes(&mut cluster);
     let named = |(from, to): (&str, &str)| {
@@ -193,7 +193,7 @@ fn a_link_or_host_that_has_become_slower_is_named() {
     cluster.network.slow_us.clear();
     // What was slow for a while is past; a host is slow from now on.
     let slow = hop(&cluster, "h3", "leaf0");
-    cluster.network.slow_us.insert(slow, 160);
+    cluster.network.slow_us.insert(slow, 1600);
     probe_for(&mut cluster, Duration::from_secs(60));
     let found = causes(&mut cluster);
     let host = Subject::Host("h3".to_owned());
