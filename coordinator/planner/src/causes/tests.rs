@@ -683,7 +683,7 @@ fn a_host_that_loses_both_ways_comes_before_either_direction_of_its_link() {
     let with_back = |lost| {
         let probes = [
             probe(&[5, 6], [0, 1], 60, 12),
-            probe(&[7, 4], [1, 0], 60, lost),
+            probe(&[7, 4], [1, 0], 200, lost),
             probe(&[6, 7], [1, 2], 5000, 0),
         ];
         localise(8, 4, &probes)[0].suspects[0]

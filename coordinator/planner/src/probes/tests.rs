@@ -196,4 +196,10 @@ fn of_every_two_hosts_one_flow_is_left() {
     assert_eq!(choose(&candidates, 3, 1), [0, 2, 4]);
     assert_eq!(choose(&candidates, 3, 5), [0, 1, 2, 3, 4]);
     assert_eq!(choose(&[], 3, 5), Vec::<usize>::new());
+    // The second tells the first two hops apart.
+    let apart = [vec![0, 1], vec![0]].map(|there| Candidate {
+        pair: 0,
+        ways: [there, vec![2]],
+    });
+    assert_eq!(choose(&apart, 3, 1), [0, 1]);
 }
