@@ -1,10 +1,17 @@
-//! Switched fabrics with real traffic: what Reweave says of it, held against the counters of links.
+//! Switched fabrics with real traffic: what is wrong is named, what collides is parted, and ranks are
+//! put where their traffic crosses racks least.
 
+#[path = "switched/clean.rs"]
+mod clean;
 #[path = "switched/flows.rs"]
 mod flows;
+#[path = "switched/losses.rs"]
+mod losses;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 mod play;
+#[path = "switched/ranks.rs"]
+mod ranks;
 #[path = "switched/scene.rs"]
 mod scene;
 
@@ -13,7 +20,12 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
-    let tests = [flows::tests()];
+    let tests = [
+        flows::tests(),
+        losses::tests(),
+        clean::tests(),
+        ranks::tests(),
+    ];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {
         test_threads: Some(1),

@@ -367,12 +367,9 @@ fn tell_lacks(lacks: &[Lack]) {
     }
 }
 
-/// Without a port to answer on, probes are sent all the same.
 fn start_probing(mark: Mark, gate: SharedGate) -> (ProbeThread, Door) {
     let mut engine = Engine::new(u64::from(mark.0), HEAD_START);
-    if let Err(error) = engine.answer_on(PROBE_PORT) {
-        tracing::warn!("{}", told(&error));
-    }
+    engine.answer_once_told(PROBE_PORT);
     engine.take_trains(move |now| gate.open_until(now));
     let door = engine.door();
     (ProbeThread::start(engine), door)

@@ -1,26 +1,42 @@
-//! How unevenly flows are spread.
+//! Flows that collide, and how unevenly flows are spread.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
 use reweave_common::finding::Imbalance;
+use reweave_common::operator::{Outcome, Phase};
 use reweave_planner::fim::{Load, imbalance};
-use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Job, Leadership, PATIENCE, Progress, Stage, wait_for};
 
 use crate::needs::trial;
-use crate::play::{STAGE, must};
+use crate::play::{LOOK, STAGE, ended, must, once_right, planned, slowest_over};
 use crate::scene::{leaf_spine, led};
 
+/// From the pins on.
+const PARTED_WITHIN_MS: f64 = 1000.0;
+const LEAST_GAIN: f64 = 1.9;
 /// How far the live figure may be from what the counters of links say.
 const MOST_APART: f64 = 0.1;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "live_flow_imbalance_is_what_the_counters_of_links_say",
-        STAGE,
-        counted,
-    )]
+    vec![
+        trial(
+            "eight_flows_with_a_collision_are_parted_within_a_second",
+            STAGE,
+            || {
+                once_right(parted, |figures| {
+                    let in_time = figures.took_ms.is_some_and(|ms| ms <= PARTED_WITHIN_MS);
+                    in_time && figures.gain >= LEAST_GAIN
+                });
+            },
+        ),
+        trial(
+            "live_flow_imbalance_is_what_the_counters_of_links_say",
+            STAGE,
+            counted,
+        ),
+    ]
 }
 
 /// Streams from host to host past one spine.
@@ -29,6 +45,89 @@ fn streams(name: &str, hosts: &str, pairs: &str, paths: &str) -> String {
         "[[job]]\nname = \"{name}\"\npattern = \"streams\"\nhosts = [{hosts}]\npairs = [{pairs}]\n\
          bytes = 4_000_000\ncompute_ms = 5\niterations = 1_000_000\n{paths}\n"
     )
+}
+
+#[derive(Debug)]
+struct Figures {
+    /// Until the victim had so much more; nothing if it never had.
+    took_ms: Option<f64>,
+    gain: f64,
+}
+
+/// Two flows meet on the first spine; two more go up there, and four come down the other way, each
+/// past a spine of its own.
+fn parted() -> Figures {
+    let via = |spine: u32| format!("via = \"spine{spine}\"");
+    let mut jobs = streams(
+        "train",
+        r#""h0", "h1", "h4", "h5""#,
+        "[0, 2], [1, 3]",
+        &via(0),
+    );
+    let others = [
+        ("h2", "h6", 2),
+        ("h3", "h7", 3),
+        ("h4", "h0", 0),
+        ("h5", "h1", 1),
+        ("h6", "h2", 2),
+        ("h7", "h3", 3),
+    ];
+    for (from, to, spine) in others {
+        jobs += &streams(
+            from,
+            &format!("\"{from}\", \"{to}\""),
+            "[0, 1]",
+            &via(spine),
+        );
+    }
+    let stage = led(&leaf_spine(2, 4, 4), &jobs, &Leadership::default());
+    let others: Vec<_> = others
+        .iter()
+        .map(|(from, ..)| must(stage.job(from)))
+        .collect();
+    let mut job = must(stage.job("train"));
+    must(job.wait_until("it sends", |progress| {
+        progress.iterations >= 2 && progress.slowest_mbps() > 30.0
+    }));
+    let before = slowest_over(&mut job, LOOK);
+    let plan = planned(&stage);
+    let told = job.progress().len();
+    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
+    let pinned_ms = last_before_pins(&stage, &job);
+    let fast = |progress: &Progress| progress.slowest_mbps() >= LEAST_GAIN * before;
+    let _ = job.wait_until("the victim is fast", fast);
+    let since = job.progress().split_off(told);
+    let took_ms = since
+        .iter()
+        .find(|it| fast(it))
+        .map(|it| it.at_ms - pinned_ms);
+    assert_eq!(ended(&stage).outcome, Outcome::Committed);
+    let gain = slowest_over(&mut job, LOOK) / before;
+    let after = live(&stage);
+    println!("{after:?}");
+    assert_eq!(after.fim_percent, after.floor_percent);
+    for job in others.into_iter().chain([job]) {
+        let report = must(job.stop());
+        assert!(report.kept_all_sessions(), "{report:#?}");
+    }
+    Figures { took_ms, gain }
+}
+
+/// Up to when the pins had not come yet, by the job's clock, as far as the coordinator tells.
+fn last_before_pins(stage: &Stage, job: &Job) -> f64 {
+    let now = || job.latest().map_or(0.0, |progress| progress.at_ms);
+    let mut before = now();
+    must(wait_for("the pins have come", PATIENCE, || {
+        let asked = now();
+        let change = stage.operator().status()?.change;
+        let phase = change.map(|it| it.phase);
+        let is_open = matches!(phase, Some(Phase::Approved | Phase::Applying));
+        if is_open {
+            before = asked;
+        }
+        Ok((!is_open).then_some(()))
+    }));
+    before
 }
 
 /// Where flows are spread most unevenly.

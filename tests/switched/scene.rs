@@ -1,5 +1,7 @@
-//! Leaves and spines.
+//! Leaves and spines, and what is found to be wrong with them.
 
+use reweave_common::cause::Cause;
+use reweave_common::operator::Finding;
 use reweave_tests::{Labs, Leadership, Setting, Stage};
 
 use crate::play::must;
@@ -25,4 +27,57 @@ pub(crate) fn led(fabric: &str, jobs: &str, leadership: &Leadership) -> Stage {
     must(stage.start_agents());
     must(stage.wait_until_known());
     stage
+}
+
+/// Whatever slows jobs, the surest first.
+pub(crate) fn causes(stage: &Stage) -> Vec<Cause> {
+    let findings = must(stage.operator().diagnose()).findings.into_iter();
+    let cause = |finding| match finding {
+        Finding::Cause(cause) => Some(cause),
+        _ => None,
+    };
+    findings.filter_map(cause).collect()
+}
+
+/// One packet in a hundred that a switch forwards over one direction of a link is lost, until this is
+/// dropped.
+pub(crate) struct Loss<'s> {
+    stage: &'s Stage,
+    switch: String,
+}
+
+impl<'s> Loss<'s> {
+    pub(crate) fn on(stage: &'s Stage, switch: &str, to: &str) -> Self {
+        let fabric = stage.fabric();
+        let [near, far] = [switch, to].map(|name| fabric.find(name).expect("it is there"));
+        let link = fabric
+            .links_between(near, far)
+            .next()
+            .expect("they are joined");
+        let mut ports = fabric.link(link).ports().into_iter();
+        let port = ports.find(|port| port.node == near).expect("it ends there");
+        let which = format!("oifname swp{}", port.index);
+        lose(stage, switch, "forward", &which, 100);
+        Self {
+            stage,
+            switch: switch.to_owned(),
+        }
+    }
+}
+
+/// One in so many of these packets is lost where this node forwards, sends or receives them.
+pub(crate) fn lose(stage: &Stage, node: &str, hook: &str, which: &str, one_in: u32) {
+    let rules = format!(
+        "nft add table ip loss && \
+         nft 'add chain ip loss {hook} {{ type filter hook {hook} priority 0 ; }}' && \
+         nft add rule ip loss {hook} {which} numgen random mod {one_in} == 0 drop"
+    );
+    must(stage.output(node, &["sh", "-c", &rules]));
+}
+
+impl Drop for Loss<'_> {
+    fn drop(&mut self) {
+        let words = ["nft", "delete", "table", "ip", "loss"];
+        must(self.stage.output(&self.switch, &words));
+    }
 }

@@ -2,6 +2,7 @@
 //! roster holds for all of them.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use reweave_agent_core::latency::{Arrival, Clocks, LENGTH, Responder, Stamp, Strays};
 use reweave_agent_core::preflight;
@@ -47,11 +48,11 @@ impl Answers {
         }
     }
 
-    pub(super) fn handle_roster(&mut self, roster: impl IntoIterator<Item = Ipv4Addr>) {
-        let roster: Vec<_> = roster.into_iter().collect();
+    /// Only probes are answered for the time of `grace` to those who are not on the roster any more.
+    pub(super) fn handle_roster(&mut self, roster: Vec<Ipv4Addr>, grace: Duration) {
         self.receiver.handle_roster(roster.iter().copied());
         self.door.handle_roster(roster.iter().copied());
-        self.responder.handle_roster(roster);
+        self.responder.handle_roster(clock::now(), roster, grace);
     }
 
     pub(super) fn take_trains(

@@ -33,6 +33,8 @@ pub struct Engine {
     prober: Prober,
     answers: Answers,
     answering: Option<StampedSocket>,
+    /// To be opened with the first list.
+    answer_on: Option<u16>,
     asking: BTreeMap<u16, StampedSocket>,
     inbox: Inbox,
     /// When it was last looked which probes are overdue.
@@ -49,6 +51,7 @@ impl Engine {
             prober: Prober::new(seed, head_start),
             answers: Answers::new(),
             answering: None,
+            answer_on: None,
             asking: BTreeMap::new(),
             inbox: Inbox::new(),
             looked: Moment::default(),
@@ -67,8 +70,23 @@ impl Engine {
         Ok(())
     }
 
+    /// The same once there is a list. Until then the kernel refuses probes, and nobody takes them for
+    /// lost.
+    pub fn answer_once_told(&mut self, port: u16) {
+        self.answer_on = Some(port);
+    }
+
+    fn answer_now(&mut self) -> Result<(), ProbingError> {
+        if let Some(port) = self.answer_on {
+            self.answer_on(port)?;
+            self.answer_on = None;
+        }
+        Ok(())
+    }
+
     pub fn handle_roster(&mut self, roster: impl IntoIterator<Item = Ipv4Addr>) {
-        self.answers.handle_roster(roster);
+        let roster = roster.into_iter().collect();
+        self.answers.handle_roster(roster, Duration::ZERO);
     }
 
     /// Takes trains of hosts on the roster while `open_until` says so.
@@ -88,11 +106,15 @@ impl Engine {
 
     /// Probes what is on the list, less what cannot be sent from here. Says what was wrong last.
     pub fn handle_list(&mut self, mut list: ProbeList) -> Result<(), ProbingError> {
-        self.handle_roster(list.roster.drain(..));
+        let roster = std::mem::take(&mut list.roster);
+        self.answers.handle_roster(roster, list.valid_for);
+        let answering = self.answer_now();
         let ports: BTreeSet<_> = list.flows.iter().map(|flow| flow.source.port()).collect();
-        self.asking.retain(|port, _| ports.contains(port));
+        // Answers that wait at a port would be lost with it.
+        self.asking
+            .retain(|port, _| ports.contains(port) || self.prober.awaits(*port));
         let opened: Vec<_> = ports.into_iter().map(|port| self.open(port)).collect();
-        let outcome = opened.into_iter().collect();
+        let outcome = opened.into_iter().chain([answering]).collect();
         let asking = &self.asking;
         list.flows
             .retain(|flow| asking.contains_key(&flow.source.port()));

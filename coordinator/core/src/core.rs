@@ -25,6 +25,7 @@ use crate::auto::Autopilot;
 use crate::command::{Change, Command};
 use crate::effect::{Effect, Input, Outbox};
 use crate::ingest::Ingest;
+use crate::latencies::Latencies;
 use crate::model::{Known, least_elephant};
 use crate::operator::{self, Asked, Seen};
 use crate::pace::Pace;
@@ -64,6 +65,7 @@ struct Senses {
     least_elephant: Rate,
     ingest: Ingest,
     trends: Trends,
+    latencies: Latencies,
     ways: Ways,
     looks: Pace,
 }
@@ -76,6 +78,7 @@ impl Senses {
             least_elephant: self.least_elephant,
             ingest: &self.ingest,
             trends: &self.trends,
+            latencies: &self.latencies,
             ways: &self.ways,
             now,
         }
@@ -86,6 +89,7 @@ impl Senses {
     fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
         if self.ingest.is_connected(node) {
             self.trends.handle_sample(node, now, &sample);
+            self.latencies.handle_sample(&sample);
         }
         self.ingest.handle_sample(node, now, sample);
     }
@@ -93,6 +97,7 @@ impl Senses {
     fn handle_time(&mut self, now: Moment) {
         self.ingest.handle_time(now, &self.policy);
         self.trends.handle_time(now);
+        self.latencies.handle_time(now, &self.fabric, &self.ways);
         if self.looks.is_due(now, self.policy.look_every) {
             let mut ways = mem::take(&mut self.ways);
             ways.advance(&self.at(now).picture());
@@ -117,6 +122,7 @@ impl Core {
                 least_elephant,
                 ingest: Ingest::default(),
                 trends: Trends::default(),
+                latencies: Latencies::default(),
                 ways: Ways::default(),
                 looks: Pace::default(),
             },

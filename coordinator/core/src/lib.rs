@@ -15,6 +15,7 @@ mod diff;
 mod effect;
 mod evidence;
 mod ingest;
+mod latencies;
 mod model;
 mod operator;
 mod pace;

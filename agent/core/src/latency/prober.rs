@@ -173,6 +173,12 @@ impl Prober {
         self.peers.values().all(|peer| peer.flights.is_empty())
     }
 
+    /// Whether answers may yet come to this port.
+    pub fn awaits(&self, port: u16) -> bool {
+        let mut flights = self.peers.values().flat_map(|peer| &peer.flights);
+        flights.any(|it| it.flow.source.port() == port && matches!(it.state, State::Flying))
+    }
+
     /// All packets so far that were none of its answers.
     pub fn strays(&self) -> Strays {
         self.strays

@@ -1,7 +1,11 @@
 //! Answers the probes of hosts on the roster, and nobody else's.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
 use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
 
 use super::packet::{Answer, Name};
 use super::prober::Arrival;
@@ -17,6 +21,8 @@ const MOST_LEAVING: usize = 256;
 #[derive(Debug, Default)]
 pub struct Responder {
     roster: BTreeSet<Ipv4Addr>,
+    /// Who was on it before, and until when they may probe on, not knowing better.
+    former: BTreeMap<Ipv4Addr, Moment>,
     sessions: BTreeMap<Prober, Session>,
     leaving: VecDeque<Leaving>,
     /// When a packet came last: if the wall clock was set since, its stamps are of no use.
@@ -47,11 +53,29 @@ struct Leaving {
 }
 
 impl Responder {
-    /// Answers these hosts from now on, and no others.
-    pub fn handle_roster(&mut self, roster: impl IntoIterator<Item = Ipv4Addr>) {
-        self.roster = roster.into_iter().collect();
+    /// Answers these hosts from now on. Whom the roster before had besides is answered for as long as
+    /// `grace`: a coordinator that was started anew hears of hosts one by one, and meanwhile they probe
+    /// on by their old lists. What nobody answered would pass for lost.
+    pub fn handle_roster(
+        &mut self,
+        now: Moment,
+        roster: impl IntoIterator<Item = Ipv4Addr>,
+        grace: Duration,
+    ) {
+        let before = mem::replace(&mut self.roster, roster.into_iter().collect());
+        let graced = before.into_iter().map(|host| (host, now + grace));
+        self.former.extend(graced);
         let roster = &self.roster;
-        self.sessions.retain(|(host, _), _| roster.contains(host));
+        self.former
+            .retain(|host, until| now < *until && !roster.contains(host));
+        let former = &self.former;
+        self.sessions
+            .retain(|(host, _), _| roster.contains(host) || former.contains_key(host));
+    }
+
+    fn answers(&self, host: Ipv4Addr, now: Moment) -> bool {
+        let is_graced = |until: &Moment| now < *until;
+        self.roster.contains(&host) || self.former.get(&host).is_some_and(is_graced)
     }
 
     /// The answer to a packet, if there is one. It goes to where the packet came from, from where
@@ -64,7 +88,8 @@ impl Responder {
             return None;
         };
         let prober = (*packet.from.ip(), name.session);
-        if !self.roster.contains(&prober.0) {
+        let now = Moment::from_micros(packet.read.steady_ns / 1000);
+        if !self.answers(prober.0, now) {
             self.strays.foreign += 1;
             return None;
         }

@@ -74,7 +74,7 @@ enum Event {
 impl World {
     fn new(ways: Ways) -> Self {
         let mut responder = Responder::default();
-        responder.handle_roster([A]);
+        responder.handle_roster(Moment::default(), [A], Duration::ZERO);
         Self {
             prober: Prober::new(7, Duration::ZERO),
             responder,
@@ -401,6 +401,7 @@ fn what_cannot_be_sent_is_not_lost() {
     world.prober.handle_unsent(&probe);
     let tally = world.prober.poll_readings().remove(0).tally;
     assert_eq!((tally.unsent, tally.sent()), (1, 0));
+    assert!(!world.prober.awaits(1));
     world.prober.handle_list(world.moment(), &list(&[]));
     assert!(!world.prober.is_settled());
     world.play(1_100);
@@ -410,7 +411,8 @@ fn what_cannot_be_sent_is_not_lost() {
 #[test]
 fn the_responder_answers_the_roster_only_and_no_longer_than_asked() {
     let mut world = World::new(|_| [Way::Takes(MS), Way::Takes(MS)]);
-    world.responder.handle_roster([B]);
+    let now = world.moment();
+    world.responder.handle_roster(now, [B], Duration::ZERO);
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(3_000);
     assert_eq!(tally.answered, 0);
@@ -423,6 +425,37 @@ fn the_responder_answers_the_roster_only_and_no_longer_than_asked() {
         assert_eq!(world.responder.handle_packet(&packet), None);
     }
     assert_eq!(world.responder.strays().malformed, 3);
+}
+
+#[test]
+fn answers_are_awaited_when_their_flow_is_not_on_the_list_any_more() {
+    let mut world = World::new(|_| [Way::Takes(200 * MS), Way::Takes(200 * MS)]);
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    let mut tally = world.play(300);
+    assert!(world.prober.awaits(1) && !world.prober.awaits(2));
+    world.prober.handle_list(world.moment(), &list(&[]));
+    assert!(world.prober.awaits(1));
+    tally.merge(&world.play(1_500));
+    assert!(!world.prober.awaits(1));
+    assert_eq!((tally.lost.count(), tally.answered), (0, world.sent));
+}
+
+#[test]
+fn whom_a_new_roster_leaves_out_may_probe_on_for_a_while() {
+    let mut world = World::new(|_| [Way::Takes(MS), Way::Takes(MS)]);
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    let now = world.moment();
+    let grace = Duration::from_secs(5);
+    world.responder.handle_roster(now, [B], grace);
+    // A later one does not make it longer, or it would never end.
+    world.play(2_000);
+    let now = world.moment();
+    world.responder.handle_roster(now, [B], grace);
+    world.play(2_000);
+    assert_eq!(world.responder.strays().foreign, 0);
+    let tally = world.play(4_000);
+    assert!(tally.lost.count() > 0 && tally.answered > 0, "{tally:?}");
+    assert!(world.responder.strays().foreign > 20);
 }
 
 #[test]
@@ -481,7 +514,7 @@ fn forged_and_late_answers_are_counted_and_change_nothing() {
 #[test]
 fn a_crowd_of_probers_is_remembered_within_bounds() {
     let mut responder = Responder::default();
-    responder.handle_roster([A]);
+    responder.handle_roster(Moment::default(), [A], Duration::ZERO);
     let world = World::new(|_| [Way::Lost, Way::Lost]);
     for session in 0..20_000 {
         let mut probe = [0; LENGTH];

@@ -10,6 +10,7 @@ use reweave_common::units::Rate;
 use reweave_planner::causes::{HostFacts, PortFacts, Series};
 
 use super::name;
+use crate::latencies::{Latencies, Where};
 use crate::model::Picture;
 use crate::trends::Trends;
 
@@ -69,10 +70,43 @@ pub(super) fn congested(picture: &Picture<'_>) -> BTreeSet<Hop> {
     congested.map(|(hop, _)| hop).collect()
 }
 
-/// How the corrected part of bits has gone, where any are.
+/// How the corrected part of bits has gone, where any are, and how quickly links are crossed.
 pub(super) fn series(picture: &Picture<'_>) -> Vec<Series> {
+    corrected(picture).chain(latencies(picture)).collect()
+}
+
+/// Before a queue that was full, all waited.
+fn latencies(picture: &Picture<'_>) -> impl Iterator<Item = Series> {
+    let (known, congested) = (picture.known, congested(picture));
+    let far = |hop: &Hop| known.fabric.link(hop.link).far(hop.from).node;
+    let is_free = move |place: &Where| {
+        congested.iter().all(|hop| match place {
+            Where::Hop(own) => own != hop,
+            Where::Host(host) => hop.from != *host && far(hop) != *host,
+        })
+    };
+    let courses = known
+        .latencies
+        .courses()
+        .filter(move |(place, _)| is_free(place));
+    courses.map(move |(place, values)| {
+        let at = match place {
+            Where::Host(host) => vec![host],
+            // Whoever hears of it first.
+            Where::Hop(hop) => vec![far(&hop), hop.from],
+        };
+        Series {
+            of: "latency_us".to_owned(),
+            at: at.into_iter().map(|node| name(known, node)).collect(),
+            every_s: Latencies::EVERY.as_secs_f64(),
+            values,
+        }
+    })
+}
+
+fn corrected(picture: &Picture<'_>) -> impl Iterator<Item = Series> {
     let known = picture.known;
-    let course = |(hop, interface): (Hop, &str)| {
+    let course = move |(hop, interface): (Hop, &str)| {
         let values = known.trends.corrected(hop.from, interface);
         let far = known.fabric.link(hop.link).far(hop.from).node;
         let at = [hop.from, far].map(|node| name(known, node));
@@ -83,7 +117,7 @@ pub(super) fn series(picture: &Picture<'_>) -> Vec<Series> {
             values,
         })
     };
-    ends(picture).filter_map(course).collect()
+    ends(picture).filter_map(course)
 }
 
 /// The bus of the NIC on the fabric that is worst off, and what hosts are told apart by.

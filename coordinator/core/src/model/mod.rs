@@ -17,6 +17,7 @@ use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
 use reweave_common::units::Rate;
 
 use crate::ingest::{Ingest, rates};
+use crate::latencies::Latencies;
 use crate::policy::Policy;
 use crate::spread::{Spread, scaled};
 use crate::state::InForce;
@@ -34,6 +35,7 @@ pub(crate) struct Known<'a> {
     pub(crate) fabric: &'a Arc<Fabric>,
     pub(crate) ingest: &'a Ingest,
     pub(crate) trends: &'a Trends,
+    pub(crate) latencies: &'a Latencies,
     pub(crate) ways: &'a Ways,
     pub(crate) policy: &'a Policy,
     pub(crate) least_elephant: Rate,

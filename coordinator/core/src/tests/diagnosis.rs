@@ -1,16 +1,22 @@
 //! What is found to be wrong as the cluster is measured, beside collisions.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddrV4;
 use std::time::Duration;
 
+use reweave_common::bandwidth::{Bandwidth, BandwidthReading};
 use reweave_common::cause::{Cause, Class, Subject};
+use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::hardware::{Nic, Pcie, PcieLink};
 use reweave_common::health::{Health, Place, Signal, SignalReading};
 use reweave_common::operator::{About, Finding, Mode, Request, Response};
+use reweave_common::probing::PROBE_PORT;
 use reweave_common::sample::{HostReading, Reading, Sample};
 use reweave_common::snapshot::Hop;
+use reweave_common::units::Rate;
 
 use super::cluster::Cluster;
-use super::network::Network;
+use super::network::{Network, host_address};
 use super::scene::A_WHILE;
 use crate::Input;
 
@@ -117,11 +123,141 @@ fn a_bad_host_is_named_as_host() {
     assert_eq!(only(&mut cluster), (Class::FaultyHost, "h5".to_owned()));
 }
 
+/// So many flows of probes as hosts are told to send, in all.
+fn asked(cluster: &Cluster) -> usize {
+    let lists = cluster.network.probes.values();
+    lists.map(|list| list.flows.len()).sum()
+}
+
+/// Until a second has come in which hosts are told so.
+fn probe_until(cluster: &mut Cluster, is_so: impl Fn(usize) -> bool) {
+    let is_so = |cluster: &mut Cluster| {
+        probe_for(cluster, Duration::from_secs(1));
+        is_so(asked(cluster))
+    };
+    assert!((0..120).any(|_| is_so(cluster)), "{}", asked(cluster));
+}
+
+#[test]
+fn few_flows_are_left_once_their_ways_are_known_until_ways_are_others() {
+    const ALL: usize = 8 * 7 * 4;
+    let mut cluster = cluster();
+    assert_eq!(asked(&cluster), ALL);
+    probe_until(&mut cluster, |flows| flows < ALL / 2);
+    let network = &cluster.network;
+    let flows = network.probes.values().flat_map(|list| &list.flows);
+    let pairs = flows
+        .clone()
+        .map(|flow| [*flow.source.ip(), *flow.destination.ip()]);
+    assert_eq!(pairs.collect::<BTreeSet<_>>().len(), 8 * 7);
+    let hops = flows.flat_map(|flow| [*flow, flow.reversed()]);
+    let hops = hops.flat_map(|flow| network.path(&flow, &network.probe_flow(&flow)));
+    let crossed: BTreeSet<_> = hops.collect();
+    assert_eq!(crossed.len(), 2 * network.fabric.links().len());
+    for list in network.probes.values() {
+        let (flows, usual) = (list.flows.len() as u32, Duration::from_millis(400));
+        assert_eq!(list.period, usual * flows / 28, "as many probes as before");
+    }
+    let few = asked(&cluster);
+    probe_for(&mut cluster, Duration::from_secs(60));
+    assert_eq!(asked(&cluster), few, "and it stays so");
+    cluster.network.shunned = Some(1);
+    probe_until(&mut cluster, |flows| flows == ALL);
+    probe_until(&mut cluster, |flows| flows < ALL / 2);
+}
+
+/// As with losses, a spine's two links are crossed by the same probes.
+#[test]
+fn a_link_or_host_that_has_become_slower_is_named() {
+    let mut cluster = cluster();
+    probe_for(&mut cluster, Duration::from_secs(150));
+    assert_eq!(causes(&mut cluster), []);
+    let [up, down] = [("leaf0", "spine2"), ("spine2", "leaf1")];
+    let slow = hop(&cluster, up.0, up.1);
+    cluster.network.slow_us.insert(slow, 1400);
+    probe_for(&mut cluster, Duration::from_secs(40));
+    let found = causes(&mut cluster);
+    let named = |(from, to): (&str, &str)| {
+        let link = hop(&cluster, from, to).link;
+        Subject::Hop {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            link: cluster.network.fabric.link_name(link),
+        }
+    };
+    assert_eq!((found.len(), found[0].class), (1, Class::Latency));
+    let Subject::Ambiguous(both) = &found[0].subject else {
+        panic!("{found:#?}")
+    };
+    assert!(both.len() == 2 && both.contains(&named(up)) && both.contains(&named(down)));
+    cluster.network.slow_us.clear();
+    // What was slow for a while is past; a host is slow from now on.
+    let slow = hop(&cluster, "h3", "leaf0");
+    cluster.network.slow_us.insert(slow, 1600);
+    probe_for(&mut cluster, Duration::from_secs(60));
+    let found = causes(&mut cluster);
+    let host = Subject::Host("h3".to_owned());
+    assert!(
+        found
+            .iter()
+            .any(|it| (it.class, &it.subject) == (Class::Latency, &host)),
+        "{found:#?}"
+    );
+}
+
 #[test]
 fn a_clean_cluster_has_nothing_wrong_with_it() {
     let mut cluster = cluster();
     probe_for(&mut cluster, LEARNED);
     assert_eq!(causes(&mut cluster), []);
+}
+
+/// What trains of one host to the others told.
+fn measured(cluster: &Cluster, from: usize, slow: impl Fn(usize) -> bool) -> Vec<Reading> {
+    let address = |host: usize| host_address(cluster.network.node(&format!("h{host}")));
+    let others = (0..8).filter(|to| *to != from);
+    let reading = |to: usize| {
+        let usual = if from / 4 == to / 4 { 200 } else { 100 };
+        let percent = if slow(to) { 65 } else { 100 };
+        let rate = Rate::from_bits_per_s(usual * percent * 10_000);
+        let bandwidth = Bandwidth::Known {
+            rate,
+            least: rate,
+            most: rate,
+            trains: 20,
+        };
+        let flow = FlowKey {
+            protocol: Protocol::Udp,
+            source: SocketAddrV4::new(address(from), 7400),
+            destination: SocketAddrV4::new(address(to), PROBE_PORT),
+        };
+        Reading::Bandwidth(BandwidthReading { flow, bandwidth })
+    };
+    others.map(reading).collect()
+}
+
+/// Across racks all have less than within, and that is no fault of theirs.
+#[test]
+fn a_pair_that_is_slower_than_its_peers_is_named_and_a_host_that_is_slow_to_all() {
+    let found = |slow: fn(usize, usize) -> bool| {
+        let mut cluster = cluster();
+        for host in 0..8 {
+            let readings = measured(&cluster, host, |to| slow(host, to));
+            say(&mut cluster, &format!("h{host}"), readings);
+        }
+        causes(&mut cluster)
+    };
+    assert_eq!(found(|_, _| false), []);
+    let subjects = |found: Vec<Cause>| -> Vec<_> {
+        let told = found
+            .into_iter()
+            .map(|it| (it.class, it.subject.to_string()));
+        told.collect()
+    };
+    let pair = subjects(found(|from, to| (from, to) == (1, 6)));
+    assert_eq!(pair, [(Class::SlowPair, "h1 and h6".to_owned())]);
+    let host = subjects(found(|from, to| from == 2 || to == 2));
+    assert_eq!(host, [(Class::SlowPair, "h2".to_owned())]);
 }
 
 fn health(interface: &str, signal: Signal, grown: u64) -> Reading {

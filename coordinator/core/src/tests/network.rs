@@ -28,6 +28,10 @@ pub(crate) struct Network {
     pub(crate) probes: BTreeMap<NodeId, ProbeList>,
     /// Hops that lose one probe in ten.
     pub(crate) lossy: BTreeSet<Hop>,
+    /// Hops that take so much longer than others, in microseconds.
+    pub(crate) slow_us: BTreeMap<Hop, u64>,
+    /// The spine that leaves send no probes to: to the next one instead.
+    pub(crate) shunned: Option<usize>,
     ended: Vec<FlowKey>,
 }
 
@@ -58,6 +62,8 @@ impl Network {
             down: BTreeSet::new(),
             probes: BTreeMap::new(),
             lossy: BTreeSet::new(),
+            slow_us: BTreeMap::new(),
+            shunned: None,
             ended: Vec::new(),
         }
     }
@@ -237,18 +243,20 @@ impl Network {
         self.flows.get(key).copied().or_else(of_probes)
     }
 
-    fn probe_flow(&self, key: &FlowKey) -> Flow {
-        let node = |address: &Ipv4Addr| NodeId::from_index(usize::from(address.octets()[3]));
+    pub(crate) fn probe_flow(&self, key: &FlowKey) -> Flow {
+        let node = |address: &Ipv4Addr| NodeId::from_index(address.to_bits() as usize & 0xffff);
         let spines = self
             .fabric
             .nodes()
             .filter(|(_, node)| node.name.starts_with("spine"));
         let mixed =
             key.source.port() / 3 + key.destination.port() + u16::from(key.source.ip().octets()[3]);
+        let (spine, count) = (usize::from(mixed), spines.count());
+        let is_shunned = self.shunned == Some(spine % count);
         Flow {
             from: node(key.source.ip()),
             to: node(key.destination.ip()),
-            spine: usize::from(mixed) % spines.count(),
+            spine: (spine + usize::from(is_shunned)) % count,
             idle: false,
         }
     }
@@ -270,11 +278,18 @@ impl Network {
                 back: lost(flow.reversed()),
                 somewhere: 0,
             };
-            let tally = Tally {
+            let mut tally = Tally {
                 answered: 20 - lost.count(),
                 lost,
                 ..Tally::default()
             };
+            let both = [flow, flow.reversed()];
+            let hops = both
+                .map(|flow| self.path(&flow, &self.probe_flow(&flow)))
+                .concat();
+            let slow_us = hops.iter().filter_map(|hop| self.slow_us.get(hop));
+            let micros = 10 * hops.len() as u64 + slow_us.sum::<u64>();
+            tally.network.record(Duration::from_micros(micros));
             Reading::Probes(Box::new(ProbeReading { flow, tally }))
         };
         flows.map(reading).collect()
@@ -387,12 +402,13 @@ fn wander(port: u16, now: Moment) -> f64 {
 }
 
 pub(crate) fn host_address(node: NodeId) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, node.index() as u8)
+    Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + node.index() as u32)
 }
 
 fn link_address(fabric: &Fabric, node: NodeId, link: LinkId) -> Ipv4Addr {
-    let end = u8::from(fabric.link(link).a.node != node);
-    Ipv4Addr::new(10, 192, 0, link.index() as u8 * 2 + end)
+    let end = u32::from(fabric.link(link).a.node != node);
+    let first = Ipv4Addr::new(10, 192, 0, 0).to_bits();
+    Ipv4Addr::from_bits(first + link.index() as u32 * 2 + end)
 }
 
 fn interface_name(fabric: &Fabric, node: NodeId, index: usize) -> String {

@@ -1,16 +1,16 @@
 //! Who is told to probe whom, and what is made of what they say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::instruction::Instruction;
 use reweave_common::operator::Mode;
-use reweave_common::probing::{PROBE_PORT, ProbeReading, Tally};
+use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading, Tally};
 use reweave_common::sample::{Reading, Sample};
 
 use super::cluster::Cluster;
-use super::network::host_address;
+use super::network::{Network, host_address};
 use super::scene::{A_WHILE, status};
 use crate::{Effect, Input};
 
@@ -86,6 +86,31 @@ fn a_host_that_comes_back_is_told_at_once_and_one_that_is_gone_is_probed_on() {
     cluster.connect(node);
     cluster.run_for(Duration::from_secs(1));
     assert!(cluster.network.probes.contains_key(&node));
+}
+
+/// Where there are more hosts than are told at one look.
+#[test]
+fn nobody_probes_a_host_that_was_not_told_to_answer() {
+    let mut cluster = Cluster::on(Network::new(2, 260), Mode::Manual);
+    for _ in 0..24 {
+        cluster.run_for(Duration::from_millis(500));
+        let probes = &cluster.network.probes;
+        let roster = |list: &ProbeList| list.roster.iter().copied().collect::<BTreeSet<_>>();
+        let rosters = probes
+            .iter()
+            .map(|(host, list)| (host_address(*host), roster(list)));
+        let rosters: BTreeMap<_, _> = rosters.collect();
+        for flow in probes.values().flat_map(|list| &list.flows) {
+            let roster = rosters.get(flow.destination.ip());
+            assert!(
+                roster.is_some_and(|it| it.contains(flow.source.ip())),
+                "{flow:?}"
+            );
+        }
+    }
+    let flows = |list: &ProbeList| list.flows.len();
+    let probes = cluster.network.probes.values();
+    assert_eq!((probes.len(), probes.map(flows).min()), (520, Some(256)));
 }
 
 fn say(cluster: &mut Cluster, from: &str, flow: FlowKey, tally: Tally) {

@@ -56,6 +56,7 @@ pub fn changes(values: &[f64]) -> Option<Change> {
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = Vec::new();
+    let mut slower = Vec::new();
     for series in &evidence.series {
         let class = match &series.of[..] {
             "latency_us" => Class::Latency,
@@ -64,17 +65,39 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
             _ => continue,
         };
         let subject = subject(series, fabric)?;
-        findings.extend(changes(&series.values).map(|change| {
-            let ago_s = (series.values.len() - change.at) as f64 * series.every_s;
-            let Change { before, after, .. } = change;
-            let said = format!(
-                "{} went from {before:.3} to {after:.3} {ago_s:.0} s ago",
-                series.of
-            );
-            class.cause(subject, 0.8, said)
-        }));
+        let Some(Change { at, before, after }) = changes(&series.values) else {
+            continue;
+        };
+        let ago_s = (series.values.len() - at) as f64 * series.every_s;
+        let of = &series.of;
+        let said = format!("{of} went from {before:.3} to {after:.3} {ago_s:.0} s ago");
+        let finding = class.cause(subject, 0.8, said);
+        match &finding.subject {
+            Subject::Hop { .. } if class == Class::Latency => {
+                note(&mut slower, ago_s, series.every_s, finding);
+            }
+            _ => findings.push(finding),
+        }
     }
+    findings.extend(slower.into_iter().map(|(_, finding)| finding));
     Ok(findings)
+}
+
+/// What became slower at the same time may be crossed by the same probes.
+fn note(slower: &mut Vec<(f64, Cause)>, ago_s: f64, every_s: f64, finding: Cause) {
+    let mut known = slower.iter_mut();
+    let Some((_, known)) = known.find(|(at_s, _)| (at_s - ago_s).abs() <= every_s) else {
+        return slower.push((ago_s, finding));
+    };
+    known.confidence /= 2.0;
+    known.evidence.extend(finding.evidence);
+    known.subject = match known.subject.clone() {
+        Subject::Ambiguous(mut all) => {
+            all.push(finding.subject);
+            Subject::Ambiguous(all)
+        }
+        one => Subject::Ambiguous(vec![one, finding.subject]),
+    };
 }
 
 pub(super) fn subject(series: &Series, fabric: &Fabric) -> Result<Subject, EvidenceError> {

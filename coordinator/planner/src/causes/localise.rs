@@ -69,6 +69,15 @@ impl Votes {
         self.lost as f64 / self.sent.max(1) as f64
     }
 
+    /// The logarithm of how much likelier the losses are if these lose more than the rest.
+    fn evidence(self, rest: Self) -> f64 {
+        let all = Self {
+            sent: self.sent + rest.sent,
+            lost: self.lost + rest.lost,
+        };
+        self.likelihood() + rest.likelihood() - all.likelihood()
+    }
+
     /// The logarithm of how likely these losses are at their own share.
     fn likelihood(self) -> f64 {
         let part = |count: u64| match count {
@@ -95,36 +104,16 @@ pub fn localise(hops: usize, hosts: usize, probes: &[Probe]) -> Vec<Culprit> {
 }
 
 fn likeliest(hops: usize, hosts: usize, probes: &[&Probe]) -> Option<Culprit> {
-    let (mut of_hop, mut of_host) = (vec![Votes::default(); hops], vec![Votes::default(); hosts]);
     let mut all = Votes::default();
-    for probe in probes {
-        all.add(probe);
-        probe.hops.iter().for_each(|&hop| of_hop[hop].add(probe));
-        probe
-            .hosts
-            .iter()
-            .for_each(|&host| of_host[host].add(probe));
-    }
-    let known_hosts = of_host
+    probes.iter().for_each(|probe| all.add(probe));
+    let weighed = weighed(hops, hosts, probes, all);
+    let best = weighed.first().filter(|best| best.0 >= LEAST_EVIDENCE)?;
+    let host = host_behind(best.1, probes).map(Suspect::Host);
+    let host = weighed
         .iter()
-        .enumerate()
-        .map(|(host, votes)| (Suspect::Host(host), *votes));
-    let known_hops = of_hop
-        .iter()
-        .enumerate()
-        .map(|(hop, votes)| (Suspect::Hop(hop), *votes));
-    let weighed = known_hosts
-        .chain(known_hops)
-        .filter_map(|(suspect, votes)| {
-            let rest = all.without(votes);
-            let suspicious = votes.lost >= FEWEST_LOST && votes.share() > rest.share();
-            let evidence = votes.likelihood() + rest.likelihood() - all.likelihood();
-            suspicious.then_some((evidence, suspect, votes))
-        });
-    let mut weighed: Vec<_> = weighed.collect();
-    // Of equals hosts stay ahead.
-    weighed.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let &(evidence, _, votes) = weighed.first().filter(|best| best.0 >= LEAST_EVIDENCE)?;
+        .position(|it| Some(it.1) == host && it.0 >= LEAST_EVIDENCE);
+    let weighed = &weighed[host.unwrap_or(0)..];
+    let &(evidence, _, votes) = weighed.first()?;
     let near = weighed.iter().take_while(|it| it.0 > evidence - AMBIGUOUS);
     let mut suspects: Vec<_> = near.map(|it| it.1).collect();
     if let Some(host) = suspects
@@ -142,7 +131,55 @@ fn likeliest(hops: usize, hosts: usize, probes: &[&Probe]) -> Option<Culprit> {
     })
 }
 
+/// All that lose more than the rest, those with most evidence first. Of equals hosts stay ahead.
+fn weighed(hops: usize, hosts: usize, probes: &[&Probe], all: Votes) -> Vec<(f64, Suspect, Votes)> {
+    let (mut of_hop, mut of_host) = (vec![Votes::default(); hops], vec![Votes::default(); hosts]);
+    for probe in probes {
+        probe.hops.iter().for_each(|&hop| of_hop[hop].add(probe));
+        let ends = probe.hosts.iter();
+        ends.for_each(|&host| of_host[host].add(probe));
+    }
+    let hosts = (0..).map(Suspect::Host).zip(of_host);
+    let hops = (0..).map(Suspect::Hop).zip(of_hop);
+    let weighed = hosts.chain(hops).filter_map(|(suspect, votes)| {
+        let rest = all.without(votes);
+        let suspicious = votes.lost >= FEWEST_LOST && votes.share() > rest.share();
+        suspicious.then_some((votes.evidence(rest), suspect, votes))
+    });
+    let mut weighed: Vec<_> = weighed.collect();
+    weighed.sort_by(|a, b| b.0.total_cmp(&a.0));
+    weighed
+}
+
+/// The host where all probes over this hop begin or end, if others of its probes get lost too: then
+/// there is more wrong with it than this one direction of its link, which has but lost more so far.
+fn host_behind(suspect: Suspect, probes: &[&Probe]) -> Option<usize> {
+    let Suspect::Hop(_) = suspect else {
+        return None;
+    };
+    let (over, others): (Vec<&Probe>, Vec<&Probe>) =
+        probes.iter().partition(|it| suspect.touches(it));
+    let mut candidates = over.first()?.hosts.into_iter().filter(|host| {
+        let host = Suspect::Host(*host);
+        over.iter().all(|probe| host.touches(probe)) && host.loses_more(&others)
+    });
+    candidates.next()
+}
+
 impl Suspect {
+    fn loses_more(self, probes: &[&Probe]) -> bool {
+        let [mut votes, mut rest] = [Votes::default(); 2];
+        for probe in probes {
+            let side = if self.touches(probe) {
+                &mut votes
+            } else {
+                &mut rest
+            };
+            side.add(probe);
+        }
+        votes.share() > rest.share() && votes.evidence(rest) >= AMBIGUOUS
+    }
+
     fn touches(self, probe: &Probe) -> bool {
         match self {
             Self::Host(host) => probe.hosts.contains(&host),

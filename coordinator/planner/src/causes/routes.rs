@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::snapshot::Hop;
 
-use super::evidence::{Evidence, EvidenceError, hops, node, subject_of};
+use super::evidence::{Evidence, EvidenceError, PairFacts, hops, node, subject_of};
 use super::hosts::median;
 use super::{Cause, Class, Subject};
 use crate::paths::Atlas;
@@ -20,6 +20,8 @@ const INCAST: usize = 3;
 const ELEPHANT: f64 = 0.1;
 /// A pair this far below its peers is slow.
 const SLOW_PAIR: f64 = 0.7;
+/// So few show no median.
+const FEWEST_PAIRS: usize = 2;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let loads = Loads::new(evidence, fabric)?;
@@ -150,8 +152,41 @@ impl Loads {
     }
 }
 
-/// Pairs of one rail and the same distance should be alike.
+/// Pairs of one rail and the same distance should be alike. A host that is slow to and from all others
+/// is one finding, and so it is if they are all slow to it.
 fn slow_pairs(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
+    let slow = below_peers(evidence, fabric)?;
+    let pairs = |host: &str| {
+        let mut pairs = evidence.pairs.iter().zip(&slow);
+        let all = pairs
+            .clone()
+            .filter(|(pair, _)| concerns(pair, host))
+            .count();
+        all > FEWEST_PAIRS && pairs.all(|(pair, slow)| slow.is_some() || !concerns(pair, host))
+    };
+    let hosts: BTreeSet<_> = evidence
+        .pairs
+        .iter()
+        .flat_map(|it| [&it.from, &it.to])
+        .collect();
+    let slow_hosts: BTreeSet<_> = hosts.into_iter().filter(|host| pairs(host)).collect();
+    let of_pairs = evidence.pairs.iter().zip(&slow);
+    let finding = |(pair, said): (&PairFacts, &Option<String>)| {
+        let ends = [&pair.from, &pair.to];
+        let host = ends.into_iter().find(|end| slow_hosts.contains(end));
+        let pair = || Subject::Pair(ends.map(String::clone));
+        let subject = host.map_or_else(pair, |host| Subject::Host(host.clone()));
+        Some(Class::SlowPair.cause(subject, 0.8, said.clone()?))
+    };
+    Ok(of_pairs.filter_map(finding).collect())
+}
+
+fn concerns(pair: &PairFacts, host: &str) -> bool {
+    pair.from == host || pair.to == host
+}
+
+/// By pair: what is said of it, if it is slow.
+fn below_peers(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Option<String>>, EvidenceError> {
     let mut peers: BTreeMap<(u32, bool), Vec<f64>> = BTreeMap::new();
     let atlas = Atlas::new(fabric);
     let kind = |from: &str, to: &str, rail| {
@@ -168,20 +203,20 @@ fn slow_pairs(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Eviden
         .iter_mut()
         .map(|(kind, rates)| (*kind, (rates.len(), median(rates))))
         .collect();
-    let slow = evidence.pairs.iter().zip(kinds).filter_map(|(pair, kind)| {
+    let slow = evidence.pairs.iter().zip(kinds).map(|(pair, kind)| {
         let (count, usual) = usual[&kind];
-        let slow = count > 2 && pair.gbps < SLOW_PAIR * usual;
+        let is_slow = count > FEWEST_PAIRS && pair.gbps < SLOW_PAIR * usual;
         let place = if kind.1 {
             "in its rack"
         } else {
             "across racks"
         };
-        let said = format!(
-            "{:.2} Gb/s, where pairs {place} on rail {} have {usual:.2}",
-            pair.gbps, pair.rail
-        );
-        let subject = Subject::Pair([pair.from.clone(), pair.to.clone()]);
-        slow.then(|| Class::SlowPair.cause(subject, 0.8, said))
+        let (from, to, rail, gbps) = (&pair.from, &pair.to, pair.rail, pair.gbps);
+        is_slow.then(|| {
+            format!(
+                "{from} to {to} {gbps:.2} Gb/s, where pairs {place} on rail {rail} have {usual:.2}"
+            )
+        })
     });
     Ok(slow.collect())
 }

@@ -671,6 +671,27 @@ proptest! {
     }
 }
 
+/// Chance has one direction of its link lose most by now.
+#[test]
+fn a_host_that_loses_both_ways_comes_before_either_direction_of_its_link() {
+    let probe = |hops: &[usize], hosts, sent, lost| Probe {
+        hops: hops.to_vec(),
+        hosts,
+        sent,
+        lost,
+    };
+    let with_back = |lost| {
+        let probes = [
+            probe(&[5, 6], [0, 1], 60, 12),
+            probe(&[7, 4], [1, 0], 200, lost),
+            probe(&[6, 7], [1, 2], 5000, 0),
+        ];
+        localise(8, 4, &probes)[0].suspects[0]
+    };
+    assert_eq!(with_back(1), Suspect::Host(0));
+    assert_eq!(with_back(0), Suspect::Hop(5), "only one direction loses");
+}
+
 /// A link of the host's own neighbourhood fits a little better: the host is named all the same, first.
 #[test]
 fn a_host_comes_before_a_link_that_is_hardly_likelier() {

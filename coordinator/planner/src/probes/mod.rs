@@ -2,14 +2,17 @@
 //! as is wanted.
 //!
 //! Where the choices of switches are known, each flow is chosen for the links it crosses there and
-//! back. Where they are not, so many source ports are used that hardly any way stays unseen.
+//! back. Where they are not, so many source ports are used that hardly any way stays unseen; once they
+//! have been traced, few of these flows are left.
 
+mod chosen;
 mod cover;
 #[cfg(test)]
 mod tests;
 
 use reweave_common::ids::NodeId;
 
+pub use chosen::{Candidate, choose};
 pub use cover::{Cover, cover};
 
 /// One flow of probes, answered over the ports the other way round.

@@ -114,3 +114,92 @@ fn a_host_alone_cannot_be_probed_and_that_is_said() {
     assert!(cover.flows.is_empty());
     assert_eq!(cover.uncovered.len(), 4);
 }
+
+/// Every pair of hosts by so many ports, and what each flow crosses.
+fn candidates(fabric: &Fabric, ports: u16) -> Vec<Candidate> {
+    let (mut atlas, ecmp) = (Atlas::new(fabric), Ecmp::default());
+    let hosts: Vec<_> = fabric.endpoints().collect();
+    let pairs = hosts
+        .iter()
+        .flat_map(|from| hosts.iter().map(move |to| [*from, *to]));
+    let pairs = pairs.filter(|[from, to]| from != to).enumerate();
+    let mut way = |ends: [NodeId; 2], [source_port, destination_port]: [u16; 2]| {
+        let label = ecmp.label(Fields {
+            source: ends[0].index() as u32,
+            destination: ends[1].index() as u32,
+            source_port,
+            destination_port,
+            protocol: 17,
+        });
+        let hops = atlas.hashed(ends, &ecmp, label).unwrap();
+        hops.into_iter().map(|hop| atlas.index(hop)).collect()
+    };
+    let mut candidates = Vec::new();
+    for (pair, [from, to]) in pairs {
+        for port in 7400..7400 + ports {
+            let there = way([from, to], [port, PROBE_PORT]);
+            let back = way([to, from], [PROBE_PORT, port]);
+            let ways = [there, back];
+            candidates.push(Candidate { pair, ways });
+        }
+    }
+    candidates
+}
+
+/// By hop: which of these ways cross it.
+fn crossed_by(chosen: &[&Candidate]) -> BTreeMap<usize, Vec<usize>> {
+    let mut crossed_by: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (nth, way) in chosen.iter().flat_map(|it| &it.ways).enumerate() {
+        way.iter()
+            .for_each(|hop| crossed_by.entry(*hop).or_default().push(nth));
+    }
+    crossed_by
+}
+
+#[test]
+fn few_flows_of_many_cross_every_link_and_tell_as_many_apart() {
+    for (leaves, spines, hosts, most_percent) in [(2, 4, 4, 35), (4, 2, 2, 35), (2, 8, 2, 80)] {
+        let fabric = Scene::leaf_spine(leaves, spines, hosts, 100, 100).fabric;
+        let candidates = candidates(&fabric, 4);
+        let chosen = choose(&candidates, 2 * fabric.links().len(), 4);
+        let percent = 100 * chosen.len() / candidates.len();
+        assert!(
+            percent <= most_percent,
+            "{leaves} {spines} {hosts}: {percent} %"
+        );
+        let chosen: Vec<_> = chosen.iter().map(|&place| &candidates[place]).collect();
+        let [all, few] =
+            [candidates.iter().collect(), chosen].map(|them: Vec<_>| crossed_by(&them));
+        for (hop, ways) in &all {
+            assert!(few[hop].len() >= ways.len().min(4), "{hop}");
+        }
+        let classes = |crossed: BTreeMap<usize, Vec<usize>>| {
+            let mut classes: BTreeMap<_, Vec<_>> = BTreeMap::new();
+            for (hop, by) in crossed {
+                classes.entry(by).or_default().push(hop);
+            }
+            classes
+                .into_values()
+                .collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(classes(all), classes(few));
+    }
+}
+
+#[test]
+fn of_every_two_hosts_one_flow_is_left() {
+    let way = |hop: usize| Candidate {
+        pair: hop / 2,
+        ways: [vec![0, 1, 0], vec![2]],
+    };
+    let candidates: Vec<_> = (0..6).map(way).collect();
+    assert_eq!(choose(&candidates, 3, 1), [0, 2, 4]);
+    assert_eq!(choose(&candidates, 3, 5), [0, 1, 2, 3, 4]);
+    assert_eq!(choose(&[], 3, 5), Vec::<usize>::new());
+    // The second tells the first two hops apart.
+    let apart = [vec![0, 1], vec![0]].map(|there| Candidate {
+        pair: 0,
+        ways: [there, vec![2]],
+    });
+    assert_eq!(choose(&apart, 3, 1), [0, 1]);
+}

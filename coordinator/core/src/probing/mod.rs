@@ -1,10 +1,14 @@
 //! Who probes whom: every host the others, each by a few source ports, so that all the paths between
-//! two racks are covered but for one time in a hundred. Which port takes which is not known.
+//! two racks are covered but for one time in a hundred. Which port takes which is traced, and then few
+//! of them are left.
 //!
 //! In a large cluster a host probes the next [`MOST_PEERS`] in the fabric's order, and so each is
 //! probed by as many.
 
+mod selection;
+
 use std::collections::BTreeMap;
+use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
@@ -19,6 +23,7 @@ use reweave_planner::probes::ports_for;
 use crate::effect::Outbox;
 use crate::model::Known;
 use crate::pace::Pace;
+use selection::Selection;
 
 const MOST_PEERS: usize = 64;
 /// From here on no program draws ports by itself, since kernels draw from higher ones.
@@ -45,11 +50,21 @@ pub(crate) struct Probing {
     /// Of every host that ever reported: one that is gone is probed on, to tell whether it is the
     /// agent that is gone, the host, or the way there.
     addresses: Addresses,
-    /// How often they have changed.
+    selection: Selection,
+    /// How often what is told has changed.
     edition: u64,
+    /// Which edition was the first with a host's addresses as they are.
+    since: BTreeMap<NodeId, u64>,
     /// When each agent was told last, and from which edition.
     told: BTreeMap<NodeId, (Moment, u64)>,
     looks: Pace,
+}
+
+/// A flow of probes that may be asked for, between two addresses.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    pair: usize,
+    flow: FlowKey,
 }
 
 /// The addresses of each host on the fabric.
@@ -67,18 +82,79 @@ impl Probing {
             return;
         }
         self.learn(addresses(known));
-        for node in self.due(known) {
-            self.told.insert(node, (known.now, self.edition));
-            out.probe(node, list(known, node, &self.addresses));
+        let mut selection = mem::take(&mut self.selection);
+        self.edition += u64::from(selection.advance(known, || self.asked(known)));
+        self.selection = selection;
+        let due = self.due(known);
+        let news = due.iter().map(|node| (*node, (known.now, self.edition)));
+        self.told.extend(news);
+        for node in due {
+            out.probe(node, self.list(known, node));
         }
     }
 
-    fn learn(&mut self, seen: Addresses) {
-        let is_known = |(node, seen): (&NodeId, &Vec<_>)| self.addresses.get(node) == Some(seen);
-        if !seen.iter().all(is_known) {
-            self.addresses.extend(seen);
+    fn learn(&mut self, mut seen: Addresses) {
+        seen.retain(|node, seen| self.addresses.get(node) != Some(seen));
+        if !seen.is_empty() {
+            self.selection.forget();
             self.edition += 1;
+            let edition = self.edition;
+            self.since.extend(seen.keys().map(|node| (*node, edition)));
+            self.addresses.extend(seen);
         }
+    }
+
+    /// Whether a host would answer another one: its roster names it. Of one that is gone, nobody knows
+    /// better.
+    fn answers(&self, known: Known<'_>, node: NodeId, prober: NodeId) -> bool {
+        let since = self.since.get(&prober);
+        let told = self.told.get(&node).map(|(_, edition)| edition);
+        !known.ingest.is_connected(node) || told.is_some_and(|told| Some(told) >= since)
+    }
+
+    fn list(&self, known: Known<'_>, node: NodeId) -> ProbeList {
+        let peers = self.peers(node);
+        let peers = peers.filter(|(peer, _)| self.answers(known, *peer, node));
+        let ports = ports(known.fabric, node);
+        let all = peers.flat_map(|(_, pairs)| pairs);
+        let all: Vec<_> = all.flat_map(|pair| flows(pair, ports)).collect();
+        let flows = all
+            .iter()
+            .copied()
+            .filter(|flow| self.selection.keeps(flow));
+        let flows: Vec<_> = flows.collect();
+        ProbeList {
+            // As many probes in all, however many flows share them.
+            period: PERIOD * flows.len() as u32 / all.len().max(1) as u32,
+            flows,
+            most_rate: most_rate(known, node),
+            roster: self.addresses.values().flatten().copied().collect(),
+            valid_for: VALID_FOR,
+            trains_every: Some(TRAINS_EVERY),
+        }
+    }
+
+    /// Whom a host shall probe, from which of its addresses and to which.
+    fn peers(&self, node: NodeId) -> impl Iterator<Item = (NodeId, Vec<[Ipv4Addr; 2]>)> {
+        let addresses = &self.addresses;
+        let after = addresses.range(node..).skip(1);
+        let peers = after.chain(addresses.range(..node)).take(MOST_PEERS);
+        let own = addresses.get(&node).map_or(&[][..], Vec::as_slice);
+        peers.map(|(peer, theirs)| (*peer, pairs(own, theirs)))
+    }
+
+    /// All that could be sent, by whomever.
+    fn asked(&self, known: Known<'_>) -> Vec<Asked> {
+        let of_host = |&node: &NodeId| {
+            let ports = ports(known.fabric, node);
+            let pairs = self.peers(node).flat_map(|(_, pairs)| pairs);
+            pairs.map(move |pair| (pair, ports))
+        };
+        let pairs = self.addresses.keys().flat_map(of_host).enumerate();
+        let asked = pairs.flat_map(|(pair, (ends, ports))| {
+            flows(ends, ports).map(move |flow| Asked { pair, flow })
+        });
+        asked.collect()
     }
 
     /// Those who were told the longest ago first.
@@ -110,24 +186,6 @@ fn addresses(known: Known<'_>) -> Addresses {
         }
     }
     addresses
-}
-
-fn list(known: Known<'_>, node: NodeId, addresses: &Addresses) -> ProbeList {
-    let after = addresses.range(node..).skip(1);
-    let peers = after.chain(addresses.range(..node)).take(MOST_PEERS);
-    let own = addresses.get(&node).map_or(&[][..], Vec::as_slice);
-    let ports = ports(known.fabric, node);
-    let flows = peers
-        .flat_map(|(_, theirs)| pairs(own, theirs))
-        .flat_map(|pair| flows(pair, ports));
-    ProbeList {
-        flows: flows.collect(),
-        period: PERIOD,
-        most_rate: most_rate(known, node),
-        roster: addresses.values().flatten().copied().collect(),
-        valid_for: VALID_FOR,
-        trains_every: Some(TRAINS_EVERY),
-    }
 }
 
 /// Rail by rail: the first address of a host probes the other's first. Who has fewer is probed by

@@ -1,0 +1,76 @@
+//! Links and hosts that lose packets, found by probes of known ways.
+
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use reweave_common::cause::{Cause, Class, Subject};
+use reweave_tests::{Leadership, Stage, wait_for};
+
+use crate::needs::trial;
+use crate::play::{STAGE, must};
+use crate::scene::{Loss, causes, leaf_spine, led, lose};
+
+/// From the loss on.
+const FOUND_WITHIN: Duration = Duration::from_secs(30);
+const LEAST_RIGHT: usize = 15;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "one_percent_of_loss_is_found_on_15_of_16_directed_links_within_30_s",
+            STAGE,
+            each_link_in_turn,
+        ),
+        trial("a_bad_host_is_named_as_host", STAGE, bad_host),
+    ]
+}
+
+/// Four leaves and two spines have sixteen directed links between them.
+fn each_link_in_turn() {
+    let mut stage = led(&leaf_spine(4, 2, 2), "", &Leadership::default());
+    let mut right = 0;
+    for (leaf, spine) in (0..8).map(|it| (it % 4, it / 4)) {
+        let ends = [format!("leaf{leaf}"), format!("spine{spine}")];
+        for [from, to] in [[&ends[0], &ends[1]], [&ends[1], &ends[0]]] {
+            // A coordinator that was started anew remembers no loss of before.
+            must(stage.lead(&Leadership::default()));
+            must(stage.wait_until_known());
+            right += usize::from(is_found(&stage, from, to));
+        }
+    }
+    println!("{right} of 16 were found right");
+    assert!(right >= LEAST_RIGHT);
+}
+
+fn is_found(stage: &Stage, from: &str, to: &str) -> bool {
+    let _loss = Loss::on(stage, from, to);
+    let began = Instant::now();
+    let named = |cause: &Cause| match &cause.subject {
+        Subject::Hop { from: a, to: b, .. } => a == from && b == to,
+        _ => false,
+    };
+    let found = wait_for("something is found", FOUND_WITHIN, || {
+        Ok(causes(stage).into_iter().next())
+    });
+    let took = began.elapsed();
+    let is_right = found
+        .as_ref()
+        .is_ok_and(|it| it.class == Class::LossyLink && named(it));
+    let said = found.map_or_else(|error| error.to_string(), |cause| cause.to_string());
+    println!("{from} > {to}: after {:.1} s, {said}", took.as_secs_f64());
+    is_right && took <= FOUND_WITHIN
+}
+
+/// A host that loses one packet in ten of all that it sends and receives.
+fn bad_host() {
+    let stage = led(&leaf_spine(2, 2, 4), "", &Leadership::default());
+    lose(&stage, "h5", "input", "iifname eth0", 10);
+    lose(&stage, "h5", "output", "oifname eth0", 10);
+    let began = Instant::now();
+    let found = must(wait_for("something is found", FOUND_WITHIN, || {
+        Ok(causes(&stage).into_iter().next())
+    }));
+    println!("after {:.1} s: {found}", began.elapsed().as_secs_f64());
+    let host = Subject::Host("h5".to_owned());
+    assert_eq!((found.class, found.subject), (Class::FaultyHost, host));
+}
