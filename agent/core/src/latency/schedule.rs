@@ -20,9 +20,9 @@ const LEAST_PERIOD: Duration = Duration::from_micros(100);
 /// No list is valid for longer.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// How far ahead of their share probes may be, so that not each of them is a turn of its own.
-const BURST: Duration = Duration::from_millis(45);
+const BURST: Duration = Duration::from_millis(85);
 /// Of this part of the rate they make no use, or a burst would take them beyond it for a second.
-const SPARE: u64 = 20;
+const SPARE: u64 = 11;
 
 #[derive(Debug)]
 pub(super) struct Schedule {
