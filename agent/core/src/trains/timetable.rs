@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// Before anything is known of a way, it is taken to be as slow as this.
 const SLOW: Rate = Rate::from_bits_per_s(100_000_000);
 /// Asking a host that looks for packets now and then.
-const AROUND: Duration = Duration::from_millis(25);
+const AROUND: Duration = Duration::from_millis(45);
 
 #[derive(Debug)]
 pub struct Timetable {
