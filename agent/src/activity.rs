@@ -13,6 +13,7 @@ use reweave_common::sample::HostReading;
 use reweave_common::traffic::{Traffic, TrafficSource};
 use reweave_common::units::Rate;
 
+use crate::clock;
 use crate::counters::Tree;
 use crate::pulse::Pulse;
 use crate::traffic::{Refusal, TrafficReader, Wire};
@@ -84,8 +85,8 @@ impl Activity {
 
     fn is_due(&self, now: Moment) -> bool {
         let dear = self.traffic.source() == TrafficSource::Nftables;
-        let fresh = |(at, ..): &(Moment, Traffic, Vec<Socket>)| now.since(*at) < NFT_PERIOD;
-        !(dear && self.told.as_ref().is_some_and(fresh))
+        let told = self.told.as_ref().map(|(at, ..)| *at);
+        !dear || clock::is_due(told, now, NFT_PERIOD)
     }
 
     pub fn refused(&self) -> &[Refusal] {

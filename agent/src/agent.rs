@@ -67,7 +67,7 @@ pub struct Agent {
     /// Hears of jobs, during which nobody may press this host.
     door: Door,
     /// When it was last told what came of probes.
-    probes_told: Moment,
+    probes_told: Option<Moment>,
     facts: Option<(Moment, Vec<Reading>)>,
     /// What was found out since it was last told.
     news: Vec<Reading>,
@@ -99,7 +99,7 @@ impl Agent {
             probing,
             door,
             trains: TrainThread::start(gate, rand::random()),
-            probes_told: Moment::default(),
+            probes_told: None,
             facts: None,
             news: vec![],
             off: abilities::lacks(role),
@@ -276,10 +276,10 @@ impl Agent {
     }
 
     fn read_probes(&mut self, now: Moment) -> Vec<Reading> {
-        if now.since(self.probes_told) < PROBES_PERIOD {
+        if !clock::is_due(self.probes_told, now, PROBES_PERIOD) {
             return vec![];
         }
-        self.probes_told = now;
+        self.probes_told = Some(now);
         let probes = self.probing.poll_readings();
         for ProbeReading { flow, tally } in &probes {
             if let Some(routers) = tally.routers {
@@ -292,8 +292,8 @@ impl Agent {
     }
 
     fn read_facts(&mut self, now: Moment) -> Vec<Reading> {
-        let fresh = |(at, _): &&(Moment, _)| now.since(*at) < FACTS_PERIOD;
-        if self.facts.as_ref().filter(fresh).is_none() {
+        let told = self.facts.as_ref().map(|(at, _)| *at);
+        if clock::is_due(told, now, FACTS_PERIOD) {
             let interfaces = self.route.interfaces();
             if let Some(interfaces) = self.complaints.check("addresses", interfaces) {
                 let facts = interfaces.into_iter().map(Reading::Interface);

@@ -9,10 +9,17 @@ use reweave_common::moment::Moment;
 /// A program that is not interrupted reads both clocks in less.
 const AT_ONCE_NS: u64 = 5_000;
 const MOST_TRIES: usize = 4;
+/// Ticks come a little early or late.
+const TICKS_VARY: Duration = Duration::from_millis(10);
 
 /// Time since the machine started.
 pub fn now() -> Moment {
     Moment::from_micros(micros(ClockId::CLOCK_MONOTONIC))
+}
+
+/// Whether this tick is the one at which to do again what is done once in `period`.
+pub(crate) fn is_due(last: Option<Moment>, now: Moment, period: Duration) -> bool {
+    last.is_none_or(|last| now.since(last) + TICKS_VARY >= period)
 }
 
 /// When the wall clock, by which kernels stamp packets, showed `stamp`. A step of the wall clock
@@ -51,4 +58,19 @@ fn nanos(clock: ClockId) -> u64 {
 fn micros(clock: ClockId) -> u64 {
     let time = clock_gettime(clock).expect("every Linux has these clocks");
     Duration::from(time).as_micros() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_at_every_tick_is_done_at_one_that_comes_early() {
+        let second = Duration::from_secs(1);
+        let last = Some(Moment::from_micros(5_000_000));
+        let is_due_at = |micros| is_due(last, Moment::from_micros(micros), second);
+        assert!(is_due_at(5_999_100) && is_due_at(6_000_900));
+        assert!(!is_due_at(5_500_900), "nor at one in between");
+        assert!(is_due(None, Moment::default(), second));
+    }
 }

@@ -3,12 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use netlink_packet_sock_diag::SockDiagMessage;
-use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
-use netlink_packet_sock_diag::inet::nlas::{Nla, TcpInfo};
-use netlink_packet_sock_diag::inet::{
-    ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags,
+use netlink_packet_core::{
+    DecodeError, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable, Parseable,
 };
+use netlink_packet_sock_diag::inet::nlas::{Nla, TcpInfo};
+use netlink_packet_sock_diag::inet::{ExtensionFlags, InetResponse, SocketId, StateFlags};
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use reweave_agent_core::flows::Socket;
 use reweave_common::flow::{FlowKey, Protocol};
@@ -29,45 +28,67 @@ impl FlowSocket {
 
     /// All TCP sockets that send, or may, over IPv4.
     pub fn sockets(&mut self) -> Result<Vec<Socket>, NetlinkError> {
-        let mut sockets = vec![];
-        // A socket that listens on both sends over IPv4 under its IPv6 name.
-        for (family, id) in [
-            (AF_INET, SocketId::new_v4()),
-            (AF_INET6, SocketId::new_v6()),
-        ] {
-            let listed = self.socket.dump("list its sockets", &request(family, id))?;
-            sockets.extend(listed.iter().filter_map(socket));
-        }
-        Ok(sockets)
+        let listed = self.socket.dump("list its sockets", &AllTcp)?;
+        Ok(listed.iter().filter_map(socket).collect())
     }
 }
 
 /// See `decoders`.
 pub(crate) fn read(datagram: &[u8]) {
-    for message in listed::<SockDiagMessage>(datagram) {
+    for message in listed::<TcpSocket>(datagram) {
         let _ = socket(&message);
     }
 }
 
-fn request(family: u8, socket_id: SocketId) -> SockDiagMessage {
-    let sending = StateFlags::ESTABLISHED
-        | StateFlags::CLOSE_WAIT
-        | StateFlags::FIN_WAIT1
-        | StateFlags::CLOSING
-        | StateFlags::LAST_ACK;
-    SockDiagMessage::InetRequest(InetRequest {
-        family,
-        protocol: IPPROTO_TCP,
-        extensions: ExtensionFlags::INFO,
-        states: sending,
-        socket_id,
-    })
+/// The oldest way to ask, and the only one that asks for IPv4 and IPv6 at once: the kernel goes through all
+/// of its table of sockets each time, and large machines have large tables. Both are wanted, since a
+/// socket that listens on both sends over IPv4 under its IPv6 name.
+#[derive(Debug, Clone)]
+struct AllTcp;
+
+/// What is answered: one of them.
+struct TcpSocket(InetResponse);
+
+impl AllTcp {
+    /// `TCPDIAG_GETSOCK`
+    const KIND: u16 = 18;
+    /// Of `struct inet_diag_req`, in which these have their places.
+    const BYTES: usize = 60;
+    const EXTENSIONS_AT: usize = 3;
+    const STATES_AT: usize = 52;
 }
 
-fn socket(message: &SockDiagMessage) -> Option<Socket> {
-    let SockDiagMessage::InetResponse(response) = message else {
-        return None;
-    };
+impl NetlinkSerializable for AllTcp {
+    fn message_type(&self) -> u16 {
+        Self::KIND
+    }
+
+    fn buffer_len(&self) -> usize {
+        Self::BYTES
+    }
+
+    fn serialize(&self, buffer: &mut [u8]) {
+        let sending = StateFlags::ESTABLISHED
+            | StateFlags::CLOSE_WAIT
+            | StateFlags::FIN_WAIT1
+            | StateFlags::CLOSING
+            | StateFlags::LAST_ACK;
+        buffer.fill(0);
+        buffer[Self::EXTENSIONS_AT] = ExtensionFlags::INFO.bits();
+        let states = &mut buffer[Self::STATES_AT..Self::STATES_AT + 4];
+        states.copy_from_slice(&sending.bits().to_ne_bytes());
+    }
+}
+
+impl NetlinkDeserializable for TcpSocket {
+    type Error = DecodeError;
+
+    fn deserialize(_: &NetlinkHeader, payload: &[u8]) -> Result<Self, DecodeError> {
+        InetResponse::parse(payload).map(Self)
+    }
+}
+
+fn socket(TcpSocket(response): &TcpSocket) -> Option<Socket> {
     let info = tcp_info(response)?;
     Some(Socket {
         flow: flow(&response.header.socket_id)?,

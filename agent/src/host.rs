@@ -11,6 +11,7 @@ use reweave_common::health::Health;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{HostReading, Reading};
 
+use crate::clock::is_due;
 use crate::counters::{CounterReader, EthtoolError, MachineReader, NicReader};
 use crate::lldp;
 use crate::netlink::Link;
@@ -147,8 +148,4 @@ impl Told {
         }
         readings
     }
-}
-
-fn is_due(last: Option<Moment>, now: Moment, period: Duration) -> bool {
-    last.is_none_or(|last| now.since(last) >= period)
 }

@@ -22,7 +22,7 @@ use crate::trains::SharedGate;
 
 const STEP: Duration = Duration::from_millis(10);
 /// While the wires are quiet; whatever begins then is heard this much later once.
-const QUIET_STEP: Duration = Duration::from_millis(40);
+const QUIET_STEP: Duration = Duration::from_millis(100);
 /// Interfaces are looked for again so often.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// What nobody fetches is of no use later.

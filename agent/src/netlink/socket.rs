@@ -48,13 +48,14 @@ impl NetlinkSocket {
     }
 
     /// All that the kernel lists in answer to `request`.
-    pub(crate) fn dump<M>(
+    pub(crate) fn dump<Q, A>(
         &mut self,
         what: &'static str,
-        request: &M,
-    ) -> Result<Vec<M>, NetlinkError>
+        request: &Q,
+    ) -> Result<Vec<A>, NetlinkError>
     where
-        M: NetlinkSerializable + NetlinkDeserializable + Clone,
+        Q: NetlinkSerializable + Clone,
+        A: NetlinkDeserializable,
     {
         for _ in 0..DUMP_TRIES {
             self.send(what, request.clone(), NLM_F_REQUEST | NLM_F_DUMP)?;

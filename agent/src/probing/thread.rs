@@ -1,6 +1,7 @@
 //! Probing on a thread of its own, so that nothing else the agent does delays a stamp or an answer.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -19,10 +20,10 @@ use crate::follower::Follower;
 const TURN: Duration = Duration::from_millis(50);
 /// Between two turns, so that an agent costs its host little. It counts as the program's time, at
 /// the prober as at the responder, and never as the network's.
-const PAUSE: Duration = Duration::from_millis(40);
+const PAUSE: Duration = Duration::from_millis(80);
 /// What a turn should find to do. Where there is more, the pause is shorter: what waits must fit into
 /// the kernel's buffers.
-const ENOUGH: u32 = 64;
+const ENOUGH: u32 = 128;
 /// Readings are handed over so often.
 const SHARE_EVERY: Duration = Duration::from_millis(500);
 
@@ -100,7 +101,10 @@ fn pause(done: usize) -> Duration {
 fn share(engine: &mut Engine, shared: &Mutex<Shared>) {
     let mut shared = lock(shared);
     for ProbeReading { flow, tally } in engine.poll_readings() {
-        shared.tallies.entry(flow).or_default().merge(&tally);
+        match shared.tallies.entry(flow) {
+            Entry::Vacant(place) => drop(place.insert(tally)),
+            Entry::Occupied(mut held) => held.get_mut().merge(&tally),
+        }
     }
     shared.strays = engine.strays();
 }

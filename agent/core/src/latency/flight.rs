@@ -18,8 +18,6 @@ pub(super) struct Flight {
     pub(super) sent: Clocks,
     pub(super) left: Option<Stamp>,
     pub(super) state: State,
-    /// Whether the responder said that it had arrived.
-    pub(super) seen: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -60,7 +58,6 @@ impl Flight {
             sent,
             left: None,
             state: State::Flying,
-            seen: None,
         }
     }
 

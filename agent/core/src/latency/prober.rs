@@ -35,6 +35,9 @@ struct Peer {
     last_number: u32,
     /// In the order of their numbers.
     flights: VecDeque<Flight>,
+    /// Whether the responder said that each of them had arrived. Every answer speaks of many, so this
+    /// lies close together.
+    seen: VecDeque<Option<bool>>,
     /// When the last probe was sent that was refused, if none was answered since.
     refused_ns: Option<u64>,
 }
@@ -83,7 +86,7 @@ impl Prober {
         let peer = self.peers.entry(pair(&flow)).or_default();
         peer.last_number = peer.last_number.wrapping_add(1);
         let number = peer.last_number;
-        peer.flights.push_back(Flight::new(number, flow, clocks));
+        peer.note_sent(Flight::new(number, flow, clocks));
         let session = self.session;
         let bytes = Packet::Probe(Name { session, number }).to_bytes();
         Some(Outgoing { flow, bytes })
@@ -149,11 +152,11 @@ impl Prober {
     pub fn handle_time(&mut self, now: &Clocks) {
         let Self { peers, flows, .. } = self;
         for peer in peers.values_mut() {
-            while let Some(flight) = peer.flights.pop_front_if(|flight| flight.is_overdue(now)) {
+            while let Some((flight, seen)) = peer.pop_overdue(now) {
                 let told = flows.entry(flight.flow).or_default();
                 match flight.state {
                     State::Flying if peer.refuses(&flight) => told.tally.refused += 1,
-                    _ => told.settle(&flight),
+                    _ => told.settle(&flight, seen),
                 }
             }
         }
@@ -270,6 +273,16 @@ fn flow_of(packet: &Arrival<'_>) -> FlowKey {
 }
 
 impl Peer {
+    fn note_sent(&mut self, flight: Flight) {
+        self.flights.push_back(flight);
+        self.seen.push_back(None);
+    }
+
+    fn pop_overdue(&mut self, now: &Clocks) -> Option<(Flight, Option<bool>)> {
+        let flight = self.flights.pop_front_if(|flight| flight.is_overdue(now))?;
+        Some((flight, self.seen.pop_front().flatten()))
+    }
+
     /// Their numbers follow one another, and only the first ones are ever taken away.
     fn flight(&mut self, number: u32) -> Option<&mut Flight> {
         let first = self.flights.front()?.number;
@@ -292,12 +305,12 @@ impl Peer {
         {
             (landing.held, landing.is_final) = (Some(held), true);
         }
-        for flight in &mut self.flights {
-            let back = answer.name.number.checked_sub(flight.number);
-            if let Some(back @ 1..=64) = back {
-                let seen = answer.seen >> (back - 1) & 1 == 1;
-                flight.seen = Some(seen || flight.seen == Some(true));
-            }
+        let first = self.flights.front().map(|flight| flight.number);
+        let before = first.and_then(|first| answer.name.number.checked_sub(first));
+        let before = self.seen.iter_mut().take(before.unwrap_or(0) as usize);
+        for (back, known) in before.rev().take(64).enumerate() {
+            let seen = answer.seen >> back & 1 == 1;
+            *known = Some(seen || *known == Some(true));
         }
     }
 }
@@ -309,8 +322,8 @@ impl Told {
     }
 
     /// Says what came of it, now that its patience has ended.
-    fn settle(&mut self, flight: &Flight) {
-        match (&flight.state, flight.seen) {
+    fn settle(&mut self, flight: &Flight, seen: Option<bool>) {
+        match (&flight.state, seen) {
             (State::Told, _) => {}
             (State::Flying, Some(true)) => self.tally.lost.back += 1,
             (State::Flying, Some(false)) => self.tally.lost.there += 1,

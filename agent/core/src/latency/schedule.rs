@@ -20,9 +20,9 @@ const LEAST_PERIOD: Duration = Duration::from_micros(100);
 /// No list is valid for longer.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// How far ahead of their share probes may be, so that not each of them is a turn of its own.
-const BURST: Duration = Duration::from_millis(45);
+const BURST: Duration = Duration::from_millis(85);
 /// Of this part of the rate they make no use, or a burst would take them beyond it for a second.
-const SPARE: u64 = 20;
+const SPARE: u64 = 11;
 
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -182,6 +182,28 @@ mod tests {
             let counts: Vec<_> = (0..500).map(|port| of_one(flow(port))).collect();
             let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
             assert!(most - least <= 1 + most / 4, "{least} to {most} each");
+        }
+    }
+
+    #[test]
+    fn who_pauses_stays_below_the_most_in_every_second() {
+        let most = 1_000_000;
+        let mut schedule = Schedule::new(Random::new(6), Duration::ZERO);
+        schedule.handle_list(at(0), &list(500, 1, most));
+        let pause = BURST.as_millis() as u64;
+        let looks = (0..5_000).filter(|ms| ms % (1000 + pause) >= pause);
+        let sent: Vec<_> = looks
+            .flat_map(|ms| {
+                std::iter::repeat_n(ms, std::iter::from_fn(|| schedule.poll(at(ms))).count())
+            })
+            .collect();
+        let in_second_from = |from: u64| {
+            let second = from..from + 1000;
+            sent.iter().filter(|ms| second.contains(ms)).count() as u64
+        };
+        for &from in sent.iter().filter(|from| **from < 4_000) {
+            let bits = in_second_from(from) * WIRE_BYTES * 8;
+            assert!((most * 4 / 5..=most).contains(&bits), "{bits} bit/s");
         }
     }
 

@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// Before anything is known of a way, it is taken to be as slow as this.
 const SLOW: Rate = Rate::from_bits_per_s(100_000_000);
 /// Asking a host that looks for packets now and then.
-const AROUND: Duration = Duration::from_millis(25);
+const AROUND: Duration = Duration::from_millis(45);
 
 #[derive(Debug)]
 pub struct Timetable {
@@ -259,14 +259,14 @@ mod tests {
     fn a_train_that_would_outlast_its_gap_waits() {
         let mut table = table(&list(1, 100_000_000));
         let now = at(60_000);
-        assert_eq!(table.poll(now, now + Duration::from_millis(30)), None);
-        let (flow, _) = table.poll(now, now + Duration::from_millis(40)).unwrap();
+        assert_eq!(table.poll(now, now + Duration::from_millis(45)), None);
+        let (flow, _) = table.poll(now, now + Duration::from_millis(55)).unwrap();
         for _ in 0..9 {
             table.handle_verdict(&flow, Verdict::Rate(1e9));
         }
         let now = at(120_000);
         assert!(
-            table.poll(now, now + Duration::from_millis(30)).is_some(),
+            table.poll(now, now + Duration::from_millis(50)).is_some(),
             "it is known to be fast"
         );
     }
