@@ -39,6 +39,7 @@ pub(super) struct Degrees {
     interleave: usize,
     microbatches: usize,
     expert: usize,
+    columns: usize,
     zero: u64,
 }
 
@@ -51,6 +52,7 @@ impl Degrees {
             interleave: spread.interleave,
             microbatches: spread.microbatches,
             expert: spread.expert,
+            columns: spread.columns,
             zero: presets::stage(spread.zero),
         }
     }
@@ -63,6 +65,7 @@ impl Degrees {
             interleave: self.interleave,
             microbatches: self.microbatches,
             expert: self.expert,
+            columns: self.columns,
             zero: Zero::stage(self.zero).unwrap_or_default(),
         }
     }

@@ -58,10 +58,6 @@ pub(crate) struct Topology {
     dot: Option<PathBuf>,
 }
 
-/// Hosts times operators times these many tries are simulated when nobody says how many.
-const WORK_OF_TRIES: usize = 300_000;
-const MOST_TRIES: usize = 300;
-
 impl Topology {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let source = Source::read(&self.job)?;
@@ -151,7 +147,9 @@ impl Topology {
             servers: self.ports.hosts,
             memory: self.ports.memory()?,
             seed: self.ports.seed,
-            tries: self.tries(model.operators.len()),
+            tries: self.tries.unwrap_or_else(|| {
+                operators::enough_tries(self.ports.hosts, model.operators.len())
+            }),
         };
         let start = model.data_parallel(timings, self.ports.hosts);
         let start = start.map_err(|error| source.bad_operators(error))?;
@@ -241,12 +239,6 @@ impl Topology {
     fn searching(&self) -> Searching {
         let within = self.within_s.map(|it| Duration::from_secs(it.into()));
         Searching::begin(within)
-    }
-
-    fn tries(&self, operators: usize) -> u32 {
-        let each = (self.ports.hosts * operators).max(1);
-        let most = (WORK_OF_TRIES / each).clamp(20, MOST_TRIES);
-        self.tries.unwrap_or(most as u32)
     }
 
     fn draw(&self, proposal: &Proposal) -> Result<(), CliError> {

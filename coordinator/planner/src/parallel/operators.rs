@@ -29,6 +29,16 @@ pub struct Search<'s> {
     pub tries: u32,
 }
 
+/// Servers times operators times these many tries are simulated when nobody says how many.
+const WORK_OF_TRIES: usize = 300_000;
+const TRIES: std::ops::RangeInclusive<usize> = 20..=300;
+
+/// How many changes are worth the wait.
+pub fn enough_tries(servers: usize, operators: usize) -> u32 {
+    let each = (servers * operators).max(1);
+    (WORK_OF_TRIES / each).clamp(*TRIES.start(), *TRIES.end()) as u32
+}
+
 /// Why no splits will do, and what would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crowded {

@@ -1,5 +1,6 @@
 //! The spread of a preset: all degrees that its layers, its batch and the memory allow.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use reweave_common::iteration::Iteration;
@@ -123,7 +124,7 @@ impl Search {
 
     fn all(&self) -> Vec<Parallelism> {
         match self.preset.has_tables() {
-            true => vec![self.preset.parallelism],
+            true => columns(self.preset.parallelism),
             false => all(self.ranks()),
         }
     }
@@ -254,6 +255,17 @@ fn all(ranks: usize) -> Vec<Parallelism> {
     all
 }
 
+/// In narrower parts, what each message has besides its bytes costs more than they do.
+const MOST_COLUMNS: usize = 16;
+
+/// Tables whole, or in parts of their columns.
+fn columns(own: Parallelism) -> Vec<Parallelism> {
+    let all = doublings(MOST_COLUMNS).chain([own.columns]);
+    let all: BTreeSet<_> = all.collect();
+    let spread = |columns| Parallelism { columns, ..own };
+    all.into_iter().map(spread).collect()
+}
+
 fn doublings(most: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(1usize), |it| Some(it * 2)).take_while(move |&it| it <= most)
 }
@@ -289,6 +301,7 @@ impl fmt::Display for Words {
             pipeline,
             microbatches,
             expert,
+            columns,
             zero,
             ..
         } = self.0;
@@ -301,6 +314,9 @@ impl fmt::Display for Words {
         }
         if expert > 1 {
             write!(f, ", expert {expert}")?;
+        }
+        if columns > 1 {
+            write!(f, ", columns {columns}")?;
         }
         match stage(zero) {
             0 => Ok(()),
