@@ -151,20 +151,22 @@ fn tables_send_each_sample_its_entries_however_they_are_dealt_out() {
     }
 }
 
-/// 64 tables of 256 ranks are 64 that send, and in four parts each all do.
+/// 64 tables of 256 ranks are 64 that send, and in four parts each all send alike.
 #[test]
-fn parts_of_tables_send_as_much_and_are_faster() {
+fn parts_of_tables_send_as_much_and_evenly() {
     let sends = |columns: usize| {
         let mut preset = preset("dlrm", "", 128);
         preset.parallelism.columns = columns;
         let iteration = preset.iteration(256).unwrap();
         let evaluation = evaluated(&iteration, &ideal(256, 100), bare());
-        let sent = evaluation.lanes.iter().map(|lane| lane.bytes).sum::<f64>();
-        (sent, evaluation.iteration_ms)
+        let mut sent: Vec<_> = evaluation.lanes.iter().map(|lane| lane.bytes).collect();
+        sent.sort_by(f64::total_cmp);
+        (sent.iter().sum::<f64>(), sent[sent.len() - 1] / sent[0])
     };
-    let [(whole, slow), (parts, fast)] = [1, 4].map(sends);
+    let [(whole, uneven), (parts, even)] = [1, 4].map(sends);
     near(whole, parts);
-    assert!(fast < slow * 0.8, "{fast} ms, whole {slow}");
+    near(even, 1.0);
+    assert!(uneven > 1.01, "{uneven}");
 }
 
 #[test]
