@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use reweave_common::timings::Timings;
 use reweave_formats::topoopt;
 use reweave_planner::crew::Alone;
-use reweave_planner::parallel::operators::{Search, enough_tries};
+use reweave_planner::parallel::operators::Search;
 use reweave_planner::parallel::{Help, Progress, together};
 use reweave_planner::workload::job::JobFile;
 use reweave_planner::workload::job::operators::Model;
@@ -68,7 +68,7 @@ fn measure(name: &str, data: &Path, model: &str, (servers, times): (usize, u64))
         servers,
         memory: None,
         seed: SEED,
-        tries: enough_tries(servers, model.operators.len()),
+        tries: None,
     };
     let start = model.data_parallel(&timings, servers);
     let start = start.expect("all operators were measured");

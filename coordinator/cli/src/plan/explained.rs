@@ -274,11 +274,13 @@ fn range(failures: &[&Failure]) -> String {
     };
     match &going[..] {
         [] => "some cannot reach each other any more, whichever it is".to_owned(),
-        [(best, _), .., (worst, failure)] => format!(
-            "an iteration takes {best:.2} to {worst:.2} ms over other routes, most without {}{apart}",
-            failure.failed
-        ),
-        [(ms, _)] => format!("an iteration takes {ms:.2} ms over other routes{apart}"),
+        [(best, _), .., (worst, failure)] if spelled(Some(*best)) != spelled(Some(*worst)) => {
+            format!(
+                "an iteration takes {best:.2} to {worst:.2} ms over other routes, most without {}{apart}",
+                failure.failed
+            )
+        }
+        [(ms, _), ..] => format!("an iteration takes {ms:.2} ms over other routes{apart}"),
     }
 }
 

@@ -324,7 +324,7 @@ fn why_lost(lost: &Lost, best_ms: f64) -> String {
             lost.family, lost.mean_hops
         ),
         None => format!(
-            "not {}: its fullest link alone needs {:.2} ms",
+            "not {}: its fullest link needs {:.2} ms, and others were more promising",
             lost.family, lost.screened_ms
         ),
     }

@@ -37,7 +37,7 @@ pub(crate) struct Topology {
     /// Spread the model as its file says, and operators over all servers
     #[arg(long)]
     keep: bool,
-    /// How many ways to spread the model are simulated at most
+    /// How many ways to split operators are simulated at most in each turn
     #[arg(long, value_name = "N")]
     tries: Option<u32>,
     /// After so long, the best that is known by then is the answer
@@ -147,9 +147,7 @@ impl Topology {
             servers: self.ports.hosts,
             memory: self.ports.memory()?,
             seed: self.ports.seed,
-            tries: self.tries.unwrap_or_else(|| {
-                operators::enough_tries(self.ports.hosts, model.operators.len())
-            }),
+            tries: self.tries,
         };
         let start = model.data_parallel(timings, self.ports.hosts);
         let start = start.map_err(|error| source.bad_operators(error))?;

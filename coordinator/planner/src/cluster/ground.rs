@@ -118,6 +118,12 @@ impl Ground {
         of_block.map(|host| host.slices).sum()
     }
 
+    pub fn largest_block(&self) -> usize {
+        let blocks = 0..self.blocks.len();
+        let sizes = blocks.map(|block| self.servers_of_block(block));
+        sizes.max().unwrap_or(0)
+    }
+
     /// The blocks that servers are of, each once.
     pub fn blocks_of(&self, servers: &[Server]) -> BTreeSet<usize> {
         servers.iter().map(|&it| self.block_of(it)).collect()

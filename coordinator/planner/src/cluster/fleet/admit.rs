@@ -30,8 +30,10 @@ impl Fleet {
         }
         let everywhere: BTreeSet<_> = ground.servers().collect();
         let most = largest.min(job.servers[1]);
-        let tried = self.sized(job, &everywhere, [least, most]);
-        let tried = tried.or_else(|_| self.across(job, &everywhere, &[]));
+        let tried = match least > ground.largest_block() {
+            true => self.across(job, &everywhere, &[]),
+            false => self.sized(job, &everywhere, [least, most]),
+        };
         tried.err()
     }
 

@@ -44,8 +44,7 @@ impl Fleet {
         let mut free = &self.free() - kept;
         let mut running: Vec<_> = self.running.iter().collect();
         running.sort_by(|a, b| a.ends_ms().total_cmp(&b.ends_ms()));
-        let sizes = (0..ground.blocks.len()).map(|block| ground.servers_of_block(block));
-        let is_wide = sizes.max().is_some_and(|largest| largest < least);
+        let is_wide = ground.largest_block() < least;
         let mut ended = Vec::new();
         for it in running {
             free.extend(it.shard.servers.iter().filter(|it| !kept.contains(it)));
