@@ -33,7 +33,7 @@ pub struct Search<'s> {
 
 /// What the changes of a turn may take in all when nobody says how many are tried: links that
 /// simulations look at, and for each task what it takes to think of it.
-const WORK_OF_A_TURN: u64 = 1 << 30;
+const WORK_OF_A_TURN: u64 = 1 << 27;
 const WORK_OF_A_TASK: u64 = 100;
 const TRIES: std::ops::RangeInclusive<u64> = 20..=300;
 
@@ -165,11 +165,6 @@ impl Search<'_> {
     fn tries(&self, iteration: &Iteration, course: &Timeline) -> u32 {
         let one = course.work + WORK_OF_A_TASK * iteration.tasks().len() as u64;
         let most = (WORK_OF_A_TURN / one.max(1)).clamp(*TRIES.start(), *TRIES.end());
-        eprintln!(
-            "DEBUG work {} tasks {} tries {most}",
-            course.work,
-            iteration.tasks().len()
-        );
         self.tries.unwrap_or(most as u32)
     }
 

@@ -1,6 +1,5 @@
 //! The spread of a preset: all degrees that its layers, its batch and the memory allow.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use reweave_common::iteration::Iteration;
@@ -124,7 +123,7 @@ impl Search {
 
     fn all(&self) -> Vec<Parallelism> {
         match self.preset.has_tables() {
-            true => columns(self.preset.parallelism),
+            true => vec![self.preset.parallelism],
             false => all(self.ranks()),
         }
     }
@@ -253,17 +252,6 @@ fn all(ranks: usize) -> Vec<Parallelism> {
         }
     }
     all
-}
-
-/// In narrower parts, what each message has besides its bytes costs more than they do.
-const MOST_COLUMNS: usize = 16;
-
-/// Tables whole, or in parts of their columns.
-fn columns(own: Parallelism) -> Vec<Parallelism> {
-    let all = doublings(MOST_COLUMNS).chain([own.columns]);
-    let all: BTreeSet<_> = all.collect();
-    let spread = |columns| Parallelism { columns, ..own };
-    all.into_iter().map(spread).collect()
 }
 
 fn doublings(most: usize) -> impl Iterator<Item = usize> {

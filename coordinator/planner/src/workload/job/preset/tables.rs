@@ -44,10 +44,9 @@ impl Tables<'_> {
         course.builder.build().map_err(PresetError::Iteration)
     }
 
-    /// How many parts a rank has: they lie as far apart as they can.
+    /// How many parts a rank has: they are dealt out in turn.
     fn held(&self, rank: usize) -> usize {
-        let before = |rank: usize| (rank * self.parts).div_ceil(self.ranks);
-        before(rank + 1) - before(rank)
+        self.parts / self.ranks + usize::from(rank < self.parts % self.ranks)
     }
 
     fn on_holders(&self, course: &mut Course, name: &str, one: Duration) -> Vec<TaskId> {
