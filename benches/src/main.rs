@@ -11,6 +11,7 @@ mod cost;
 mod dice;
 mod importers;
 mod machine;
+mod operators;
 mod peers;
 mod regional;
 mod shared;
@@ -47,6 +48,7 @@ fn measure_all(words: &[String]) {
     shared::measure_all(words);
     regional::measure_all(words);
     tables::measure_all(words);
+    operators::measure_all(words);
     balance::measure_all(words);
     switched::measure_all(words);
 }

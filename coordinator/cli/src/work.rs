@@ -49,7 +49,7 @@ impl Source {
                 profile,
                 choices,
             } => Kind::Operators {
-                timings: timings(file, &profile)?,
+                timings: timings(file, &profile, model.batch)?,
                 model,
                 choices,
             },
@@ -140,8 +140,8 @@ impl Source {
     }
 }
 
-fn timings(file: &Path, profile: &str) -> Result<Timings, CliError> {
+fn timings(file: &Path, profile: &str, batch: u64) -> Result<Timings, CliError> {
     let path = file.parent().unwrap_or(Path::new("")).join(profile);
-    let timings = topoopt::read_profile(&input::text(&path)?);
+    let timings = topoopt::read_profile(&input::text(&path)?, batch);
     timings.map_err(|source| CliError::Profile { path, source })
 }

@@ -231,7 +231,15 @@ impl Explained {
             1 => "  one link has no way around it".to_owned(),
             _ => format!("  {without} links have no way around them"),
         });
-        for failure in &self.failures {
+        let [links, others]: [Vec<_>; 2] = [true, false].map(|is_link| {
+            let failures = self.failures.iter();
+            failures.filter(|it| it.is_link() == is_link).collect()
+        });
+        if let [_, _, ..] = links[..] {
+            page.line(&format!("  without one link: {}", range(&links)));
+        }
+        let single = if links.len() == 1 { &links[..] } else { &[] };
+        for failure in single.iter().chain(&others) {
             page.line(&match failure.iteration_ms {
                 Some(ms) => format!(
                     "  without {}, an iteration takes {ms:.2} ms over other routes",
@@ -243,6 +251,36 @@ impl Explained {
                 ),
             });
         }
+    }
+}
+
+impl Failure {
+    fn is_link(&self) -> bool {
+        self.failed.contains('-')
+    }
+}
+
+/// What an iteration takes after the best of these failures, and after the worst.
+fn range(failures: &[&Failure]) -> String {
+    let going = failures
+        .iter()
+        .filter_map(|it| Some((it.iteration_ms?, it)));
+    let mut going: Vec<_> = going.collect();
+    going.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let apart = failures.len() - going.len();
+    let apart = match apart {
+        0 => String::new(),
+        _ => format!("; without one of {apart}, some cannot reach each other any more"),
+    };
+    match &going[..] {
+        [] => "some cannot reach each other any more, whichever it is".to_owned(),
+        [(best, _), .., (worst, failure)] if spelled(Some(*best)) != spelled(Some(*worst)) => {
+            format!(
+                "an iteration takes {best:.2} to {worst:.2} ms over other routes, most without {}{apart}",
+                failure.failed
+            )
+        }
+        [(ms, _), ..] => format!("an iteration takes {ms:.2} ms over other routes{apart}"),
     }
 }
 

@@ -39,6 +39,7 @@ pub(super) struct Degrees {
     interleave: usize,
     microbatches: usize,
     expert: usize,
+    columns: usize,
     zero: u64,
 }
 
@@ -51,6 +52,7 @@ impl Degrees {
             interleave: spread.interleave,
             microbatches: spread.microbatches,
             expert: spread.expert,
+            columns: spread.columns,
             zero: presets::stage(spread.zero),
         }
     }
@@ -63,6 +65,7 @@ impl Degrees {
             interleave: self.interleave,
             microbatches: self.microbatches,
             expert: self.expert,
+            columns: self.columns,
             zero: Zero::stage(self.zero).unwrap_or_default(),
         }
     }
@@ -321,7 +324,7 @@ fn why_lost(lost: &Lost, best_ms: f64) -> String {
             lost.family, lost.mean_hops
         ),
         None => format!(
-            "not {}: its fullest link alone needs {:.2} ms",
+            "not {}: its fullest link needs {:.2} ms, and others were more promising",
             lost.family, lost.screened_ms
         ),
     }

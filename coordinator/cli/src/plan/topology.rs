@@ -37,7 +37,7 @@ pub(crate) struct Topology {
     /// Spread the model as its file says, and operators over all servers
     #[arg(long)]
     keep: bool,
-    /// How many ways to spread the model are simulated at most
+    /// How many ways to split operators are simulated at most in each turn
     #[arg(long, value_name = "N")]
     tries: Option<u32>,
     /// After so long, the best that is known by then is the answer
@@ -57,10 +57,6 @@ pub(crate) struct Topology {
     #[arg(long, value_name = "FILE")]
     dot: Option<PathBuf>,
 }
-
-/// Hosts times operators times these many tries are simulated when nobody says how many.
-const WORK_OF_TRIES: usize = 300_000;
-const MOST_TRIES: usize = 300;
 
 impl Topology {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
@@ -151,7 +147,7 @@ impl Topology {
             servers: self.ports.hosts,
             memory: self.ports.memory()?,
             seed: self.ports.seed,
-            tries: self.tries(model.operators.len()),
+            tries: self.tries,
         };
         let start = model.data_parallel(timings, self.ports.hosts);
         let start = start.map_err(|error| source.bad_operators(error))?;
@@ -241,12 +237,6 @@ impl Topology {
     fn searching(&self) -> Searching {
         let within = self.within_s.map(|it| Duration::from_secs(it.into()));
         Searching::begin(within)
-    }
-
-    fn tries(&self, operators: usize) -> u32 {
-        let each = (self.ports.hosts * operators).max(1);
-        let most = (WORK_OF_TRIES / each).clamp(20, MOST_TRIES);
-        self.tries.unwrap_or(most as u32)
     }
 
     fn draw(&self, proposal: &Proposal) -> Result<(), CliError> {

@@ -82,7 +82,9 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         let name = format!("plans::refused: {}", options.join(" "));
         Trial::test(name, move || is_wrong(options, said))
     });
-    let others: [(&str, Check); 6] = [
+    let others: [(&str, Check); 8] = [
+        ("plans::an operator on an unknown host", unknown_server),
+        ("plans::operators without room", operators_without_room),
         ("plans::twelve hosts", twelve_hosts),
         ("plans::an odd end", an_odd_end),
         ("plans::repair", repair),
@@ -118,14 +120,7 @@ const WRONG: [(&[&str], &str); 6] = [
 ];
 
 fn is_wrong(options: &[&str], said: &str) -> Result<(), Failed> {
-    let output = plan(job()?.path(), 12, 4, options)?;
-    let words = String::from_utf8_lossy(&output.stderr);
-    let good =
-        output.status.code() == Some(2) && words.contains(said) && words.lines().count() == 1;
-    match good {
-        true => Ok(()),
-        false => Err(format!("{:?}: {words}", output.status.code()).into()),
-    }
+    says(&plan(job()?.path(), 12, 4, options)?, said)
 }
 
 fn job() -> Result<NamedTempFile, Failed> {
@@ -135,14 +130,52 @@ fn job() -> Result<NamedTempFile, Failed> {
 }
 
 fn is_refused(hosts: u32, degree: u32, said: &str) -> Result<(), Failed> {
-    let output = plan(job()?.path(), hosts, degree, &[])?;
+    says(&plan(job()?.path(), hosts, degree, &[])?, said)
+}
+
+/// One operator of 8 GB, on this server, with a batch of so many samples, and its measurement.
+fn operators(server: usize, batch: u32, more: &[&str]) -> Result<Output, Failed> {
+    let folder = tempfile::TempDir::new()?;
+    let profile = r#"{"batch_size": 64, "measurements": [
+        {"name": "dense", "pc_str": "2-1-1", "fw_time": 1, "bw_time": 2, "mem_req": 8000000000}]}"#;
+    std::fs::write(folder.path().join("profile.json"), profile)?;
+    let job = folder.path().join("job.toml");
+    let text = format!(
+        "model = \"one\"\nbatch = {batch}\nprofile = \"profile.json\"\n[[operator]]\nname = \"only\"\n\
+         timing = \"dense\"\nweight_bytes = 8\nout_bytes_per_sample = 8\nservers = [{server}]\n"
+    );
+    std::fs::write(&job, text)?;
+    plan(&job, 12, 4, more)
+}
+
+fn says(output: &Output, said: &str) -> Result<(), Failed> {
     let words = String::from_utf8_lossy(&output.stderr);
-    let good =
-        output.status.code() == Some(2) && words.contains(said) && words.lines().count() == 1;
-    match good {
+    let one_line = words.lines().count() == 1;
+    match output.status.code() == Some(2) && words.contains(said) && one_line {
         true => Ok(()),
         false => Err(format!("{:?}: {words}", output.status.code()).into()),
     }
+}
+
+fn unknown_server() -> Result<(), Failed> {
+    let said = "only runs on server 12, and there are 12, from 0 on; take 13 servers";
+    for more in [&[][..], &["--memory-gb", "80"], &["--keep"]] {
+        says(&operators(12, 64, more)?, said)?;
+    }
+    answer(&operators(11, 64, &[])?).map(|_| ())
+}
+
+fn operators_without_room() -> Result<(), Failed> {
+    let crowded = operators(0, 64, &["--memory-gb", "4"])?;
+    says(
+        &crowded,
+        "into 12 servers of 4.0 GB; take servers of 8.0 GB",
+    )?;
+    let uneven = operators(0, 100, &[])?;
+    says(
+        &uneven,
+        "a batch of 64: one of 100 has no parts of the same size",
+    )
 }
 
 /// Two rings; an all-reduce is as fast as on a switch, and the same seed says the same again.

@@ -14,8 +14,9 @@ const HEAD: &str = "gbps = 100\nswitching = \"3d-mems\"\nflip_ms = 0.1\n\
 type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
-    let checks: [(&str, Check); 4] = [
+    let checks: [(&str, Check); 5] = [
         ("shards::a cluster goes on", a_cluster_goes_on),
+        ("shards::over two blocks", over_two_blocks),
         ("shards::shared links", shared_links),
         ("shards::experts", experts),
         ("shards::bad input", bad_input),
@@ -121,6 +122,48 @@ fn a_cluster_goes_on() -> Result<(), Failed> {
     )
 }
 
+/// What no block has room for lies over two, and goes on there while nothing is gained by a move.
+fn over_two_blocks() -> Result<(), Failed> {
+    let folder = folder()?;
+    let second = "[[block]]\nname = \"b\"\nhosts = 8\nports = 4\n\
+        [[trunk]]\nblocks = [\"a\", \"b\"]\nfibres = 2\n";
+    let [left, right] = [job("left", "servers = 5"), job("right", "servers = 5")];
+    let wide = job("wide", "servers = 4");
+    let all = [second, &left, &right, &wide].concat();
+    let began = plan(folder.path(), &all, &[])?;
+    fs::write(folder.path().join("now.json"), &began.stdout)?;
+    let began = answer(&began)?;
+    let circuits = |answer: &Value, nth: usize| {
+        let all = answer["shards"][nth]["circuits"].as_array().cloned();
+        all.unwrap_or_default()
+    };
+    let fibres = |answer: &Value, nth: usize| {
+        let crossing = circuits(answer, nth).into_iter();
+        crossing.filter(|it| it["fibre"].is_u64()).count()
+    };
+    is(
+        words(&began) == ["left starts", "right starts", "wide starts"]
+            && began["shards"][2]["blocks"] == serde_json::json!(["a", "b"])
+            && fibres(&began, 2) == 2,
+        &began,
+    )?;
+    let after = ["--after", "now.json", "--elapsed-s", "60"];
+    let same = answer(&plan(folder.path(), &all, &after)?)?;
+    is(
+        circuits(&same, 2) == circuits(&began, 2) && words(&same).is_empty(),
+        &same,
+    )?;
+    let all = [second, &left, &wide].concat();
+    let later = answer(&plan(folder.path(), &all, &after)?)?;
+    let why = later["steps"][0]["why"].as_str().unwrap_or("").to_owned();
+    is(
+        words(&later) == ["wide stays"]
+            && why.contains("of block b alone")
+            && fibres(&later, 1) == 2,
+        &later,
+    )
+}
+
 /// Two jobs across the same two leaves are no slower shifted than at once.
 fn shared_links() -> Result<(), Failed> {
     let folder = folder()?;
@@ -153,7 +196,17 @@ fn experts() -> Result<(), Failed> {
 }
 
 /// Jobs, more arguments, and what is said in one line.
-const REFUSED: [(&str, &[&str], &str); 4] = [
+const REFUSED: [(&str, &[&str], &str); 6] = [
+    (
+        "[[trunk]]\nblocks = [\"a\", \"c\"]\nfibres = 2\n",
+        &[],
+        "c.toml:11: blocks: there is no block \"c\"",
+    ),
+    (
+        "[[trunk]]\nblocks = [\"a\", \"a\"]\nfibres = 2\n",
+        &[],
+        "a trunk joins two blocks",
+    ),
     (
         "[[job]]\nname = \"j\"\nfile = \"none.toml\"\nservers = 1\niterations = 1\n",
         &[],

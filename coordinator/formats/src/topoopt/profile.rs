@@ -17,10 +17,16 @@ pub enum ProfileError {
         split: String,
         problem: &'static str,
     },
+    #[error(
+        "measured with a batch of {measured}: one of {batch} has no parts of the same size; take a \
+         multiple of {measured}, or a part of it that divides it"
+    )]
+    Batch { measured: u64, batch: u64 },
 }
 
 #[derive(Deserialize)]
 struct Profile {
+    batch_size: u64,
     measurements: Vec<Measurement>,
 }
 
@@ -37,7 +43,8 @@ struct Measurement {
 /// Longer takes no operator.
 const MOST_MS: f64 = 1e8;
 
-pub fn read_profile(text: &str) -> Result<Timings, ProfileError> {
+/// For a model whose batch, over all servers, has so many samples.
+pub fn read_profile(text: &str, batch: u64) -> Result<Timings, ProfileError> {
     let profile: Profile = serde_json::from_str(text)?;
     let mut timings = Timings::default();
     for measurement in profile.measurements {
@@ -48,7 +55,17 @@ pub fn read_profile(text: &str) -> Result<Timings, ProfileError> {
             problem,
         })?;
     }
-    Ok(timings)
+    let measured = profile.batch_size;
+    resized(&timings, measured, batch).ok_or(ProfileError::Batch { measured, batch })
+}
+
+fn resized(timings: &Timings, measured: u64, batch: u64) -> Option<Timings> {
+    let times = |larger: u64, smaller: u64| {
+        let divides = smaller > 0 && larger.is_multiple_of(smaller);
+        divides.then(|| u32::try_from(larger / smaller).ok())?
+    };
+    let larger = times(batch, measured).map(|it| timings.of_a_larger_batch(it));
+    larger.or_else(|| times(measured, batch).map(|it| timings.of_a_smaller_batch(it)))
 }
 
 fn take(timings: &mut Timings, measurement: &Measurement) -> Result<(), &'static str> {

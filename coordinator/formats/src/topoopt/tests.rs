@@ -301,7 +301,7 @@ const PROFILE: &str = r#"{"batch_size": 64, "ngpus": 4, "measurements": [
 
 #[test]
 fn a_profile_gives_timings_by_split_of_the_batch() {
-    let timings = read_profile(PROFILE).unwrap();
+    let timings = read_profile(PROFILE, 64).unwrap();
     let splits: Vec<_> = timings.splits("Dense_8_8").collect();
     assert_eq!(
         splits.iter().map(|(split, _)| *split).collect::<Vec<_>>(),
@@ -311,10 +311,24 @@ fn a_profile_gives_timings_by_split_of_the_batch() {
     assert_eq!(timings.get("Dense_8_8", 2), None);
 }
 
+/// Parts of another batch are as large when it is split as much more often as it is larger.
+#[test]
+fn a_profile_holds_for_other_batches() {
+    let splits = |batch: u64| {
+        let timings = read_profile(PROFILE, batch)?;
+        let splits = timings.splits("Dense_8_8").map(|it| it.0);
+        Ok::<_, ProfileError>(splits.collect::<Vec<_>>())
+    };
+    assert_eq!(splits(512).unwrap(), [8, 32]);
+    assert_eq!(splits(16).unwrap(), [1]);
+    let refused = splits(100).unwrap_err().to_string();
+    assert!(refused.contains("a batch of 64: one of 100 has no parts"));
+}
+
 #[test]
 fn a_profile_that_cannot_be_meant_is_refused() {
     let refused = |from: &str, to: &str| {
-        read_profile(&PROFILE.replace(from, to))
+        read_profile(&PROFILE.replace(from, to), 64)
             .unwrap_err()
             .to_string()
     };
@@ -334,6 +348,6 @@ fn a_profile_that_cannot_be_meant_is_refused() {
 #[test]
 fn damaged_profiles_are_read_or_refused() {
     mutations::survives(PROFILE.as_bytes(), 5_000, |bytes| {
-        let _ = read_profile(&String::from_utf8_lossy(bytes));
+        let _ = read_profile(&String::from_utf8_lossy(bytes), 64);
     });
 }

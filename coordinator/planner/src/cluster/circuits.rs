@@ -17,13 +17,16 @@ pub struct Port {
     pub number: u32,
 }
 
-/// Two ports that a switch joins.
+/// Two ports that a switch joins, or two of the same number whose blocks are joined by fibres.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Circuit {
-    /// Of the block that both hosts belong to.
+    /// Of the block that a host belongs to.
     pub switch: u32,
     /// The smaller host first.
     pub ends: [Port; 2],
+    /// Where hosts are of two blocks: which of the fibres between the switches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fibre: Option<u32>,
 }
 
 impl Circuit {
@@ -31,6 +34,15 @@ impl Circuit {
         let [a, b] = self.ends;
         pair(a.host, b.host)
     }
+}
+
+/// What lies on a cluster already.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Lying<'l> {
+    /// Of the job that is looked at.
+    pub own: &'l [Circuit],
+    /// Of all others: fibres between blocks are nobody's.
+    pub others: &'l [Circuit],
 }
 
 /// How links were laid.
@@ -73,27 +85,68 @@ impl Touched {
 /// By host, its ports with the switch that each lies on.
 pub type Ports = BTreeMap<u32, Vec<(u32, u32)>>;
 
+/// What links may be laid on.
+#[derive(Debug, Clone, Default)]
+pub struct Room {
+    pub ports: Ports,
+    /// By host, its block; the first where nothing is said.
+    pub block: BTreeMap<u32, usize>,
+    /// Between two blocks, the smaller first: the fibres that are free, and which switches they join.
+    pub fibres: BTreeMap<[usize; 2], Vec<(u32, u32)>>,
+}
+
+impl Room {
+    fn crossed(&self, hosts: Pair) -> Option<[usize; 2]> {
+        let [a, b] = hosts.map(|host| self.block.get(&host).copied().unwrap_or(0));
+        (a != b).then_some([a.min(b), a.max(b)])
+    }
+
+    /// Whether both ports are still there to be used, and lie where they did; and the fibre too.
+    fn has(&self, circuit: &Circuit) -> bool {
+        let port = |end: &Port| {
+            let own = self.ports.get(&end.host);
+            own.is_some_and(|own| own.contains(&(end.number, circuit.switch)))
+        };
+        let fibre = match (self.crossed(circuit.hosts()), circuit.fibre) {
+            (Some(crossed), Some(fibre)) => {
+                let free = self.fibres.get(&crossed);
+                free.is_some_and(|free| free.contains(&(fibre, circuit.switch)))
+            }
+            (crossed, fibre) => crossed.is_none() && fibre.is_none(),
+        };
+        fibre && circuit.ends.iter().all(port)
+    }
+}
+
 /// Lays links on ports, with as many of the old circuits as can stay.
-pub fn lay(ports: &Ports, pairs: &[Pair], old: &[Circuit]) -> Laid {
-    let mut laying = Laying::new(ports, pairs, old);
+pub fn lay(room: &Room, pairs: &[Pair], old: &[Circuit]) -> Laid {
+    let mut laying = Laying::new(room, pairs, old);
     for link in 0..pairs.len() {
         if laying.switches[link].is_none() && !laying.place(link, true) {
             laying.place(link, false);
         }
     }
     laying.search();
-    laying.circuits(ports)
+    laying.circuits()
 }
 
 /// So many places of links are tried when chains do not get by without moving what lies already.
 const WORK: usize = 100_000;
 
+/// What has only so much room on a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Host(u32),
+    Between([usize; 2]),
+}
+
 struct Laying<'l> {
+    on: &'l Room,
     pairs: &'l [Pair],
     /// By link, the circuit that lies there already.
     old: Vec<Option<Circuit>>,
-    /// By host and switch, how many ports are free.
-    room: BTreeMap<(u32, u32), usize>,
+    /// By place and switch, how many ports or fibres are free.
+    room: BTreeMap<(Place, u32), usize>,
     count: u32,
     switches: Vec<Option<u32>>,
     /// By host, its links.
@@ -101,11 +154,15 @@ struct Laying<'l> {
 }
 
 impl<'l> Laying<'l> {
-    fn new(ports: &Ports, pairs: &'l [Pair], old: &[Circuit]) -> Self {
+    fn new(on: &'l Room, pairs: &'l [Pair], old: &[Circuit]) -> Self {
+        let hosts = on.ports.iter();
+        let hosts = hosts.map(|(&host, list)| (Place::Host(host), list));
+        let blocks = on.fibres.iter();
+        let blocks = blocks.map(|(&between, list)| (Place::Between(between), list));
         let mut room = BTreeMap::<_, usize>::new();
-        for (&host, list) in ports {
+        for (place, list) in hosts.chain(blocks) {
             for &(_, switch) in list {
-                *room.entry((host, switch)).or_default() += 1;
+                *room.entry((place, switch)).or_default() += 1;
             }
         }
         let mut links = BTreeMap::<_, Vec<usize>>::new();
@@ -115,6 +172,7 @@ impl<'l> Laying<'l> {
             }
         }
         let mut laying = Self {
+            on,
             pairs,
             old: vec![None; pairs.len()],
             count: room.keys().map(|(_, switch)| switch + 1).max().unwrap_or(0),
@@ -122,7 +180,7 @@ impl<'l> Laying<'l> {
             switches: vec![None; pairs.len()],
             links,
         };
-        for circuit in old.iter().filter(|circuit| stands(ports, circuit)) {
+        for circuit in old.iter().filter(|circuit| on.has(circuit)) {
             let is_its =
                 |&link: &usize| pairs[link] == circuit.hosts() && laying.old[link].is_none();
             if let Some(link) = (0..pairs.len()).find(is_its) {
@@ -133,29 +191,38 @@ impl<'l> Laying<'l> {
         laying
     }
 
-    fn room(&self, host: u32, switch: u32) -> bool {
-        self.room.get(&(host, switch)).is_some_and(|&free| free > 0)
+    fn room(&self, place: Place, switch: u32) -> bool {
+        let free = self.room.get(&(place, switch));
+        free.is_some_and(|&free| free > 0)
+    }
+
+    /// What a link takes a port or a fibre of.
+    fn places(&self, link: usize) -> impl Iterator<Item = Place> + use<> {
+        let ends = self.pairs[link];
+        let crossed = self.on.crossed(ends).map(Place::Between);
+        ends.map(Place::Host).into_iter().chain(crossed)
     }
 
     /// The switches on which a host has a free port.
     fn free(&self, host: u32) -> Vec<u32> {
-        (0..self.count).filter(|&it| self.room(host, it)).collect()
+        let free = |&it: &u32| self.room(Place::Host(host), it);
+        (0..self.count).filter(free).collect()
     }
 
     fn set(&mut self, link: usize, switch: Option<u32>) {
         let before = std::mem::replace(&mut self.switches[link], switch);
-        for end in self.pairs[link] {
-            if let Some(free) = before.and_then(|it| self.room.get_mut(&(end, it))) {
+        for place in self.places(link) {
+            if let Some(free) = before.and_then(|it| self.room.get_mut(&(place, it))) {
                 *free += 1;
             }
-            if let Some(free) = switch.and_then(|it| self.room.get_mut(&(end, it))) {
+            if let Some(free) = switch.and_then(|it| self.room.get_mut(&(place, it))) {
                 *free -= 1;
             }
         }
     }
 
     fn fits(&self, link: usize, switch: u32) -> bool {
-        self.pairs[link].iter().all(|&end| self.room(end, switch))
+        self.places(link).all(|place| self.room(place, switch))
     }
 
     /// Finds a switch for a link, moving others if it must; those that lie already only when they
@@ -200,7 +267,7 @@ impl<'l> Laying<'l> {
             moving.push((next, free));
             let [a, b] = self.pairs[next];
             at = if at == a { b } else { a };
-            if self.room(at, free) {
+            if self.room(Place::Host(at), free) {
                 break;
             }
             (full, free) = (free, full);
@@ -288,12 +355,14 @@ impl<'l> Laying<'l> {
     }
 
     /// Those that stay keep their ports, and the others take the first that are free.
-    fn circuits(&self, ports: &Ports) -> Laid {
+    fn circuits(&self) -> Laid {
         let mut laid = Laid::default();
-        let mut used = BTreeSet::new();
+        let mut taken = Taken::default();
         for link in 0..self.pairs.len() {
             if let Some(old) = self.old[link].filter(|_| !self.has_moved(link)) {
-                used.extend(old.ends);
+                taken.ports.extend(old.ends);
+                let crossed = self.on.crossed(old.hosts()).zip(old.fibre);
+                taken.fibres.extend(crossed.map(|it| (it, old.switch)));
                 laid.circuits.push(old);
             }
         }
@@ -301,10 +370,7 @@ impl<'l> Laying<'l> {
             match self.switches[link] {
                 None => laid.unlaid.push(ends),
                 Some(_) if self.old[link].is_some() && !self.has_moved(link) => {}
-                Some(switch) => {
-                    let ends = ends.map(|host| take(ports, host, switch, &mut used));
-                    laid.circuits.push(Circuit { switch, ends });
-                }
+                Some(switch) => laid.circuits.push(taken.circuit(self.on, ends, switch)),
             }
         }
         laid.circuits.sort_unstable();
@@ -312,19 +378,40 @@ impl<'l> Laying<'l> {
     }
 }
 
-/// Whether both ports are still there to be used, and lie where they did.
-fn stands(ports: &Ports, circuit: &Circuit) -> bool {
-    circuit.ends.iter().all(|end| {
-        let own = ports.get(&end.host);
-        own.is_some_and(|own| own.contains(&(end.number, circuit.switch)))
-    })
+/// Ports and fibres that circuits lie on.
+#[derive(Default)]
+struct Taken {
+    ports: BTreeSet<Port>,
+    /// Blocks and the fibre between them, and the switches that it joins.
+    fibres: BTreeSet<(([usize; 2], u32), u32)>,
 }
 
-fn take(ports: &Ports, host: u32, switch: u32, used: &mut BTreeSet<Port>) -> Port {
-    let free = ports[&host].iter().filter(|(_, on)| *on == switch);
-    let mut free = free.map(|&(number, _)| Port { host, number });
-    let port = free.find(|port| !used.contains(port));
-    let port = port.expect("a link is only laid where a port is free");
-    used.insert(port);
-    port
+impl Taken {
+    fn circuit(&mut self, room: &Room, hosts: Pair, switch: u32) -> Circuit {
+        Circuit {
+            switch,
+            ends: hosts.map(|host| self.port(room, host, switch)),
+            fibre: room
+                .crossed(hosts)
+                .map(|crossed| self.fibre(room, crossed, switch)),
+        }
+    }
+
+    fn port(&mut self, room: &Room, host: u32, switch: u32) -> Port {
+        let free = room.ports[&host].iter().filter(|(_, on)| *on == switch);
+        let mut free = free.map(|&(number, _)| Port { host, number });
+        let port = free.find(|port| !self.ports.contains(port));
+        let port = port.expect("a link is only laid where a port is free");
+        self.ports.insert(port);
+        port
+    }
+
+    fn fibre(&mut self, room: &Room, crossed: [usize; 2], switch: u32) -> u32 {
+        let free = room.fibres[&crossed].iter().filter(|(_, on)| *on == switch);
+        let is_free = |fibre: &u32| !self.fibres.contains(&((crossed, *fibre), switch));
+        let fibre = free.map(|&(number, _)| number).find(is_free);
+        let fibre = fibre.expect("a link is only laid where a fibre is free");
+        self.fibres.insert(((crossed, fibre), switch));
+        fibre
+    }
 }

@@ -3,6 +3,7 @@
 use reweave_common::units::Rate;
 use serde::Serialize;
 
+use super::circuits::Lying;
 use super::ground::{Block, Ground, Host, Server};
 use super::shard::{Forming, Shard, Training, Unfit};
 use crate::topology::prices::PUBLISHED;
@@ -95,13 +96,14 @@ impl Forming {
         };
         let wider = Ground {
             blocks: vec![block],
+            trunks: Vec::new(),
             hosts: vec![host; servers],
             ..self.ground.clone()
         };
         let wider = Self::new(wider, self.seed, self.work);
         let all: Vec<Server> = wider.ground.servers().collect();
         let tree_ms = wider.on_a_switch_ms(training, &all, self.affordable(ports));
-        let shard = wider.shard(training, &all, &[]);
+        let shard = wider.shard(training, &all, Lying::default());
         matches!((shard, tree_ms), (Ok(shard), Ok(tree_ms)) if shard.estimate.ms <= tree_ms)
     }
 }

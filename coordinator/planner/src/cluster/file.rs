@@ -9,7 +9,7 @@ use reweave_common::units::Bytes;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::ground::{Block, Ground, Host, Switching};
+use super::ground::{Block, Ground, Host, Switching, Trunk};
 
 const MOST_HOSTS: i64 = 1 << 14;
 const MOST_PORTS: i64 = 1 << 10;
@@ -67,6 +67,13 @@ struct BlockEntry {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct TrunkEntry {
+    blocks: Spanned<[String; 2]>,
+    fibres: Spanned<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct JobTable {
     name: Spanned<String>,
     file: String,
@@ -87,6 +94,7 @@ impl ClusterFile {
         let mut table = Document::new(file, text).table()?;
         let reader = Reader(table.document());
         let (blocks, jobs) = (table.take_tables("block")?, table.take_tables("job")?);
+        let trunks = table.take_tables("trunk")?;
         if blocks.is_empty() {
             return Err(table.lacks("block"));
         }
@@ -94,6 +102,10 @@ impl ClusterFile {
         let mut known = BTreeSet::new();
         for block in blocks {
             reader.block(&block.finish()?, &mut ground, &mut known)?;
+        }
+        for trunk in trunks {
+            let trunk = reader.trunk(&trunk.finish()?, &ground)?;
+            ground.trunks.push(trunk);
         }
         known.clear();
         let has_switches = ground.blocks.iter().any(|block| block.switched.is_some());
@@ -126,6 +138,7 @@ impl Reader<'_> {
         let restart = restart.transpose()?.unwrap_or(RESTART);
         Ok(Ground {
             blocks: Vec::new(),
+            trunks: Vec::new(),
             hosts: Vec::new(),
             rate: self.0.rate(&head.gbps)?,
             memory: self.memory(head.memory_gb.as_ref())?,
@@ -206,6 +219,29 @@ impl Reader<'_> {
                 .transpose()?,
         });
         Ok(())
+    }
+
+    fn trunk(&self, entry: &TrunkEntry, ground: &Ground) -> Result<Trunk, InputError> {
+        let wrong = |problem: String| self.0.error(entry.blocks.span(), problem);
+        let find = |name: &String| {
+            let block = ground.blocks.iter().position(|block| block.name == *name);
+            block.ok_or_else(|| wrong(format!("there is no block {name:?}")))
+        };
+        let [a, b] = entry.blocks.get_ref();
+        let [a, b] = [find(a)?, find(b)?];
+        let blocks = [a.min(b), a.max(b)];
+        if a == b {
+            return Err(wrong("a trunk joins two blocks".to_owned()));
+        }
+        if ground.trunks.iter().any(|known| known.blocks == blocks) {
+            let problem = "there is a trunk between these already: give it all their fibres";
+            return Err(wrong(problem.to_owned()));
+        }
+        let fibres = self.0.whole(&entry.fibres, 1..=MOST_PORTS)?;
+        Ok(Trunk {
+            blocks,
+            fibres: fibres as u32,
+        })
     }
 
     fn port(&self, port: &Spanned<i64>, ports: u64) -> Result<u32, InputError> {

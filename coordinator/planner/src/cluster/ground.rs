@@ -1,6 +1,10 @@
 //! What a cluster has: hosts in blocks, their ports, and the switches that join these.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use reweave_common::units::{Bytes, Rate};
+
+use super::circuits::Circuit;
 
 /// How circuits are moved, and how long that takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,6 +53,15 @@ pub struct Block {
     pub switched: Option<Rate>,
 }
 
+/// Fibres from each switch of a block to the one of the same number of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trunk {
+    /// The smaller first.
+    pub blocks: [usize; 2],
+    /// Of each switch.
+    pub fibres: u32,
+}
+
 /// A host, and the ports that circuits may use. Those for storage and control are not among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
@@ -70,6 +83,8 @@ pub struct Server {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ground {
     pub blocks: Vec<Block>,
+    /// One at most between two blocks.
+    pub trunks: Vec<Trunk>,
     pub hosts: Vec<Host>,
     pub rate: Rate,
     /// Of a GPU; no limit where there is no figure.
@@ -101,6 +116,65 @@ impl Ground {
     pub fn servers_of_block(&self, block: usize) -> usize {
         let of_block = self.hosts.iter().filter(|host| host.block == block);
         of_block.map(|host| host.slices).sum()
+    }
+
+    pub fn largest_block(&self) -> usize {
+        let blocks = 0..self.blocks.len();
+        let sizes = blocks.map(|block| self.servers_of_block(block));
+        sizes.max().unwrap_or(0)
+    }
+
+    /// The blocks that servers are of, each once.
+    pub fn blocks_of(&self, servers: &[Server]) -> BTreeSet<usize> {
+        servers.iter().map(|&it| self.block_of(it)).collect()
+    }
+
+    /// `a`, or `a and b`.
+    pub fn block_names(&self, servers: &[Server]) -> String {
+        let blocks = self.blocks_of(servers).into_iter();
+        let names: Vec<_> = blocks.map(|it| self.blocks[it].name.clone()).collect();
+        names.join(" and ")
+    }
+
+    /// All blocks that trunks join to this one, itself among them.
+    pub fn joined_to(&self, block: usize) -> BTreeSet<usize> {
+        let mut joined = BTreeSet::from([block]);
+        loop {
+            let mut beside = joined.iter().flat_map(|&it| self.beside(it));
+            match beside.find(|it| !joined.contains(it)) {
+                Some(new) => joined.insert(new),
+                None => return joined,
+            };
+        }
+    }
+
+    /// The blocks that a trunk joins to this one.
+    pub fn beside(&self, block: usize) -> impl Iterator<Item = usize> {
+        self.trunks.iter().filter_map(move |trunk| {
+            let [a, b] = trunk.blocks;
+            match block {
+                _ if block == a => Some(b),
+                _ if block == b => Some(a),
+                _ => None,
+            }
+        })
+    }
+
+    /// Between blocks, the fibres that no circuit uses, and which switches they join.
+    pub fn free_fibres(&self, used: &[Circuit]) -> BTreeMap<[usize; 2], Vec<(u32, u32)>> {
+        let crossed = |circuit: &Circuit| {
+            let [a, b] = circuit.ends.map(|end| self.hosts[end.host as usize].block);
+            Some(([a.min(b), a.max(b)], circuit.fibre?, circuit.switch))
+        };
+        let used: BTreeSet<_> = used.iter().filter_map(crossed).collect();
+        let of_trunk = |trunk: &Trunk| {
+            let switches = trunk.blocks.map(|it| self.blocks[it].switches as u32);
+            let switches = 0..switches[0].min(switches[1]);
+            let all = switches.flat_map(|on| (0..trunk.fibres).map(move |number| (number, on)));
+            let free = |&(number, on): &(u32, u32)| !used.contains(&(trunk.blocks, number, on));
+            (trunk.blocks, all.filter(free).collect())
+        };
+        self.trunks.iter().map(of_trunk).collect()
     }
 
     /// The ports of a server. Slices are dealt ports in turn, so that each reaches as many switches

@@ -20,11 +20,11 @@ mod splice;
 #[cfg(test)]
 mod tests;
 
-pub use circuits::{Circuit, Laid, Port, Ports, Touched, lay};
+pub use circuits::{Circuit, Laid, Lying, Port, Ports, Room, Touched, lay};
 pub use degree::Degree;
 pub use estimate::{Estimate, Gain};
 pub use file::{ClusterFile, JobEntry};
 pub use fleet::{Event, Fleet, Job, Running, Step, Waiting, What};
-pub use ground::{Block, Ground, Host, Server, Switching};
+pub use ground::{Block, Ground, Host, Server, Switching, Trunk};
 pub use packing::{Packed, pack};
 pub use shard::{Forming, Shard, Spread, Training, Unfit};

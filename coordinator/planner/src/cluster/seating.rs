@@ -29,6 +29,44 @@ pub(super) fn seats(
     Some(seats)
 }
 
+/// The same of the block that suits best, where there is one.
+pub(super) fn in_one(
+    ground: &Ground,
+    free: &BTreeSet<Server>,
+    count: usize,
+) -> Option<Vec<Server>> {
+    let block = block(ground, free, count)?;
+    seats(ground, free, block, count)
+}
+
+/// So many free servers of blocks that trunks join: all of the fullest, and then of those beside it.
+pub(super) fn across(
+    ground: &Ground,
+    free: &BTreeSet<Server>,
+    count: usize,
+) -> Option<Vec<Server>> {
+    let room = free_by_block(ground, free);
+    let enough = |block: &usize| {
+        let joined = ground.joined_to(*block).into_iter();
+        joined.map(|it| room[it]).sum::<usize>() >= count
+    };
+    let mut next = (0..room.len()).filter(enough).max_by_key(|&it| room[it]);
+    let mut chosen = BTreeSet::new();
+    let mut found = Vec::with_capacity(count);
+    while let Some(block) = next {
+        chosen.insert(block);
+        let part = room[block].min(count - found.len());
+        found.extend(seats(ground, free, block, part)?);
+        let beside = chosen.iter().flat_map(|&it| ground.beside(it));
+        let beside = beside.filter(|it| room[*it] > 0 && !chosen.contains(it));
+        next = beside.max_by_key(|&it| room[it]);
+        if found.len() == count {
+            return Some(found);
+        }
+    }
+    None
+}
+
 /// The host with the fewest free slices that do; where none has enough, the one with the most.
 fn next(hosts: &[Vec<Server>], left: usize) -> Option<usize> {
     let room = |nth: &usize| hosts[*nth].len();
@@ -57,7 +95,12 @@ const MOST_TRIED: usize = 7;
 
 /// Which host takes which place of a wiring, such that most of its links are links there were. Only
 /// hosts of the same kind take each other's places.
-pub(super) fn order(wiring: &Wiring, hosts: &[u32], kinds: &[Vec<u32>], old: &[Pair]) -> Vec<u32> {
+pub(super) fn order<K: PartialEq>(
+    wiring: &Wiring,
+    hosts: &[u32],
+    kinds: &[K],
+    old: &[Pair],
+) -> Vec<u32> {
     let old: BTreeSet<_> = old.iter().copied().collect();
     let mut ordering = Ordering {
         wiring,
@@ -73,14 +116,14 @@ pub(super) fn order(wiring: &Wiring, hosts: &[u32], kinds: &[Vec<u32>], old: &[P
     ordering.hosts
 }
 
-struct Ordering<'o> {
+struct Ordering<'o, K> {
     wiring: &'o Wiring,
-    kinds: &'o [Vec<u32>],
+    kinds: &'o [K],
     old: &'o BTreeSet<Pair>,
     hosts: Vec<u32>,
 }
 
-impl Ordering<'_> {
+impl<K: PartialEq> Ordering<'_, K> {
     /// How many links of the wiring are there already.
     fn merit(&self) -> usize {
         let real = |[a, b]: Pair| pair(self.hosts[a as usize], self.hosts[b as usize]);

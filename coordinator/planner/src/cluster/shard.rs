@@ -1,7 +1,7 @@
 //! The part of a cluster that is a job's own: its servers, the circuits between them, the routes.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
 use reweave_common::units::{Bytes, Rate};
 
-use super::circuits::{Circuit, Ports, lay};
+use super::circuits::{Circuit, Lying, Ports, Room, lay};
 use super::estimate::Estimate;
 use super::ground::{Ground, Server};
 use super::seating;
 use crate::routing::Routes;
 use crate::topology::{
-    self, Design, Failed, Job, Limits, Pair, Panel, Request, TopologyError, Wiring,
+    self, Blocks, Design, Failed, Job, Limits, Pair, Panel, Request, TopologyError, Wiring,
     candidates::Family, ideal_switch, pair,
 };
 use crate::workload::effects::{Effects, Setting};
@@ -118,8 +118,26 @@ pub struct Forming {
     known: RefCell<BTreeMap<Alike, Rc<Formed>>>,
 }
 
-/// The key of a job, the hosts of its servers, and the ports of hosts.
-type Alike = (String, Vec<usize>, Vec<Vec<u32>>);
+/// What makes a job's wiring.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Alike {
+    /// Of the job.
+    key: String,
+    /// By server, the number of its host.
+    hosts: Vec<usize>,
+    kinds: Vec<Kind>,
+    /// How many cables there may be between two blocks.
+    between: BTreeMap<[usize; 2], usize>,
+}
+
+/// Hosts of one kind can take each other's places.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    /// Of those that a shard has hosts of.
+    block: usize,
+    /// That its ports lie on.
+    switches: Vec<u32>,
+}
 
 /// A wiring that was planned or measured, whichever hosts it is for.
 #[derive(Debug)]
@@ -138,7 +156,8 @@ struct Bare<'b> {
     hosts: Vec<u32>,
     /// By rank, the number of its host.
     place: Vec<u32>,
-    ports: Ports,
+    /// Its ports, and the fibres between its blocks that others leave.
+    room: Room,
 }
 
 impl Forming {
@@ -151,23 +170,24 @@ impl Forming {
         }
     }
 
-    /// The best shard that is known for a job on these servers, with as many of the old circuits in
+    /// The best shard that is known for a job on these servers, with as many of its own circuits in
     /// it as may be: which server has which place in it is open.
     pub fn shard(
         &self,
         training: &dyn Training,
         servers: &[Server],
-        old: &[Circuit],
+        lying: Lying<'_>,
     ) -> Result<Shard, Unfit> {
-        let bare = self.bare(training, servers.to_vec())?;
+        let bare = self.bare(training, servers.to_vec(), lying)?;
         let formed = self.formed(training, &bare)?;
-        let links: Vec<_> = old.iter().map(Circuit::hosts).collect();
+        let links: Vec<_> = lying.own.iter().map(Circuit::hosts).collect();
         let order = seating::order(&formed.design.wiring, &bare.hosts, &bare.kinds(), &links);
         if order == bare.hosts {
-            return bare.laid(&formed, old);
+            return bare.laid(&formed, lying.own);
         }
         let servers = reseated(&bare.servers, &bare.hosts, &order);
-        self.bare(training, servers)?.laid(&formed, old)
+        self.bare(training, servers, lying)?
+            .laid(&formed, lying.own)
     }
 
     /// The shard that a wiring of these servers' hosts makes, with so many circuits for each link.
@@ -176,11 +196,11 @@ impl Forming {
         training: &dyn Training,
         servers: &[Server],
         (design, parallel): (&Design, usize),
-        old: &[Circuit],
+        lying: Lying<'_>,
     ) -> Result<Shard, Unfit> {
-        let bare = self.bare(training, servers.to_vec())?;
+        let bare = self.bare(training, servers.to_vec(), lying)?;
         let formed = bare.measured(design, parallel, &[])?;
-        bare.laid(&formed, old)
+        bare.laid(&formed, lying.own)
     }
 
     /// What an iteration takes where one switch gives each host this rate.
@@ -190,10 +210,16 @@ impl Forming {
         servers: &[Server],
         rate: Rate,
     ) -> Result<f64, Unfit> {
-        self.bare(training, servers.to_vec())?.on_a_switch_ms(rate)
+        let bare = self.bare(training, servers.to_vec(), Lying::default());
+        bare?.on_a_switch_ms(rate)
     }
 
-    fn bare(&self, training: &dyn Training, servers: Vec<Server>) -> Result<Bare<'_>, Unfit> {
+    fn bare(
+        &self,
+        training: &dyn Training,
+        servers: Vec<Server>,
+        lying: Lying<'_>,
+    ) -> Result<Bare<'_>, Unfit> {
         let spread = training.on(servers.len())?;
         if let (Some(needed), Some(there)) = (spread.memory, self.ground.memory)
             && needed > there
@@ -212,12 +238,17 @@ impl Forming {
             hosts.iter().position(|&it| it == host).unwrap_or(0) as u32
         };
         let place = spread.server.iter().map(|&server| number(server)).collect();
-        let ports = self.ports(&servers);
+        let block = |&host: &u32| (host, self.ground.hosts[host as usize].block);
+        let room = Room {
+            ports: self.ports(&servers),
+            block: hosts.iter().map(block).collect(),
+            fibres: self.ground.free_fibres(lying.others),
+        };
         Ok(Bare {
             forming: self,
             spread,
             place,
-            ports,
+            room,
             hosts,
             servers,
         })
@@ -236,8 +267,12 @@ impl Forming {
 
     fn formed(&self, training: &dyn Training, bare: &Bare<'_>) -> Result<Rc<Formed>, Unfit> {
         let number = |server: &Server| bare.hosts.iter().position(|&it| it == server.host);
-        let numbers = bare.servers.iter().filter_map(number).collect();
-        let alike = (training.key().to_owned(), numbers, bare.kinds());
+        let alike = Alike {
+            key: training.key().to_owned(),
+            hosts: bare.servers.iter().filter_map(number).collect(),
+            kinds: bare.kinds(),
+            between: bare.between(),
+        };
         if let Some(known) = self.known.borrow().get(&alike) {
             return Ok(Rc::clone(known));
         }
@@ -268,14 +303,35 @@ impl Bare<'_> {
         }
     }
 
-    /// By host, the switches that its ports lie on.
-    fn kinds(&self) -> Vec<Vec<u32>> {
-        let switches = |host: &u32| {
-            let mut switches: Vec<_> = self.ports[host].iter().map(|&(_, it)| it).collect();
+    /// By host.
+    fn kinds(&self) -> Vec<Kind> {
+        let kind = |host: &u32| {
+            let ports = &self.room.ports[host];
+            let mut switches: Vec<_> = ports.iter().map(|&(_, it)| it).collect();
             switches.sort_unstable();
-            switches
+            Kind {
+                block: self.number(self.room.block[host]),
+                switches,
+            }
         };
-        self.hosts.iter().map(switches).collect()
+        self.hosts.iter().map(kind).collect()
+    }
+
+    /// Of a block, among those that hosts are of.
+    fn number(&self, block: usize) -> usize {
+        let blocks: BTreeSet<_> = self.room.block.values().collect();
+        blocks.into_iter().take_while(|it| **it < block).count()
+    }
+
+    /// Between the blocks that hosts are of, how many circuits there may be.
+    fn between(&self) -> BTreeMap<[usize; 2], usize> {
+        let blocks: BTreeSet<_> = self.room.block.values().collect();
+        let own = |(between, _): &(&[usize; 2], _)| between.iter().all(|it| blocks.contains(it));
+        let fibres = self.room.fibres.iter().filter(own);
+        let count = |(between, free): (&[usize; 2], &Vec<_>)| {
+            (between.map(|it| self.number(it)), free.len())
+        };
+        fibres.map(count).collect()
     }
 
     /// Of a link.
@@ -286,12 +342,23 @@ impl Bare<'_> {
     fn limits(&self, parallel: usize) -> Limits {
         let most = self.hosts.len() - 1;
         let kinds = self.kinds();
-        let links = |list: &Vec<u32>| (list.len() / parallel).min(most);
+        let links = |kind: &Kind| (kind.switches.len() / parallel).min(most);
         Limits {
             ports: kinds.iter().map(links).collect(),
             panels: panels(&kinds),
+            blocks: self.blocks(&kinds, parallel),
             ..Limits::default()
         }
+    }
+
+    fn blocks(&self, kinds: &[Kind], parallel: usize) -> Option<Blocks> {
+        let of: Vec<_> = kinds.iter().map(|kind| kind.block).collect();
+        let several = of.iter().any(|&block| block > 0);
+        let cables = |(between, circuits)| (between, circuits / parallel);
+        several.then(|| Blocks {
+            of,
+            between: self.between().into_iter().map(cables).collect(),
+        })
     }
 
     /// Few hosts have more ports than others to talk to. Then links have several circuits each: as
@@ -313,7 +380,7 @@ impl Bare<'_> {
     }
 
     fn fewest_ports(&self) -> usize {
-        self.ports.values().map(Vec::len).min().unwrap_or(0)
+        self.room.ports.values().map(Vec::len).min().unwrap_or(0)
     }
 
     fn planned_with(&self, parallel: usize) -> Result<Formed, Unfit> {
@@ -383,7 +450,7 @@ impl Bare<'_> {
         let pairs = formed.design.wiring.pairs();
         let each = |&ends: &Pair| std::iter::repeat_n(real(ends), formed.parallel);
         let links: Vec<_> = pairs.iter().flat_map(each).collect();
-        let mut laid = lay(&self.ports, &links, old);
+        let mut laid = lay(&self.room, &links, old);
         if laid.unlaid.is_empty() {
             return self.shard(formed, laid.circuits);
         }
@@ -409,7 +476,7 @@ impl Bare<'_> {
     }
 
     fn ideal_ms(&self) -> Result<f64, Unfit> {
-        let ports = self.ports.values().map(Vec::len).max().unwrap_or(1);
+        let ports = self.room.ports.values().map(Vec::len).max().unwrap_or(1);
         let rate = self.forming.ground.rate.bits_per_s() * ports as u64;
         self.on_a_switch_ms(Rate::from_bits_per_s(rate))
     }
@@ -431,12 +498,16 @@ fn node(host: u32) -> NodeId {
 }
 
 /// Where not every host has a port on every switch, who can be joined depends on that.
-fn panels(kinds: &[Vec<u32>]) -> Vec<Panel> {
-    let all = kinds.iter().flatten().max().map_or(0, |most| most + 1);
-    let on = |switch: u32, list: &Vec<u32>| list.iter().filter(|it| **it == switch).count();
+fn panels(kinds: &[Kind]) -> Vec<Panel> {
+    let all = kinds.iter().flat_map(|kind| &kind.switches);
+    let all = all.max().map_or(0, |most| most + 1);
+    let on = |switch: u32, kind: &Kind| {
+        let ports = kind.switches.iter();
+        ports.filter(|it| **it == switch).count()
+    };
     let panel = |switch: u32| Panel {
         name: format!("switch {switch}"),
-        ports: kinds.iter().map(|list| on(switch, list)).collect(),
+        ports: kinds.iter().map(|kind| on(switch, kind)).collect(),
     };
     let panels: Vec<_> = (0..all).map(panel).collect();
     match panels

@@ -10,7 +10,7 @@ use reweave_common::iteration::Iteration;
 use crate::crew::Crew;
 use crate::routing::{self, Effort, Routes};
 use crate::topology::{self, Demand, Design, Proposal, Request, TopologyError, ideal_switch};
-use crate::workload::{Network, Settings, simulate};
+use crate::workload::{Network, Settings, Timeline, simulate};
 
 /// Who helps a search, and who follows it.
 #[derive(Clone, Copy)]
@@ -99,6 +99,10 @@ impl<'g> Ground<'g> {
 
     /// The milliseconds of an iteration.
     pub fn time(&self, iteration: &Iteration) -> Result<f64, TopologyError> {
+        Ok(self.course(iteration)?.end.millis())
+    }
+
+    pub fn course(&self, iteration: &Iteration) -> Result<Timeline, TopologyError> {
         let carriage = match &self.found {
             None => Carriage::default(),
             Some((design, routes)) => {
@@ -108,8 +112,8 @@ impl<'g> Ground<'g> {
         };
         let settings = self.settings.clone();
         let network = Network::new(&self.fabric, &self.placement, &carriage, settings);
-        let timeline = simulate(iteration, &network, self.request.work)?;
-        Ok(timeline.end.millis())
+        let timeline = simulate(iteration, &network, self.request.work);
+        timeline.map_err(TopologyError::from)
     }
 
     /// What an iteration takes at least with these ports: the busiest processor computes so long, or

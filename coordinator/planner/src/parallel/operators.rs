@@ -14,6 +14,7 @@ use super::towers::Towers;
 use crate::crew;
 use crate::dice::Dice;
 use crate::topology::TopologyError;
+use crate::workload::Timeline;
 use crate::workload::job::operators::{Model, Split, timing};
 
 /// What is searched, and how long.
@@ -25,9 +26,16 @@ pub struct Search<'s> {
     /// Of a server; no limit where there is no figure.
     pub memory: Option<Bytes>,
     pub seed: u64,
-    /// How many changes are simulated at most.
-    pub tries: u32,
+    /// How many changes are simulated at most in each turn; as many as are worth the wait where nobody
+    /// says.
+    pub tries: Option<u32>,
 }
+
+/// What the changes of a turn may take in all when nobody says how many are tried: links that
+/// simulations look at, and for each task what it takes to think of it.
+const WORK_OF_A_TURN: u64 = 1 << 27;
+const WORK_OF_A_TASK: u64 = 100;
+const TRIES: std::ops::RangeInclusive<u64> = 20..=300;
 
 /// Why no splits will do, and what would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +82,9 @@ impl Dealing for Search<'_> {
         from: &Vec<Split>,
         ground: &Ground<'_>,
     ) -> Result<Better<Vec<Split>>, TopologyError> {
-        let ms = ground.time(&self.iteration(from)?)?;
+        let iteration = self.iteration(from)?;
+        let course = ground.course(&iteration)?;
+        let (ms, tries) = (course.end.millis(), self.tries(&iteration, &course));
         let mut walk = Walk {
             now: (from.clone(), ms),
             best: (from.clone(), ms),
@@ -83,8 +93,8 @@ impl Dealing for Search<'_> {
         };
         let mut dice = Dice::new(self.seed);
         let towers = Towers::of(self.model);
-        let mut thoughts = self.tries.saturating_mul(THOUGHTS);
-        while walk.goes_on(self.tries) && thoughts > 0 {
+        let mut thoughts = tries.saturating_mul(THOUGHTS);
+        while walk.goes_on(tries) && thoughts > 0 {
             let (now, now_ms) = &walk.now;
             let changes = self.changes(now, *now_ms, &towers, &mut thoughts, &mut dice);
             let time = |change: Change| ground.time(&change.iteration).map(|ms| (change, ms));
@@ -151,6 +161,13 @@ impl Walk {
 }
 
 impl Search<'_> {
+    /// Changes take as much work as what they change, by and large.
+    fn tries(&self, iteration: &Iteration, course: &Timeline) -> u32 {
+        let one = course.work + WORK_OF_A_TASK * iteration.tasks().len() as u64;
+        let most = (WORK_OF_A_TURN / one.max(1)).clamp(*TRIES.start(), *TRIES.end());
+        self.tries.unwrap_or(most as u32)
+    }
+
     /// What each server must hold.
     pub fn memory(&self, splits: &[Split]) -> Vec<Bytes> {
         let mut held = vec![Bytes::ZERO; self.servers];

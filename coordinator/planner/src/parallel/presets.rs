@@ -289,6 +289,7 @@ impl fmt::Display for Words {
             pipeline,
             microbatches,
             expert,
+            columns,
             zero,
             ..
         } = self.0;
@@ -301,6 +302,9 @@ impl fmt::Display for Words {
         }
         if expert > 1 {
             write!(f, ", expert {expert}")?;
+        }
+        if columns > 1 {
+            write!(f, ", columns {columns}")?;
         }
         match stage(zero) {
             0 => Ok(()),

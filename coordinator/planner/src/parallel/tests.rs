@@ -81,7 +81,7 @@ fn searching<'s>(model: &'s Model, timings: &'s Timings, memory: Option<u64>) ->
         servers: 8,
         memory: memory.map(Bytes::new),
         seed: 1,
-        tries: 300,
+        tries: Some(300),
     }
 }
 

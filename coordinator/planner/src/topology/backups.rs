@@ -58,12 +58,16 @@ pub struct Case {
     pub iteration_ms: Option<f64>,
 }
 
+/// Where there are more cables than these, only the fullest is thought away.
+const MOST_CABLES: usize = 64;
+
 /// The worst that single failures do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
     /// Cables without which some would be cut off.
     pub bridges: Vec<Pair>,
-    /// The cable that carries most, the host that forwards most, and each panel.
+    /// Each cable, or the one that carries most where there are many; the host that forwards most, and
+    /// each panel.
     pub cases: Vec<Case>,
 }
 
@@ -76,7 +80,13 @@ pub fn outlook(
     crew: &dyn Crew,
 ) -> Outlook {
     let panels = (0..request.limits.panels.len()).map(Failed::Panel);
-    let failures = fullest(design, routes, job).into_iter().chain(panels);
+    let cables = design.wiring.pairs();
+    let [cable, host] = fullest(design, routes, job);
+    let cables: Vec<_> = match cables.len() {
+        ..=MOST_CABLES => cables.into_iter().map(Failed::Cable).collect(),
+        _ => cable.into_iter().collect(),
+    };
+    let failures = cables.into_iter().chain(host).chain(panels);
     let after = |failed| -> Result<f64, TopologyError> {
         repair(design, None, job, &[failed])?.iteration_ms(job, request.rate, request.work)
     };
@@ -94,7 +104,7 @@ pub fn outlook(
 }
 
 /// The cable that carries most, and the host.
-fn fullest(design: &Design, routes: &Routes, job: &Job<'_>) -> Vec<Failed> {
+fn fullest(design: &Design, routes: &Routes, job: &Job<'_>) -> [Option<Failed>; 2] {
     let demand = Demand::of(job.iteration, job.place, design.wiring.hosts());
     let (loads, lanes) = (routes.loads(demand.pairs.iter()), routes.lanes());
     let load = |a, b| lanes.between(a, b).map_or(0.0, |lane| loads[lane]);
@@ -104,6 +114,5 @@ fn fullest(design: &Design, routes: &Routes, job: &Job<'_>) -> Vec<Failed> {
     let cable = cables.max_by(|a, b| both_ways(a).total_cmp(&both_ways(b)));
     let hosts = 0..design.wiring.hosts() as u32;
     let host = hosts.max_by(|a, b| through(a).total_cmp(&through(b)));
-    let cable = cable.map(Failed::Cable).into_iter();
-    cable.chain(host.map(Failed::Host)).collect()
+    [cable.map(Failed::Cable), host.map(Failed::Host)]
 }

@@ -269,6 +269,8 @@ impl Ground<'_> {
         fill::trim(wiring, self.limits);
         fill::fill(wiring, self.limits, &mut self.dice);
         fill::connect(wiring, self.limits, &mut self.dice);
+        // Two cables that were crossed over at once may have taken the same last fibre.
+        fill::spare_fibres(wiring, self.limits);
         *patches = panels::patch(wiring, rings, self.limits, &mut self.dice);
         rings.retain(|ring| is_whole(ring, wiring));
         design

@@ -14,6 +14,7 @@ pub(super) fn trim(wiring: &mut Wiring, limits: &Limits) {
             wiring.part(a, b);
         }
     }
+    spare_fibres(wiring, limits);
     let surplus = |wiring: &Wiring, host: u32| {
         wiring.degree(host) as i64 - limits.ports[host as usize] as i64
     };
@@ -26,6 +27,14 @@ pub(super) fn trim(wiring: &mut Wiring, limits: &Limits) {
     }
 }
 
+/// Takes away cables between blocks that are more than there are fibres.
+pub(super) fn spare_fibres(wiring: &mut Wiring, limits: &Limits) {
+    let blocks = limits.blocks.as_ref();
+    for [a, b] in blocks.map_or(Vec::new(), |blocks| blocks.surplus(wiring)) {
+        wiring.part(a, b);
+    }
+}
+
 /// Joins hosts that have ports left, at random, as far as that goes.
 pub(super) fn fill(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice) {
     let mut idle = 0;
@@ -35,7 +44,7 @@ pub(super) fn fill(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice) {
             return;
         }
         let [a, b] = [0, 1].map(|_| free[dice.below(free.len())]);
-        let joined = limits.allow(a, b) && wiring.join(a, b);
+        let joined = limits.have_room(wiring, a, b) && wiring.join(a, b);
         if joined || reroute(wiring, limits, dice, [a, b]) {
             idle = 0;
         }
@@ -61,8 +70,7 @@ fn reroute(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice, [a, b]: Pair) 
         return false;
     }
     let d = wiring.neighbours(c)[dice.below(wiring.degree(c))];
-    let fits = |a, b| limits.allow(a, b) && !wiring.joins(a, b);
-    if !fits(a, c) || !fits(b, d) {
+    if !limits.have_room(wiring, a, c) || !limits.have_room(wiring, b, d) {
         return false;
     }
     wiring.part(c, d);
@@ -81,7 +89,7 @@ pub(super) fn connect(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice) {
         let one = |part: &Vec<u32>, dice: &mut Dice| part[dice.below(part.len())];
         let [a, c] = [one(first, dice), one(second, dice)];
         let has_port = |host: u32| wiring.degree(host) < limits.ports[host as usize];
-        if has_port(a) && has_port(c) && limits.allow(a, c) {
+        if has_port(a) && has_port(c) && limits.have_room(wiring, a, c) {
             wiring.join(a, c);
             continue;
         }
@@ -91,7 +99,7 @@ pub(super) fn connect(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice) {
         }
         let b = wiring.neighbours(a)[dice.below(of_a)];
         let d = wiring.neighbours(c)[dice.below(of_c)];
-        if limits.allow(a, c) && limits.allow(b, d) {
+        if limits.have_room(wiring, a, c) && limits.have_room(wiring, b, d) {
             wiring.part(a, b);
             wiring.part(c, d);
             wiring.join(a, c);

@@ -1,6 +1,6 @@
 //! What hosts may be wired to: ports, reach, and what has failed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::wiring::{Pair, Wiring, pair};
 
@@ -23,6 +23,57 @@ pub struct Limits {
     pub reach: Option<Reach>,
     /// When there are some, all cables go through them.
     pub panels: Vec<Panel>,
+    /// Nothing where all hosts are of one block.
+    pub blocks: Option<Blocks>,
+}
+
+/// Hosts in blocks between which there are only so many fibres.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Blocks {
+    /// By host.
+    pub of: Vec<usize>,
+    /// How many cables there may be between two blocks, the smaller first; none where nothing is said.
+    pub between: BTreeMap<[usize; 2], usize>,
+}
+
+impl Blocks {
+    /// The blocks that a cable would join, unless they are one.
+    fn crossed(&self, a: u32, b: u32) -> Option<[usize; 2]> {
+        let [a, b] = [a, b].map(|host| self.of[host as usize]);
+        (a != b).then_some([a.min(b), a.max(b)])
+    }
+
+    fn fibres(&self, crossed: [usize; 2]) -> usize {
+        self.between.get(&crossed).copied().unwrap_or(0)
+    }
+
+    fn has_fibre(&self, wiring: &Wiring, a: u32, b: u32) -> bool {
+        self.crossed(a, b).is_none_or(|crossed| {
+            let pairs = wiring.pairs().into_iter();
+            let used = pairs.filter(|&[a, b]| self.crossed(a, b) == Some(crossed));
+            used.count() < self.fibres(crossed)
+        })
+    }
+
+    /// The cables of a wiring that find no fibre, when fibres are dealt out to hosts in turn.
+    pub(super) fn surplus(&self, wiring: &Wiring) -> Vec<Pair> {
+        let mut across = BTreeMap::<_, Vec<Pair>>::new();
+        for [a, b] in wiring.pairs() {
+            if let Some(crossed) = self.crossed(a, b) {
+                across.entry(crossed).or_default().push([a, b]);
+            }
+        }
+        for (&crossed, pairs) in &mut across {
+            let mut used = vec![0; wiring.hosts()];
+            for _ in 0..self.fibres(crossed).min(pairs.len()) {
+                let crowd = |nth: &usize| pairs[*nth].iter().map(|&it| used[it as usize]).max();
+                let next = (0..pairs.len()).min_by_key(crowd).unwrap_or(0);
+                let ends = pairs.remove(next);
+                ends.iter().for_each(|&end| used[end as usize] += 1);
+            }
+        }
+        across.into_values().flatten().collect()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -69,12 +120,30 @@ impl Limits {
                     ports: some(&panel.ports),
                 })
                 .collect(),
+            blocks: self.blocks.as_ref().map(|blocks| Blocks {
+                of: some(&blocks.of),
+                between: blocks.between.clone(),
+            }),
         }
     }
 
     /// Whether two hosts may be joined at all.
     pub fn allow(&self, a: u32, b: u32) -> bool {
-        a != b && !self.cut.contains(&pair(a, b)) && self.in_reach(a, b) && self.share_panel(a, b)
+        let crosses = |blocks: &Blocks| blocks.crossed(a, b);
+        let crossed = self.blocks.as_ref().and_then(|it| Some((it, crosses(it)?)));
+        a != b
+            && !self.cut.contains(&pair(a, b))
+            && self.in_reach(a, b)
+            && self.share_panel(a, b)
+            && crossed.is_none_or(|(blocks, crossed)| blocks.fibres(crossed) > 0)
+    }
+
+    /// Whether two hosts may be joined beside what is joined already, ports aside.
+    pub(super) fn have_room(&self, wiring: &Wiring, a: u32, b: u32) -> bool {
+        let blocks = self.blocks.as_ref();
+        self.allow(a, b)
+            && !wiring.joins(a, b)
+            && blocks.is_none_or(|blocks| blocks.has_fibre(wiring, a, b))
     }
 
     fn in_reach(&self, a: u32, b: u32) -> bool {
@@ -92,7 +161,10 @@ impl Limits {
 
     /// Whether any two hosts may be joined.
     pub fn are_plain(&self) -> bool {
-        self.cut.is_empty() && self.reach.is_none() && self.panels.is_empty()
+        self.cut.is_empty()
+            && self.reach.is_none()
+            && self.panels.is_empty()
+            && self.blocks.is_none()
     }
 
     /// Of the host that has most.
@@ -104,6 +176,9 @@ impl Limits {
     pub fn hold(&self, wiring: &Wiring) -> bool {
         let mut ports = (0..).zip(&self.ports);
         let enough = |(host, ports): (u32, &usize)| wiring.degree(host) <= *ports;
-        ports.all(enough) && wiring.pairs().iter().all(|&[a, b]| self.allow(a, b))
+        let blocks = self.blocks.as_ref();
+        ports.all(enough)
+            && wiring.pairs().iter().all(|&[a, b]| self.allow(a, b))
+            && blocks.is_none_or(|blocks| blocks.surplus(wiring).is_empty())
     }
 }

@@ -38,7 +38,7 @@ pub use carry::{MOST_SPREAD_PAIRS, MOST_WAYS, carriage};
 pub use demand::{Demand, Group};
 pub use distances::{Distances, moore_mean};
 pub use error::TopologyError;
-pub use limits::{Limits, Panel, Reach};
+pub use limits::{Blocks, Limits, Panel, Reach};
 pub use panels::Patch;
 pub use plan::{Draft, Job, Lost, Proposal, Request, drafts, plan, plan_with};
 pub use repair::{Failed, Repair, repair, rewire};

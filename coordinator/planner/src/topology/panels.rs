@@ -128,7 +128,7 @@ impl<'p> Patching<'p> {
                 for &b in &free[nth + 1..] {
                     let has_port = |host: u32| wiring.degree(host) < limits.ports[host as usize];
                     let fits = self.fits(panel, [a, b]) && has_port(a) && has_port(b);
-                    if fits && limits.allow(a, b) && wiring.join(a, b) {
+                    if fits && limits.have_room(wiring, a, b) && wiring.join(a, b) {
                         self.put(panel, [a, b]);
                     }
                 }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use super::candidates::Design;
 use super::wiring::pair;
 
-const SIZE: f64 = 640.0;
 const INKS: [&str; 8] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#3969ac",
 ];
@@ -26,34 +25,121 @@ fn ink(ring: Option<usize>) -> &'static str {
 
 /// Hosts around a circle, each ring in a colour of its own; cables on no ring are grey.
 pub fn svg(design: &Design) -> String {
-    let hosts = design.wiring.hosts();
-    let place = |host: u32, radius: f64| {
-        let angle = std::f64::consts::TAU * f64::from(host) / hosts as f64;
-        [libm::sin(angle), -libm::cos(angle)].map(|it| SIZE / 2.0 + radius * it)
-    };
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {SIZE} {SIZE}\" \
-         font-family=\"sans-serif\" font-size=\"11\" text-anchor=\"middle\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+    let circle = Circle::of(design.wiring.hosts());
+    let (size, below) = (
+        circle.size,
+        LINE * (design.rings.len() + 1).div_ceil(IN_A_LINE) as f64,
     );
-    for [a, b] in design.wiring.pairs() {
-        let [[x1, y1], [x2, y2]] = [a, b].map(|host| place(host, SIZE * 0.42));
-        let ink = ink(ring_of(design, a, b));
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{ink}\" \
-             stroke-width=\"1.5\" stroke-opacity=\"0.8\"/>"
-        );
-    }
-    for host in 0..hosts as u32 {
-        let [[x, y], [label_x, label_y]] = [0.42, 0.46].map(|part| place(host, SIZE * part));
-        let _ = writeln!(
-            svg,
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/><text x=\"{label_x:.1}\" y=\"{:.1}\">h{host}</text>",
-            label_y + 4.0
-        );
-    }
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {size:.0} {:.0}\" \
+         font-family=\"sans-serif\" font-size=\"11\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+        size + below
+    );
+    circle.draw_cables(&mut svg, design);
+    circle.draw_hosts(&mut svg);
+    circle.draw_legend(&mut svg, design);
     svg + "</svg>\n"
+}
+
+const SMALLEST: f64 = 640.0;
+/// Of the circumference, for a label that points outwards.
+const LABEL: f64 = 11.0;
+/// More labels than these lie over each other unless they point outwards.
+const MOST_UPRIGHT: usize = 48;
+/// Around the circle, for labels.
+const MARGIN: f64 = 45.0;
+const LINE: f64 = 20.0;
+/// Of the legend.
+const IN_A_LINE: usize = 5;
+
+struct Circle {
+    hosts: usize,
+    size: f64,
+}
+
+impl Circle {
+    fn of(hosts: usize) -> Self {
+        let around = hosts as f64 * LABEL / std::f64::consts::PI + 2.0 * MARGIN;
+        Self {
+            hosts,
+            size: around.max(SMALLEST),
+        }
+    }
+
+    /// Clockwise from the top.
+    fn angle(&self, host: u32) -> f64 {
+        std::f64::consts::TAU * f64::from(host) / self.hosts as f64
+    }
+
+    fn place(&self, host: u32, outside: f64) -> [f64; 2] {
+        let (angle, radius) = (self.angle(host), self.size / 2.0 - MARGIN + outside);
+        [libm::sin(angle), -libm::cos(angle)].map(|it| self.size / 2.0 + radius * it)
+    }
+
+    fn draw_cables(&self, svg: &mut String, design: &Design) {
+        // Where there are many, what lies behind shines through.
+        let opacity = if self.hosts > MOST_UPRIGHT { 0.5 } else { 0.8 };
+        for [a, b] in design.wiring.pairs() {
+            let [[x1, y1], [x2, y2]] = [a, b].map(|host| self.place(host, 0.0));
+            let ring = ring_of(design, a, b);
+            let _ = writeln!(
+                svg,
+                "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{}\" \
+                 stroke-width=\"1.5\" stroke-opacity=\"{opacity}\"><title>h{a}-h{b}, {}</title></line>",
+                ink(ring),
+                ring_name(ring)
+            );
+        }
+    }
+
+    fn draw_hosts(&self, svg: &mut String) {
+        for host in 0..self.hosts as u32 {
+            let [x, y] = self.place(host, 0.0);
+            let _ = write!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>");
+            self.draw_label(svg, host);
+        }
+    }
+
+    /// Those on the left point outwards too, and are read from there.
+    fn draw_label(&self, svg: &mut String, host: u32) {
+        let upright = self.hosts <= MOST_UPRIGHT;
+        let [x, y] = self.place(host, if upright { 22.0 } else { 8.0 });
+        let degrees = self.angle(host).to_degrees();
+        let (anchor, turned) = match degrees < 180.0 {
+            _ if upright => ("middle", 0.0),
+            true => ("start", degrees - 90.0),
+            false => ("end", degrees + 90.0),
+        };
+        let _ = writeln!(
+            svg,
+            "<text transform=\"translate({x:.1} {y:.1}) rotate({turned:.1})\" dy=\"4\" \
+             text-anchor=\"{anchor}\">h{host}</text>"
+        );
+    }
+
+    fn draw_legend(&self, svg: &mut String, design: &Design) {
+        let rings = (0..design.rings.len()).map(Some);
+        let others = (!design.is_all_rings()).then_some(None);
+        for (nth, ring) in rings.chain(others).enumerate() {
+            let x = MARGIN + (nth % IN_A_LINE) as f64 * (self.size - MARGIN) / IN_A_LINE as f64;
+            let y = self.size + LINE * (nth / IN_A_LINE) as f64;
+            let _ = writeln!(
+                svg,
+                "<line x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" stroke=\"{}\" \
+                 stroke-width=\"3\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                x + 20.0,
+                ink(ring),
+                x + 26.0,
+                y + 4.0,
+                ring_name(ring)
+            );
+        }
+    }
+}
+
+fn ring_name(ring: Option<usize>) -> String {
+    ring.map_or("on no ring".to_owned(), |ring| format!("ring {}", ring + 1))
 }
 
 pub fn graphviz(design: &Design) -> String {

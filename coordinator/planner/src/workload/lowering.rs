@@ -81,6 +81,8 @@ pub struct Timeline {
     pub finish: Vec<SimTime>,
     pub end: SimTime,
     pub events: u64,
+    /// Units of work that it took to find this out.
+    pub work: u64,
 }
 
 /// The course of an iteration. More than `limit` units of work is an error.
@@ -149,6 +151,7 @@ impl Lowered {
             end: finish.iter().copied().max().unwrap_or_default(),
             finish,
             events: outcome.events,
+            work: outcome.work,
         }
     }
 }

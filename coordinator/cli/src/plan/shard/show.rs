@@ -36,7 +36,8 @@ pub(super) struct Answer {
 #[derive(Debug, Serialize)]
 struct Shard {
     job: String,
-    block: String,
+    /// One, unless none had room.
+    blocks: Vec<String>,
     servers: Vec<String>,
     /// The fewest servers and the most that it asked for.
     asked: [usize; 2],
@@ -94,11 +95,13 @@ fn shard(fleet: &Fleet, running: &Running) -> Shard {
     let (ground, shard) = (&fleet.forming.ground, &running.shard);
     let estimate = &shard.estimate;
     let wiring = &shard.design.wiring;
+    let blocks = ground.blocks_of(&shard.servers);
     Shard {
         job: running.job.name.clone(),
-        block: ground.blocks[ground.block_of(shard.servers[0])]
-            .name
-            .clone(),
+        blocks: blocks
+            .into_iter()
+            .map(|it| ground.blocks[it].name.clone())
+            .collect(),
         servers: shard.servers.iter().map(|&it| ground.name(it)).collect(),
         asked: running.job.servers,
         links: wiring.pairs(),
@@ -156,7 +159,7 @@ pub(super) fn answer(page: &mut Page, answer: &Answer) {
     let row = |shard: &Shard| {
         [
             shard.job.clone(),
-            shard.block.clone(),
+            shard.blocks.join(" and "),
             shard.servers.len().to_string(),
             shard.circuits.len().to_string(),
             format!("{:.2}", shard.iteration_ms),
@@ -261,12 +264,14 @@ fn explain(page: &mut Page, shard: &Shard) {
 
 const CIRCUITS_OF_A_LINE: usize = 4;
 
-/// `s0: h0.p1 - h3.p2`
+/// `s0: h0.p1 - h3.p2`, or `s0: h0.p1 - fibre 5 - h9.p2` from block to block.
 fn circuit(circuit: &Circuit) -> String {
-    let ends = circuit
+    let [a, b] = circuit
         .ends
         .map(|end| format!("h{}.p{}", end.host, end.number));
-    format!("s{}: {}", circuit.switch, ends.join(" - "))
+    let fibre = circuit.fibre.map(|it| format!("fibre {it} - "));
+    let fibre = fibre.unwrap_or_default();
+    format!("s{}: {a} - {fibre}{b}", circuit.switch)
 }
 
 fn by(next: &[(String, u8)]) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use reweave_planner::cluster::{Circuit, Fleet, Ground, Job, Server};
+use reweave_planner::cluster::{Circuit, Fleet, Ground, Job, Lying, Server};
 use reweave_planner::topology::{Design, Pair, Wiring, candidates::Family};
 use serde::Deserialize;
 
@@ -105,9 +105,11 @@ impl Before {
             patches: Vec::new(),
         };
         let wiring = (&design, self.parallel.max(1));
-        let shard = fleet
-            .forming
-            .along(&*job.training, &servers, wiring, &self.circuits);
+        let lying = Lying {
+            own: &self.circuits,
+            others: &fleet.others(&job.name),
+        };
+        let shard = fleet.forming.along(&*job.training, &servers, wiring, lying);
         let job = Job {
             servers: self.asked,
             ..job.clone()

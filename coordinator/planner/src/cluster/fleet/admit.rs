@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::circuits::Touched;
+use super::super::circuits::{Circuit, Lying, Touched};
 use super::super::estimate::span;
-use super::super::ground::Server;
+use super::super::ground::{Ground, Server};
 use super::super::seating;
 use super::super::shard::Shard;
 use super::{Fleet, Job, Running, Step, What, moment};
@@ -16,17 +16,24 @@ impl Fleet {
         if self.all_jobs().any(|it| it.name == job.name) {
             return Some("there is a job of that name already; give it another".to_owned());
         }
-        let sizes = (0..ground.blocks.len()).map(|block| ground.servers_of_block(block));
-        let largest = sizes.max().unwrap_or(0);
+        let joined = |block| -> usize {
+            let blocks = ground.joined_to(block).into_iter();
+            blocks.map(|it| ground.servers_of_block(it)).sum()
+        };
+        let largest = (0..ground.blocks.len()).map(joined).max().unwrap_or(0);
         let least = job.servers[0];
         if least > largest {
             return Some(format!(
-                "it needs {least} servers that circuits can join, and no block has more than {largest}; \
+                "it needs {least} servers that circuits can join, and they join no more than {largest}; \
                  ask for {largest}"
             ));
         }
         let everywhere: BTreeSet<_> = ground.servers().collect();
-        let tried = self.sized(job, &everywhere, [least, largest.min(job.servers[1])]);
+        let most = largest.min(job.servers[1]);
+        let tried = match least > ground.largest_block() {
+            true => self.across(job, &everywhere, &[]),
+            false => self.sized(job, &everywhere, [least, most]),
+        };
         tried.err()
     }
 
@@ -55,11 +62,53 @@ impl Fleet {
         }
         let job = self.waiting[nth].job.clone();
         let free = self.free_for(nth);
+        let others = self.others(&job.name);
         let found = self.sized(&job, &free, job.servers);
-        // Only the first may make others give way.
-        match found {
-            Err(_) if nth == 0 => self.make_room(&job),
+        match found.or_else(|why| self.sooner_across(&job, &free, &others, why)) {
+            // Only the first may make others give way.
+            Err(why) if nth == 0 => self.make_room(&job).ok_or(why),
             found => found,
+        }
+    }
+
+    /// The fewest servers that a job can do with, over several blocks.
+    fn across(
+        &self,
+        job: &Job,
+        free: &BTreeSet<Server>,
+        others: &[Circuit],
+    ) -> Result<Shard, String> {
+        let (ground, least) = (&self.forming.ground, job.servers[0]);
+        let lying = Lying { own: &[], others };
+        let Some(seats) = seating::across(ground, free, least) else {
+            return Err(format!("it needs {least} servers that circuits can join"));
+        };
+        let shard = self.forming.shard(&*job.training, &seats, lying);
+        shard.map_err(|unfit| format!("over blocks {} {unfit}", ground.block_names(&seats)))
+    }
+
+    /// The same, unless it would be done sooner in one block that is free later; else `why` it waits.
+    fn sooner_across(
+        &self,
+        job: &Job,
+        free: &BTreeSet<Server>,
+        others: &[Circuit],
+        why: String,
+    ) -> Result<Shard, String> {
+        let Ok(shard) = self.across(job, free, others) else {
+            return Err(why);
+        };
+        let waits_ms = self.wait_ms(job, Running::ends_ms);
+        let samples = job.samples().unwrap_or(0.0);
+        let takes_ms = |ms: f64| ms / shard.estimate.samples * samples;
+        let gains_ms = takes_ms(shard.estimate.ms) - takes_ms(shard.ideal_ms);
+        match waits_ms.is_some_and(|waits_ms| waits_ms < gains_ms) {
+            true => Err(format!(
+                "{why}; over blocks {} an iteration would take {:.2} ms, so that it is done sooner in one",
+                self.forming.ground.block_names(&shard.servers),
+                shard.estimate.ms
+            )),
+            false => Ok(shard),
         }
     }
 
@@ -103,10 +152,11 @@ impl Fleet {
         }
         let mut why = String::new();
         for size in (least..=most.min(largest)).rev() {
-            let block = seating::block(ground, free, size);
-            let seats = block.and_then(|block| seating::seats(ground, free, block, size));
-            let Some(seats) = seats else { continue };
-            match self.forming.shard(&*job.training, &seats, &[]) {
+            let Some(seats) = seating::in_one(ground, free, size) else {
+                continue;
+            };
+            let shard = self.forming.shard(&*job.training, &seats, Lying::default());
+            match shard {
                 Ok(shard) => return Ok(shard),
                 Err(unfit) => why = format!("on {size} servers {unfit}"),
             }
@@ -123,9 +173,9 @@ impl Fleet {
             _ => ground.switching.time_ms(shard.circuits.len()),
         };
         let why = format!(
-            "on {} of block {} with {}{}, {}; an iteration takes {:.2} ms, {:.2} ms on an ideal switch",
+            "on {} of {} with {}{}, {}; an iteration takes {:.2} ms, {:.2} ms on an ideal switch",
             self.names(&shard.servers),
-            ground.blocks[ground.block_of(shard.servers[0])].name,
+            blocks(ground, &shard.servers),
             Self::count(&shard.circuits),
             if prepared { " that lay ready" } else { "" },
             moment(set_ms),
@@ -150,28 +200,24 @@ impl Fleet {
     }
 
     /// Others give way: elastic jobs servers that they can do without, or jobs move elsewhere.
-    fn make_room(&mut self, job: &Job) -> Result<Shard, String> {
-        let free = self.free();
-        let why = match self.sized(job, &free, job.servers) {
-            Ok(shard) => return Ok(shard),
-            Err(why) => why,
-        };
-        if self.shrink_for(job) || self.move_for(job) {
-            return self.sized(job, &self.free(), job.servers);
-        }
-        Err(why)
+    fn make_room(&mut self, job: &Job) -> Option<Shard> {
+        let made = self.shrink_for(job) || self.move_for(job);
+        let free = made.then(|| self.free());
+        free.and_then(|free| self.sized(job, &free, job.servers).ok())
     }
 
-    /// When those who run have given back enough for a job, as far as the prediction goes.
+    /// When those who run have given back enough of one block, as far as the prediction goes.
     pub(super) fn wait_ms(&self, job: &Job, ends: impl Fn(&Running) -> f64) -> Option<f64> {
         let ground = &self.forming.ground;
         let mut room = seating::free_by_block(ground, &self.free());
         let mut running: Vec<_> = self.running.iter().collect();
         running.sort_by(|a, b| ends(a).total_cmp(&ends(b)));
         running.into_iter().find_map(|it| {
-            let block = ground.block_of(it.shard.servers[0]);
-            room[block] += it.size();
-            (room[block] >= job.servers[0]).then(|| (ends(it) - self.now_ms).max(0.0))
+            for &server in &it.shard.servers {
+                room[ground.block_of(server)] += 1;
+            }
+            let fits = room.iter().any(|&room| room >= job.servers[0]);
+            fits.then(|| (ends(it) - self.now_ms).max(0.0))
         })
     }
 
@@ -189,5 +235,14 @@ impl Fleet {
         };
         let name = waiting.job.name.clone();
         self.say(&name, What::Waits, why);
+    }
+}
+
+/// `block a`, or `blocks a and b`.
+fn blocks(ground: &Ground, servers: &[Server]) -> String {
+    let names = ground.block_names(servers);
+    match ground.blocks_of(servers).len() {
+        1 => format!("block {names}"),
+        _ => format!("blocks {names}"),
     }
 }

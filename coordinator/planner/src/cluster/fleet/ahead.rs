@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::circuits::Touched;
+use super::super::circuits::{Lying, Touched};
 use super::super::estimate::span;
 use super::super::ground::Server;
 use super::super::seating;
@@ -36,21 +36,24 @@ impl Fleet {
         }
     }
 
-    /// The first time at which enough servers of one block are free, when jobs end as predicted.
+    /// The first time at which enough servers of one block are free, when jobs end as predicted; of
+    /// several blocks where none is large enough.
     fn next_for(&self, nth: usize, kept: &BTreeSet<Server>) -> Option<Next> {
         let ground = &self.forming.ground;
         let least = self.waiting[nth].job.servers[0];
         let mut free = &self.free() - kept;
         let mut running: Vec<_> = self.running.iter().collect();
         running.sort_by(|a, b| a.ends_ms().total_cmp(&b.ends_ms()));
+        let is_wide = ground.largest_block() < least;
         let mut ended = Vec::new();
         for it in running {
             free.extend(it.shard.servers.iter().filter(|it| !kept.contains(it)));
             ended.push(it);
-            let Some(block) = seating::block(ground, &free, least) else {
-                continue;
+            let servers = match is_wide {
+                true => seating::across(ground, &free, least),
+                false => seating::in_one(ground, &free, least),
             };
-            let servers = seating::seats(ground, &free, block, least)?;
+            let Some(servers) = servers else { continue };
             let gives =
                 |it: &&&super::Running| it.shard.servers.iter().any(|own| servers.contains(own));
             let after = ended.iter().filter(gives).map(|it| it.job.name.clone());
@@ -70,9 +73,13 @@ impl Fleet {
         let (Some(flip_ms), Some(next)) = (ground.flip_ms, &waiting.next) else {
             return;
         };
+        let lying = Lying {
+            others: &self.others(&waiting.job.name),
+            ..Lying::default()
+        };
         let shard = self
             .forming
-            .shard(&*waiting.job.training, &next.servers, &[]);
+            .shard(&*waiting.job.training, &next.servers, lying);
         let Ok(shard) = shard else { return };
         let set_ms = ground.switching.time_ms(shard.circuits.len());
         let step = Step {

@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use super::circuits::{Circuit, Touched};
+use super::circuits::{Circuit, Lying, Touched};
 use super::estimate::{Gain, span};
 use super::ground::Server;
 use super::shard::{Forming, Shard, Training, Unfit};
@@ -188,7 +188,11 @@ impl Fleet {
 
     /// Takes up what was prepared already for a job that waits, and was told why.
     pub fn expect(&mut self, job: Job, servers: Vec<Server>, why: String) {
-        let prepared = self.forming.shard(&*job.training, &servers, &[]).ok();
+        let lying = Lying {
+            others: &self.others(&job.name),
+            ..Lying::default()
+        };
+        let prepared = self.forming.shard(&*job.training, &servers, lying).ok();
         let next = Next {
             servers,
             at_ms: self.now_ms,
@@ -219,6 +223,7 @@ impl Fleet {
         }
         self.admit_all();
         if self.waiting.is_empty() {
+            self.gather_all();
             self.grow_all();
         }
         std::mem::take(&mut self.steps)
@@ -256,6 +261,18 @@ impl Fleet {
             free.remove(server);
         }
         free
+    }
+
+    /// The circuits of all jobs but this one, those included that were prepared.
+    pub fn others(&self, job: &str) -> Vec<Circuit> {
+        let running = self.running.iter().map(|it| (&it.job, &it.shard));
+        let prepared = self.waiting.iter().filter_map(|it| {
+            let next = it.next.as_ref()?;
+            Some((&it.job, next.prepared.as_ref()?))
+        });
+        let others = running.chain(prepared).filter(|(it, _)| it.name != job);
+        let circuits = others.flat_map(|(_, shard)| &shard.circuits);
+        circuits.copied().collect()
     }
 
     fn say(&mut self, job: &str, what: What, why: String) {

@@ -1,5 +1,6 @@
 //! Jobs that move to other blocks so that one that waits fits.
 
+use super::super::circuits::Lying;
 use super::super::estimate::{Gain, span};
 use super::super::packing::{Packed, pack};
 use super::super::seating;
@@ -52,9 +53,18 @@ impl Fleet {
         let ground = &self.forming.ground;
         let mut free = self.free();
         let room = seating::free_by_block(ground, &free);
-        let place = |it: &Running| (ground.block_of(it.shard.servers[0]), it.size());
-        let jobs: Vec<_> = self.running.iter().map(place).collect();
-        let packed = pack(&room, &jobs, job.servers[0])?;
+        let block = |it: &Running| ground.block_of(it.shard.servers[0]);
+        // Those that lie over several blocks stay: whoever moves goes to one.
+        let (numbers, jobs): (Vec<_>, Vec<_>) = (0..)
+            .zip(&self.running)
+            .filter(|(_, it)| !self.is_scattered(it))
+            .map(|(nth, it)| (nth, (block(it), it.size())))
+            .unzip();
+        let mut packed = pack(&room, &jobs, job.servers[0])?;
+        packed
+            .moves
+            .iter_mut()
+            .for_each(|(nth, _)| *nth = numbers[*nth]);
         for &(nth, _) in &packed.moves {
             free.extend(self.running[nth].shard.servers.iter().copied());
         }
@@ -65,9 +75,55 @@ impl Fleet {
             seats.iter().for_each(|seat| {
                 free.remove(seat);
             });
-            let shard = self.forming.shard(&*it.job.training, &seats, &[]);
+            let training = &*it.job.training;
+            let shard = self.forming.shard(training, &seats, Lying::default());
             shards.push((nth, shard.ok()?));
         }
         Some((packed, shards))
+    }
+
+    fn is_scattered(&self, running: &Running) -> bool {
+        let ground = &self.forming.ground;
+        ground.blocks_of(&running.shard.servers).len() > 1
+    }
+
+    /// Jobs that lie over several blocks come together in one, where that pays.
+    pub(super) fn gather_all(&mut self) {
+        for nth in 0..self.running.len() {
+            if self.is_scattered(&self.running[nth]) {
+                self.gather(nth);
+            }
+        }
+    }
+
+    fn gather(&mut self, nth: usize) {
+        let (ground, running) = (&self.forming.ground, &self.running[nth]);
+        let mut free = self.free();
+        free.extend(running.shard.servers.iter().copied());
+        let Some(seats) = seating::in_one(ground, &free, running.size()) else {
+            return;
+        };
+        let lying = Lying {
+            own: &running.shard.circuits,
+            ..Lying::default()
+        };
+        let shard = self.forming.shard(&*running.job.training, &seats, lying);
+        let Ok(shard) = shard else { return };
+        let gain = self.gain(nth, &shard);
+        let why = format!(
+            "to {} of block {} alone; {:.2} ms an iteration, before {:.2} ms: {}",
+            self.names(&shard.servers),
+            ground.block_names(&shard.servers),
+            shard.estimate.ms,
+            running.shard.estimate.ms,
+            gain.reason()
+        );
+        match gain.pays() {
+            true => self.change(nth, shard, What::Moves, why, Some(gain)),
+            false => {
+                let name = running.job.name.clone();
+                self.say(&name, What::Stays, format!("rather than move {why}"));
+            }
+        }
     }
 }

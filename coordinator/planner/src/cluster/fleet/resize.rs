@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::super::circuits::Touched;
+use super::super::circuits::{Lying, Touched};
 use super::super::estimate::Gain;
 use super::super::ground::Server;
 use super::super::seating;
 use super::super::shard::{Shard, hosts};
 use super::super::splice;
-use super::{Fleet, Job, What};
+use super::{Fleet, Job, Running, What};
 
 impl Fleet {
     /// A job asks for another range; what runs outside of it is changed at once.
@@ -21,7 +21,8 @@ impl Fleet {
         self.running[nth].job.servers = servers;
         let size = self.running[nth].size();
         if size > servers[1] {
-            self.shrink(nth, servers[1], "as it asked for fewer");
+            let kept = self.running[nth].shard.servers[..servers[1]].to_vec();
+            self.shrink(nth, &kept, "as it asked for fewer");
         }
     }
 
@@ -30,12 +31,8 @@ impl Fleet {
         let ground = &self.forming.ground;
         let room = seating::free_by_block(ground, &self.free());
         let spare = |block: usize| -> usize {
-            let own = self
-                .running
-                .iter()
-                .filter(|it| it.is_elastic() && ground.block_of(it.shard.servers[0]) == block);
-            own.map(|it| it.size() - it.job.servers[0].min(it.size()))
-                .sum()
+            let running = self.running.iter();
+            running.map(|it| self.spare(it, block)).sum()
         };
         let lack = |&block: &usize| job.servers[0].saturating_sub(room[block]);
         let fits = (0..room.len()).filter(|block| spare(*block) >= lack(block));
@@ -47,9 +44,9 @@ impl Fleet {
             let Some((nth, spare)) = self.most_spare(block) else {
                 return false;
             };
-            let size = self.running[nth].size();
             let taken = spare.min(lack);
-            if !self.shrink(nth, size - taken, &format!("so that {} fits", job.name)) {
+            let kept = self.kept(nth, block, taken);
+            if !self.shrink(nth, &kept, &format!("so that {} fits", job.name)) {
                 return false;
             }
             lack -= taken;
@@ -57,29 +54,49 @@ impl Fleet {
         true
     }
 
-    /// The elastic job of a block that can give most.
+    /// How many servers of a block an elastic job can do without.
+    fn spare(&self, running: &Running, block: usize) -> usize {
+        let servers = running.shard.servers.iter();
+        let inside = servers.filter(|it| self.forming.ground.block_of(**it) == block);
+        let spare = running.size().saturating_sub(running.job.servers[0]);
+        match running.is_elastic() {
+            true => spare.min(inside.count()),
+            false => 0,
+        }
+    }
+
+    /// The elastic job that can give most of a block.
     fn most_spare(&self, block: usize) -> Option<(usize, usize)> {
-        let ground = &self.forming.ground;
-        let own = self
-            .running
-            .iter()
-            .enumerate()
-            .filter(|(_, it)| it.is_elastic() && ground.block_of(it.shard.servers[0]) == block);
-        let spare = own.map(|(nth, it)| (nth, it.size().saturating_sub(it.job.servers[0])));
+        let running = self.running.iter().enumerate();
+        let spare = running.map(|(nth, it)| (nth, self.spare(it, block)));
         spare
             .filter(|(_, spare)| *spare > 0)
             .max_by_key(|&(nth, spare)| (spare, std::cmp::Reverse(nth)))
     }
 
-    fn shrink(&mut self, nth: usize, size: usize, because: &str) -> bool {
+    /// The servers of a job without so many of a block, the last ones.
+    fn kept(&self, nth: usize, block: usize, mut taken: usize) -> Vec<Server> {
+        let mut kept = self.running[nth].shard.servers.clone();
+        for place in (0..kept.len()).rev() {
+            if taken > 0 && self.forming.ground.block_of(kept[place]) == block {
+                kept.remove(place);
+                taken -= 1;
+            }
+        }
+        kept
+    }
+
+    fn shrink(&mut self, nth: usize, kept: &[Server], because: &str) -> bool {
         let running = &self.running[nth];
-        let kept = &running.shard.servers[..size];
         let Some((shard, way)) = self.resized(nth, kept) else {
             return false;
         };
-        let gone = self.names(&running.shard.servers[size..]);
+        let mut gone = running.shard.servers.clone();
+        gone.retain(|it| !kept.contains(it));
         let why = format!(
-            "to {size} servers {because}, without {gone}; {}",
+            "to {} servers {because}, without {}; {}",
+            kept.len(),
+            self.names(&gone),
             way.words(&running.shard, &shard)
         );
         self.change(nth, shard, What::Shrinks, why, None);
@@ -100,11 +117,14 @@ impl Fleet {
     fn grow(&mut self, nth: usize, most: usize) {
         let ground = &self.forming.ground;
         let running = &self.running[nth];
-        let (size, block) = (running.size(), ground.block_of(running.shard.servers[0]));
-        let free: BTreeSet<Server> = self.free();
-        let room = seating::free_by_block(ground, &free)[block];
+        let size = running.size();
+        let blocks = ground.blocks_of(&running.shard.servers);
+        let mut free: BTreeSet<Server> = self.free();
+        free.retain(|&it| blocks.contains(&ground.block_of(it)));
+        let room = seating::free_by_block(ground, &free);
+        let room = room.into_iter().max().unwrap_or(0);
         for larger in (size + 1..=most.min(size + room)).rev() {
-            let Some(more) = seating::seats(ground, &free, block, larger - size) else {
+            let Some(more) = seating::in_one(ground, &free, larger - size) else {
                 continue;
             };
             let all = [running.shard.servers.clone(), more].concat();
@@ -128,7 +148,7 @@ impl Fleet {
         }
     }
 
-    fn gain(&self, nth: usize, new: &Shard) -> Gain {
+    pub(super) fn gain(&self, nth: usize, new: &Shard) -> Gain {
         let running = &self.running[nth];
         let left = running.left_at(self.now_ms);
         let cost_ms = self.cost_ms(&running.shard, new);
@@ -139,8 +159,12 @@ impl Fleet {
     /// wiring surely saves more than it costs to touch more circuits.
     fn resized(&self, nth: usize, servers: &[Server]) -> Option<(Shard, Way)> {
         let running = &self.running[nth];
-        let (training, old) = (&*running.job.training, &running.shard.circuits);
-        let anew = self.forming.shard(training, servers, old).ok();
+        let lying = Lying {
+            own: &running.shard.circuits,
+            others: &self.others(&running.job.name),
+        };
+        let anew = self.forming.shard(&*running.job.training, servers, lying);
+        let anew = anew.ok();
         let spliced = self.spliced(nth, servers);
         match (spliced, anew) {
             (Some(spliced), Some(anew)) => {
@@ -160,7 +184,7 @@ impl Fleet {
     }
 
     /// Host by host, in or out of the wiring that there is. Nothing where hosts have other servers,
-    /// or links other numbers of circuits, than before.
+    /// or links other numbers of circuits, than before; or where fibres between blocks are counted.
     fn spliced(&self, nth: usize, servers: &[Server]) -> Option<Shard> {
         let running = &self.running[nth];
         let shard = &running.shard;
@@ -168,7 +192,12 @@ impl Fleet {
         let slices = |all: &[Server], host: u32| all.iter().filter(|it| it.host == host).count();
         let same = |&&host: &&u32| slices(&shard.servers, host) == slices(servers, host);
         let stays = before.iter().filter(|host| after.contains(host));
-        if !stays.clone().all(|host| same(&host)) || stays.count() == 0 || before.len() < 3 {
+        let blocks = |servers| self.forming.ground.blocks_of(servers).len();
+        if blocks(&shard.servers).max(blocks(servers)) > 1
+            || !stays.clone().all(|host| same(&host))
+            || stays.count() == 0
+            || before.len() < 3
+        {
             return None;
         }
         let mut design = shard.design.clone();
@@ -188,9 +217,13 @@ impl Fleet {
             order.push(*host);
         }
         let wiring = (&design, shard.parallel);
+        let lying = Lying {
+            own: &shard.circuits,
+            ..Lying::default()
+        };
         let made = self
             .forming
-            .along(&*running.job.training, servers, wiring, &shard.circuits);
+            .along(&*running.job.training, servers, wiring, lying);
         made.ok().filter(|_| order == after)
     }
 }

@@ -4,13 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use crate::cluster::{Circuit, Laid, Port, Ports, Touched, lay};
+use crate::cluster::{Circuit, Laid, Port, Room, Touched, lay};
 use crate::topology::{Pair, pair};
 
 /// So many hosts with so many ports, dealt out to switches in turn.
-fn ports(hosts: u32, each: u32, switches: u32) -> Ports {
+fn ports(hosts: u32, each: u32, switches: u32) -> Room {
     let list = |_| (0..each).map(|port| (port, port % switches)).collect();
-    (0..hosts).map(|host| (host, list(host))).collect()
+    Room {
+        ports: (0..hosts).map(|host| (host, list(host))).collect(),
+        ..Room::default()
+    }
+}
+
+/// The same in two blocks, host by host, with so many fibres between each two switches.
+fn in_blocks(hosts: u32, each: u32, switches: u32, fibres: u32) -> Room {
+    let all = (0..switches).flat_map(|on| (0..fibres).map(move |number| (number, on)));
+    Room {
+        block: (0..hosts).map(|host| (host, host as usize % 2)).collect(),
+        fibres: BTreeMap::from([([0, 1], all.collect())]),
+        ..ports(hosts, each, switches)
+    }
 }
 
 fn pairs(hosts: u32) -> impl Strategy<Value = Vec<Pair>> {
@@ -20,72 +33,96 @@ fn pairs(hosts: u32) -> impl Strategy<Value = Vec<Pair>> {
 }
 
 /// Every port once at most, on the switch that it lies on.
-fn is_sound(ports: &Ports, laid: &Laid) -> bool {
+fn is_sound(room: &Room, laid: &Laid) -> bool {
     let ends = laid.circuits.iter().flat_map(|circuit| circuit.ends);
     let ends: Vec<_> = ends.collect();
     let once = ends.iter().collect::<BTreeSet<_>>().len() == ends.len();
     let lies = |circuit: &Circuit| {
-        let on = |end: Port| ports[&end.host].contains(&(end.number, circuit.switch));
+        let on = |end: Port| room.ports[&end.host].contains(&(end.number, circuit.switch));
         circuit.ends.into_iter().all(on)
     };
-    once && laid.circuits.iter().all(lies)
+    once && laid.circuits.iter().all(lies) && has_fibres(room, laid)
 }
 
+/// A circuit has a fibre where it crosses, and no two have the same one.
+fn has_fibres(room: &Room, laid: &Laid) -> bool {
+    let block = |host: u32| room.block.get(&host).copied().unwrap_or(0);
+    let crosses = |it: &Circuit| block(it.ends[0].host) != block(it.ends[1].host);
+    let crossing = laid.circuits.iter().filter(|it| it.fibre.is_some());
+    let fibres = crossing.filter_map(|it| Some((it.fibre?, it.switch)));
+    let fibres: Vec<_> = fibres.collect();
+    let free = |fibre: &(u32, u32)| room.fibres[&[0, 1]].contains(fibre);
+    let right = |it: &Circuit| it.fibre.is_some() == crosses(it);
+    laid.circuits.iter().all(right)
+        && fibres.iter().all(free)
+        && fibres.iter().collect::<BTreeSet<_>>().len() == fibres.len()
+}
+
+/// A host, or the fibres of two blocks; and a switch.
+type Place = (Option<u32>, u32);
+
 /// By brute force: the fewest links that lie nowhere, and then the fewest old circuits that go.
-fn best(ports: &Ports, pairs: &[Pair], old: &[Circuit]) -> [usize; 2] {
-    let mut room = BTreeMap::<(u32, u32), usize>::new();
-    for (&host, list) in ports {
-        list.iter()
-            .for_each(|&(_, switch)| *room.entry((host, switch)).or_default() += 1);
+fn best(on: &Room, pairs: &[Pair], old: &[Circuit]) -> [usize; 2] {
+    let mut room = BTreeMap::<Place, usize>::new();
+    let hosts = on.ports.iter().map(|(&host, list)| (Some(host), list));
+    let fibres = on.fibres.values().map(|list| (None, list));
+    for (place, list) in hosts.chain(fibres) {
+        let switches = list.iter().map(|(_, switch)| *switch);
+        switches.for_each(|switch| *room.entry((place, switch)).or_default() += 1);
     }
     let stays = |&ends: &Pair| old.iter().find(|it| it.hosts() == ends).map(|it| it.switch);
-    let wanted: Vec<_> = pairs.iter().map(stays).collect();
-    all_ways(pairs, &wanted, &mut room)
+    let block = |host: u32| on.block.get(&host);
+    let needs = |&[a, b]: &Pair| {
+        let fibre = (block(a) != block(b)).then_some(None);
+        let ends = [Some(a), Some(b)].into_iter();
+        ends.chain(fibre).collect::<Vec<_>>()
+    };
+    let wanted: Vec<_> = pairs.iter().map(|it| (needs(it), stays(it))).collect();
+    all_ways(&wanted, &mut room)
 }
 
 fn all_ways(
-    pairs: &[Pair],
-    wanted: &[Option<u32>],
-    room: &mut BTreeMap<(u32, u32), usize>,
+    wanted: &[(Vec<Option<u32>>, Option<u32>)],
+    room: &mut BTreeMap<Place, usize>,
 ) -> [usize; 2] {
-    let (Some(&[a, b]), Some(&own)) = (pairs.first(), wanted.first()) else {
+    let Some(((needs, own), rest)) = wanted.split_first() else {
         return [0, 0];
     };
-    let rest = |room: &mut BTreeMap<_, _>| all_ways(&pairs[1..], &wanted[1..], room);
-    let [unlaid, moved] = rest(room);
+    let [unlaid, moved] = all_ways(rest, room);
     let mut best = [unlaid + 1, moved + usize::from(own.is_some())];
     let switches: BTreeSet<_> = room.keys().map(|(_, switch)| *switch).collect();
     for switch in switches {
-        let places = [(a, switch), (b, switch)];
-        if places
-            .iter()
-            .all(|place| room.get(place).is_some_and(|&free| free > 0))
-        {
-            places
-                .iter()
-                .for_each(|place| *room.entry(*place).or_default() -= 1);
-            let [unlaid, moved] = rest(room);
-            best = best.min([
-                unlaid,
-                moved + usize::from(own.is_some_and(|own| own != switch)),
-            ]);
-            places
-                .iter()
-                .for_each(|place| *room.entry(*place).or_default() += 1);
+        let places: Vec<_> = needs.iter().map(|&it| (it, switch)).collect();
+        let free = |place: &Place| room.get(place).is_some_and(|&free| free > 0);
+        if !places.iter().all(free) {
+            continue;
         }
+        change(room, &places, |free| free - 1);
+        let [unlaid, moved] = all_ways(rest, room);
+        change(room, &places, |free| free + 1);
+        let moves = own.is_some_and(|own| own != switch);
+        best = best.min([unlaid, moved + usize::from(moves)]);
     }
     best
 }
 
+fn change(room: &mut BTreeMap<Place, usize>, places: &[Place], by: impl Fn(usize) -> usize) {
+    for place in places {
+        let free = room.entry(*place).or_default();
+        *free = by(*free);
+    }
+}
+
 #[test]
 fn no_layout_of_few_links_touches_fewer_circuits() {
-    let cases = (2..5u32, 1..4u32, 1..4u32);
-    let cases = cases.prop_flat_map(|(hosts, each, switches)| {
-        (
-            Just(ports(hosts, each, switches.min(each))),
-            pairs(hosts),
-            pairs(hosts),
-        )
+    let cases = (2..5u32, 1..4u32, 1..4u32, prop::option::of(0..3u32));
+    let cases = cases.prop_flat_map(|(hosts, each, switches, fibres)| {
+        let switches = switches.min(each);
+        let room = match fibres {
+            None => ports(hosts, each, switches),
+            Some(fibres) => in_blocks(hosts, each, switches, fibres),
+        };
+        (Just(room), pairs(hosts), pairs(hosts))
     });
     proptest!(|((ports, before, after) in cases)| {
         let old = lay(&ports, &before, &[]);

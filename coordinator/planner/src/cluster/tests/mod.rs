@@ -1,3 +1,4 @@
+mod blocks;
 mod circuits;
 mod files;
 mod gains;

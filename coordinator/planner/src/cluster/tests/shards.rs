@@ -7,15 +7,18 @@ use reweave_common::iteration::{IterationBuilder, Operation, Work};
 use reweave_common::units::Bytes;
 
 use super::training::{Reduces, forming, ground};
-use crate::cluster::{Forming, Unfit};
-use crate::cluster::{Ground, Server, Shard, Touched, Training};
+use crate::cluster::{Forming, Ground, Lying, Server, Shard, Touched, Training, Unfit};
 
 fn servers(hosts: std::ops::Range<u32>) -> Vec<Server> {
     hosts.map(|host| Server { host, slice: 0 }).collect()
 }
 
 fn shard(ground: Ground, hosts: std::ops::Range<u32>) -> Shard {
-    let made = forming(ground).shard(&Reduces::new(10, 1_000_000_000), &servers(hosts), &[]);
+    let made = forming(ground).shard(
+        &Reduces::new(10, 1_000_000_000),
+        &servers(hosts),
+        Lying::default(),
+    );
     made.unwrap()
 }
 
@@ -68,12 +71,13 @@ fn slices_of_one_host_need_no_circuit_and_share_its_ports() {
     let training = Reduces::new(10, 1_000_000);
     let slice = |host, slice| Server { host, slice };
     let both = forming
-        .shard(&training, &[slice(0, 0), slice(0, 1)], &[])
+        .shard(&training, &[slice(0, 0), slice(0, 1)], Lying::default())
         .unwrap();
     assert!(both.circuits.is_empty());
     let first = [slice(0, 0), slice(1, 0), slice(2, 0)];
     let second = first.map(|it| slice(it.host, 1));
-    let [first, second] = [first, second].map(|all| forming.shard(&training, &all, &[]).unwrap());
+    let [first, second] =
+        [first, second].map(|all| forming.shard(&training, &all, Lying::default()).unwrap());
     assert!(keeps_to_its_ports(&forming, &first) && keeps_to_its_ports(&forming, &second));
     let ends = |shard: &Shard| {
         shard
@@ -94,7 +98,9 @@ fn a_port_for_each_switch_is_enough_or_said() {
         narrow.blocks[0].switches = 4;
         let forming = forming(narrow);
         let training = Reduces::new(10, 1_000_000_000);
-        let shard = forming.shard(&training, &servers(0..hosts), &[]).unwrap();
+        let shard = forming
+            .shard(&training, &servers(0..hosts), Lying::default())
+            .unwrap();
         assert!(keeps_to_its_ports(&forming, &shard));
         let links = shard.design.wiring.cables() * shard.parallel;
         assert_eq!(shard.circuits.len(), links, "{hosts} hosts");
@@ -107,10 +113,16 @@ fn a_job_that_is_planned_again_keeps_all_its_circuits() {
     for hosts in [6, 12] {
         let forming = forming(ground(&[16]));
         let training = Reduces::new(10, 1_000_000_000);
-        let old = forming.shard(&training, &servers(0..hosts), &[]).unwrap();
+        let old = forming
+            .shard(&training, &servers(0..hosts), Lying::default())
+            .unwrap();
         let mut turned = servers(0..hosts);
         turned.rotate_left(1);
-        let new = forming.shard(&training, &turned, &old.circuits).unwrap();
+        let lying = Lying {
+            own: &old.circuits,
+            ..Lying::default()
+        };
+        let new = forming.shard(&training, &turned, lying).unwrap();
         let touched = Touched::between(&old.circuits, &new.circuits);
         assert_eq!(touched.all(), 0, "{hosts} hosts: {touched:?}");
     }
@@ -136,7 +148,7 @@ fn a_job_that_needs_more_memory_is_told_so() {
     let mut small = ground(&[4]);
     small.memory = Some(Bytes::new(80_000_000_000));
     let refused = forming(small)
-        .shard(&Heavy, &servers(0..4), &[])
+        .shard(&Heavy, &servers(0..4), Lying::default())
         .unwrap_err();
     assert!(
         refused.0.contains("must hold 90.0 GB and has 80.0"),
@@ -181,13 +193,17 @@ fn jobs_that_send_from_all_to_all_are_told_the_degree_that_would_do() {
         .iter_mut()
         .for_each(|host| host.ports = vec![0, 1]);
     let forming = forming(narrow);
-    let shard = forming.shard(&AllToAll, &servers(0..12), &[]).unwrap();
+    let shard = forming
+        .shard(&AllToAll, &servers(0..12), Lying::default())
+        .unwrap();
     let degree = forming.degree(&AllToAll, &shard).unwrap();
     assert!(!degree.suffices(), "{degree:?}");
     assert_eq!(degree.enough_ports, Some(4), "{degree:?}");
     assert!(degree.words().contains("4 would be enough"));
     let reduces = Reduces::new(1, 1_000_000_000);
-    let shard = forming.shard(&reduces, &servers(0..12), &[]).unwrap();
+    let shard = forming
+        .shard(&reduces, &servers(0..12), Lying::default())
+        .unwrap();
     let degree = forming.degree(&reduces, &shard).unwrap();
     assert!(
         degree.suffices() && degree.words().contains("3.17 times as fast"),

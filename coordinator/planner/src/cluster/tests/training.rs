@@ -6,7 +6,7 @@ use reweave_common::ids::Rank;
 use reweave_common::iteration::{IterationBuilder, Operation, Work};
 use reweave_common::units::{Bytes, Rate};
 
-use crate::cluster::{Block, Forming, Ground, Host, Spread, Switching, Training, Unfit};
+use crate::cluster::{Block, Forming, Ground, Host, Spread, Switching, Training, Trunk, Unfit};
 use crate::workload::Settings;
 
 /// On any number of servers: each computes for so long, and then all reduce so much.
@@ -78,6 +78,7 @@ pub(super) fn ground(blocks: &[usize]) -> Ground {
                 switched: None,
             })
             .collect(),
+        trunks: Vec::new(),
         hosts: blocks.iter().enumerate().flat_map(of_block).collect(),
         rate: Rate::from_bits_per_s(100_000_000_000),
         memory: None,
@@ -87,6 +88,18 @@ pub(super) fn ground(blocks: &[usize]) -> Ground {
         },
         flip_ms: None,
         restart_ms: 1000.0,
+    }
+}
+
+/// The same blocks, with so many fibres between each and the next.
+pub(super) fn joined(blocks: &[usize], fibres: u32) -> Ground {
+    let trunk = |next: usize| Trunk {
+        blocks: [next - 1, next],
+        fibres,
+    };
+    Ground {
+        trunks: (1..blocks.len()).map(trunk).collect(),
+        ..ground(blocks)
     }
 }
 

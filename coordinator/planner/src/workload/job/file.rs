@@ -73,6 +73,7 @@ struct ParallelismTable {
     interleave: Option<Spanned<i64>>,
     microbatches: Option<Spanned<i64>>,
     expert: Option<Spanned<i64>>,
+    columns: Option<Spanned<i64>>,
     zero: Option<Spanned<i64>>,
 }
 
@@ -300,6 +301,7 @@ fn parallelism(
         interleave: count(&table.interleave)?.unwrap_or(1),
         microbatches: count(&table.microbatches)?.unwrap_or(1),
         expert: count(&table.expert)?.unwrap_or(1),
+        columns: count(&table.columns)?.unwrap_or(1),
         zero: zero.and_then(Zero::stage).unwrap_or_default(),
     })
 }

@@ -50,6 +50,11 @@ pub enum OperatorError {
         parts: usize,
         batch: u64,
     },
+    NoServer {
+        operator: String,
+        server: usize,
+        servers: usize,
+    },
     WrongSplits {
         splits: usize,
         operators: usize,
@@ -70,6 +75,15 @@ impl fmt::Display for OperatorError {
             } => write!(
                 f,
                 "{operator}: a batch of {batch} cannot be split over {parts} servers"
+            ),
+            Self::NoServer {
+                operator,
+                server,
+                servers,
+            } => write!(
+                f,
+                "{operator} runs on server {server}, and there are {servers}, from 0 on; take {} servers",
+                server + 1
             ),
             Self::WrongSplits { splits, operators } => {
                 write!(f, "{splits} splits for {operators} operators")
@@ -96,7 +110,7 @@ impl Model {
         let mut whole = 0;
         let split = |operator: &Operator| {
             if let Some(given) = &operator.servers {
-                return Ok(given.clone());
+                return there(operator, given, servers);
             }
             let most = timings.splits(&operator.timing).next_back();
             let (most, _) = most.ok_or_else(|| no_timing(operator))?;
@@ -157,6 +171,19 @@ pub fn timing(timings: &Timings, kind: &str, parts: u32) -> Option<Timing> {
         backward: time(|timing| timing.backward),
         memory: below.1.memory,
     })
+}
+
+/// What a file says, if there are such servers.
+fn there(operator: &Operator, given: &[Rank], servers: usize) -> Result<Split, OperatorError> {
+    let stranger = given.iter().find(|rank| rank.index() >= servers);
+    match stranger {
+        None => Ok(given.to_vec()),
+        Some(rank) => Err(OperatorError::NoServer {
+            operator: operator.name.clone(),
+            server: rank.index(),
+            servers,
+        }),
+    }
 }
 
 fn no_timing(operator: &Operator) -> OperatorError {

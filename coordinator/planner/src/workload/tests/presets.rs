@@ -151,6 +151,24 @@ fn tables_send_each_sample_its_entries_however_they_are_dealt_out() {
     }
 }
 
+/// 64 tables of 256 ranks are 64 that send, and in four parts each all send alike.
+#[test]
+fn parts_of_tables_send_as_much_and_evenly() {
+    let sends = |columns: usize| {
+        let mut preset = preset("dlrm", "", 128);
+        preset.parallelism.columns = columns;
+        let iteration = preset.iteration(256).unwrap();
+        let evaluation = evaluated(&iteration, &ideal(256, 100), bare());
+        let mut sent: Vec<_> = evaluation.lanes.iter().map(|lane| lane.bytes).collect();
+        sent.sort_by(f64::total_cmp);
+        (sent.iter().sum::<f64>(), sent[sent.len() - 1] / sent[0])
+    };
+    let [(whole, uneven), (parts, even)] = [1, 4].map(sends);
+    near(whole, parts);
+    near(even, 1.0);
+    assert!(uneven > 1.01, "{uneven}");
+}
+
 #[test]
 fn a_larger_batch_never_takes_less_and_a_faster_processor_never_more() {
     for layer in measured() {
@@ -181,6 +199,17 @@ fn a_larger_batch_never_takes_less_and_a_faster_processor_never_more() {
     };
     assert!(on("v100") > on("a100") && on("a100") > on("h100") && on("h200") > on("b200"));
     assert!(on("h100") > on("h200"));
+}
+
+#[test]
+fn tables_are_cut_where_there_are_some_and_evenly() {
+    let refusal = |name: &str, columns| {
+        let mut preset = preset(name, "", 6);
+        preset.parallelism.columns = columns;
+        preset.iteration(2).unwrap_err().to_string()
+    };
+    assert!(refusal("dlrm", 7).contains("write columns = 4"));
+    assert!(refusal("vgg16", 2).contains("no embedding tables"));
 }
 
 #[test]

@@ -51,6 +51,8 @@ pub struct Parallelism {
     pub microbatches: usize,
     /// Replicas over which the experts of a layer are spread.
     pub expert: usize,
+    /// Parts that the columns of each embedding table are dealt out in.
+    pub columns: usize,
     pub zero: Zero,
 }
 
@@ -63,6 +65,7 @@ impl Default for Parallelism {
             interleave: 1,
             microbatches: 1,
             expert: 1,
+            columns: 1,
             zero: Zero::Off,
         }
     }
@@ -201,6 +204,11 @@ pub enum PresetError {
         expert: usize,
     },
     NoExperts,
+    NoTables,
+    UnevenColumns {
+        bytes: u64,
+        columns: usize,
+    },
     FewLayers {
         layers: usize,
         places: usize,
@@ -260,6 +268,12 @@ impl fmt::Display for PresetError {
                 nearest_divisor(*data as u64, *expert as u64)
             ),
             Self::NoExperts => f.write_str("this model has no experts: write expert = 1"),
+            Self::NoTables => f.write_str("this model has no embedding tables: write columns = 1"),
+            Self::UnevenColumns { bytes, columns } => write!(
+                f,
+                "rows of {bytes} bytes cannot be cut into {columns} parts alike; write columns = {}",
+                nearest_divisor(*bytes, *columns as u64)
+            ),
             Self::FewLayers { layers, places } => {
                 write!(f, "{layers} layers cannot be cut into {places} pieces")
             }
@@ -373,6 +387,9 @@ impl Preset {
         if spread.expert > 1 && layers.iter().all(|layer| layer.experts.is_none()) {
             return Err(PresetError::NoExperts);
         }
+        if spread.columns > 1 {
+            return Err(PresetError::NoTables);
+        }
         let ranks = data * spread.tensor * spread.pipeline;
         let steps = 2 * layers.len() * spread.microbatches * ranks / spread.pipeline;
         if steps > MOST_STEPS {
@@ -430,10 +447,11 @@ impl Preset {
     ) -> Result<Iteration, PresetError> {
         let plain = Parallelism {
             data: self.parallelism.data,
+            columns: self.parallelism.columns,
             ..Parallelism::default()
         };
         if self.parallelism != plain {
-            let what = "all of [parallelism] but data";
+            let what = "all of [parallelism] but data and columns";
             return Err(PresetError::NotSpread { what });
         }
         let view = View {
@@ -451,13 +469,20 @@ impl Preset {
         let all = measured();
         let lookup = all.iter().find(|it| it.kind == Kind::Embedding);
         let lookup = lookup.ok_or(PresetError::Unmeasured)?;
+        let (row_bytes, columns) = (lookup.output_bytes_per_sample, plain.columns);
+        if !row_bytes.is_multiple_of(columns as u64) {
+            let bytes = row_bytes;
+            return Err(PresetError::UnevenColumns { bytes, columns });
+        }
+        // A narrower row is read in as much less time.
         let whole = samples as f64 * ranks as f64;
+        let one = lookup.cost(whole).times(1.0 / columns as f64);
         tables::Tables {
             bottom: &dense("dense_2048_2048")?,
             top: &dense("dense_4096_4096")?,
-            tables,
-            lookup: self.gpu.scaled(Kind::Embedding, lookup.cost(whole)),
-            entry_bytes: lookup.output_bytes_per_sample,
+            parts: tables * columns,
+            lookup: self.gpu.scaled(Kind::Embedding, one),
+            entry_bytes: row_bytes / columns as u64,
             samples,
             ranks,
             gradient_bytes: self.gradient_bytes,

@@ -1,5 +1,6 @@
-//! The iteration of a model with embedding tables: each table is held whole by one rank, and what is
-//! looked up there goes to those that have the samples. The dense layers are on every rank.
+//! The iteration of a model with embedding tables: each table, or each part of its columns, is held by
+//! one rank, and what is looked up there goes to those that have the samples. The dense layers are on
+//! every rank.
 
 use std::time::Duration;
 
@@ -14,8 +15,9 @@ use super::profile::Cost;
 pub(super) struct Tables<'t> {
     pub(super) bottom: &'t [Layer],
     pub(super) top: &'t [Layer],
-    pub(super) tables: usize,
-    /// Of looking up the whole batch in one table.
+    /// Of all tables together.
+    pub(super) parts: usize,
+    /// Of looking up the whole batch in one of them.
     pub(super) lookup: Cost,
     pub(super) entry_bytes: u64,
     /// Of one rank.
@@ -42,9 +44,9 @@ impl Tables<'_> {
         course.builder.build().map_err(PresetError::Iteration)
     }
 
-    /// How many tables a rank has: they are dealt out in turn.
+    /// How many parts a rank has: they are dealt out in turn.
     fn held(&self, rank: usize) -> usize {
-        self.tables / self.ranks + usize::from(rank < self.tables % self.ranks)
+        self.parts / self.ranks + usize::from(rank < self.parts % self.ranks)
     }
 
     fn on_holders(&self, course: &mut Course, name: &str, one: Duration) -> Vec<TaskId> {
@@ -83,15 +85,15 @@ impl Tables<'_> {
             true => "all-to-all of gradients",
         };
         let ranks: Vec<_> = (0..self.ranks).map(Rank::from_index).collect();
-        let of_table = self.entry_bytes * self.samples;
-        if self.tables.is_multiple_of(self.ranks) {
-            let bytes = of_table * self.tables as u64;
+        let of_part = self.entry_bytes * self.samples;
+        if self.parts.is_multiple_of(self.ranks) {
+            let bytes = of_part * self.parts as u64;
             let task = course.after(before, &ranks, name, Operation::AllToAll, bytes);
             return vec![vec![task]; self.ranks];
         }
         let mut arrived: Vec<_> = before.iter().map(|&own| vec![own]).collect();
         for holder in (0..self.ranks).filter(|&rank| self.held(rank) > 0) {
-            let bytes = of_table * self.held(holder) as u64;
+            let bytes = of_part * self.held(holder) as u64;
             for other in (0..self.ranks).filter(|&other| other != holder) {
                 let [from, to] = if back {
                     [other, holder]

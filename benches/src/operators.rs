@@ -1,0 +1,115 @@
+//! The published models, operator by operator: on 128 servers, and on the 16 that they were measured
+//! on. They are found through REWEAVE_REFERENCE_DATA.
+//!
+//! On 128 servers the batch is eight times as large, so that parts of it are as large as those that
+//! were measured.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use reweave_common::timings::Timings;
+use reweave_formats::topoopt;
+use reweave_planner::crew::Alone;
+use reweave_planner::parallel::operators::Search;
+use reweave_planner::parallel::{Help, Progress, together};
+use reweave_planner::workload::job::JobFile;
+use reweave_planner::workload::job::operators::Model;
+use reweave_planner::workload::{Choices, Settings};
+
+use crate::cost::{peak_mib, timed};
+use crate::topology::request;
+
+const VARIABLE: &str = "REWEAVE_REFERENCE_DATA";
+const MODELS: [&str; 4] = ["vgg16", "transformer16", "dlrm16", "candle16"];
+/// Servers, and how many times as large the batch is.
+const SIZES: [(usize, u64); 2] = [(16, 1), (128, 8)];
+const DEGREE: usize = 4;
+/// How long each may take.
+const GOAL_S: f64 = 10.0;
+const SEED: u64 = 1;
+
+pub(crate) fn measure_all(words: &[String]) {
+    let is_asked = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
+    let asked = SIZES.iter().flat_map(|&(servers, times)| {
+        let name = move |model| {
+            (
+                format!("operators-{model}-{servers}"),
+                model,
+                servers,
+                times,
+            )
+        };
+        MODELS.map(name)
+    });
+    let asked: Vec<_> = asked.filter(|(name, ..)| is_asked(name)).collect();
+    let Some(data) = env::var_os(VARIABLE).map(PathBuf::from) else {
+        asked
+            .iter()
+            .for_each(|(name, ..)| println!("# {name} needs {VARIABLE}"));
+        return;
+    };
+    println!("# seed {SEED}, {DEGREE} ports of 100 Gb/s");
+    println!("name data_parallel_ms planned_ms ideal_ms bound_ms tried took_s goal_s peak_mib");
+    for (name, model, servers, times) in asked {
+        measure(&name, &data, model, (servers, times));
+    }
+}
+
+fn measure(name: &str, data: &Path, model: &str, (servers, times): (usize, u64)) {
+    let (model, timings, choices) = read(data, model, times);
+    let settings = Settings {
+        choices,
+        ..Settings::default()
+    };
+    let search = Search {
+        model: &model,
+        timings: &timings,
+        servers,
+        memory: None,
+        seed: SEED,
+        tries: None,
+    };
+    let start = model.data_parallel(&timings, servers);
+    let start = start.expect("all operators were measured");
+    let request = request(servers, DEGREE);
+    let found = timed(|| together::search(&search, start, &settings, &request, alone()));
+    let (found, took_s) = (found.0.expect("there is a topology"), found.1);
+    let proposal = &found.proposal;
+    println!(
+        "{name} {:.2} {:.2} {:.2} {:.2} {} {took_s:.2} {GOAL_S} {:.0}",
+        found.course[0],
+        proposal.evaluation.iteration_ms,
+        proposal.ideal.iteration_ms,
+        proposal.bound_ms,
+        found.tried,
+        peak_mib(),
+    );
+}
+
+/// The model with a batch so many times as large.
+fn read(data: &Path, model: &str, times: u64) -> (Model, Timings, Choices) {
+    let file = data.join(format!("topoopt/models/{model}.toml"));
+    let text = fs::read_to_string(&file).expect("the model can be read");
+    let job = JobFile::parse(model, &text).expect("the model is sound");
+    let JobFile::Operators {
+        mut model,
+        profile,
+        choices,
+    } = job
+    else {
+        panic!("{} is no model of operators", file.display());
+    };
+    model.batch *= times;
+    let profile = file.with_file_name(profile);
+    let text = fs::read_to_string(profile).expect("the profile can be read");
+    let timings = topoopt::read_profile(&text, model.batch).expect("the profile is sound");
+    (model, timings, choices)
+}
+
+fn alone() -> Help<'static> {
+    Help {
+        crew: &Alone,
+        go_on: &|_: &Progress| true,
+    }
+}
