@@ -26,9 +26,10 @@ impl Machine {
     /// `key` is who may come in as root.
     pub(crate) fn boot(stage: &Stage, node: &str, system: &Path, key: &Path) -> Self {
         let disk = stage.path(&format!("machine-{node}"));
-        for folder in ["changed", "work", "root"] {
+        for folder in ["work", "root"] {
             fs::create_dir_all(disk.join(folder)).expect("folders of our own");
         }
+        let_in(&disk.join("changed/etc/ssh"), key);
         let mut hold = stage.inside(node, "sleep");
         hold.arg("infinity");
         File::create(disk.join("net")).expect("a file of our own");
@@ -42,9 +43,17 @@ impl Machine {
             .args([system, &disk])
             .arg(format!("--directory={}", disk.join("root").display()))
             .arg(format!("--machine={node}"))
-            .arg(format!("--network-namespace-path={}", disk.join("net").display()))
-            .arg(format!("--bind-ro={}:/root/.ssh/authorized_keys", key.display()))
-            .args(["--boot", "--quiet", "--register=no", "--keep-unit", "--console=pipe"])
+            .arg(format!(
+                "--network-namespace-path={}",
+                disk.join("net").display()
+            ))
+            .args([
+                "--boot",
+                "--quiet",
+                "--register=no",
+                "--keep-unit",
+                "--console=pipe",
+            ])
             .args(["--resolv-conf=off", "--timezone=off", "--link-journal=no"])
             .args(["--capability=all", "--system-call-filter=bpf"])
             .stdin(Stdio::null())
@@ -58,10 +67,22 @@ impl Machine {
     }
 }
 
+/// Before the machine is booted: whoever has this key may come in.
+fn let_in(settings: &Path, key: &Path) {
+    let more = settings.join("sshd_config.d");
+    fs::create_dir_all(&more).expect("folders of our own");
+    let line = "AuthorizedKeysFile /etc/ssh/keys\n";
+    fs::write(more.join("fleet.conf"), line).expect("a file of our own");
+    fs::copy(key, settings.join("keys")).expect("a key");
+}
+
 impl Drop for Machine {
     /// All that runs on it goes with the one that booted it.
     fn drop(&mut self) {
-        let _ = kill(Pid::from_raw(self.booted.id().cast_signed()), Signal::SIGKILL);
+        let _ = kill(
+            Pid::from_raw(self.booted.id().cast_signed()),
+            Signal::SIGKILL,
+        );
         let _ = self.booted.wait();
     }
 }

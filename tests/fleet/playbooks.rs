@@ -74,7 +74,12 @@ impl Fleet {
         for program in PROGRAMS {
             let offered = folder.join(program);
             let mut strip = Command::new("strip");
-            done(strip.arg("-o").arg(&offered).arg(built.with_file_name(program)));
+            done(
+                strip
+                    .arg("-o")
+                    .arg(&offered)
+                    .arg(built.with_file_name(program)),
+            );
             if release == Release::Second {
                 let mut content = fs::read(&offered).expect("it was just written");
                 content.push(0);
@@ -128,7 +133,9 @@ impl Fleet {
         let mut ansible = self.stage.inside(Stage::STATION, "ansible-playbook");
         ansible.arg("-i").arg(self.stage.path("inventory.yml"));
         ansible.arg(playbook).args(more).current_dir(folder());
-        ansible.env("HOME", self.stage.path("home")).env("ANSIBLE_FORKS", "4");
+        ansible
+            .env("HOME", self.stage.path("home"))
+            .env("ANSIBLE_FORKS", "4");
         eprintln!("playing {playbook} {}", more.join(" "));
         Played(ansible.output().expect("it starts"))
     }
@@ -161,7 +168,8 @@ impl Fleet {
         let program = self.stage.programs().reweave();
         let mut ask = self.stage.inside(Stage::STATION, program);
         ask.arg(format!("--coordinator={all}"));
-        ask.arg("--identity").arg(self.stage.path("authority/operator"));
+        ask.arg("--identity")
+            .arg(self.stage.path("authority/operator"));
         let output = ask.args(["--output", "json"]).args(words).output();
         serde_json::from_slice(&output.expect("it starts").stdout).ok()
     }
@@ -178,7 +186,11 @@ impl Fleet {
     /// A job whose two flows met on one uplink, and do not any more.
     pub(crate) fn job_in_two_flows_apart(&self) -> Job {
         let job = self.stage.job("train").expect("it starts");
-        let plan = || Ok(self.ask(&["plan"]).and_then(|plan| plan["plan"]["generation"].as_u64()));
+        let plan = || {
+            Ok(self
+                .ask(&["plan"])
+                .and_then(|plan| plan["plan"]["generation"].as_u64()))
+        };
         let plan = wait_for("a plan is offered", PATIENCE, plan).expect("a plan");
         self.ask(&["apply", &plan.to_string()]);
         let pins = self.pins_of("leaf0");
