@@ -26,6 +26,7 @@ mod words;
 
 use std::sync::LazyLock;
 
+use reweave_common::cause::Class;
 use sizes::Source;
 use tree::{Package, TextFile};
 use violation::{Violation, assert_none};
@@ -72,6 +73,15 @@ fn the_workspace_denies_what_review_should_not_look_for() {
 #[test]
 fn every_package_takes_the_lints_of_the_workspace() {
     assert_none(&bans::inherited_lints(&PACKAGES));
+}
+
+#[test]
+fn every_class_of_findings_has_a_runbook() {
+    let runbooks = &file("docs/runbooks.md").text;
+    for class in Class::ALL {
+        let heading = format!("\n### {class}\n");
+        assert!(runbooks.contains(&heading), "docs/runbooks.md: no {class}");
+    }
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! Does the Ansible role in deploy/ make a fleet of these programs, on machines that start as empty
+//! systems with a systemd of their own, and keep what runs there running?
+
+#[path = "fleet/machine.rs"]
+mod machine;
+#[path = "lab/tests/support/needs.rs"]
+mod needs;
+#[path = "fleet/playbooks.rs"]
+mod playbooks;
+#[path = "fleet/system.rs"]
+mod system;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+use needs::{Need, trial};
+use playbooks::{Fleet, Release};
+use reweave_tests::Job;
+
+fn main() -> ExitCode {
+    let needs = [
+        Need::Lab,
+        Need::Root,
+        Need::Program("ansible-playbook"),
+        Need::Program("debootstrap"),
+        Need::Program("systemd-nspawn"),
+        Need::Program("ssh-keygen"),
+        Need::Program("strip"),
+    ];
+    let lint = [Need::Program("ansible-lint")];
+    let tests = vec![
+        trial("the_playbooks_are_clean", &lint, the_playbooks_are_clean),
+        trial(
+            "a_fleet_comes_changes_and_goes_under_a_job",
+            &needs,
+            a_fleet_comes_changes_and_goes_under_a_job,
+        ),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
+}
+
+fn the_playbooks_are_clean() {
+    let mut lint = std::process::Command::new("ansible-lint");
+    lint.args(["--offline", "--nocolor", "--profile=production"]);
+    lint.args(["deploy.yml", "rollback.yml", "uninstall.yml"]);
+    let output = lint.arg("roles/reweave").current_dir(playbooks::folder());
+    let output = output.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+}
+
+/// Each step needs the one before it, and machines take their time to come up.
+fn a_fleet_comes_changes_and_goes_under_a_job() {
+    let fleet = Fleet::of_empty_machines();
+    a_trial_run_changes_nothing(&fleet);
+    fleet.play("deploy.yml", &[]).succeeds();
+    fleet.await_agents();
+    fleet.play("deploy.yml", &[]).changes_nothing();
+    let job = fleet.job_in_two_flows_apart();
+    let first = fleet.release_in_use("leaf0");
+    another_release_comes_one_machine_at_a_time(&fleet, &first);
+    a_release_that_does_not_start_is_taken_back(&fleet);
+    fleet.play("rollback.yml", &[]).succeeds();
+    assert_eq!(fleet.release_in_use("leaf0"), first);
+    fleet.await_agents();
+    it_goes_and_leaves_the_routes(&fleet);
+    every_session_was_kept(job);
+}
+
+fn a_trial_run_changes_nothing(fleet: &Fleet) {
+    fleet.play("deploy.yml", &["--check", "--diff"]).succeeds();
+    let left = fleet.on("h1", "ls /usr/lib/reweave /etc/reweave 2>&1 || true");
+    let (gone, said) = ("No such file or directory", left.as_str());
+    assert_eq!(said.matches(gone).count(), 2, "{said}");
+}
+
+fn another_release_comes_one_machine_at_a_time(fleet: &Fleet, first: &str) {
+    fleet.offer(Release::Second);
+    let played = fleet.play("deploy.yml", &[]);
+    played.succeeds();
+    fleet.await_agents();
+    let second = fleet.release_in_use("leaf0");
+    assert_ne!(second, first);
+    assert_eq!(fleet.release_in_use("h3"), second);
+}
+
+fn a_release_that_does_not_start_is_taken_back(fleet: &Fleet) {
+    let before = fleet.release_in_use("h0");
+    fleet.offer(Release::WithoutAnAgent);
+    let played = fleet.play("deploy.yml", &["--extra-vars", "reweave_patience_s=5"]);
+    played.fails_with("was not brought up to date");
+    for agent in ["h0", "leaf1"] {
+        assert_eq!(fleet.release_in_use(agent), before, "{agent}");
+    }
+    fleet.await_agents();
+}
+
+fn it_goes_and_leaves_the_routes(fleet: &Fleet) {
+    let pins = fleet.pins_of("leaf0");
+    assert!(pins.contains("lookup"), "no pin is left to be kept: {pins}");
+    fleet.play("uninstall.yml", &[]).succeeds();
+    assert_eq!(fleet.pins_of("leaf0"), pins);
+    let left = fleet.on("leaf0", "ls /usr/bin /etc/systemd/system");
+    assert!(!left.contains("reweave"), "{left}");
+}
+
+fn every_session_was_kept(job: Job) {
+    let report = job.stop().expect("a report");
+    assert!(report.kept_all_sessions(), "{report:#?}");
+}

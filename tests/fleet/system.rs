@@ -1,0 +1,42 @@
+//! An empty system of this machine's own release, made once and kept beside what is built.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What Ansible needs of a machine, and what makes it one.
+const PACKAGES: &str = "systemd,systemd-sysv,dbus,python3-minimal,openssh-server,iproute2";
+
+pub(crate) fn made() -> PathBuf {
+    let release = release();
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("system-{release}"));
+    if !kept.exists() {
+        make(&release, &kept);
+    }
+    kept
+}
+
+/// So that programs which were built here find their libraries there.
+fn release() -> String {
+    let facts = fs::read_to_string("/etc/os-release").expect("a release");
+    let line = facts
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    line.expect("a release with a name").to_owned()
+}
+
+fn make(release: &str, kept: &Path) {
+    // What was cut short is not taken for a system.
+    let making = kept.with_extension("making");
+    let _ = fs::remove_dir_all(&making);
+    eprintln!("fetching an empty {release} system, once");
+    let mut debootstrap = Command::new("debootstrap");
+    debootstrap
+        .args(["--variant=minbase", &format!("--include={PACKAGES}")])
+        .arg(release)
+        .arg(&making);
+    let output = debootstrap.output().expect("debootstrap starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "debootstrap: {said}");
+    fs::rename(&making, kept).expect("a folder is renamed");
+}
