@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::intake::{Asker, Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
-use crate::sessions::Places;
+use crate::sessions::{Allowances, Places};
 use crate::signing::Signing;
 use crate::warnings::warnings;
 
@@ -40,6 +40,7 @@ pub(crate) struct House {
     /// Room for people who ask.
     pub(crate) operators: Arc<Semaphore>,
     pub(crate) places: Places,
+    pub(crate) allowances: Allowances,
 }
 
 impl House {
