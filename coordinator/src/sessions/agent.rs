@@ -271,6 +271,8 @@ mod tests {
         let long = pieces(report(2 * PIECE));
         let lengths: Vec<_> = long.iter().map(|piece| piece.readings.len()).collect();
         assert_eq!(lengths, [PIECE, PIECE, 1]);
+        let room = long.iter().map(|piece| piece.readings.capacity());
+        assert!(room.sum::<usize>() <= 4 * PIECE, "each has room for itself");
         assert!(matches!(long[0].readings[0], Reading::Interface(_)));
         assert!(long.iter().all(|piece| piece.taken == report(0).taken));
         let empty = Sample {
