@@ -1,6 +1,9 @@
 //! Whatever this program reads of what others wrote, for who wants to hand it anything at all. Nothing
 //! else needs it.
 
+use reweave_agent_core::fence::Record;
+use reweave_link::keep;
+
 /// What the kernel tells beside a packet, and what it gives back of one that has left.
 pub fn beside_packet(bytes: &[u8]) {
     crate::probing::read_beside(bytes);
@@ -35,9 +38,9 @@ pub fn netlink(datagram: &[u8]) {
 
 /// What an agent noted down of the pins in force.
 pub fn record(bytes: &[u8]) {
-    if let Ok(record) = crate::state::decode(bytes) {
-        let again = crate::state::encode(&record).expect("it can be written");
-        assert_eq!(crate::state::decode(&again).expect("and read"), record);
+    if let Ok(record) = keep::decode::<Record>(bytes) {
+        let again = keep::encode(&record).expect("it can be written");
+        assert_eq!(keep::decode::<Record>(&again).expect("and read"), record);
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use reweave_common::units::Rate;
 use reweave_link::LinkError;
 use reweave_link::join::JoinError;
+use reweave_link::keep::KeepError;
 use reweave_link::line::CertificateError;
 use thiserror::Error;
 
@@ -17,7 +18,6 @@ use crate::probes::ProbeError;
 use crate::probing::ProbingError;
 use crate::rdma::RdmaError;
 use crate::role::UnknownRole;
-use crate::state::StateError;
 use crate::trains::TrainError;
 
 #[derive(Debug, Error)]
@@ -54,7 +54,7 @@ pub enum AgentError {
     #[error("no way leads from here to {host}")]
     NoWay { host: Ipv4Addr, source: io::Error },
     #[error("cannot keep the agent's state")]
-    State(#[from] StateError),
+    State(#[from] KeepError),
     #[error("cannot clear away what an earlier agent left in the kernel")]
     Leftovers { source: HoldError },
     #[error("{host} answers no echo, so how far it is cannot be found out")]

@@ -1,9 +1,8 @@
-//! What the service manager is told, where one started this: that the agent runs, and that its loop
-//! goes round.
+//! What the service manager is told of the agent: that it runs, and that its loop goes round.
 
 use std::future::pending;
 
-use sd_notify::{NotifyState, notify, watchdog_enabled};
+use reweave_link::service;
 use tokio::time::{Interval, interval};
 
 /// To be fed by the loop that it watches.
@@ -12,8 +11,8 @@ pub(crate) struct Watchdog(Option<Interval>);
 impl Watchdog {
     /// The agent serves from now on, whether a coordinator is there or not.
     pub(crate) fn ready() -> Self {
-        tell(NotifyState::Ready);
-        Self(watchdog_enabled().map(|patience| interval(patience / 3)))
+        service::ready();
+        Self(service::patience().map(|patience| interval(patience / 3)))
     }
 
     /// Never, where nobody watches.
@@ -25,12 +24,6 @@ impl Watchdog {
     }
 
     pub(crate) fn feed(&self) {
-        tell(NotifyState::Watchdog);
-    }
-}
-
-fn tell(state: NotifyState<'_>) {
-    if let Err(error) = notify(&[state]) {
-        tracing::debug!("the service manager could not be told: {error}");
+        service::alive();
     }
 }

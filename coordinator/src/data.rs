@@ -1,22 +1,21 @@
 //! The data folder: held by one coordinator at a time, and made for one cluster and one fabric.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use reweave_common::fabric::Fabric;
+use reweave_link::keep::{self, KeepError, replace};
 use reweave_replica::{FolderId, Saved};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::replication::{LogError, Opened, Store, replace};
+use crate::replication::{LogError, Opened, Store};
 
 #[derive(Debug, Error)]
 pub(crate) enum DataError {
-    #[error("cannot use {} as the data folder", folder.display())]
-    Open { folder: PathBuf, source: io::Error },
-    #[error("another coordinator uses {}", folder.display())]
-    InUse { folder: PathBuf },
+    #[error("cannot keep the coordinator's data")]
+    Folder(#[from] KeepError),
     #[error(transparent)]
     Log(#[from] LogError),
     #[error("{} was made for cluster {theirs:?}, and this one is {ours:?}", folder.display())]
@@ -62,10 +61,7 @@ impl DataError {
             | Self::OtherMember { .. }
             | Self::NoName { .. } => true,
             Self::Log(error) => error.is_bad_input(),
-            Self::Open { .. }
-            | Self::InUse { .. }
-            | Self::OtherVersion { .. }
-            | Self::Name { .. } => false,
+            Self::Folder(_) | Self::OtherVersion { .. } | Self::Name { .. } => false,
         }
     }
 }
@@ -91,10 +87,7 @@ impl Belonging {
 
 /// A data folder, locked for as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Folder {
-    path: PathBuf,
-    _lock: File,
-}
+pub(crate) struct Folder(keep::Folder);
 
 /// One that was opened.
 #[derive(Debug)]
@@ -107,9 +100,7 @@ pub(crate) struct Data {
 
 impl Folder {
     pub(crate) fn lock(path: &Path) -> Result<Self, DataError> {
-        let _lock = lock(path)?;
-        let path = path.to_owned();
-        Ok(Self { path, _lock })
+        Ok(Self(keep::Folder::hold(path)?))
     }
 
     pub(crate) fn has_log(&self) -> bool {
@@ -117,7 +108,7 @@ impl Folder {
     }
 
     fn log(&self) -> PathBuf {
-        self.path.join("log")
+        self.0.path().join("log")
     }
 
     /// What others are to know it by, until that stands in the log. The name is kept as long as
@@ -142,7 +133,7 @@ impl Folder {
     }
 
     fn name(&self) -> PathBuf {
-        self.path.join("folder")
+        self.0.path().join("folder")
     }
 
     /// `beginning` is what a folder without a log begins with.
@@ -152,7 +143,7 @@ impl Folder {
         beginning: Option<Saved>,
     ) -> Result<Data, DataError> {
         let opened = Store::open(&self.log(), beginning)?;
-        let theirs = check(&self.path, ours, &opened.saved)?;
+        let theirs = check(self.0.path(), ours, &opened.saved)?;
         let name = self.name();
         match fs::remove_file(&name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -208,22 +199,6 @@ fn same_fabric(one: &str, other: &str) -> bool {
     one == other || parse(one).is_some_and(|fabric| Some(fabric) == parse(other))
 }
 
-fn lock(folder: &Path) -> Result<File, DataError> {
-    let failed = |source| DataError::Open {
-        folder: folder.to_owned(),
-        source,
-    };
-    fs::create_dir_all(folder).map_err(failed)?;
-    let lock = File::create(folder.join("lock")).map_err(failed)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(DataError::InUse {
-            folder: folder.to_owned(),
-        }),
-        Err(TryLockError::Error(source)) => Err(failed(source)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use reweave_replica::{MemberId, Members};
@@ -249,7 +224,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let _first = open(folder.path(), &belonging("a", 2)).unwrap();
         let second = open(folder.path(), &belonging("a", 2));
-        assert!(matches!(second, Err(DataError::InUse { .. })), "{second:?}");
+        let in_use = matches!(second, Err(DataError::Folder(KeepError::InUse { .. })));
+        assert!(in_use, "{second:?}");
     }
 
     #[test]

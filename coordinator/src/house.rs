@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::intake::{Asker, Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
-use crate::sessions::Places;
+use crate::sessions::{Allowances, Places};
 use crate::signing::Signing;
 use crate::warnings::warnings;
 
@@ -43,6 +43,7 @@ pub(crate) struct House {
     /// Of agents, and of drivers.
     pub(crate) places: Places<NodeId>,
     pub(crate) drivers: Places<OpticalId>,
+    pub(crate) allowances: Allowances,
 }
 
 impl House {

@@ -1,5 +1,6 @@
 //! The one way in: what happens outside becomes an event, and events wait in a queue of bounded
-//! length. When it fills up, telemetry goes first: what an agent measured now, it will measure again.
+//! length. Telemetry waits apart: everything else is taken before it, and what finds no place is
+//! dropped, for what an agent measured now, it will measure again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +12,15 @@ use reweave_common::member::{Digest, Member};
 use reweave_common::operator::{About, Request, Response};
 use reweave_common::sample::Sample;
 use reweave_core::{NoEntry, Pass};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::replication::Outcome;
 
+const LENGTH: usize = 1024;
 /// A thousand agents report twice a second, and the core takes microseconds for each report.
-const LENGTH: usize = 4096;
-/// So many places are never given to telemetry.
-const RESERVED: usize = 1024;
+const TELEMETRY: usize = 4096;
 
 /// Tells sessions of one agent apart: later ones have higher numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,7 +109,15 @@ pub(crate) struct Closed;
 #[derive(Debug, Clone)]
 pub(crate) struct Intake {
     events: mpsc::Sender<Event>,
+    telemetry: mpsc::Sender<Event>,
     counters: Arc<Counters>,
+}
+
+/// Where they come out again.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    events: mpsc::Receiver<Event>,
+    telemetry: mpsc::Receiver<Event>,
 }
 
 #[derive(Debug, Default)]
@@ -125,14 +135,44 @@ pub(crate) struct Counts {
     pub(crate) refused: u64,
 }
 
-pub(crate) fn queue() -> (Intake, mpsc::Receiver<Event>) {
-    queue_of(LENGTH)
+pub(crate) fn queue() -> (Intake, Queue) {
+    queue_of(LENGTH, TELEMETRY)
 }
 
-fn queue_of(length: usize) -> (Intake, mpsc::Receiver<Event>) {
-    let (events, queue) = mpsc::channel(length);
-    let counters = Arc::default();
-    (Intake { events, counters }, queue)
+fn queue_of(length: usize, most_telemetry: usize) -> (Intake, Queue) {
+    let (events, events_out) = mpsc::channel(length);
+    let (telemetry, telemetry_out) = mpsc::channel(most_telemetry);
+    let intake = Intake {
+        events,
+        telemetry,
+        counters: Arc::default(),
+    };
+    let queue = Queue {
+        events: events_out,
+        telemetry: telemetry_out,
+    };
+    (intake, queue)
+}
+
+impl Queue {
+    /// Waits for the next. None when nobody puts anything in any more.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        tokio::select! {
+            biased;
+            event = self.events.recv() => event,
+            event = self.telemetry.recv() => event,
+        }
+    }
+
+    pub(crate) fn try_next(&mut self) -> Result<Event, TryRecvError> {
+        let urgent = self.events.try_recv();
+        urgent.or_else(|_| self.telemetry.try_recv())
+    }
+}
+
+/// To wait for the next outside of the event loop.
+pub(crate) fn waiting() -> std::io::Result<Runtime> {
+    Builder::new_current_thread().build()
 }
 
 impl Intake {
@@ -148,14 +188,14 @@ impl Intake {
 
     /// Does not wait: what finds no place is gone.
     pub(crate) fn put_telemetry(&self, event: Event) -> Result<(), Closed> {
-        if self.events.is_closed() {
-            return Err(Closed);
+        match self.telemetry.try_send(event) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Closed(_)) => Err(Closed),
+            Err(TrySendError::Full(_)) => {
+                self.counters.shed.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
         }
-        let crowded = self.events.capacity() <= RESERVED.min(self.events.max_capacity() / 4);
-        if crowded || self.events.try_send(event).is_err() {
-            self.counters.shed.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
     }
 
     /// Whether anybody takes events.
@@ -199,22 +239,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn telemetry_leaves_room_for_what_matters_more() {
-        let (intake, mut queue) = queue_of(8);
-        for _ in 0..10 {
+    async fn telemetry_goes_first_where_there_is_no_room_and_comes_last() {
+        let (intake, mut queue) = queue_of(2, 4);
+        for _ in 0..6 {
             intake.put_telemetry(sample()).unwrap();
         }
-        assert_eq!((queue.len(), intake.counts().shed), (6, 4));
+        assert_eq!(intake.counts().shed, 2);
         intake.put(Event::Left { from: origin() }).await.unwrap();
         intake.put(Event::Tick).await.unwrap();
-        queue.recv().await.unwrap();
+        assert!(matches!(queue.next().await, Some(Event::Left { .. })));
+        assert!(matches!(queue.try_next(), Ok(Event::Tick)));
+        assert!(matches!(queue.next().await, Some(Event::Measured { .. })));
         intake.put_telemetry(sample()).unwrap();
-        assert_eq!(intake.counts().shed, 5);
+        assert_eq!(intake.counts().shed, 2);
     }
 
     #[tokio::test]
     async fn a_dead_drive_is_noticed() {
-        let (intake, queue) = queue_of(8);
+        let (intake, queue) = queue_of(8, 8);
         drop(queue);
         assert!(intake.put_telemetry(sample()).is_err());
         assert!(intake.put(Event::Tick).await.is_err());

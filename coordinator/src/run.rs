@@ -23,13 +23,13 @@ use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::house::House;
 use crate::http;
-use crate::intake::{Event, Intake, queue};
+use crate::intake::{Event, Intake, Queue, queue};
 use crate::recorder::{Beginning, Recorder};
 use crate::replication::{
     Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Replication, carry_posts,
 };
 use crate::service;
-use crate::sessions::{MOST_OPERATORS, Places, ROLES, welcome};
+use crate::sessions::{Allowances, MOST_OPERATORS, Places, ROLES, welcome};
 use crate::signing::Signing;
 
 /// As often as the core wants to know that time passes.
@@ -51,7 +51,8 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         source,
     })?;
     let mut openings = runtime.block_on(async { Openings::open(&config, &identity) })?;
-    service::ready();
+    // Whether it leads, or waits for others, is for `/readyz` to say.
+    reweave_link::service::ready();
     let begun = open(&config, &identity, &mut openings.listener);
     let data = runtime.block_on(service::alive_while(begun))?;
     let Some(data) = data else {
@@ -156,11 +157,7 @@ struct Threads {
 }
 
 impl Threads {
-    fn start(
-        engine: Engine,
-        drive: Drive,
-        events: mpsc::Receiver<Event>,
-    ) -> Result<Self, CoordinatorError> {
+    fn start(engine: Engine, drive: Drive, events: Queue) -> Result<Self, CoordinatorError> {
         let failed = |what| move |source| CoordinatorError::Start { what, source };
         let (died, dead) = oneshot::channel::<()>();
         let log = thread::Builder::new().name("log".to_owned());
@@ -230,6 +227,7 @@ async fn serve(
         operators: Arc::new(Semaphore::new(MOST_OPERATORS)),
         places: Places::default(),
         drivers: Places::default(),
+        allowances: Allowances::default(),
     };
     if let Some(place) = http::bind(config.http).await? {
         tokio::spawn(http::serve(place, house.clone()));
@@ -343,7 +341,7 @@ async fn tick(intake: &Intake) {
             return;
         }
         if count.is_multiple_of(per_sign) {
-            service::alive();
+            reweave_link::service::alive();
         }
         if count.is_multiple_of(per_report) {
             report_shed(intake, &mut told);

@@ -1,5 +1,6 @@
 //! One coordinator and everybody who reports to it.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use reweave_common::operator::{AgentState, Request, Response, Status};
 use reweave_link::{Channel, Role as PeerRole, connect};
 use reweave_proto::message::CoordinatorMessage;
 use tokio::runtime::Builder;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::agents::Crowd;
@@ -114,9 +115,27 @@ fn is_one(node: &str, agents: usize) -> bool {
 
 /// Somebody is shut out, which is agreed on and told to all agents: how long that takes.
 async fn deliveries(members: &Members, operator: &mut Operator, agents: usize) -> Vec<Duration> {
-    let (tell, mut heard) = mpsc::unbounded_channel();
-    for listener in 0..LISTENERS {
-        let identity = members.identity(&format!("h{}", agents + listener));
+    let mut heard = listen(members, agents..agents + LISTENERS);
+    sleep(Duration::from_secs(2)).await;
+    let mut times = Vec::new();
+    for number in 0..COMMANDS {
+        while heard.try_recv().is_ok() {}
+        let said = now();
+        shut_out(operator, &format!("nobody{number}")).await;
+        for _ in 0..LISTENERS {
+            let at = timeout(PATIENCE, heard.recv()).await.ok().flatten();
+            times.push(at.expect("all are told") - said);
+        }
+        sleep(Duration::from_millis(730)).await;
+    }
+    times
+}
+
+/// When these agents are told that somebody is shut out.
+pub(crate) fn listen(members: &Members, agents: Range<usize>) -> UnboundedReceiver<Duration> {
+    let (tell, heard) = mpsc::unbounded_channel();
+    for listener in agents {
+        let identity = members.identity(&format!("h{listener}"));
         let (address, tell) = (members.addresses[0], tell.clone());
         tokio::spawn(async move {
             let session = connect(&[address], &identity, PeerRole::Coordinator).await;
@@ -131,27 +150,18 @@ async fn deliveries(members: &Members, operator: &mut Operator, agents: usize) -
             }
         });
     }
-    sleep(Duration::from_secs(2)).await;
-    let mut times = Vec::new();
-    for number in 0..COMMANDS {
-        while heard.try_recv().is_ok() {}
-        let name = format!("nobody{number}");
-        let role = Role::Viewer;
-        let said = now();
-        let answer = operator
-            .ask(&Request::Revoke {
-                member: Member { role, name },
-            })
-            .await;
-        assert!(
-            matches!(answer, Some(Response::Revoked { .. })),
-            "{answer:?}"
-        );
-        for _ in 0..LISTENERS {
-            let at = timeout(PATIENCE, heard.recv()).await.ok().flatten();
-            times.push(at.expect("all are told") - said);
-        }
-        sleep(Duration::from_millis(730)).await;
-    }
-    times
+    heard
+}
+
+/// Has this one shut out, until that is acknowledged.
+pub(crate) async fn shut_out(operator: &mut Operator, name: &str) {
+    let member = Member {
+        role: Role::Viewer,
+        name: name.to_owned(),
+    };
+    let answer = operator.ask(&Request::Revoke { member }).await;
+    assert!(
+        matches!(answer, Some(Response::Revoked { .. })),
+        "{answer:?}"
+    );
 }

@@ -3,10 +3,10 @@
 //!
 //!     reweave-bench-crowd load [AGENTS]         one coordinator, for half a minute
 //!     reweave-bench-crowd reconnect [AGENTS]    three, of which the leader is killed
-//!     reweave-bench-crowd flood                 somebody who means harm, and decisions meanwhile
+//!     reweave-bench-crowd flood [AGENTS]        one or more who mean harm, and decisions meanwhile
 //!
-//! (`hostile IDENTITY ADDRESS` is the somebody.) Each agent is the real one's line with a session and a socket of its own; only what it reports is
-//! made up: the probes to 64 peers, once a second.
+//! (`hostile ADDRESS IDENTITY...` are those.) Each agent is the real one's line with a session and a
+//! socket of its own; only what it reports is made up: the probes to 64 peers, once a second.
 
 mod agents;
 mod flood;
@@ -21,7 +21,7 @@ mod reports;
 mod times;
 
 use std::env;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const AGENTS: usize = 4096;
@@ -29,23 +29,25 @@ const AGENTS: usize = 4096;
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
-    if let ["hostile", identity, address] = words[..]
+    if let ["hostile", address, identities @ ..] = &words[..]
         && let Ok(address) = address.parse()
     {
-        flood::be_hostile(Path::new(identity), address);
+        let identities: Vec<_> = identities.iter().map(PathBuf::from).collect();
+        flood::be_hostile(address, &identities);
         return ExitCode::SUCCESS;
     }
     let (what, count) = match words[..] {
+        ["flood"] => ("flood", Some(1)),
         [what] => (what, Some(AGENTS)),
         [what, count] => (what, count.parse().ok()),
         _ => ("", None),
     };
     match (what, count) {
-        ("flood", _) => flood::measure(),
+        ("flood", Some(agents)) => flood::measure(agents),
         ("load", Some(agents)) => load::measure(agents),
         ("reconnect", Some(agents)) => reconnect::measure(agents),
         _ => {
-            eprintln!("usage: reweave-bench-crowd load|reconnect [AGENTS] | flood");
+            eprintln!("usage: reweave-bench-crowd load|reconnect|flood [AGENTS]");
             return ExitCode::from(2);
         }
     }

@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::error::CoordinatorError;
 use crate::history::History;
-use crate::intake::{Asker, Event, Origin, SessionId};
+use crate::intake::{self, Asker, Event, Origin, Queue, SessionId};
 use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, Replication, Task};
 use leading::Leading;
@@ -110,8 +110,12 @@ impl Drive {
     }
 
     /// Until [`Event::End`], or until something is wrong that makes it unsafe to go on.
-    pub(crate) fn run(mut self, mut events: mpsc::Receiver<Event>) -> Result<(), CoordinatorError> {
-        while let Some(event) = events.blocking_recv() {
+    pub(crate) fn run(mut self, mut events: Queue) -> Result<(), CoordinatorError> {
+        let waiting = intake::waiting().map_err(|source| CoordinatorError::Start {
+            what: "the drive",
+            source,
+        })?;
+        while let Some(event) = waiting.block_on(events.next()) {
             if matches!(event, Event::End) {
                 self.finish(&mut events)?;
                 break;
@@ -124,10 +128,10 @@ impl Drive {
     }
 
     /// What was asked is answered still, if that can be done soon.
-    fn finish(&mut self, events: &mut mpsc::Receiver<Event>) -> Result<(), CoordinatorError> {
+    fn finish(&mut self, events: &mut Queue) -> Result<(), CoordinatorError> {
         let deadline = Instant::now() + LAST_MOMENTS;
         while self.is_busy() && Instant::now() < deadline {
-            match events.try_recv() {
+            match events.try_next() {
                 Ok(event) => self.live(event)?,
                 Err(TryRecvError::Empty) => thread::sleep(Duration::from_millis(1)),
                 Err(TryRecvError::Disconnected) => break,

@@ -5,10 +5,11 @@
 //! it. After the first error nothing more is written: whoever does not know what reached the disk
 //! must not go on.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use reweave_link::keep::{take_place, write_beside};
 use reweave_replica::{Batch, Journal, JournalError, Saved};
 use thiserror::Error;
 
@@ -160,7 +161,7 @@ fn encoded(path: &Path, batch: &Batch) -> Result<Vec<u8>, LogError> {
 }
 
 fn put_in_place(path: &Path, content: &[u8]) -> Result<File, LogError> {
-    let made = make_new(path, content).map_err(|source| match is_lack(&source) {
+    let made = write_beside(path, content).map_err(|source| match is_lack(&source) {
         true => LogError::NoRoom {
             path: path.to_owned(),
             source,
@@ -169,37 +170,6 @@ fn put_in_place(path: &Path, content: &[u8]) -> Result<File, LogError> {
     })?;
     take_place(path).map_err(failed("replace", path))?;
     Ok(made)
-}
-
-/// The file as it was until the new one is whole on disk, and then the new one.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    make_new(path, content)?;
-    take_place(path)
-}
-
-fn new_beside(path: &Path) -> PathBuf {
-    path.with_extension("new")
-}
-
-fn make_new(path: &Path, content: &[u8]) -> io::Result<File> {
-    let new = new_beside(path);
-    let make = || -> io::Result<File> {
-        let mut file = File::create(&new)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        Ok(file)
-    };
-    make().inspect_err(|_| {
-        // Half a file only takes room; the next one takes its place anyhow.
-        let _ = fs::remove_file(&new);
-    })
-}
-
-fn take_place(path: &Path) -> io::Result<()> {
-    fs::rename(new_beside(path), path)?;
-    // The name is an entry of the folder, which has to reach the disk too.
-    let folder = path.parent().unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
 }
 
 fn cut(path: &Path, length: u64) -> Result<File, LogError> {

@@ -1,10 +1,12 @@
 //! The session of an agent, which is heard for its own node, and no faster than it may speak.
 
+use std::iter;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
 use reweave_common::operator::About;
+use reweave_common::sample::{Reading, Sample};
 use reweave_link::{Channel, Session};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use tokio::sync::mpsc;
@@ -15,10 +17,8 @@ use super::places::Place;
 use crate::house::House;
 use crate::intake::{Event, Origin};
 
-/// Readings of hundreds of interfaces and flows, twice a second.
-const RATE_BYTES_PER_S: u32 = 64 << 10;
-/// A full picture at the beginning; a longer one is read too, and then waited for.
-const BURST_BYTES: u32 = 256 << 10;
+/// So many readings of one report are taken at once.
+const PIECE: usize = 256;
 
 enum OfAgents {}
 
@@ -73,9 +73,8 @@ impl Agent<'_> {
         if let Err(closed) = self.describe(None) {
             return closed;
         }
-        for channel in [Channel::Commands, Channel::Telemetry] {
-            let session = self.session;
-            session.pace(channel, RATE_BYTES_PER_S, BURST_BYTES).await;
+        for (channel, pace) in self.house.allowances.of(from.node).channels() {
+            self.session.pace(channel, pace).await;
         }
         tokio::select! {
             ending = self.hear(Channel::Commands) => ending,
@@ -103,7 +102,9 @@ impl Agent<'_> {
         let (from, intake) = (self.from, &self.house.intake);
         match message {
             AgentMessage::Sample(sample) => {
-                intake.put_telemetry(Event::Measured { from, sample })?;
+                for sample in pieces(sample) {
+                    intake.put_telemetry(Event::Measured { from, sample })?;
+                }
             }
             AgentMessage::Ack(ack) => intake.put(Event::Acknowledged { from, ack }).await?,
             AgentMessage::Clock { time_of_day_us } => {
@@ -134,6 +135,25 @@ impl Agent<'_> {
     }
 }
 
+/// Whatever matters more is done between two of them. Interfaces come first: whose an address is must
+/// be known before what is said of it.
+fn pieces(sample: Sample) -> Vec<Sample> {
+    if sample.readings.len() <= PIECE {
+        return vec![sample];
+    }
+    let taken = sample.taken;
+    let is_interface = |reading: &Reading| matches!(reading, Reading::Interface(_));
+    let (interfaces, others): (Vec<_>, Vec<_>) =
+        sample.readings.into_iter().partition(is_interface);
+    let mut readings = interfaces.into_iter().chain(others);
+    // Each has room for itself alone.
+    let next = || Some(readings.by_ref().take(PIECE).collect::<Vec<_>>());
+    iter::from_fn(next)
+        .take_while(|readings| !readings.is_empty())
+        .map(|readings| Sample { taken, readings })
+        .collect()
+}
+
 pub(super) fn time_of_day() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default()
@@ -148,7 +168,46 @@ pub(super) fn skew_us(theirs_us: u64, ours: Duration) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use reweave_common::flow::{FlowKey, Protocol};
+    use reweave_common::moment::Moment;
+    use reweave_common::sample::Interface;
+
     use super::*;
+
+    #[test]
+    fn a_long_report_is_taken_in_pieces_with_its_interfaces_first() {
+        let end = "10.0.0.1:1".parse().unwrap();
+        let flow = FlowKey {
+            protocol: Protocol::Udp,
+            source: end,
+            destination: end,
+        };
+        let interface = Interface {
+            name: "eth0".to_owned(),
+            addresses: vec![],
+            gateways: vec![],
+        };
+        let report = |flows: usize| Sample {
+            taken: Moment::from_micros(7),
+            readings: vec![Reading::FlowEnded(flow); flows]
+                .into_iter()
+                .chain([Reading::Interface(interface.clone())])
+                .collect(),
+        };
+        assert_eq!(pieces(report(PIECE - 1)), [report(PIECE - 1)]);
+        let long = pieces(report(2 * PIECE));
+        let lengths: Vec<_> = long.iter().map(|piece| piece.readings.len()).collect();
+        assert_eq!(lengths, [PIECE, PIECE, 1]);
+        let room = long.iter().map(|piece| piece.readings.capacity());
+        assert!(room.sum::<usize>() <= 4 * PIECE, "each has room for itself");
+        assert!(matches!(long[0].readings[0], Reading::Interface(_)));
+        assert!(long.iter().all(|piece| piece.taken == report(0).taken));
+        let empty = Sample {
+            readings: vec![],
+            ..report(0)
+        };
+        assert_eq!(pieces(empty.clone()), [empty]);
+    }
 
     #[test]
     fn a_clock_may_be_off_by_anything() {

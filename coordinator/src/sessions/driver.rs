@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use reweave_common::circuit::{OpticalName, Switchover};
 use reweave_common::ids::OpticalId;
 use reweave_common::lock::lock;
-use reweave_link::{Channel, Session};
+use reweave_link::{Channel, Pace, Session};
 use reweave_proto::message::{DriverMessage, DriverOrder};
 use tokio::sync::mpsc;
 
@@ -59,7 +59,7 @@ impl Driver<'_> {
         let (outbox, instructions) = mpsc::channel(member::OUTBOX);
         let session = self.session;
         session
-            .pace(Channel::Commands, RATE_BYTES_PER_S, BURST_BYTES)
+            .pace(Channel::Commands, Pace::new(RATE_BYTES_PER_S, BURST_BYTES))
             .await;
         tokio::select! {
             ending = self.hear(outbox) => ending,

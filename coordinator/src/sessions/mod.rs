@@ -1,6 +1,7 @@
 //! Agents, operators and other coordinators, each over a session of its own.
 
 mod agent;
+mod allowances;
 mod coordinator;
 mod driver;
 mod member;
@@ -16,6 +17,8 @@ use tokio::time::{Duration, MissedTickBehavior, interval};
 use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::intake::{Closed, Origin, SessionId};
+pub(crate) use allowances::Allowances;
+use places::Place;
 pub(crate) use places::Places;
 pub(crate) use refusals::Refusals;
 
@@ -94,7 +97,7 @@ fn seat(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
         false => Ok(None),
     };
     match place {
-        Ok(place) => drop(tokio::spawn(agent::serve(session, from, house, place))),
+        Ok(place) => admit(session, from, (house, place), refusals),
         Err(other) => {
             let why = format!(
                 "another machine is here with this certificate, from {other}; give each node one \
@@ -103,6 +106,26 @@ fn seat(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
             turn_away(session, why, refusals);
         }
     }
+}
+
+/// Whoever comes too often is let in later, and none of too many at once.
+fn admit(session: Session, from: Origin, room: (House, Option<Place>), refusals: &mut Refusals) {
+    let (house, place) = room;
+    let allowance = house.allowances.of(from.node);
+    let share = session.pace_packets(allowance.packets.clone());
+    let Some(knock) = allowance.knock() else {
+        let why = "too many sessions of this agent wait to begin".to_owned();
+        return turn_away(session, why, refusals);
+    };
+    tokio::spawn(async move {
+        tokio::select! {
+            () = allowance.begin() => {}
+            _ = session.closed() => return,
+        }
+        drop(knock);
+        agent::serve(session, from, house, place).await;
+        drop(share);
+    });
 }
 
 /// Whoever has a good certificate is told why.

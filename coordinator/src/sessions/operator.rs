@@ -3,7 +3,7 @@
 
 use reweave_common::error::told;
 use reweave_common::operator::{Refused, Request, Response};
-use reweave_link::{Channel, LinkError, Session};
+use reweave_link::{Channel, LinkError, Pace, Session};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Ending;
@@ -16,9 +16,8 @@ const BURST_BYTES: u32 = 256 << 10;
 
 /// It keeps its seat until it ends.
 pub(super) async fn serve(session: Session, house: House, _seat: OwnedSemaphorePermit) {
-    session
-        .pace(Channel::Commands, RATE_BYTES_PER_S, BURST_BYTES)
-        .await;
+    let pace = Pace::new(RATE_BYTES_PER_S, BURST_BYTES);
+    session.pace(Channel::Commands, pace).await;
     let ending = tokio::select! {
         ending = answer_all(&session, &house) => ending,
         error = session.shut_out() => error.into(),

@@ -73,13 +73,13 @@ mod tests {
         refusals.tell(&intake);
         let mut told = 0;
         let mut lines = 0;
-        while let Ok(Event::TurnedAway { times, .. }) = events.try_recv() {
+        while let Ok(Event::TurnedAway { times, .. }) = events.try_next() {
             told += times;
             lines += 1;
         }
         assert_eq!((told, lines), (10_000, MOST + 1));
         assert_eq!(intake.counts().refused, 10_000);
         refusals.tell(&intake);
-        assert!(events.try_recv().is_err(), "nothing is told twice");
+        assert!(events.try_next().is_err(), "nothing is told twice");
     }
 }

@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::drive::{Drive, Parts, decode_state};
 use crate::error::CoordinatorError;
 use crate::history::History;
-use crate::intake::{Asker, Event, Intake, Origin, SessionId, queue};
+use crate::intake::{Asker, Event, Intake, Origin, Queue, SessionId, queue};
 use crate::recorder::{Beginning, Recorder};
 use crate::replication::{Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Store};
 
@@ -36,7 +36,7 @@ pub(crate) struct Scene {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) fabric: Arc<Fabric>,
     intake: Intake,
-    queue: Option<mpsc::Receiver<Event>>,
+    queue: Option<Queue>,
     /// What happens before there is a drive waits for it.
     early: Mutex<Option<Vec<Event>>>,
     /// What leads to the agents; kept, or their sessions would end.

@@ -12,6 +12,7 @@ use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::opening::{Opened, OpeningError};
 use crate::session::Session;
+use crate::sieve::Shares;
 use crate::verify::{Credentials, Refusal, Verdict};
 
 /// TLS alerts are told as QUIC errors from here on.
@@ -52,6 +53,7 @@ impl Handshake {
             commands: opened.commands,
             telemetry: opened.telemetry,
             endpoint,
+            shares: Shares::default(),
         })
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A session is a QUIC connection on which both sides have shown a certificate of their cluster and
 //! agreed on a version. It carries messages on two channels that do not wait for each other. What
-//! the messages mean is none of this crate's business.
+//! the messages mean is none of this crate's business. What every part needs besides is here too: an
+//! identity, a folder to [`keep`] things in, and a word with the [`service`] manager.
 //!
 //! Deliberately absent: resumption and 0-RTT (each session proves its certificate anew), migration
 //! (a peer stays where it is), datagrams, and any stream besides the two.
@@ -18,13 +19,16 @@ mod error;
 mod handshake;
 mod identity;
 pub mod join;
+pub mod keep;
 pub mod line;
 mod listener;
 mod opening;
 mod pace;
 pub mod pki;
 mod return_key;
+pub mod service;
 mod session;
+mod sieve;
 mod signatures;
 mod tls;
 mod transport;
@@ -40,7 +44,9 @@ pub use dialer::Dialer;
 pub use error::LinkError;
 pub use identity::Identity;
 pub use listener::Listener;
+pub use pace::Pace;
 pub use reweave_proto::name::Role;
 pub use session::{Channel, Peer, Session};
+pub use sieve::Share;
 pub use transport::{HANDSHAKE_DEADLINE, IDLE_TIMEOUT};
 pub use verify::{Credentials, Refusal};

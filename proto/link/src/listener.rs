@@ -13,6 +13,7 @@ use crate::error::LinkError;
 use crate::handshake::Handshake;
 use crate::identity::Identity;
 use crate::session::{CLOSE_DONE, Session};
+use crate::sieve::Shares;
 use crate::transport::{self, Waiting};
 use crate::{opening, tls};
 
@@ -33,6 +34,7 @@ const WAITING: Waiting = Waiting {
 /// handed out live on when the listener is dropped.
 pub struct Listener {
     endpoint: Endpoint,
+    shares: Shares,
     config: ServerConfig,
     ours: Identity,
     hello: Hello,
@@ -58,8 +60,15 @@ impl Listener {
     ) -> Result<Self, LinkError> {
         let config = server_config(ours, accepted)?;
         let endpoint = ours.return_key().endpoint_config();
+        let shares = Shares::default();
         Ok(Self {
-            endpoint: transport::endpoint(address, endpoint, Some(config.clone()))?,
+            endpoint: transport::endpoint(
+                address,
+                endpoint,
+                Some(config.clone()),
+                Some(shares.clone()),
+            )?,
+            shares,
             config,
             ours: ours.clone(),
             hello,
@@ -90,7 +99,11 @@ impl Listener {
         let begin = |incoming: Incoming| {
             let handshake = Handshake::new(&self.ours, &self.hello, incoming.remote_address());
             let (config, accepted) = (self.config.clone(), self.accepted.clone());
-            async move { run(&handshake, incoming, config, &accepted).await }
+            let shares = self.shares.clone();
+            async move {
+                let session = run(&handshake, incoming, config, &accepted).await?;
+                Ok(Session { shares, ..session })
+            }
         };
         self.handshakes.next(&self.endpoint, begin).await
     }

@@ -1,50 +1,84 @@
 //! How fast a peer is listened to. What it sends faster waits at its own side, where QUIC's flow
 //! control keeps it.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use reweave_common::lock::lock;
+use tokio::time::{Instant, sleep};
 
 /// What a frame counts for besides its bytes: it is work for whoever reads it.
 const FRAME_COSTS_BYTES: f64 = 512.0;
 
-/// A bucket of bytes that fills at a steady rate.
+/// A bucket that fills at a steady rate, of bytes or of whatever is counted. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Pace(Arc<Mutex<Bucket>>);
+
 #[derive(Debug)]
-pub(crate) struct Pace {
-    rate_bytes_per_s: f64,
-    burst_bytes: f64,
+struct Bucket {
+    per_s: f64,
+    burst: f64,
     /// Below nothing when more was taken than there was.
-    left_bytes: f64,
+    left: f64,
     at: Instant,
 }
 
 impl Pace {
-    pub(crate) fn new(rate_bytes_per_s: u32, burst_bytes: u32) -> Self {
-        Self {
-            rate_bytes_per_s: f64::from(rate_bytes_per_s),
-            burst_bytes: f64::from(burst_bytes),
-            left_bytes: f64::from(burst_bytes),
+    pub fn new(per_s: u32, burst: u32) -> Self {
+        Self(Arc::new(Mutex::new(Bucket {
+            per_s: f64::from(per_s),
+            burst: f64::from(burst),
+            left: f64::from(burst),
             at: Instant::now(),
+        })))
+    }
+
+    /// Waits until as much as was taken has come in again.
+    pub async fn wait(&self) {
+        sleep(self.pause()).await;
+    }
+
+    /// Waits, and takes one.
+    pub async fn take_one(&self) {
+        self.wait().await;
+        self.take(1.0);
+    }
+
+    /// Whether there is anything left; then so much is taken.
+    pub(crate) fn has_room(&self, count: usize) -> bool {
+        let mut bucket = lock(&self.0);
+        bucket.fill();
+        let has_room = bucket.left > 0.0;
+        if has_room {
+            bucket.left -= count as f64;
         }
+        has_room
     }
 
     /// A frame of so many bytes was read.
-    pub(crate) fn handle_frame(&mut self, length_bytes: usize) {
-        self.fill();
-        self.left_bytes -= length_bytes as f64 + FRAME_COSTS_BYTES;
+    pub(crate) fn handle_frame(&self, length_bytes: usize) {
+        self.take(length_bytes as f64 + FRAME_COSTS_BYTES);
     }
 
-    /// How long to wait before the next frame is read.
-    pub(crate) fn pause(&mut self) -> Duration {
-        self.fill();
-        let owed = (-self.left_bytes).max(0.0);
-        Duration::from_secs_f64(owed / self.rate_bytes_per_s)
+    fn take(&self, amount: f64) {
+        let mut bucket = lock(&self.0);
+        bucket.fill();
+        bucket.left -= amount;
     }
 
+    fn pause(&self) -> Duration {
+        let mut bucket = lock(&self.0);
+        bucket.fill();
+        let owed = (-bucket.left).max(0.0);
+        Duration::from_secs_f64(owed / bucket.per_s)
+    }
+}
+
+impl Bucket {
     fn fill(&mut self) {
         let now = Instant::now();
-        let filled = self.rate_bytes_per_s * (now - self.at).as_secs_f64();
-        self.left_bytes = (self.left_bytes + filled).min(self.burst_bytes);
+        let filled = self.per_s * (now - self.at).as_secs_f64();
+        self.left = (self.left + filled).min(self.burst);
         self.at = now;
     }
 }
@@ -55,7 +89,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn after_a_burst_frames_come_at_the_rate() {
-        let mut pace = Pace::new(1024, 2048);
+        let pace = Pace::new(1024, 2048);
         for _ in 0..2 {
             assert_eq!(pace.pause(), Duration::ZERO);
             pace.handle_frame(1024);
@@ -69,9 +103,30 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_was_silent_has_one_burst_and_no_more() {
-        let mut pace = Pace::new(1024, 2048);
+        let pace = Pace::new(1024, 2048);
         tokio::time::advance(Duration::from_hours(1)).await;
         pace.handle_frame(2048);
         assert_eq!(pace.pause(), Duration::from_millis(500));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_finds_no_room_takes_none() {
+        let pace = Pace::new(10, 4);
+        assert!(pace.has_room(5));
+        assert!(!pace.has_room(1));
+        tokio::time::advance(Duration::from_millis(200)).await;
+        assert!(pace.has_room(1));
+        assert!(!pace.has_room(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clones_take_from_the_same() {
+        let (one, other) = (Pace::new(1, 1), Pace::new(1, 1));
+        let began = Instant::now();
+        let same = one.clone();
+        for pace in [&one, &other, &same, &one] {
+            pace.take_one().await;
+        }
+        assert_eq!(began.elapsed(), Duration::from_secs(1));
     }
 }

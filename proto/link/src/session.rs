@@ -19,6 +19,7 @@ use tokio::time::sleep;
 
 use crate::error::LinkError;
 use crate::pace::Pace;
+use crate::sieve::{Share, Shares};
 use crate::verify::{Credentials, Refusal};
 
 const PIECE_BYTES: usize = 64 << 10;
@@ -142,11 +143,11 @@ impl Reader {
 
     /// The next frame. Nothing is lost when the wait for it is given up.
     pub(crate) async fn receive(&mut self) -> Result<Bytes, LinkError> {
-        if let Some(pace) = &mut self.pace {
-            sleep(pace.pause()).await;
+        if let Some(pace) = &self.pace {
+            pace.wait().await;
         }
         let frame = self.next_frame().await?;
-        if let Some(pace) = &mut self.pace {
+        if let Some(pace) = &self.pace {
             pace.handle_frame(frame.len());
         }
         Ok(frame)
@@ -186,6 +187,8 @@ pub struct Session {
     pub(crate) telemetry: Lane,
     /// Of the side that connected, which has an endpoint for each session.
     pub(crate) endpoint: Option<Endpoint>,
+    /// Of the side that was connected to.
+    pub(crate) shares: Shares,
 }
 
 impl Session {
@@ -291,10 +294,16 @@ impl Session {
         message.inspect_err(|error| self.end_if_unreadable(error))
     }
 
-    /// From now on the peer is listened to no faster on this channel, after a burst.
-    pub async fn pace(&self, channel: Channel, rate_bytes_per_s: u32, burst_bytes: u32) {
+    /// From now on the peer is listened to no faster on this channel, in bytes.
+    pub async fn pace(&self, channel: Channel, pace: Pace) {
         let mut reader = self.lane(channel).reader.lock().await;
-        reader.pace = Some(Pace::new(rate_bytes_per_s, burst_bytes));
+        reader.pace = Some(pace);
+    }
+
+    /// For as long as this lives, packets that come faster are dropped unseen. Whoever keeps to the
+    /// pace of its channels sends fewer. Of the side that was connected to.
+    pub fn pace_packets(&self, pace: Pace) -> Share {
+        self.shares.give(self.address(), pace)
     }
 
     /// Waits for the next message. Nothing is lost when the wait is given up.

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::crypto::rustls::QuicServerConfig;
-use quinn::{EndpointConfig, IdleTimeout, ServerConfig, TokioRuntime, TransportConfig, VarInt};
+use quinn::{
+    EndpointConfig, IdleTimeout, Runtime, ServerConfig, TokioRuntime, TransportConfig, VarInt,
+};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::LinkError;
+use crate::sieve::{Shares, Sieve};
 
 /// From the first packet to the end of the hello.
 pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(3);
@@ -108,17 +111,24 @@ pub(crate) fn client_endpoint(peer: SocketAddr) -> Result<quinn::Endpoint, LinkE
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
         SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
     };
-    endpoint(any, EndpointConfig::default(), None)
+    endpoint(any, EndpointConfig::default(), None, None)
 }
 
+/// Where there are shares, nobody is heard beyond its own.
 pub(crate) fn endpoint(
     address: SocketAddr,
     config: EndpointConfig,
     server: Option<ServerConfig>,
+    shares: Option<Shares>,
 ) -> Result<quinn::Endpoint, LinkError> {
     let open = || {
-        let socket = udp_socket(address, server.is_some())?;
-        quinn::Endpoint::new(config, server, socket, Arc::new(TokioRuntime))
+        let socket = TokioRuntime.wrap_udp_socket(udp_socket(address, server.is_some())?)?;
+        let socket = match shares {
+            Some(shares) => Arc::new(Sieve { socket, shares }),
+            None => socket,
+        };
+        let runtime = Arc::new(TokioRuntime);
+        quinn::Endpoint::new_with_abstract_socket(config, server, socket, runtime)
     };
     open().map_err(|source| LinkError::Socket { address, source })
 }

@@ -48,7 +48,7 @@ impl Door {
         let endpoint = ours.return_key().endpoint_config();
         let config = server_config(ours)?;
         Ok(Self {
-            endpoint: transport::endpoint(address, endpoint, Some(config))?,
+            endpoint: transport::endpoint(address, endpoint, Some(config), None)?,
             ours: ours.clone(),
             handshakes: Handshakes::new(LIMITS),
         })

@@ -12,4 +12,5 @@ mod pki;
 mod refusals;
 mod revoked;
 mod round_trip;
+mod shares;
 mod unreadable;

@@ -1,0 +1,181 @@
+//! What a part of Reweave must not forget: a folder that one process holds at a time, and files in it
+//! that are whole, or as they were before.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+pub enum KeepError {
+    #[error("cannot use the folder {}", folder.display())]
+    Open { folder: PathBuf, source: io::Error },
+    #[error("another process uses the folder {}", folder.display())]
+    InUse { folder: PathBuf },
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error(
+        "{} is damaged; remove it only when no coordinator still sends what it may have refused",
+        path.display()
+    )]
+    Damaged {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("cannot write {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+}
+
+/// Nobody else has it as long as this lives.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes it where it is not there.
+    pub fn hold(path: &Path) -> Result<Self, KeepError> {
+        let failed = |source| KeepError::Open {
+            folder: path.to_owned(),
+            source,
+        };
+        fs::create_dir_all(path).map_err(failed)?;
+        let lock = File::create(path.join("lock")).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self {
+                path: path.to_owned(),
+                _lock: lock,
+            }),
+            Err(TryLockError::WouldBlock) => Err(KeepError::InUse {
+                folder: path.to_owned(),
+            }),
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The record that was noted last under this name; an empty one where none ever was.
+    pub fn load<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T, KeepError> {
+        let path = self.path.join(name);
+        match fs::read(&path) {
+            Ok(bytes) => decode(&bytes).map_err(|source| KeepError::Damaged { path, source }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
+            Err(source) => Err(KeepError::Read { path, source }),
+        }
+    }
+
+    /// When this returns, the record survives a loss of power; when it fails, the one before does.
+    pub fn note<T: Serialize>(&self, name: &str, record: &T) -> Result<(), KeepError> {
+        let path = self.path.join(name);
+        let written = encode(record).map_err(io::Error::from);
+        let written = written.and_then(|content| replace(&path, &content));
+        written.map_err(|source| KeepError::Write { path, source })
+    }
+}
+
+/// As records are written: people read them too.
+pub fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, serde_json::Error> {
+    serde_json::to_vec_pretty(record)
+}
+
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(bytes)
+}
+
+/// The file as it was until the new one is whole on disk, and then the new one.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    write_beside(path, content)?;
+    take_place(path)
+}
+
+fn beside(path: &Path) -> PathBuf {
+    path.with_extension("new")
+}
+
+/// What is to take the place of the file, whole on disk.
+pub fn write_beside(path: &Path, content: &[u8]) -> io::Result<File> {
+    let new = beside(path);
+    let write = || -> io::Result<File> {
+        let mut file = File::create(&new)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        Ok(file)
+    };
+    write().inspect_err(|_| {
+        // Half a file only takes room; the next one takes its place anyhow.
+        let _ = fs::remove_file(&new);
+    })
+}
+
+/// What was written beside the file takes its place.
+pub fn take_place(path: &Path) -> io::Result<()> {
+    fs::rename(beside(path), path)?;
+    // The name is an entry of the folder, which has to reach the disk too.
+    let folder = path.parent().unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const NAME: &str = "record.json";
+
+    fn scratch() -> (TempDir, Folder) {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = Folder::hold(scratch.path()).unwrap();
+        (scratch, folder)
+    }
+
+    #[test]
+    fn the_record_noted_last_is_found_again() {
+        let (scratch, folder) = scratch();
+        assert_eq!(folder.load::<Vec<u64>>(NAME).unwrap(), []);
+        folder.note(NAME, &[1]).unwrap();
+        folder.note(NAME, &[2]).unwrap();
+        drop(folder);
+        let again = Folder::hold(scratch.path()).unwrap();
+        assert_eq!(again.load::<Vec<u64>>(NAME).unwrap(), [2]);
+        assert_eq!(again.load::<Vec<u64>>("other.json").unwrap(), []);
+    }
+
+    #[test]
+    fn two_never_share_a_folder() {
+        let (scratch, _first) = scratch();
+        let second = Folder::hold(scratch.path());
+        assert!(matches!(second, Err(KeepError::InUse { .. })), "{second:?}");
+    }
+
+    #[test]
+    fn a_damaged_record_is_named_and_not_taken_for_none() {
+        let (scratch, folder) = scratch();
+        folder.note(NAME, &[1, 2, 3]).unwrap();
+        let path = scratch.path().join(NAME);
+        let whole = fs::read_to_string(&path).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            let error = folder.load::<Vec<u64>>(NAME).unwrap_err().to_string();
+            assert!(error.contains("record.json is damaged"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_failed_note_leaves_the_one_before() {
+        let (scratch, folder) = scratch();
+        folder.note(NAME, &[1]).unwrap();
+        // A folder in its place: the new file cannot be made.
+        fs::create_dir(beside(&scratch.path().join(NAME))).unwrap();
+        let failed = folder.note(NAME, &[2]);
+        assert!(matches!(failed, Err(KeepError::Write { .. })), "{failed:?}");
+        assert_eq!(folder.load::<Vec<u64>>(NAME).unwrap(), [1]);
+    }
+}

@@ -1,0 +1,40 @@
+//! Packets beyond a peer's share are dropped unseen; others are heard as before.
+
+use super::cluster::{Cluster, listen, session, soon};
+use crate::{Channel, Pace, Role, Session};
+
+const SHARE: u64 = 40;
+const SENT: usize = 400;
+
+async fn flood(agent: &Session) {
+    for _ in 0..SENT {
+        agent.send_loose(&[0_u8; 100]).unwrap();
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn is_heard(agent: &Session, by: &Session) {
+    agent.send(Channel::Commands, &7_u8).await.unwrap();
+    assert_eq!(by.receive::<u8>(Channel::Commands).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_peer_is_heard_within_its_share_and_others_as_before() {
+    let cluster = Cluster::new("lab");
+    let (mut listener, _) = listen(&cluster.coordinator());
+    let hostile = cluster.member(Role::Agent, "h0");
+    let honest = cluster.member(Role::Agent, "h1");
+    let (from_hostile, hostile) = session(&mut listener, &hostile).await;
+    let (from_honest, honest) = session(&mut listener, &honest).await;
+    let before = from_hostile.heard_packets();
+    let share = from_hostile.pace_packets(Pace::new(1, SHARE as u32));
+    for _ in 0..4 {
+        soon(flood(&hostile)).await;
+        soon(is_heard(&honest, &from_honest)).await;
+    }
+    // What was read at once counts at once.
+    let heard = from_hostile.heard_packets() - before;
+    assert!(heard <= 2 * SHARE, "{heard} packets");
+    drop(share);
+    soon(is_heard(&hostile, &from_hostile)).await;
+}
