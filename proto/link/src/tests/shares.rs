@@ -8,7 +8,7 @@ const SENT: usize = 400;
 
 async fn flood(agent: &Session) {
     for _ in 0..SENT {
-        agent.send_loose(&[0_u8; 100]).unwrap();
+        agent.send_loose(&vec![0_u8; 100]).unwrap();
         tokio::task::yield_now().await;
     }
 }
