@@ -166,7 +166,8 @@ fn parts_of_tables_send_as_much_and_evenly() {
     let [(whole, uneven), (parts, even)] = [1, 4].map(sends);
     near(whole, parts);
     near(even, 1.0);
-    assert!(uneven > 1.01, "{uneven}");
+    // Most of what is sent is reduced, and that is alike.
+    assert!(uneven > 1.005, "{uneven}");
 }
 
 #[test]
