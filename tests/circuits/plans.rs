@@ -61,11 +61,12 @@ fn sessions_outlive_plans() {
     let stream = Stream::begin(&cluster.scene.0, ["h0", "fab1", "h3"]);
     let turns = [Thirds::Along, Thirds::Across].into_iter().cycle();
     let before = cluster.scene.thrown_away();
+    let mut taken_back = 0;
     for to in turns.take(count) {
-        let record = cluster.apply(&cluster.plan(to));
-        assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+        taken_back += arrive(&cluster, to);
         running.go_on(1);
     }
+    eprintln!("{count} reconfigurations, {taken_back} plans taken back on the way");
     assert_eq!(
         cluster.scene.thrown_away(),
         before,
@@ -75,6 +76,23 @@ fn sessions_outlive_plans() {
     eprintln!("with a fixed first hop: {sent} sent, {arrived} arrived");
     assert!(sent > 1000 && arrived == sent, "{arrived} of {sent}");
     running.end_without_loss();
+}
+
+/// How many plans it took besides the one that was kept: where a machine has too much to do, somebody
+/// may not answer in time, and then nothing is lost either.
+fn arrive(cluster: &Cluster, to: Thirds) -> usize {
+    for taken_back in 0..3 {
+        cluster.wait_until_known();
+        let plan = cluster.plan(to);
+        cluster.begin(&plan);
+        if cluster.ended(&plan) == Outcome::Committed {
+            return taken_back;
+        }
+    }
+    panic!(
+        "three plans in a row were taken back: {:?}",
+        cluster.status()
+    );
 }
 
 fn goes_wrong() {
