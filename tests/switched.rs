@@ -1,4 +1,4 @@
-//! Switched fabrics with real traffic: what is wrong is named, what collides is parted, and ranks are
+//! Switched fabrics with real traffic: what is wrong is named, imbalance is what counters say, and ranks are
 //! put where their traffic crosses racks least.
 
 #[path = "switched/clean.rs"]
