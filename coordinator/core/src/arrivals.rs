@@ -17,11 +17,15 @@ const MOST_TURNED_AWAY: usize = 64;
 /// Newcomers wait for one entry of the log each.
 const MOST_WAITING: usize = 1024;
 const MOST_WORDS: usize = 300;
+/// Agents tell the time every ten seconds.
+const ENOUGH_SKEWS: usize = 3;
 
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     waiting: VecDeque<Knock>,
     about: BTreeMap<NodeId, (Moment, About)>,
+    /// What clocks were off by as they were told last, in microseconds.
+    skews: BTreeMap<NodeId, VecDeque<i64>>,
     /// The latest last.
     turned_away: VecDeque<TurnedAway>,
 }
@@ -53,11 +57,25 @@ impl Arrivals {
     }
 
     pub(crate) fn handle_about(&mut self, node: NodeId, now: Moment, about: About) {
+        if let Some(skew_us) = about.skew_us {
+            let told = self.skews.entry(node).or_default();
+            told.truncate(ENOUGH_SKEWS - 1);
+            told.push_front(skew_us);
+        }
         self.about.insert(node, (now, about));
+    }
+
+    /// By the message that was on its way for the least time. One that waited lets a clock seem behind
+    /// and never ahead, so that has to be told several times.
+    pub(crate) fn skew_us(&self, node: NodeId) -> Option<i64> {
+        let told = self.skews.get(&node)?;
+        let most = told.iter().copied().max()?;
+        (most >= 0 || told.len() == ENOUGH_SKEWS).then_some(most)
     }
 
     pub(crate) fn handle_disconnected(&mut self, node: NodeId) {
         self.about.remove(&node);
+        self.skews.remove(&node);
     }
 
     pub(crate) fn handle_turned_away(&mut self, now: Moment, from: String, why: &str, times: u64) {

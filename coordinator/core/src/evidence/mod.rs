@@ -99,8 +99,7 @@ fn hosts(picture: &Picture<'_>, arrivals: &Arrivals) -> Vec<HostFacts> {
     let known = picture.known;
     let hosts = known.fabric.endpoints();
     let facts = hosts.map(|host| {
-        let about = arrivals.about(host, known.now);
-        let skew_us = about.and_then(|(about, _)| about.skew_us);
+        let skew_us = arrivals.skew_us(host);
         let observed = known.ingest.observations().node(host);
         let machine = observed.and_then(|it| it.host.machine.as_ref());
         let busy = machine.and_then(|it| it.value.cpu_busy_percent);

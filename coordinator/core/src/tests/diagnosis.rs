@@ -295,6 +295,30 @@ fn counters_of_an_interface_name_its_link() {
     }
 }
 
+fn tell_time(cluster: &mut Cluster, host: &str, skew_us: i64) {
+    let about = About {
+        build: "1".to_owned(),
+        protocol: "1.0".to_owned(),
+        good_for: Duration::from_secs(3600),
+        skew_us: Some(skew_us),
+    };
+    let node = cluster.network.node(host);
+    cluster.handle(Input::About { node, about });
+}
+
+#[test]
+fn a_message_that_waited_makes_no_clock_wrong() {
+    let mut cluster = cluster();
+    for skew_us in [-545_000, -600_000, -1000, -545_000] {
+        tell_time(&mut cluster, "h1", skew_us);
+        assert_eq!(causes(&mut cluster), [], "{skew_us}");
+    }
+    for _ in 0..2 {
+        tell_time(&mut cluster, "h1", -545_000);
+    }
+    assert_eq!(only(&mut cluster), (Class::ClocksApart, "h1".to_owned()));
+}
+
 #[test]
 fn a_nic_that_differs_and_a_clock_that_is_off_are_named() {
     let mut cluster = cluster();
@@ -330,14 +354,7 @@ fn a_nic_that_differs_and_a_clock_that_is_off_are_named() {
         vec![Reading::Host(HostReading::Nic(Box::new(nic)))],
     );
     assert_eq!(only(&mut cluster), (Class::PcieDowngrade, "h6".to_owned()));
-    let about = About {
-        build: "1".to_owned(),
-        protocol: "1.0".to_owned(),
-        good_for: Duration::from_secs(3600),
-        skew_us: Some(900_000),
-    };
-    let node = cluster.network.node("h1");
-    cluster.handle(Input::About { node, about });
+    tell_time(&mut cluster, "h1", 900_000);
     let found: Vec<_> = causes(&mut cluster)
         .into_iter()
         .map(|it| it.class)
