@@ -137,10 +137,9 @@ impl Cluster {
         wait_for("agents and the driver are there", PATIENCE, || {
             let status = self.status();
             let is_complete = |status: &Status| {
-                let agents = status.agents.iter();
+                let mut agents = status.agents.iter();
                 let mut driven = status.opticals.iter().map(|optical| optical.is_driven);
-                agents.fold(true, |all, it| all && it.state == AgentState::Up)
-                    && driven.all(|is_driven| is_driven)
+                agents.all(|it| it.state == AgentState::Up) && driven.all(|is_driven| is_driven)
             };
             Ok(status.filter(is_complete).map(drop))
         })

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use reweave_agent::credentials::Credentials;
 use reweave_agent::session::{Event, Uplink};
+use reweave_link::line::Certificate;
 use reweave_link::{Dialer, Role};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -34,14 +34,15 @@ impl Crowd {
         let counts = Arc::<Counts>::default();
         let mut agents = JoinSet::new();
         for host in 0..count {
-            let credentials = Credentials::load(&members.path(&format!("h{host}")));
-            let credentials = credentials.expect("it was issued");
+            let folder = members.path(&format!("h{host}"));
+            let certificate = Certificate::load(&folder, Role::Agent);
+            let certificate = certificate.expect("it was issued");
             let dialer = Dialer::new(
-                credentials.identity(),
+                certificate.identity(),
                 members.addresses.clone(),
                 Role::Coordinator,
             );
-            let uplink = (dialer.expect("there is an address"), credentials);
+            let uplink = (dialer.expect("there is an address"), certificate);
             agents.spawn(live(host, count, uplink, Arc::clone(&counts)));
         }
         Self {
@@ -52,7 +53,7 @@ impl Crowd {
 }
 
 /// Reports every second, each at a time of its own, and at once when it is connected.
-async fn live(host: usize, hosts: usize, line: (Dialer, Credentials), counts: Arc<Counts>) {
+async fn live(host: usize, hosts: usize, line: (Dialer, Certificate), counts: Arc<Counts>) {
     let mut uplink = Uplink::start(line.0, line.1);
     let begin = Instant::now() + EVERY.mul_f64(host as f64 / hosts as f64);
     let mut ticks = interval_at(begin, EVERY);
@@ -62,12 +63,12 @@ async fn live(host: usize, hosts: usize, line: (Dialer, Credentials), counts: Ar
         tokio::select! {
             _ = ticks.tick() => {
                 second += 1;
-                uplink.send_sample(reports::sample(host, hosts, second));
+                uplink.send_measured(reports::sample(host, hosts, second));
             }
             event = uplink.next() => match event {
                 Some(Event::Connected) => {
                     counts.connected.fetch_add(1, Ordering::Relaxed);
-                    uplink.send_sample(reports::sample(host, hosts, second));
+                    uplink.send_measured(reports::sample(host, hosts, second));
                 }
                 Some(Event::Told(_)) => drop(counts.commands.fetch_add(1, Ordering::Relaxed)),
                 Some(Event::Lost) => {

@@ -53,7 +53,7 @@ impl Diff<'_> {
         let (before, after) = (&self.in_force.tables, &self.plan.tables);
         let nodes: BTreeSet<_> = before.keys().chain(after.keys()).copied().collect();
         let line = |node| {
-            let towards = changed(routes(before.get(&node)), routes(after.get(&node)));
+            let towards = changed(&routes(before.get(&node)), &routes(after.get(&node)));
             let node = self.fabric.name(node).to_owned();
             (towards > 0).then_some(Line {
                 what: What::Routes { node, towards },
@@ -101,7 +101,7 @@ fn routes(table: Option<&ForwardingTable>) -> Routes {
     table.map_or_else(Routes::new, |table| table.towards.clone())
 }
 
-fn changed(before: Routes, after: Routes) -> u32 {
+fn changed(before: &Routes, after: &Routes) -> u32 {
     let hosts: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let differs = |to: &&&NodeId| before.get(to) != after.get(to);
     hosts.iter().filter(differs).count() as u32

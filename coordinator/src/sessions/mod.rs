@@ -9,6 +9,7 @@ mod operator;
 mod places;
 mod refusals;
 
+use reweave_common::ids::NodeId;
 use std::sync::Arc;
 
 use reweave_link::{LinkError, Listener, Role, Session};
@@ -109,7 +110,12 @@ fn seat(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
 }
 
 /// Whoever comes too often is let in later, and none of too many at once.
-fn admit(session: Session, from: Origin, room: (House, Option<Place>), refusals: &mut Refusals) {
+fn admit(
+    session: Session,
+    from: Origin,
+    room: (House, Option<Place<NodeId>>),
+    refusals: &mut Refusals,
+) {
     let (house, place) = room;
     let allowance = house.allowances.of(from.node);
     let share = session.pace_packets(allowance.packets.clone());

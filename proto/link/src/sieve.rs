@@ -124,11 +124,12 @@ mod tests {
     }
 
     fn received(port: u16, packets: usize) -> RecvMeta {
-        let mut meta = RecvMeta::default();
-        meta.addr = address(port);
-        meta.stride = 1200;
-        meta.len = packets * 1200 - 100;
-        meta
+        RecvMeta {
+            addr: address(port),
+            stride: 1200,
+            len: packets * 1200 - 100,
+            ..RecvMeta::default()
+        }
     }
 
     #[tokio::test(start_paused = true)]
