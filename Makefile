@@ -45,11 +45,12 @@ test: ## Runs all checks that every change must pass, in minutes.
 	finish
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
-	@deploy/setup.sh build lab peers fuzz page
-	source deploy/stage.sh 5
+	@deploy/setup.sh build lab peers fuzz page fleet
+	source deploy/stage.sh 6
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build cargo build --locked --workspace --bins
 	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
+	stage fleet cargo test --locked --workspace $(IN_LAB) --test fleet
 	stage lldp  cargo test --locked --workspace $(IN_LAB) --test kernel discovery
 	stage fuzz  tests/fuzz/run.sh 2
 	finish

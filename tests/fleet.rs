@@ -89,7 +89,7 @@ fn a_release_that_does_not_start_is_taken_back(fleet: &Fleet) {
     fleet.offer(Release::WithoutAnAgent);
     let played = fleet.play("deploy.yml", &["--extra-vars", "reweave_patience_s=5"]);
     played.fails_with("was not brought up to date");
-    for agent in ["h0", "leaf1"] {
+    for agent in ["h0", "leaf0"] {
         assert_eq!(fleet.release_in_use(agent), before, "{agent}");
     }
     fleet.await_agents();

@@ -249,8 +249,9 @@ impl Scene {
 
     /// How many packets kernels and queues of hosts have thrown away, for whatever reason.
     pub(crate) fn thrown_away(&self) -> Vec<u64> {
-        // Of the line of IP: errors of headers and addresses, discards, and no routes.
-        let script = "awk '/^Ip:/ && !/Forw/ {print $5+$6+$8+$9+$12+$13}' /proc/net/snmp; \
+        // Of the line of IP: errors of addresses, discards, and no routes. Those of headers are not
+        // counted: agents let packets expire that trace a way.
+        let script = "awk '/^Ip:/ && !/Forw/ {print $6+$8+$9+$12+$13}' /proc/net/snmp; \
                       tc -s qdisc | sed -n 's/.*(dropped \\([0-9]*\\),.*/\\1/p'; \
                       cat /sys/class/net/fab*/statistics/?x_dropped";
         let of = |host| -> u64 {

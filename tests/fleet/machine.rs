@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reweave_tests::{Program, Stage};
+use reweave_tests::{PATIENCE, Program, Stage, wait_for};
 
 /// Mounts and processes are of this alone, and go with it.
 const BOOT: &str = r#"
@@ -35,7 +35,8 @@ impl Machine {
         File::create(disk.join("net")).expect("a file of our own");
         let holder = stage.start(&format!("hold-{node}"), hold);
         let holder = holder.expect("the node is there");
-        let pid = holder.pid().expect("it runs");
+        let entered = || Ok(holder.pid().ok());
+        let pid = wait_for("a process in the node", PATIENCE, entered).expect("it runs");
         let console = File::create(disk.join("console")).expect("a file of our own");
         let mut boot = Command::new("unshare");
         boot.args(["--mount", "sh", "-c", BOOT, "boot"])

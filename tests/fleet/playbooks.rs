@@ -12,7 +12,7 @@ use super::machine::Machine;
 use super::system;
 
 const COORDINATORS: [&str; 3] = ["h1", "h2", "h3"];
-const AGENTS: [&str; 4] = ["h0", "h4", "leaf0", "leaf1"];
+const AGENTS: [&str; 4] = ["h0", "h4", "h5", "leaf0"];
 const PROGRAMS: [&str; 3] = ["reweave", "reweave-agent", "reweave-coordinator"];
 /// A system of this many services is up within this, also beside others.
 const BOOT: Duration = Duration::from_secs(120);

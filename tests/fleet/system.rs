@@ -5,16 +5,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What Ansible needs of a machine, and what makes it one.
-const PACKAGES: &str = "systemd,systemd-sysv,dbus,python3-minimal,openssh-server,iproute2";
+const PACKAGES: &str = "systemd,systemd-sysv,dbus,python3,openssh-server,iproute2";
 
 pub(crate) fn made() -> PathBuf {
     let release = release();
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("system-{release}"));
-    if !kept.exists() {
-        make(&release, &kept);
+    let made_of = fs::read_to_string(kept.join(MADE_OF));
+    if made_of.is_ok_and(|packages| packages == PACKAGES) {
+        return kept;
     }
+    let _ = fs::remove_dir_all(&kept);
+    make(&release, &kept);
     kept
 }
+
+/// Where one says what it was made of.
+const MADE_OF: &str = "etc/made-of";
 
 /// So that programs which were built here find their libraries there.
 fn release() -> String {
@@ -38,5 +44,6 @@ fn make(release: &str, kept: &Path) {
     let output = debootstrap.output().expect("debootstrap starts");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "debootstrap: {said}");
+    fs::write(making.join(MADE_OF), PACKAGES).expect("a file of our own");
     fs::rename(&making, kept).expect("a folder is renamed");
 }
