@@ -16,7 +16,7 @@ IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
 FAST_LAB_TESTS := smoke worker
 SLOW_LAB_TESTS := $(filter-out $(FAST_LAB_TESTS),$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
 
-.PHONY: help demo test test-lab test-rdma bench bench-peers soak fuzz clean
+.PHONY: help demo test test-lab test-fleet test-rdma bench bench-peers soak fuzz clean
 
 help: ## Lists the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -45,18 +45,24 @@ test: ## Runs all checks that every change must pass, in minutes.
 	finish
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
-	@deploy/setup.sh build lab peers fuzz page fleet
-	source deploy/stage.sh 6
+	@deploy/setup.sh build lab peers fuzz page
+	source deploy/stage.sh 5
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build cargo build --locked --workspace --bins
 	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
-	stage fleet cargo test --locked --workspace $(IN_LAB) --test fleet
 	stage lldp  cargo test --locked --workspace $(IN_LAB) --test kernel discovery
 	stage fuzz  tests/fuzz/run.sh 2
 	finish
 
 # The helper that is linked with the verbs library lies apart from the plain one beside the agent.
 RDMA := $(or $(CARGO_TARGET_DIR),target)/rdma
+
+test-fleet: ## Deploys to machines of the lab by Ansible, exchanges what they run, takes it back, and takes it away.
+	@deploy/setup.sh build lab fleet
+	source deploy/stage.sh 2
+	stage build cargo build --locked --workspace --bins
+	stage fleet cargo test --locked --workspace $(IN_LAB) --test fleet
+	finish
 
 test-rdma: ## Boots two virtual machines with Soft-RoCE, and holds RDMA's figures against perftest's.
 	@deploy/setup.sh build lab rdma

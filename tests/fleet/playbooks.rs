@@ -209,7 +209,7 @@ const SSH: [&str; 6] = [
 ];
 
 fn is_up(hosts: &Value, node: &str) -> bool {
-    let agents = hosts["agents"].as_array().into_iter().flatten();
+    let agents = hosts["hosts"].as_array().into_iter().flatten();
     agents
         .filter(|agent| agent["node"] == node)
         .any(|agent| agent["state"] == "up")
