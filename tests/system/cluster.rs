@@ -67,7 +67,7 @@ fn wrong_certificates_are_refused() {
         || {
             Ok(stage
                 .said("agent-h3")
-                .contains("this program needs an agent's")
+                .contains("this program needs one of role agent")
                 .then_some(()))
         },
     ));
