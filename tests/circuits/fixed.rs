@@ -23,6 +23,10 @@ pub(crate) const COUNT: &str = "--count";
 /// All interfaces at fibres have it.
 const FABRIC_MAC: [u8; 6] = [0x02, 0xfa, 0xb0, 0, 0, 1];
 const PORT: u16 = 9999;
+/// As many as take all ways that a hash may choose.
+const FLOWS: u16 = 16;
+/// Behind the headers of Ethernet and IP.
+const SOURCE_PORT: usize = 14 + 20;
 const PAUSE: Duration = Duration::from_millis(1);
 /// Whatever is under way has come by then.
 const LAST: Duration = Duration::from_secs(1);
@@ -76,11 +80,15 @@ fn end_of_input() -> Arc<AtomicBool> {
 
 pub(crate) fn send(arguments: &[String]) -> ExitCode {
     let address = |text: &String| text.parse::<Ipv4Addr>().expect("an address");
-    let frame = frame(address(&arguments[1]), address(&arguments[2]));
+    let mut frame = frame(address(&arguments[1]), address(&arguments[2]));
     let socket = Socket::new(Domain::PACKET, Type::RAW, None).expect("a packet socket");
     let to = link(&arguments[0]).expect("an interface");
     let (ended, mut sent) = (end_of_input(), 0_u64);
-    while !ended.load(Ordering::Relaxed) {
+    for source in (PORT..PORT + FLOWS).cycle() {
+        if ended.load(Ordering::Relaxed) {
+            break;
+        }
+        frame[SOURCE_PORT..SOURCE_PORT + 2].copy_from_slice(&source.to_be_bytes());
         sent += u64::from(socket.send_to(&frame, &to).is_ok());
         thread::park_timeout(PAUSE);
     }

@@ -57,8 +57,8 @@ fn sessions_outlive_plans() {
     let count = count.map_or(RECONFIGURATIONS, |count| count.parse().expect("a number"));
     let cluster = Cluster::up();
     let running = Running::begin(&cluster.scene);
-    // What it meets behind its first hop changes, and that hop never does.
-    let stream = Stream::begin(&cluster.scene.0, ["h0", "fab1", "h3"]);
+    // Its first hop stays; from there, one way leads on, or two.
+    let stream = Stream::begin(&cluster.scene.0, ["h3", "fab1", "h1"]);
     let turns = [Thirds::Along, Thirds::Across].into_iter().cycle();
     let before = cluster.scene.thrown_away();
     let mut taken_back = 0;
@@ -140,13 +140,16 @@ fn moves_wrongly(cluster: &Cluster) {
     back_to(cluster, Thirds::Across);
 }
 
-/// The driver knows what it has begun, and ends it when the switch lets it.
+/// The driver knows what it has begun, and ends it: asked again, or else when the switch is sound.
 fn moves_by_halves(cluster: &Cluster) {
     cluster.scene.goes_wrong("\"partial\"");
     let plan = cluster.plan(Thirds::Along);
     cluster.begin(&plan);
     let outcome = cluster.outcome(&plan);
-    assert!(matches!(outcome, Outcome::Held { .. }), "{outcome:?}");
+    assert!(
+        !matches!(outcome, Outcome::RolledBack { .. }),
+        "{outcome:?}"
+    );
     cluster.scene.goes_wrong("null");
     assert_eq!(cluster.ended(&plan), Outcome::Committed);
     back_to(cluster, Thirds::Across);
