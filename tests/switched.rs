@@ -1,5 +1,5 @@
-//! Switched fabrics with real traffic: what is wrong is named, imbalance is what counters say, and ranks are
-//! put where their traffic crosses racks least.
+//! Switched fabrics with real traffic: what is wrong is named, what collides is parted, imbalance is
+//! what counters say, and ranks are put where their traffic crosses racks least.
 
 #[path = "switched/flows.rs"]
 mod flows;

@@ -53,6 +53,11 @@ pub enum AgentError {
     UnknownHost { host: String, source: io::Error },
     #[error("no way leads from here to {host}")]
     NoWay { host: Ipv4Addr, source: io::Error },
+    #[error("{address} is no address of this host: a flow is traced where it begins")]
+    NotHere {
+        address: Ipv4Addr,
+        source: io::Error,
+    },
     #[error("cannot keep the agent's state")]
     State(#[from] KeepError),
     #[error("cannot clear away what an earlier agent left in the kernel")]

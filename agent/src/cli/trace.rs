@@ -1,6 +1,6 @@
 //! The way of a flow, or all ways there are, for a person.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,7 @@ const ASKING_PORT: u16 = 7499;
 
 pub(super) fn trace(asked: &Trace) -> Result<(), AgentError> {
     let flow = asked.flow();
+    begins_here(&flow)?;
     let mut tracing = Tracing {
         prober: Prober::open(Mark(rand::random()))?,
         tracer: Tracer::default(),
@@ -39,6 +40,13 @@ pub(super) fn trace(asked: &Trace) -> Result<(), AgentError> {
         true => all_ways(&mut tracing, flow, asked.output.form),
         false => one_way(&mut tracing, flow, asked),
     }
+}
+
+/// Routers answer whoever a packet says it is from, and nobody else is to hear of this.
+fn begins_here(flow: &FlowKey) -> Result<(), AgentError> {
+    let address = *flow.source.ip();
+    let bound = UdpSocket::bind((address, 0)).map(drop);
+    bound.map_err(|source| AgentError::NotHere { address, source })
 }
 
 /// Tells the way that the flow takes, and then each change of it.

@@ -14,7 +14,15 @@ pub(super) struct Ports {
 }
 
 pub(super) fn resolve_all(hosts: &[String]) -> Result<Vec<Ipv4Addr>, AgentError> {
-    hosts.iter().map(|host| resolve(host)).collect()
+    let mut found = vec![];
+    for host in hosts {
+        let address = resolve(host)?;
+        // Named twice, it would be asked at twice the rate.
+        if !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn resolve(host: &str) -> Result<Ipv4Addr, AgentError> {

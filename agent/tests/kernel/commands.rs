@@ -293,6 +293,11 @@ fn what_goes_wrong_is_said_on_standard_error() {
         words,
         "error: 10.1.0.77 answers no echo, so how far it is cannot be found out\n"
     );
+    let others = agent("h0", &["trace", "udp", "10.9.9.9:1", "10.1.0.1:2"]);
+    assert_eq!(others.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&others.stderr);
+    let told = "error: 10.9.9.9 is no address of this host: a flow is traced where it begins";
+    assert!(words.starts_with(told), "{words}");
     let bad = agent("h0", &["trace", "sctp", "10.0.0.1:1", "10.1.0.1:2"]);
     assert_eq!(bad.status.code(), Some(2));
 }
