@@ -11,7 +11,7 @@ use reweave_link::join::JoinError;
 use reweave_link::line::CertificateError;
 use thiserror::Error;
 
-use crate::state::StateError;
+use reweave_link::keep::KeepError;
 
 /// What a device did not do.
 #[derive(Debug, Error)]
@@ -65,7 +65,7 @@ pub enum DriverError {
     #[error("cannot prepare to speak to optical switch {name}")]
     Prepare { name: String, source: PrepareError },
     #[error("cannot keep the driver's state")]
-    State(#[from] StateError),
+    State(#[from] KeepError),
     #[error("optical switch {name}")]
     Device { name: String, source: DeviceError },
     #[error("optical switch {name} was moved to {found}, which is not what it was told")]

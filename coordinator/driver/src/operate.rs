@@ -2,12 +2,13 @@
 
 use reweave_common::circuit::{Readback, Switchover};
 use reweave_common::error::told;
+use reweave_link::keep::KeepError;
 
 use crate::config::Optical;
 use crate::device::Device;
 use crate::error::DriverError;
 use crate::fence::{Effect, Fence, Record};
-use crate::state::{StateError, Store, Whose};
+use crate::state::{Store, Whose};
 
 pub struct Operator<'s> {
     device: Device,
@@ -55,7 +56,7 @@ impl<'s> Operator<'s> {
         answers
     }
 
-    fn note(&self, record: &Record) -> Result<(), StateError> {
+    fn note(&self, record: &Record) -> Result<(), KeepError> {
         self.store.note(self.whose, self.device.name(), record)
     }
 }

@@ -1,15 +1,15 @@
 //! Who is shut out of the cluster, as this member was last told. It is written down beside the
 //! certificate: whoever is shut out must not find a member that has just started and knows nothing.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use reweave_common::error::told;
 use reweave_common::member::{Admission, DenyList, Member};
 
 use super::CertificateError;
-use crate::Identity;
+use crate::{Identity, keep};
 
 const FILE: &str = "shut-out.json";
 
@@ -55,12 +55,7 @@ impl ShutOut {
     }
 
     fn write(&self, list: &DenyList) -> io::Result<()> {
-        let new = self.path.with_extension("new");
-        let mut file = File::create(&new)?;
-        file.write_all(&encode(list)?)?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)?;
-        File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
+        keep::replace(&self.path, &encode(list)?)
     }
 }
 
