@@ -12,6 +12,7 @@ use reweave_agent_core::flows::{FlowBook, Socket};
 use reweave_agent_core::links::LinkBook;
 use reweave_agent_core::probe::Mark;
 use reweave_agent_core::trace::{Found, Tracer};
+use reweave_agent_core::witness::Sight;
 use reweave_common::error::told;
 use reweave_common::hardware::Lack;
 use reweave_common::holding::Holding;
@@ -36,6 +37,7 @@ use crate::role::Role;
 use crate::state::Store;
 use crate::traffic::{self, Wire};
 use crate::trains::{SharedGate, TrainThread};
+use crate::witness::Asker;
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_PERIOD: Duration = Duration::from_secs(5);
@@ -62,6 +64,7 @@ pub struct Agent {
     links: LinkBook,
     flows: FlowBook,
     tracer: Tracer,
+    asker: Asker,
     probing: ProbeThread,
     trains: TrainThread,
     /// Hears of jobs, during which nobody may press this host.
@@ -96,6 +99,7 @@ impl Agent {
             links: LinkBook::default(),
             flows: FlowBook::default(),
             tracer: Tracer::default(),
+            asker: Asker::default(),
             probing,
             door,
             trains: TrainThread::start(gate, rand::random()),
@@ -201,8 +205,10 @@ impl Agent {
     /// Sends the probes that are due, and notes what was found out.
     pub fn probe(&mut self) {
         let now = clock::now();
-        while let Some(probe) = self.tracer.poll_probe(now) {
-            if let Some(prober) = &self.prober {
+        if let Some(prober) = &self.prober {
+            self.asker.hear_for(&mut self.tracer, now);
+            self.asker.ask_for(&mut self.tracer, prober, now);
+            while let Some(probe) = self.tracer.poll_probe(now) {
                 prober.send(&probe);
             }
         }
@@ -280,15 +286,17 @@ impl Agent {
             return vec![];
         }
         self.probes_told = Some(now);
+        let strays = HostReading::Strays(self.probing.strays());
         let probes = self.probing.poll_readings();
         for ProbeReading { flow, tally } in &probes {
             if let Some(routers) = tally.routers {
-                let host = *flow.destination.ip();
-                self.tracer.handle_distance(now, host, routers.there);
+                let sight = Sight::Past(routers.there);
+                self.tracer.handle_sight(now, flow, sight);
             }
         }
         let boxed = probes.into_iter().map(Box::new);
-        boxed.map(Reading::Probes).collect()
+        let probes = boxed.map(Reading::Probes);
+        probes.chain([Reading::Host(strays)]).collect()
     }
 
     fn read_facts(&mut self, now: Moment) -> Vec<Reading> {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use reweave_agent_core::counters::HealthBook;
 use reweave_agent_core::links::LinkCount;
 use reweave_agent_core::spare::spare;
-use reweave_common::hardware::{Machine, Neighbour, Nic};
+use reweave_common::hardware::{Lack, Machine, Neighbour, Nic};
 use reweave_common::health::Health;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{HostReading, Reading};
 
 use crate::clock::is_due;
 use crate::counters::{CounterReader, EthtoolError, MachineReader, NicReader};
-use crate::lldp;
+use crate::lldp::{self, LldpError};
 use crate::netlink::Link;
 
 /// The kernel keeps the counters of RDMA ports for 10 ms, and large NICs have thousands.
@@ -42,6 +42,8 @@ struct Facts {
     nics: Vec<Nic>,
     machine: Option<Machine>,
     neighbours: Vec<Neighbour>,
+    /// Why nobody knows of neighbours.
+    deaf: Option<Lack>,
 }
 
 impl Host {
@@ -108,15 +110,16 @@ impl Host {
         !link.loopback && tree.has_interface(&link.count.interface, link.index)
     }
 
-    /// Who has no lldpd, or may not ask it, has no neighbours.
     fn read_facts(&mut self, wires: &[&Link]) -> Facts {
+        let heard = lldp::neighbours();
         let nics = wires
             .iter()
             .map(|link| self.nics.read(&link.count.interface));
         Facts {
             nics: nics.collect(),
             machine: self.machine.read(),
-            neighbours: lldp::neighbours().unwrap_or_default(),
+            deaf: heard.as_ref().err().map(LldpError::lack),
+            neighbours: heard.unwrap_or_default(),
         }
     }
 
@@ -145,6 +148,7 @@ impl Told {
             readings.extend(facts.machine.clone().map(HostReading::Machine));
             let neighbours = facts.neighbours.iter().cloned().map(Box::new);
             readings.extend(neighbours.map(HostReading::Neighbour));
+            readings.extend(facts.deaf.clone().map(HostReading::Lack));
         }
         readings
     }

@@ -4,7 +4,8 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 
-use reweave_common::hardware::Neighbour;
+use reweave_common::error::told;
+use reweave_common::hardware::{Lack, Neighbour};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -16,6 +17,27 @@ pub enum LldpError {
     Failed { words: String },
     #[error("what lldpcli tells is not understood")]
     Garbled { source: serde_json::Error },
+}
+
+/// As it is called where it is off.
+pub const MEASUREMENT: &str = "neighbours by LLDP";
+
+impl LldpError {
+    /// Who could not ask knows of no neighbours, which does not mean that there are none.
+    pub fn lack(&self) -> Lack {
+        let remedy = match self {
+            Self::Start { .. } => "install lldpd and start it, here and on the switches",
+            Self::Failed { .. } => {
+                "start lldpd; who is not root has to be in its group, as by `usermod -aG _lldpd USER`"
+            }
+            Self::Garbled { .. } => "install an lldpd whose lldpcli knows the format json0",
+        };
+        Lack {
+            measurement: MEASUREMENT.to_owned(),
+            because: told(self),
+            remedy: remedy.to_owned(),
+        }
+    }
 }
 
 /// As lldpd has heard them.

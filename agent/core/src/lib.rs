@@ -23,6 +23,7 @@ pub mod spare;
 pub mod trace;
 pub mod traffic;
 pub mod trains;
+pub mod witness;
 
 #[cfg(test)]
 mod examples;

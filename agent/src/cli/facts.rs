@@ -62,6 +62,7 @@ fn live() -> Result<Facts, AgentError> {
             HostReading::Nic(nic) => facts.nics.push(*nic),
             HostReading::Neighbour(neighbour) => facts.neighbours.push(*neighbour),
             HostReading::Machine(machine) => facts.machine = Some(machine),
+            HostReading::Lack(lack) => facts.off.push(lack),
             _ => {}
         }
     }

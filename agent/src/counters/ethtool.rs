@@ -23,9 +23,11 @@ const NAME_BYTES: usize = 32;
 const MOST_COUNTERS: usize = 100_000;
 
 #[derive(Debug, Error)]
-#[error("cannot open a socket to ask drivers by")]
-pub struct EthtoolError {
-    source: io::Error,
+pub enum EthtoolError {
+    #[error("cannot open a socket to ask drivers by")]
+    Open { source: io::Error },
+    #[error("drivers may not be asked")]
+    Ask { source: io::Error },
 }
 
 pub(super) struct Ethtool {
@@ -49,11 +51,20 @@ impl Ethtool {
             None,
         );
         Ok(Self {
-            socket: socket.map_err(|errno| EthtoolError {
+            socket: socket.map_err(|errno| EthtoolError::Open {
                 source: errno.into(),
             })?,
             known: BTreeMap::new(),
         })
+    }
+
+    /// What every host has cannot tell much, but whether it may be asked.
+    pub(super) fn may_ask(&self) -> Result<(), EthtoolError> {
+        let asked = self.ask("lo", &mut set_of_counters());
+        let refused = asked
+            .err()
+            .filter(|it| it.kind() == io::ErrorKind::PermissionDenied);
+        refused.map_or(Ok(()), |source| Err(EthtoolError::Ask { source }))
     }
 
     /// The counters that have a meaning. A driver that counts nothing of its own has none.
@@ -94,8 +105,7 @@ impl Ethtool {
 
     /// How many counters the driver has.
     fn count(&self, interface: &str) -> Option<usize> {
-        let mut buffer = request(GET_SET_INFO, 20);
-        buffer[8..16].copy_from_slice(&(1_u64 << STATS).to_ne_bytes());
+        let mut buffer = set_of_counters();
         self.ask(interface, &mut buffer).ok()?;
         let has_set = u64::from(word(&buffer, 8)?) & (1 << STATS) != 0;
         let count = word(&buffer, 16).filter(|_| has_set)? as usize;
@@ -137,6 +147,13 @@ pub(crate) fn read(answer: &[u8]) {
         let _ = value(answer, index);
     }
     let _ = (text(answer), word(answer, 4).and_then(fec));
+}
+
+/// Asks how many counters there are.
+fn set_of_counters() -> Vec<u8> {
+    let mut buffer = request(GET_SET_INFO, 20);
+    buffer[8..16].copy_from_slice(&(1_u64 << STATS).to_ne_bytes());
+    buffer
 }
 
 fn request(command: u32, bytes: usize) -> Vec<u8> {

@@ -27,6 +27,11 @@ pub use tree::Tree;
 
 use ethtool::Ethtool;
 
+/// Whether drivers may be asked here.
+pub fn may_ask_drivers() -> Result<(), EthtoolError> {
+    Ethtool::open()?.may_ask()
+}
+
 pub(crate) use ethtool::read as read_ethtool;
 
 /// What RDMA ports have carried since their NICs began to count.

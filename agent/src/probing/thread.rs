@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use reweave_agent_core::latency::Strays;
 use reweave_common::error::told;
 use reweave_common::flow::FlowKey;
 use reweave_common::lock::lock;
-use reweave_common::probing::{ProbeList, ProbeReading, Tally};
+use reweave_common::probing::{PortStrays, ProbeList, ProbeReading, Tally};
 
 use super::engine::Engine;
 use crate::follower::Follower;
@@ -35,7 +34,7 @@ pub struct ProbeThread {
 #[derive(Default)]
 struct Shared {
     tallies: BTreeMap<FlowKey, Tally>,
-    strays: [Strays; 2],
+    strays: PortStrays,
 }
 
 impl ProbeThread {
@@ -59,7 +58,7 @@ impl ProbeThread {
     }
 
     /// Packets that were of no use so far, at the ports that ask and the port that answers.
-    pub fn strays(&self) -> [Strays; 2] {
+    pub fn strays(&self) -> PortStrays {
         lock(&self.shared).strays
     }
 }

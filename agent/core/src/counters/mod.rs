@@ -120,11 +120,7 @@ fn sorted(counts: &Counts) -> (Signals, BTreeMap<Whole, u64>) {
 }
 
 /// How many packets or bits there were meanwhile, those in trouble among them.
-fn whole_of(
-    signal: Signal,
-    part: Option<u64>,
-    wholes: &BTreeMap<Whole, Standing>,
-) -> Option<u64> {
+fn whole_of(signal: Signal, part: Option<u64>, wholes: &BTreeMap<Whole, Standing>) -> Option<u64> {
     let whole = Whole::of(signal)?;
     let good = wholes.get(&whole)?.grown?;
     Some(if whole.has_parts() {

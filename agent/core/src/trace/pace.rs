@@ -2,6 +2,7 @@
 //! a burst of six, so questions to one router keep a distance, which grows when it falls silent.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use reweave_common::moment::Moment;
@@ -10,13 +11,22 @@ const LEAST_GAP: Duration = Duration::from_millis(5);
 const MOST_GAP: Duration = Duration::from_secs(1);
 /// After so many answers in a row the gap is halved.
 const STREAK: u8 = 16;
+/// More routers than lie around one host; of more, those that have rested are forgotten.
+const MOST_LANES: usize = 4096;
+
+/// Who is about to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Whom {
+    Router(Ipv4Addr),
+    /// Whoever is so many hops away: who that is shows once there is an answer.
+    Hop(u8),
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    lanes: BTreeMap<u8, Lane>,
+    lanes: BTreeMap<Whom, Lane>,
 }
 
-/// The routers that are so many hops away: who they are is known only after they have answered.
 #[derive(Debug)]
 struct Lane {
     gap: Duration,
@@ -25,40 +35,53 @@ struct Lane {
 }
 
 impl Pace {
-    /// When this lane may be used again.
-    pub(super) fn free_at(&self, ttl: u8) -> Moment {
+    /// When they may be asked again.
+    pub(super) fn free_at(&self, whom: Whom) -> Moment {
         self.lanes
-            .get(&ttl)
+            .get(&whom)
             .map_or(Moment::default(), |lane| lane.free_at)
     }
 
-    pub(super) fn handle_asked(&mut self, now: Moment, ttl: u8) {
-        let lane = self.lane(ttl);
-        lane.free_at = now + lane.gap;
+    pub(super) fn handle_asked(&mut self, now: Moment, whom: Whom) {
+        if self.lanes.len() >= MOST_LANES {
+            self.lanes.retain(|_, lane| now < lane.free_at);
+        }
+        let lane = self.lane(whom);
+        lane.free_at = lane.free_at.max(now + lane.gap);
     }
 
-    pub(super) fn handle_answered(&mut self, ttl: u8) {
-        let lane = self.lane(ttl);
-        lane.streak += 1;
-        if lane.streak == STREAK {
-            lane.streak = 0;
-            lane.gap = (lane.gap / 2).max(LEAST_GAP);
+    /// The router that answers was asked, whoever was meant.
+    pub(super) fn handle_answered(&mut self, now: Moment, whom: Whom, by: Ipv4Addr) {
+        self.lane(whom).handle_answered();
+        let router = Whom::Router(by);
+        if whom != router {
+            self.handle_asked(now, router);
         }
     }
 
     /// A router that answered before does not.
-    pub(super) fn handle_silence(&mut self, now: Moment, ttl: u8) {
-        let lane = self.lane(ttl);
+    pub(super) fn handle_silence(&mut self, now: Moment, router: Ipv4Addr) {
+        let lane = self.lane(Whom::Router(router));
         lane.streak = 0;
         lane.gap = (lane.gap * 4).min(MOST_GAP);
         lane.free_at = now + lane.gap;
     }
 
-    fn lane(&mut self, ttl: u8) -> &mut Lane {
-        self.lanes.entry(ttl).or_insert(Lane {
+    fn lane(&mut self, whom: Whom) -> &mut Lane {
+        self.lanes.entry(whom).or_insert(Lane {
             gap: LEAST_GAP,
             free_at: Moment::default(),
             streak: 0,
         })
+    }
+}
+
+impl Lane {
+    fn handle_answered(&mut self) {
+        self.streak += 1;
+        if self.streak == STREAK {
+            self.streak = 0;
+            self.gap = (self.gap / 2).max(LEAST_GAP);
+        }
     }
 }

@@ -336,6 +336,7 @@ fn agent(
         known_links: if age_ms.is_some() { 2 } else { 1 },
         links: 2,
         discarded_readings: 0,
+        strays: None,
         build: None,
         protocol: None,
         certificate_left_s: age_ms.map(|_| 80_000),
