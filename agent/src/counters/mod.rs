@@ -89,7 +89,7 @@ impl CounterReader {
     }
 
     /// The interfaces of a copy, as counted when it was taken.
-    pub fn recorded_links(&self) -> Vec<LinkCount> {
+    pub fn recorded_links(&self) -> Vec<RecordedLink> {
         let names = self.tree.interfaces().into_iter();
         names.map(|name| link(&self.tree, name)).collect()
     }
@@ -125,15 +125,29 @@ impl CounterReader {
     }
 }
 
-fn link(tree: &Tree, interface: String) -> LinkCount {
+/// An interface of a copy: what the copy lacks is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedLink {
+    pub interface: String,
+    pub up: Option<bool>,
+    pub sent: Option<Bytes>,
+    pub received: Option<Bytes>,
+    pub dropped_packets: Option<u64>,
+}
+
+fn link(tree: &Tree, interface: String) -> RecordedLink {
     let folder = format!("sys/class/net/{interface}");
     let count = |name: &str| tree.number(&format!("{folder}/statistics/{name}"));
     let dropped = ["tx_dropped", "rx_dropped", "rx_missed_errors"];
-    LinkCount {
-        up: tree.number(&format!("{folder}/carrier")) == Some(1),
-        sent: Bytes::new(count("tx_bytes").unwrap_or_default()),
-        received: Bytes::new(count("rx_bytes").unwrap_or_default()),
-        dropped_packets: dropped.iter().filter_map(|name| count(name)).sum(),
+    let carrier = tree.number(&format!("{folder}/carrier"));
+    RecordedLink {
+        up: carrier.map(|carrier| carrier == 1),
+        sent: count("tx_bytes").map(Bytes::new),
+        received: count("rx_bytes").map(Bytes::new),
+        dropped_packets: dropped
+            .iter()
+            .filter_map(|name| count(name))
+            .reduce(u64::saturating_add),
         interface,
     }
 }
