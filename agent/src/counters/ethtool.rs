@@ -88,7 +88,7 @@ impl Ethtool {
         let count = self.count(interface).filter(|&count| count > 0)?;
         let known = self.known.get(interface).filter(|it| it.count == count);
         if known.is_none() {
-            let meanings = self.meanings(interface, count)?;
+            let meanings = meanings(&self.names(interface, count)?);
             let known = Known { count, meanings };
             self.known.insert(interface.to_owned(), known);
         }
@@ -96,9 +96,7 @@ impl Ethtool {
         if meanings.is_empty() {
             return None;
         }
-        let mut buffer = request(GET_STATS, 8 + 8 * count);
-        set_word(&mut buffer, 4, count as u32);
-        self.ask(interface, &mut buffer).ok()?;
+        let buffer = self.values(interface, count)?;
         let value = |&(index, meaning): &(usize, Meaning)| Some((meaning, value(&buffer, index)?));
         Some(meanings.iter().filter_map(value).collect())
     }
@@ -112,12 +110,29 @@ impl Ethtool {
         (count <= MOST_COUNTERS).then_some(count)
     }
 
-    fn meanings(&self, interface: &str, count: usize) -> Option<Vec<(usize, Meaning)>> {
+    pub(super) fn all(&self, interface: &str) -> Option<Vec<(String, u64)>> {
+        let count = self.count(interface)?;
+        let (names, values) = (
+            self.names(interface, count)?,
+            self.values(interface, count)?,
+        );
+        let counter = |(index, name)| Some((name, value(&values, index)?));
+        all_names(&names).enumerate().map(counter).collect()
+    }
+
+    fn values(&self, interface: &str, count: usize) -> Option<Vec<u8>> {
+        let mut buffer = request(GET_STATS, 8 + 8 * count);
+        set_word(&mut buffer, 4, count as u32);
+        self.ask(interface, &mut buffer).ok()?;
+        Some(buffer)
+    }
+
+    fn names(&self, interface: &str, count: usize) -> Option<Vec<u8>> {
         let mut buffer = request(GET_STRINGS, 12 + NAME_BYTES * count);
         set_word(&mut buffer, 4, STATS);
         set_word(&mut buffer, 8, count as u32);
         self.ask(interface, &mut buffer).ok()?;
-        Some(meanings(&buffer))
+        Some(buffer)
     }
 
     /// Hands `buffer` to the driver, which answers in it.
@@ -179,14 +194,15 @@ fn value(stats: &[u8], index: usize) -> Option<u64> {
 
 /// Those of the names in a set of strings that have a meaning, and where they stand.
 fn meanings(strings: &[u8]) -> Vec<(usize, Meaning)> {
-    let names = strings
-        .get(12..)
-        .unwrap_or_default()
-        .chunks_exact(NAME_BYTES);
-    let meant = names
+    let meant = all_names(strings)
         .enumerate()
-        .filter_map(|(index, name)| Some((index, meaning(Origin::Driver, &text(name))?)));
+        .filter_map(|(index, name)| Some((index, meaning(Origin::Driver, &name)?)));
     meant.collect()
+}
+
+fn all_names(strings: &[u8]) -> impl Iterator<Item = String> {
+    let names = strings.get(12..).unwrap_or_default();
+    names.chunks_exact(NAME_BYTES).map(text)
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -27,6 +27,15 @@ pub use tree::Tree;
 
 use ethtool::Ethtool;
 
+/// Everything that a driver counts, by its own names, whether it has a meaning here or not: for who
+/// compares.
+#[doc(hidden)]
+pub fn all_of_driver(interface: &str) -> Vec<(String, u64)> {
+    let ethtool = Ethtool::open().ok();
+    let all = ethtool.and_then(|ethtool| ethtool.all(interface));
+    all.unwrap_or_default()
+}
+
 /// Whether drivers may be asked here.
 pub fn may_ask_drivers() -> Result<(), EthtoolError> {
     Ethtool::open()?.may_ask()

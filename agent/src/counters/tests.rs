@@ -210,7 +210,10 @@ fn what_a_copy_lacks_is_not_taken_for_nothing() {
         received: Some(Bytes::new(7)),
         dropped_packets: None,
     };
-    assert_eq!(CounterReader::recorded(root.path()).recorded_links(), [expected]);
+    assert_eq!(
+        CounterReader::recorded(root.path()).recorded_links(),
+        [expected]
+    );
 }
 
 #[test]
