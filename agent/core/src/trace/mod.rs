@@ -82,7 +82,6 @@ struct Ask {
     at: Moment,
     since: Moment,
     aim: Aim,
-    ttl: u8,
     whom: Whom,
 }
 
@@ -151,6 +150,7 @@ impl Tracer {
         if let Sight::Past(routers) = sight {
             self.handle_distance(now, *flow.destination.ip(), routers);
         }
+        self.advance(now);
     }
 
     /// Whether nothing more is to be asked, for now, of what has arrived of a flow.
@@ -203,17 +203,17 @@ impl Tracer {
     fn asks(&self) -> impl Iterator<Item = Ask> {
         let echoes = self.distances.iter().filter_map(|(&host, distance)| {
             let (ttl, question) = distance.peek()?;
-            Some((Aim::Distance(host), ttl, Whom::Hop(ttl), question.due()?))
+            let whom = Whom { router: None, ttl };
+            Some((Aim::Distance(host), whom, question.due()?))
         });
         let hops = self.flows.iter().flat_map(|(&flow, watched)| {
             let due = watched.open_hops();
-            due.map(move |(ttl, since)| (Aim::Hop(flow), ttl, watched.whom(ttl), since))
+            due.map(move |(ttl, since)| (Aim::Hop(flow), watched.whom(ttl), since))
         });
-        echoes.chain(hops).map(|(aim, ttl, whom, since)| Ask {
+        echoes.chain(hops).map(|(aim, whom, since)| Ask {
             at: since.max(self.pace.free_at(whom)),
             since,
             aim,
-            ttl,
             whom,
         })
     }
@@ -223,7 +223,7 @@ impl Tracer {
         self.pace.handle_asked(now, ask.whom);
         match ask.aim {
             Aim::Hop(flow) => {
-                if let Some(question) = self.hop(&flow, ask.ttl) {
+                if let Some(question) = self.hop(&flow, ask.whom.ttl) {
                     question.ask(now, id);
                 }
             }
@@ -236,7 +236,7 @@ impl Tracer {
         }
         Probe {
             aim: ask.aim,
-            ttl: ask.ttl,
+            ttl: ask.whom.ttl,
             id,
         }
     }
@@ -262,7 +262,7 @@ impl Tracer {
     fn handle_echo(&mut self, host: Ipv4Addr, answer: &Answer) -> Option<Whom> {
         let (ttl, question) = self.distances.get_mut(&host)?.question()?;
         let answered = question.answer(answer.id, answer.event);
-        (answered && answer.event == Event::Expired).then_some(Whom::Hop(ttl))
+        (answered && answer.event == Event::Expired).then_some(Whom { router: None, ttl })
     }
 
     /// Does all that time and answers allow: gives up, ends, begins.
@@ -291,8 +291,8 @@ impl Tracer {
 
     fn lose_patience(&mut self, now: Moment) {
         for watched in self.flows.values_mut() {
-            for router in watched.lose_patience(now) {
-                self.pace.handle_silence(now, router);
+            for whom in watched.lose_patience(now) {
+                self.pace.handle_silence(now, whom);
             }
         }
         for distance in self.distances.values_mut() {
@@ -339,16 +339,16 @@ impl Watched {
     /// Who is asked at this hop, if it is who answered there before.
     fn whom(&self, ttl: u8) -> Whom {
         let router = self.last(ttl).flatten();
-        router.map_or(Whom::Hop(ttl), Whom::Router)
+        Whom { router, ttl }
     }
 
     /// Who answered before and was asked in vain.
-    fn lose_patience(&mut self, now: Moment) -> Vec<Ipv4Addr> {
+    fn lose_patience(&mut self, now: Moment) -> Vec<Whom> {
         let hops = (1..).zip(self.trace.iter_mut().flatten());
         let lost = hops.filter_map(|(ttl, question)| question.handle_time(now).then_some(ttl));
         let lost: Vec<u8> = lost.collect();
-        let answered_before = |ttl: u8| self.last(ttl).flatten();
-        lost.into_iter().filter_map(answered_before).collect()
+        let lost = lost.into_iter().map(|ttl| self.whom(ttl));
+        lost.filter(|whom| whom.router.is_some()).collect()
     }
 
     /// What the trace has shown, if it is over.

@@ -14,17 +14,24 @@ const STREAK: u8 = 16;
 /// More routers than lie around one host; of more, those that have rested are forgotten.
 const MOST_LANES: usize = 4096;
 
-/// Who is about to be asked.
+/// Who is asked: the router that answered there before, if there is one, at so many hops.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whom {
+    pub(super) router: Option<Ipv4Addr>,
+    pub(super) ttl: u8,
+}
+
+/// A router keeps its own pace. Whoever is not known yet may be any of those at that distance, and is
+/// asked as if it were the slowest of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Whom {
-    Router(Ipv4Addr),
-    /// Whoever is so many hops away: who that is shows once there is an answer.
-    Hop(u8),
+enum Way {
+    To(Ipv4Addr),
+    AsFarAs(u8),
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    lanes: BTreeMap<Whom, Lane>,
+    lanes: BTreeMap<Way, Lane>,
 }
 
 #[derive(Debug)]
@@ -34,41 +41,55 @@ struct Lane {
     streak: u8,
 }
 
+impl Whom {
+    fn way(self) -> Way {
+        self.router.map_or(Way::AsFarAs(self.ttl), Way::To)
+    }
+
+    fn ways(self) -> impl Iterator<Item = Way> {
+        let router = self.router.map(Way::To);
+        router.into_iter().chain([Way::AsFarAs(self.ttl)])
+    }
+}
+
 impl Pace {
     /// When they may be asked again.
     pub(super) fn free_at(&self, whom: Whom) -> Moment {
-        self.lanes
-            .get(&whom)
-            .map_or(Moment::default(), |lane| lane.free_at)
+        let lane = self.lanes.get(&whom.way());
+        lane.map_or(Moment::default(), |lane| lane.free_at)
     }
 
     pub(super) fn handle_asked(&mut self, now: Moment, whom: Whom) {
         if self.lanes.len() >= MOST_LANES {
             self.lanes.retain(|_, lane| now < lane.free_at);
         }
-        let lane = self.lane(whom);
-        lane.free_at = lane.free_at.max(now + lane.gap);
+        for way in whom.ways() {
+            self.lane(way).handle_asked(now);
+        }
     }
 
     /// The router that answers was asked, whoever was meant.
     pub(super) fn handle_answered(&mut self, now: Moment, whom: Whom, by: Ipv4Addr) {
-        self.lane(whom).handle_answered();
-        let router = Whom::Router(by);
-        if whom != router {
-            self.handle_asked(now, router);
+        self.lane(Way::AsFarAs(whom.ttl)).handle_answered();
+        let lane = self.lane(Way::To(by));
+        lane.handle_answered();
+        if whom.router != Some(by) {
+            lane.handle_asked(now);
         }
     }
 
     /// A router that answered before does not.
-    pub(super) fn handle_silence(&mut self, now: Moment, router: Ipv4Addr) {
-        let lane = self.lane(Whom::Router(router));
-        lane.streak = 0;
-        lane.gap = (lane.gap * 4).min(MOST_GAP);
-        lane.free_at = now + lane.gap;
+    pub(super) fn handle_silence(&mut self, now: Moment, whom: Whom) {
+        for way in whom.ways() {
+            let lane = self.lane(way);
+            lane.streak = 0;
+            lane.gap = (lane.gap * 4).min(MOST_GAP);
+            lane.free_at = now + lane.gap;
+        }
     }
 
-    fn lane(&mut self, whom: Whom) -> &mut Lane {
-        self.lanes.entry(whom).or_insert(Lane {
+    fn lane(&mut self, way: Way) -> &mut Lane {
+        self.lanes.entry(way).or_insert(Lane {
             gap: LEAST_GAP,
             free_at: Moment::default(),
             streak: 0,
@@ -77,6 +98,10 @@ impl Pace {
 }
 
 impl Lane {
+    fn handle_asked(&mut self, now: Moment) {
+        self.free_at = self.free_at.max(now + self.gap);
+    }
+
     fn handle_answered(&mut self) {
         self.streak += 1;
         if self.streak == STREAK {

@@ -114,11 +114,11 @@ impl Network {
     fn play(&mut self, tracer: &mut Tracer, end: Moment) -> Vec<(Moment, Found)> {
         let mut found = vec![];
         while self.now < end {
-            while let Some(probe) = tracer.poll_probe(self.now) {
-                self.carry(probe);
-            }
             while let Some(asked) = tracer.poll_arrival(self.now) {
                 self.answer_for_receiver(tracer, &asked);
+            }
+            while let Some(probe) = tracer.poll_probe(self.now) {
+                self.carry(probe);
             }
             let news = std::iter::from_fn(|| tracer.poll_found());
             found.extend(news.map(|news| (self.now, news)));
