@@ -61,6 +61,20 @@ const KINDS: &[Kind] = &[
         attempt: || in_words(counters::may_ask_drivers()),
     },
     Kind {
+        name: "pins of flows",
+        role: Some(Role::Switch),
+        needs: &["CAP_NET_ADMIN"],
+        attempt: || {
+            let mut route = in_words(RouteSocket::open())?;
+            in_words(route.may_pin())
+        },
+    },
+];
+
+/// Who counts takes the best of these, and says by itself what it was refused: to try them costs an
+/// agent more than all else it does before its first report.
+const COUNTING: &[Kind] = &[
+    Kind {
         name: "traffic by eBPF",
         role: Some(Role::Host),
         needs: &["CAP_BPF", "CAP_NET_ADMIN"],
@@ -72,20 +86,12 @@ const KINDS: &[Kind] = &[
         needs: &["CAP_NET_ADMIN"],
         attempt: || in_words(traffic::may_use_nft()),
     },
-    Kind {
-        name: "pins of flows",
-        role: Some(Role::Switch),
-        needs: &["CAP_NET_ADMIN"],
-        attempt: || {
-            let mut route = in_words(RouteSocket::open())?;
-            in_words(route.may_pin())
-        },
-    },
 ];
 
 /// Tries each once more, since rights may change.
 pub fn abilities(role: Role) -> Vec<Ability> {
-    let mut abilities = by_right(role);
+    let mut abilities = by_right(KINDS, role);
+    abilities.extend(by_right(COUNTING, role));
     let deaf = lldp::neighbours().err().map(|error| error.lack());
     abilities.push(by_program(lldp::MEASUREMENT, deaf));
     if role == Role::Host {
@@ -96,20 +102,20 @@ pub fn abilities(role: Role) -> Vec<Ability> {
     abilities
 }
 
-/// Of what takes a right. Who measures by other programs says by itself what it lacks of them.
+/// Of what takes a right. Who counts traffic or measures by other programs says by itself what it lacks.
 pub fn lacks(role: Role) -> Vec<Lack> {
-    let abilities = by_right(role);
+    let abilities = by_right(KINDS, role);
     abilities.iter().filter_map(Ability::lack).collect()
 }
 
-fn by_right(role: Role) -> Vec<Ability> {
+fn by_right(kinds: &[Kind], role: Role) -> Vec<Ability> {
     let concern = |kind: &&Kind| kind.role.is_none_or(|it| it == role);
     let ability = |kind: &Kind| Ability {
         measurement: kind.name,
         because: (kind.attempt)().err(),
         remedy: remedy(kind.needs),
     };
-    KINDS.iter().filter(concern).map(ability).collect()
+    kinds.iter().filter(concern).map(ability).collect()
 }
 
 fn by_program(measurement: &'static str, lack: Option<Lack>) -> Ability {
@@ -132,7 +138,7 @@ pub fn with_refused(off: &[Lack], refused: &[Refusal]) -> Vec<Lack> {
 
 fn lack_of(refusal: &Refusal) -> Option<Lack> {
     let name = format!("traffic by {}", refusal.source);
-    let kind = KINDS.iter().find(|kind| kind.name == name)?;
+    let kind = COUNTING.iter().find(|kind| kind.name == name)?;
     Some(Lack {
         measurement: name,
         because: refusal.because.clone(),

@@ -12,6 +12,7 @@ use reweave_agent_core::flows::{FlowBook, Socket};
 use reweave_agent_core::links::LinkBook;
 use reweave_agent_core::probe::Mark;
 use reweave_agent_core::trace::{Found, Tracer};
+use reweave_agent_core::trains::Routed;
 use reweave_agent_core::witness::Sight;
 use reweave_common::error::told;
 use reweave_common::hardware::Lack;
@@ -67,6 +68,7 @@ pub struct Agent {
     asker: Asker,
     probing: ProbeThread,
     trains: TrainThread,
+    routed: Routed,
     /// Hears of jobs, during which nobody may press this host.
     door: Door,
     /// When it was last told what came of probes.
@@ -103,6 +105,7 @@ impl Agent {
             probing,
             door,
             trains: TrainThread::start(gate, rand::random()),
+            routed: Routed::default(),
             probes_told: None,
             facts: None,
             news: vec![],
@@ -137,8 +140,7 @@ impl Agent {
         }
         readings.extend(self.read_lacks());
         readings.extend(self.read_probes(taken));
-        let trains = self.trains.poll_readings().into_iter();
-        readings.extend(trains.map(Reading::Bandwidth));
+        readings.extend(self.read_trains(taken));
         let over_rdma = self.rdma.iter().flat_map(RdmaThread::poll_readings);
         readings.extend(over_rdma.map(Reading::Host));
         readings.append(&mut self.news);
@@ -230,11 +232,24 @@ impl Agent {
 
     fn hear(&mut self, found: Found) {
         match found {
+            Found::Path(path) if self.routed.handle_path(&path) => {}
             Found::Path(path) => self.news.push(Reading::Path(path)),
             Found::Deaf(host) => {
                 tracing::warn!("{host} answers no echo, so flows to it cannot be traced");
             }
         }
+    }
+
+    /// What trains told, with their ways.
+    fn read_trains(&mut self, now: Moment) -> impl Iterator<Item = Reading> + use<> {
+        for reading in self.trains.poll_readings() {
+            if self.prober.is_some() {
+                self.tracer.trace_once(now, reading.flow);
+            }
+            self.routed.handle_reading(now, reading);
+        }
+        let known = self.routed.poll_readings(now).into_iter();
+        known.map(Reading::Bandwidth)
     }
 
     fn read_counters(&mut self, now: Moment, links: Vec<Link>) -> Vec<Reading> {
@@ -285,9 +300,10 @@ impl Agent {
         if !clock::is_due(self.probes_told, now, PROBES_PERIOD) {
             return vec![];
         }
-        self.probes_told = Some(now);
         let strays = HostReading::Strays(self.probing.strays());
         let probes = self.probing.poll_readings();
+        // Whoever has nothing to tell yet tells the first as soon as there is some.
+        self.probes_told = (!probes.is_empty()).then_some(now);
         for ProbeReading { flow, tally } in &probes {
             if let Some(routers) = tally.routers {
                 let sight = Sight::Past(routers.there);

@@ -3,6 +3,9 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
 
 use reweave_common::error::told;
 use reweave_common::hardware::{Lack, Neighbour};
@@ -36,6 +39,44 @@ impl LldpError {
             measurement: MEASUREMENT.to_owned(),
             because: told(self),
             remedy: remedy.to_owned(),
+        }
+    }
+}
+
+/// What lldpd has heard, asked for by a thread of its own: nobody waits for a program that hangs.
+pub struct Ear {
+    heard: Receiver<Heard>,
+    last: Option<Heard>,
+}
+
+/// Neighbours, or why none are known.
+pub type Heard = Result<Vec<Neighbour>, Lack>;
+
+impl Ear {
+    /// Asks at once, and then so often. The thread holds nothing that would stay, and ends when it next has
+    /// something to tell and nobody listens.
+    pub fn listen(every: Duration) -> Self {
+        let (tell, heard) = channel();
+        let ask = move || {
+            let ask = || neighbours().map_err(|error| error.lack());
+            while tell.send(ask()).is_ok() {
+                thread::sleep(every);
+            }
+        };
+        thread::spawn(ask);
+        Self { heard, last: None }
+    }
+
+    /// What it said last; none before it has said anything.
+    pub fn last(&mut self) -> Option<&Heard> {
+        self.last = self.heard.try_iter().last().or(self.last.take());
+        self.last.as_ref()
+    }
+
+    /// Until it has said something.
+    pub fn wait(&mut self) {
+        if self.last.is_none() {
+            self.last = self.heard.recv().ok();
         }
     }
 }

@@ -109,6 +109,11 @@ impl Engine {
         self.answers.expects_train()
     }
 
+    /// Whether all flows on the list are probed already.
+    pub fn knows(&self, list: &ProbeList) -> bool {
+        list.flows.iter().all(|flow| self.prober.probes(flow))
+    }
+
     /// Probes what is on the list, less what cannot be sent from here. Says what was wrong last.
     pub fn handle_list(&mut self, mut list: ProbeList) -> Result<(), ProbingError> {
         let roster = std::mem::take(&mut list.roster);

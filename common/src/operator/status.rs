@@ -213,6 +213,8 @@ pub struct PathBandwidth {
     /// Of the trains: another source port may take another way.
     pub flow: FlowKey,
     pub bandwidth: Bandwidth,
+    /// The nodes between both, as they name themselves; `?` for a silent one. Absent where nobody knows.
+    pub over: Option<Vec<String>>,
     /// Since the last train.
     pub age_ms: u64,
 }

@@ -184,8 +184,13 @@ fn reading() -> impl Strategy<Value = Reading> {
         flow().prop_map(Reading::FlowEnded),
         probes::reading().prop_map(|reading| Reading::Probes(Box::new(reading))),
         path,
-        (flow(), probes::bandwidth())
-            .prop_map(|(flow, bandwidth)| Reading::Bandwidth(BandwidthReading { flow, bandwidth })),
+        (flow(), probes::bandwidth()).prop_map(|(flow, bandwidth, routers)| Reading::Bandwidth(
+            BandwidthReading {
+                flow,
+                bandwidth,
+                routers
+            }
+        )),
         holds,
         host_reading().prop_map(Reading::Host),
     ]

@@ -70,10 +70,15 @@ impl Arrival {
         Some(self.looked_for)
     }
 
+    /// Nobody is asked for a while.
+    pub(super) fn rest(&mut self, now: Moment) {
+        self.settle(now, None);
+    }
+
     pub(super) fn handle_sight(&mut self, now: Moment, sight: Sight) {
         match sight {
             Sight::Past(routers) => self.settle(now, Some(routers)),
-            Sight::Blind => self.settle(now, None),
+            Sight::Blind => self.rest(now),
             Sight::Nothing if self.looked_for => {}
             Sight::Nothing => (self.looked_for, self.due) = (true, now),
         }

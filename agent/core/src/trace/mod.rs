@@ -51,9 +51,20 @@ pub struct Asked {
     pub probe: Option<Probe>,
 }
 
+impl Found {
+    fn deaf(&self) -> Option<Ipv4Addr> {
+        match self {
+            Self::Deaf(host) => Some(*host),
+            Self::Path(_) => None,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Tracer {
     flows: BTreeMap<FlowKey, Watched>,
+    /// Those among them that are forgotten once they have been traced.
+    once: BTreeSet<FlowKey>,
     distances: BTreeMap<Ipv4Addr, Distance>,
     pace: Pace,
     last_id: u16,
@@ -90,18 +101,50 @@ impl Tracer {
     /// trace that is under way is finished first, so that asking often does not keep it from it.
     pub fn watch(&mut self, now: Moment, flows: &[FlowKey]) {
         let flows: BTreeSet<_> = flows.iter().copied().collect();
-        self.flows.retain(|flow, _| flows.contains(flow));
-        let hosts: BTreeSet<_> = flows.iter().map(|flow| *flow.destination.ip()).collect();
-        self.distances.retain(|host, _| hosts.contains(host));
-        for host in hosts {
-            let distance = self.distances.entry(host);
-            distance.or_insert_with(|| Distance::new(now));
-        }
+        self.once.retain(|flow| !flows.contains(flow));
+        let once = &self.once;
+        self.flows
+            .retain(|flow, _| flows.contains(flow) || once.contains(flow));
+        self.forget_hosts();
         for flow in flows {
-            let watched = self.flows.entry(flow);
-            let watched = watched.or_insert_with(|| Watched::new(now));
+            let watched = self.begin_with(now, flow);
             watched.due = now;
             watched.asked_again = watched.trace.is_some();
+        }
+    }
+
+    /// Traces a flow that nobody watches now, and forgets it then. Its receiver is not asked.
+    pub fn trace_once(&mut self, now: Moment, flow: FlowKey) {
+        if !self.flows.contains_key(&flow) {
+            self.once.insert(flow);
+            self.begin_with(now, flow).arrival.rest(now);
+        }
+    }
+
+    fn begin_with(&mut self, now: Moment, flow: FlowKey) -> &mut Watched {
+        let distance = self.distances.entry(*flow.destination.ip());
+        distance.or_insert_with(|| Distance::new(now));
+        let watched = self.flows.entry(flow);
+        watched.or_insert_with(|| Watched::new(now))
+    }
+
+    fn forget_hosts(&mut self) {
+        let hosts: BTreeSet<_> = self.flows.keys().map(|it| *it.destination.ip()).collect();
+        self.distances.retain(|host, _| hosts.contains(host));
+    }
+
+    /// What was to be traced once and has been, or cannot be.
+    fn forget_traced(&mut self) {
+        let deaf: BTreeSet<_> = self.found.iter().filter_map(Found::deaf).collect();
+        let flows = &self.flows;
+        let is_over = |flow: &FlowKey| {
+            let traced = flows.get(flow).is_none_or(|it| it.known.is_some());
+            traced || deaf.contains(flow.destination.ip())
+        };
+        let over: Vec<_> = self.once.extract_if(.., is_over).collect();
+        if !over.is_empty() {
+            self.flows.retain(|flow, _| !over.contains(flow));
+            self.forget_hosts();
         }
     }
 
@@ -287,6 +330,7 @@ impl Tracer {
                 watched.begin(now, routers);
             }
         }
+        self.forget_traced();
     }
 
     fn lose_patience(&mut self, now: Moment) {

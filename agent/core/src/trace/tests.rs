@@ -427,6 +427,39 @@ fn a_longer_way_than_that_of_others_is_traced_to_its_end() {
 }
 
 #[test]
+fn a_flow_that_is_traced_once_is_forgotten_then() {
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.network.receiver_looks = true;
+    scene.network.spine_of.insert(flow(2), 2);
+    scene.tracer.trace_once(at(0), flow(2));
+    scene.watch(&[flow(1)]);
+    let found = scene.play(3_500);
+    let of = |it: FlowKey| {
+        paths(&found)
+            .into_iter()
+            .filter(move |path| path.flow == it)
+    };
+    let once: Vec<_> = of(flow(2)).collect();
+    assert_eq!(once.len(), 1);
+    assert_eq!(once[0].routers, through(2));
+    assert_eq!(of(flow(1)).count(), 4, "the other one is watched on");
+    assert!(!scene.network.arrived.contains(&flow(2)));
+    scene.watch(&[]);
+    assert_eq!(scene.play(9_000), []);
+    assert_eq!(scene.tracer.next_due(), None);
+}
+
+#[test]
+fn a_flow_to_a_deaf_host_is_not_traced_once_for_ever() {
+    let mut scene = Scene::watching(&[]);
+    scene.network.receiver_echoes = false;
+    scene.tracer.trace_once(at(0), flow(1));
+    let found = scene.play(20_000);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(scene.tracer.next_due(), None);
+}
+
+#[test]
 fn a_reluctant_router_slows_no_other_at_its_distance_down() {
     let flows: Vec<_> = (0..8).map(flow).collect();
     let mut scene = Scene::watching(&flows);

@@ -73,7 +73,7 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         revoked: revoked(state),
         opticals: opticals(known, in_force),
         probes: probes(known),
-        bandwidths: bandwidths(known),
+        bandwidths: bandwidths(&picture),
         rdma: rdma(known),
     }
 }
