@@ -113,7 +113,7 @@ impl Agent {
             complaints: Complaints::default(),
         };
         agent.clear_leftovers()?;
-        tell_lacks(&agent.off);
+        tell_lacks(&agent.lacks());
         Ok(agent)
     }
 
@@ -291,9 +291,13 @@ impl Agent {
     }
 
     fn read_lacks(&self) -> impl Iterator<Item = Reading> + use<> {
-        let refused = self.activity.as_ref().map_or(&[][..], Activity::refused);
-        let lacks = abilities::with_refused(&self.off, refused).into_iter();
+        let lacks = self.lacks().into_iter();
         lacks.map(|lack| Reading::Host(HostReading::Lack(lack)))
+    }
+
+    fn lacks(&self) -> Vec<Lack> {
+        let refused = self.activity.as_ref().map_or(&[][..], Activity::refused);
+        abilities::with_refused(&self.off, refused)
     }
 
     fn read_probes(&mut self, now: Moment) -> Vec<Reading> {

@@ -1,6 +1,7 @@
 //! Asks the agents of receivers what has arrived of flows.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
@@ -30,7 +31,8 @@ impl Asker {
             }
             let to = SocketAddrV4::new(*flow.destination.ip(), PROBE_PORT);
             if let Ok(socket) = self.socket(*flow.source.ip()) {
-                let _ = socket.send_to(&question(&flow), to);
+                let id = probe.map(|probe| probe.id);
+                let _ = socket.send_to(&question(&flow, id), to);
             }
         }
     }
@@ -56,7 +58,6 @@ impl Asker {
     }
 
     fn socket(&mut self, own: Ipv4Addr) -> io::Result<&UdpSocket> {
-        use std::collections::btree_map::Entry;
         match self.sockets.entry(own) {
             Entry::Occupied(open) => Ok(open.into_mut()),
             Entry::Vacant(place) => {

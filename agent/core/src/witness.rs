@@ -2,6 +2,7 @@
 //! and says past how many routers they came. Numbers are big-endian.
 //!
 //!     0 magic   4 kind   5 protocol   6 source port   8 destination port   10 what was seen   11 TTL left
+//!     12 which packet: the number that its IP header has
 //!
 //! The addresses are those of the question's packet: who asks is who sends, and nobody else is told.
 
@@ -18,6 +19,8 @@ use crate::latency::{LENGTH, TTL};
 const MAGIC: [u8; 4] = *b"RwA1";
 const ASK: u8 = 1;
 const ANSWER: u8 = 2;
+/// No packet of a trace has this number.
+const NONE: u16 = 0;
 /// It is looked for so long after somebody has asked.
 const LOOK_FOR: Duration = Duration::from_secs(2);
 /// Of packets that were seen lately; the oldest are forgotten.
@@ -26,9 +29,9 @@ const MOST_SEEN: usize = 1024;
 /// What the receiver's agent knows of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sight {
-    /// Nothing that looks like it has come since it was first asked.
+    /// That packet has not come so far.
     Nothing,
-    /// The last one came past so many routers.
+    /// It came past so many routers.
     Past(u8),
     /// It may not look.
     Blind,
@@ -39,9 +42,10 @@ pub fn is_word(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-/// The question what has arrived of a flow, as its sender asks it.
-pub fn question(flow: &FlowKey) -> [u8; LENGTH] {
-    word(ASK, flow)
+/// The question whether a packet of a flow has arrived, as its sender asks it: the one of this number, or
+/// none yet, so that it is looked for the next.
+pub fn question(flow: &FlowKey, id: Option<u16>) -> [u8; LENGTH] {
+    word(ASK, flow, id.unwrap_or(NONE))
 }
 
 /// Of which flow an answer speaks, which came from the first address to the second, and what it says.
@@ -56,13 +60,14 @@ pub fn read_answer([from, to]: [Ipv4Addr; 2], bytes: &[u8]) -> Option<(FlowKey, 
     Some((flow, sight))
 }
 
-fn word(kind: u8, flow: &FlowKey) -> [u8; LENGTH] {
+fn word(kind: u8, flow: &FlowKey, id: u16) -> [u8; LENGTH] {
     let mut bytes = [0; LENGTH];
     bytes[..4].copy_from_slice(&MAGIC);
     bytes[4] = kind;
     bytes[5] = number(flow.protocol).0;
     bytes[6..8].copy_from_slice(&flow.source.port().to_be_bytes());
     bytes[8..10].copy_from_slice(&flow.destination.port().to_be_bytes());
+    bytes[12..14].copy_from_slice(&id.to_be_bytes());
     bytes
 }
 
@@ -97,14 +102,21 @@ fn protocol(number: IpNumber) -> Option<Protocol> {
     }
 }
 
+/// A packet as traces send them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    flow: FlowKey,
+    id: u16,
+    ttl: u8,
+}
+
 /// The side that packets come to.
 #[derive(Debug, Default)]
 pub struct Witness {
     roster: BTreeSet<Ipv4Addr>,
     looks_until: Moment,
     blind: bool,
-    /// With the TTL that was left.
-    seen: VecDeque<(FlowKey, u8)>,
+    seen: VecDeque<Seen>,
 }
 
 impl Witness {
@@ -119,19 +131,17 @@ impl Witness {
         [from, to]: [Ipv4Addr; 2],
         bytes: &[u8],
     ) -> Option<[u8; LENGTH]> {
-        let (flow, _) = read(ASK, [from, to], bytes)?;
+        let (flow, asked) = read(ASK, [from, to], bytes)?;
+        let id = u16::from_be_bytes([asked[12], asked[13]]);
         if !self.roster.contains(&from) {
             return None;
         }
-        if !self.looks(now) {
-            // What was seen long ago came another way, perhaps.
-            self.seen.clear();
-        }
         self.looks_until = now + LOOK_FOR;
-        let seen = self.seen.iter().rev().find(|(it, _)| *it == flow);
-        let mut answer = word(ANSWER, &flow);
+        // What has come before may have come another way.
+        let seen = self.seen.iter().find(|it| (it.flow, it.id) == (flow, id));
+        let mut answer = word(ANSWER, &flow, id);
         (answer[10], answer[11]) = match seen {
-            Some((_, ttl)) => (1, *ttl),
+            Some(seen) => (1, seen.ttl),
             None => (if self.blind { 2 } else { 0 }, 0),
         };
         Some(answer)
@@ -160,7 +170,7 @@ impl Witness {
 
 /// The flow of a packet as traces send them, which nobody else does: TCP without any flag, or UDP
 /// without any content.
-fn as_of_a_trace(packet: &[u8]) -> Option<(FlowKey, u8)> {
+fn as_of_a_trace(packet: &[u8]) -> Option<Seen> {
     let header = Ipv4HeaderSlice::from_slice(packet).ok()?;
     let rest = packet.get(header.slice().len()..)?;
     let protocol = protocol(header.protocol())?;
@@ -181,7 +191,11 @@ fn as_of_a_trace(packet: &[u8]) -> Option<(FlowKey, u8)> {
         source: SocketAddrV4::new(header.source_addr(), ports[0]),
         destination: SocketAddrV4::new(header.destination_addr(), ports[1]),
     };
-    Some((flow, header.ttl()))
+    Some(Seen {
+        flow,
+        id: header.identification(),
+        ttl: header.ttl(),
+    })
 }
 
 #[cfg(test)]
@@ -207,11 +221,11 @@ mod tests {
     }
 
     /// A probe of a trace as it arrives past so many routers.
-    fn arrived(flow: FlowKey, routers: u8) -> Vec<u8> {
+    fn arrived(flow: FlowKey, id: u16, routers: u8) -> Vec<u8> {
         let probe = Probe {
             aim: Aim::Hop(flow),
             ttl: TTL - routers,
-            id: 1,
+            id,
         };
         probe.packet(Mark(0xfeed_beef))
     }
@@ -222,39 +236,40 @@ mod tests {
         witness
     }
 
-    fn told(witness: &mut Witness, now: Moment, flow: &FlowKey) -> Option<Sight> {
-        let answer = witness.handle_word(now, [SENDER, RECEIVER], &question(flow))?;
+    fn told(witness: &mut Witness, now: Moment, flow: &FlowKey, id: u16) -> Option<Sight> {
+        let question = question(flow, Some(id));
+        let answer = witness.handle_word(now, [SENDER, RECEIVER], &question)?;
         let (of, sight) = read_answer([RECEIVER, SENDER], &answer)?;
         assert_eq!(of, *flow);
         Some(sight)
     }
 
     #[test]
-    fn a_flow_is_seen_past_its_routers_and_no_other_is() {
+    fn a_packet_is_seen_past_its_routers_and_no_other_is() {
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             let (mut witness, flows) = (witness(), [1, 2].map(|port| flow(protocol, port)));
-            assert_eq!(told(&mut witness, at(0), &flows[0]), Some(Sight::Nothing));
-            witness.handle_packet(&arrived(flows[0], 3));
-            assert_eq!(told(&mut witness, at(1), &flows[0]), Some(Sight::Past(3)));
-            assert_eq!(told(&mut witness, at(1), &flows[1]), Some(Sight::Nothing));
-            witness.handle_packet(&arrived(flows[0], 5));
-            assert_eq!(told(&mut witness, at(2), &flows[0]), Some(Sight::Past(5)));
+            let first = told(&mut witness, at(0), &flows[0], NONE);
+            assert_eq!(first, Some(Sight::Nothing));
+            witness.handle_packet(&arrived(flows[0], 7, 3));
+            let mut told = |flow, id| told(&mut witness, at(1), flow, id);
+            assert_eq!(told(&flows[0], 7), Some(Sight::Past(3)));
+            assert_eq!(told(&flows[0], 8), Some(Sight::Nothing), "an earlier one");
+            assert_eq!(told(&flows[1], 7), Some(Sight::Nothing), "of another flow");
         }
     }
 
     #[test]
-    fn what_was_seen_before_a_pause_is_forgotten() {
+    fn it_looks_for_a_while_after_somebody_has_asked() {
         let (mut witness, flow) = (witness(), flow(Protocol::Tcp, 1));
-        told(&mut witness, at(0), &flow);
-        witness.handle_packet(&arrived(flow, 3));
+        told(&mut witness, at(0), &flow, NONE);
         assert!(witness.looks(at(1999)) && !witness.looks(at(2000)));
-        assert_eq!(told(&mut witness, at(2500), &flow), Some(Sight::Nothing));
     }
 
     #[test]
     fn strangers_hear_nothing_and_make_nobody_look() {
         let mut witness = Witness::default();
-        assert_eq!(told(&mut witness, at(1), &flow(Protocol::Tcp, 1)), None);
+        let flow = flow(Protocol::Tcp, 1);
+        assert_eq!(told(&mut witness, at(1), &flow, 7), None);
         assert!(!witness.looks(at(1)));
     }
 
@@ -263,12 +278,12 @@ mod tests {
         let mut witness = witness();
         witness.handle_blind(true);
         let flow = flow(Protocol::Udp, 1);
-        assert_eq!(told(&mut witness, at(0), &flow), Some(Sight::Blind));
+        assert_eq!(told(&mut witness, at(0), &flow, 7), Some(Sight::Blind));
     }
 
     #[test]
     fn a_flow_s_own_packets_are_none_of_a_trace_s() {
-        let mut packet = arrived(flow(Protocol::Tcp, 1), 3);
+        let mut packet = arrived(flow(Protocol::Tcp, 1), 7, 3);
         // An acknowledgement.
         packet[33] = 0x10;
         assert_eq!(as_of_a_trace(&packet), None);
@@ -278,7 +293,7 @@ mod tests {
         #[test]
         fn any_bytes_can_be_read(bytes: Vec<u8>, at in 0..64_usize, byte: u8) {
             let _ = as_of_a_trace(&bytes);
-            let mut damaged = question(&flow(Protocol::Udp, 7));
+            let mut damaged = question(&flow(Protocol::Udp, 7), Some(9));
             damaged[at] = byte;
             for kind in [ASK, ANSWER] {
                 let _ = read(kind, [SENDER, RECEIVER], &damaged);

@@ -282,7 +282,7 @@ fn a_person_probes_without_a_coordinator() {
     );
     let table = String::from_utf8_lossy(&table.stdout);
     assert!(
-        table.starts_with("host      sent  lost  loss, 95 %"),
+        table.starts_with("host      sent  lost  there, back  loss, 95 %"),
         "{table}"
     );
     assert!(table.contains("kernel"), "{table}");

@@ -392,7 +392,7 @@ fn an_agent_that_may_not_change_routes_says_so() {
             env!("CARGO_BIN_EXE_reweave-agent"),
             "trace",
             "tcp",
-            "10.0.0.1:1",
+            "10.0.0.0:1",
             "10.1.0.1:2",
         ]);
         run.output().expect("unshare runs")
