@@ -2,67 +2,71 @@
 
 use std::collections::BTreeMap;
 
-use reweave_common::flow::FlowKey;
 use reweave_common::snapshot::Hop;
 
-/// Ways by flow, as they were traced.
+use super::listed::Listed;
+use crate::sim::ecmp::Fields;
+
+/// Ways by what switches hash, as they were traced.
 #[derive(Debug, Clone, Default)]
 pub struct Learned {
-    ways: BTreeMap<FlowKey, Told>,
+    ways: BTreeMap<Fields, Told>,
 }
 
 /// What traces say of a flow's way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+enum Told {
     /// All of them the same.
     Way(Vec<Hop>),
-    /// One says this and another that: none is believed until the flow is traced anew.
-    Contradicted([Vec<Hop>; 2]),
+    /// One says this and another that: none is believed.
+    Contradicted,
 }
 
 impl Learned {
-    pub fn record(&mut self, flow: FlowKey, way: Vec<Hop>) {
-        let told = self.ways.entry(flow).or_insert(Told::Way(way.clone()));
-        if let Told::Way(known) = told
-            && *known != way
-        {
-            *told = Told::Contradicted([known.clone(), way]);
+    /// From those of these flows that were traced.
+    pub fn of<'f>(flows: impl IntoIterator<Item = &'f Listed>) -> Self {
+        let mut learned = Self::default();
+        for flow in flows.into_iter().filter(|flow| flow.traced) {
+            learned.record(flow.fields, &flow.path);
+        }
+        learned
+    }
+
+    pub fn record(&mut self, fields: Fields, way: &[Hop]) {
+        let told = self.ways.entry(fields);
+        let told = told.or_insert_with(|| Told::Way(way.to_vec()));
+        if matches!(told, Told::Way(known) if known != way) {
+            *told = Told::Contradicted;
         }
     }
 
-    /// After routes have changed, nothing learned of the flow counts.
-    pub fn forget(&mut self, flow: &FlowKey) {
-        self.ways.remove(flow);
-    }
-
-    pub fn told(&self, flow: &FlowKey) -> Option<&Told> {
-        self.ways.get(flow)
-    }
-
-    pub fn way(&self, flow: &FlowKey) -> Option<&[Hop]> {
-        match self.told(flow)? {
+    pub fn way(&self, fields: &Fields) -> Option<&[Hop]> {
+        match self.ways.get(fields)? {
             Told::Way(way) => Some(way),
-            Told::Contradicted(_) => None,
+            Told::Contradicted => None,
         }
     }
 
-    pub fn contradictions(&self) -> impl Iterator<Item = (&FlowKey, &[Vec<Hop>; 2])> {
-        self.ways.iter().filter_map(|(flow, told)| match told {
-            Told::Contradicted(ways) => Some((flow, ways)),
-            Told::Way(_) => None,
-        })
-    }
-
-    /// The least source port that leads a flow's packets over `hop`; the rest of the flow stays.
-    pub fn port_over(&self, flow: &FlowKey, hop: Hop) -> Option<u16> {
-        let alike = |other: &FlowKey| {
-            let same_ends = other.source.ip() == flow.source.ip();
-            same_ends && (other.protocol, other.destination) == (flow.protocol, flow.destination)
+    /// The source ports that lead a flow's packets this way, the least first; the rest of the flow
+    /// stays.
+    pub fn ports_along<'l>(
+        &'l self,
+        flow: &Fields,
+        way: &'l [Hop],
+    ) -> impl Iterator<Item = u16> + 'l {
+        let with = |source_port| Fields {
+            source_port,
+            ..*flow
         };
-        let over = self
-            .ways
-            .keys()
-            .filter(|other| alike(other) && self.way(other).is_some_and(|way| way.contains(&hop)));
-        over.map(|other| other.source.port()).min()
+        let flow = with(0);
+        let alike = self.ways.iter().filter(move |(other, _)| {
+            let other = Fields {
+                source_port: 0,
+                ..**other
+            };
+            other == flow
+        });
+        let along = alike.filter(move |(other, _)| self.way(other) == Some(way));
+        along.map(|(other, _)| other.source_port)
     }
 }

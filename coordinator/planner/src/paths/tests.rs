@@ -155,31 +155,31 @@ fn shared_trees_give_the_same_choices_as_whole_routes() {
     }
 }
 
-fn key(port: u16) -> FlowKey {
-    FlowKey {
-        protocol: Protocol::Udp,
-        source: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), port),
-        destination: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 4791),
-    }
-}
-
 #[test]
 fn ports_are_learned_and_contradictions_unlearn_them() {
     let scene = Scene::leaf_spine(2, 2, 2, 100, 100);
     let way = |spine| scene.path("h0", "h2", &["leaf0", spine, "leaf1"]);
-    let over: Hop = scene.hop("leaf0", "spine1");
+    let key = |source_port| Fields {
+        source: 0,
+        destination: 2,
+        source_port,
+        destination_port: 4791,
+        protocol: 17,
+    };
     let mut learned = Learned::default();
-    learned.record(key(1), way("spine0"));
-    assert_eq!(learned.port_over(&key(1), over), None);
-    learned.record(key(3), way("spine1"));
-    learned.record(key(2), way("spine1"));
-    assert_eq!(learned.port_over(&key(1), over), Some(2));
-    learned.record(key(2), way("spine0"));
-    assert_eq!(learned.port_over(&key(1), over), Some(3));
-    assert_eq!(learned.contradictions().count(), 1);
-    learned.forget(&key(2));
-    assert_eq!(
-        (learned.way(&key(2)), learned.contradictions().count()),
-        (None, 0)
-    );
+    let over = way("spine1");
+    let ports = |learned: &Learned| learned.ports_along(&key(1), &over).collect::<Vec<_>>();
+    learned.record(key(1), &way("spine0"));
+    assert_eq!(ports(&learned), []);
+    learned.record(key(3), &over);
+    learned.record(key(2), &over);
+    let other = Fields {
+        destination_port: 80,
+        ..key(1)
+    };
+    learned.record(other, &over);
+    assert_eq!(ports(&learned), [2, 3]);
+    learned.record(key(2), &way("spine0"));
+    assert_eq!(ports(&learned), [3]);
+    assert_eq!(learned.way(&key(2)), None);
 }

@@ -62,9 +62,13 @@ pub(super) fn times(design: &candidates::Design) -> [f64; 2] {
     let place: Vec<_> = (0..hosts as u32).collect();
     let demand = Demand::of(&iteration, &place, hosts);
     let routes = routing::balanced(&design.wiring, &demand.pairs, Effort::default());
-    let carriage = carriage(
+    let wired = Wired {
         design,
-        &routes,
+        routes: &routes,
+        known: &Known::nothing(design),
+    };
+    let carriage = carriage(
+        wired,
         &iteration,
         &place,
         &demand,
