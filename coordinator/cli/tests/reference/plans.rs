@@ -94,7 +94,10 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         Trial::test(name, move || is_wrong(options, said))
     });
     let others: [(&str, Check); 10] = [
-        ("plans::what is named instead of too little memory", little_memory),
+        (
+            "plans::what is named instead of too little memory",
+            little_memory,
+        ),
         ("plans::gates of an unknown host", unknown_gate),
         ("plans::an operator on an unknown host", unknown_server),
         ("plans::operators without room", operators_without_room),
@@ -158,9 +161,15 @@ fn little_memory() -> Result<(), Failed> {
     let with = |gb: &str, hosts| plan(job.path(), hosts, 4, &["--memory-gb", gb]);
     let refused = with("0.5", 12)?;
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-    let needed = words.split("it needs ").nth(1).and_then(|it| it.split(' ').next());
+    let needed = words
+        .split("it needs ")
+        .nth(1)
+        .and_then(|it| it.split(' ').next());
     let needed: f64 = needed.ok_or(words.clone())?.parse()?;
-    says(&with(&format!("{:.1}", needed - 0.2), 12)?, "no spread fits")?;
+    says(
+        &with(&format!("{:.1}", needed - 0.2), 12)?,
+        "no spread fits",
+    )?;
     answer(&with(&format!("{:.1}", needed + 0.1), 12)?).map(|_| ())
 }
 
@@ -168,7 +177,10 @@ fn little_memory() -> Result<(), Failed> {
 fn unknown_gate() -> Result<(), Failed> {
     let folder = tempfile::TempDir::new()?;
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
-    write("moe.toml", "model = \"moe\"\nsize = \"64e\"\nbatch_per_replica = 8\n")?;
+    write(
+        "moe.toml",
+        "model = \"moe\"\nsize = \"64e\"\nbatch_per_replica = 8\n",
+    )?;
     write("gates.csv", "iteration,from,to,bytes\n0,0,4,1000\n")?;
     write(
         "cluster.toml",
@@ -177,8 +189,13 @@ fn unknown_gate() -> Result<(), Failed> {
          gates = \"gates.csv\"\n",
     )?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
-    command.args(["plan", "shard"]).arg(folder.path().join("cluster.toml"));
-    says(&command.output()?, "gates.csv:2: to: \"4\" is not between 0 and 3")
+    command
+        .args(["plan", "shard"])
+        .arg(folder.path().join("cluster.toml"));
+    says(
+        &command.output()?,
+        "gates.csv:2: to: \"4\" is not between 0 and 3",
+    )
 }
 
 /// One operator of 8 GB, on this server, with a batch of so many samples, and its measurement.

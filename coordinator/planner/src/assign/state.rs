@@ -66,11 +66,7 @@ impl<'p> State<'p> {
             for &hop in &pool.hops {
                 let known = self.allowed[hop];
                 let unknown = known.is_infinite();
-                self.allowed[hop] = if unknown {
-                    target
-                } else {
-                    known.max(target)
-                };
+                self.allowed[hop] = if unknown { target } else { known.max(target) };
             }
         }
     }

@@ -80,14 +80,24 @@ fn of_linux(seed: u32, flows: u16) -> f64 {
 /// Real routers showed 33.6, 24.2 and 16.8 for 16, 32 and 64 flows.
 #[test]
 fn flows_are_spread_by_linux_as_unevenly_as_by_chance() {
-    for (flows, expected) in [(8, 46.7), (16, 33.8), (32, 24.2), (64, 17.2), (128, 12.2), (256, 8.6)] {
+    for (flows, expected) in [
+        (8, 46.7),
+        (16, 33.8),
+        (32, 24.2),
+        (64, 17.2),
+        (128, 12.2),
+        (256, 8.6),
+    ] {
         let seeds = 1..=2000;
         let fim: Vec<_> = seeds.map(|seed| of_linux(seed, flows)).collect();
         let mean = fim.iter().sum::<f64>() / fim.len() as f64;
         let squares: f64 = fim.iter().map(|it| (it - mean) * (it - mean)).sum();
         // Three standard errors, and what the figures are rounded by.
         let error = 3.0 * squares.sqrt() / fim.len() as f64 + 0.05;
-        assert!(near(mean, expected, error), "{flows}: {mean}, not {expected} within {error}");
+        assert!(
+            near(mean, expected, error),
+            "{flows}: {mean}, not {expected} within {error}"
+        );
     }
 }
 

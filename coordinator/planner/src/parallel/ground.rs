@@ -9,7 +9,9 @@ use reweave_common::iteration::Iteration;
 
 use crate::crew::Crew;
 use crate::routing::{self, Effort, Routes};
-use crate::topology::{self, Demand, Design, Known, Proposal, Request, TopologyError, Wired, ideal_switch};
+use crate::topology::{
+    self, Demand, Design, Known, Proposal, Request, TopologyError, Wired, ideal_switch,
+};
 use crate::workload::{Network, Settings, Timeline, simulate};
 
 /// Who helps a search, and who follows it.
@@ -84,7 +86,14 @@ impl<'g> Ground<'g> {
             known: Known::nothing(&design),
             design,
         };
-        Ok(Self::on(Some(found), fabric, place, settings, request, help))
+        Ok(Self::on(
+            Some(found),
+            fabric,
+            place,
+            settings,
+            request,
+            help,
+        ))
     }
 
     /// Nothing is known of it: traffic goes the shortest ways.

@@ -1,15 +1,11 @@
 //! Ways of flows as they are traced, foretold and learned, and what is not believed.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
-
 use reweave_common::fabric::Fabric;
-use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::routes::Routes;
-use reweave_common::snapshot::Hop;
 
 use super::listed::{Doubt, Table, parse};
 use super::*;
-use crate::sim::ecmp::Ecmp;
+use crate::sim::ecmp::{Ecmp, Fields};
 use crate::tests::scene::Scene;
 
 const TWO_BY_TWO: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\

@@ -16,8 +16,8 @@ use reweave_common::snapshot::Hop;
 
 use crate::assign::{self, Solution, Work};
 use crate::fim::{Spread, of_listed};
-use crate::paths::{Atlas, Learned};
 use crate::paths::listed::{Listed, Movable};
+use crate::paths::{Atlas, Learned};
 use crate::sim::ecmp::{Ecmp, Fields};
 use problem::Sorted;
 
@@ -191,7 +191,10 @@ impl Ports<'_> {
             ..old.fields
         };
         let is_free = |&port: &u16| !self.taken.contains(&with(port));
-        let known = self.learned.ports_along(&old.fields, &new.path).find(is_free);
+        let known = self
+            .learned
+            .ports_along(&old.fields, &new.path)
+            .find(is_free);
         let port = known.or_else(|| self.foretold(atlas, old, new))?;
         self.taken.insert(with(port));
         Some(port)

@@ -90,7 +90,9 @@ impl Routes {
                 continue;
             }
             self.go_on(&mut search, &mut open, (share, at, step), to);
-            let surplus = open.len().saturating_sub(most.saturating_sub(done.len()).max(1));
+            let surplus = open
+                .len()
+                .saturating_sub(most.saturating_sub(done.len()).max(1));
             open.drain(..surplus);
         }
         let covered: f64 = done.iter().map(|(share, _)| share).sum();

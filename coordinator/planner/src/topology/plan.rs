@@ -288,13 +288,7 @@ impl Draft {
             routes: &self.routes,
             known: &Known::nothing(&self.design),
         };
-        let carriage = carriage(
-            wired,
-            job.iteration,
-            job.place,
-            demand,
-            MOST_SPREAD_PAIRS,
-        );
+        let carriage = carriage(wired, job.iteration, job.place, demand, MOST_SPREAD_PAIRS);
         let end = {
             let placement = places(job.place);
             let network = Network::new(&fabric, &placement, &carriage, request.settings(job));

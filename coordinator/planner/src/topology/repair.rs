@@ -100,13 +100,7 @@ pub fn repair(
         routes: &routes,
         known: &Known::nothing(&left),
     };
-    let carriage = carriage(
-        wired,
-        job.iteration,
-        job.place,
-        &demand,
-        MOST_SPREAD_PAIRS,
-    );
+    let carriage = carriage(wired, job.iteration, job.place, &demand, MOST_SPREAD_PAIRS);
     Ok(Repair {
         changed: changed(before, &routes),
         design: left,

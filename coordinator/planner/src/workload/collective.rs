@@ -104,7 +104,9 @@ impl<'n> Network<'n> {
                     pieces.push(piece([senders[0], receivers[0]], flows));
                     continue;
                 }
-                let pairs = senders.iter().flat_map(|&a| senders.iter().map(move |&b| [a, b]));
+                let pairs = senders
+                    .iter()
+                    .flat_map(|&a| senders.iter().map(move |&b| [a, b]));
                 pieces.extend(pairs.filter(|[a, b]| a != b).map(|pair| piece(pair, 1)));
             }
         }

@@ -135,9 +135,7 @@ impl Region {
     fn host_ms(&self, counts: &Counts, circuits: &Circuits, host: usize) -> f64 {
         let others = 0..counts.hosts;
         let lane = |bytes: f64, other| (bytes, circuits.between(host, other) as f64);
-        let sent = others
-            .clone()
-            .map(|it| lane(counts.between(host, it), it));
+        let sent = others.clone().map(|it| lane(counts.between(host, it), it));
         let received = others.map(|it| lane(counts.between(it, host), it));
         self.way_ms(sent).max(self.way_ms(received))
     }
@@ -231,15 +229,10 @@ impl<'l> Laying<'l> {
 
     fn add_one(&mut self) -> bool {
         let joined = self.slowest_first().into_iter().find_map(|host| {
-            let mut peers = self
-                .has_port(host)
-                .then(|| self.peers(host))?
-                .into_iter();
+            let mut peers = self.has_port(host).then(|| self.peers(host))?.into_iter();
             Some([host, peers.find(|&peer| self.has_port(peer))?])
         });
-        joined
-            .into_iter()
-            .for_each(|ends| self.make(&[(ends, 1)]));
+        joined.into_iter().for_each(|ends| self.make(&[(ends, 1)]));
         joined.is_some()
     }
 

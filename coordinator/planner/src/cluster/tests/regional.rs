@@ -102,10 +102,15 @@ fn a_pair_with_a_circuit_has_both_ways() {
 fn slow_ms(region: &Region, lanes: &[(f64, f64)]) -> f64 {
     let [circuit, switched] = [region.circuit_gbps, region.switched_gbps].map(|gbps| gbps * 125e3);
     let left = |ms: f64| {
-        let of_lane = lanes.iter().map(|(bytes, count)| (bytes - count * circuit * ms).max(0.0));
+        let of_lane = lanes
+            .iter()
+            .map(|(bytes, count)| (bytes - count * circuit * ms).max(0.0));
         of_lane.sum::<f64>() - switched * ms
     };
-    let mut bounds = [0.0, lanes.iter().map(|(bytes, _)| bytes).sum::<f64>() / switched];
+    let mut bounds = [
+        0.0,
+        lanes.iter().map(|(bytes, _)| bytes).sum::<f64>() / switched,
+    ];
     for _ in 0..100 {
         let middle = (bounds[0] + bounds[1]) / 2.0;
         bounds[usize::from(left(middle) <= 0.0)] = middle;

@@ -18,9 +18,7 @@ impl Network {
         let Some(hops) = self.hops(from, towards) else {
             return Vec::new();
         };
-        self.spread(from, hops as usize, most, |_, at| {
-            self.closer(at, towards)
-        })
+        self.spread(from, hops as usize, most, |_, at| self.closer(at, towards))
     }
 
     /// The way over these nodes, spread evenly over parallel cables. None where two of them are no

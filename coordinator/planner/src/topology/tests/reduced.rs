@@ -67,13 +67,7 @@ pub(super) fn times(design: &candidates::Design) -> [f64; 2] {
         routes: &routes,
         known: &Known::nothing(design),
     };
-    let carriage = carriage(
-        wired,
-        &iteration,
-        &place,
-        &demand,
-        MOST_SPREAD_PAIRS,
-    );
+    let carriage = carriage(wired, &iteration, &place, &demand, MOST_SPREAD_PAIRS);
     let placement: Vec<_> = (0..hosts).map(NodeId::from_index).collect();
     let network = Network::new(&fabric, &placement, &carriage, bare());
     let end = workload::simulate(&iteration, &network, LIMIT).unwrap().end;

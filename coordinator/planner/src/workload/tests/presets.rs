@@ -184,7 +184,10 @@ fn few_tables_use_the_ports_of_all_hosts() {
             sent[from.index() / 4] += bytes.count();
         }
     }
-    assert!(sent.iter().all(|&bytes| bytes == 2 * 127 * 128 * 256), "{sent:?}");
+    assert!(
+        sent.iter().all(|&bytes| bytes == 2 * 127 * 128 * 256),
+        "{sent:?}"
+    );
 }
 
 #[test]

@@ -507,9 +507,7 @@ impl Preset {
 }
 
 fn embedding() -> Option<Measured> {
-    measured()
-        .into_iter()
-        .find(|it| it.kind == Kind::Embedding)
+    measured().into_iter().find(|it| it.kind == Kind::Embedding)
 }
 
 fn dealt_out(batch: u64, parts: usize, what: &'static str) -> Result<u64, PresetError> {
