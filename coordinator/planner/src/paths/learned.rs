@@ -8,9 +8,16 @@ use super::listed::Listed;
 use crate::sim::ecmp::Fields;
 
 /// Ways by what switches hash, as they were traced.
-#[derive(Debug, Clone, Default)]
-pub struct Learned {
-    ways: BTreeMap<Fields, Told>,
+#[derive(Debug, Clone)]
+pub struct Learned<Flow = Fields> {
+    ways: BTreeMap<Flow, Told>,
+}
+
+impl<Flow> Default for Learned<Flow> {
+    fn default() -> Self {
+        let ways = BTreeMap::new();
+        Self { ways }
+    }
 }
 
 /// What traces say of a flow's way.
@@ -18,8 +25,36 @@ pub struct Learned {
 enum Told {
     /// All of them the same.
     Way(Vec<Hop>),
-    /// One says this and another that: none is believed.
+    /// One says this and another that: none is believed until the flow is traced anew.
     Contradicted,
+}
+
+impl<Flow: Ord> Learned<Flow> {
+    pub fn record(&mut self, flow: Flow, way: Vec<Hop>) {
+        match self.ways.get_mut(&flow) {
+            Some(Told::Way(known)) if *known == way => {}
+            Some(told) => *told = Told::Contradicted,
+            None => {
+                self.ways.insert(flow, Told::Way(way));
+            }
+        }
+    }
+
+    /// After routes have changed, nothing learned of the flow counts.
+    pub fn forget(&mut self, flow: &Flow) {
+        self.ways.remove(flow);
+    }
+
+    pub fn is_contradicted(&self, flow: &Flow) -> bool {
+        matches!(self.ways.get(flow), Some(Told::Contradicted))
+    }
+
+    pub fn way(&self, flow: &Flow) -> Option<&[Hop]> {
+        match self.ways.get(flow)? {
+            Told::Way(way) => Some(way),
+            Told::Contradicted => None,
+        }
+    }
 }
 
 impl Learned {
@@ -27,24 +62,9 @@ impl Learned {
     pub fn of<'f>(flows: impl IntoIterator<Item = &'f Listed>) -> Self {
         let mut learned = Self::default();
         for flow in flows.into_iter().filter(|flow| flow.traced) {
-            learned.record(flow.fields, &flow.path);
+            learned.record(flow.fields, flow.path.clone());
         }
         learned
-    }
-
-    pub fn record(&mut self, fields: Fields, way: &[Hop]) {
-        let told = self.ways.entry(fields);
-        let told = told.or_insert_with(|| Told::Way(way.to_vec()));
-        if matches!(told, Told::Way(known) if known != way) {
-            *told = Told::Contradicted;
-        }
-    }
-
-    pub fn way(&self, fields: &Fields) -> Option<&[Hop]> {
-        match self.ways.get(fields)? {
-            Told::Way(way) => Some(way),
-            Told::Contradicted => None,
-        }
     }
 
     /// The source ports that lead a flow's packets this way, the least first; the rest of the flow

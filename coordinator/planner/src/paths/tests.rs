@@ -165,17 +165,19 @@ fn ports_are_learned_and_contradictions_unlearn_them() {
     let mut learned = Learned::default();
     let over = way("spine1");
     let ports = |learned: &Learned| learned.ports_along(&key(1), &over).collect::<Vec<_>>();
-    learned.record(key(1), &way("spine0"));
+    learned.record(key(1), way("spine0"));
     assert_eq!(ports(&learned), []);
-    learned.record(key(3), &over);
-    learned.record(key(2), &over);
+    learned.record(key(3), over.clone());
+    learned.record(key(2), over.clone());
     let other = Fields {
         destination_port: 80,
         ..key(1)
     };
-    learned.record(other, &over);
+    learned.record(other, over.clone());
     assert_eq!(ports(&learned), [2, 3]);
-    learned.record(key(2), &way("spine0"));
+    learned.record(key(2), way("spine0"));
     assert_eq!(ports(&learned), [3]);
-    assert_eq!(learned.way(&key(2)), None);
+    assert!(learned.is_contradicted(&key(2)) && learned.way(&key(2)).is_none());
+    learned.forget(&key(2));
+    assert!(!learned.is_contradicted(&key(2)));
 }
