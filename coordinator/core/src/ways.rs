@@ -9,7 +9,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::probing::PROBE_PORT;
 use reweave_common::snapshot::Hop;
-use reweave_planner::paths::{Learned, Told};
+use reweave_planner::paths::Learned;
 
 use crate::model::{Known, Picture};
 
@@ -23,7 +23,7 @@ const MOST_WAYS: usize = 1 << 18;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ways {
-    learned: Learned,
+    learned: Learned<FlowKey>,
     /// Never gone through in an order that could be seen.
     traced: HashMap<FlowKey, Moment>,
 }
@@ -53,7 +53,7 @@ impl Ways {
         let Some(way) = picture.way(from, &flow) else {
             return;
         };
-        if matches!(self.learned.told(&flow), Some(Told::Contradicted(_))) {
+        if self.learned.is_contradicted(&flow) {
             self.learned.forget(&flow);
         }
         self.learned.record(flow, way);
