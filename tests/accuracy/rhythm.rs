@@ -147,13 +147,13 @@ fn play(pattern: &str, shape: &str, hosts: &[&str]) -> Play {
 }
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
-                      host_gbps = 0.4\nuplink_gbps = 0.4\n";
+                      host_gbps = 0.2\nuplink_gbps = 0.2\n";
 
 /// Iterations of about a third of a second.
 fn job(pattern: &str) -> String {
     let (bytes, compute_ms, more) = match pattern {
-        "pipeline" => (1_000_000, 20, "microbatches = 4\n"),
-        _ => (6_000_000, 150, ""),
+        "pipeline" => (500_000, 20, "microbatches = 4\n"),
+        _ => (3_000_000, 150, ""),
     };
     format!(
         "[[job]]\nname = \"train\"\npattern = \"{pattern}\"\nhosts = [\"h0\", \"h1\", \"h4\", \"h5\"]\n\
