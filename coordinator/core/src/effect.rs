@@ -111,7 +111,7 @@ pub enum Effect {
 }
 
 /// Effects that wait to be carried out, in order.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Outbox {
     effects: VecDeque<Effect>,
     /// An append was handed out, and not applied yet.

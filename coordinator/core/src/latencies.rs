@@ -25,14 +25,14 @@ pub(crate) enum Where {
     Hop(Hop),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Latencies {
     rounds: Pace,
     flows: BTreeMap<FlowKey, Flow>,
     courses: BTreeMap<Where, VecDeque<f64>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Flow {
     places: BTreeSet<Where>,
     /// The least of the first rounds.

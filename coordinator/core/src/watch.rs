@@ -17,7 +17,7 @@ use crate::pace::Pace;
 /// A host traces no more flows at once: routers answer few probes a second.
 const MOST_TRACES: usize = 64;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Watching {
     elephants: BTreeSet<FlowKey>,
     /// What each agent was asked for last.

@@ -260,6 +260,13 @@ impl Moving {
         target.is_some_and(|target| Target { answer, ..target }.is_known())
     }
 
+    pub(crate) fn desired(&self) -> Circuits {
+        let targets = self.targets.iter();
+        targets
+            .map(|(&optical, target)| (optical, target.moved.desired.clone()))
+            .collect()
+    }
+
     pub(crate) fn switchover(&self, optical: OpticalId, name: &str) -> Option<Switchover> {
         let target = self.targets.get(&optical)?;
         Some(Switchover {
