@@ -138,7 +138,9 @@ impl Cluster {
     }
 
     pub(crate) fn driver(&mut self, id: OpticalId) -> &mut Driver {
-        self.drivers.get_mut(&id).expect("every switch has a driver")
+        self.drivers
+            .get_mut(&id)
+            .expect("every switch has a driver")
     }
 
     /// The next step of an agent or a driver, and a look at what it changed.

@@ -110,6 +110,10 @@ fn a_device_that_lies_leads_to_held_and_never_to_light() {
             let light = |change: &Change| matches!(change, Change::LightCame { .. });
             let came = log.iter().any(|command| light(&command.change));
             assert!(!came || !world.is_held(), "seed {seed}: {ails:?}");
+            assert!(
+                !world.is_held() || world.is_held_for_a_device(),
+                "seed {seed}"
+            );
             world.rest();
         }
         assert!(held > 0, "{ails:?}: nobody held it");
@@ -128,10 +132,15 @@ fn circuits_stay_where_they_are_while_packets_pass_them_whatever_nodes_say() {
         let mut world = begun(seed, busy).expect("it was good");
         let circuits = |world: &World| {
             let drivers = world.cluster.drivers.values();
-            drivers.map(|it| it.device.circuits.clone()).collect::<Vec<_>>()
+            drivers
+                .map(|it| it.device.circuits.clone())
+                .collect::<Vec<_>>()
         };
         let before = circuits(&world);
-        assert!(world.run_until(RESUMED_WITHIN, |world| !world.is_busy()), "seed {seed}");
+        assert!(
+            world.run_until(RESUMED_WITHIN, |world| !world.is_busy()),
+            "seed {seed}"
+        );
         assert_eq!(circuits(&world), before, "seed {seed}");
         taken_back += usize::from(matches!(world.outcome(), Some(Outcome::RolledBack { .. })));
     }

@@ -80,7 +80,9 @@ fn with_circuits(fabric: &Fabric, circuits: &Circuits) -> Fabric {
         let added = builder.add_optical(&optical.name, optical.ports);
         added.expect("a new name");
     }
-    let cables = fabric.links().filter(|(id, _)| fabric.crossing(*id).is_none());
+    let cables = fabric
+        .links()
+        .filter(|(id, _)| fabric.crossing(*id).is_none());
     for (_, cable) in cables {
         let ends = cable.ports().map(|port| port.node);
         let joined = builder.connect(ends, 1, cable.rate, cable.latency);
@@ -95,9 +97,7 @@ fn with_circuits(fabric: &Fabric, circuits: &Circuits) -> Fabric {
     builder.build()
 }
 
-fn all(
-    circuits: &Circuits,
-) -> impl Iterator<Item = (reweave_common::ids::OpticalId, Circuit)> {
+fn all(circuits: &Circuits) -> impl Iterator<Item = (reweave_common::ids::OpticalId, Circuit)> {
     let sets = circuits.iter();
     sets.flat_map(|(&optical, set)| set.iter().map(move |circuit| (optical, circuit)))
 }

@@ -169,11 +169,7 @@ impl Driver {
         Step::Took
     }
 
-    fn read(
-        &mut self,
-        until: Option<CircuitSet>,
-        looks_left: usize,
-    ) -> Step<Switchover, Readback> {
+    fn read(&mut self, until: Option<CircuitSet>, looks_left: usize) -> Step<Switchover, Readback> {
         let found = self.device.read();
         let Some(process) = &mut self.process else {
             return Step::Rest;

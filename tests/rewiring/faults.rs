@@ -18,7 +18,10 @@ const LONGEST: Duration = Duration::from_secs(14);
 pub(crate) enum Fault {
     CoordinatorDies,
     /// It dies over an entry that is so far ahead.
-    CoordinatorDiesAfter { entries: usize, is_durable: bool },
+    CoordinatorDiesAfter {
+        entries: usize,
+        is_durable: bool,
+    },
     Dies(Guest),
     /// In the midst of what it is told, after so many further steps.
     DiesAfter(Guest, usize),

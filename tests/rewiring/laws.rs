@@ -23,22 +23,37 @@ pub(crate) const FLOOR: f64 = 0.25;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Breach {
     /// What is for this node circles, or ends somewhere.
-    Lost { to: NodeId, how: Lost },
-    MovedUnderTraffic { port: Port },
-    TooNarrow { node: NodeId, left: usize, all: usize },
+    Lost {
+        to: NodeId,
+        how: Lost,
+    },
+    MovedUnderTraffic {
+        port: Port,
+    },
+    TooNarrow {
+        node: NodeId,
+        left: usize,
+        all: usize,
+    },
     /// Nothing in the log asks for it.
     NotIntended(Doer, Generation),
     ActedOnOlder(Doer),
     /// A crash just then would have let it forget what it has promised.
     ActedUnnoted(Doer),
-    TwoPlansAtOnce { open: Generation, begun: Generation },
+    TwoPlansAtOnce {
+        open: Generation,
+        begun: Generation,
+    },
     /// An answer that had been heard was taken for another one.
     HeardTwice(Doer, Token),
     /// It was told again what it held already, and something changed.
     NotIdempotent(NodeId),
     /// A plan is over, and this node holds something else than is in force.
     Mixed(Doer),
-    NoMatching { optical: OpticalId, port: PortId },
+    NoMatching {
+        optical: OpticalId,
+        port: PortId,
+    },
 }
 
 /// Who does what it is told.

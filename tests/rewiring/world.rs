@@ -13,7 +13,7 @@ use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_common::sample::Sample;
-use reweave_core::{Author, Change, Outcome, Stage, State};
+use reweave_core::{Author, Change, Journey, Outcome, Reason, Stage, State};
 use reweave_tests::world::chance::Chance;
 use reweave_tests::world::coordinator::{Guest, Output};
 use reweave_tests::world::schedule::Schedule;
@@ -127,9 +127,18 @@ impl World {
 
     /// Whether somebody has to put something right.
     pub(crate) fn is_held(&self) -> bool {
-        let rollout = self.state().and_then(State::rollout);
-        let journey = rollout.and_then(|rollout| rollout.phase.journey());
-        journey.is_some_and(|journey| journey.is_held)
+        self.journey().is_some_and(Journey::is_held)
+    }
+
+    /// Whether a device that does not hold what it shall is said to be the reason.
+    pub(crate) fn is_held_for_a_device(&self) -> bool {
+        let reasons = self.journey().and_then(|journey| journey.held.as_ref());
+        let mut reasons = reasons.into_iter().flatten();
+        reasons.any(|reason| matches!(reason, Reason::NotSwitched { .. }))
+    }
+
+    fn journey(&self) -> Option<&Journey> {
+        self.state()?.rollout()?.phase.journey()
     }
 
     /// What became of the plan that ended last.
@@ -141,8 +150,9 @@ impl World {
     /// An operator wants these circuits, and approves whatever plan that makes.
     pub(crate) fn rewire(&mut self, circuits: &Circuits) {
         let circuits = named(&self.cluster.cabling.fabric, circuits);
-        if let Some(Response::Plan { plan: Some(plan), .. }) =
-            self.ask(Request::Rewire { circuits })
+        if let Some(Response::Plan {
+            plan: Some(plan), ..
+        }) = self.ask(Request::Rewire { circuits })
         {
             let generation = plan.generation;
             self.ask(Request::Apply { generation });
@@ -157,7 +167,10 @@ impl World {
         let (parent, generation) = (state.in_force().generation, state.next_generation());
         let plan = Box::new(plan([parent, generation], tables, circuits));
         let (now, by) = (self.now(), Author::Operator("ada".to_owned()));
-        let proposed = Change::PlanProposed { plan, by: by.clone() };
+        let proposed = Change::PlanProposed {
+            plan,
+            by: by.clone(),
+        };
         for change in [proposed, Change::PlanApproved { generation, by }] {
             let output = self.cluster.coordinator.decide(now, change);
             self.carry_all_out(output.into_iter().collect());
@@ -225,9 +238,11 @@ impl World {
         for (at, line) in &self.journal[self.journal.len().saturating_sub(60)..] {
             let _ = writeln!(told, "{:>12} {line}", at.as_micros());
         }
-        let rollout = self.state().and_then(State::rollout);
-        let journey = rollout.and_then(|rollout| rollout.phase.journey());
-        panic!("{told}under way: {:?}", journey.map(|it| (&it.heading, it.leg, &it.stage)));
+        let journey = self.journey();
+        panic!(
+            "{told}under way: {:?}",
+            journey.map(|it| (&it.heading, it.leg, &it.stage))
+        );
     }
 
     pub(crate) fn note(&mut self, line: String) {
@@ -280,7 +295,8 @@ impl World {
         self.note(format!("{guest:?} starts"));
         self.cluster.start(guest);
         let life = self.cluster.life(guest).number;
-        self.schedule.after(Duration::ZERO, Event::Dial(guest, life));
+        self.schedule
+            .after(Duration::ZERO, Event::Dial(guest, life));
         if let Guest::Agent(node) = guest {
             let soon = self.wire.a_while(Duration::ZERO, PACE);
             self.schedule.after(soon, Event::Report(node, life));
@@ -459,15 +475,16 @@ impl World {
     /// What holds neither the old nor the new is put back, once everybody waits for it.
     fn put_right(&mut self) {
         self.schedule.after(Duration::from_secs(1), Event::PutRight);
-        let rollout = self.state().and_then(State::rollout);
-        let journey = rollout.and_then(|rollout| rollout.phase.journey());
-        let Some(journey) = journey.filter(|journey| journey.is_held) else {
+        let Some(journey) = self.journey().filter(|journey| journey.is_held()) else {
             return;
         };
         let Stage::Switching(moving) = &journey.stage else {
             return;
         };
-        let moves = moving.targets.iter().map(|(&id, it)| (id, it.moved.clone()));
+        let moves = moving
+            .targets
+            .iter()
+            .map(|(&id, it)| (id, it.moved.clone()));
         for (optical, moved) in moves.collect::<Vec<_>>() {
             let driver = self.cluster.driver(optical);
             let known = [&moved.expected, &moved.desired];

@@ -113,7 +113,10 @@ impl Scene {
         let circuits = Circuits::from([(optical, set)]);
         let circuits = named(&self.cluster.cabling.fabric, &circuits);
         let offered = self.ask(Request::Rewire { circuits });
-        let Some(Response::Plan { plan: Some(plan), .. }) = offered else {
+        let Some(Response::Plan {
+            plan: Some(plan), ..
+        }) = offered
+        else {
             panic!("there is such a plan, and not {offered:?}");
         };
         let generation = plan.generation;
@@ -211,7 +214,10 @@ impl Scene {
         undisturbed.tell(order);
         let last = (undisturbed.cluster.life(guest).steps - before).saturating_sub(1);
         let points = BTreeSet::from([0, 1, last / 2, last.saturating_sub(2), last]);
-        points.into_iter().map(|step| Crash::Told { step }).collect()
+        points
+            .into_iter()
+            .map(|step| Crash::Told { step })
+            .collect()
     }
 
     /// None where this cannot happen.

@@ -100,7 +100,12 @@ pub(crate) fn some_tables(fabric: &Fabric, circuits: &Circuits, chance: &mut Cha
 }
 
 /// To every host by all shortest ways, or by a tree that is drawn.
-pub(crate) fn tables(fabric: &Fabric, circuits: &Circuits, chance: &mut Chance, several: bool) -> Tables {
+pub(crate) fn tables(
+    fabric: &Fabric,
+    circuits: &Circuits,
+    chance: &mut Chance,
+    several: bool,
+) -> Tables {
     let dark = fabric.dark(circuits);
     let mut tables = Tables::new();
     for to in fabric.endpoints() {

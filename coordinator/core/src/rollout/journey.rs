@@ -206,7 +206,7 @@ impl Driver {
             reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
         }
         let may_turn = journey.heading == Heading::Forth;
-        let gives_up = !journey.is_held && (may_turn || self.is_exhausted(turn));
+        let gives_up = !journey.is_held() && (may_turn || self.is_exhausted(turn));
         if !reasons.is_empty() && gives_up {
             balk(turn, plan, journey, reasons);
         } else if has_failed && self.waited(turn) >= self.pause(turn, journey) {
@@ -221,7 +221,7 @@ impl Driver {
     /// Whoever is held asks seldom.
     fn pause(&self, turn: &Turn<'_>, journey: &Journey) -> Duration {
         let policy = turn.known.policy;
-        match journey.is_held {
+        match journey.is_held() {
             true => policy.retry_held_after,
             false => policy.answer_within,
         }
@@ -286,7 +286,7 @@ impl Driver {
             });
             let reasons: Vec<_> = why.collect();
             let may_turn = journey.heading == Heading::Forth;
-            if may_turn && !journey.is_held {
+            if may_turn && !journey.is_held() {
                 balk(turn, plan, journey, reasons);
             } else if self.waited(turn) >= self.pause(turn, journey)
                 && self.is_proven(turn, journey, moving)
@@ -295,11 +295,11 @@ impl Driver {
             }
             return;
         }
-        if !journey.is_held && self.is_at_a_loss(turn) {
-            let generation = plan.generation;
-            return turn.decide(Change::Held { generation });
+        if !journey.is_held() && self.is_at_a_loss(turn) {
+            let reasons = self.at_a_loss_for(turn, journey);
+            return hold(turn, plan, reasons);
         }
-        let may_pass = self.unclear.as_ref().is_some_and(may_pass) && !journey.is_held;
+        let may_pass = self.unclear.as_ref().is_some_and(may_pass) && !journey.is_held();
         let is_due = may_pass || self.waited(turn) >= self.pause(turn, journey);
         if !self.is_proven(turn, journey, moving) {
             return;
@@ -317,6 +317,18 @@ impl Driver {
             Some(_) => true,
             None => self.is_exhausted(turn),
         }
+    }
+
+    fn at_a_loss_for(&self, turn: &Turn<'_>, journey: &Journey) -> Vec<Reason> {
+        let why = self.unclear.clone().unwrap_or(NotSwitched::TimedOut);
+        let not_switched = |optical| Reason::NotSwitched {
+            optical,
+            why: why.clone(),
+        };
+        let is_driven = |optical: &OpticalId| turn.known.ingest.is_driven(*optical);
+        let (driven, lost): (Vec<_>, Vec<_>) = journey.unclear().partition(is_driven);
+        let lost = lost.into_iter().map(|optical| Reason::NoDriver { optical });
+        driven.into_iter().map(not_switched).chain(lost).collect()
     }
 
     fn send_due_moves(&mut self, turn: &mut Turn<'_>, moving: &Moving) {
@@ -440,9 +452,16 @@ pub(super) fn balk(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons:
             course,
             reasons,
         }),
-        None if journey.is_held => {}
-        None => turn.decide(Change::Held { generation }),
+        None if journey.is_held() => {}
+        None => hold(turn, plan, reasons),
     }
+}
+
+fn hold(turn: &mut Turn<'_>, plan: &Plan, reasons: Vec<Reason>) {
+    turn.decide(Change::Held {
+        generation: plan.generation,
+        reasons,
+    });
 }
 
 fn way_back(turn: &Turn<'_>, journey: &Journey) -> Option<Course> {

@@ -187,7 +187,12 @@ impl Driver {
         } else if matches!(rollout.phase, Phase::Held(_)) {
             self.keep_trying(turn, undo, step);
         } else if undo.has_failed() || self.is_exhausted(turn) {
-            turn.decide(Change::Held { generation });
+            let silent = step.unanswered().map(|node| Reason::Silent { node });
+            let reasons = step.failures().map(failure).chain(silent).collect();
+            turn.decide(Change::Held {
+                generation,
+                reasons,
+            });
         } else {
             self.send_due(turn, step);
         }
