@@ -4,7 +4,6 @@
 mod cluster;
 mod crowd;
 mod flood;
-mod half_open;
 mod hello;
 mod join;
 mod loose;
