@@ -10,7 +10,7 @@ use reweave_replica::{FolderId, Saved};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::replication::{LogError, Opened, Store};
+use crate::replication::{self, LogError, Opened, Store};
 
 #[derive(Debug, Error)]
 pub(crate) enum DataError {
@@ -85,6 +85,15 @@ impl Belonging {
     }
 }
 
+fn log_in(folder: &Path) -> PathBuf {
+    folder.join("log")
+}
+
+/// Whether a start would take what lies in this folder, if anything does. Changes nothing.
+pub(crate) fn look(folder: &Path) -> Result<(), DataError> {
+    Ok(replication::look(&log_in(folder))?)
+}
+
 /// A data folder, locked for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Folder(keep::Folder);
@@ -108,7 +117,7 @@ impl Folder {
     }
 
     fn log(&self) -> PathBuf {
-        self.0.path().join("log")
+        log_in(self.0.path())
     }
 
     /// What others are to know it by, until that stands in the log. The name is kept as long as

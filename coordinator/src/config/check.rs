@@ -8,8 +8,9 @@ use reweave_link::{Identity, Role};
 
 use super::{Config, Settings};
 use crate::error::CoordinatorError;
-use crate::http;
+use crate::history::HistoryError;
 use crate::signing::Signing;
+use crate::{data, http};
 
 impl Settings {
     /// Reads what a run reads, and tells on standard output what it found. Changes nothing.
@@ -17,6 +18,10 @@ impl Settings {
         let config = self.read()?;
         let identity = config.identity()?;
         let signing = config.signing()?;
+        data::look(&config.data)?;
+        if let Some(history) = &config.history {
+            reweave_history::check(&history.url).map_err(HistoryError::Open)?;
+        }
         let found = found(&config, &identity, &signing);
         let said = io::stdout().lock().write_all(found.as_bytes());
         said.map_err(|source| CoordinatorError::Start {

@@ -39,6 +39,10 @@ pub(super) fn read(
             let problem = format!("{:?} is the name of two members", member.name);
             return Err(document.error(file.name.span(), problem));
         }
+        if known.values().any(|other| other.address == member.address) {
+            let problem = format!("{} is the address of two members", member.address);
+            return Err(document.error(file.address.span(), problem));
+        }
         if known.insert(id, member).is_some() {
             let problem = format!("{id} is the number of two members");
             return Err(document.error(file.id.span(), problem));

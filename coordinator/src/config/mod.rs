@@ -347,6 +347,10 @@ mod tests {
         );
         let named = two.clone() + &member(3, "c1", "10.0.0.3:7332");
         assert!(error_of(&named).starts_with("c.toml:11: name: \"c1\" is the name of two"));
+        let beside = two.clone() + &member(3, "c3", "10.0.0.1:7332");
+        assert!(
+            error_of(&beside).starts_with("c.toml:12: address: 10.0.0.1:7332 is the address of")
+        );
         let nowhere = two + &member(3, "c3", "there");
         assert!(error_of(&nowhere).starts_with("c.toml:12: address: \"there\" is not of"));
     }

@@ -5,7 +5,7 @@
 //! it. After the first error nothing more is written: whoever does not know what reached the disk
 //! must not go on.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -24,11 +24,13 @@ pub(crate) enum LogError {
         source: io::Error,
     },
     #[error(
-        "{} cannot be believed: {source}. A coordinator that leads alone needs this file from a \
-         copy; a member of a cluster is taken out and added again, with a new number and an empty \
-         folder", path.display()
+        "{} cannot be believed. A coordinator that leads alone needs this file from a copy; a \
+         member of a cluster is taken out and added again, with a new number and an empty folder",
+        path.display()
     )]
     Unbelievable { path: PathBuf, source: JournalError },
+    #[error("{} is whole, and another version of this program can read it: start that one", path.display())]
+    OfAnotherVersion { path: PathBuf, source: JournalError },
     /// The log itself is as it was.
     #[error("there is no room for a new {}", path.display())]
     NoRoom { path: PathBuf, source: io::Error },
@@ -39,7 +41,10 @@ pub(crate) enum LogError {
 impl LogError {
     /// Whether the file is at fault, and no disk.
     pub(crate) fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Unbelievable { .. })
+        matches!(
+            self,
+            Self::Unbelievable { .. } | Self::OfAnotherVersion { .. }
+        )
     }
 }
 
@@ -86,10 +91,7 @@ impl Store {
         let mut content = Vec::new();
         let read = file.read_to_end(&mut content);
         read.map_err(failed("read", path))?;
-        let journal = Journal::read(&content).map_err(|source| LogError::Unbelievable {
-            path: path.to_owned(),
-            source,
-        })?;
+        let journal = journal(path, &content)?;
         Ok(Opened {
             store: Self::at(
                 path,
@@ -151,6 +153,27 @@ impl Store {
     pub(crate) fn break_down(&mut self) {
         self.file = File::open(&self.path).unwrap();
     }
+}
+
+/// Whether a start would take what lies there, if anything does. Changes nothing.
+pub(crate) fn look(path: &Path) -> Result<(), LogError> {
+    match fs::read(path) {
+        Ok(content) => journal(path, &content).map(drop),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(failed("read", path)(source)),
+    }
+}
+
+fn journal(path: &Path, content: &[u8]) -> Result<Journal, LogError> {
+    Journal::read(content).map_err(|source| {
+        let path = path.to_owned();
+        match source {
+            JournalError::OtherVersion { .. } | JournalError::Foreign { .. } => {
+                LogError::OfAnotherVersion { path, source }
+            }
+            _ => LogError::Unbelievable { path, source },
+        }
+    })
 }
 
 fn encoded(path: &Path, batch: &Batch) -> Result<Vec<u8>, LogError> {
