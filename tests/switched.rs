@@ -1,6 +1,8 @@
 //! Switched fabrics with real traffic: what is wrong is named, what collides is parted, imbalance is
 //! what counters say, and ranks are put where their traffic crosses racks least.
 
+#[path = "switched/clean.rs"]
+mod clean;
 #[path = "switched/flows.rs"]
 mod flows;
 #[path = "switched/losses.rs"]
@@ -18,7 +20,12 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
-    let tests = [flows::tests(), losses::tests(), ranks::tests()];
+    let tests = [
+        flows::tests(),
+        losses::tests(),
+        clean::tests(),
+        ranks::tests(),
+    ];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {
         test_threads: Some(1),

@@ -1,7 +1,7 @@
 //! Which way the probes between hosts go, there and back: each flow of probes is traced from time to
 //! time, a few at once, since routers answer few questions a second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use reweave_common::flow::{FlowKey, Protocol};
@@ -9,7 +9,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::probing::PROBE_PORT;
 use reweave_common::snapshot::Hop;
-use reweave_planner::paths::{Learned, Told};
+use reweave_planner::paths::Learned;
 
 use crate::model::{Known, Picture};
 
@@ -21,10 +21,11 @@ const TRUST_FOR: Duration = Duration::from_secs(120);
 /// More are not kept, however many hosts there are.
 const MOST_WAYS: usize = 1 << 18;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Ways {
-    learned: Learned,
-    traced: BTreeMap<FlowKey, Moment>,
+    learned: Learned<FlowKey>,
+    /// Never gone through in an order that could be seen.
+    traced: HashMap<FlowKey, Moment>,
 }
 
 impl Ways {
@@ -52,7 +53,7 @@ impl Ways {
         let Some(way) = picture.way(from, &flow) else {
             return;
         };
-        if matches!(self.learned.told(&flow), Some(Told::Contradicted(_))) {
+        if self.learned.is_contradicted(&flow) {
             self.learned.forget(&flow);
         }
         self.learned.record(flow, way);

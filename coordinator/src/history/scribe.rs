@@ -328,6 +328,7 @@ impl Scribe {
             }
             HostReading::Rdma(reading) => state("rdma", &rdma_subject(reading)),
             HostReading::Lack(lack) => state("lack", &lack.measurement),
+            HostReading::Strays(_) => state("strays", ""),
         };
         entries
             .into_iter()
@@ -485,7 +486,7 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
         Change::CircuitObserved { readback, .. } => ("circuit-observed", None, readback.generation),
         Change::LightCame { generation } => ("light-came", None, *generation),
         Change::Verified { generation, .. } => ("verified", None, *generation),
-        Change::Held { generation } => ("held", None, *generation),
+        Change::Held { generation, .. } => ("held", None, *generation),
         Change::Invited { .. } => ("invited", None, Generation::default()),
         Change::Admitted { .. } => ("admitted", None, Generation::default()),
         Change::Visited { .. } => ("visited", None, Generation::default()),

@@ -17,7 +17,8 @@ use crate::signals::Interrupt;
 use crate::source::Source;
 use crate::tools::Tools;
 
-const A_GLANCE: Duration = Duration::from_millis(250);
+/// As often as ranks tell what has arrived.
+const A_GLANCE: Duration = Duration::from_millis(100);
 /// Asking every kernel on the way costs a few programs.
 const ASK_PATHS_EVERY: Duration = Duration::from_secs(1);
 /// Over what time the rates are that are told.

@@ -1,6 +1,6 @@
 //! `reweave plan balance`: which flows of a table to move.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,9 +8,10 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::LinkId;
 use reweave_common::snapshot::Hop;
 use reweave_planner::fim::{self, Headline, LayerSpread};
-use reweave_planner::paths::Atlas;
 use reweave_planner::paths::listed::{self, Listed, Table};
+use reweave_planner::paths::{Atlas, Learned};
 use reweave_planner::rebalance::{By, Move, Options, Rebalanced, rebalance};
+use reweave_planner::sim::ecmp::Ecmp;
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -31,6 +32,10 @@ pub(crate) struct Balance {
     flows: PathBuf,
     #[command(flatten)]
     hashing: Hashing,
+    /// A table of probes with their paths, by which source ports are chosen where the switches' hash is
+    /// not known: the same columns, with 0 bytes
+    #[arg(long, value_name = "PROBES")]
+    probed: Option<PathBuf>,
     /// A link that loses this share of packets counts as slower, as in leaf0-spine1=0.01; may be repeated
     #[arg(long, value_name = "LINK=SHARE")]
     lossy: Vec<String>,
@@ -127,10 +132,16 @@ struct Weight {
 impl Balance {
     pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let fabric = input::fabric(&self.fabric)?;
-        let (mut atlas, options) = (Atlas::new(&fabric), self.options(&fabric)?);
-        let (name, text) = (self.flows.display().to_string(), input::text(&self.flows)?);
+        let mut atlas = Atlas::new(&fabric);
         let ecmp = self.hashing.ecmp();
-        let table = listed::parse(&name, &text, &mut atlas, &ecmp).map_err(CliError::Input)?;
+        let table = table(&self.flows, &mut atlas, &ecmp)?;
+        let probed = self.probed.as_deref();
+        let probed = probed.map(|path| self::table(path, &mut atlas, &ecmp));
+        let probed = probed.transpose()?.unwrap_or_default();
+        let options = Options {
+            learned: Learned::of(table.flows.iter().chain(&probed.flows)),
+            ..self.options(&fabric)?
+        };
         let plan = rebalance(&mut atlas, &table.flows, &ecmp, &options);
         let answer = Answer::new(&mut atlas, &table, &plan);
         answer.doubts.iter().for_each(|doubt| eprintln!("{doubt}"));
@@ -161,6 +172,11 @@ impl Balance {
             false => Err(CliError::BadOption { option, value }),
         }
     }
+}
+
+fn table(path: &Path, atlas: &mut Atlas<'_>, ecmp: &Ecmp) -> Result<Table, CliError> {
+    let (name, text) = (path.display().to_string(), input::text(path)?);
+    listed::parse(&name, &text, atlas, ecmp).map_err(CliError::Input)
 }
 
 fn link(fabric: &Fabric, name: &str) -> Result<LinkId, CliError> {

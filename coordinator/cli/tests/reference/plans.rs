@@ -66,23 +66,39 @@ fn is_as_fast(data: &Path, model: &str, most_ms: f64) -> Result<(), Failed> {
 
 type Check = fn() -> Result<(), Failed>;
 
-/// Hosts, degree, and what is said of them.
-const REFUSED: [(u32, u32, &str); 3] = [
-    (12, 12, "a degree of 12 is more; take a degree of 11"),
-    (12, 1, "take a degree of 2"),
-    (1, 1, "two hosts or more"),
+/// Hosts, degree, what is said of them, and the hosts and degree that are named instead.
+const REFUSED: [(u32, u32, &str, [u32; 2]); 4] = [
+    (
+        12,
+        12,
+        "a degree of 12 is more; take a degree of 11",
+        [12, 11],
+    ),
+    (12, 1, "take a degree of 2", [12, 2]),
+    (1, 1, "two hosts or more, this is 1; take 2", [2, 1]),
+    (
+        16385,
+        4,
+        "more than the 16384 that are planned for; take 16384",
+        [0, 0],
+    ),
 ];
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
-    let refused = REFUSED.into_iter().map(|(hosts, degree, said)| {
+    let refused = REFUSED.into_iter().map(|(hosts, degree, said, instead)| {
         let name = format!("plans::{hosts} hosts of {degree} ports");
-        Trial::test(name, move || is_refused(hosts, degree, said))
+        Trial::test(name, move || is_refused(hosts, degree, said, instead))
     });
     let wrong = WRONG.into_iter().map(|(options, said)| {
         let name = format!("plans::refused: {}", options.join(" "));
         Trial::test(name, move || is_wrong(options, said))
     });
-    let others: [(&str, Check); 8] = [
+    let others: [(&str, Check); 10] = [
+        (
+            "plans::what is named instead of too little memory",
+            little_memory,
+        ),
+        ("plans::gates of an unknown host", unknown_gate),
         ("plans::an operator on an unknown host", unknown_server),
         ("plans::operators without room", operators_without_room),
         ("plans::twelve hosts", twelve_hosts),
@@ -129,8 +145,57 @@ fn job() -> Result<NamedTempFile, Failed> {
     Ok(job)
 }
 
-fn is_refused(hosts: u32, degree: u32, said: &str) -> Result<(), Failed> {
-    says(&plan(job()?.path(), hosts, degree, &[])?, said)
+fn is_refused(hosts: u32, degree: u32, said: &str, instead: [u32; 2]) -> Result<(), Failed> {
+    let job = job()?;
+    says(&plan(job.path(), hosts, degree, &[])?, said)?;
+    let [hosts, degree] = instead;
+    if hosts > 0 {
+        answer(&plan(job.path(), hosts, degree, &[])?)?;
+    }
+    Ok(())
+}
+
+/// What is named instead of too little memory is enough, and a little less is not.
+fn little_memory() -> Result<(), Failed> {
+    let job = job()?;
+    let with = |gb: &str, hosts| plan(job.path(), hosts, 4, &["--memory-gb", gb]);
+    let refused = with("0.5", 12)?;
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let needed = words
+        .split("it needs ")
+        .nth(1)
+        .and_then(|it| it.split(' ').next());
+    let needed: f64 = needed.ok_or(words.clone())?.parse()?;
+    says(
+        &with(&format!("{:.1}", needed - 0.2), 12)?,
+        "no spread fits",
+    )?;
+    answer(&with(&format!("{:.1}", needed + 0.1), 12)?).map(|_| ())
+}
+
+/// Gates of a host that a shard does not have.
+fn unknown_gate() -> Result<(), Failed> {
+    let folder = tempfile::TempDir::new()?;
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
+    write(
+        "moe.toml",
+        "model = \"moe\"\nsize = \"64e\"\nbatch_per_replica = 8\n",
+    )?;
+    write("gates.csv", "iteration,from,to,bytes\n0,0,4,1000\n")?;
+    write(
+        "cluster.toml",
+        "gbps = 100\nswitching = \"3d-mems\"\n[[block]]\nname = \"a\"\nhosts = 4\nports = 4\n\
+         switched_gbps = 100\n[[job]]\nname = \"moe\"\nfile = \"moe.toml\"\nservers = 4\niterations = 100\n\
+         gates = \"gates.csv\"\n",
+    )?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+    command
+        .args(["plan", "shard"])
+        .arg(folder.path().join("cluster.toml"));
+    says(
+        &command.output()?,
+        "gates.csv:2: to: \"4\" is not between 0 and 3",
+    )
 }
 
 /// One operator of 8 GB, on this server, with a batch of so many samples, and its measurement.

@@ -73,7 +73,7 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         revoked: revoked(state),
         opticals: opticals(known, in_force),
         probes: probes(known),
-        bandwidths: bandwidths(known),
+        bandwidths: bandwidths(&picture),
         rdma: rdma(known),
     }
 }
@@ -149,7 +149,7 @@ fn phase(phase: &state::Phase) -> Phase {
         state::Phase::RollingBack(_) => Phase::RollingBack,
         state::Phase::Held(_) => Phase::Held,
         state::Phase::Travelling(journey) => match &journey.heading {
-            _ if journey.is_held => Phase::Held,
+            _ if journey.is_held() => Phase::Held,
             Heading::Back { .. } => Phase::RollingBack,
             Heading::Forth if journey.is_over() => Phase::Verifying,
             Heading::Forth => Phase::Applying,
@@ -207,7 +207,7 @@ fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
 }
 
 fn held(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
-    if let Some(journey) = rollout.phase.journey().filter(|journey| journey.is_held) {
+    if let Some(journey) = rollout.phase.journey().filter(|journey| journey.is_held()) {
         return Some(stuck(fabric, rollout, journey));
     }
     let state::Phase::Held(undo) = &rollout.phase else {
@@ -269,6 +269,7 @@ fn agent(
         known_links: links.iter().filter(|&&link| is_known(link)).count(),
         links: links.len(),
         discarded_readings: known.ingest.discarded(node),
+        strays: observed.and_then(|observed| Some(observed.host.strays.as_ref()?.value)),
         build: about.map(|(about, _)| about.build.clone()),
         protocol: about.map(|(about, _)| about.protocol.clone()),
         certificate_left_s: left.map(|left| left.as_secs()),

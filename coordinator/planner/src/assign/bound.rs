@@ -12,13 +12,10 @@ pub(super) struct Pool {
     pub(super) mean: f64,
     /// Load over capacity that the fullest hop has at least.
     pub(super) bound: f64,
-    /// What is aimed at.
-    pub(super) target: f64,
+    /// Whether it has so many flows of uneven sizes that nobody knows whether the bound can be met.
+    pub(super) uneven: bool,
 }
 
-/// Many flows of uneven sizes are not packed to the last bit: what is closer to the bound than this
-/// is good enough.
-const CLOSE: f64 = 1.15;
 const MANY_FLOWS: usize = 512;
 
 /// All pools that flows with a choice cross.
@@ -66,7 +63,7 @@ fn pool(problem: &Problem, hops: &[usize], mut weights: Vec<u64>) -> Pool {
         hops: hops.to_vec(),
         mean,
         bound,
-        target: if uneven { CLOSE * bound } else { bound },
+        uneven,
     }
 }
 

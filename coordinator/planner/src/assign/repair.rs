@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::bound::Pool;
 use super::state::State;
 
 /// What was given up while others were in its way is tried again.
@@ -17,18 +18,32 @@ const MOST_VISITS: usize = 8;
 /// So many ways are weighed for one chain.
 const CHAIN_WORK: usize = 20_000;
 
+/// How close to their bounds many flows of uneven sizes are brought, step by step: how close they can
+/// come nobody knows, and each step is less work than all of them at once.
+const CLOSER: [f64; 7] = [1.15, 1.1, 1.07, 1.05, 1.03, 1.015, 1.0];
+
 pub(super) fn repair(state: &mut State<'_>) {
     let mut repairing = Repairing {
         left: state.problem.work.repair,
         state,
     };
-    for _ in 0..MOST_ROUNDS {
-        repairing.state.hope_again();
-        if repairing.run() {
+    let uneven = repairing.state.pools.iter().any(|pool| pool.uneven);
+    let steps = if uneven { &CLOSER[..] } else { &[1.0] };
+    let mut best: Option<(f64, Vec<usize>)> = None;
+    for &close in steps {
+        let met = repairing.bring(close);
+        let worst = repairing.worst();
+        if best.as_ref().is_none_or(|(known, _)| worst < *known) {
+            best = Some((worst, repairing.state.ways().to_vec()));
+        }
+        if !met {
             break;
         }
     }
-    repairing.take_back();
+    if let Some((_, ways)) = best.filter(|_| uneven) {
+        repairing.state.take(&ways);
+        repairing.state.settle();
+    }
 }
 
 struct Repairing<'s, 'p> {
@@ -49,6 +64,27 @@ struct Effect {
 }
 
 impl Repairing<'_, '_> {
+    /// Whether all hops came so close to their bounds.
+    fn bring(&mut self, close: f64) -> bool {
+        let mut met = false;
+        for _ in 0..MOST_ROUNDS {
+            self.state.hope_again(close);
+            met = self.run();
+            if met || self.left == 0 {
+                break;
+            }
+        }
+        self.take_back();
+        met
+    }
+
+    /// The fullest of a pool's hops over its bound, in the worst pool.
+    fn worst(&self) -> f64 {
+        let pools = self.state.pools.iter().zip(self.state.peaks());
+        let stretch = |(pool, peak): (&Pool, f64)| peak * pool.mean / pool.bound;
+        pools.map(stretch).fold(1.0, f64::max)
+    }
+
     /// Whether no hop was given up.
     fn run(&mut self) -> bool {
         let mut all = true;

@@ -24,7 +24,7 @@ impl<'p> State<'p> {
             on: vec![Vec::new(); problem.capacities.len()],
             allowed: Vec::new(),
         };
-        state.hope_again();
+        state.hope_again(1.0);
         (0..problem.flows.len()).for_each(|flow| state.add(flow));
         state
     }
@@ -57,18 +57,26 @@ impl<'p> State<'p> {
         self.allowed[hop]
     }
 
-    /// Every hop may be as full as it must, and no fuller.
-    pub(super) fn hope_again(&mut self) {
+    /// Every hop may be as full as it must, and no fuller; `close` times that where flows are many
+    /// and uneven.
+    pub(super) fn hope_again(&mut self, close: f64) {
         self.allowed = vec![f64::INFINITY; self.problem.capacities.len()];
         for pool in self.pools {
+            let target = pool.bound * if pool.uneven { close } else { 1.0 };
             for &hop in &pool.hops {
                 let known = self.allowed[hop];
                 let unknown = known.is_infinite();
-                self.allowed[hop] = if unknown {
-                    pool.target
-                } else {
-                    known.max(pool.target)
-                };
+                self.allowed[hop] = if unknown { target } else { known.max(target) };
+            }
+        }
+    }
+
+    /// Every hop may be as full as the fullest of its pools is.
+    pub(super) fn settle(&mut self) {
+        self.allowed.fill(0.0);
+        for (pool, peak) in self.pools.iter().zip(self.peaks()) {
+            for &hop in &pool.hops {
+                self.allowed[hop] = self.allowed[hop].max(peak * pool.mean);
             }
         }
     }

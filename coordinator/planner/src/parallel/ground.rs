@@ -9,7 +9,9 @@ use reweave_common::iteration::Iteration;
 
 use crate::crew::Crew;
 use crate::routing::{self, Effort, Routes};
-use crate::topology::{self, Demand, Design, Proposal, Request, TopologyError, ideal_switch};
+use crate::topology::{
+    self, Demand, Design, Known, Proposal, Request, TopologyError, Wired, ideal_switch,
+};
 use crate::workload::{Network, Settings, Timeline, simulate};
 
 /// Who helps a search, and who follows it.
@@ -30,9 +32,26 @@ pub struct Progress {
     pub best_ms: f64,
 }
 
+/// A topology that was found, with routes for whatever may be sent.
+struct Found {
+    design: Design,
+    routes: Routes,
+    known: Known,
+}
+
+impl Found {
+    fn wired(&self) -> Wired<'_> {
+        Wired {
+            design: &self.design,
+            routes: &self.routes,
+            known: &self.known,
+        }
+    }
+}
+
 /// At first the ideal switch, as any topology is still open, and then the topology that was found.
 pub struct Ground<'g> {
-    found: Option<(Design, Routes)>,
+    found: Option<Found>,
     fabric: Fabric,
     placement: Vec<NodeId>,
     place: Vec<u32>,
@@ -62,8 +81,19 @@ impl<'g> Ground<'g> {
     ) -> Result<Self, TopologyError> {
         let design = proposal.design.clone();
         let fabric = design.wiring.fabric(request.rate, Duration::ZERO)?;
-        let found = Some((to_all(&design), design)).map(|(routes, design)| (design, routes));
-        Ok(Self::on(found, fabric, place, settings, request, help))
+        let found = Found {
+            routes: to_all(&design),
+            known: Known::nothing(&design),
+            design,
+        };
+        Ok(Self::on(
+            Some(found),
+            fabric,
+            place,
+            settings,
+            request,
+            help,
+        ))
     }
 
     /// Nothing is known of it: traffic goes the shortest ways.
@@ -78,7 +108,7 @@ impl<'g> Ground<'g> {
     }
 
     fn on(
-        found: Option<(Design, Routes)>,
+        found: Option<Found>,
         fabric: Fabric,
         place: Vec<u32>,
         settings: &'g Settings,
@@ -105,9 +135,9 @@ impl<'g> Ground<'g> {
     pub fn course(&self, iteration: &Iteration) -> Result<Timeline, TopologyError> {
         let carriage = match &self.found {
             None => Carriage::default(),
-            Some((design, routes)) => {
+            Some(found) => {
                 let demand = self.demand(iteration);
-                topology::carriage(design, routes, iteration, &self.place, &demand, 0)
+                topology::carriage(found.wired(), iteration, &self.place, &demand, 0)
             }
         };
         let settings = self.settings.clone();

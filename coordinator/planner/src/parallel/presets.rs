@@ -122,10 +122,14 @@ impl Search {
     }
 
     fn all(&self) -> Vec<Parallelism> {
-        match self.preset.has_tables() {
-            true => vec![self.preset.parallelism],
-            false => all(self.ranks()),
-        }
+        let Some(columns) = self.preset.columns(self.ranks()) else {
+            return all(self.ranks());
+        };
+        let own = self.preset.parallelism;
+        let mut all = vec![own];
+        let others = columns.into_iter().filter(|&it| it != own.columns);
+        all.extend(others.map(|columns| Parallelism { columns, ..own }));
+        all
     }
 
     fn no_room(&self, own: Parallelism, needed: Bytes) -> NoRoom {

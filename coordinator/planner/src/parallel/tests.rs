@@ -265,3 +265,19 @@ fn other_fabrics_get_the_spread_that_suits_them() {
         "{fast} ms on the switch, {slow} ms on the tree"
     );
 }
+
+/// Eight tables of 16 processors: in two parts each, all processors look up and send.
+#[test]
+fn tables_are_cut_so_that_every_processor_holds_a_part() {
+    let mut preset = Preset::named("dlrm", None, Batch::PerReplica(256)).unwrap();
+    (preset.gpus_per_host, preset.tables) = (2, Some(8));
+    let search = presets::Search::new(&preset, 8, None);
+    let columns: Vec<_> = search.fitting().iter().map(|it| it.columns).collect();
+    assert_eq!(columns, [1, 2]);
+    let start = search.start().unwrap();
+    let settings = Settings::default();
+    let found = together::search(&search, start, &settings, &request(8), HELP).unwrap();
+    assert_eq!(found.deal.columns, 2);
+    let last = found.proposal.evaluation.iteration_ms;
+    assert!(last < found.course[0], "{:?}", found.course);
+}

@@ -2,67 +2,91 @@
 
 use std::collections::BTreeMap;
 
-use reweave_common::flow::FlowKey;
 use reweave_common::snapshot::Hop;
 
-/// Ways by flow, as they were traced.
-#[derive(Debug, Clone, Default)]
-pub struct Learned {
-    ways: BTreeMap<FlowKey, Told>,
+use super::listed::Listed;
+use crate::sim::ecmp::Fields;
+
+/// Ways by what switches hash, as they were traced.
+#[derive(Debug, Clone)]
+pub struct Learned<Flow = Fields> {
+    ways: BTreeMap<Flow, Told>,
+}
+
+impl<Flow> Default for Learned<Flow> {
+    fn default() -> Self {
+        let ways = BTreeMap::new();
+        Self { ways }
+    }
 }
 
 /// What traces say of a flow's way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+enum Told {
     /// All of them the same.
     Way(Vec<Hop>),
     /// One says this and another that: none is believed until the flow is traced anew.
-    Contradicted([Vec<Hop>; 2]),
+    Contradicted,
 }
 
-impl Learned {
-    pub fn record(&mut self, flow: FlowKey, way: Vec<Hop>) {
-        let told = self.ways.entry(flow).or_insert(Told::Way(way.clone()));
-        if let Told::Way(known) = told
-            && *known != way
-        {
-            *told = Told::Contradicted([known.clone(), way]);
+impl<Flow: Ord> Learned<Flow> {
+    pub fn record(&mut self, flow: Flow, way: Vec<Hop>) {
+        match self.ways.get_mut(&flow) {
+            Some(Told::Way(known)) if *known == way => {}
+            Some(told) => *told = Told::Contradicted,
+            None => {
+                self.ways.insert(flow, Told::Way(way));
+            }
         }
     }
 
     /// After routes have changed, nothing learned of the flow counts.
-    pub fn forget(&mut self, flow: &FlowKey) {
+    pub fn forget(&mut self, flow: &Flow) {
         self.ways.remove(flow);
     }
 
-    pub fn told(&self, flow: &FlowKey) -> Option<&Told> {
-        self.ways.get(flow)
+    pub fn is_contradicted(&self, flow: &Flow) -> bool {
+        matches!(self.ways.get(flow), Some(Told::Contradicted))
     }
 
-    pub fn way(&self, flow: &FlowKey) -> Option<&[Hop]> {
-        match self.told(flow)? {
+    pub fn way(&self, flow: &Flow) -> Option<&[Hop]> {
+        match self.ways.get(flow)? {
             Told::Way(way) => Some(way),
-            Told::Contradicted(_) => None,
+            Told::Contradicted => None,
         }
     }
+}
 
-    pub fn contradictions(&self) -> impl Iterator<Item = (&FlowKey, &[Vec<Hop>; 2])> {
-        self.ways.iter().filter_map(|(flow, told)| match told {
-            Told::Contradicted(ways) => Some((flow, ways)),
-            Told::Way(_) => None,
-        })
+impl Learned {
+    /// From those of these flows that were traced.
+    pub fn of<'f>(flows: impl IntoIterator<Item = &'f Listed>) -> Self {
+        let mut learned = Self::default();
+        for flow in flows.into_iter().filter(|flow| flow.traced) {
+            learned.record(flow.fields, flow.path.clone());
+        }
+        learned
     }
 
-    /// The least source port that leads a flow's packets over `hop`; the rest of the flow stays.
-    pub fn port_over(&self, flow: &FlowKey, hop: Hop) -> Option<u16> {
-        let alike = |other: &FlowKey| {
-            let same_ends = other.source.ip() == flow.source.ip();
-            same_ends && (other.protocol, other.destination) == (flow.protocol, flow.destination)
+    /// The source ports that lead a flow's packets this way, the least first; the rest of the flow
+    /// stays.
+    pub fn ports_along<'l>(
+        &'l self,
+        flow: &Fields,
+        way: &'l [Hop],
+    ) -> impl Iterator<Item = u16> + 'l {
+        let with = |source_port| Fields {
+            source_port,
+            ..*flow
         };
-        let over = self
-            .ways
-            .keys()
-            .filter(|other| alike(other) && self.way(other).is_some_and(|way| way.contains(&hop)));
-        over.map(|other| other.source.port()).min()
+        let flow = with(0);
+        let alike = self.ways.iter().filter(move |(other, _)| {
+            let other = Fields {
+                source_port: 0,
+                ..**other
+            };
+            other == flow
+        });
+        let along = alike.filter(move |(other, _)| self.way(other) == Some(way));
+        along.map(|(other, _)| other.source_port)
     }
 }

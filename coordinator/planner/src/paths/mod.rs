@@ -8,4 +8,4 @@ pub mod listed;
 mod tests;
 
 pub use atlas::{Atlas, HopIndex};
-pub use learned::{Learned, Told};
+pub use learned::Learned;

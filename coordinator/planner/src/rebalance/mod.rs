@@ -16,8 +16,8 @@ use reweave_common::snapshot::Hop;
 
 use crate::assign::{self, Solution, Work};
 use crate::fim::{Spread, of_listed};
-use crate::paths::Atlas;
 use crate::paths::listed::{Listed, Movable};
+use crate::paths::{Atlas, Learned};
 use crate::sim::ecmp::{Ecmp, Fields};
 use problem::Sorted;
 
@@ -45,6 +45,8 @@ pub struct Options {
     pub uncertainty: f64,
     /// A flow with less than this share of the largest one's size is left where it is.
     pub elephant_share: f64,
+    /// Which ports lead where, as probes found out.
+    pub learned: Learned,
     pub work: Work,
 }
 
@@ -59,6 +61,7 @@ impl Default for Options {
             least_gain: 0.1,
             uncertainty: 0.0,
             elephant_share: 0.1,
+            learned: Learned::default(),
             work: Work::default(),
         }
     }
@@ -98,7 +101,8 @@ pub enum By {
     SourcePort(u16),
 }
 
-/// Plans the moves of flows on a fabric; `ecmp` is the hash by which source ports are chosen.
+/// Plans the moves of flows on a fabric; `ecmp` is the hash by which source ports are chosen, where
+/// probes have not taught of ports.
 pub fn rebalance(
     atlas: &mut Atlas<'_>,
     flows: &[Listed],
@@ -121,6 +125,11 @@ pub fn rebalance(
     };
     if worthwhile {
         let mut moved = flows.to_vec();
+        let mut ports = Ports {
+            ecmp,
+            learned: &options.learned,
+            taken: flows.iter().map(|flow| flow.fields).collect(),
+        };
         for (place, path) in sorted.moved(atlas, flows, &rebalanced.solution.ways) {
             let to = Listed {
                 path,
@@ -128,7 +137,7 @@ pub fn rebalance(
             };
             rebalanced
                 .moves
-                .extend(as_move(atlas, &flows[place], &to, ecmp));
+                .extend(as_move(atlas, &flows[place], &to, &mut ports));
             moved[place] = to;
         }
         rebalanced.after = of_listed(atlas, &moved);
@@ -136,10 +145,15 @@ pub fn rebalance(
     rebalanced
 }
 
-fn as_move(atlas: &mut Atlas<'_>, old: &Listed, new: &Listed, ecmp: &Ecmp) -> Option<Move> {
+fn as_move(
+    atlas: &mut Atlas<'_>,
+    old: &Listed,
+    new: &Listed,
+    ports: &mut Ports<'_>,
+) -> Option<Move> {
     let shared = old.path.iter().zip(&new.path);
     let shared = shared.take_while(|(old, new)| old == new).count();
-    let port = (old.movable == Movable::Port).then(|| port_for(atlas, old, new, ecmp));
+    let port = (old.movable == Movable::Port).then(|| ports.find(atlas, old, new));
     let by = port
         .flatten()
         .map_or_else(|| By::Pins(pins(atlas, new, shared)), By::SourcePort);
@@ -161,21 +175,47 @@ fn pins(atlas: &mut Atlas<'_>, flow: &Listed, shared: usize) -> Vec<Hop> {
     hops.filter(needs_pin).map(|(_, hop)| *hop).collect()
 }
 
-/// A source port that leads the new way, if the hash is what the flow's present way follows.
-fn port_for(atlas: &mut Atlas<'_>, old: &Listed, new: &Listed, ecmp: &Ecmp) -> Option<u16> {
-    let mut leads = |fields: Fields, path: &[Hop]| {
-        let hashed = atlas.hashed(old.ends, ecmp, ecmp.label(fields));
-        hashed.is_some_and(|hashed| hashed == path)
-    };
-    if !leads(old.fields, &old.path) {
-        return None;
+/// Where source ports lead.
+struct Ports<'p> {
+    ecmp: &'p Ecmp,
+    learned: &'p Learned,
+    /// By flows that there are, and those that come.
+    taken: BTreeSet<Fields>,
+}
+
+impl Ports<'_> {
+    /// A source port that leads the new way and that no other flow between these ends has.
+    fn find(&mut self, atlas: &mut Atlas<'_>, old: &Listed, new: &Listed) -> Option<u16> {
+        let with = |source_port| Fields {
+            source_port,
+            ..old.fields
+        };
+        let is_free = |&port: &u16| !self.taken.contains(&with(port));
+        let known = self
+            .learned
+            .ports_along(&old.fields, &new.path)
+            .find(is_free);
+        let port = known.or_else(|| self.foretold(atlas, old, new))?;
+        self.taken.insert(with(port));
+        Some(port)
     }
-    let with = |source_port| Fields {
-        source_port,
-        ..old.fields
-    };
-    let mut ports = PORTS.take(MOST_PORTS);
-    ports.find(|&port| leads(with(port), &new.path))
+
+    /// By the hash, if that is what the flow's present way follows.
+    fn foretold(&self, atlas: &mut Atlas<'_>, old: &Listed, new: &Listed) -> Option<u16> {
+        let mut leads = |fields: Fields, path: &[Hop]| {
+            let hashed = atlas.hashed(old.ends, self.ecmp, self.ecmp.label(fields));
+            hashed.is_some_and(|hashed| hashed == path)
+        };
+        if !leads(old.fields, &old.path) {
+            return None;
+        }
+        let with = |source_port| Fields {
+            source_port,
+            ..old.fields
+        };
+        let mut ports = PORTS.take(MOST_PORTS);
+        ports.find(|&port| !self.taken.contains(&with(port)) && leads(with(port), &new.path))
+    }
 }
 
 /// In sixteenths of the best link's; only where some link is worth less than another.

@@ -89,6 +89,43 @@ fn a_hash_that_does_not_fit_the_trace_chooses_no_ports() {
     assert_eq!(by_port, fits(&flows[found.moves[0].flow], &mut atlas));
 }
 
+/// Switches of an unknown hash: what probes of other ports met is all that is known.
+#[test]
+fn ports_that_probes_taught_lead_where_the_hash_is_unknown() {
+    let fabric = fabric(2);
+    let rows = over(0, 0, 9, "port") + &over(0, 1, 9, "port");
+    let flows = listed(&fabric, &rows);
+    let probe = |flow: &Listed, spine: usize, port: u16| Listed {
+        path: listed(&fabric, &over(spine, flow.id, 1, ""))[0]
+            .path
+            .clone(),
+        fields: Fields {
+            source_port: port,
+            ..flow.fields
+        },
+        ..flow.clone()
+    };
+    let probes = flows
+        .iter()
+        .flat_map(|it| [probe(it, 0, 500), probe(it, 1, 700), probe(it, 1, 600)]);
+    let probes: Vec<_> = probes.collect();
+    let learned = Options {
+        learned: Learned::of(&probes),
+        ..Options::default()
+    };
+    let found = plan(&fabric, &flows, &learned);
+    let by: Vec<_> = found.moves.iter().map(|it| it.by.clone()).collect();
+    assert_eq!(by, [By::SourcePort(600)]);
+    let untraced = probes.into_iter().map(|it| Listed {
+        traced: false,
+        ..it
+    });
+    assert_eq!(
+        Learned::of(&untraced.collect::<Vec<_>>()).way(&flows[0].fields),
+        None
+    );
+}
+
 #[test]
 fn lossy_links_carry_less_and_drained_ones_nothing() {
     let fabric = fabric(2);

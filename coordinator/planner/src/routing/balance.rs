@@ -68,61 +68,90 @@ pub fn balanced_by(
     effort: Effort,
 ) -> Routes {
     let lanes = Lanes::of(wiring);
-    let mut balancing = Balancing::new(&lanes, distances, demand, effort);
+    let mut towards = match effort.rounds {
+        0 => BTreeMap::new(),
+        _ => towards_all(&lanes, distances, demand, effort.sideways),
+    };
+    let mut filling = Filling::new(&lanes);
     for _ in 0..effort.rounds {
-        balancing.round();
+        for towards in towards.values_mut() {
+            filling.choose(&lanes, towards);
+            filling.send(&lanes, towards);
+        }
+        filling.price(effort.relay);
     }
-    balancing.routes()
+    routes(lanes, distances, &towards)
 }
 
-struct Balancing<'b> {
-    lanes: &'b Lanes,
-    distances: &'b Distances,
-    effort: Effort,
-    /// By destination: who sends how much.
-    sent: Vec<Vec<(u32, f64)>>,
-    /// By destination with demand: who has a way there, the closest first.
-    orders: Vec<Vec<u32>>,
-    /// By destination with demand: what each lane has carried so far.
-    carried: Vec<Vec<f32>>,
+fn towards_all(
+    lanes: &Lanes,
+    distances: &Distances,
+    demand: &BTreeMap<(u32, u32), f64>,
+    sideways: bool,
+) -> BTreeMap<u32, Towards> {
+    let mut all = BTreeMap::new();
+    for (&(from, to), &amount) in demand {
+        let new = || Towards::new(lanes, distances.row(to), to, sideways);
+        let towards: &mut Towards = all.entry(to).or_insert_with(new);
+        towards.sent.push((from, amount));
+    }
+    all
+}
+
+/// What leads to a destination with demand, and what has gone there so far.
+struct Towards {
+    to: u32,
+    /// Who sends how much.
+    sent: Vec<(u32, f64)>,
+    /// Who has a way there, the closest first, without the destination.
+    order: Vec<u32>,
+    /// The lanes that lead on, host by host in that order, and where those of each end.
+    leading: Vec<u32>,
+    ends: Vec<u32>,
+    /// What each of them has carried so far.
+    carried: Vec<f32>,
+}
+
+impl Towards {
+    fn new(lanes: &Lanes, row: &[u16], to: u32, sideways: bool) -> Self {
+        let order = order(row).split_off(1);
+        let (mut leading, mut ends) = (Vec::new(), Vec::with_capacity(order.len()));
+        for &at in &order {
+            let onwards = lanes
+                .from(at)
+                .filter(|&lane| leads_on(row, at, lanes.end(lane), sideways));
+            leading.extend(onwards.map(|lane| lane as u32));
+            ends.push(leading.len() as u32);
+        }
+        Self {
+            to,
+            sent: Vec::new(),
+            order,
+            carried: vec![0.0; leading.len()],
+            leading,
+            ends,
+        }
+    }
+}
+
+/// How full lanes and hosts are, and what it costs to use them.
+struct Filling {
     loads: Vec<f64>,
     forwarded: Vec<f64>,
-    /// By lane and by host, what it costs to use it.
+    /// By lane and by host.
     costs: Vec<f64>,
     tolls: Vec<f64>,
     amounts: Vec<f64>,
+    /// What the way from a host costs, with its own toll.
     values: Vec<f64>,
+    /// By host, the place of its cheapest lane among those that lead on.
     choice: Vec<u32>,
 }
 
-impl<'b> Balancing<'b> {
-    fn new(
-        lanes: &'b Lanes,
-        distances: &'b Distances,
-        demand: &BTreeMap<(u32, u32), f64>,
-        effort: Effort,
-    ) -> Self {
+impl Filling {
+    fn new(lanes: &Lanes) -> Self {
         let hosts = lanes.hosts();
-        let mut sent = vec![Vec::new(); hosts];
-        for (&(from, to), &amount) in demand {
-            sent[to as usize].push((from, amount));
-        }
-        let is_balanced = |sent: &Vec<_>| !sent.is_empty() && effort.rounds > 0;
-        let carried = |sent: &Vec<_>| match is_balanced(sent) {
-            true => vec![0.0; lanes.count()],
-            false => Vec::new(),
-        };
-        let order_to = |(to, sent): (u32, &Vec<_>)| match is_balanced(sent) {
-            true => order(distances.row(to)),
-            false => Vec::new(),
-        };
         Self {
-            lanes,
-            distances,
-            effort,
-            orders: (0..).zip(&sent).map(order_to).collect(),
-            carried: sent.iter().map(carried).collect(),
-            sent,
             loads: vec![0.0; lanes.count()],
             forwarded: vec![0.0; hosts],
             costs: vec![1.0; lanes.count()],
@@ -133,113 +162,109 @@ impl<'b> Balancing<'b> {
         }
     }
 
-    fn round(&mut self) {
-        for to in 0..self.lanes.hosts() as u32 {
-            let order = std::mem::take(&mut self.orders[to as usize]);
-            if !order.is_empty() {
-                self.choose(to, &order);
-                self.send(to, &order);
-            }
-            self.orders[to as usize] = order;
-        }
-        self.price();
-    }
-
     /// The cheapest lane of each host, those closest to the destination first.
-    fn choose(&mut self, to: u32, order: &[u32]) {
-        let row = self.distances.row(to);
-        self.values[to as usize] = 0.0;
-        for &at in &order[1..] {
-            let mut best = (f64::INFINITY, u32::MAX);
-            for lane in self.lanes.from(at) {
-                let next = self.lanes.end(lane);
-                if !leads_on(row, at, next, self.effort.sideways) {
-                    continue;
-                }
-                let toll = if next == to {
-                    0.0
-                } else {
-                    self.tolls[next as usize]
-                };
-                let cost = self.costs[lane] + toll + self.values[next as usize];
+    fn choose(&mut self, lanes: &Lanes, towards: &Towards) {
+        self.values[towards.to as usize] = 0.0;
+        let mut begin = 0;
+        for (&at, &end) in towards.order.iter().zip(&towards.ends) {
+            let mut best = (f64::INFINITY, begin);
+            for nth in begin..end {
+                let lane = towards.leading[nth as usize] as usize;
+                let cost = self.costs[lane] + self.values[lanes.end(lane) as usize];
                 if cost < best.0 {
-                    best = (cost, lane as u32);
+                    best = (cost, nth);
                 }
             }
-            (self.values[at as usize], self.choice[at as usize]) = best;
+            self.values[at as usize] = best.0 + self.tolls[at as usize];
+            self.choice[at as usize] = best.1;
+            begin = end;
         }
     }
 
-    fn send(&mut self, to: u32, order: &[u32]) {
+    fn send(&mut self, lanes: &Lanes, towards: &mut Towards) {
         self.amounts.fill(0.0);
-        for &(from, amount) in &self.sent[to as usize] {
+        for &(from, amount) in &towards.sent {
             self.amounts[from as usize] += amount;
         }
-        let carried = &mut self.carried[to as usize];
-        let mut own = self.sent[to as usize]
-            .iter()
-            .map(|&(from, amount)| (from, amount));
-        for &at in order[1..].iter().rev() {
+        for &at in towards.order.iter().rev() {
             let amount = self.amounts[at as usize];
             if amount == 0.0 {
                 continue;
             }
-            let lane = self.choice[at as usize] as usize;
+            let nth = self.choice[at as usize] as usize;
+            let lane = towards.leading[nth] as usize;
             self.loads[lane] += amount;
             self.forwarded[at as usize] += amount;
-            carried[lane] += amount as f32;
-            self.amounts[self.lanes.end(lane) as usize] += amount;
+            towards.carried[nth] += amount as f32;
+            self.amounts[lanes.end(lane) as usize] += amount;
         }
-        own.by_ref()
-            .for_each(|(from, amount)| self.forwarded[from as usize] -= amount);
+        for &(from, amount) in &towards.sent {
+            self.forwarded[from as usize] -= amount;
+        }
     }
 
     /// What has been fullest so far costs most.
-    fn price(&mut self) {
-        let relay = self.effort.relay.unwrap_or(f64::INFINITY);
+    fn price(&mut self, relay: Option<f64>) {
         let fullest = self.loads.iter().copied().fold(0.0, f64::max);
-        let busiest = self.forwarded.iter().copied().fold(0.0, f64::max) / relay;
+        let busiest = self.forwarded.iter().copied().fold(0.0, f64::max);
+        let busiest = busiest / relay.unwrap_or(f64::INFINITY);
         let most = fullest.max(busiest).max(f64::MIN_POSITIVE);
         let price = |load: f64| libm::exp(STEEPNESS * (load / most - 1.0));
         for (cost, &load) in self.costs.iter_mut().zip(&self.loads) {
             *cost = price(load) + OF_A_HOP;
         }
-        if self.effort.relay.is_some() {
-            for (toll, &load) in self.tolls.iter_mut().zip(&self.forwarded) {
-                *toll = price(load / relay);
-            }
+        let Some(relay) = relay else {
+            return;
+        };
+        for (toll, &load) in self.tolls.iter_mut().zip(&self.forwarded) {
+            *toll = price(load / relay);
         }
-    }
-
-    fn routes(self) -> Routes {
-        let mut routes = Routes::new(self.lanes.clone());
-        let mut amounts = Vec::new();
-        for to in 0..self.lanes.hosts() as u32 {
-            let row = self.distances.row(to);
-            let carried = &self.carried[to as usize];
-            for at in (0..self.lanes.hosts() as u32).filter(|&at| at != to) {
-                let own = self.lanes.from(at);
-                amounts.clear();
-                if !carried.is_empty() {
-                    amounts.extend(carried[own.clone()].iter().map(|&it| f64::from(it)));
-                }
-                if amounts.iter().all(|&amount| amount == 0.0) {
-                    let is_nearer = |lane| row[self.lanes.end(lane) as usize] < row[at as usize];
-                    amounts.clear();
-                    amounts.extend(own.map(|lane| f64::from(u8::from(is_nearer(lane)))));
-                }
-                routes.split(at, to, &amounts);
-            }
-        }
-        routes
     }
 }
 
+/// Each host splits as its lanes have carried; where nothing went, over all that lead closer.
+fn routes(lanes: Lanes, distances: &Distances, towards: &BTreeMap<u32, Towards>) -> Routes {
+    let hosts = lanes.hosts() as u32;
+    let mut carried = vec![0.0; lanes.count()];
+    let mut routes = Routes::new(lanes.clone());
+    for to in 0..hosts {
+        let row = distances.row(to);
+        carried.fill(0.0);
+        if let Some(towards) = towards.get(&to) {
+            for (&lane, &amount) in towards.leading.iter().zip(&towards.carried) {
+                carried[lane as usize] = f64::from(amount);
+            }
+        }
+        for at in (0..hosts).filter(|&at| at != to) {
+            let own = lanes.from(at);
+            let amounts = &mut carried[own.clone()];
+            if amounts.iter().all(|&amount| amount == 0.0) {
+                for (amount, lane) in amounts.iter_mut().zip(own) {
+                    let is_nearer = row[lanes.end(lane) as usize] < row[at as usize];
+                    *amount = f64::from(u8::from(is_nearer));
+                }
+            }
+            routes.split(at, to, amounts);
+        }
+    }
+    routes
+}
+
 /// Hosts that have a way, the closest first; of those that are equally far, the smaller number.
-fn order(row: &[u16]) -> Vec<u32> {
-    let reached = (0..row.len() as u32).filter(|&host| row[host as usize] != u16::MAX);
-    let mut order: Vec<_> = reached.collect();
-    order.sort_by_key(|&host| row[host as usize]);
+pub(super) fn order(row: &[u16]) -> Vec<u32> {
+    let reached = || (0..).zip(row).filter(|(_, hops)| **hops != u16::MAX);
+    let farthest = reached().map(|(_, hops)| *hops).max().unwrap_or(0);
+    let mut starts = vec![0; usize::from(farthest) + 2];
+    reached().for_each(|(_, hops)| starts[usize::from(*hops) + 1] += 1);
+    for hops in 1..starts.len() {
+        starts[hops] += starts[hops - 1];
+    }
+    let mut order = vec![0; starts[starts.len() - 1]];
+    for (host, hops) in reached() {
+        let place = &mut starts[usize::from(*hops)];
+        order[*place] = host;
+        *place += 1;
+    }
     order
 }
 

@@ -18,6 +18,6 @@ pub use balance::{Effort, balanced, balanced_by};
 pub use coins::{Change, by_coins};
 pub use lanes::Lanes;
 pub use order::{Order, up_and_down};
-pub use picked::{Ways, all_ways, one_way_each};
+pub use picked::{Known, Ways, all_ways, one_way_each};
 pub use splits::{Routes, Way};
 pub use table::table;

@@ -1,6 +1,7 @@
 //! The ways that single pairs take.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use super::splits::{Routes, Way};
 
@@ -15,74 +16,92 @@ pub fn all_ways(routes: &Routes, demand: &BTreeMap<(u32, u32), f64>, most: usize
     ways.collect()
 }
 
+/// Between any two hosts, the lanes of each of their ways, once somebody has asked for them. Routes
+/// have many pairs, and whoever asks again asks for the same.
+#[derive(Debug)]
+pub struct Known {
+    rows: Vec<OnceLock<Row>>,
+}
+
+/// By destination.
+type Row = Vec<OnceLock<Vec<Vec<u32>>>>;
+
+impl Known {
+    pub fn nothing(hosts: usize) -> Self {
+        let rows = std::iter::repeat_with(OnceLock::new).take(hosts);
+        Self {
+            rows: rows.collect(),
+        }
+    }
+
+    fn ways(&self, routes: &Routes, [from, to]: [u32; 2], most: usize) -> &[Vec<u32>] {
+        let hosts = self.rows.len();
+        let unknown = || std::iter::repeat_with(OnceLock::new).take(hosts).collect();
+        let row: &Row = self.rows[from as usize].get_or_init(unknown);
+        let ways = || routes.hops(from, to, most).into_iter();
+        row[to as usize].get_or_init(|| ways().map(|(lanes, _)| lanes).collect())
+    }
+}
+
 /// How often each pair may choose again, when it knows what the others chose.
 const ROUNDS: usize = 4;
 
-/// For each pair that sends, the one of its ways that leaves all lanes most alike.
-pub fn one_way_each(routes: &Routes, demand: &BTreeMap<(u32, u32), f64>, most: usize) -> Ways {
+/// For each pair that sends, the one of its ways that leaves all lanes most alike. What is known must
+/// be of the same routes, and of as many ways at most.
+pub fn one_way_each(
+    routes: &Routes,
+    known: &Known,
+    demand: &BTreeMap<(u32, u32), f64>,
+    most: usize,
+) -> Ways {
     let mut loads = vec![0.0; routes.lanes().count()];
-    let pair = |(&(from, to), &amount)| Choice::new(routes, [from, to], amount, most);
+    let pair = |(&(from, to), &amount)| Choice {
+        ends: [from, to],
+        amount,
+        ways: known.ways(routes, [from, to], most),
+        picked: None,
+    };
     let mut choices: Vec<_> = demand.iter().map(pair).collect();
     for _ in 0..ROUNDS {
         choices
             .iter_mut()
             .for_each(|choice| choice.renew(&mut loads));
     }
-    let picked = choices.into_iter().filter_map(|mut choice| {
-        let (way, _) = choice.ways.swap_remove(choice.picked?);
-        let [from, to] = choice.ends;
-        Some(((from, to), vec![Way { share: 1.0, ..way }]))
-    });
-    picked.collect()
+    let way = |choice: &Choice<'_>| {
+        let ends = choice.picked()?.iter();
+        let ends = ends.map(|&lane| routes.lanes().end(lane as usize));
+        let hosts = std::iter::once(choice.ends[0]).chain(ends).collect();
+        Some((choice.ends.into(), vec![Way { hosts, share: 1.0 }]))
+    };
+    choices.iter().filter_map(way).collect()
 }
 
-/// A pair's ways with their lanes, and the one that it takes.
-struct Choice {
+/// A pair's ways by their lanes, and the one that it takes.
+struct Choice<'k> {
     ends: [u32; 2],
     amount: f64,
-    ways: Vec<(Way, Vec<u32>)>,
+    ways: &'k [Vec<u32>],
     picked: Option<usize>,
 }
 
-impl Choice {
-    fn new(routes: &Routes, ends: [u32; 2], amount: f64, most: usize) -> Self {
-        let ways = routes.ways(ends[0], ends[1], most).into_iter();
-        Self {
-            ends,
-            amount,
-            ways: ways
-                .map(|way| (way.clone(), lanes_of(routes, &way)))
-                .collect(),
-            picked: None,
-        }
+impl Choice<'_> {
+    fn picked(&self) -> Option<&Vec<u32>> {
+        self.picked.map(|nth| &self.ways[nth])
     }
 
     fn renew(&mut self, loads: &mut [f64]) {
-        if let Some(old) = self.picked {
-            self.ways[old]
-                .1
-                .iter()
-                .for_each(|&lane| loads[lane as usize] -= self.amount);
+        for &lane in self.picked().into_iter().flatten() {
+            loads[lane as usize] -= self.amount;
         }
-        let added = |(_, lanes): &(Way, Vec<u32>)| -> f64 {
-            lanes
-                .iter()
-                .map(|&lane| loads[lane as usize] * 2.0 + self.amount)
-                .sum()
+        let added = |lanes: &Vec<u32>| -> f64 {
+            let lanes = lanes.iter().map(|&lane| loads[lane as usize]);
+            lanes.map(|load| load * 2.0 + self.amount).sum()
         };
-        let squares: Vec<_> = self.ways.iter().map(added).collect();
-        self.picked = (0..squares.len()).min_by(|&a, &b| squares[a].total_cmp(&squares[b]));
-        if let Some(new) = self.picked {
-            self.ways[new]
-                .1
-                .iter()
-                .for_each(|&lane| loads[lane as usize] += self.amount);
+        let squares = self.ways.iter().map(added).enumerate();
+        let least = squares.min_by(|a, b| a.1.total_cmp(&b.1));
+        self.picked = least.map(|(nth, _)| nth);
+        for &lane in self.picked().into_iter().flatten() {
+            loads[lane as usize] += self.amount;
         }
     }
-}
-
-fn lanes_of(routes: &Routes, way: &Way) -> Vec<u32> {
-    let hops = way.hosts.windows(2);
-    let lane = |hop: &[u32]| routes.lanes().between(hop[0], hop[1]);
-    hops.filter_map(lane).map(|lane| lane as u32).collect()
 }

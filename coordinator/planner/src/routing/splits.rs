@@ -1,6 +1,8 @@
 //! How each host splits what it has for each destination.
 
+use super::balance::order;
 use super::lanes::Lanes;
+use crate::topology::Distances;
 
 /// By destination and lane, the weight of the lane against the others of its host. A host has none
 /// for itself, nor where there is no way.
@@ -56,7 +58,7 @@ impl Routes {
         let weights = &mut self.towards_mut(to)[range];
         for (weight, amount) in weights.iter_mut().zip(amounts) {
             *weight = match total > 0.0 {
-                true => (amount / total * WHOLE).round() as u8,
+                true => (amount / total * WHOLE + 0.5) as u8,
                 false => 0,
             };
         }
@@ -65,46 +67,79 @@ impl Routes {
     /// The ways between two hosts, the fullest first, and at most so many of them; what the others
     /// would carry is dealt out among these. None where there is no way.
     pub fn ways(&self, from: u32, to: u32, most: usize) -> Vec<Way> {
-        let mut open = vec![Way {
-            hosts: vec![from],
-            share: 1.0,
-        }];
-        let mut done = Vec::new();
-        while let Some(way) = open.pop() {
-            let at = way.hosts[way.hosts.len() - 1];
-            if at == to {
-                done.push(way);
-                continue;
-            }
-            open.extend(self.onwards(&way, at, to));
-            thin_out(&mut open, most.saturating_sub(done.len()).max(1));
-        }
-        let covered: f64 = done.iter().map(|way| way.share).sum();
-        done.iter_mut().for_each(|way| way.share /= covered);
-        done.sort_by(|a, b| {
-            b.share
-                .total_cmp(&a.share)
-                .then_with(|| a.hosts.cmp(&b.hosts))
-        });
-        done
+        let hosts = |hops: &[u32]| {
+            let ends = hops.iter().map(|&lane| self.lanes.end(lane as usize));
+            std::iter::once(from).chain(ends).collect()
+        };
+        let ways = self.hops(from, to, most).into_iter();
+        let way = |(hops, share): (Vec<u32>, f64)| Way {
+            hosts: hosts(&hops),
+            share,
+        };
+        ways.map(way).collect()
     }
 
-    fn onwards(&self, way: &Way, at: u32, to: u32) -> Vec<Way> {
-        let next = self.next(at, to);
-        let total: f64 = next.clone().map(|(_, weight)| f64::from(weight)).sum();
-        let longer = next.map(|(lane, weight)| {
-            let mut hosts = way.hosts.clone();
-            hosts.push(self.lanes.end(lane));
-            Way {
-                hosts,
-                share: way.share * f64::from(weight) / total,
+    /// The same ways, by their lanes.
+    pub(super) fn hops(&self, from: u32, to: u32, most: usize) -> Vec<(Vec<u32>, f64)> {
+        let mut search = Search::default();
+        let mut open = vec![(1.0, from, NOWHERE)];
+        let mut done = Vec::new();
+        while let Some((share, at, step)) = open.pop() {
+            if at == to {
+                done.push((share, step));
+                continue;
             }
-        });
-        longer.collect()
+            self.go_on(&mut search, &mut open, (share, at, step), to);
+            let surplus = open
+                .len()
+                .saturating_sub(most.saturating_sub(done.len()).max(1));
+            open.drain(..surplus);
+        }
+        let covered: f64 = done.iter().map(|(share, _)| share).sum();
+        let whole = |(share, step)| (search.lanes_to(step), share / covered);
+        let mut ways: Vec<_> = done.into_iter().map(whole).collect();
+        ways.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        ways
+    }
+
+    /// Every lane that leads on from the end of a way, the fullest last; of equals, the one with the
+    /// smaller number.
+    fn go_on(&self, search: &mut Search, open: &mut Vec<End>, (share, at, step): End, to: u32) {
+        let next = self.next(at, to);
+        let total: u32 = next.clone().map(|(_, weight)| u32::from(weight)).sum();
+        for (lane, weight) in next {
+            let share = share * f64::from(weight) / f64::from(total);
+            let place = open.partition_point(|(other, ..)| *other < share);
+            let end = (share, self.lanes.end(lane), search.step(lane as u32, step));
+            open.insert(place, end);
+        }
     }
 
     /// What each lane carries of a demand.
     pub fn loads<'d>(&self, demand: impl Iterator<Item = (&'d (u32, u32), &'d f64)>) -> Vec<f64> {
+        self.loads_in_order(demand, |to| self.farthest_first(to))
+    }
+
+    /// The same where no hop leads away from its destination, nor to a host with a larger number that
+    /// is as far from it.
+    pub fn loads_by<'d>(
+        &self,
+        distances: &Distances,
+        demand: impl Iterator<Item = (&'d (u32, u32), &'d f64)>,
+    ) -> Vec<f64> {
+        let farthest_first = |to| {
+            let mut order = order(distances.row(to));
+            order.reverse();
+            order
+        };
+        self.loads_in_order(demand, farthest_first)
+    }
+
+    fn loads_in_order<'d>(
+        &self,
+        demand: impl Iterator<Item = (&'d (u32, u32), &'d f64)>,
+        farthest_first: impl Fn(u32) -> Vec<u32>,
+    ) -> Vec<f64> {
         let mut by_destination = vec![Vec::new(); self.lanes.hosts()];
         for (&(from, to), &amount) in demand {
             by_destination[to as usize].push((from, amount));
@@ -112,23 +147,26 @@ impl Routes {
         let mut loads = vec![0.0; self.lanes.count()];
         for (to, sent) in (0..).zip(&by_destination) {
             if !sent.is_empty() {
-                self.load_towards(to, sent, &mut loads);
+                self.load_towards(to, sent, &farthest_first(to), &mut loads);
             }
         }
         loads
     }
 
-    fn load_towards(&self, to: u32, sent: &[(u32, f64)], loads: &mut [f64]) {
+    fn load_towards(&self, to: u32, sent: &[(u32, f64)], order: &[u32], loads: &mut [f64]) {
         let mut amounts = vec![0.0; self.lanes.hosts()];
         for &(from, amount) in sent {
             amounts[from as usize] += amount;
         }
-        for at in self.farthest_first(to) {
+        for &at in order {
             let amount = amounts[at as usize];
+            if amount == 0.0 {
+                continue;
+            }
             let next = self.next(at, to);
-            let total: f64 = next.clone().map(|(_, weight)| f64::from(weight)).sum();
-            for (lane, weight) in next.filter(|_| amount > 0.0) {
-                let part = amount * f64::from(weight) / total;
+            let total: u32 = next.clone().map(|(_, weight)| u32::from(weight)).sum();
+            for (lane, weight) in next {
+                let part = amount * f64::from(weight) / f64::from(total);
                 loads[lane] += part;
                 amounts[self.lanes.end(lane) as usize] += part;
             }
@@ -162,13 +200,31 @@ impl Routes {
     }
 }
 
-/// Keeps the ways that carry most, the fullest last.
-fn thin_out(ways: &mut Vec<Way>, most: usize) {
-    ways.sort_by(|a, b| {
-        a.share
-            .total_cmp(&b.share)
-            .then_with(|| b.hosts.cmp(&a.hosts))
-    });
-    let surplus = ways.len().saturating_sub(most);
-    ways.drain(..surplus);
+/// The part of the traffic that takes a way so far, the host where it ends, and its last step.
+type End = (f64, u32, u32);
+
+/// Before the first step.
+const NOWHERE: u32 = u32::MAX;
+
+/// Ways that are looked for: each step is a lane behind another step.
+#[derive(Default)]
+struct Search {
+    steps: Vec<(u32, u32)>,
+}
+
+impl Search {
+    fn step(&mut self, lane: u32, before: u32) -> u32 {
+        self.steps.push((lane, before));
+        self.steps.len() as u32 - 1
+    }
+
+    fn lanes_to(&self, mut step: u32) -> Vec<u32> {
+        let mut lanes = Vec::new();
+        while let Some(&(lane, before)) = self.steps.get(step as usize) {
+            lanes.push(lane);
+            step = before;
+        }
+        lanes.reverse();
+        lanes
+    }
 }

@@ -117,7 +117,7 @@ fn pairs_of_one_way_each_fill_lanes_as_evenly() {
     let demand = all_to_all(16);
     let routes = balanced(&wiring, &demand, Effort::default());
     let mut loads = BTreeMap::<_, f64>::new();
-    for ways in one_way_each(&routes, &demand, 8).values() {
+    for ways in one_way_each(&routes, &Known::nothing(16), &demand, 8).values() {
         let [way] = &ways[..] else {
             panic!("one way each")
         };
@@ -217,4 +217,16 @@ fn tables_hold_the_ways_of_their_host() {
         assert_eq!(at, to, "from {from}");
     }
     assert!(tables.iter().any(|table| !table.raises.is_empty()));
+}
+
+#[test]
+fn loads_in_the_order_of_distances_are_those_in_any_order() {
+    let wiring = circulant(31, &[1, 5, 12]);
+    let demand = all_to_all(31);
+    let routes = balanced(&wiring, &demand, Effort::default());
+    let by = routes.loads_by(&Distances::of(&wiring), demand.iter());
+    let plain = routes.loads(demand.iter());
+    for (by, plain) in by.iter().zip(&plain) {
+        assert!((by - plain).abs() < 1e-9, "{by} is not {plain}");
+    }
 }

@@ -1,6 +1,7 @@
 //! How a job's traffic crosses a wiring: the rings or trees of its groups, the ways of its pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use reweave_common::carriage::{self, Branch, Carriage, Forest, Ring};
 use reweave_common::ids::{NodeId, Rank};
@@ -10,6 +11,7 @@ use super::candidates::Design;
 use super::demand::Demand;
 use super::distances::Distances;
 use super::forest;
+use super::wiring::Wiring;
 use crate::routing::{self, Routes, Way};
 
 /// Traffic between two hosts takes no more ways.
@@ -19,11 +21,50 @@ pub const MOST_SPREAD_PAIRS: usize = 300;
 /// Cables that may be looked at for the trees of one group.
 const WORK_OF_A_FOREST: usize = 4 << 20;
 
+/// A design with its routes, and what is known of them already.
+#[derive(Debug, Clone, Copy)]
+pub struct Wired<'w> {
+    pub design: &'w Design,
+    pub routes: &'w Routes,
+    pub known: &'w Known,
+}
+
+/// What was found out for earlier traffic over the same design and routes, so that it need not be
+/// found again.
+#[derive(Debug)]
+pub struct Known {
+    ways: routing::Known,
+    forests: Mutex<BTreeMap<Vec<u32>, Packed>>,
+    distances: OnceLock<Distances>,
+}
+
+/// Nothing where the hosts are not joined.
+type Packed = Option<Arc<forest::Shares>>;
+
+impl Known {
+    pub fn nothing(design: &Design) -> Self {
+        Self {
+            ways: routing::Known::nothing(design.wiring.hosts()),
+            forests: Mutex::default(),
+            distances: OnceLock::new(),
+        }
+    }
+
+    fn forest(&self, wiring: &Wiring, hosts: Vec<u32>) -> Packed {
+        let lock = || self.forests.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&hosts) {
+            return known.clone();
+        }
+        let packed = forest::pack(wiring, &hosts, WORK_OF_A_FOREST).map(Arc::new);
+        lock().insert(hosts, packed.clone());
+        packed
+    }
+}
+
 /// `place` says on which host each rank runs; when more than `most_spread` pairs send, each takes one
 /// way.
 pub fn carriage(
-    design: &Design,
-    routes: &Routes,
+    wired: Wired<'_>,
     iteration: &Iteration,
     place: &[u32],
     demand: &Demand,
@@ -33,8 +74,9 @@ pub fn carriage(
         nodes: way.hosts.into_iter().map(node).collect(),
         weight: way.share,
     };
+    let Wired { routes, known, .. } = wired;
     let ways = match demand.pairs.len() > most_spread {
-        true => routing::one_way_each(routes, &demand.pairs, MOST_WAYS),
+        true => routing::one_way_each(routes, &known.ways, &demand.pairs, MOST_WAYS),
         false => routing::all_ways(routes, &demand.pairs, MOST_WAYS),
     };
     let ways = ways.into_iter().map(|((from, to), ways)| {
@@ -45,11 +87,10 @@ pub fn carriage(
         ways: ways.collect(),
         ..Carriage::default()
     };
-    let mut carrying = Carrying {
-        design,
+    let carrying = Carrying {
+        design: wired.design,
+        known,
         place,
-        forests: BTreeMap::new(),
-        distances: None,
     };
     for group in reduced(iteration) {
         carrying.group(group, &mut carriage);
@@ -77,13 +118,12 @@ fn reduced(iteration: &Iteration) -> BTreeSet<&[Rank]> {
 
 struct Carrying<'c> {
     design: &'c Design,
+    known: &'c Known,
     place: &'c [u32],
-    forests: BTreeMap<Vec<u32>, Option<forest::Shares>>,
-    distances: Option<Distances>,
 }
 
 impl Carrying<'_> {
-    fn group(&mut self, group: &[Rank], carriage: &mut Carriage) {
+    fn group(&self, group: &[Rank], carriage: &mut Carriage) {
         let mut on_host: BTreeMap<u32, Vec<Rank>> = BTreeMap::new();
         for &rank in group {
             on_host
@@ -108,21 +148,17 @@ impl Carrying<'_> {
         carriage
             .rings
             .insert(group.to_vec(), vec![self.nearest_ring(&hosts, &on_host)]);
-        let wiring = &self.design.wiring;
-        let packed = self.forests.entry(hosts);
-        let packed =
-            packed.or_insert_with_key(|hosts| forest::pack(wiring, hosts, WORK_OF_A_FOREST));
-        if let Some(shares) = packed {
+        if let Some(shares) = self.known.forest(&self.design.wiring, hosts) {
             carriage
                 .forests
-                .insert(group.to_vec(), forest_of(shares, &on_host));
+                .insert(group.to_vec(), forest_of(&shares, &on_host));
         }
     }
 
     /// From each host to the nearest that is left.
-    fn nearest_ring(&mut self, hosts: &[u32], on_host: &BTreeMap<u32, Vec<Rank>>) -> Ring {
+    fn nearest_ring(&self, hosts: &[u32], on_host: &BTreeMap<u32, Vec<Rank>>) -> Ring {
         let wiring = &self.design.wiring;
-        let distances = self.distances.get_or_insert_with(|| Distances::of(wiring));
+        let distances = self.known.distances.get_or_init(|| Distances::of(wiring));
         let mut left = hosts.to_vec();
         let mut order = vec![left.remove(0)];
         while !left.is_empty() {

@@ -110,8 +110,14 @@ impl Adding {
         match operation {
             Operation::AllToAll => {
                 let share = bytes / members.len() as f64;
-                for &from in members {
-                    members.iter().for_each(|&to| self.pair(from, to, share));
+                let mut on_host = BTreeMap::<u32, f64>::new();
+                for &host in members {
+                    *on_host.entry(host).or_default() += 1.0;
+                }
+                for (&from, senders) in &on_host {
+                    for (&to, receivers) in &on_host {
+                        self.pair(from, to, share * senders * receivers);
+                    }
                 }
             }
             Operation::Broadcast => {

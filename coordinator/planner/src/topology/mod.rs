@@ -34,7 +34,7 @@ mod wiring;
 
 pub use backups::{Case, Outlook, backups, outlook};
 pub use candidates::Design;
-pub use carry::{MOST_SPREAD_PAIRS, MOST_WAYS, carriage};
+pub use carry::{Known, MOST_SPREAD_PAIRS, MOST_WAYS, Wired, carriage};
 pub use demand::{Demand, Group};
 pub use distances::{Distances, moore_mean};
 pub use error::TopologyError;

@@ -10,7 +10,7 @@ use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
 
 use super::candidates::{self, Design, Family};
-use super::carry::{MOST_SPREAD_PAIRS, carriage};
+use super::carry::{Known, MOST_SPREAD_PAIRS, Wired, carriage};
 use super::demand::Demand;
 use super::distances::Distances;
 use super::error::TopologyError;
@@ -252,7 +252,7 @@ impl Draft {
                 routing::balanced_by(&design.wiring, &distances, &demand.pairs, effort)
             }
         };
-        let loads = routes.loads(demand.pairs.iter());
+        let loads = routes.loads_by(&distances, demand.pairs.iter());
         let fullest = loads.into_iter().fold(0.0, f64::max);
         Self {
             screened_ms: lane_ms(fullest, &design, demand, request.rate),
@@ -283,14 +283,12 @@ impl Draft {
         request: &Request,
     ) -> Result<Played, TopologyError> {
         let fabric = self.design.wiring.fabric(request.rate, Duration::ZERO)?;
-        let carriage = carriage(
-            &self.design,
-            &self.routes,
-            job.iteration,
-            job.place,
-            demand,
-            MOST_SPREAD_PAIRS,
-        );
+        let wired = Wired {
+            design: &self.design,
+            routes: &self.routes,
+            known: &Known::nothing(&self.design),
+        };
+        let carriage = carriage(wired, job.iteration, job.place, demand, MOST_SPREAD_PAIRS);
         let end = {
             let placement = places(job.place);
             let network = Network::new(&fabric, &placement, &carriage, request.settings(job));

@@ -9,7 +9,7 @@ use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
 
 use super::candidates::{Design, is_whole};
-use super::carry::{MOST_SPREAD_PAIRS, carriage};
+use super::carry::{Known, MOST_SPREAD_PAIRS, Wired, carriage};
 use super::demand::Demand;
 use super::error::TopologyError;
 use super::limits::Limits;
@@ -95,14 +95,12 @@ pub fn repair(
         ..Effort::default()
     };
     let routes = routing::balanced(&left.wiring, &demand.pairs, effort);
-    let carriage = carriage(
-        &left,
-        &routes,
-        job.iteration,
-        job.place,
-        &demand,
-        MOST_SPREAD_PAIRS,
-    );
+    let wired = Wired {
+        design: &left,
+        routes: &routes,
+        known: &Known::nothing(&left),
+    };
+    let carriage = carriage(wired, job.iteration, job.place, &demand, MOST_SPREAD_PAIRS);
     Ok(Repair {
         changed: changed(before, &routes),
         design: left,

@@ -85,7 +85,8 @@ pub fn coins(hosts: usize, steps: &[usize]) -> Vec<u32> {
     while let Some(&distance) = line.get(at) {
         at += 1;
         for step in steps {
-            let next = (distance + step) % hosts;
+            let next = distance + step;
+            let next = if next < hosts { next } else { next - hosts };
             if counts[next] == u32::MAX {
                 counts[next] = counts[distance] + 1;
                 line.push(next);

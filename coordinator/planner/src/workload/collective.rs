@@ -1,6 +1,6 @@
 //! Collectives as flows between their members.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::carriage::{Branch, Forest, Ring};
 use reweave_common::ids::{NodeId, Rank};
@@ -24,7 +24,10 @@ pub(super) struct Chain<'c> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Piece<'c> {
     pub(super) leg: Leg<'c>,
+    /// Of all flows that it stands for.
     pub(super) bytes: f64,
+    /// How many flows it stands for, which begin and end together.
+    pub(super) flows: u32,
 }
 
 /// From one member to another, over given nodes where there are any.
@@ -50,7 +53,7 @@ impl<'n> Network<'n> {
         }
         if operation == Operation::AllToAll {
             must_fit(group.len().saturating_mul(group.len()))?;
-            return Ok(vec![all_to_all(group, bytes)]);
+            return Ok(vec![self.all_to_all(group, bytes)]);
         }
         if operation == Operation::AllReduce
             && let Some(forest) = self.carriage.forests.get(group)
@@ -71,6 +74,50 @@ impl<'n> Network<'n> {
         rings.iter().map(chain).collect()
     }
 
+    /// What ranks of one host send to those of another goes the same way, where no hash parts it, and
+    /// waits alike, where nobody counts messages: it is one piece.
+    fn all_to_all<'c>(&self, group: &[Rank], bytes: f64) -> Chain<'c> {
+        let share = bytes / group.len() as f64;
+        let piece = |[from, to]: [Rank; 2], flows: usize| Piece {
+            leg: Leg {
+                from,
+                to,
+                along: None,
+                backwards: false,
+            },
+            bytes: share * flows as f64,
+            flows: flows as u32,
+        };
+        let mut on_host: BTreeMap<NodeId, Vec<Rank>> = BTreeMap::new();
+        for (nth, &rank) in group.iter().enumerate() {
+            let host = match self.settings.tells_ranks_apart() {
+                true => NodeId::from_index(nth),
+                false => self.host(rank),
+            };
+            on_host.entry(host).or_default().push(rank);
+        }
+        let mut pieces = Vec::new();
+        for (from, senders) in &on_host {
+            for (to, receivers) in &on_host {
+                if from != to {
+                    let flows = senders.len() * receivers.len();
+                    pieces.push(piece([senders[0], receivers[0]], flows));
+                    continue;
+                }
+                let pairs = senders
+                    .iter()
+                    .flat_map(|&a| senders.iter().map(move |&b| [a, b]));
+                pieces.extend(pairs.filter(|[a, b]| a != b).map(|pair| piece(pair, 1)));
+            }
+        }
+        Chain {
+            pieces,
+            rounds: 1,
+            messages: 1,
+            crossing: true,
+        }
+    }
+
     fn ring<'c>(&self, operation: Operation, legs: &[Leg<'c>], bytes: f64) -> Chain<'c> {
         let members = legs.len() as u32;
         // The broadcast flows through in a stream, all others step by step.
@@ -86,6 +133,7 @@ impl<'n> Network<'n> {
         let piece = |&leg| Piece {
             leg,
             bytes: chunk * f64::from(in_one),
+            flows: 1,
         };
         let messages = match operation {
             Operation::Broadcast => members - 1,
@@ -110,28 +158,6 @@ fn around<'c>(members: &[Rank], along: impl Fn(usize) -> Option<&'c [NodeId]>) -
     members.iter().enumerate().map(leg).collect()
 }
 
-fn all_to_all<'c>(group: &[Rank], bytes: f64) -> Chain<'c> {
-    let share = bytes / group.len() as f64;
-    let pairs = group.iter().flat_map(|&from| {
-        let others = group.iter().filter(move |&&to| to != from);
-        others.map(move |&to| Piece {
-            leg: Leg {
-                from,
-                to,
-                along: None,
-                backwards: false,
-            },
-            bytes: share,
-        })
-    });
-    Chain {
-        pieces: pairs.collect(),
-        rounds: 1,
-        messages: 1,
-        crossing: true,
-    }
-}
-
 /// Both ways over each branch.
 fn forested<'c>(forest: &'c Forest, group: &[Rank], bytes: f64) -> Result<Chain<'c>, NetworkError> {
     check_forest(forest, group)?;
@@ -145,6 +171,7 @@ fn forested<'c>(forest: &'c Forest, group: &[Rank], bytes: f64) -> Result<Chain<
                 backwards,
             },
             bytes: bytes * branch.share,
+            flows: 1,
         })
     };
     Ok(Chain {

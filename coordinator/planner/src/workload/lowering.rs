@@ -221,6 +221,7 @@ impl<'l> Lowering<'l> {
                 let piece = Piece {
                     leg,
                     bytes: bytes.count() as f64,
+                    flows: 1,
                 };
                 let chain = Chain {
                     pieces: vec![piece],
@@ -315,7 +316,7 @@ impl<'l> Lowering<'l> {
             1.0
         };
         let mut queues = Queues::new(self.network, chain.pieces.iter().map(|it| it.leg.from));
-        for Piece { leg, bytes } in &chain.pieces {
+        for Piece { leg, bytes, flows } in &chain.pieces {
             let before_port = queues.arrive(leg.to);
             for way in self.paved(leg)?.iter() {
                 let midway = queues.pass(leg.from, self.problem.path(way.path), way.share);
@@ -324,6 +325,7 @@ impl<'l> Lowering<'l> {
                 let messages = way.delay.plus(cold_start).times(chain.messages);
                 let delay = SimTime::from_duration(delay).plus(messages).plus(wait);
                 let flow = self.problem.add_transfer(way.path, bits, delay)?;
+                self.problem.set_weight(flow, *flows)?;
                 self.problem.add_wait(gate, flow)?;
                 self.problem.add_wait(flow, join)?;
             }

@@ -14,7 +14,7 @@ use super::effects::Effects;
 use super::evaluation;
 use crate::sim::ecmp::{Ecmp, Fields, Label};
 use crate::sim::network::{self, Compass, Costs, Part, Way};
-use crate::sim::{Outcome, Problem};
+use crate::sim::{Outcome, Problem, SimTime};
 
 /// How the steps of a ring are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,17 @@ impl Default for Settings {
             effects: Effects::NONE,
             choices: Choices::default(),
         }
+    }
+}
+
+impl Settings {
+    /// Whether it matters which ranks of two hosts exchange something.
+    pub(super) fn tells_ranks_apart(&self) -> bool {
+        let Effects {
+            incast, uplinks, ..
+        } = self.effects;
+        let waits = incast > SimTime::ZERO || uplinks > SimTime::ZERO;
+        waits || self.spreading != Spreading::Even
     }
 }
 

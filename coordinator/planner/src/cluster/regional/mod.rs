@@ -133,36 +133,35 @@ impl Region {
 
     /// How long one host sends or receives, whichever is longer.
     fn host_ms(&self, counts: &Counts, circuits: &Circuits, host: usize) -> f64 {
-        let way = |sends: bool| {
-            let amount = |other| match sends {
-                true => counts.between(host, other),
-                false => counts.between(other, host),
-            };
-            let lane = |other| (amount(other), circuits.between(host, other) as f64);
-            self.way_ms((0..counts.hosts).map(lane))
-        };
-        way(true).max(way(false))
+        let others = 0..counts.hosts;
+        let lane = |bytes: f64, other| (bytes, circuits.between(host, other) as f64);
+        let sent = others.clone().map(|it| lane(counts.between(host, it), it));
+        let received = others.map(|it| lane(counts.between(it, host), it));
+        self.way_ms(sent).max(self.way_ms(received))
     }
 
     /// The first time at which the packet network has carried all that circuits have not: from the
-    /// time on at which a pair's circuits are done, it has nothing left to carry for it.
-    fn way_ms(&self, lanes: impl Iterator<Item = (f64, f64)>) -> f64 {
-        let (circuit, switched) = [self.circuit_gbps, self.switched_gbps]
-            .map(|gbps| gbps * GBPS_TO_BYTES_PER_MS)
-            .into();
-        let mut lanes: Vec<_> = lanes.filter(|(bytes, _)| *bytes > 0.0).collect();
-        let done = |&(bytes, count): &(f64, f64)| bytes / (count * circuit);
-        lanes.sort_by(|a, b| done(b).total_cmp(&done(a)));
-        let (mut bytes, mut rate) = (0.0, switched);
-        for (nth, lane) in lanes.iter().enumerate() {
-            bytes += lane.0;
-            rate += lane.1 * circuit;
-            let next = lanes.get(nth + 1).map_or(0.0, done);
-            if bytes / rate >= next {
-                return bytes / rate;
+    /// time on at which a pair's circuits are done, it has nothing left to carry for it. If those
+    /// that are at work at some time are taken to be so until the end, the end comes too early; so
+    /// it is approached from below, in few steps.
+    fn way_ms(&self, lanes: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
+        let [circuit, switched] =
+            [self.circuit_gbps, self.switched_gbps].map(|gbps| gbps * GBPS_TO_BYTES_PER_MS);
+        let mut time_ms = 0.0;
+        loop {
+            let (mut bytes, mut rate) = (0.0, switched);
+            for (amount, count) in lanes.clone() {
+                if amount > count * circuit * time_ms {
+                    bytes += amount;
+                    rate += count * circuit;
+                }
             }
+            let end_ms = if bytes > 0.0 { bytes / rate } else { 0.0 };
+            if end_ms <= time_ms {
+                return time_ms;
+            }
+            time_ms = end_ms;
         }
-        0.0
     }
 
     /// Circuits for what was counted: one after the other for the host that takes longest, to where
@@ -177,7 +176,7 @@ impl Region {
 }
 
 /// So many exchanges are tried, as there is no time for more.
-const MOST_TRIES: usize = 96;
+const MOST_TRIES: usize = 256;
 
 struct Laying<'l> {
     region: Region,
@@ -203,12 +202,6 @@ impl<'l> Laying<'l> {
         self.times_ms[host] = self.region.host_ms(self.counts, &self.circuits, host);
     }
 
-    fn change(&mut self, a: usize, b: usize, by: i8) {
-        self.circuits.change(a, b, by);
-        self.renew(a);
-        self.renew(b);
-    }
-
     fn slowest_first(&self) -> Vec<usize> {
         let mut order: Vec<_> = (0..self.counts.hosts).collect();
         order.sort_by(|&a, &b| self.times_ms[b].total_cmp(&self.times_ms[a]));
@@ -225,28 +218,22 @@ impl<'l> Laying<'l> {
         bytes / (self.circuits.between(a, b) + 1) as f64
     }
 
+    /// To whom a host could have one circuit more, those with most left to do first.
     fn peers(&self, host: usize) -> Vec<usize> {
         let others = (0..self.counts.hosts).filter(|&other| other != host);
-        let mut peers: Vec<_> = others
-            .filter(|&other| self.share(host, other) > 0.0)
-            .collect();
-        peers.sort_by(|&a, &b| self.share(host, b).total_cmp(&self.share(host, a)));
-        peers
+        let shares = others.map(|other| (other, self.share(host, other)));
+        let mut peers: Vec<_> = shares.filter(|(_, share)| *share > 0.0).collect();
+        peers.sort_by(|a, b| b.1.total_cmp(&a.1));
+        peers.into_iter().map(|(other, _)| other).collect()
     }
 
     fn add_one(&mut self) -> bool {
-        for host in self.slowest_first() {
-            if self.has_port(host)
-                && let Some(peer) = self
-                    .peers(host)
-                    .into_iter()
-                    .find(|&peer| self.has_port(peer))
-            {
-                self.change(host, peer, 1);
-                return true;
-            }
-        }
-        false
+        let joined = self.slowest_first().into_iter().find_map(|host| {
+            let mut peers = self.has_port(host).then(|| self.peers(host))?.into_iter();
+            Some([host, peers.find(|&peer| self.has_port(peer))?])
+        });
+        joined.into_iter().for_each(|ends| self.make(&[(ends, 1)]));
+        joined.is_some()
     }
 
     fn longest_ms(&self) -> f64 {
@@ -256,7 +243,6 @@ impl<'l> Laying<'l> {
     /// A circuit for the slowest host to one of its peers; each of the two gives up another one for it, and
     /// the ends of those that are free then are joined.
     fn exchange(&mut self, tries: &mut usize) -> bool {
-        let before = self.longest_ms();
         let Some(&host) = self.slowest_first().first() else {
             return false;
         };
@@ -267,12 +253,9 @@ impl<'l> Laying<'l> {
                         return false;
                     }
                     *tries -= 1;
-                    let joins = given.zip(taken).filter(|(a, b)| a != b);
-                    self.swap([host, peer], [given, taken], joins, 1);
-                    if self.longest_ms() < before {
+                    if self.gains(&exchanged([host, peer], [given, taken])) {
                         return true;
                     }
-                    self.swap([host, peer], [given, taken], joins, -1);
                 }
             }
         }
@@ -289,24 +272,42 @@ impl<'l> Laying<'l> {
         own.map(Some).collect()
     }
 
-    fn swap(
-        &mut self,
-        [host, peer]: [usize; 2],
-        [given, taken]: [Option<usize>; 2],
-        joins: Option<(usize, usize)>,
-        by: i8,
-    ) {
-        self.change(host, peer, by);
-        if let Some(given) = given {
-            self.change(host, given, -by);
+    /// Whether these changes make the longest time shorter. If not, all is as it was.
+    fn gains(&mut self, changes: &[Change]) -> bool {
+        let (before_ms, times_ms) = (self.longest_ms(), self.times_ms.clone());
+        self.make(changes);
+        if self.longest_ms() < before_ms {
+            return true;
         }
-        if let Some(taken) = taken {
-            self.change(peer, taken, -by);
+        for &([a, b], by) in changes {
+            self.circuits.change(a, b, -by);
         }
-        if let Some((a, b)) = joins {
-            self.change(a, b, by);
-        }
+        self.times_ms = times_ms;
+        false
     }
+
+    fn make(&mut self, changes: &[Change]) {
+        for &([a, b], by) in changes {
+            self.circuits.change(a, b, by);
+        }
+        let mut ends: Vec<_> = changes.iter().flat_map(|(ends, _)| *ends).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends.into_iter().for_each(|host| self.renew(host));
+    }
+}
+
+/// So many circuits more between two hosts.
+type Change = ([usize; 2], i8);
+
+/// One between a host and its peer, for one that each of them gives up.
+fn exchanged([host, peer]: [usize; 2], [given, taken]: [Option<usize>; 2]) -> Vec<Change> {
+    let mut changes = vec![([host, peer], 1)];
+    changes.extend(given.map(|given| ([host, given], -1)));
+    changes.extend(taken.map(|taken| ([peer, taken], -1)));
+    let freed = given.zip(taken).filter(|(a, b)| a != b);
+    changes.extend(freed.map(|(a, b)| ([a, b], 1)));
+    changes
 }
 
 /// So many peers of the slowest host are looked at for an exchange.

@@ -98,6 +98,46 @@ fn a_pair_with_a_circuit_has_both_ways() {
     assert!((time(3) - 2.0).abs() < 1e-9);
 }
 
+/// By halving between what is too early and what is late enough.
+fn slow_ms(region: &Region, lanes: &[(f64, f64)]) -> f64 {
+    let [circuit, switched] = [region.circuit_gbps, region.switched_gbps].map(|gbps| gbps * 125e3);
+    let left = |ms: f64| {
+        let of_lane = lanes
+            .iter()
+            .map(|(bytes, count)| (bytes - count * circuit * ms).max(0.0));
+        of_lane.sum::<f64>() - switched * ms
+    };
+    let mut bounds = [
+        0.0,
+        lanes.iter().map(|(bytes, _)| bytes).sum::<f64>() / switched,
+    ];
+    for _ in 0..100 {
+        let middle = (bounds[0] + bounds[1]) / 2.0;
+        bounds[usize::from(left(middle) <= 0.0)] = middle;
+    }
+    bounds[1]
+}
+
+proptest! {
+    #[test]
+    fn a_host_is_done_when_the_switches_have_carried_what_circuits_have_not(
+        lanes in prop::collection::vec((0..1000u32, 0..4usize), 1..9),
+    ) {
+        let region = region(32);
+        let hosts = lanes.len() + 1;
+        let mut counts = Counts::new(hosts);
+        let mut pairs = Vec::new();
+        for (nth, &(bytes, circuits)) in lanes.iter().enumerate() {
+            counts.add(0, nth + 1, f64::from(bytes) * 1e6);
+            pairs.extend(std::iter::repeat_n([0, nth + 1], circuits));
+        }
+        let lanes: Vec<_> = lanes.iter().map(|&(bytes, it)| (f64::from(bytes) * 1e6, it as f64)).collect();
+        let slow = slow_ms(&region, &lanes);
+        let ms = region.time_ms(&counts, &Circuits::of(hosts, &pairs));
+        prop_assert!((ms - slow).abs() <= 1e-9 * slow.max(1.0), "{ms} and {slow} ms");
+    }
+}
+
 /// Gates that favour some experts for a while: who sends most to whom changes every `stays` iterations.
 fn gates(stays: usize) -> Vec<Counts> {
     let mut dice = Dice::new(7);

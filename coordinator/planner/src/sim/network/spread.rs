@@ -18,9 +18,7 @@ impl Network {
         let Some(hops) = self.hops(from, towards) else {
             return Vec::new();
         };
-        self.spread(from, hops as usize, most, |_, at| {
-            self.closer(at, towards).collect()
-        })
+        self.spread(from, hops as usize, most, |_, at| self.closer(at, towards))
     }
 
     /// The way over these nodes, spread evenly over parallel cables. None where two of them are no
@@ -30,27 +28,36 @@ impl Network {
         self.spread(nodes[0], hops, most, |hop, at| {
             let next = nodes[hop + 1].index();
             let parallel = self.edges(at).iter().copied();
-            parallel.filter(|it| it.to as usize == next).collect()
+            parallel.filter(move |it| it.to as usize == next)
         })
     }
 
-    fn spread(
+    fn spread<E: Iterator<Item = Edge>>(
         &self,
         from: NodeId,
         hops: usize,
         most: usize,
-        edges: impl Fn(usize, usize) -> Vec<Edge>,
+        edges: impl Fn(usize, usize) -> E,
     ) -> Vec<Part> {
         let mut first = Way::default();
         self.begin(&mut first);
         let mut ends = vec![(from.index(), first, 1.0)];
         for hop in 0..hops {
+            let arrives = hop + 1 == hops;
+            // As a rule there is one way and one edge, and nothing to part.
+            if let [(at, way, _)] = &mut ends[..]
+                && let Some(edge) = only(edges(hop, *at))
+            {
+                self.go_on(way, edge, arrives);
+                *at = edge.to as usize;
+                continue;
+            }
             let longer = ends.iter().flat_map(|(at, way, share)| {
-                let edges = edges(hop, *at);
+                let edges: Vec<_> = edges(hop, *at).collect();
                 let share = share / edges.len() as f64;
                 edges.into_iter().map(move |edge| {
                     let mut way = way.clone();
-                    self.go_on(&mut way, edge, hop + 1 == hops);
+                    self.go_on(&mut way, edge, arrives);
                     (edge.to as usize, way, share)
                 })
             });
@@ -63,4 +70,9 @@ impl Network {
         };
         ends.into_iter().map(part).collect()
     }
+}
+
+fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
+    let first = items.next();
+    first.filter(|_| items.next().is_none())
 }

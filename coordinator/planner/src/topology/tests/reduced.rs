@@ -62,14 +62,12 @@ pub(super) fn times(design: &candidates::Design) -> [f64; 2] {
     let place: Vec<_> = (0..hosts as u32).collect();
     let demand = Demand::of(&iteration, &place, hosts);
     let routes = routing::balanced(&design.wiring, &demand.pairs, Effort::default());
-    let carriage = carriage(
+    let wired = Wired {
         design,
-        &routes,
-        &iteration,
-        &place,
-        &demand,
-        MOST_SPREAD_PAIRS,
-    );
+        routes: &routes,
+        known: &Known::nothing(design),
+    };
+    let carriage = carriage(wired, &iteration, &place, &demand, MOST_SPREAD_PAIRS);
     let placement: Vec<_> = (0..hosts).map(NodeId::from_index).collect();
     let network = Network::new(&fabric, &placement, &carriage, bare());
     let end = workload::simulate(&iteration, &network, LIMIT).unwrap().end;

@@ -26,6 +26,32 @@ fn collectives_on_an_ideal_switch_take_what_ports_must_carry() {
     }
 }
 
+/// Three ranks on each of four hosts, beside a transfer that takes its part of a port.
+#[test]
+fn what_goes_the_same_way_takes_as_long_together_as_apart() {
+    let mut sketch = Sketch::of(12);
+    sketch.all(Operation::AllToAll, 12_000_000, &[]);
+    sketch.transfer([0, 4], 9_000_000, &[]);
+    let iteration = sketch.done();
+    let (fabric, carriage) = (ideal(4, 8), Carriage::default());
+    let on = hosts(&fabric);
+    let placement: Vec<_> = (0..12).map(|rank| on[rank / 3]).collect();
+    let course = |settings| {
+        let network = Network::new(&fabric, &placement, &carriage, settings);
+        simulate(&iteration, &network, LIMIT).unwrap()
+    };
+    let mut apart = bare();
+    // Too little to show, but then messages are counted one by one.
+    apart.effects.incast = SimTime::from_micros(1e-6).unwrap();
+    assert!(apart.tells_ranks_apart() && !bare().tells_ranks_apart());
+    let [together, apart] = [bare(), apart].map(course);
+    for (together, apart) in together.finish.iter().zip(&apart.finish) {
+        assert!((together.micros() - apart.micros()).abs() < 0.01);
+    }
+    // 27 flows and the transfer: a 28th of the port is the transfer's until all are done but it.
+    near(together.finish[0].millis(), 28.0);
+}
+
 #[test]
 fn a_broadcast_goes_to_each_member_once_and_not_back_to_its_root() {
     let (fabric, carriage) = (ideal(4, 8), Carriage::default());

@@ -170,6 +170,26 @@ fn parts_of_tables_send_as_much_and_evenly() {
     assert!(uneven > 1.005, "{uneven}");
 }
 
+/// 64 tables of 32 hosts with four processors each: every host holds two, and not 16 hosts four.
+#[test]
+fn few_tables_use_the_ports_of_all_hosts() {
+    let mut preset = preset("dlrm", "", 128);
+    preset.gpus_per_host = 4;
+    let iteration = preset.iteration(128).unwrap();
+    let mut sent = [0; 32];
+    for (_, task) in iteration.tasks() {
+        if let Work::Transfer { from, bytes, .. } = task.work
+            && iteration.name(task.name) == "all-to-all of entries"
+        {
+            sent[from.index() / 4] += bytes.count();
+        }
+    }
+    assert!(
+        sent.iter().all(|&bytes| bytes == 2 * 127 * 128 * 256),
+        "{sent:?}"
+    );
+}
+
 #[test]
 fn a_larger_batch_never_takes_less_and_a_faster_processor_never_more() {
     for layer in measured() {

@@ -337,6 +337,23 @@ impl Preset {
         matches!(self.family, Family::Tables { .. })
     }
 
+    /// In how many parts the columns of each table can be dealt out, up to where each rank holds
+    /// one; nothing where there are no tables.
+    pub fn columns(&self, ranks: usize) -> Option<Vec<usize>> {
+        let Family::Tables { tables, .. } = self.family else {
+            return None;
+        };
+        let tables = self.tables.unwrap_or(tables).max(1);
+        let row_bytes = embedding().map_or(1, |it| it.output_bytes_per_sample);
+        let doublings = std::iter::successors(Some(1), |columns| Some(columns * 2));
+        let most = ranks.div_ceil(tables).next_power_of_two();
+        let even = doublings.take_while(|&columns| columns <= most);
+        Some(
+            even.filter(|&columns| row_bytes.is_multiple_of(columns as u64))
+                .collect(),
+        )
+    }
+
     /// One iteration on as many ranks as the job takes of these.
     pub fn iteration(&self, ranks: usize) -> Result<Iteration, PresetError> {
         let data = self.replicas(ranks)?;
@@ -466,9 +483,7 @@ impl Preset {
             let named = layers.into_iter().filter(|layer| layer.name == width);
             Ok::<Vec<_>, PresetError>(named.collect())
         };
-        let all = measured();
-        let lookup = all.iter().find(|it| it.kind == Kind::Embedding);
-        let lookup = lookup.ok_or(PresetError::Unmeasured)?;
+        let lookup = embedding().ok_or(PresetError::Unmeasured)?;
         let (row_bytes, columns) = (lookup.output_bytes_per_sample, plain.columns);
         if !row_bytes.is_multiple_of(columns as u64) {
             let bytes = row_bytes;
@@ -480,7 +495,7 @@ impl Preset {
         tables::Tables {
             bottom: &dense("dense_2048_2048")?,
             top: &dense("dense_4096_4096")?,
-            parts: tables * columns,
+            held: tables::dealt_out(tables * columns, ranks, self.gpus_per_host),
             lookup: self.gpu.scaled(Kind::Embedding, one),
             entry_bytes: row_bytes / columns as u64,
             samples,
@@ -489,6 +504,10 @@ impl Preset {
         }
         .iteration()
     }
+}
+
+fn embedding() -> Option<Measured> {
+    measured().into_iter().find(|it| it.kind == Kind::Embedding)
 }
 
 fn dealt_out(batch: u64, parts: usize, what: &'static str) -> Result<u64, PresetError> {

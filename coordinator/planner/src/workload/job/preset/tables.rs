@@ -15,8 +15,8 @@ use super::profile::Cost;
 pub(super) struct Tables<'t> {
     pub(super) bottom: &'t [Layer],
     pub(super) top: &'t [Layer],
-    /// Of all tables together.
-    pub(super) parts: usize,
+    /// By rank, how many parts of tables it holds.
+    pub(super) held: Vec<usize>,
     /// Of looking up the whole batch in one of them.
     pub(super) lookup: Cost,
     pub(super) entry_bytes: u64,
@@ -24,6 +24,18 @@ pub(super) struct Tables<'t> {
     pub(super) samples: u64,
     pub(super) ranks: usize,
     pub(super) gradient_bytes: u64,
+}
+
+/// By rank, how many of so many parts it holds. The hosts take turns, and so do the ranks of each, so
+/// that parts that are few use the ports of all hosts.
+pub(super) fn dealt_out(parts: usize, ranks: usize, of_a_host: usize) -> Vec<usize> {
+    let mut turns: Vec<_> = (0..ranks).collect();
+    turns.sort_by_key(|rank| (rank % of_a_host, rank / of_a_host));
+    let mut held = vec![parts / ranks; ranks];
+    for &rank in turns.iter().take(parts % ranks) {
+        held[rank] += 1;
+    }
+    held
 }
 
 impl Tables<'_> {
@@ -44,13 +56,14 @@ impl Tables<'_> {
         course.builder.build().map_err(PresetError::Iteration)
     }
 
-    /// How many parts a rank has: they are dealt out in turn.
-    fn held(&self, rank: usize) -> usize {
-        self.parts / self.ranks + usize::from(rank < self.parts % self.ranks)
+    /// Of each rank, where all hold as many.
+    fn held_by_each(&self) -> Option<usize> {
+        let first = *self.held.first()?;
+        self.held.iter().all(|&held| held == first).then_some(first)
     }
 
     fn on_holders(&self, course: &mut Course, name: &str, one: Duration) -> Vec<TaskId> {
-        let time = |rank| one * u32::try_from(self.held(rank)).unwrap_or(u32::MAX);
+        let time = |rank: usize| one * u32::try_from(self.held[rank]).unwrap_or(u32::MAX);
         let compute = |rank| course.compute(Rank::from_index(rank), name, time(rank));
         (0..self.ranks).map(compute).collect()
     }
@@ -86,14 +99,14 @@ impl Tables<'_> {
         };
         let ranks: Vec<_> = (0..self.ranks).map(Rank::from_index).collect();
         let of_part = self.entry_bytes * self.samples;
-        if self.parts.is_multiple_of(self.ranks) {
-            let bytes = of_part * self.parts as u64;
+        if let Some(held) = self.held_by_each() {
+            let bytes = of_part * (held * self.ranks) as u64;
             let task = course.after(before, &ranks, name, Operation::AllToAll, bytes);
             return vec![vec![task]; self.ranks];
         }
         let mut arrived: Vec<_> = before.iter().map(|&own| vec![own]).collect();
-        for holder in (0..self.ranks).filter(|&rank| self.held(rank) > 0) {
-            let bytes = of_part * self.held(holder) as u64;
+        for holder in (0..self.ranks).filter(|&rank| self.held[rank] > 0) {
+            let bytes = of_part * self.held[holder] as u64;
             for other in (0..self.ranks).filter(|&other| other != holder) {
                 let [from, to] = if back {
                     [other, holder]
