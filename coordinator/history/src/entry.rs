@@ -96,7 +96,8 @@ impl Entry {
     }
 
     fn texts<const N: usize>(mut self, values: [Option<Arc<str>>; N]) -> Self {
-        self.measures.texts[..N].clone_from_slice(&values);
+        let cells = self.measures.texts.iter_mut();
+        cells.zip(values).for_each(|(cell, text)| *cell = text);
         self
     }
 
