@@ -16,7 +16,7 @@ use reweave_common::traffic::{PeerTraffic, TrafficSource};
 use reweave_common::units::Rate;
 
 use crate::kind::Kind;
-use crate::row::{Gauge, Measures};
+use crate::row::{Gauge, Measures, whole};
 use crate::series::{Key, name};
 
 /// What is longer is cut: no honest text comes near it.
@@ -30,7 +30,7 @@ pub struct Entry {
     pub(crate) measures: Measures,
 }
 
-/// What is kept of the probes of one flow: one of each second is enough of a tally to wait in a queue.
+/// What is kept of the probes of one flow: a few figures, where their tally takes a thousand bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probed {
     pub flow: FlowKey,
@@ -96,7 +96,8 @@ impl Entry {
     }
 
     fn texts<const N: usize>(mut self, values: [Option<Arc<str>>; N]) -> Self {
-        self.measures.texts[..N].clone_from_slice(&values);
+        let cells = self.measures.texts.iter_mut();
+        cells.zip(values).for_each(|(cell, text)| *cell = text);
         self
     }
 
@@ -226,11 +227,6 @@ impl Entry {
     pub fn gap(why: &str, lost: u64) -> Self {
         Self::new(Kind::Gaps, &[&why]).gauges([Some(lost)])
     }
-}
-
-/// No counter of a machine that exists is larger.
-fn whole(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 fn nanos(time: Duration) -> u64 {

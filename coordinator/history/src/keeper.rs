@@ -17,10 +17,10 @@ use crate::table::{Table, TableError};
 
 /// What waits for a shelf that does not take it.
 const MOST_UNSAVED: usize = 64 << 20;
-/// A file of this size is not worth merging with others.
-const LARGE: u64 = 1 << 20;
-/// Into one file, since all its rows are in memory meanwhile: some hundred bytes for one on disk.
-const MOST_MERGED_BYTES: u64 = 2 << 20;
+/// A file of so many rows is not worth merging with others.
+const LARGE: u64 = 65_536;
+/// Into one file, since all its rows are in memory meanwhile, each in some hundred bytes.
+const MOST_MERGED_ROWS: u64 = 2 * LARGE;
 const MOST_MERGED_FILES: usize = 128;
 /// Files that are made of others in one go, so that nobody waits for long.
 const MOST_MERGES: usize = 8;
@@ -70,7 +70,7 @@ pub(crate) struct Keeper {
     /// Tells the files of this run from all others.
     run: u64,
     number: u64,
-    /// With their sizes.
+    /// With their rows.
     files: BTreeMap<Place, BTreeMap<FileName, u64>>,
     /// Merged by a run that may have ended before it removed what they replace.
     unfinished: Vec<(Place, FileName)>,
@@ -125,7 +125,8 @@ impl Keeper {
         for Listed { name: path, bytes } in keeper.shelf.list(None)? {
             match Place::parse(&path) {
                 Some((place, name)) => {
-                    keeper.files.entry(place).or_default().insert(name, bytes);
+                    // How many rows it has is not known; few take less than a byte.
+                    keeper.add(place, name, bytes);
                 }
                 None => keeper.foreign.push(path),
             }
@@ -185,7 +186,7 @@ impl Keeper {
             self.shelf.put(&path, next.content.clone())?;
             if let Some(saved) = self.unsaved.pop_front() {
                 self.unsaved_bytes -= saved.content.len();
-                self.add(saved.place, saved.name, &saved.content);
+                self.add(saved.place, saved.name, saved.rows);
             }
         }
         self.is_failing = false;
@@ -210,9 +211,8 @@ impl Keeper {
         Ok(tended)
     }
 
-    fn add(&mut self, place: Place, name: FileName, content: &Bytes) {
-        let files = self.files.entry(place).or_default();
-        files.insert(name, content.len() as u64);
+    fn add(&mut self, place: Place, name: FileName, rows: u64) {
+        self.files.entry(place).or_default().insert(name, rows);
     }
 
     fn remove_old(&mut self, now: Moment) -> Result<usize, ShelfError> {
@@ -253,11 +253,11 @@ impl Keeper {
     fn small(&self, place: Place) -> Vec<FileName> {
         let files = self.files.get(&place).into_iter().flatten();
         let whole = |name: &FileName| !self.broken.contains(&place.path(name));
-        let small = files.filter(|(name, bytes)| **bytes < LARGE && whole(name));
+        let small = files.filter(|(name, rows)| **rows < LARGE && whole(name));
         let mut total = 0;
-        let few = small.take_while(|(_, bytes)| {
-            total += **bytes;
-            total <= MOST_MERGED_BYTES
+        let few = small.take_while(|(_, rows)| {
+            total += **rows;
+            total <= MOST_MERGED_ROWS
         });
         few.map(|(name, _)| name.clone())
             .take(MOST_MERGED_FILES)
@@ -279,14 +279,14 @@ impl Keeper {
             return Ok(());
         }
         let replaces: Vec<_> = names.iter().map(ToString::to_string).collect();
-        let Made { content, .. } = Draft::made(place.kind, &replaces, in_order(rows))?;
+        let Made { content, rows } = Draft::made(place.kind, &replaces, in_order(rows))?;
         let merged = self.name(true, &content);
         let put = self.shelf.put(&place.path(&merged), content.clone());
         if put.is_err() {
             self.doubtful.push((place, merged.clone()));
         }
         put?;
-        self.add(place, merged.clone(), &content);
+        self.add(place, merged.clone(), rows);
         self.unfinished.push((place, merged));
         self.remove_all(place, &names)?;
         self.unfinished.pop();

@@ -130,3 +130,8 @@ pub(crate) fn in_order(mut rows: Vec<Row>) -> Vec<Row> {
     });
     rows
 }
+
+/// No counter of a machine that exists is larger.
+pub(crate) fn whole(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

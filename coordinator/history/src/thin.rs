@@ -70,10 +70,12 @@ impl Thinner {
 
     /// Closes everything, over or not.
     pub(crate) fn finish(&mut self, drafts: &mut Drafts) -> Result<(), TableError> {
-        let levels = 0..self.starts.len();
-        levels.fold(Ok(()), |outcome, level| {
-            outcome.and(self.close(level, drafts))
-        })
+        let mut outcome = Ok(());
+        for level in 0..self.starts.len() {
+            let closed = self.close(level, drafts);
+            outcome = outcome.and(closed);
+        }
+        outcome
     }
 
     /// Of the stretch that is open: [`Thinner::advance`] comes first.

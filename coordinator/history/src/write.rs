@@ -14,7 +14,7 @@ use reweave_common::moment::Moment;
 
 use crate::draft::Sheet;
 use crate::kind::Kind;
-use crate::row::Gauge;
+use crate::row::{Gauge, whole};
 use crate::series::parts;
 use crate::table::{REPLACES, TableError, schema};
 
@@ -171,10 +171,6 @@ impl Slices {
 
 fn micros(at: Moment) -> i64 {
     whole(at.as_micros())
-}
-
-fn whole(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// A column in which some values may be missing.

@@ -106,7 +106,7 @@ impl Report {
     fn of(sample: &Sample) -> Self {
         let mut report = Self {
             readings: sample.readings.len(),
-            probed: Vec::with_capacity(sample.readings.len()),
+            probed: Vec::new(),
             others: Vec::new(),
         };
         for reading in &sample.readings {

@@ -1,17 +1,22 @@
 //! What the drive lives through is found in the history, and the drive never waits for it.
 
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
+use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::hardware::Machine;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
-use reweave_common::sample::{HostReading, Reading, Sample};
+use reweave_common::probing::{PROBE_PORT, ProbeReading, Tally};
+use reweave_common::sample::{HostReading, Interface, Reading, Sample};
 use reweave_core::Input;
 use reweave_history::{Kind, Past, Question, Resolution, Rules, Window};
 
-use super::{History, LENGTH, Load, MOST_READINGS};
+use super::scribe::Scribe;
+use super::{History, LENGTH, Load, MOST_READINGS, Report, What};
 use crate::config::HistoryConfig;
 use crate::intake::{Event, Origin, SessionId};
 use crate::tests::scene::Scene;
@@ -70,6 +75,71 @@ fn what_the_drive_hears_and_decides_is_in_the_history() {
     };
     assert_eq!(what(&window.changes), ["plan-proposed"]);
     assert_eq!(what(&window.findings), ["ecmp-collision"]);
+}
+
+fn probes(from: u8, to: u8) -> Reading {
+    let end = |last, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, last), port);
+    let mut tally = Tally {
+        answered: 3,
+        ..Tally::default()
+    };
+    for micros in [10, 20, 30] {
+        tally.network.record(Duration::from_micros(micros));
+    }
+    let flow = FlowKey {
+        protocol: Protocol::Udp,
+        source: end(from, 7400),
+        destination: end(to, PROBE_PORT),
+    };
+    Reading::Probes(Box::new(ProbeReading { flow, tally }))
+}
+
+fn interface(last: u8) -> Reading {
+    Reading::Interface(Interface {
+        name: "eth0".to_owned(),
+        addresses: vec![Ipv4Addr::new(10, 0, 0, last)],
+        gateways: vec![],
+    })
+}
+
+#[test]
+fn probes_are_kept_by_their_figures_and_under_the_name_of_who_sent_them() {
+    let scene = Scene::new();
+    let url = scene.folder.path().join("history").display().to_string();
+    let config = HistoryConfig {
+        url: url.clone(),
+        rules: Rules::default(),
+    };
+    let hosts = ["h0", "h1"].map(|name| scene.fabric.find(name).unwrap());
+    let mut scribe = Scribe::new(config, scene.fabric.clone(), Arc::default());
+    for node in hosts {
+        scribe.take(Moment::default(), What::Up(node));
+    }
+    let told = [
+        (hosts[0], vec![interface(1)]),
+        (hosts[1], vec![interface(2)]),
+        // The second is of another host.
+        (hosts[0], vec![probes(1, 2), probes(2, 1)]),
+    ];
+    for (second, (node, readings)) in (1..).zip(told) {
+        let taken = Moment::from_micros(second * 1_000_000);
+        let report = Report::of(&Sample { taken, readings });
+        scribe.take(taken, What::Report(node, report));
+        scribe.take(taken, What::Time);
+    }
+    scribe.close();
+    let window = everything(&url);
+    let [seen] = &window.probes[..] else {
+        panic!("{:?}", window.probes);
+    };
+    assert_eq!(
+        (&*seen.what.node, seen.what.to_node.as_deref()),
+        ("h0", Some("h1"))
+    );
+    assert_eq!(seen.what.sent.unwrap().max, 3);
+    let [median, most] = [seen.what.median_ns, seen.what.most_ns].map(|it| it.unwrap().max);
+    assert!((19_800..20_200).contains(&median), "{median}");
+    assert!((29_700..30_300).contains(&most), "{most}");
 }
 
 /// Nobody takes anything out of the queue.

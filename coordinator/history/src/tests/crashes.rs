@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::scene::{Disk, Fault, chronicle, live, look, second};
 use crate::chronicle::{Chronicle, Rules};
-use crate::draft::Draft;
+use crate::draft::{Draft, Made};
 use crate::keeper::{Keeper, Retention, read};
 use crate::kind::Kind;
 use crate::place::Place;
@@ -153,6 +153,27 @@ fn a_shelf_that_failed_is_asked_again_once_a_minute() {
     assert!(keeper.save().is_err());
     disk.set(Fault::None);
     keeper.save().unwrap();
+    assert_eq!(disk.names().len(), 3);
+}
+
+/// All rows of what is merged are in memory at once.
+#[test]
+fn files_of_many_rows_are_not_merged() {
+    let disk = Disk::default();
+    let mut keeper = Keeper::open(Box::new(disk.clone()), Retention::default(), 1).unwrap();
+    let place = Place::of(Kind::Links, Resolution::Second, second(0));
+    for rows in [1, 100_000, 60_000, 60_000, 60_000, 100_000] {
+        let Made { content, .. } = Draft::made(Kind::Links, &[], vec![]).unwrap();
+        keeper.take(place, Made { content, rows });
+    }
+    keeper.save().unwrap();
+    let mut merged = || keeper.tend(second(7200)).unwrap().merged;
+    assert_eq!(
+        merged(),
+        3 + 2,
+        "three at once, and what they became with the fourth"
+    );
+    assert_eq!(merged(), 0);
     assert_eq!(disk.names().len(), 3);
 }
 
