@@ -38,7 +38,7 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage deny   deploy/deny.sh
 	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers
 	stage tidy   cargo test --locked --workspace --test tidy
-	stage worlds cargo test --locked --workspace --test simulation --test replication
+	stage worlds cargo test --locked --workspace --test simulation --test replication --test rewiring
 	stage build  cargo build --locked --workspace --bins
 	stage trio   cargo test --locked --workspace --test trio
 	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test linux_hash --test system
@@ -120,9 +120,10 @@ bench-peers: ## Compares the simulator with SimGrid, and the coordinators with e
 
 soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.
 	@deploy/setup.sh build lab
-	source deploy/stage.sh 3
-	REWEAVE_SEEDS=10000 stage worlds cargo test --locked --release --workspace --test replication --test simulation
+	source deploy/stage.sh 4
+	REWEAVE_SEEDS=10000 stage worlds cargo test --locked --release --workspace --test replication --test simulation --test rewiring
 	REWEAVE_OPERATIONS=1000000 stage history cargo test --locked --release --workspace --test replication a_long_history
+	REWEAVE_DEATHS=20 stage deaths cargo test --locked --release --workspace --test rewiring deaths
 	stage planted tests/planted/run.sh
 	REWEAVE_RECONFIGURATIONS=1000 stage circuits cargo test --locked --workspace $(IN_LAB) --test circuits -- sessions_outlive_plans
 	finish

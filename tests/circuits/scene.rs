@@ -12,30 +12,7 @@ use reweave_tests::{Labs, PATIENCE, Setting, Stage, wait_for};
 
 use crate::helper::HOLD;
 
-const FABRIC: &str = r#"
-kind = "graph"
-node = [
-  { name = "h0", role = "relay", address = "10.0.0.1" },
-  { name = "h1", role = "relay", address = "10.0.0.2" },
-  { name = "h2", role = "relay", address = "10.0.0.3" },
-  { name = "h3", role = "relay", address = "10.0.0.4" },
-]
-optical = [{ name = "ocs0", ports = 16, circuits = [[2, 3], [5, 6], [8, 9], [11, 12], [1, 7], [4, 10]] }]
-fibre = [
-  { node = "h0", interface = "fab2", optical = "ocs0", port = 1, gbps = 0.1 },
-  { node = "h0", interface = "fab1", optical = "ocs0", port = 2, gbps = 0.1 },
-  { node = "h1", interface = "fab0", optical = "ocs0", port = 3, gbps = 0.1 },
-  { node = "h1", interface = "fab2", optical = "ocs0", port = 4, gbps = 0.1 },
-  { node = "h1", interface = "fab1", optical = "ocs0", port = 5, gbps = 0.1 },
-  { node = "h2", interface = "fab0", optical = "ocs0", port = 6, gbps = 0.1 },
-  { node = "h2", interface = "fab2", optical = "ocs0", port = 7, gbps = 0.1 },
-  { node = "h2", interface = "fab1", optical = "ocs0", port = 8, gbps = 0.1 },
-  { node = "h3", interface = "fab0", optical = "ocs0", port = 9, gbps = 0.1 },
-  { node = "h3", interface = "fab2", optical = "ocs0", port = 10, gbps = 0.1 },
-  { node = "h3", interface = "fab1", optical = "ocs0", port = 11, gbps = 0.1 },
-  { node = "h0", interface = "fab0", optical = "ocs0", port = 12, gbps = 0.1 },
-]
-"#;
+const FABRIC: &str = include_str!("thirds.toml");
 const SCENARIO: &str = r#"
 name = "circuits"
 management = true

@@ -1,40 +1,44 @@
 #!/usr/bin/env bash
-# Does the simulation notice when coordinators agree in a wrong way? Each patch here is one mistake:
-# it is made in a copy of the tree, and the simulated coordinators must fail because of it.
+# Do the simulations notice when something is done in a wrong way? Each patch here is one mistake, in the
+# folder of the test that must fail because of it; it is made in a copy of the tree.
 #
-#     tests/planted/run.sh [NAME...]      # all, or those named
+#     tests/planted/run.sh [TEST | TEST/NAME...]      # all, or those named
 set -euo pipefail
 
 tree=$(git rev-parse --show-toplevel)
 cd "$tree"
 # A folder of its own: cargo takes one tree for the other where they share one.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$tree/target}/planted
-# Enough for each of them; more only takes longer where nothing is wrong.
-export REWEAVE_SEEDS=${REWEAVE_SEEDS:-2000}
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 
+# Enough for each of them; more only takes longer where nothing is wrong.
+declare -A seeds=([replication]=2000 [rewiring]=300)
+
 # Compiles with the mistake in it, or there would be nothing to notice.
 built() {
-    (cd "$copy" && cargo test --locked --quiet --package reweave-tests --test replication --no-run)
+    (cd "$copy" && cargo test --locked --quiet --package reweave-tests --test "$1" --no-run)
 }
 
+# A mistake that keeps anything from ever ending is one, too.
 passes() {
-    (cd "$copy" && cargo test --locked --quiet --package reweave-tests --test replication \
-        >"$copy/told" 2>&1)
+    (cd "$copy" && REWEAVE_SEEDS=${REWEAVE_SEEDS:-${seeds[$1]}} timeout 600 \
+        cargo test --locked --quiet --package reweave-tests --test "$1" >"$copy/told" 2>&1)
 }
 
 unnoticed=()
-patches=("$@")
-((${#patches[@]})) || mapfile -t patches < <(cd tests/planted && printf '%s\n' *.patch)
+mapfile -t all < <(cd tests/planted && printf '%s\n' */*.patch)
+patches=("${all[@]}")
+if (($#)); then
+    mapfile -t patches < <(for named; do printf '%s\n' "${all[@]}" | grep -- "^${named%.patch}[/.]"; done)
+fi
 git ls-files --cached --others --exclude-standard -z | xargs -0 cp --parents -t "$copy"
 for patch in "${patches[@]}"; do
-    name=${patch%.patch}
-    file=$tree/tests/planted/$name.patch
+    test=${patch%%/*} name=${patch%.patch} file=$tree/tests/planted/$patch
     patch --quiet --directory "$copy" --strip 1 <"$file"
-    built
-    if passes; then
+    built "$test"
+    if passes "$test"; then
         unnoticed+=("$name")
         echo "$name: NOT noticed"
     else

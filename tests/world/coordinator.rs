@@ -4,18 +4,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use reweave_common::circuit::{Readback, Switchover};
 use reweave_common::fabric::Fabric;
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::member::{Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_common::sample::Sample;
-use reweave_core::{Command, Core, Effect, Input, Policy, Recorded, Recording};
+use reweave_core::{Change, Command, Core, Effect, Input, Policy, Recorded, Recording};
 
 use super::wire::SessionId;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Coordinator {
     policy: Policy,
     fabric: Arc<Fabric>,
@@ -30,10 +31,34 @@ pub struct Coordinator {
     effects: Vec<Effect>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Process {
     core: Core,
-    seats: BTreeMap<NodeId, SessionId>,
+    seats: BTreeMap<Guest, SessionId>,
+}
+
+/// Who may have a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Guest {
+    Agent(NodeId),
+    /// Of this optical switch.
+    Driver(OpticalId),
+}
+
+impl Guest {
+    fn comes(self) -> Input {
+        match self {
+            Self::Agent(node) => Input::AgentUp { node },
+            Self::Driver(optical) => Input::DriverUp { optical },
+        }
+    }
+
+    fn goes(self) -> Input {
+        match self {
+            Self::Agent(node) => Input::AgentDown { node },
+            Self::Driver(optical) => Input::DriverDown { optical },
+        }
+    }
 }
 
 /// It dies over the entry of this index.
@@ -51,6 +76,12 @@ pub enum Output {
         to: SessionId,
         node: NodeId,
         instruction: Instruction,
+    },
+    /// To the driver of this optical switch.
+    Switch {
+        to: SessionId,
+        optical: OpticalId,
+        switchover: Switchover,
     },
     Reply {
         id: u64,
@@ -108,6 +139,11 @@ impl Coordinator {
         self.deaths.push(death);
     }
 
+    /// Whatever entry comes.
+    pub fn will_live(&mut self) {
+        self.deaths.clear();
+    }
+
     /// Writes down all that goes in and comes out from now on.
     pub fn record(&mut self) {
         self.recording = Some(Recording {
@@ -124,31 +160,31 @@ impl Coordinator {
     }
 
     /// A new session takes the place of the one before.
-    pub fn seat(&mut self, now: Moment, node: NodeId, session: SessionId) -> Vec<Output> {
+    pub fn seat(&mut self, now: Moment, guest: Guest, session: SessionId) -> Vec<Output> {
         let Some(process) = &mut self.process else {
             return Vec::new();
         };
-        let before = process.seats.get(&node).copied();
+        let before = process.seats.get(&guest).copied();
         if before.is_some_and(|held| held > session) {
             return Vec::new();
         }
-        let mut outputs = before.map_or_else(Vec::new, |held| self.left(now, node, held));
+        let mut outputs = before.map_or_else(Vec::new, |held| self.left(now, guest, held));
         if let Some(process) = &mut self.process {
-            process.seats.insert(node, session);
+            process.seats.insert(guest, session);
         }
-        outputs.extend(self.feed(now, Input::AgentUp { node }));
+        outputs.extend(self.feed(now, guest.comes()));
         outputs
     }
 
     /// The end of a session, unless another has taken its place.
-    pub fn left(&mut self, now: Moment, node: NodeId, session: SessionId) -> Vec<Output> {
-        if !self.is_seated(node, session) {
+    pub fn left(&mut self, now: Moment, guest: Guest, session: SessionId) -> Vec<Output> {
+        if !self.is_seated(guest, session) {
             return Vec::new();
         }
         if let Some(process) = &mut self.process {
-            process.seats.remove(&node);
+            process.seats.remove(&guest);
         }
-        self.feed(now, Input::AgentDown { node })
+        self.feed(now, guest.goes())
     }
 
     pub fn sample(
@@ -157,7 +193,7 @@ impl Coordinator {
         (node, session): (NodeId, SessionId),
         sample: Sample,
     ) -> Vec<Output> {
-        if !self.is_seated(node, session) {
+        if !self.is_seated(Guest::Agent(node), session) {
             return Vec::new();
         }
         self.feed(now, Input::Sample { node, sample })
@@ -169,10 +205,27 @@ impl Coordinator {
         (node, session): (NodeId, SessionId),
         ack: Ack,
     ) -> Vec<Output> {
-        if !self.is_seated(node, session) {
+        if !self.is_seated(Guest::Agent(node), session) {
             return Vec::new();
         }
         self.feed(now, Input::Ack { node, ack })
+    }
+
+    pub fn readback(
+        &mut self,
+        now: Moment,
+        (optical, session): (OpticalId, SessionId),
+        readback: Readback,
+    ) -> Vec<Output> {
+        if !self.is_seated(Guest::Driver(optical), session) {
+            return Vec::new();
+        }
+        self.feed(now, Input::Readback { optical, readback })
+    }
+
+    /// Writes down what somebody decided besides.
+    pub fn decide(&mut self, at: Moment, change: Change) -> Option<Output> {
+        self.append(Command { at, change })
     }
 
     pub fn tick(&mut self, now: Moment) -> Vec<Output> {
@@ -195,9 +248,12 @@ impl Coordinator {
         (id, outputs)
     }
 
-    fn is_seated(&self, node: NodeId, session: SessionId) -> bool {
-        let seats = self.process.as_ref().map(|process| &process.seats);
-        seats.is_some_and(|seats| seats.get(&node) == Some(&session))
+    fn is_seated(&self, guest: Guest, session: SessionId) -> bool {
+        self.seat_of(guest) == Some(session)
+    }
+
+    fn seat_of(&self, guest: Guest) -> Option<SessionId> {
+        self.process.as_ref()?.seats.get(&guest).copied()
     }
 
     fn feed(&mut self, now: Moment, input: Input) -> Vec<Output> {
@@ -223,8 +279,7 @@ impl Coordinator {
         match effect {
             Effect::Append(command) => self.append(command),
             Effect::Send { node, instruction } => {
-                let seats = &self.process.as_ref()?.seats;
-                let to = *seats.get(&node)?;
+                let to = self.seat_of(Guest::Agent(node))?;
                 Some(Output::Send {
                     to,
                     node,
@@ -232,9 +287,19 @@ impl Coordinator {
                 })
             }
             Effect::Reply { id, response } => Some(Output::Reply { id, response }),
+            Effect::Switch {
+                optical,
+                switchover,
+            } => {
+                let to = self.seat_of(Guest::Driver(optical))?;
+                Some(Output::Switch {
+                    to,
+                    optical,
+                    switchover,
+                })
+            }
             // All members of this world have had their certificates from the beginning.
-            // Its fabrics have no optical switches.
-            Effect::Answer { .. } | Effect::Switch { .. } => None,
+            Effect::Answer { .. } => None,
         }
     }
 

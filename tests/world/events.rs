@@ -5,6 +5,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Instruction};
 use reweave_common::sample::Sample;
 
+use super::coordinator::Guest;
 use super::faults::Fault;
 use super::wire::SessionId;
 use super::{TICK, WANDER, World};
@@ -91,7 +92,7 @@ impl World {
             Event::Dial { node, life } => self.dial(node, life),
             Event::Lost { node, session } => self.lose(node, session),
             Event::Left { node, session } => {
-                let outputs = self.coordinator.left(now, node, session);
+                let outputs = self.coordinator.left(now, Guest::Agent(node), session);
                 self.carry_all_out(outputs);
             }
             Event::Report { node, life } => self.report(node, life),

@@ -44,6 +44,8 @@ impl World {
         match output {
             Output::Reply { .. } => {}
             Output::Died => self.mourn_coordinator(),
+            // Its fabrics have no optical switches.
+            Output::Switch { .. } => {}
             Output::Send {
                 to: session,
                 node,

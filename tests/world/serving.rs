@@ -8,6 +8,7 @@ use reweave_common::instruction::{Ack, Install, Instruction};
 use reweave_common::sample::Sample;
 
 use super::agent::{Agent, Died};
+use super::coordinator::Guest;
 use super::events::Event;
 use super::wire::{Channel, SessionId};
 use super::{IDLE, NEWS_PAUSE, PACE, World};
@@ -70,7 +71,7 @@ impl World {
         let (now, session) = (self.now(), self.wire.new_session());
         self.note(format!("{} has session {}", self.name(node), session.0));
         self.agent(node).handle_connected(session);
-        let outputs = self.coordinator.seat(now, node, session);
+        let outputs = self.coordinator.seat(now, Guest::Agent(node), session);
         self.carry_all_out(outputs);
         // Whoever is new there knows nothing yet.
         self.tell_all(node);

@@ -38,7 +38,7 @@ pub enum Effect {
     Send(Ack),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Fence {
     record: Record,
     stage: Stage,
@@ -49,7 +49,7 @@ pub struct Fence {
 }
 
 /// How far the instruction in hand has come.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Stage {
     Idle,
     Promising(Install),

@@ -1,10 +1,13 @@
 //! From the pins a kernel holds to those it shall hold.
 
 pub mod routes;
+mod usable;
 
 use std::collections::BTreeSet;
 
 use reweave_common::sample::PinRule;
+
+pub use usable::usable;
 
 /// One change to the kernel's pins.
 #[derive(Debug, Clone, PartialEq, Eq)]

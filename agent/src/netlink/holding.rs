@@ -1,10 +1,7 @@
 //! Pins and routes together: what the kernel is told to hold, and what it holds.
 
-use std::net::Ipv4Addr;
-
-use reweave_agent_core::reconcile::reconcile;
-use reweave_common::holding::{Holding, RouteHop, RouteRule};
-use reweave_common::sample::PinRule;
+use reweave_agent_core::reconcile::{reconcile, usable};
+use reweave_common::holding::Holding;
 use thiserror::Error;
 
 use super::{Link, NetlinkError, PinError, RouteError, RouteSocket};
@@ -50,7 +47,11 @@ impl RouteSocket {
             rules: pins.pins(),
             routes: routes.rules(),
         };
-        let wanted = usable(desired, links, &held.routes);
+        let is_up = |interface: &str| {
+            let mut up = links.iter().filter(|link| link.count.up);
+            up.any(|link| link.count.interface == interface)
+        };
+        let wanted = usable(desired, is_up, &held.routes);
         let same_pins = reconcile(&wanted.rules, &held.rules).is_empty();
         let same_routes = wanted.is_same_as(&Holding {
             rules: wanted.rules.clone(),
@@ -68,33 +69,4 @@ impl RouteSocket {
             mended: true,
         })
     }
-}
-
-/// What is desired, less what would lead packets into an interface that is down. A route all whose
-/// ways are down stays as it is: none is better, and they may come up again.
-pub fn usable(desired: &Holding, links: &[Link], held: &[RouteRule]) -> Holding {
-    let is_up = |interface: &str| {
-        let mut up = links.iter().filter(|link| link.count.up);
-        up.any(|link| link.count.interface == interface)
-    };
-    let usable_route = |route: &RouteRule| {
-        let ways = route.hops.iter().filter(|hop| is_up(&hop.interface));
-        let hops: Vec<RouteHop> = ways.cloned().collect();
-        if hops.is_empty() {
-            return held_to(held, route.destination);
-        }
-        let destination = route.destination;
-        Some(RouteRule { destination, hops })
-    };
-    let pins = desired.rules.iter().filter(|pin| is_up(&pin.interface));
-    let pins: Vec<PinRule> = pins.cloned().collect();
-    Holding {
-        rules: pins,
-        routes: desired.routes.iter().filter_map(usable_route).collect(),
-    }
-}
-
-fn held_to(held: &[RouteRule], destination: Ipv4Addr) -> Option<RouteRule> {
-    let mut held = held.iter();
-    held.find(|route| route.destination == destination).cloned()
 }

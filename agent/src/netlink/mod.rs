@@ -12,7 +12,7 @@ mod routes;
 mod socket;
 
 pub use error::{NetlinkError, Refused};
-pub use holding::{HoldError, usable};
+pub use holding::HoldError;
 pub use links::Link;
 pub use pins::{Held, PinError};
 pub use routes::{HeldRoutes, RouteError};

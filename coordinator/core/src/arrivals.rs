@@ -20,7 +20,7 @@ const MOST_WORDS: usize = 300;
 /// Agents tell the time every ten seconds.
 const ENOUGH_SKEWS: usize = 3;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Arrivals {
     waiting: VecDeque<Knock>,
     about: BTreeMap<NodeId, (Moment, About)>,
@@ -30,7 +30,7 @@ pub(crate) struct Arrivals {
     turned_away: VecDeque<TurnedAway>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Knock {
     pub(crate) id: u64,
     pub(crate) token: Digest,
@@ -40,7 +40,7 @@ pub(crate) struct Knock {
     pub(crate) is_written: bool,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TurnedAway {
     pub(crate) from: String,
     pub(crate) why: String,

@@ -18,7 +18,7 @@ use crate::state::{Outcome, Phase, Rollout, State};
 use crate::verify::concerned;
 
 /// Looks from time to time, and remembers when it did what.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Autopilot {
     looks: Pace,
     /// How many plans had ended when it last looked.

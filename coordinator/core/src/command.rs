@@ -93,6 +93,7 @@ pub enum Change {
     /// Taking the plan back could not be confirmed, and it goes on being tried.
     Held {
         generation: Generation,
+        reasons: Vec<Reason>,
     },
     /// Every switch concerned holds what it held before the plan.
     RolledBack {

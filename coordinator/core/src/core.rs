@@ -38,7 +38,7 @@ use crate::trends::Trends;
 use crate::watch::Watching;
 use crate::ways::Ways;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Core {
     state: State,
     senses: Senses,
@@ -58,7 +58,7 @@ pub struct Core {
 }
 
 /// What the leader knows the cluster by.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Senses {
     fabric: Arc<Fabric>,
     policy: Policy,

@@ -111,7 +111,7 @@ pub enum Effect {
 }
 
 /// Effects that wait to be carried out, in order.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Outbox {
     effects: VecDeque<Effect>,
     /// An append was handed out, and not applied yet.
@@ -207,7 +207,14 @@ mod tests {
         let generation = Generation(1);
         outbox.watch(NodeId::from_index(0), Watch::default());
         assert!(outbox.is_settled());
-        outbox.append(Moment::default(), Change::Held { generation });
+        let reasons = Vec::new();
+        outbox.append(
+            Moment::default(),
+            Change::Held {
+                generation,
+                reasons,
+            },
+        );
         outbox.reply(7, Response::ApplyStarted { generation });
         assert!(!outbox.is_settled());
         assert!(matches!(outbox.poll(), Some(Effect::Send { .. })));

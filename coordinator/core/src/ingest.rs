@@ -212,7 +212,12 @@ impl Ingest {
             Reading::Probes(reading) => &reading.flow,
             _ => return true,
         };
-        self.owner(*about.source.ip()) == Some(node)
+        self.is_of(node, about)
+    }
+
+    /// Whether it is this node that sends it.
+    pub fn is_of(&self, node: NodeId, flow: &FlowKey) -> bool {
+        self.owner(*flow.source.ip()) == Some(node)
     }
 
     fn is_in_doubt(&self, now: Moment, reading: &Reading) -> bool {

@@ -25,7 +25,7 @@ pub(crate) enum Where {
     Hop(Hop),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Latencies {
     rounds: Pace,
     /// By whoever probes: the few flows of one are found sooner than one among those of all.
@@ -33,7 +33,7 @@ pub(crate) struct Latencies {
     courses: BTreeMap<Where, VecDeque<f64>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Flow {
     places: BTreeSet<Where>,
     /// The least of the first rounds.

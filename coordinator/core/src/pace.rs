@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reweave_common::moment::Moment;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Pace {
     last: Option<Moment>,
 }

@@ -8,7 +8,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{HostReading, Reading, Sample};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Trends {
     places: BTreeMap<(NodeId, String), Counting>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Part {
     of: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Counting {
     earlier: Counted,
     current: Counted,

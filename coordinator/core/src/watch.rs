@@ -19,7 +19,7 @@ const MOST_TRACES: usize = 64;
 /// So many probes' flows are gone through in no time; where there are more, that is done less often.
 const AT_EACH_LOOK: usize = 1 << 14;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Watching {
     elephants: BTreeSet<FlowKey>,
     /// What each agent was asked for last.

@@ -21,7 +21,7 @@ const TRUST_FOR: Duration = Duration::from_secs(120);
 /// More are not kept, however many hosts there are.
 const MOST_WAYS: usize = 1 << 18;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Ways {
     learned: Learned<FlowKey>,
     /// Never gone through in an order that could be seen.

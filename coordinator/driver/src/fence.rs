@@ -32,6 +32,20 @@ impl Record {
 }
 
 impl Record {
+    /// Whether the last answer told that the device holds what it held, or what it shall. Whoever
+    /// heard it may have gone on from there, so nothing is moved any more under that token.
+    fn is_settled(&self) -> bool {
+        let (Some(told), Some(answer)) = (&self.promised, &self.answered) else {
+            return false;
+        };
+        let found = match &answer.outcome {
+            Ok(found)
+            | Err(NotSwitched::Mismatch { found } | NotSwitched::Device { found, .. }) => found,
+            Err(_) => return false,
+        };
+        [&told.expected, &told.desired].contains(&found)
+    }
+
     /// Whether the last instruction asked for the same, and may have been carried out by halves.
     fn left_off(&self, told: &Switchover) -> bool {
         let Some(last) = &self.promised else {
@@ -70,7 +84,7 @@ pub enum Moved {
     Refused(String),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Fence {
     record: Record,
     ports: u16,
@@ -80,7 +94,7 @@ pub struct Fence {
 }
 
 /// How far the instruction in hand has come.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Stage {
     Idle,
     Promising(Switchover, Why),
@@ -97,7 +111,7 @@ enum Why {
     Fresh,
     /// It shall, and may have been stopped on the way.
     Unfinished,
-    /// It has moved and answered before: whoever asks again is told how it is now.
+    /// It has answered before what came of it: whoever asks again is told how it is now.
     Done,
 }
 
@@ -210,8 +224,7 @@ impl Fence {
         if told != promised {
             return Verdict::Refuse(NotSwitched::DifferentContent { held, token });
         }
-        let has_moved = |answer: &Readback| answer.outcome.is_ok();
-        match self.record.answered.as_ref().is_some_and(has_moved) {
+        match self.record.is_settled() {
             true => Verdict::LookAgain(Why::Done),
             false => Verdict::LookAgain(Why::Unfinished),
         }

@@ -99,12 +99,13 @@ pub(crate) fn some_tables(fabric: &Fabric, circuits: &Circuits, chance: &mut Cha
     tables(fabric, circuits, chance, several)
 }
 
-/// What a network does by itself.
-pub(crate) fn shortest_ways(fabric: &Fabric, circuits: &Circuits) -> Tables {
-    tables(fabric, circuits, &mut Chance(0), true)
-}
-
-fn tables(fabric: &Fabric, circuits: &Circuits, chance: &mut Chance, several: bool) -> Tables {
+/// To every host by all shortest ways, or by a tree that is drawn.
+pub(crate) fn tables(
+    fabric: &Fabric,
+    circuits: &Circuits,
+    chance: &mut Chance,
+    several: bool,
+) -> Tables {
     let dark = fabric.dark(circuits);
     let mut tables = Tables::new();
     for to in fabric.endpoints() {

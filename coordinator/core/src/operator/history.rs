@@ -6,7 +6,7 @@ use reweave_common::plan::{self, Generation};
 use super::status::millis;
 use crate::model::Known;
 use crate::reason::Reason;
-use crate::state::{self, Ended, Heading, Phase, Rollout, Signed, State};
+use crate::state::{self, Ended, Phase, Rollout, Signed, State};
 use crate::verify::Verdict;
 
 /// How much one answer holds, in flows told of; each takes some hundred bytes, and a frame takes a
@@ -59,11 +59,8 @@ fn running(known: Known<'_>, rollout: &Rollout) -> Record {
         Phase::Held(undo) => Outcome::Held {
             reasons: words(known, &undo.reasons),
         },
-        Phase::Travelling(journey) if journey.is_held => Outcome::Held {
-            reasons: match &journey.heading {
-                Heading::Back { reasons } => words(known, reasons),
-                Heading::Forth => Vec::new(),
-            },
+        Phase::Travelling(journey) if journey.is_held() => Outcome::Held {
+            reasons: words(known, journey.reasons()),
         },
         Phase::Proposed => Outcome::Offered,
         _ => Outcome::Running,
@@ -136,9 +133,9 @@ fn flow_outcomes(verdict: &Verdict) -> Vec<FlowOutcome> {
     verdict.flows.iter().map(outcome).collect()
 }
 
-fn words(known: Known<'_>, reasons: &[Reason]) -> Vec<String> {
+fn words<'r>(known: Known<'_>, reasons: impl IntoIterator<Item = &'r Reason>) -> Vec<String> {
     reasons
-        .iter()
+        .into_iter()
         .map(|reason| reason.words(known.fabric))
         .collect()
 }

@@ -149,7 +149,7 @@ fn phase(phase: &state::Phase) -> Phase {
         state::Phase::RollingBack(_) => Phase::RollingBack,
         state::Phase::Held(_) => Phase::Held,
         state::Phase::Travelling(journey) => match &journey.heading {
-            _ if journey.is_held => Phase::Held,
+            _ if journey.is_held() => Phase::Held,
             Heading::Back { .. } => Phase::RollingBack,
             Heading::Forth if journey.is_over() => Phase::Verifying,
             Heading::Forth => Phase::Applying,
@@ -207,7 +207,7 @@ fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
 }
 
 fn held(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
-    if let Some(journey) = rollout.phase.journey().filter(|journey| journey.is_held) {
+    if let Some(journey) = rollout.phase.journey().filter(|journey| journey.is_held()) {
         return Some(stuck(fabric, rollout, journey));
     }
     let state::Phase::Held(undo) = &rollout.phase else {

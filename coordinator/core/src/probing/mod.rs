@@ -45,7 +45,7 @@ const REFRESH_EVERY: Duration = Duration::from_secs(10);
 /// largest cluster have theirs well before it would run out.
 const MOST_LISTS: usize = 512;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Probing {
     /// Of every host that ever reported: one that is gone is probed on, to tell whether it is the
     /// agent that is gone, the host, or the way there.

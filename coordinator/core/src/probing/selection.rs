@@ -26,14 +26,14 @@ const TIMES: u32 = 4;
 /// Of more, none is chosen: tracing all of their ways would take too long.
 const MOST_FLOWS: usize = 1 << 16;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Selection {
     exploring_since: Option<Moment>,
     chosen: Option<Chosen>,
     looks: Pace,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Chosen {
     at: Moment,
     flows: BTreeSet<FlowKey>,

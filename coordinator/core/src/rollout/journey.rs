@@ -13,12 +13,13 @@ use reweave_common::course::{Course, Leg, Round, Tables};
 use reweave_common::fabric::{Circuits, Fibre};
 use reweave_common::holding::Holding;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
+use reweave_common::moment::Moment;
 use reweave_common::plan::Plan;
 
 use super::begin::{Hindrance, all_connected};
 use super::quiet::Quietness;
 use super::{Driver, Turn, failure, measure};
-use crate::command::{Aim, Change, Departure, Move, StepIntent};
+use crate::command::{Aim, Change, Departure, Move, Quiet, StepIntent};
 use crate::course::{From, NoCourse, course};
 use crate::model::{Known, Picture};
 use crate::reason::Reason;
@@ -30,6 +31,8 @@ use crate::state::{Heading, InForce, Journey, Moving, Stage, Step};
 const DRAIN_WITHIN: Duration = Duration::from_secs(10);
 /// Lasers need some time to find each other.
 const LIGHT_WITHIN: Duration = Duration::from_secs(10);
+/// What was idle then may have begun to send again since.
+const PROOF_HOLDS_FOR: Duration = Duration::from_secs(1);
 
 /// Whether a plan changes more than pins.
 pub(crate) fn is_needed(known: Known<'_>, in_force: &InForce, plan: &Plan) -> bool {
@@ -203,7 +206,8 @@ impl Driver {
             reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
         }
         let may_turn = journey.heading == Heading::Forth;
-        if !reasons.is_empty() && (may_turn || !journey.is_held && self.is_exhausted(turn)) {
+        let gives_up = !journey.is_held() && (may_turn || self.is_exhausted(turn));
+        if !reasons.is_empty() && gives_up {
             balk(turn, plan, journey, reasons);
         } else if has_failed && self.waited(turn) >= self.pause(turn, journey) {
             let told = step.targets.iter();
@@ -217,28 +221,52 @@ impl Driver {
     /// Whoever is held asks seldom.
     fn pause(&self, turn: &Turn<'_>, journey: &Journey) -> Duration {
         let policy = turn.known.policy;
-        match journey.is_held {
+        match journey.is_held() {
             true => policy.retry_held_after,
             false => policy.answer_within,
         }
     }
 
     fn prove(&mut self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, moved: &Circuits) {
-        let ports = leaving(turn.known, journey, moved);
-        let since = self.since;
-        let quietness = self.quietness.get_or_insert_with(|| Quietness::new(since));
-        quietness.handle_observations(turn.known, &ports);
-        let ready = judge(turn, journey, Leg::Switch(moved)).and_then(|()| quietness.proof());
+        let quiet = self.proof(turn.known, journey, moved);
+        let ready = judge(turn, journey, Leg::Switch(moved)).and(quiet);
         match ready {
-            Ok(quiet) => turn.decide(Change::DrainProof {
-                generation: plan.generation,
-                quiet,
-            }),
+            Ok(quiet) => {
+                self.proven = Some(turn.known.now);
+                turn.decide(Change::DrainProof {
+                    generation: plan.generation,
+                    quiet,
+                });
+            }
             Err(reasons) if self.waited(turn) >= DRAIN_WITHIN => {
                 balk(turn, plan, journey, reasons);
             }
             Err(_) => {}
         }
+    }
+
+    fn proof(
+        &mut self,
+        known: Known<'_>,
+        journey: &Journey,
+        moved: &Circuits,
+    ) -> Result<Vec<Quiet>, Vec<Reason>> {
+        let since = self.since;
+        let quietness = self.quietness.get_or_insert_with(|| Quietness::new(since));
+        quietness.handle_observations(known, &leaving(known, journey, moved));
+        quietness.proof()
+    }
+
+    /// Whoever is told once more, or by another leader, may move what carries packets again.
+    fn is_proven(&mut self, turn: &Turn<'_>, journey: &Journey, moving: &Moving) -> bool {
+        let now = turn.known.now;
+        let is_fresh = |at: Moment| now.since(at) < PROOF_HOLDS_FOR;
+        if !self.proven.is_some_and(is_fresh)
+            && self.proof(turn.known, journey, &moving.desired()).is_ok()
+        {
+            (self.proven, self.quietness) = (Some(now), None);
+        }
+        self.proven.is_some_and(is_fresh)
     }
 
     /// Where a driver does not say what came of it, nothing is undone: nobody knows what there is.
@@ -257,32 +285,50 @@ impl Driver {
                 })
             });
             let reasons: Vec<_> = why.collect();
-            match journey.heading {
-                Heading::Forth => return balk(turn, plan, journey, reasons),
-                Heading::Back { .. } if self.waited(turn) < self.pause(turn, journey) => return,
-                Heading::Back { .. } => return again(turn, moving),
+            let may_turn = journey.heading == Heading::Forth;
+            if may_turn && !journey.is_held() {
+                balk(turn, plan, journey, reasons);
+            } else if self.waited(turn) >= self.pause(turn, journey)
+                && self.is_proven(turn, journey, moving)
+            {
+                again(turn, moving);
             }
+            return;
         }
-        if !journey.is_held && self.is_at_a_loss(turn) {
-            let generation = plan.generation;
-            return turn.decide(Change::Held { generation });
+        if !journey.is_held() && self.is_at_a_loss(turn) {
+            let reasons = self.at_a_loss_for(turn, journey);
+            return hold(turn, plan, reasons);
         }
-        let is_silent = self.unclear == Some(NotSwitched::TimedOut) && !journey.is_held;
-        let is_due = is_silent || self.waited(turn) >= self.pause(turn, journey);
+        let may_pass = self.unclear.as_ref().is_some_and(may_pass) && !journey.is_held();
+        let is_due = may_pass || self.waited(turn) >= self.pause(turn, journey);
+        if !self.is_proven(turn, journey, moving) {
+            return;
+        }
         if is_due && self.unclear.is_some() {
             return again(turn, moving);
         }
         self.send_due_moves(turn, moving);
     }
 
-    /// A device that does not answer may the next time; one that holds what nobody wanted does not
-    /// come to hold anything else by being asked.
+    /// One that holds what nobody wanted does not come to hold anything else by being asked.
     fn is_at_a_loss(&self, turn: &Turn<'_>) -> bool {
         match &self.unclear {
-            Some(NotSwitched::TimedOut) => self.silences >= turn.known.policy.most_sends.max(1),
+            Some(why) if may_pass(why) => self.in_vain >= turn.known.policy.most_sends.max(1),
             Some(_) => true,
             None => self.is_exhausted(turn),
         }
+    }
+
+    fn at_a_loss_for(&self, turn: &Turn<'_>, journey: &Journey) -> Vec<Reason> {
+        let why = self.unclear.clone().unwrap_or(NotSwitched::TimedOut);
+        let not_switched = |optical| Reason::NotSwitched {
+            optical,
+            why: why.clone(),
+        };
+        let is_driven = |optical: &OpticalId| turn.known.ingest.is_driven(*optical);
+        let (driven, lost): (Vec<_>, Vec<_>) = journey.unclear().partition(is_driven);
+        let lost = lost.into_iter().map(|optical| Reason::NoDriver { optical });
+        driven.into_iter().map(not_switched).chain(lost).collect()
     }
 
     fn send_due_moves(&mut self, turn: &mut Turn<'_>, moving: &Moving) {
@@ -330,6 +376,13 @@ impl Driver {
             balk(turn, plan, journey, reasons);
         }
     }
+}
+
+/// A device that does not answer may the next time, and a driver that has followed what the log has
+/// lost is gone beyond.
+pub(super) fn may_pass(why: &NotSwitched) -> bool {
+    use NotSwitched::{DifferentContent, Older, TimedOut};
+    matches!(why, TimedOut | Older { .. } | DifferentContent { .. })
 }
 
 /// Whether the leg is sound for the network as it is now.
@@ -399,9 +452,16 @@ pub(super) fn balk(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons:
             course,
             reasons,
         }),
-        None if journey.is_held => {}
-        None => turn.decide(Change::Held { generation }),
+        None if journey.is_held() => {}
+        None => hold(turn, plan, reasons),
     }
+}
+
+fn hold(turn: &mut Turn<'_>, plan: &Plan, reasons: Vec<Reason>) {
+    turn.decide(Change::Held {
+        generation: plan.generation,
+        reasons,
+    });
 }
 
 fn way_back(turn: &Turn<'_>, journey: &Journey) -> Option<Course> {

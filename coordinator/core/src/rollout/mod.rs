@@ -50,7 +50,7 @@ impl Turn<'_> {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Driver {
     stage: Option<Stage>,
     since: Moment,
@@ -58,9 +58,11 @@ pub(crate) struct Driver {
     switched: BTreeMap<OpticalId, Moment>,
     /// An answer of a driver that leaves open what the device holds.
     unclear: Option<NotSwitched>,
-    /// How often on this leg a driver said that its device does not answer.
-    silences: u32,
+    /// How often on this leg a driver said what the next instruction may get over.
+    in_vain: u32,
     quietness: Option<Quietness>,
+    /// When what moves on this leg was last seen to be idle.
+    proven: Option<Moment>,
 }
 
 /// With another stage, all waiting begins anew.
@@ -104,11 +106,15 @@ impl Driver {
         if self.stage != Some(stage) {
             let place = |stage: Stage| stage.3.map(|(leads_back, leg, ..)| (leads_back, leg));
             let is_there_still = self.stage.map(place) == Some(place(stage));
-            let silences = if is_there_still { self.silences } else { 0 };
+            let (in_vain, proven) = match is_there_still {
+                true => (self.in_vain, self.proven),
+                false => (0, None),
+            };
             *self = Self {
                 stage: Some(stage),
                 since: now,
-                silences,
+                in_vain,
+                proven,
                 ..Self::default()
             };
         }
@@ -130,7 +136,7 @@ impl Driver {
     /// What a driver said that does not tell where things are.
     pub(crate) fn handle_unclear(&mut self, why: Option<NotSwitched>) {
         let why = why.unwrap_or(NotSwitched::TimedOut);
-        self.silences += u32::from(why == NotSwitched::TimedOut);
+        self.in_vain += u32::from(journey::may_pass(&why));
         self.unclear = Some(why);
     }
 
@@ -181,7 +187,12 @@ impl Driver {
         } else if matches!(rollout.phase, Phase::Held(_)) {
             self.keep_trying(turn, undo, step);
         } else if undo.has_failed() || self.is_exhausted(turn) {
-            turn.decide(Change::Held { generation });
+            let silent = step.unanswered().map(|node| Reason::Silent { node });
+            let reasons = step.failures().map(failure).chain(silent).collect();
+            turn.decide(Change::Held {
+                generation,
+                reasons,
+            });
         } else {
             self.send_due(turn, step);
         }

@@ -16,13 +16,13 @@ const QUIET_FOR: Duration = Duration::from_millis(200);
 /// Neighbours go on greeting each other.
 const MOST_BYTES_PER_S: f64 = 125_000.0;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Quietness {
     since: Moment,
     ports: BTreeMap<(NodeId, String), Watched>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Watched {
     /// When, and how much had passed by then.
     first: Option<(Moment, u64)>,
@@ -38,10 +38,13 @@ impl Quietness {
         }
     }
 
+    /// Of these, and no others that mattered before.
     pub(super) fn handle_observations(&mut self, known: Known<'_>, fibres: &[&Fibre]) {
+        let before = std::mem::take(&mut self.ports);
         for fibre in fibres {
             let port = (fibre.node, fibre.interface.clone());
-            let watched = self.ports.entry(port).or_default();
+            let watched = before.get(&port).copied().unwrap_or_default();
+            let watched = self.ports.entry(port).or_insert(watched);
             let observed = known.ingest.observations().node(fibre.node);
             let counters = observed.and_then(|it| it.counters.get(&fibre.interface));
             if let Some(counters) = counters.filter(|it| it.at > self.since) {

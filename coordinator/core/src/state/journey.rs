@@ -28,8 +28,8 @@ pub struct Journey {
     /// How many legs lie behind.
     pub leg: usize,
     pub stage: Stage,
-    /// It could not go on for too long, and goes on being tried.
-    pub is_held: bool,
+    /// Why it could not go on for too long, while it goes on being tried.
+    pub held: Option<Vec<Reason>>,
     pub tables: Tables,
     /// Nodes that may hold these instead.
     pub unsure: Round,
@@ -78,7 +78,7 @@ impl Journey {
             course: departure.course,
             leg: 0,
             stage: Stage::Due,
-            is_held: false,
+            held: None,
             tables,
             unsure: Round::new(),
             circuits: departure.circuits,
@@ -94,8 +94,21 @@ impl Journey {
         self.note_unsure();
         self.heading = Heading::Back { reasons };
         self.course = course;
-        (self.leg, self.stage, self.is_held) = (0, Stage::Due, false);
+        (self.leg, self.stage, self.held) = (0, Stage::Due, None);
         true
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Why it is where it is: what it turned back for, and what it waits for.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = &Reason> {
+        let turned_back = match &self.heading {
+            Heading::Forth => &[],
+            Heading::Back { reasons } => reasons.as_slice(),
+        };
+        turned_back.iter().chain(self.held.iter().flatten())
     }
 
     /// Whether a driver has not said what came of its instruction.
@@ -183,7 +196,7 @@ impl Journey {
 
     fn go_on(&mut self) {
         self.leg += 1;
-        (self.stage, self.is_held) = (Stage::Due, false);
+        (self.stage, self.held) = (Stage::Due, None);
     }
 
     pub(super) fn prove(&mut self) {
@@ -258,6 +271,13 @@ impl Moving {
         let answer = Some(readback.outcome.clone());
         let target = self.targets.get(&optical).cloned();
         target.is_some_and(|target| Target { answer, ..target }.is_known())
+    }
+
+    pub(crate) fn desired(&self) -> Circuits {
+        let targets = self.targets.iter();
+        targets
+            .map(|(&optical, target)| (optical, target.moved.desired.clone()))
+            .collect()
     }
 
     pub(crate) fn switchover(&self, optical: OpticalId, name: &str) -> Option<Switchover> {

@@ -173,7 +173,10 @@ impl State {
             Change::CircuitIntent { generation, moves } => self.switch(generation, token, moves),
             Change::CircuitObserved { optical, readback } => self.observe(optical, readback),
             Change::LightCame { generation } => self.on_journey(generation, Journey::light_came),
-            Change::Held { generation } => self.hold(generation),
+            Change::Held {
+                generation,
+                reasons,
+            } => self.hold(generation, reasons),
             Change::RolledBack { generation } => self.roll_back(at, generation),
             Change::Invited {
                 token,
@@ -317,14 +320,14 @@ impl State {
         self.end(at, Outcome::Committed);
     }
 
-    fn hold(&mut self, generation: Generation) {
+    fn hold(&mut self, generation: Generation, reasons: Vec<Reason>) {
         let tried =
             |phase: &Phase| matches!(phase, Phase::RollingBack(undo) if undo.step.is_some());
         if let Some(rollout) = self.plan_in(generation, tried) {
-            return rollout.hold();
+            return rollout.hold(reasons);
         }
         if let Some(journey) = self.journey_of(generation) {
-            journey.is_held = true;
+            journey.held.get_or_insert(reasons);
         }
     }
 

@@ -172,9 +172,12 @@ impl Rollout {
         }
     }
 
-    pub(super) fn hold(&mut self) {
+    /// For these reasons it cannot be taken back, besides those it is taken back for.
+    pub(super) fn hold(&mut self, reasons: Vec<Reason>) {
         if let Phase::RollingBack(undo) = &self.phase {
-            self.phase = Phase::Held(undo.clone());
+            let mut undo = undo.clone();
+            undo.reasons.extend(reasons);
+            self.phase = Phase::Held(undo);
         }
     }
 

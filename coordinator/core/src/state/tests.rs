@@ -114,7 +114,7 @@ fn change() -> impl Strategy<Value = Change> {
         6 => (node(), ack()).prop_map(|(node, ack)| Change::Acked { node, ack }),
         2 => (generation(), verdict())
             .prop_map(|(generation, verdict)| Change::Verified { generation, verdict }),
-        1 => generation().prop_map(|generation| Change::Held { generation }),
+        1 => generation().prop_map(|generation| Change::Held { generation, reasons: vec![] }),
         1 => generation().prop_map(|generation| Change::RolledBack { generation }),
     ]
 }

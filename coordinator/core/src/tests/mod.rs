@@ -3,7 +3,6 @@
 mod auto;
 mod cluster;
 mod diagnosis;
-mod journeys;
 mod liars;
 mod membership;
 mod network;

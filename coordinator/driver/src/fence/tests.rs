@@ -15,6 +15,8 @@ struct World {
     disk_full: bool,
     deaf: bool,
     refuses: bool,
+    /// Refuses all of it.
+    is_busy: bool,
     /// Says nothing of what it does.
     silent: bool,
     /// The driver dies after so many effects.
@@ -63,6 +65,9 @@ impl World {
     /// Refusing, it still does the first thing.
     fn carry_out(&mut self, moves: &Moves) -> Moved {
         self.moved += 1;
+        if self.is_busy {
+            return Moved::Refused("busy".to_owned());
+        }
         let most = if self.refuses { 1 } else { usize::MAX };
         let gone: Vec<_> = moves.disconnect.iter().take(most).collect();
         let come = moves.connect.iter().take(most - gone.len().min(most));
@@ -160,6 +165,20 @@ fn a_device_that_refuses_is_judged_by_what_it_tells_afterwards() {
     world.refuses = false;
     let answer = world.told(&mut world.fence(), switchover(1, FROM, TO));
     assert_eq!(outcome(answer), Ok(circuits(TO)));
+}
+
+#[test]
+fn what_was_answered_stays_so_when_the_same_instruction_comes_once_more() {
+    let mut world = World::at(FROM);
+    let mut fence = world.fence();
+    world.is_busy = true;
+    let answer = world.told(&mut fence, switchover(1, FROM, TO));
+    let (found, error) = (circuits(FROM), "busy".to_owned());
+    assert_eq!(outcome(answer), Err(NotSwitched::Device { error, found }));
+    world.is_busy = false;
+    let again = world.told(&mut fence, switchover(1, FROM, TO));
+    assert_eq!(outcome(again), Ok(circuits(FROM)));
+    assert_eq!(world.device, circuits(FROM));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod cluster;
 mod crowd;
 mod flood;
+mod half_open;
 mod hello;
 mod join;
 mod loose;

@@ -1,0 +1,89 @@
+//! What agents and drivers have in common: they take one step after the other, and may die before
+//! any of them.
+
+use std::fmt;
+
+use reweave_common::circuit::Switchover;
+use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::instruction::Install;
+use reweave_tests::world::coordinator::Guest;
+use serde::Serialize;
+
+/// What a process has just done.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Step<T, S> {
+    /// There is nothing to do.
+    Rest,
+    /// Something that nobody else sees.
+    Took,
+    /// It begins to do what it was told.
+    Acts(T),
+    /// The kernel, or the device, has changed.
+    Changed,
+    Says(S),
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Life {
+    /// Tells timers of this process from those of earlier ones.
+    pub(crate) number: u64,
+    /// It dies before so many further steps.
+    pub(crate) left: Option<usize>,
+    /// All steps it ever took.
+    pub(crate) steps: usize,
+}
+
+impl Life {
+    pub(crate) fn begin(&mut self) {
+        self.number += 1;
+    }
+
+    pub(crate) fn end(&mut self) {
+        (self.number, self.left) = (self.number + 1, None);
+    }
+
+    /// Whether this step is not its last.
+    pub(crate) fn go_on(&mut self) -> bool {
+        self.steps += 1;
+        match &mut self.left {
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+            None => true,
+        }
+    }
+}
+
+/// What is told, and to whom.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) enum Order {
+    Install(NodeId, Install),
+    Switch(OpticalId, Switchover),
+}
+
+impl Order {
+    pub(crate) fn guest(&self) -> Guest {
+        match self {
+            Self::Install(node, _) => Guest::Agent(*node),
+            Self::Switch(optical, _) => Guest::Driver(*optical),
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Install(_, install) => {
+                let (generation, token) = (install.generation, install.token);
+                write!(f, "generation {generation} under token {token}")
+            }
+            Self::Switch(_, told) => write!(
+                f,
+                "generation {} under token {}: {} shall be {}",
+                told.generation, told.token, told.expected, told.desired
+            ),
+        }
+    }
+}

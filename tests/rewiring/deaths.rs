@@ -1,0 +1,162 @@
+//! Everybody dies once at every point of a plan: the coordinator over each entry of its log, every
+//! agent and driver before each of its steps.
+
+use std::time::Duration;
+
+use reweave_common::instruction::Token;
+use reweave_core::{Change, Outcome};
+use reweave_tests::world::coordinator::{Death, Guest};
+
+use crate::device::Ailment;
+use crate::drawn::{self, some_circuits, some_fabric, some_tables};
+use crate::seeds::is_over;
+use crate::troubled::number;
+use crate::world::World;
+
+/// From the end of all trouble, whoever died included.
+const RESUMED_WITHIN: Duration = Duration::from_secs(30);
+
+/// A world just before a plan, and the plan under way in it.
+fn begun(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
+    let mut drawn = drawn::Chance(seed);
+    let fabric = some_fabric(&mut drawn)?;
+    let circuits = some_circuits(&fabric, &mut drawn);
+    let tables = some_tables(&fabric, &circuits, &mut drawn);
+    let mut world = World::new(fabric, seed);
+    prepare(&mut world);
+    world.propose(tables, circuits);
+    Some(world)
+}
+
+/// Until it is over, by the same clock for all.
+fn told(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
+    let mut world = begun(seed, prepare)?;
+    if !world.run_until(RESUMED_WITHIN, |world| !world.is_busy()) {
+        world.fail("not over in time");
+    }
+    world.rest();
+    is_over(world.outcome().as_ref()).then_some(world)
+}
+
+/// Those whose plan moves circuits and is carried out, when nothing goes wrong.
+fn good(count: usize) -> Vec<(u64, World)> {
+    let tried = (0..).filter_map(|seed| Some((seed, told(seed, |_| {})?)));
+    let moved = tried.filter(|(_, world)| world.looks().kept == 1 && world.looks().moves > 0);
+    moved.take(count).collect()
+}
+
+/// `REWEAVE_DEATHS=COUNT` lets everybody die over the plans of so many seeds.
+fn seeds() -> usize {
+    number("REWEAVE_DEATHS").map_or(3, |count| count as usize)
+}
+
+#[test]
+fn the_coordinator_may_die_over_every_entry_of_its_log() {
+    let mut died = 0;
+    for (seed, undisturbed) in good(seeds()) {
+        let entries = undisturbed.cluster.coordinator.log().len();
+        for (entry, is_durable) in (2..entries).flat_map(|entry| [(entry, true), (entry, false)]) {
+            let death = Death { entry, is_durable };
+            let world = told(seed, |world| world.cluster.coordinator.will_die(death));
+            let world = world.unwrap_or_else(|| panic!("seed {seed}: {death:?}"));
+            assert_eq!(world.cluster.coordinator.died, 1, "seed {seed}: {death:?}");
+            died += 1;
+        }
+    }
+    assert!(died > 10 * seeds(), "only {died} died");
+}
+
+#[test]
+fn every_driver_may_die_before_every_step() {
+    assert!(dies_everywhere(|guest| matches!(guest, Guest::Driver(_))) > 10 * seeds());
+}
+
+#[test]
+fn the_busiest_agent_may_die_before_every_step() {
+    assert!(dies_everywhere(|guest| matches!(guest, Guest::Agent(_))) > 10 * seeds());
+}
+
+/// The one of these who has most to do. How often it died.
+fn dies_everywhere(is_one: impl Fn(&Guest) -> bool) -> usize {
+    let mut died = 0;
+    for (seed, mut undisturbed) in good(seeds()) {
+        let guests = undisturbed.cluster.guests().into_iter().filter(&is_one);
+        let busiest = guests.max_by_key(|&guest| undisturbed.cluster.life(guest).steps);
+        let guest = busiest.expect("there are some");
+        for step in 0..undisturbed.cluster.life(guest).steps {
+            let world = told(seed, |world| world.cluster.life(guest).left = Some(step));
+            let world = world.unwrap_or_else(|| panic!("seed {seed}: {guest:?} at {step}"));
+            died += usize::from(world.journal().contains("dies"));
+        }
+    }
+    died
+}
+
+/// What is known of what a device did wrongly is nothing, until a person has put it right.
+#[test]
+fn a_device_that_lies_leads_to_held_and_never_to_light() {
+    for ails in [Ailment::MovesHalf, Ailment::WrongPort] {
+        let mut held = 0;
+        for (seed, _) in good(10) {
+            let ill = |world: &mut World| {
+                for driver in world.cluster.drivers.values_mut() {
+                    driver.device.ails = ails;
+                }
+            };
+            let mut world = begun(seed, ill).expect("it was good");
+            world.run_for(Duration::from_secs(40));
+            held += usize::from(world.is_held());
+            let log = world.cluster.coordinator.log();
+            let light = |change: &Change| matches!(change, Change::LightCame { .. });
+            let came = log.iter().any(|command| light(&command.change));
+            assert!(!came || !world.is_held(), "seed {seed}: {ails:?}");
+            assert!(
+                !world.is_held() || world.is_held_for_a_device(),
+                "seed {seed}"
+            );
+            world.rest();
+        }
+        assert!(held > 0, "{ails:?}: nobody held it");
+    }
+}
+
+/// Traffic of a card with a fixed next hop, which goes on whatever its node holds.
+#[test]
+fn circuits_stay_where_they_are_while_packets_pass_them_whatever_nodes_say() {
+    let mut taken_back = 0;
+    for (seed, _) in good(8) {
+        let busy = |world: &mut World| {
+            let ports: Vec<_> = world.cluster.lit_ports().collect();
+            world.cluster.laws.stubborn.extend(ports);
+        };
+        let mut world = begun(seed, busy).expect("it was good");
+        let circuits = |world: &World| {
+            let drivers = world.cluster.drivers.values();
+            drivers
+                .map(|it| it.device.circuits.clone())
+                .collect::<Vec<_>>()
+        };
+        let before = circuits(&world);
+        assert!(
+            world.run_until(RESUMED_WITHIN, |world| !world.is_busy()),
+            "seed {seed}"
+        );
+        assert_eq!(circuits(&world), before, "seed {seed}");
+        taken_back += usize::from(matches!(world.outcome(), Some(Outcome::RolledBack { .. })));
+    }
+    assert!(taken_back > 4, "only {taken_back}");
+}
+
+/// What the log has lost of them they have followed all the same.
+#[test]
+fn a_driver_that_has_followed_what_the_log_has_lost_is_gone_beyond() {
+    for (seed, _) in good(5) {
+        let ahead = |world: &mut World| {
+            for driver in world.cluster.drivers.values_mut() {
+                driver.has_followed(Token(1_000_000));
+            }
+        };
+        let world = told(seed, ahead).unwrap_or_else(|| panic!("seed {seed}"));
+        assert_eq!(world.looks().kept, 1, "seed {seed}");
+    }
+}

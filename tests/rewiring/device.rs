@@ -1,0 +1,125 @@
+//! An optical switch: it moves one circuit at a time, and what ails it decides what comes of that.
+
+use std::collections::BTreeSet;
+
+use reweave_common::circuit::{Circuit, CircuitSet, PortId};
+use reweave_driver::fence::Moved;
+use reweave_driver::moves::contested;
+use serde::Serialize;
+
+/// Survives its driver.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Device {
+    ports: u16,
+    pub(crate) circuits: CircuitSet,
+    pub(crate) ails: Ailment,
+    /// No light leaves these, whatever is joined.
+    blind: BTreeSet<PortId>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) enum Ailment {
+    #[default]
+    None,
+    /// It does what it is asked, and does not say so in time.
+    Silent,
+    /// It does nothing and says nothing, and cannot be read.
+    Unreachable,
+    Refuses,
+    /// What is to go goes; what is to come does not, and is said to be done.
+    MovesHalf,
+    /// Light leaves at another port that nobody uses.
+    WrongPort,
+    /// What comes to be joined stays dark for as long as this lasts.
+    StaysDark,
+}
+
+impl Device {
+    pub(crate) fn new(ports: u16, circuits: CircuitSet) -> Self {
+        Self {
+            ports,
+            circuits,
+            ails: Ailment::None,
+            blind: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn ports(&self) -> u16 {
+        self.ports
+    }
+
+    pub(crate) fn read(&self) -> Option<CircuitSet> {
+        (self.ails != Ailment::Unreachable).then(|| self.circuits.clone())
+    }
+
+    /// Where light that enters here leaves.
+    pub(crate) fn far(&self, port: PortId) -> Option<PortId> {
+        let mut ends = self.circuits.iter().map(Circuit::ports);
+        let [a, b] = ends.find(|ends| ends.contains(&port))?;
+        let is_blind = [a, b].iter().any(|end| self.blind.contains(end));
+        (!is_blind).then_some(if a == port { b } else { a })
+    }
+
+    pub(crate) fn disconnect(&mut self, circuit: Circuit) -> Moved {
+        match self.ails {
+            Ailment::Unreachable => Moved::Late,
+            Ailment::Refuses => refused(),
+            _ if !self.circuits.contains(circuit) => refused(),
+            _ => {
+                let kept = self.circuits.iter().filter(|&it| it != circuit);
+                self.circuits = kept.collect();
+                circuit.ports().iter().for_each(|port| {
+                    self.blind.remove(port);
+                });
+                self.said()
+            }
+        }
+    }
+
+    pub(crate) fn connect(&mut self, circuit: Circuit) -> Moved {
+        let [a, b] = circuit.ports();
+        let joined = match self.ails {
+            Ailment::Unreachable => return Moved::Late,
+            Ailment::Refuses => return refused(),
+            Ailment::MovesHalf => return Moved::Done,
+            Ailment::WrongPort => self.beside(a, b).map(|wrong| Circuit::new(a, wrong)),
+            _ => Some(circuit),
+        };
+        let after: CircuitSet = self.circuits.iter().chain(joined).collect();
+        if contested(&after).is_some() {
+            return refused();
+        }
+        self.circuits = after;
+        if self.ails == Ailment::StaysDark {
+            self.blind.extend([a, b]);
+        }
+        self.said()
+    }
+
+    pub(crate) fn heal(&mut self) {
+        self.ails = Ailment::None;
+        self.blind.clear();
+    }
+
+    fn said(&self) -> Moved {
+        match self.ails {
+            Ailment::Silent => Moved::Late,
+            _ => Moved::Done,
+        }
+    }
+
+    /// The next port after `b` that nothing is joined to.
+    fn beside(&self, a: PortId, b: PortId) -> Option<PortId> {
+        let is_free = |port: &PortId| {
+            let mut used = self.circuits.iter().flat_map(Circuit::ports);
+            ![a, b].contains(port) && used.all(|it| it != *port)
+        };
+        let behind = b.0 + 1..=self.ports;
+        let mut ports = behind.chain(1..b.0).map(PortId);
+        ports.find(is_free)
+    }
+}
+
+fn refused() -> Moved {
+    Moved::Refused("busy".to_owned())
+}

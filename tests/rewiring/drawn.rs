@@ -1,0 +1,103 @@
+//! Small fabrics of fibres and cables, and plans for them, drawn by seed.
+
+use std::collections::BTreeMap;
+
+use reweave_common::circuit::{Circuit, CircuitSet, OpticalName};
+use reweave_common::course::Tables;
+use reweave_common::fabric::{Circuits, Fabric, FabricBuilder};
+use reweave_common::plan::{Generation, Plan, Report};
+use reweave_common::units::Rate;
+
+/// The same that courses are tried on.
+#[path = "../../coordinator/core/src/course/examples.rs"]
+mod examples;
+
+pub(crate) use examples::Chance;
+
+/// With circuits by which everybody reaches everybody, if any are found.
+pub(crate) fn some_fabric(chance: &mut Chance) -> Option<Fabric> {
+    let bare = examples::some_fabric(chance);
+    let circuits = (0..8).map(|_| examples::some_circuits(&bare, chance));
+    let mut whole = circuits.filter(|circuits| is_whole(&bare, circuits));
+    whole.next().map(|circuits| with_circuits(&bare, &circuits))
+}
+
+pub(crate) fn some_circuits(fabric: &Fabric, chance: &mut Chance) -> Circuits {
+    examples::some_circuits(fabric, chance)
+}
+
+pub(crate) fn some_tables(fabric: &Fabric, circuits: &Circuits, chance: &mut Chance) -> Tables {
+    examples::some_tables(fabric, circuits, chance)
+}
+
+pub(crate) fn is_whole(fabric: &Fabric, circuits: &Circuits) -> bool {
+    let hosts = fabric.endpoints().count();
+    let tables = examples::tables(fabric, circuits, &mut Chance(0), true);
+    tables.len() == hosts && tables.values().all(|it| it.towards.len() == hosts - 1)
+}
+
+/// By their names, as people call them.
+pub(crate) fn named(fabric: &Fabric, circuits: &Circuits) -> BTreeMap<OpticalName, CircuitSet> {
+    let name = |(&optical, set): (_, &CircuitSet)| {
+        let name = fabric.optical(optical).name.clone();
+        (OpticalName(name), set.clone())
+    };
+    circuits.iter().map(name).collect()
+}
+
+pub(crate) fn plan(
+    [parent, generation]: [Generation; 2],
+    tables: Tables,
+    circuits: Circuits,
+) -> Plan {
+    let nothing = Rate::from_bits_per_s(0);
+    Plan {
+        generation,
+        parent,
+        pins: Vec::new(),
+        tables,
+        circuits,
+        moves: Vec::new(),
+        predictions: Vec::new(),
+        report: Report {
+            findings: Vec::new(),
+            slowest_before: nothing,
+            slowest_after: nothing,
+            alternatives: Vec::new(),
+        },
+    }
+}
+
+/// The same fabric, as if these circuits had always been there.
+fn with_circuits(fabric: &Fabric, circuits: &Circuits) -> Fabric {
+    let mut builder = FabricBuilder::new();
+    for (node, it) in fabric.nodes() {
+        builder.add_node(&it.name, it.role).expect("a new name");
+        let address = fabric.address(node).expect("every node has one");
+        builder.set_address(node, address).expect("a new address");
+    }
+    for (_, optical) in fabric.opticals() {
+        let added = builder.add_optical(&optical.name, optical.ports);
+        added.expect("a new name");
+    }
+    let cables = fabric
+        .links()
+        .filter(|(id, _)| fabric.crossing(*id).is_none());
+    for (_, cable) in cables {
+        let ends = cable.ports().map(|port| port.node);
+        let joined = builder.connect(ends, 1, cable.rate, cable.latency);
+        joined.expect("they were not joined yet");
+    }
+    for fibre in fabric.fibres() {
+        builder.add_fibre(fibre.clone()).expect("a free port");
+    }
+    for (optical, circuit) in all(circuits) {
+        builder.set_circuit(optical, circuit).expect("free ports");
+    }
+    builder.build()
+}
+
+fn all(circuits: &Circuits) -> impl Iterator<Item = (reweave_common::ids::OpticalId, Circuit)> {
+    let sets = circuits.iter();
+    sets.flat_map(|(&optical, set)| set.iter().map(move |circuit| (optical, circuit)))
+}

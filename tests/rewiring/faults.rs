@@ -1,0 +1,201 @@
+//! What goes wrong: one thing at one moment, as an event like any other.
+
+use std::time::Duration;
+
+use reweave_common::ids::OpticalId;
+use reweave_tests::world::chance::Chance;
+use reweave_tests::world::coordinator::{Death, Guest};
+use reweave_tests::world::wire::Weather;
+
+use crate::device::Ailment;
+use crate::light::Port;
+use crate::world::{ENDS_WITHIN, Event, World};
+
+/// What ails a device passes by then.
+const LONGEST: Duration = Duration::from_secs(14);
+
+#[derive(Debug, Clone)]
+pub(crate) enum Fault {
+    CoordinatorDies,
+    /// It dies over an entry that is so far ahead.
+    CoordinatorDiesAfter {
+        entries: usize,
+        is_durable: bool,
+    },
+    Dies(Guest),
+    /// In the midst of what it is told, after so many further steps.
+    DiesAfter(Guest, usize),
+    SessionBreaks(Guest),
+    /// It does nothing for so long.
+    Hangs(Guest, Duration),
+    DiskIsFull(Guest, bool),
+    /// Its kernel takes so many more changes, or any number of them again.
+    KernelRefuses(Guest, Option<usize>),
+    Ails(OpticalId, Ailment),
+    /// Somebody's packets go out by this port whatever their node holds, or nobody's do.
+    IsStubborn(Option<Port>),
+    WeatherTurns(Weather),
+}
+
+impl World {
+    pub(crate) fn afflict(&mut self, delay: Duration, fault: Fault) {
+        self.schedule.after(delay, Event::Fault(fault));
+    }
+
+    pub(crate) fn strike(&mut self, fault: Fault) {
+        self.note(format!("{fault:?}"));
+        match fault {
+            Fault::CoordinatorDies if self.cluster.coordinator.is_running() => {
+                self.cluster.coordinator.die();
+                self.mourn_coordinator();
+            }
+            Fault::CoordinatorDies => {}
+            Fault::CoordinatorDiesAfter {
+                entries,
+                is_durable,
+            } => {
+                let entry = self.cluster.coordinator.log().len() + entries;
+                let death = Death { entry, is_durable };
+                self.cluster.coordinator.will_die(death);
+            }
+            Fault::Dies(guest) if self.cluster.is_running(guest) => {
+                self.cluster.die(guest);
+                self.mourn(guest);
+            }
+            Fault::Dies(_) => {}
+            Fault::DiesAfter(guest, steps) => self.cluster.life(guest).left = Some(steps),
+            Fault::SessionBreaks(guest) => {
+                if let Some(&session) = self.sessions.get(&guest) {
+                    self.lose(guest, session);
+                }
+            }
+            Fault::Hangs(guest, span) => {
+                let until = self.now() + span;
+                self.hangs_until.insert(guest, until);
+            }
+            Fault::DiskIsFull(guest, is_full) => self.fill_disk(guest, is_full),
+            Fault::KernelRefuses(Guest::Agent(node), patience) => {
+                self.cluster.node(node).patience = patience;
+            }
+            Fault::KernelRefuses(Guest::Driver(_), _) => {}
+            Fault::Ails(optical, Ailment::None) => self.cure(optical),
+            Fault::Ails(optical, ails) => self.cluster.driver(optical).device.ails = ails,
+            Fault::IsStubborn(port) => {
+                self.cluster.laws.stubborn = port.into_iter().collect();
+                self.cluster.look_at_ways(self.schedule.now());
+            }
+            Fault::WeatherTurns(weather) => self.wire.weather = weather,
+        }
+    }
+
+    fn fill_disk(&mut self, guest: Guest, is_full: bool) {
+        match guest {
+            Guest::Agent(node) => self.cluster.node(node).disk_is_full = is_full,
+            Guest::Driver(optical) => self.cluster.driver(optical).disk_is_full = is_full,
+        }
+    }
+
+    /// Light comes where it did not.
+    fn cure(&mut self, optical: OpticalId) {
+        self.cluster.driver(optical).device.heal();
+        self.cluster.look_at_ways(self.schedule.now());
+    }
+
+    /// Everything works again from now on, and somebody looks after what does not by itself.
+    pub(crate) fn heal(&mut self) {
+        self.note("all is well again".to_owned());
+        self.wire.weather = Weather::FAIR;
+        self.hangs_until.clear();
+        self.cluster.laws.stubborn.clear();
+        for guest in self.cluster.guests() {
+            self.fill_disk(guest, false);
+            self.cluster.life(guest).left = None;
+            match guest {
+                Guest::Agent(node) => self.cluster.node(node).patience = None,
+                Guest::Driver(optical) => self.cure(optical),
+            }
+        }
+        self.cluster.coordinator.will_live();
+    }
+
+    /// L1: a plan that is under way ends in time. Then everybody holds what is in force, and goes on
+    /// doing so when late copies of messages have come.
+    pub(crate) fn rest(&mut self) {
+        self.heal();
+        if !self.run_until(ENDS_WITHIN, |world| !world.is_busy()) {
+            self.fail("it never ends");
+        }
+        self.run_for(Duration::from_secs(10));
+        self.cluster.look_at_rest(self.schedule.now());
+        self.run_for(Duration::from_millis(1));
+    }
+}
+
+/// Troubles of all kinds over some time, most of which pass.
+pub(crate) fn plague(world: &mut World, chance: &mut Chance, span: Duration, count: usize) {
+    let guests = world.cluster.guests();
+    if chance.happens(0.1) {
+        stand_in_the_way(world, chance, span);
+    }
+    for _ in 0..count {
+        let at = chance.time(Duration::ZERO, span);
+        let until = at + chance.time(Duration::from_millis(200), LONGEST);
+        let guest = *chance.one_of(&guests);
+        let (fault, cure) = trouble(world, chance, guest);
+        world.afflict(at, fault);
+        if let Some(cure) = cure {
+            world.afflict(until, cure);
+        }
+    }
+}
+
+/// From the beginning on: nobody can know of traffic that begins when a port was just seen idle.
+fn stand_in_the_way(world: &mut World, chance: &mut Chance, span: Duration) {
+    let ports: Vec<_> = world.cluster.lit_ports().collect();
+    let port = *chance.one_of(&ports);
+    world.strike(Fault::IsStubborn(Some(port)));
+    let until = chance.time(Duration::ZERO, 2 * span);
+    world.afflict(until, Fault::IsStubborn(None));
+}
+
+fn trouble(world: &World, chance: &mut Chance, guest: Guest) -> (Fault, Option<Fault>) {
+    let once = |fault| (fault, None);
+    match chance.below(13) {
+        0 => once(Fault::CoordinatorDies),
+        1 | 2 => once(Fault::CoordinatorDiesAfter {
+            entries: chance.below(12),
+            is_durable: chance.happens(0.5),
+        }),
+        3 => once(Fault::Dies(guest)),
+        4 => once(Fault::DiesAfter(guest, chance.below(24))),
+        5 => once(Fault::SessionBreaks(guest)),
+        6 => {
+            let span = chance.time(Duration::from_millis(100), Duration::from_secs(9));
+            once(Fault::Hangs(guest, span))
+        }
+        7 => (
+            Fault::DiskIsFull(guest, true),
+            Some(Fault::DiskIsFull(guest, false)),
+        ),
+        8 => (
+            Fault::KernelRefuses(guest, Some(chance.below(6))),
+            Some(Fault::KernelRefuses(guest, None)),
+        ),
+        _ => {
+            let opticals: Vec<_> = world.cluster.drivers.keys().copied().collect();
+            let optical = *chance.one_of(&opticals);
+            let ails = *chance.one_of(&[
+                Ailment::Silent,
+                Ailment::Unreachable,
+                Ailment::Refuses,
+                Ailment::MovesHalf,
+                Ailment::WrongPort,
+                Ailment::StaysDark,
+            ]);
+            (
+                Fault::Ails(optical, ails),
+                Some(Fault::Ails(optical, Ailment::None)),
+            )
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! What must hold whatever happens, looked at after every change of a kernel, a device or the log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use reweave_common::circuit::{Circuit, CircuitSet, PortId, Switchover};
+use reweave_common::fabric::Circuits;
+use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::instruction::{Install, Token};
+use reweave_common::moment::Moment;
+use reweave_common::plan::Generation;
+use reweave_core::{Change, Command, Decision, Move, State};
+use reweave_driver::moves::contested;
+
+use crate::light::{Cabling, Drivers, Lost, Nodes, Port};
+
+/// A port is idle for so long before anything of it moves.
+const QUIET_FOR: Duration = Duration::from_millis(200);
+/// The share of its capacity that every node keeps while circuits move.
+pub(crate) const FLOOR: f64 = 0.25;
+
+/// A law that was broken.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Breach {
+    /// What is for this node circles, or ends somewhere.
+    Lost {
+        to: NodeId,
+        how: Lost,
+    },
+    MovedUnderTraffic {
+        port: Port,
+    },
+    TooNarrow {
+        node: NodeId,
+        left: usize,
+        all: usize,
+    },
+    /// Nothing in the log asks for it.
+    NotIntended(Doer, Generation),
+    ActedOnOlder(Doer),
+    /// A crash just then would have let it forget what it has promised.
+    ActedUnnoted(Doer),
+    TwoPlansAtOnce {
+        open: Generation,
+        begun: Generation,
+    },
+    /// An answer that had been heard was taken for another one.
+    HeardTwice(Doer, Token),
+    /// It was told again what it held already, and something changed.
+    NotIdempotent(NodeId),
+    /// A plan is over, and this node holds something else than is in force.
+    Mixed(Doer),
+    NoMatching {
+        optical: OpticalId,
+        port: PortId,
+    },
+}
+
+/// Who does what it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Doer {
+    Node(NodeId),
+    Optical(OpticalId),
+}
+
+/// How often each law was looked at, so that nobody believes in laws that nobody looks at.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Looks {
+    pub(crate) walks: u64,
+    pub(crate) acts: u64,
+    pub(crate) moves: u64,
+    pub(crate) kept: u64,
+    pub(crate) taken_back: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Laws {
+    pub(crate) breaches: Vec<Breach>,
+    pub(crate) looks: Looks,
+    /// Ports that packets pass now, and when they last did.
+    used: BTreeSet<Port>,
+    last_used: BTreeMap<Port, Moment>,
+    /// Traffic that goes on whatever nodes hold, as that of a card with a fixed next hop.
+    pub(crate) stubborn: BTreeSet<Port>,
+    acted: BTreeMap<Doer, (Generation, Token)>,
+    heard: BTreeSet<(Doer, Token)>,
+    open: Option<Generation>,
+    /// How many entries of the log have been looked at.
+    read: usize,
+}
+
+/// All there is to look at.
+#[derive(Clone, Copy)]
+pub(crate) struct Sight<'a> {
+    pub(crate) now: Moment,
+    pub(crate) cabling: &'a Cabling,
+    pub(crate) nodes: &'a Nodes,
+    pub(crate) drivers: &'a Drivers,
+    pub(crate) log: &'a [Command],
+}
+
+impl Laws {
+    /// S1 and S2, and what passes which ports from now on.
+    pub(crate) fn look_at_ways(&mut self, sight: Sight<'_>) {
+        self.looks.walks += 1;
+        let Sight {
+            cabling,
+            nodes,
+            drivers,
+            ..
+        } = sight;
+        if let Some((to, how)) = cabling.lost(nodes, drivers) {
+            self.breaches.push(Breach::Lost { to, how });
+        }
+        self.used.extend(&self.stubborn);
+        let until_now = self.used.iter().map(|&port| (port, sight.now));
+        self.last_used.extend(until_now);
+        self.used = cabling.used(nodes, drivers);
+        self.used.extend(&self.stubborn);
+    }
+
+    /// Whether any packet has passed a port since then.
+    pub(crate) fn is_used_since(&self, port: Port, then: Moment) -> bool {
+        let was_used = self.last_used.get(&port).is_some_and(|&last| last >= then);
+        was_used || self.used.contains(&port) || self.stubborn.contains(&port)
+    }
+
+    /// S5 and S7, when a node begins to do what it was told.
+    pub(crate) fn look_at_act(&mut self, sight: Sight<'_>, node: NodeId, install: &Install) {
+        self.looks.acts += 1;
+        let noted = &sight.nodes[&node].disk;
+        let doer = Doer::Node(node);
+        let is_it = |change: &Change| match change {
+            Change::StepIntent(intent) => {
+                let told = intent.targets.get(&node);
+                intent.generation == install.generation
+                    && told.is_some_and(|told| told.is_same_as(&install.holding))
+            }
+            _ => false,
+        };
+        self.look_at_fence(sight, doer, is_it, (install.generation, install.token));
+        if noted.promised.as_ref().map(|it| it.token) != Some(install.token) {
+            self.breaches.push(Breach::ActedUnnoted(doer));
+        }
+        let is_in_force = noted.in_force.generation == install.generation;
+        if is_in_force && !sight.nodes[&node].holds_as_told() {
+            self.breaches.push(Breach::NotIdempotent(node));
+        }
+    }
+
+    /// S3 and S5, when a driver begins to move circuits.
+    pub(crate) fn look_at_moves(
+        &mut self,
+        sight: Sight<'_>,
+        optical: OpticalId,
+        told: &Switchover,
+    ) {
+        self.looks.moves += 1;
+        let driver = &sight.drivers[&optical];
+        let doer = Doer::Optical(optical);
+        let is_it = |change: &Change| match change {
+            Change::CircuitIntent { generation, moves } => {
+                let desired = moves.get(&optical).map(|it| &it.desired);
+                *generation == told.generation && desired == Some(&told.desired)
+            }
+            _ => false,
+        };
+        self.look_at_fence(sight, doer, is_it, (told.generation, told.token));
+        if driver.disk.promised.as_ref() != Some(told) {
+            self.breaches.push(Breach::ActedUnnoted(doer));
+        }
+        let moves = driver.about_to_move().into_iter();
+        let leaving = moves.flat_map(|moves| moves.disconnect.iter().copied());
+        let leaving = leaving.flat_map(Circuit::ports);
+        let busy = leaving.map(|port| (optical, port)).filter(|port| {
+            let last = self.last_used.get(port);
+            let was_used = last.is_some_and(|&last| sight.now.since(last) < QUIET_FOR);
+            was_used || self.used.contains(port)
+        });
+        let under_traffic = busy.map(|port| Breach::MovedUnderTraffic { port });
+        self.breaches.extend(under_traffic.collect::<Vec<_>>());
+    }
+
+    fn look_at_fence(
+        &mut self,
+        sight: Sight<'_>,
+        doer: Doer,
+        is_it: impl Fn(&Change) -> bool,
+        (generation, token): (Generation, Token),
+    ) {
+        if !sight.log.iter().any(|command| is_it(&command.change)) {
+            self.breaches.push(Breach::NotIntended(doer, generation));
+        }
+        let acted = self.acted.entry(doer).or_default();
+        if generation < acted.0 || token < acted.1 {
+            self.breaches.push(Breach::ActedOnOlder(doer));
+        }
+        *acted = (generation.max(acted.0), token.max(acted.1));
+    }
+
+    /// S11, whatever a device did.
+    pub(crate) fn look_at_device(&mut self, optical: OpticalId, circuits: &CircuitSet) {
+        if let Some(port) = contested(circuits) {
+            self.breaches.push(Breach::NoMatching { optical, port });
+        }
+    }
+
+    /// What has been added to the log, which has led to this state.
+    pub(crate) fn look_at_log(&mut self, sight: Sight<'_>, state: &State) {
+        for command in &sight.log[self.read.min(sight.log.len())..] {
+            self.look_at_entry(sight, &command.change, state);
+        }
+        self.read = sight.log.len();
+    }
+
+    fn look_at_entry(&mut self, sight: Sight<'_>, change: &Change, state: &State) {
+        match change {
+            Change::Departed(departure) => {
+                let begun = departure.generation;
+                if let Some(open) = self.open.replace(begun) {
+                    self.breaches.push(Breach::TwoPlansAtOnce { open, begun });
+                }
+            }
+            Change::Acked { node, ack } => self.look_at_answer(Doer::Node(*node), ack.token),
+            Change::CircuitObserved { optical, readback } if readback.followed().is_none() => {
+                self.look_at_answer(Doer::Optical(*optical), readback.token);
+            }
+            Change::CircuitIntent { moves, .. } => {
+                for (&optical, moved) in moves {
+                    self.look_at_device(optical, &moved.desired);
+                }
+                self.look_at_floor(sight, moves);
+            }
+            Change::Verified { verdict, .. } if verdict.decision == Decision::Commit => {
+                self.looks.kept += 1;
+                self.look_at_end(sight, state);
+            }
+            Change::RolledBack { .. } => {
+                self.looks.taken_back += 1;
+                self.look_at_end(sight, state);
+            }
+            _ => {}
+        }
+    }
+
+    /// S7: the first answer to an instruction counts, and no other.
+    fn look_at_answer(&mut self, doer: Doer, token: Token) {
+        if !self.heard.insert((doer, token)) {
+            self.breaches.push(Breach::HeardTwice(doer, token));
+        }
+    }
+
+    fn look_at_end(&mut self, sight: Sight<'_>, state: &State) {
+        self.open = None;
+        if state.rollout().is_none() {
+            self.look_at_rest(sight, state);
+        }
+    }
+
+    /// S4: what is left of each node while these circuits move.
+    fn look_at_floor(&mut self, sight: Sight<'_>, moves: &BTreeMap<OpticalId, Move>) {
+        let goes = |(optical, port): Port| {
+            let moved = moves.get(&optical);
+            moved.is_some_and(|moved| {
+                let mut leaving = moved
+                    .expected
+                    .iter()
+                    .filter(|&it| !moved.desired.contains(it));
+                leaving.any(|circuit| circuit.ports().contains(&port))
+            })
+        };
+        for &node in sight.nodes.keys() {
+            let cabling = sight.cabling;
+            let lit = cabling
+                .interfaces(node)
+                .filter(|it| cabling.far(sight.drivers, node, it).is_some());
+            let lit: Vec<_> = lit.map(|it| cabling.port(node, it)).collect();
+            let (all, gone) = (lit.len(), lit.into_iter().flatten().filter(|&it| goes(it)));
+            let left = all - gone.count();
+            if (left as f64) < all as f64 * FLOOR {
+                self.breaches.push(Breach::TooNarrow { node, left, all });
+            }
+        }
+    }
+
+    /// S8: every node holds what is in force, and every device too.
+    pub(crate) fn look_at_rest(&mut self, sight: Sight<'_>, state: &State) {
+        let in_force = state.in_force();
+        for (&id, node) in sight.nodes {
+            let table = in_force.tables.get(&id);
+            let towards = table.map_or(0, |table| table.towards.len());
+            let holding = node.holding();
+            let is_whole = holding.routes.len() == towards;
+            if !is_whole || !holding.is_same_as(&in_force.holding(id)) {
+                self.breaches.push(Breach::Mixed(Doer::Node(id)));
+            }
+        }
+        let circuits: Circuits = in_force.circuits_of(&sight.cabling.fabric);
+        for (&optical, driver) in sight.drivers {
+            if driver.device.circuits != circuits[&optical] {
+                self.breaches.push(Breach::Mixed(Doer::Optical(optical)));
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Every order of events there can be, up to some crashes and some lost, late or doubled messages:
+//! four hosts around one optical switch go from one set of circuits and routes to another. The same
+//! cores decide, and the same laws are looked at, as in worlds drawn by seed.
+//!
+//! Time passes when nothing is on its way. What nobody waits for is therefore late, and may come at
+//! any time after, or never.
+
+mod scene;
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use stateright::{Checker, Model, Property};
+
+use crate::troubled::number;
+use scene::{Act, Budget, Scene};
+
+/// Longer than any run takes from anywhere, once nothing goes wrong any more.
+const MOST_ACTS: usize = 400;
+
+/// All that may come of one plan.
+struct Course {
+    budget: Budget,
+    /// Scenes that are known to end.
+    ends: Mutex<BTreeSet<u64>>,
+}
+
+impl Course {
+    fn within(budget: Budget) -> Self {
+        Self {
+            budget,
+            ends: Mutex::new(BTreeSet::new()),
+        }
+    }
+
+    /// Where nothing goes wrong from here on, the plan ends.
+    fn ends_from(&self, scene: &Scene) -> bool {
+        let mut passed = Vec::new();
+        let mut scene = scene.clone();
+        for _ in 0..MOST_ACTS {
+            let is_known = || self.known().contains(&scene.print());
+            if scene.is_over() || is_known() {
+                self.known().extend(passed);
+                return true;
+            }
+            passed.push(scene.print());
+            scene.go_on();
+        }
+        false
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, BTreeSet<u64>> {
+        self.ends.lock().expect("nobody died with it")
+    }
+}
+
+impl Model for Course {
+    type State = Scene;
+    type Action = Act;
+
+    fn init_states(&self) -> Vec<Scene> {
+        vec![Scene::departing(self.budget)]
+    }
+
+    fn actions(&self, scene: &Scene, acts: &mut Vec<Act>) {
+        acts.extend(scene.acts());
+    }
+
+    fn next_state(&self, scene: &Scene, act: Act) -> Option<Scene> {
+        scene.after(&act)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("no law is broken", |_, scene: &Scene| scene.is_lawful()),
+            Property::always("every run can end", |course: &Self, scene| {
+                course.ends_from(scene)
+            }),
+            Property::sometimes("it is carried out", |_, scene: &Scene| scene.is_kept()),
+        ]
+    }
+}
+
+fn check(budget: Budget) {
+    let began = Instant::now();
+    let checker = Course::within(budget).checker();
+    let threads = std::thread::available_parallelism().map_or(1, Into::into);
+    let checker = checker.threads(threads).spawn_dfs().join();
+    let (states, unique) = (checker.state_count(), checker.unique_state_count());
+    let seconds = began.elapsed().as_secs_f64();
+    eprintln!("{budget:?}: {states} acts lead to {unique} states, in {seconds:.1} s");
+    for (name, path) in checker.discoveries() {
+        eprintln!("{name}: {:?}", path.into_actions());
+    }
+    checker.assert_properties();
+}
+
+/// `REWEAVE_CRASHES` and `REWEAVE_MISHAPS` say how many otherwise.
+#[test]
+fn in_every_order_of_events_the_laws_hold_and_every_run_can_end() {
+    let count = |name, usual| number(name).map_or(usual, |it| it as u8);
+    check(Budget {
+        crashes: count("REWEAVE_CRASHES", 1),
+        mishaps: count("REWEAVE_MISHAPS", 1),
+    });
+}

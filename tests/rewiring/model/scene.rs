@@ -1,0 +1,441 @@
+//! The cluster between two acts: what is on its way, what is late, and what may still go wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use reweave_common::circuit::{CircuitSet, Readback};
+use reweave_common::fabric::{Circuits, Fabric};
+use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Request, Response};
+use reweave_core::{Outcome, State};
+use reweave_tests::world::coordinator::{Death, Guest, Output};
+use reweave_tests::world::wire::SessionId;
+use serde::Serialize;
+
+use crate::actor::Order;
+use crate::cluster::{Cluster, Did};
+use crate::drawn::named;
+
+/// Time passes by so much; twice that and ports have been seen idle for long enough.
+const WHILE: Duration = Duration::from_millis(500);
+const WARMING_UP: usize = 8;
+/// Nobody looks at it any more when a leader has waited for so long.
+const LONGEST_WAIT: usize = 64;
+
+/// What may go wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) struct Budget {
+    pub(super) crashes: u8,
+    /// Messages that are lost, late or doubled.
+    pub(super) mishaps: u8,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Scene {
+    cluster: Cluster,
+    now: Moment,
+    sessions: BTreeMap<Guest, SessionId>,
+    sessions_so_far: u64,
+    /// On its way now.
+    mail: Vec<Letter>,
+    /// It may come yet, or never.
+    late: Vec<Letter>,
+    left: Budget,
+    /// For how long nothing has been decided.
+    waited: usize,
+    entries: usize,
+    is_lawful: bool,
+    print: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+enum Letter {
+    Told(Order),
+    Acked(NodeId, Ack),
+    ReadBack(OpticalId, Readback),
+}
+
+/// One thing that happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Nothing is on its way, and time passes.
+    Wait(Option<Crash>),
+    Deliver(usize, Option<Crash>),
+    /// What is late comes after all.
+    DeliverLate(usize),
+    /// It is not delivered now, and maybe never.
+    Delay(usize),
+    /// It is delivered, and may come again.
+    Double(usize),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Crash {
+    /// Of the coordinator, over what it writes down next.
+    Coordinator { is_durable: bool },
+    /// Of whoever is told, before this step.
+    Told { step: usize },
+}
+
+impl Scene {
+    /// Just before the first step of a plan that is approved.
+    pub(super) fn departing(left: Budget) -> Self {
+        let text = include_str!("../../circuits/thirds.toml");
+        let fabric = Fabric::parse("thirds.toml", text).expect("it is a fabric");
+        let mut scene = Self {
+            cluster: Cluster::new(fabric),
+            now: Moment::from_micros(1_000_000),
+            sessions: BTreeMap::new(),
+            sessions_so_far: 0,
+            mail: Vec::new(),
+            late: Vec::new(),
+            left,
+            waited: 0,
+            entries: 0,
+            is_lawful: true,
+            print: 0,
+        };
+        for guest in scene.cluster.guests() {
+            scene.start(guest);
+        }
+        (0..WARMING_UP).for_each(|_| scene.wait());
+        scene.rewire("2-3,5-6,8-9,11-12,1-4,7-10");
+        scene.look();
+        scene
+    }
+
+    fn rewire(&mut self, circuits: &str) {
+        let set = CircuitSet::from_text(circuits).expect("they are circuits");
+        let optical = OpticalId::from_index(0);
+        let circuits = Circuits::from([(optical, set)]);
+        let circuits = named(&self.cluster.cabling.fabric, &circuits);
+        let offered = self.ask(Request::Rewire { circuits });
+        let Some(Response::Plan {
+            plan: Some(plan), ..
+        }) = offered
+        else {
+            panic!("there is such a plan, and not {offered:?}");
+        };
+        let generation = plan.generation;
+        self.ask(Request::Apply { generation });
+    }
+
+    fn ask(&mut self, request: Request) -> Option<Response> {
+        let (asked, outputs) = self.cluster.coordinator.ask(self.now, request);
+        let (replies, others): (Vec<_>, Vec<_>) = outputs
+            .into_iter()
+            .partition(|output| matches!(output, Output::Reply { id, .. } if *id == asked));
+        self.post(others);
+        replies.into_iter().find_map(|reply| match reply {
+            Output::Reply { response, .. } => Some(response),
+            _ => None,
+        })
+    }
+
+    pub(super) fn print(&self) -> u64 {
+        self.print
+    }
+
+    pub(super) fn is_lawful(&self) -> bool {
+        self.is_lawful
+    }
+
+    /// Whether the plan has ended and everybody knows.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_at_rest() && self.mail.is_empty()
+    }
+
+    pub(super) fn is_kept(&self) -> bool {
+        self.is_over() && self.outcome() == Some(&Outcome::Committed)
+    }
+
+    fn state(&self) -> &State {
+        self.cluster.state().expect("it starts anew at once")
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.state().rollout().is_none()
+    }
+
+    fn outcome(&self) -> Option<&Outcome> {
+        Some(&self.state().history().next_back()?.outcome)
+    }
+
+    /// All that may happen next.
+    pub(super) fn acts(&self) -> Vec<Act> {
+        let mut acts: Vec<_> = (0..self.late.len()).map(Act::DeliverLate).collect();
+        if !self.is_over() && self.mail.is_empty() {
+            acts.push(Act::Wait(None));
+            acts.extend(self.coordinator_crashes().map(|it| Act::Wait(Some(it))));
+        }
+        for index in self.deliverable() {
+            acts.push(Act::Deliver(index, None));
+            let crashes = match self.mail[index] {
+                Letter::Told(_) => self.crashes_over(index),
+                _ => self.coordinator_crashes().collect(),
+            };
+            acts.extend(crashes.into_iter().map(|it| Act::Deliver(index, Some(it))));
+            if self.left.mishaps > 0 {
+                acts.extend([Act::Delay(index), Act::Double(index)]);
+            }
+        }
+        acts
+    }
+
+    /// What is told is done in any order; what is answered is heard at once, unless it is late.
+    fn deliverable(&self) -> std::ops::Range<usize> {
+        let is_answer = |letter: &Letter| !matches!(letter, Letter::Told(_));
+        match self.mail.iter().position(is_answer) {
+            Some(first) => first..first + 1,
+            None => 0..self.mail.len(),
+        }
+    }
+
+    fn coordinator_crashes(&self) -> impl Iterator<Item = Crash> + use<> {
+        let may = self.left.crashes > 0;
+        let both = [true, false].map(|is_durable| Crash::Coordinator { is_durable });
+        both.into_iter().filter(move |_| may)
+    }
+
+    /// Before what whoever is told notes down, and after, and when half of it is done.
+    fn crashes_over(&self, index: usize) -> Vec<Crash> {
+        if self.left.crashes == 0 {
+            return Vec::new();
+        }
+        let mut undisturbed = self.clone();
+        let Letter::Told(order) = undisturbed.mail.remove(index) else {
+            return Vec::new();
+        };
+        let guest = order.guest();
+        let before = undisturbed.cluster.life(guest).steps;
+        undisturbed.tell(order);
+        let last = (undisturbed.cluster.life(guest).steps - before).saturating_sub(1);
+        let points = BTreeSet::from([0, 1, last / 2, last.saturating_sub(2), last]);
+        points
+            .into_iter()
+            .map(|step| Crash::Told { step })
+            .collect()
+    }
+
+    /// None where this cannot happen.
+    pub(super) fn after(&self, act: &Act) -> Option<Self> {
+        let mut scene = self.clone();
+        match *act {
+            Act::Wait(crash) => return scene.crashing(crash, |scene| scene.wait()),
+            Act::Deliver(index, crash) => {
+                let letter = scene.mail.remove(index);
+                return scene.crashing(crash, |scene| scene.deliver(letter));
+            }
+            Act::DeliverLate(index) => {
+                let letter = scene.late.remove(index);
+                scene.deliver(letter);
+            }
+            Act::Delay(index) => {
+                scene.left.mishaps -= 1;
+                let letter = scene.mail.remove(index);
+                scene.late.push(letter);
+            }
+            Act::Double(index) => {
+                scene.left.mishaps -= 1;
+                let letter = scene.mail.remove(index);
+                scene.late.push(letter.clone());
+                scene.deliver(letter);
+            }
+        }
+        scene.look();
+        Some(scene)
+    }
+
+    fn crashing(mut self, crash: Option<Crash>, act: impl FnOnce(&mut Self)) -> Option<Self> {
+        let died = self.cluster.coordinator.died;
+        match crash {
+            Some(Crash::Coordinator { is_durable }) => {
+                let entry = self.cluster.coordinator.log().len();
+                let death = Death { entry, is_durable };
+                self.cluster.coordinator.will_die(death);
+                self.left.crashes -= 1;
+            }
+            Some(Crash::Told { step }) => {
+                for guest in self.cluster.guests() {
+                    self.cluster.life(guest).left = Some(step);
+                }
+                self.left.crashes -= 1;
+            }
+            None => {}
+        }
+        act(&mut self);
+        let has_died = self.cluster.coordinator.died > died;
+        if matches!(crash, Some(Crash::Coordinator { .. })) && !has_died {
+            return None;
+        }
+        for guest in self.cluster.guests() {
+            self.cluster.life(guest).left = None;
+        }
+        self.look();
+        Some(self)
+    }
+
+    /// What happens next if nothing goes wrong.
+    pub(super) fn go_on(&mut self) {
+        if self.mail.is_empty() {
+            self.wait();
+        } else {
+            let letter = self.mail.remove(0);
+            self.deliver(letter);
+        }
+        self.look();
+    }
+
+    fn wait(&mut self) {
+        self.now = self.now + WHILE;
+        self.waited = (self.waited + 1).min(LONGEST_WAIT);
+        let nodes: Vec<_> = self.cluster.nodes.keys().copied().collect();
+        for node in nodes {
+            let guest = Guest::Agent(node);
+            let sample = self.cluster.sample(self.now, node);
+            self.work(guest);
+            if let Some(&session) = self.sessions.get(&guest) {
+                let coordinator = &mut self.cluster.coordinator;
+                let outputs = coordinator.sample(self.now, (node, session), sample);
+                self.post(outputs);
+            }
+        }
+        let outputs = self.cluster.coordinator.tick(self.now);
+        self.post(outputs);
+    }
+
+    fn deliver(&mut self, letter: Letter) {
+        let now = self.now;
+        let session = |guest| self.sessions.get(&guest).copied();
+        let coordinator = &mut self.cluster.coordinator;
+        let outputs = match letter {
+            Letter::Told(order) => return self.tell(order),
+            Letter::Acked(node, ack) => session(Guest::Agent(node))
+                .map(|session| coordinator.ack(now, (node, session), ack)),
+            Letter::ReadBack(optical, it) => session(Guest::Driver(optical))
+                .map(|session| coordinator.readback(now, (optical, session), it)),
+        };
+        self.post(outputs.unwrap_or_default());
+    }
+
+    fn tell(&mut self, order: Order) {
+        let guest = order.guest();
+        match order {
+            Order::Install(node, install) => self.cluster.node(node).handle_install(install),
+            Order::Switch(optical, it) => self.cluster.driver(optical).handle_switchover(it),
+        }
+        self.work(guest);
+    }
+
+    /// Until there is nothing to do; whoever dies over it starts anew at once.
+    fn work(&mut self, guest: Guest) {
+        loop {
+            match self.cluster.work(self.now, guest) {
+                Did::Rested => return,
+                Did::Worked => {}
+                Did::Acked(node, ack) => self.mail.push(Letter::Acked(node, ack)),
+                Did::ReadBack(optical, it) => self.mail.push(Letter::ReadBack(optical, it)),
+                Did::Died => return self.start(guest),
+            }
+        }
+    }
+
+    fn start(&mut self, guest: Guest) {
+        self.cluster.start(guest);
+        self.work(guest);
+        self.sessions_so_far += 1;
+        let session = SessionId(self.sessions_so_far);
+        self.sessions.insert(guest, session);
+        let outputs = self.cluster.coordinator.seat(self.now, guest, session);
+        self.post(outputs);
+    }
+
+    fn post(&mut self, outputs: Vec<Output>) {
+        for output in outputs {
+            match output {
+                Output::Send {
+                    node,
+                    instruction: Instruction::Install(install),
+                    ..
+                } => self.mail.push(Letter::Told(Order::Install(node, install))),
+                Output::Switch {
+                    optical,
+                    switchover,
+                    ..
+                } => {
+                    let order = Order::Switch(optical, switchover);
+                    self.mail.push(Letter::Told(order));
+                }
+                Output::Died => self.succeed(),
+                Output::Send { .. } | Output::Reply { .. } => {}
+            }
+        }
+    }
+
+    /// Another leads from what the log says. What the former had told may come yet; what it was told
+    /// is lost with it.
+    fn succeed(&mut self) {
+        self.cluster.coordinator.start();
+        let told = std::mem::take(&mut self.mail);
+        let orders = told.into_iter().filter(|it| matches!(it, Letter::Told(_)));
+        self.late.extend(orders);
+        for (guest, session) in self.sessions.clone() {
+            let outputs = self.cluster.coordinator.seat(self.now, guest, session);
+            self.post(outputs);
+        }
+        self.waited = 0;
+    }
+
+    /// The laws, and what tells this scene from others.
+    fn look(&mut self) {
+        self.cluster.look_at_log(self.now);
+        if self.is_over() {
+            self.cluster.look_at_rest(self.now);
+        }
+        let breaches = std::mem::take(&mut self.cluster.laws.breaches);
+        if !breaches.is_empty() {
+            eprintln!("{breaches:?}");
+        }
+        self.is_lawful &= breaches.is_empty();
+        let entries = self.cluster.coordinator.log().len();
+        if std::mem::replace(&mut self.entries, entries) != entries {
+            self.waited = 0;
+        }
+        self.print = self.fingerprint();
+    }
+
+    /// All that what comes next depends on, but for when it was.
+    fn fingerprint(&self) -> u64 {
+        let state = self.state();
+        let nodes = self.cluster.nodes.values();
+        let nodes = nodes.map(|it| (&it.disk, it.kernel.rules(), it.has_spoken));
+        let drivers = self.cluster.drivers.values();
+        let drivers = drivers.map(|it| (&it.disk, &it.device));
+        let what = (
+            state.rollout().map(|rollout| &rollout.phase),
+            (&state.in_force().installs, state.next_generation()),
+            (&self.mail, &self.late),
+            (self.left, self.waited),
+            (nodes.collect::<Vec<_>>(), drivers.collect::<Vec<_>>()),
+        );
+        let bytes = postcard::to_stdvec(&what).expect("it has a wire form");
+        let mut hasher = DefaultHasher::new();
+        bytes.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+impl PartialEq for Scene {
+    fn eq(&self, other: &Self) -> bool {
+        self.print == other.print
+    }
+}
+
+impl Hash for Scene {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.print.hash(state);
+    }
+}

@@ -1,0 +1,108 @@
+//! Many worlds in which much goes wrong while circuits and routes change. Each is one seed.
+//!
+//! `REWEAVE_SEED=N` plays that one alone and prints its journal; `REWEAVE_SEEDS=COUNT` plays so many.
+
+use std::time::Duration;
+
+use reweave_core::Outcome;
+use reweave_tests::world::chance::Chance;
+use reweave_tests::world::wire::Weather;
+
+use crate::drawn::{self, some_circuits, some_fabric, some_tables};
+use crate::faults::{Fault, plague};
+use crate::troubled::{Tally, number, play_all};
+use crate::world::World;
+
+/// So many in every run of the tests.
+const SEEDS: u64 = 1000;
+const PLANS: usize = 2;
+const TROUBLED: Duration = Duration::from_secs(7);
+
+#[test]
+fn whatever_goes_wrong_the_laws_hold() {
+    if let Some(seed) = number("REWEAVE_SEED") {
+        let world = live(seed, Weather::FOUL).expect("a fabric that hangs together");
+        return eprintln!("{}", world.journal());
+    }
+    let count = number("REWEAVE_SEEDS").unwrap_or(SEEDS);
+    let sum = play_all(count, |seed| tally(live(seed, Weather::FOUL)));
+    assert!(
+        sum.kept > count / 8 && sum.taken_back > count / 8,
+        "little was tried: {sum:?}"
+    );
+}
+
+#[test]
+fn in_fair_weather_every_plan_that_can_be_is_carried_out() {
+    let sum = play_all(30, |seed| tally(live(seed, Weather::FAIR)));
+    assert!(sum.kept > 15 && sum.taken_back == 0, "{sum:?}");
+}
+
+/// Two lives with one seed are the same, event by event.
+#[test]
+fn a_seed_is_a_whole_life() {
+    for seed in 0..4 {
+        let life = || live(seed, Weather::FOUL).map(|world| world.journal());
+        assert_eq!(life(), life(), "seed {seed}");
+    }
+}
+
+fn tally(world: Option<World>) -> Tally {
+    let Some(world) = world else {
+        return Tally::default();
+    };
+    let looks = world.looks();
+    Tally {
+        worlds: 1,
+        events: world.events,
+        coordinators_died: world.cluster.coordinator.died as u64,
+        walks: looks.walks,
+        acts: looks.acts,
+        moves: looks.moves,
+        kept: looks.kept,
+        taken_back: looks.taken_back,
+    }
+}
+
+/// Some plans in a world on a small fabric, if everybody reaches everybody on it.
+fn live(seed: u64, weather: Weather) -> Option<World> {
+    let mut drawn = drawn::Chance(seed);
+    let fabric = some_fabric(&mut drawn)?;
+    let mut world = World::new(fabric, seed);
+    let mut chance = Chance::of(seed ^ 0x5eed);
+    for _ in 0..PLANS {
+        if weather == Weather::FOUL {
+            world.afflict(Duration::ZERO, Fault::WeatherTurns(weather));
+            let troubles = 1 + chance.below(10);
+            plague(&mut world, &mut chance, TROUBLED, troubles);
+        }
+        propose_some(&mut world, &mut drawn);
+        world.run_for(TROUBLED);
+        world.rest();
+    }
+    Some(world)
+}
+
+/// As an operator wants circuits, or to any tables and circuits at all.
+fn propose_some(world: &mut World, drawn: &mut drawn::Chance) {
+    let fabric = world.cluster.cabling.fabric.clone();
+    let circuits = match (drawn.below(4), world.state()) {
+        (0, Some(state)) => state.in_force().circuits_of(&fabric),
+        _ => some_circuits(&fabric, drawn),
+    };
+    match drawn.below(3) {
+        0 => world.rewire(&circuits),
+        _ => {
+            let tables = some_tables(&fabric, &circuits, drawn);
+            world.propose(tables, circuits);
+        }
+    }
+}
+
+/// Whether anything was done about it.
+pub(crate) fn is_over(outcome: Option<&Outcome>) -> bool {
+    matches!(
+        outcome,
+        Some(Outcome::Committed | Outcome::RolledBack { .. })
+    )
+}

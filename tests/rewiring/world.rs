@@ -1,0 +1,501 @@
+//! The cluster in time: one clock, one seed, lines that are slow and forgetful. After every event
+//! the laws are looked at. Two worlds with one seed live alike.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use reweave_common::circuit::Readback;
+use reweave_common::course::Tables;
+use reweave_common::fabric::{Circuits, Fabric};
+use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Request, Response};
+use reweave_common::sample::Sample;
+use reweave_core::{Author, Change, Journey, Outcome, Reason, Stage, State};
+use reweave_tests::world::chance::Chance;
+use reweave_tests::world::coordinator::{Guest, Output};
+use reweave_tests::world::schedule::Schedule;
+use reweave_tests::world::wire::{Channel, SessionId, Weather, Wire};
+
+use crate::actor::Order;
+use crate::cluster::{Cluster, Did};
+use crate::drawn::{named, plan};
+use crate::faults::Fault;
+use crate::laws::Looks;
+
+/// The coordinator's shell lets time pass for its core so often.
+const TICK: Duration = Duration::from_millis(100);
+/// Agents report so often.
+const PACE: Duration = Duration::from_millis(500);
+/// What an agent or a driver does step by step takes so long.
+const STEP: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(8)];
+/// A dead process starts anew, and one without a session dials again, after so long.
+const COMES_BACK: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(1500)];
+/// The longest until a peer that says nothing any more is given up.
+const IDLE: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(5)];
+/// A plan ends so soon once everything works again.
+pub(crate) const ENDS_WITHIN: Duration = Duration::from_mins(1);
+/// Until everybody has been heard often enough for a plan.
+const WARMING_UP: Duration = Duration::from_secs(4);
+
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    Tick,
+    /// The coordinator starts anew.
+    Lead,
+    Start(Guest),
+    Dial(Guest, u64),
+    /// This end of a session is gone; the coordinator's end is.
+    Lost(Guest, SessionId),
+    Left(Guest, SessionId),
+    Report(NodeId, u64),
+    Work(Guest, u64),
+    /// Without a session it is from somebody who led once.
+    Told(Option<SessionId>, Order),
+    Heard(SessionId, Word),
+    Fault(Fault),
+    /// A person looks whether something has to be put right by hand.
+    PutRight,
+}
+
+/// What the coordinator hears.
+#[derive(Debug, Clone)]
+pub(crate) enum Word {
+    Sample(NodeId, Sample),
+    Ack(NodeId, Ack),
+    Readback(OpticalId, Readback),
+}
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) cluster: Cluster,
+    pub(crate) wire: Wire,
+    pub(crate) schedule: Schedule<Event>,
+    pub(crate) sessions: BTreeMap<Guest, SessionId>,
+    /// Whose next step is on its way, in which life.
+    working: BTreeMap<Guest, u64>,
+    pub(crate) hangs_until: BTreeMap<Guest, Moment>,
+    seed: u64,
+    journal: Vec<(Moment, String)>,
+    /// So many entries of the log stand in the journal.
+    noted: usize,
+    pub(crate) events: u64,
+}
+
+impl World {
+    pub(crate) fn new(fabric: Fabric, seed: u64) -> Self {
+        let cluster = Cluster::new(fabric);
+        let mut world = Self {
+            wire: Wire::new(Chance::of(seed), Weather::FAIR),
+            schedule: Schedule::starting_at(Moment::from_micros(1_000_000)),
+            sessions: BTreeMap::new(),
+            working: BTreeMap::new(),
+            hangs_until: BTreeMap::new(),
+            seed,
+            journal: Vec::new(),
+            noted: 0,
+            events: 0,
+            cluster,
+        };
+        world.schedule.after(TICK, Event::Tick);
+        world.schedule.after(WARMING_UP, Event::PutRight);
+        for guest in world.cluster.guests() {
+            world.schedule.after(Duration::ZERO, Event::Start(guest));
+        }
+        world.run_for(WARMING_UP);
+        world
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.schedule.now()
+    }
+
+    pub(crate) fn state(&self) -> Option<&State> {
+        self.cluster.state()
+    }
+
+    pub(crate) fn looks(&self) -> Looks {
+        self.cluster.laws.looks
+    }
+
+    /// Whether a plan is under way; so it is while nobody knows.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.state().is_none_or(|state| state.rollout().is_some())
+    }
+
+    /// Whether somebody has to put something right.
+    pub(crate) fn is_held(&self) -> bool {
+        self.journey().is_some_and(Journey::is_held)
+    }
+
+    /// Whether a device that does not hold what it shall is said to be the reason.
+    pub(crate) fn is_held_for_a_device(&self) -> bool {
+        let reasons = self.journey().and_then(|journey| journey.held.as_ref());
+        let mut reasons = reasons.into_iter().flatten();
+        reasons.any(|reason| matches!(reason, Reason::NotSwitched { .. }))
+    }
+
+    fn journey(&self) -> Option<&Journey> {
+        self.state()?.rollout()?.phase.journey()
+    }
+
+    /// What became of the plan that ended last.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        let ended = self.state()?.history().next_back();
+        ended.map(|ended| ended.outcome.clone())
+    }
+
+    /// An operator wants these circuits, and approves whatever plan that makes.
+    pub(crate) fn rewire(&mut self, circuits: &Circuits) {
+        let circuits = named(&self.cluster.cabling.fabric, circuits);
+        if let Some(Response::Plan {
+            plan: Some(plan), ..
+        }) = self.ask(Request::Rewire { circuits })
+        {
+            let generation = plan.generation;
+            self.ask(Request::Apply { generation });
+        }
+    }
+
+    /// Somebody has approved a plan for any tables and circuits.
+    pub(crate) fn propose(&mut self, tables: Tables, circuits: Circuits) {
+        let Some(state) = self.state().filter(|state| state.rollout().is_none()) else {
+            return;
+        };
+        let (parent, generation) = (state.in_force().generation, state.next_generation());
+        let plan = Box::new(plan([parent, generation], tables, circuits));
+        let (now, by) = (self.now(), Author::Operator("ada".to_owned()));
+        let proposed = Change::PlanProposed {
+            plan,
+            by: by.clone(),
+        };
+        for change in [proposed, Change::PlanApproved { generation, by }] {
+            let output = self.cluster.coordinator.decide(now, change);
+            self.carry_all_out(output.into_iter().collect());
+        }
+        self.look();
+    }
+
+    fn ask(&mut self, request: Request) -> Option<Response> {
+        let now = self.now();
+        let (asked, outputs) = self.cluster.coordinator.ask(now, request);
+        let mut answer = None;
+        for output in outputs {
+            match output {
+                Output::Reply { id, response } if id == asked => answer = Some(response),
+                other => self.carry_out(other),
+            }
+        }
+        self.look();
+        answer
+    }
+
+    pub(crate) fn run_for(&mut self, span: Duration) {
+        let end = self.now() + span;
+        while self.now() < end {
+            self.step();
+        }
+    }
+
+    /// Whether it came to be so in time.
+    pub(crate) fn run_until(&mut self, span: Duration, is_so: impl Fn(&Self) -> bool) -> bool {
+        let end = self.now() + span;
+        while self.now() < end && !is_so(self) {
+            self.step();
+        }
+        is_so(self)
+    }
+
+    fn step(&mut self) {
+        if let Some(event) = self.schedule.go_on() {
+            self.events += 1;
+            self.live(event);
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        let log = self.cluster.coordinator.log();
+        for command in &log[self.noted.min(log.len())..] {
+            let line: String = format!("{:?}", command.change).chars().take(100).collect();
+            self.journal.push((self.schedule.now(), line));
+        }
+        self.noted = log.len();
+        self.cluster.look_at_log(self.schedule.now());
+        let breaches = std::mem::take(&mut self.cluster.laws.breaches);
+        if !breaches.is_empty() {
+            self.fail(&format!("{breaches:?}"));
+        }
+    }
+
+    /// Ends the test with all there is to know.
+    #[track_caller]
+    pub(crate) fn fail(&self, why: &str) -> ! {
+        let now = self.now().as_micros();
+        let mut told = format!("seed {} at {now} us: {why}\n", self.seed);
+        for (at, line) in &self.journal[self.journal.len().saturating_sub(60)..] {
+            let _ = writeln!(told, "{:>12} {line}", at.as_micros());
+        }
+        let journey = self.journey();
+        panic!(
+            "{told}under way: {:?}",
+            journey.map(|it| (&it.heading, it.leg, &it.stage))
+        );
+    }
+
+    pub(crate) fn note(&mut self, line: String) {
+        self.journal.push((self.schedule.now(), line));
+    }
+
+    /// All that happened, line by line.
+    pub(crate) fn journal(&self) -> String {
+        let mut text = String::new();
+        for (at, line) in &self.journal {
+            let _ = writeln!(text, "{:>12} {line}", at.as_micros());
+        }
+        text
+    }
+
+    fn live(&mut self, event: Event) {
+        let now = self.now();
+        match event {
+            Event::Tick => {
+                self.schedule.after(TICK, Event::Tick);
+                let outputs = self.cluster.coordinator.tick(now);
+                self.carry_all_out(outputs);
+            }
+            Event::Lead => {
+                if !self.cluster.coordinator.is_running() {
+                    self.note("the coordinator starts anew".to_owned());
+                    self.cluster.coordinator.start();
+                }
+            }
+            Event::Start(guest) => self.start(guest),
+            Event::Dial(guest, life) => self.dial(guest, life),
+            Event::Lost(guest, session) => self.lose(guest, session),
+            Event::Left(guest, session) => {
+                let outputs = self.cluster.coordinator.left(now, guest, session);
+                self.carry_all_out(outputs);
+            }
+            Event::Report(node, life) => self.report(node, life),
+            Event::Work(guest, life) => self.work(guest, life),
+            Event::Told(session, order) => self.tell(session, order),
+            Event::Heard(session, word) => self.hear(session, word),
+            Event::Fault(fault) => self.strike(fault),
+            Event::PutRight => self.put_right(),
+        }
+    }
+
+    fn start(&mut self, guest: Guest) {
+        if self.cluster.is_running(guest) {
+            return;
+        }
+        self.note(format!("{guest:?} starts"));
+        self.cluster.start(guest);
+        let life = self.cluster.life(guest).number;
+        self.schedule
+            .after(Duration::ZERO, Event::Dial(guest, life));
+        if let Guest::Agent(node) = guest {
+            let soon = self.wire.a_while(Duration::ZERO, PACE);
+            self.schedule.after(soon, Event::Report(node, life));
+        }
+        self.stir(guest);
+    }
+
+    /// It comes back after a while; the coordinator notices that it is gone.
+    pub(crate) fn mourn(&mut self, guest: Guest) {
+        self.note(format!("{guest:?} dies"));
+        let back = self.a_while(COMES_BACK);
+        self.schedule.after(back, Event::Start(guest));
+        if let Some(session) = self.sessions.remove(&guest) {
+            let noticed = self.a_while(IDLE);
+            self.schedule.after(noticed, Event::Left(guest, session));
+        }
+    }
+
+    /// It comes back after a while; its sessions are lost, which others notice one by one.
+    pub(crate) fn mourn_coordinator(&mut self) {
+        self.note("the coordinator dies".to_owned());
+        let back = self.a_while(COMES_BACK);
+        self.schedule.after(back, Event::Lead);
+        for (guest, session) in self.sessions.clone() {
+            let noticed = self.a_while(IDLE);
+            self.schedule.after(noticed, Event::Lost(guest, session));
+        }
+    }
+
+    fn dial(&mut self, guest: Guest, life: u64) {
+        if self.cluster.life(guest).number != life || self.sessions.contains_key(&guest) {
+            return;
+        }
+        if !self.cluster.coordinator.is_running() {
+            let again = self.a_while(COMES_BACK);
+            return self.schedule.after(again, Event::Dial(guest, life));
+        }
+        let (now, session) = (self.now(), self.wire.new_session());
+        self.sessions.insert(guest, session);
+        let outputs = self.cluster.coordinator.seat(now, guest, session);
+        self.carry_all_out(outputs);
+    }
+
+    pub(crate) fn lose(&mut self, guest: Guest, session: SessionId) {
+        if self.sessions.get(&guest) != Some(&session) {
+            return;
+        }
+        self.sessions.remove(&guest);
+        let life = self.cluster.life(guest).number;
+        let [noticed, again] = [IDLE, COMES_BACK].map(|span| self.a_while(span));
+        self.schedule.after(noticed, Event::Left(guest, session));
+        self.schedule.after(again, Event::Dial(guest, life));
+    }
+
+    fn report(&mut self, node: NodeId, life: u64) {
+        let guest = Guest::Agent(node);
+        if self.cluster.life(guest).number != life {
+            return;
+        }
+        self.schedule.after(PACE, Event::Report(node, life));
+        if self.hangs(guest).is_some() {
+            return;
+        }
+        let sample = self.cluster.sample(self.schedule.now(), node);
+        self.say(guest, Channel::Samples, &Word::Sample(node, sample));
+        self.stir(guest);
+    }
+
+    /// Sees to it that it takes its next step.
+    fn stir(&mut self, guest: Guest) {
+        let life = self.cluster.life(guest).number;
+        if self.working.insert(guest, life) != Some(life) {
+            let soon = self.a_while(STEP);
+            self.schedule.after(soon, Event::Work(guest, life));
+        }
+    }
+
+    fn work(&mut self, guest: Guest, life: u64) {
+        if self.cluster.life(guest).number != life {
+            return;
+        }
+        if let Some(until) = self.hangs(guest) {
+            return self.schedule.at(until, Event::Work(guest, life));
+        }
+        self.working.remove(&guest);
+        match self.cluster.work(self.schedule.now(), guest) {
+            Did::Rested => return,
+            Did::Died => return self.mourn(guest),
+            Did::Worked => {}
+            Did::Acked(node, ack) => {
+                self.note(format!("{guest:?} answers {:?}", ack.outcome.is_ok()));
+                self.say(guest, Channel::Acks, &Word::Ack(node, ack));
+            }
+            Did::ReadBack(optical, readback) => {
+                self.note(format!("{guest:?} reads back {:?}", readback.outcome));
+                self.say(guest, Channel::Acks, &Word::Readback(optical, readback));
+            }
+        }
+        self.stir(guest);
+    }
+
+    fn hangs(&self, guest: Guest) -> Option<Moment> {
+        let until = self.hangs_until.get(&guest).copied();
+        until.filter(|&until| until > self.now())
+    }
+
+    fn say(&mut self, guest: Guest, channel: Channel, word: &Word) {
+        let Some(&session) = self.sessions.get(&guest) else {
+            return;
+        };
+        for at in self.wire.arrivals(self.schedule.now(), session, channel) {
+            self.schedule.at(at, Event::Heard(session, word.clone()));
+        }
+    }
+
+    fn hear(&mut self, session: SessionId, word: Word) {
+        let now = self.now();
+        let coordinator = &mut self.cluster.coordinator;
+        let outputs = match word {
+            Word::Sample(node, sample) => coordinator.sample(now, (node, session), sample),
+            Word::Ack(node, ack) => coordinator.ack(now, (node, session), ack),
+            Word::Readback(optical, it) => coordinator.readback(now, (optical, session), it),
+        };
+        self.carry_all_out(outputs);
+    }
+
+    fn tell(&mut self, session: Option<SessionId>, order: Order) {
+        let guest = order.guest();
+        let is_there = session.is_none() || self.sessions.get(&guest) == session.as_ref();
+        if !is_there || !self.cluster.is_running(guest) {
+            return;
+        }
+        self.note(format!("{guest:?} is told {order}"));
+        match order {
+            Order::Install(node, install) => self.cluster.node(node).handle_install(install),
+            Order::Switch(optical, it) => self.cluster.driver(optical).handle_switchover(it),
+        }
+        self.stir(guest);
+    }
+
+    fn carry_all_out(&mut self, outputs: Vec<Output>) {
+        for output in outputs {
+            self.carry_out(output);
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Died => self.mourn_coordinator(),
+            Output::Send {
+                to,
+                node,
+                instruction: Instruction::Install(install),
+            } => self.send(to, &Order::Install(node, install)),
+            Output::Switch {
+                to,
+                optical,
+                switchover,
+            } => self.send(to, &Order::Switch(optical, switchover)),
+            // Nothing is decided here by what probes and traces say.
+            Output::Send { .. } | Output::Reply { .. } => {}
+        }
+    }
+
+    fn send(&mut self, session: SessionId, order: &Order) {
+        let now = self.now();
+        if let Some(at) = self.wire.ghost(now) {
+            self.schedule.at(at, Event::Told(None, order.clone()));
+        }
+        for at in self.wire.arrivals(now, session, Channel::Instructions) {
+            let order = order.clone();
+            self.schedule.at(at, Event::Told(Some(session), order));
+        }
+    }
+
+    /// What holds neither the old nor the new is put back, once everybody waits for it.
+    fn put_right(&mut self) {
+        self.schedule.after(Duration::from_secs(1), Event::PutRight);
+        let Some(journey) = self.journey().filter(|journey| journey.is_held()) else {
+            return;
+        };
+        let Stage::Switching(moving) = &journey.stage else {
+            return;
+        };
+        let moves = moving
+            .targets
+            .iter()
+            .map(|(&id, it)| (id, it.moved.clone()));
+        for (optical, moved) in moves.collect::<Vec<_>>() {
+            let driver = self.cluster.driver(optical);
+            let known = [&moved.expected, &moved.desired];
+            if driver.is_idle() && !known.contains(&&driver.device.circuits) {
+                driver.device.circuits = moved.expected;
+                self.note(format!("somebody puts {optical} right"));
+            }
+        }
+    }
+
+    pub(crate) fn a_while(&mut self, [least, most]: [Duration; 2]) -> Duration {
+        self.wire.a_while(least, most)
+    }
+}
