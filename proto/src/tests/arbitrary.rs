@@ -161,11 +161,8 @@ fn flow_reading() -> impl Strategy<Value = FlowReading> {
 }
 
 fn reading() -> impl Strategy<Value = Reading> {
-    let path = (
-        flow(),
-        vec(option::of(any::<Ipv4Addr>()), 0..MANY),
-        any::<bool>(),
-    );
+    let routers = || vec(option::of(any::<Ipv4Addr>()), 0..MANY);
+    let path = (flow(), routers(), any::<bool>());
     let path = path.prop_map(|(flow, routers, confirmed)| {
         Reading::Path(TracedPath {
             flow,
@@ -177,6 +174,14 @@ fn reading() -> impl Strategy<Value = Reading> {
         generation,
         holding,
     });
+    let trains = (flow(), probes::bandwidth(), option::of(routers()));
+    let trains = trains.prop_map(|(flow, bandwidth, routers)| {
+        Reading::Bandwidth(BandwidthReading {
+            flow,
+            bandwidth,
+            routers,
+        })
+    });
     prop_oneof![
         interface().prop_map(Reading::Interface),
         counters().prop_map(Reading::Counters),
@@ -184,13 +189,7 @@ fn reading() -> impl Strategy<Value = Reading> {
         flow().prop_map(Reading::FlowEnded),
         probes::reading().prop_map(|reading| Reading::Probes(Box::new(reading))),
         path,
-        (flow(), probes::bandwidth()).prop_map(|(flow, bandwidth, routers)| Reading::Bandwidth(
-            BandwidthReading {
-                flow,
-                bandwidth,
-                routers
-            }
-        )),
+        trains,
         holds,
         host_reading().prop_map(Reading::Host),
     ]

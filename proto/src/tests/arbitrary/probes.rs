@@ -58,7 +58,7 @@ pub(super) fn bandwidth() -> impl Strategy<Value = Bandwidth> {
 }
 
 pub(super) fn path_bandwidth() -> impl Strategy<Value = PathBandwidth> {
-    let over = option::of(vec(text(), MANY));
+    let over = option::of(vec(text(), 0..MANY));
     let parts = (text(), text(), flow(), bandwidth(), over, any::<u64>());
     parts.prop_map(|(from, to, flow, bandwidth, over, age_ms)| PathBandwidth {
         from,
