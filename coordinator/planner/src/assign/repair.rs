@@ -32,30 +32,18 @@ const UNEVEN: Reach = Reach {
 const CLOSER: [f64; 7] = [1.15, 1.1, 1.07, 1.05, 1.03, 1.015, 1.0];
 
 pub(super) fn repair(state: &mut State<'_>) {
+    let work = state.problem.work;
+    let uneven = state.pools.iter().any(|pool| pool.uneven);
     let mut repairing = Repairing {
-        left: state.problem.work.repair,
+        left: work.repair,
         reach: EVEN,
         state,
     };
-    let uneven = repairing.state.pools.iter().any(|pool| pool.uneven);
+    let met = repairing.bring(CLOSER[0]);
     if uneven {
+        repairing.left = work.closer;
         repairing.reach = UNEVEN;
-    }
-    let steps = if uneven { &CLOSER[..] } else { &[1.0] };
-    let mut best: Option<(f64, Vec<usize>)> = None;
-    for &close in steps {
-        let met = repairing.bring(close);
-        let worst = repairing.worst();
-        if best.as_ref().is_none_or(|(known, _)| worst < *known) {
-            best = Some((worst, repairing.state.ways().to_vec()));
-        }
-        if !met {
-            break;
-        }
-    }
-    if let Some((_, ways)) = best.filter(|_| uneven) {
-        repairing.state.take(&ways);
-        repairing.state.settle();
+        repairing.bring_closer(&CLOSER[usize::from(met)..]);
     }
 }
 
@@ -109,6 +97,23 @@ struct Effect {
 }
 
 impl Repairing<'_, '_> {
+    /// Step by step, and as close as that went.
+    fn bring_closer(&mut self, steps: &[f64]) {
+        let mut best = (self.worst(), self.state.ways().to_vec());
+        for &close in steps {
+            let met = self.bring(close);
+            let worst = self.worst();
+            if worst < best.0 {
+                best = (worst, self.state.ways().to_vec());
+            }
+            if !met {
+                break;
+            }
+        }
+        self.state.take(&best.1);
+        self.state.settle();
+    }
+
     /// Whether all hops came so close to their bounds.
     fn bring(&mut self, close: f64) -> bool {
         let mut met = false;
