@@ -11,6 +11,8 @@ mod flows;
 mod latency;
 #[path = "accuracy/loss.rs"]
 mod loss;
+#[path = "accuracy/matrix.rs"]
+mod matrix;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 mod play;
@@ -18,6 +20,8 @@ mod play;
 mod rhythm;
 #[path = "accuracy/scene.rs"]
 mod scene;
+#[path = "accuracy/shark.rs"]
+mod shark;
 #[path = "accuracy/traces.rs"]
 mod traces;
 
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
         traces::tests(),
         bandwidth::tests(),
         costs::tests(),
+        matrix::tests(),
         rhythm::tests(),
     ];
     // Each measures times, so none may have another beside it.

@@ -6,9 +6,10 @@ use reweave_common::hardware::Lack;
 use serde::Serialize;
 
 use crate::netlink::RouteSocket;
+use crate::rdma::{self, Helper};
 use crate::role::Role;
 use crate::traffic::Refusal;
-use crate::{probes, probing, traffic};
+use crate::{counters, lldp, probes, probing, traffic};
 use reweave_common::error::told;
 
 /// A measurement or a deed.
@@ -54,16 +55,10 @@ const KINDS: &[Kind] = &[
         attempt: || in_words(probes::may_trace()),
     },
     Kind {
-        name: "traffic by eBPF",
-        role: Some(Role::Host),
-        needs: &["CAP_BPF", "CAP_NET_ADMIN"],
-        attempt: || in_words(traffic::may_load()),
-    },
-    Kind {
-        name: "traffic by nftables",
-        role: Some(Role::Host),
+        name: "counters of drivers",
+        role: None,
         needs: &["CAP_NET_ADMIN"],
-        attempt: || in_words(traffic::may_use_nft()),
+        attempt: || in_words(counters::may_ask_drivers()),
     },
     Kind {
         name: "pins of flows",
@@ -76,20 +71,60 @@ const KINDS: &[Kind] = &[
     },
 ];
 
+/// Who counts takes the best of these, and says by itself what it was refused: to try them costs an
+/// agent more than all else it does before its first report.
+const COUNTING: &[Kind] = &[
+    Kind {
+        name: "traffic by eBPF",
+        role: Some(Role::Host),
+        needs: &["CAP_BPF", "CAP_NET_ADMIN"],
+        attempt: || in_words(traffic::may_load()),
+    },
+    Kind {
+        name: "traffic by nftables",
+        role: Some(Role::Host),
+        needs: &["CAP_NET_ADMIN"],
+        attempt: || in_words(traffic::may_use_nft()),
+    },
+];
+
 /// Tries each once more, since rights may change.
 pub fn abilities(role: Role) -> Vec<Ability> {
+    let mut abilities = by_right(KINDS, role);
+    abilities.extend(by_right(COUNTING, role));
+    let deaf = lldp::neighbours().err().map(|error| error.lack());
+    abilities.push(by_program(lldp::MEASUREMENT, deaf));
+    if role == Role::Host {
+        let ports = Helper::start().and_then(|mut helper| helper.ports());
+        let without = ports.err().map(|error| error.lack());
+        abilities.push(by_program(rdma::MEASUREMENT, without));
+    }
+    abilities
+}
+
+/// Of what takes a right. Who counts traffic or measures by other programs says by itself what it lacks.
+pub fn lacks(role: Role) -> Vec<Lack> {
+    let abilities = by_right(KINDS, role);
+    abilities.iter().filter_map(Ability::lack).collect()
+}
+
+fn by_right(kinds: &[Kind], role: Role) -> Vec<Ability> {
     let concern = |kind: &&Kind| kind.role.is_none_or(|it| it == role);
     let ability = |kind: &Kind| Ability {
         measurement: kind.name,
         because: (kind.attempt)().err(),
         remedy: remedy(kind.needs),
     };
-    KINDS.iter().filter(concern).map(ability).collect()
+    kinds.iter().filter(concern).map(ability).collect()
 }
 
-pub fn lacks(role: Role) -> Vec<Lack> {
-    let abilities = abilities(role);
-    abilities.iter().filter_map(Ability::lack).collect()
+fn by_program(measurement: &'static str, lack: Option<Lack>) -> Ability {
+    let (because, remedy) = lack.map(|it| (it.because, it.remedy)).unzip();
+    Ability {
+        measurement,
+        because,
+        remedy: remedy.unwrap_or_default(),
+    }
 }
 
 /// What is off, and what was tried since then and refused, which tells more.
@@ -103,7 +138,7 @@ pub fn with_refused(off: &[Lack], refused: &[Refusal]) -> Vec<Lack> {
 
 fn lack_of(refusal: &Refusal) -> Option<Lack> {
     let name = format!("traffic by {}", refusal.source);
-    let kind = KINDS.iter().find(|kind| kind.name == name)?;
+    let kind = COUNTING.iter().find(|kind| kind.name == name)?;
     Some(Lack {
         measurement: name,
         because: refusal.because.clone(),
@@ -188,12 +223,13 @@ mod tests {
             let abilities = abilities(role).into_iter();
             abilities.map(|it| it.measurement).collect()
         };
-        let both = ["latency and loss", "paths of flows"];
+        let both = ["latency and loss", "paths of flows", "counters of drivers"];
         let host = ["traffic by eBPF", "traffic by nftables"];
-        assert_eq!(names(Role::Host), [both, host].concat());
+        let by_programs = ["neighbours by LLDP", "RDMA"];
+        assert_eq!(names(Role::Host), [&both[..], &host, &by_programs].concat());
         assert_eq!(
             names(Role::Switch),
-            [&both[..], &["pins of flows"]].concat()
+            [&both[..], &["pins of flows"], &by_programs[..1]].concat()
         );
     }
 }

@@ -12,6 +12,8 @@ use reweave_agent_core::flows::{FlowBook, Socket};
 use reweave_agent_core::links::LinkBook;
 use reweave_agent_core::probe::Mark;
 use reweave_agent_core::trace::{Found, Tracer};
+use reweave_agent_core::trains::Routed;
+use reweave_agent_core::witness::Sight;
 use reweave_common::error::told;
 use reweave_common::hardware::Lack;
 use reweave_common::holding::Holding;
@@ -36,6 +38,7 @@ use crate::role::Role;
 use crate::state::Store;
 use crate::traffic::{self, Wire};
 use crate::trains::{SharedGate, TrainThread};
+use crate::witness::Asker;
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_PERIOD: Duration = Duration::from_secs(5);
@@ -62,8 +65,10 @@ pub struct Agent {
     links: LinkBook,
     flows: FlowBook,
     tracer: Tracer,
+    asker: Asker,
     probing: ProbeThread,
     trains: TrainThread,
+    routed: Routed,
     /// Hears of jobs, during which nobody may press this host.
     door: Door,
     /// When it was last told what came of probes.
@@ -96,9 +101,11 @@ impl Agent {
             links: LinkBook::default(),
             flows: FlowBook::default(),
             tracer: Tracer::default(),
+            asker: Asker::default(),
             probing,
             door,
             trains: TrainThread::start(gate, rand::random()),
+            routed: Routed::default(),
             probes_told: None,
             facts: None,
             news: vec![],
@@ -106,7 +113,7 @@ impl Agent {
             complaints: Complaints::default(),
         };
         agent.clear_leftovers()?;
-        tell_lacks(&agent.off);
+        tell_lacks(&agent.lacks());
         Ok(agent)
     }
 
@@ -133,8 +140,7 @@ impl Agent {
         }
         readings.extend(self.read_lacks());
         readings.extend(self.read_probes(taken));
-        let trains = self.trains.poll_readings().into_iter();
-        readings.extend(trains.map(Reading::Bandwidth));
+        readings.extend(self.read_trains(taken));
         let over_rdma = self.rdma.iter().flat_map(RdmaThread::poll_readings);
         readings.extend(over_rdma.map(Reading::Host));
         readings.append(&mut self.news);
@@ -201,8 +207,10 @@ impl Agent {
     /// Sends the probes that are due, and notes what was found out.
     pub fn probe(&mut self) {
         let now = clock::now();
-        while let Some(probe) = self.tracer.poll_probe(now) {
-            if let Some(prober) = &self.prober {
+        if let Some(prober) = &self.prober {
+            self.asker.hear_for(&mut self.tracer, now);
+            self.asker.ask_for(&mut self.tracer, prober, now);
+            while let Some(probe) = self.tracer.poll_probe(now) {
                 prober.send(&probe);
             }
         }
@@ -224,11 +232,24 @@ impl Agent {
 
     fn hear(&mut self, found: Found) {
         match found {
+            Found::Path(path) if self.routed.handle_path(&path) => {}
             Found::Path(path) => self.news.push(Reading::Path(path)),
             Found::Deaf(host) => {
                 tracing::warn!("{host} answers no echo, so flows to it cannot be traced");
             }
         }
+    }
+
+    /// What trains told, with their ways.
+    fn read_trains(&mut self, now: Moment) -> impl Iterator<Item = Reading> + use<> {
+        for reading in self.trains.poll_readings() {
+            if self.prober.is_some() {
+                self.tracer.trace_once(now, reading.flow);
+            }
+            self.routed.handle_reading(now, reading);
+        }
+        let known = self.routed.poll_readings(now).into_iter();
+        known.map(Reading::Bandwidth)
     }
 
     fn read_counters(&mut self, now: Moment, links: Vec<Link>) -> Vec<Reading> {
@@ -270,25 +291,32 @@ impl Agent {
     }
 
     fn read_lacks(&self) -> impl Iterator<Item = Reading> + use<> {
-        let refused = self.activity.as_ref().map_or(&[][..], Activity::refused);
-        let lacks = abilities::with_refused(&self.off, refused).into_iter();
+        let lacks = self.lacks().into_iter();
         lacks.map(|lack| Reading::Host(HostReading::Lack(lack)))
+    }
+
+    fn lacks(&self) -> Vec<Lack> {
+        let refused = self.activity.as_ref().map_or(&[][..], Activity::refused);
+        abilities::with_refused(&self.off, refused)
     }
 
     fn read_probes(&mut self, now: Moment) -> Vec<Reading> {
         if !clock::is_due(self.probes_told, now, PROBES_PERIOD) {
             return vec![];
         }
-        self.probes_told = Some(now);
+        let strays = HostReading::Strays(self.probing.strays());
         let probes = self.probing.poll_readings();
+        // Whoever has nothing to tell yet tells the first as soon as there is some.
+        self.probes_told = (!probes.is_empty()).then_some(now);
         for ProbeReading { flow, tally } in &probes {
             if let Some(routers) = tally.routers {
-                let host = *flow.destination.ip();
-                self.tracer.handle_distance(now, host, routers.there);
+                let sight = Sight::Past(routers.there);
+                self.tracer.handle_sight(now, flow, sight);
             }
         }
         let boxed = probes.into_iter().map(Box::new);
-        boxed.map(Reading::Probes).collect()
+        let probes = boxed.map(Reading::Probes);
+        probes.chain([Reading::Host(strays)]).collect()
     }
 
     fn read_facts(&mut self, now: Moment) -> Vec<Reading> {

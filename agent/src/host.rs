@@ -6,14 +6,14 @@ use std::time::Duration;
 use reweave_agent_core::counters::HealthBook;
 use reweave_agent_core::links::LinkCount;
 use reweave_agent_core::spare::spare;
-use reweave_common::hardware::{Machine, Neighbour, Nic};
+use reweave_common::hardware::{Machine, Nic};
 use reweave_common::health::Health;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{HostReading, Reading};
 
 use crate::clock::is_due;
 use crate::counters::{CounterReader, EthtoolError, MachineReader, NicReader};
-use crate::lldp;
+use crate::lldp::{Ear, Heard};
 use crate::netlink::Link;
 
 /// The kernel keeps the counters of RDMA ports for 10 ms, and large NICs have thousands.
@@ -26,6 +26,7 @@ pub struct Host {
     health: HealthBook,
     nics: NicReader,
     machine: MachineReader,
+    ear: Ear,
     told: Told,
     counters_period: Duration,
 }
@@ -41,7 +42,6 @@ struct Told {
 struct Facts {
     nics: Vec<Nic>,
     machine: Option<Machine>,
-    neighbours: Vec<Neighbour>,
 }
 
 impl Host {
@@ -52,6 +52,7 @@ impl Host {
             nics: NicReader::open(counters.tree())?,
             machine: MachineReader::new(counters.tree()),
             counters,
+            ear: Ear::listen(FACTS_PERIOD),
             health: HealthBook::default(),
             told: Told::default(),
             counters_period,
@@ -82,7 +83,14 @@ impl Host {
         if is_due(facts_at, now, FACTS_PERIOD) {
             self.told.facts = Some((now, self.read_facts(&wires)));
         }
-        self.told.readings()
+        let mut readings = self.told.readings();
+        readings.extend(self.ear.last().into_iter().flat_map(heard));
+        readings
+    }
+
+    /// For who looks but once.
+    pub fn wait_for_neighbours(&mut self) {
+        self.ear.wait();
     }
 
     /// What is left of each interface whose speed is known.
@@ -108,7 +116,6 @@ impl Host {
         !link.loopback && tree.has_interface(&link.count.interface, link.index)
     }
 
-    /// Who has no lldpd, or may not ask it, has no neighbours.
     fn read_facts(&mut self, wires: &[&Link]) -> Facts {
         let nics = wires
             .iter()
@@ -116,7 +123,6 @@ impl Host {
         Facts {
             nics: nics.collect(),
             machine: self.machine.read(),
-            neighbours: lldp::neighbours().unwrap_or_default(),
         }
     }
 
@@ -135,6 +141,16 @@ impl Host {
     }
 }
 
+fn heard(heard: &Heard) -> Vec<HostReading> {
+    match heard {
+        Ok(neighbours) => {
+            let neighbours = neighbours.iter().cloned().map(Box::new);
+            neighbours.map(HostReading::Neighbour).collect()
+        }
+        Err(lack) => vec![HostReading::Lack(lack.clone())],
+    }
+}
+
 impl Told {
     fn readings(&self) -> Vec<HostReading> {
         let health = self.health.iter().flat_map(|(_, health)| health);
@@ -143,8 +159,6 @@ impl Told {
             let nics = facts.nics.iter().cloned().map(Box::new);
             readings.extend(nics.map(HostReading::Nic));
             readings.extend(facts.machine.clone().map(HostReading::Machine));
-            let neighbours = facts.neighbours.iter().cloned().map(Box::new);
-            readings.extend(neighbours.map(HostReading::Neighbour));
         }
         readings
     }

@@ -28,3 +28,4 @@ pub mod session;
 pub mod state;
 pub mod traffic;
 pub mod trains;
+pub mod witness;

@@ -3,8 +3,12 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
 
-use reweave_common::hardware::Neighbour;
+use reweave_common::error::told;
+use reweave_common::hardware::{Lack, Neighbour};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -16,6 +20,65 @@ pub enum LldpError {
     Failed { words: String },
     #[error("what lldpcli tells is not understood")]
     Garbled { source: serde_json::Error },
+}
+
+/// As it is called where it is off.
+pub const MEASUREMENT: &str = "neighbours by LLDP";
+
+impl LldpError {
+    /// Who could not ask knows of no neighbours, which does not mean that there are none.
+    pub fn lack(&self) -> Lack {
+        let remedy = match self {
+            Self::Start { .. } => "install lldpd and start it, here and on the switches",
+            Self::Failed { .. } => {
+                "start lldpd; who is not root has to be in its group, as by `usermod -aG _lldpd USER`"
+            }
+            Self::Garbled { .. } => "install an lldpd whose lldpcli knows the format json0",
+        };
+        Lack {
+            measurement: MEASUREMENT.to_owned(),
+            because: told(self),
+            remedy: remedy.to_owned(),
+        }
+    }
+}
+
+/// What lldpd has heard, asked for by a thread of its own: nobody waits for a program that hangs.
+pub struct Ear {
+    heard: Receiver<Heard>,
+    last: Option<Heard>,
+}
+
+/// Neighbours, or why none are known.
+pub type Heard = Result<Vec<Neighbour>, Lack>;
+
+impl Ear {
+    /// Asks at once, and then so often. The thread holds nothing that would stay, and ends when it next has
+    /// something to tell and nobody listens.
+    pub fn listen(every: Duration) -> Self {
+        let (tell, heard) = channel();
+        let ask = move || {
+            let ask = || neighbours().map_err(|error| error.lack());
+            while tell.send(ask()).is_ok() {
+                thread::sleep(every);
+            }
+        };
+        thread::spawn(ask);
+        Self { heard, last: None }
+    }
+
+    /// What it said last; none before it has said anything.
+    pub fn last(&mut self) -> Option<&Heard> {
+        self.last = self.heard.try_iter().last().or(self.last.take());
+        self.last.as_ref()
+    }
+
+    /// Until it has said something.
+    pub fn wait(&mut self) {
+        if self.last.is_none() {
+            self.last = self.heard.recv().ok();
+        }
+    }
 }
 
 /// As lldpd has heard them.

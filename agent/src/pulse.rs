@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use reweave_agent_core::counters::texts;
+use reweave_agent_core::growth;
 use reweave_common::lock::lock;
 use reweave_common::moment::Moment;
 use reweave_common::units::Bytes;
@@ -261,7 +262,8 @@ impl Counter {
         let length = self.file.read_at(&mut text, 0).ok()?;
         let now = texts::number(std::str::from_utf8(&text[..length]).ok()?)?;
         let last = std::mem::replace(&mut self.last, now);
-        Some(now.saturating_sub(last))
+        // What begins anew has carried what nobody knows.
+        Some(growth::grown(last, now, None).unwrap_or(0))
     }
 }
 

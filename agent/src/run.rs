@@ -11,7 +11,7 @@ use reweave_proto::message::AgentMessage;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use crate::agent::Agent;
 use crate::clock;
@@ -83,7 +83,8 @@ async fn readable(
 }
 
 fn ticks(pace: Duration) -> Interval {
-    let mut ticks = interval(pace);
+    // The line comes first: whoever is at its end is told everything at once.
+    let mut ticks = interval_at(Instant::now() + pace, pace);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }

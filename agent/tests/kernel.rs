@@ -10,6 +10,8 @@ mod commands;
 mod counting;
 #[path = "kernel/discovery.rs"]
 mod discovery;
+#[path = "kernel/drivers.rs"]
+mod drivers;
 #[path = "kernel/fabric.rs"]
 mod fabric;
 #[path = "kernel/flows.rs"]
@@ -73,6 +75,7 @@ fn main() {
         counting::tests(),
         commands::tests(),
         discovery::tests(),
+        drivers::tests(),
         probing::tests(),
         serving::tests(),
         trains::tests(),

@@ -1,6 +1,7 @@
 //! How much passes between two hosts, as trains of packets tell it.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,9 @@ use crate::units::Rate;
 pub struct BandwidthReading {
     pub flow: FlowKey,
     pub bandwidth: Bandwidth,
+    /// Those that the last train passed, as traced when it had gone; a silent one is absent. None where nothing
+    /// could be traced in time.
+    pub routers: Option<Vec<Option<Ipv4Addr>>>,
 }
 
 /// Whole frames without their checksums, as kernels count them.

@@ -4,16 +4,18 @@
 //! duration that is read back is the middle of its bucket: off by less than [`Histogram::ERROR`].
 //! All of it is whole numbers, and so the same on every machine.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+/// A map from buckets to counts on its way to others; in memory side by side, since coordinators
+/// hold a million of them, most of a few buckets.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
-    buckets: BTreeMap<u16, u64>,
+    /// By number, each once.
+    buckets: Vec<(u16, u32)>,
 }
 
 /// Buckets in each doubling.
@@ -25,20 +27,30 @@ impl Histogram {
 
     pub fn record(&mut self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        *self.buckets.entry(bucket_of(nanos)).or_default() += 1;
+        let bucket = bucket_of(nanos);
+        match self.buckets.binary_search_by_key(&bucket, |it| it.0) {
+            Ok(place) => add(&mut self.buckets[place].1, 1),
+            Err(place) => self.buckets.insert(place, (bucket, 1)),
+        }
     }
 
     pub fn merge(&mut self, other: &Self) {
-        for (&bucket, &count) in &other.buckets {
-            let own = self.buckets.entry(bucket).or_default();
-            *own = own.saturating_add(count);
+        let known = self.buckets.len();
+        let mut below = 0;
+        for &(bucket, count) in &other.buckets {
+            below += self.buckets[below..known].partition_point(|it| it.0 < bucket);
+            match self.buckets[below..known].first_mut() {
+                Some((same, own)) if *same == bucket => add(own, count),
+                _ => self.buckets.push((bucket, count)),
+            }
+        }
+        if self.buckets.len() > known {
+            self.buckets.sort_by_key(|it| it.0);
         }
     }
 
     pub fn count(&self) -> u64 {
-        self.buckets
-            .values()
-            .fold(0, |sum, count| sum.saturating_add(*count))
+        self.buckets.iter().map(|it| u64::from(it.1)).sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -48,17 +60,63 @@ impl Histogram {
     /// The duration that this share of all does not exceed: 0 gives the least, 1 the most.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let rank = (share * self.count() as f64).ceil().max(1.0) as u64;
-        let mut below: u64 = 0;
-        let reached = |(_, count): &(&u16, &u64)| {
-            below = below.saturating_add(**count);
+        let mut below = 0;
+        let reached = |(_, count): &&(u16, u32)| {
+            below += u64::from(*count);
             below >= rank
         };
-        let (&bucket, _) = self.buckets.iter().find(reached)?;
+        let &(bucket, _) = self.buckets.iter().find(reached)?;
         Some(Duration::from_nanos(middle_of(bucket)))
     }
 
     pub fn median(&self) -> Option<Duration> {
         self.quantile(0.5)
+    }
+}
+
+fn add(own: &mut u32, more: u32) {
+    *own = own.saturating_add(more);
+}
+
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.buckets.iter().map(|(bucket, count)| (bucket, count)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Buckets)
+    }
+}
+
+struct Buckets;
+
+impl<'de> Visitor<'de> for Buckets {
+    type Value = Histogram;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("counts of buckets")
+    }
+
+    /// Strangers may send them in any order, and one more than once.
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Histogram, A::Error> {
+        // No more than a few at once, whatever is announced.
+        let mut buckets = Vec::with_capacity(map.size_hint().unwrap_or(0).min(64));
+        while let Some(entry) = map.next_entry()? {
+            buckets.push(entry);
+        }
+        if !buckets.is_sorted_by(|a: &(u16, u32), b| a.0 < b.0) {
+            buckets.sort_by_key(|it| it.0);
+            buckets.dedup_by(|later, first| {
+                let is_same = later.0 == first.0;
+                if is_same {
+                    add(&mut first.1, later.1);
+                }
+                is_same
+            });
+        }
+        Ok(Histogram { buckets })
     }
 }
 
@@ -160,10 +218,19 @@ mod tests {
             middle_of(bucket);
         }
         let mut full = Histogram {
-            buckets: BTreeMap::from([(5, u64::MAX), (u16::MAX, 9)]),
+            buckets: vec![(5, u32::MAX), (u16::MAX, 9)],
         };
         full.merge(&full.clone());
-        assert_eq!(full.count(), u64::MAX);
+        assert_eq!(full.count(), u64::from(u32::MAX) + 18);
         assert!(full.median().is_some());
+    }
+
+    #[test]
+    fn buckets_in_any_order_and_more_than_once_are_taken_as_what_they_say() {
+        let told = r#"{"9": 1, "3": 2, "9": 4, "1": 4294967295, "1": 1}"#;
+        let heard: Histogram = serde_json::from_str(told).unwrap();
+        assert_eq!(heard.buckets, [(1, u32::MAX), (3, 2), (9, 5)]);
+        let back = serde_json::to_string(&heard).unwrap();
+        assert_eq!(back, r#"{"1":4294967295,"3":2,"9":5}"#);
     }
 }

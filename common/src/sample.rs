@@ -12,7 +12,7 @@ use crate::health::Health;
 use crate::holding::Holding;
 use crate::moment::Moment;
 use crate::plan::Generation;
-use crate::probing::ProbeReading;
+use crate::probing::{PortStrays, ProbeReading};
 use crate::rdma::{RdmaPort, RdmaReading};
 use crate::rhythm::Rhythm;
 use crate::traffic::Traffic;
@@ -67,6 +67,7 @@ pub enum HostReading {
     Rdma(Box<RdmaReading>),
     /// A measurement that is off.
     Lack(Lack),
+    Strays(PortStrays),
 }
 
 /// What an interface has left, by its speed and its counters.
@@ -123,7 +124,8 @@ pub struct FlowReading {
 pub struct TracedPath {
     pub flow: FlowKey,
     pub routers: Vec<Option<Ipv4Addr>>,
-    /// The receiver's agent says that so many routers lie before it; else only an echo does.
+    /// The receiver's agent has seen packets of this very flow come past so many routers. Else how many there
+    /// are is known by other packets only.
     pub confirmed: bool,
 }
 

@@ -35,6 +35,10 @@ use reweave_common::error::told;
 
 use config::Settings;
 
+/// A report of probes is many small pieces, which come in on one thread and go on another.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Leads a cluster: hears its agents, plans, checks, carries out and verifies
 #[derive(Debug, Parser)]
 #[command(version)]

@@ -2,34 +2,76 @@
 
 use std::env;
 use std::net::{SocketAddrV4, UdpSocket};
-use std::process::ExitCode;
+use std::process::{Child, ExitCode};
+use std::str::FromStr;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use reweave_agent_core::random::Random;
 use reweave_tests::Stage;
 
 use crate::play::must;
 
 /// More than anything else that happens in an idle lab.
 pub(crate) const PACKETS: u64 = 200;
+const PACKET_BYTES: usize = 64;
 const WORD: &str = "send-a-flow";
+const WORD_AT_RANDOM: &str = "send-at-random";
+/// What is sent at random has bursts of any size between these.
+const BURST_BYTES: [f64; 2] = [20_000.0, 2_000_000.0];
+const DATAGRAM_BYTES: usize = 1400;
 
 pub(crate) struct Flow {
     source: SocketAddrV4,
     destination: SocketAddrV4,
+    at_random: Option<AtRandom>,
+}
+
+/// Bursts that do not know of each other: each comes as likely now as then.
+struct AtRandom {
+    seed: u64,
+    mean_pause: Duration,
+    over: Duration,
 }
 
 /// The flow that this program was started for.
 pub(crate) fn asked_for() -> Option<Flow> {
-    let mut words = env::args().skip(1).skip_while(|word| word != WORD).skip(1);
-    Some(Flow {
-        source: words.next()?.parse().ok()?,
-        destination: words.next()?.parse().ok()?,
-    })
+    let words: Vec<_> = env::args().skip(1).collect();
+    let behind = |word: &str| {
+        let at = words.iter().position(|it| it == word)?;
+        Some(&words[at + 1..])
+    };
+    if let Some(words) = behind(WORD_AT_RANDOM) {
+        let at_random = AtRandom {
+            seed: word(words, 2)?,
+            mean_pause: Duration::from_millis(word(words, 3)?),
+            over: Duration::from_millis(word(words, 4)?),
+        };
+        return Flow::new(words, Some(at_random));
+    }
+    Flow::new(behind(WORD)?, None)
+}
+
+fn word<T: FromStr>(words: &[String], nth: usize) -> Option<T> {
+    words.get(nth)?.parse().ok()
 }
 
 impl Flow {
+    fn new(words: &[String], at_random: Option<AtRandom>) -> Option<Self> {
+        Some(Self {
+            source: word(words, 0)?,
+            destination: word(words, 1)?,
+            at_random,
+        })
+    }
+
     pub(crate) fn send(&self) -> ExitCode {
         let sent = UdpSocket::bind(self.source).and_then(|socket| {
-            (0..PACKETS).try_for_each(|_| socket.send_to(&[7; 64], self.destination).map(drop))
+            let send = |bytes: &[u8]| socket.send_to(bytes, self.destination).map(drop);
+            match &self.at_random {
+                Some(at_random) => at_random.send(send),
+                None => (0..PACKETS).try_for_each(|_| send(&[7; PACKET_BYTES])),
+            }
         });
         match sent {
             Ok(()) => ExitCode::SUCCESS,
@@ -41,10 +83,52 @@ impl Flow {
     }
 }
 
+impl AtRandom {
+    fn send(&self, send: impl Fn(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
+        let mut random = Random::new(self.seed);
+        // In (0, 1].
+        let mut share = || ((random.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        let [least, most] = BURST_BYTES;
+        let end = Instant::now() + self.over;
+        while Instant::now() < end {
+            pace(self.mean_pause.mul_f64(-share().ln()));
+            let bytes = least * (most / least).powf(share());
+            let packets = bytes as usize / DATAGRAM_BYTES;
+            (0..packets).try_for_each(|_| send(&[7; DATAGRAM_BYTES]))?;
+        }
+        Ok(())
+    }
+}
+
+/// What this paces is traffic, not the test.
+fn pace(pause: Duration) {
+    let end = Instant::now() + pause;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        thread::park_timeout(left.max(Duration::from_micros(1)));
+    }
+}
+
 /// Sends [`PACKETS`] of this flow from a node.
 pub(crate) fn send(stage: &Stage, node: &str, source: SocketAddrV4, destination: SocketAddrV4) {
-    let this = env::current_exe().expect("this program knows where it lies");
-    let this = this.to_string_lossy();
     let [source, destination] = [source, destination].map(|end| end.to_string());
-    must(stage.output(node, &[&this, WORD, &source, &destination]));
+    must(stage.output(node, &[&this(), WORD, &source, &destination]));
+}
+
+/// Sends bursts from a node that have no rhythm, for so long.
+pub(crate) fn start_at_random(
+    stage: &Stage,
+    node: &str,
+    [source, destination]: [SocketAddrV4; 2],
+    [seed, mean_pause_ms, over_ms]: [u64; 3],
+) -> Child {
+    let mut command = stage.inside(node, this());
+    command.arg(WORD_AT_RANDOM);
+    command.args([source, destination].map(|end| end.to_string()));
+    command.args([seed, mean_pause_ms, over_ms].map(|number| number.to_string()));
+    command.spawn().expect("it starts")
+}
+
+fn this() -> String {
+    let this = env::current_exe().expect("this program knows where it lies");
+    this.to_string_lossy().into_owned()
 }

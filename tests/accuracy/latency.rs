@@ -57,7 +57,14 @@ fn round_trip(stage: &Stage) -> RoundTrip {
     let ping = ping.stdout(std::process::Stdio::piped()).spawn();
     let ping = ping.expect("ping starts");
     let words = [
-        "probe", "b", "--over-s", "5", "--rate", "100", "--paths", "1",
+        "probe",
+        "b",
+        "--over-ms",
+        "5000",
+        "--rate",
+        "100",
+        "--paths",
+        "1",
     ];
     let ours = agent(stage, "a", &words);
     let summary = &ours["hosts"][0]["summary"];

@@ -49,7 +49,7 @@ fn one_percent() -> Bounds {
     let ways = [("a", "tx"), ("b", "rx"), ("b", "tx"), ("a", "rx")];
     let counters = || ways.map(|(node, way)| packets(&stage, node, "eth0", way));
     let before = counters();
-    let words = ["probe", "b", "--over-s", "22", "--rate", "1000"];
+    let words = ["probe", "b", "--over-ms", "22000", "--rate", "1000"];
     let told = agent(&stage, "a", &words);
     let after = counters();
     let [sent, arrived, answered, back] = [0, 1, 2, 3].map(|at| after[at] - before[at]);
@@ -86,7 +86,7 @@ fn behind_reluctant_routers() {
     let told = agent(
         &stage,
         "h0",
-        &["probe", "h4", "--over-s", "5", "--rate", "200"],
+        &["probe", "h4", "--over-ms", "5000", "--rate", "200"],
     );
     let summary = &told["hosts"][0]["summary"];
     assert_eq!(told["hosts"][0]["host"], host(4).to_string());

@@ -1,15 +1,17 @@
 //! The beat of jobs, against what their ranks say of their iterations.
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
+use std::net::SocketAddrV4;
+use std::process::{Child, Stdio};
 
 use libtest_mimic::Trial;
 use reweave_tests::{Progress, Stage};
 use serde_json::Value;
 
+use crate::flows::start_at_random;
 use crate::needs::{Need, trial};
 use crate::play::must;
-use crate::scene::lab;
+use crate::scene::{host, lab};
 
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = &[Need::Lab];
@@ -32,7 +34,42 @@ pub(crate) fn tests() -> Vec<Trial> {
                 is_right("pipeline", "pipeline", &["h0", "h1", "h5"]);
             },
         ),
+        trial("no_beat_is_heard_in_random_traffic", needs, || {
+            for mean_pause_ms in [80, 400] {
+                random_has_none(mean_pause_ms);
+            }
+        }),
     ]
+}
+
+/// Both hosts send bursts, each without a rhythm and without knowing of the other's.
+fn random_has_none(mean_pause_ms: u64) {
+    let stage = lab(FABRIC, "");
+    let ends = [0, 5].map(|number| SocketAddrV4::new(host(number), 9));
+    let [near, far] = ends;
+    let over_ms = WATCHED_MS.parse::<u64>().expect("a number") + 5_000;
+    let sending = [("h0", [near, far]), ("h5", [far, near])];
+    let sending = sending.map(|(node, ends)| {
+        let seed = mean_pause_ms + u64::from(ends[0].ip().octets()[3]);
+        start_at_random(&stage, node, ends, [seed, mean_pause_ms, over_ms])
+    });
+    for told in heard(["h0", "h5"].map(|node| watch(&stage, node))) {
+        println!("pauses of {mean_pause_ms} ms on average: {told}");
+        assert!(told["rhythm"]["none"].is_object(), "{told}");
+    }
+    for mut child in sending {
+        let ended = child.wait().expect("it ends");
+        assert!(ended.success(), "it sent until the end");
+    }
+}
+
+/// What they say at the end.
+fn heard(watching: impl IntoIterator<Item = Child>) -> Vec<Value> {
+    let told = watching.into_iter().map(|child| {
+        let output = child.wait_with_output().expect("the agent ends");
+        serde_json::from_slice(&output.stdout).expect("one JSON object")
+    });
+    told.collect()
 }
 
 /// Plays again while figures are not right: a few times, not counting those in which the machine was busy with
@@ -90,11 +127,7 @@ fn play(pattern: &str, shape: &str, hosts: &[&str]) -> Play {
     let mut job = must(stage.job("train"));
     must(job.wait_until("it runs", |progress| progress.iterations >= 2));
     let watching: Vec<_> = hosts.iter().map(|host| watch(&stage, host)).collect();
-    let told = watching.into_iter().map(|child| {
-        let output = child.wait_with_output().expect("the agent ends");
-        serde_json::from_slice::<Value>(&output.stdout).expect("one JSON object")
-    });
-    let told: Vec<_> = told.collect();
+    let told = heard(watching);
     let record = Record::of(&job.progress());
     let beat = |(host, told): (&&str, Value)| {
         let found = &told["rhythm"]["found"];
@@ -114,13 +147,13 @@ fn play(pattern: &str, shape: &str, hosts: &[&str]) -> Play {
 }
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
-                      host_gbps = 0.4\nuplink_gbps = 0.4\n";
+                      host_gbps = 0.2\nuplink_gbps = 0.2\n";
 
 /// Iterations of about a third of a second.
 fn job(pattern: &str) -> String {
     let (bytes, compute_ms, more) = match pattern {
-        "pipeline" => (1_000_000, 20, "microbatches = 4\n"),
-        _ => (6_000_000, 150, ""),
+        "pipeline" => (500_000, 20, "microbatches = 4\n"),
+        _ => (3_000_000, 150, ""),
     };
     format!(
         "[[job]]\nname = \"train\"\npattern = \"{pattern}\"\nhosts = [\"h0\", \"h1\", \"h4\", \"h5\"]\n\
@@ -132,7 +165,7 @@ fn job(pattern: &str) -> String {
 const WATCHED_MS: &str = "24000";
 const LEAST_ITERATIONS: u64 = 50;
 
-fn watch(stage: &Stage, host: &str) -> std::process::Child {
+fn watch(stage: &Stage, host: &str) -> Child {
     let mut command = stage.inside(host, stage.programs().agent());
     command.args(["rhythm", "--over-ms", WATCHED_MS, "--output", "json"]);
     command

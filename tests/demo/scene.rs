@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use reweave_common::flow::FlowKey;
-use reweave_common::operator::{AgentState, Plan, Record};
+use reweave_common::operator::{AgentState, Collision, Finding, Plan, Record};
 use reweave_common::units::Rate;
 use reweave_tests::{
     FlowProgress, Job, Labs, Leadership, PATIENCE, Progress, Setting, Stage, StageError, wait_for,
@@ -16,6 +16,8 @@ use crate::uplinks::{self, Loads, Uplink};
 
 /// Long enough for several iterations on either side of a change.
 const LOOK: Duration = Duration::from_secs(4);
+/// Two flows that share an uplink have nearly a hundred each; who has far less has only begun.
+const AT_RATE_MBPS: f64 = 60.0;
 const A_GLANCE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Scene<'s> {
@@ -67,12 +69,12 @@ impl<'s> Scene<'s> {
         Ok(up.count())
     }
 
-    /// Starts a job, and waits until it is well under way.
+    /// Starts a job, and waits until it has the rate that its uplink leaves it.
     pub(crate) fn begin(&mut self, job: &str) -> Result<(), StageError> {
         self.screen.say("a job begins ...");
         let mut job = self.stage.job(job)?;
         job.wait_until("it sends", |progress| {
-            progress.iterations >= 2 && progress.slowest_mbps() > 0.0
+            progress.iterations >= 2 && progress.slowest_mbps() > AT_RATE_MBPS
         })?;
         self.screen.clear();
         self.jobs.push(job);
@@ -138,7 +140,21 @@ impl<'s> Scene<'s> {
         }
     }
 
-    /// Asks until the agents have seen enough of the job.
+    /// Asks until the agents have seen enough of the job to find what slows it.
+    pub(crate) fn collisions(&self) -> Result<Vec<Collision>, StageError> {
+        let operator = self.stage.operator();
+        wait_for("the collision is found", PATIENCE, || {
+            let found = operator.diagnose()?.findings.into_iter();
+            let collisions = found.filter_map(|finding| match finding {
+                Finding::EcmpCollision(collision) => Some(collision),
+                _ => None,
+            });
+            let collisions: Vec<_> = collisions.collect();
+            Ok((!collisions.is_empty()).then_some(collisions))
+        })
+    }
+
+    /// The same for a plan.
     pub(crate) fn plan(&self) -> Result<Plan, StageError> {
         let operator = self.stage.operator();
         wait_for("there is a plan", PATIENCE, || operator.plan())

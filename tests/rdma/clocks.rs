@@ -20,7 +20,7 @@ const STEPS_S: [i32; 8] = [3600, -3600, 60, -60, 60, -60, 7200, -7200];
 const PACKETS: u64 = 40;
 /// Far more than a probe takes here, and far less than any step.
 const MOST_US: f64 = 20e6;
-const OVER_S: &str = "30";
+const OVER_MS: &str = "30000";
 
 fn set_clocks(scene: &mut Scene) {
     scene.responder.run("killall reweave-agent reweave-rdma");
@@ -28,7 +28,7 @@ fn set_clocks(scene: &mut Scene) {
     scene.responder.start("clocks", &respond);
     scene.responder.wait_until("grep -q answering /run/clocks");
     let probe = format!(
-        "reweave-agent probe {RESPONDER_ADDRESS} --rate 100 --over-s {OVER_S} --output json"
+        "reweave-agent probe {RESPONDER_ADDRESS} --rate 100 --over-ms {OVER_MS} --output json"
     );
     scene.prober.start("probed", &probe);
     for step_s in STEPS_S {

@@ -25,7 +25,8 @@ pub(crate) struct Running {
     pub(crate) machine: Machine,
     /// Whoever waits for a request to be applied.
     pub(crate) waiting: BTreeMap<RequestId, Asker>,
-    pub(crate) reads: BTreeMap<ReadId, (Asker, u8)>,
+    /// With what they found.
+    pub(crate) reads: BTreeMap<ReadId, (Asker, u64)>,
     pub(crate) last_read: u64,
     /// What it proposed by itself in this term.
     pub(crate) proposed: u64,

@@ -9,6 +9,7 @@ pub mod counters;
 pub mod delta;
 pub mod fence;
 pub mod flows;
+pub mod growth;
 pub mod latency;
 pub mod links;
 pub mod preflight;
@@ -22,6 +23,7 @@ pub mod spare;
 pub mod trace;
 pub mod traffic;
 pub mod trains;
+pub mod witness;
 
 #[cfg(test)]
 mod examples;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use reweave_common::moment::Moment;
 use reweave_common::units::{Bytes, Rate};
 
+use crate::growth;
+
 /// A counter as it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
@@ -34,8 +36,7 @@ pub struct Meter {
 
 impl Meter {
     /// The rate since the reading before, while busy. None for the first reading, for an idle
-    /// time, and when the counter went back: it began anew or wrapped, and nothing tells which.
-    /// A time too short to be rated is added to the next.
+    /// time, and when the counter began anew. A time too short to be rated is added to the next.
     pub fn handle_count(&mut self, now: Count) -> Option<Rate> {
         let last = self.last.replace(now);
         let went_back = last.is_none_or(|last| grown(&last, &now).is_none());
@@ -77,9 +78,9 @@ fn rate_between(last: &Count, now: &Count) -> Option<Rate> {
     }
 }
 
+/// Kernels count bytes in 64 bits.
 fn grown(last: &Count, now: &Count) -> Option<Bytes> {
-    let grown = now.bytes.count().checked_sub(last.bytes.count())?;
-    Some(Bytes::new(grown))
+    growth::grown(last.bytes.count(), now.bytes.count(), None).map(Bytes::new)
 }
 
 #[cfg(test)]
@@ -143,12 +144,12 @@ mod tests {
 
     #[test]
     fn a_counter_that_goes_back_begins_anew() {
-        let wrapped = [
+        let loaded_again = [
             at(0, u64::from(u32::MAX) - 10),
             at(500, 90),
             at(1000, 6_250_090),
         ];
-        assert_eq!(rates(wrapped), [None, None, Some(100.0)]);
+        assert_eq!(rates(loaded_again), [None, None, Some(100.0)]);
         let reused = [busy(0, 900, 800), busy(500, 1900, 40), busy(1000, 1900, 40)];
         assert_eq!(rates(reused), [None, None, None]);
     }

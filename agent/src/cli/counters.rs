@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use reweave_agent::clock;
-use reweave_agent::counters::CounterReader;
+use reweave_agent::counters::{CounterReader, RecordedLink};
 use reweave_agent::error::AgentError;
 use reweave_agent::host::Host;
 use reweave_agent::netlink::RouteSocket;
@@ -19,16 +19,44 @@ use serde_json::{Value, json};
 use super::show::or_dash;
 use super::{Counters as Asked, Form, Output, out, table};
 
-/// The figures of an interface with their units.
+/// The figures of an interface with their units. What nobody counted is absent.
 #[derive(Serialize)]
-struct Figures<'c> {
-    interface: &'c str,
-    up: bool,
-    sent_bytes: Bytes,
-    received_bytes: Bytes,
-    dropped_packets: u64,
+struct Figures {
+    interface: String,
+    up: Option<bool>,
+    sent_bytes: Option<Bytes>,
+    received_bytes: Option<Bytes>,
+    dropped_packets: Option<u64>,
     send_bits_per_s: Option<Rate>,
     receive_bits_per_s: Option<Rate>,
+}
+
+impl From<Counters> for Figures {
+    fn from(it: Counters) -> Self {
+        Self {
+            interface: it.interface,
+            up: Some(it.up),
+            sent_bytes: Some(it.sent),
+            received_bytes: Some(it.received),
+            dropped_packets: Some(it.dropped_packets),
+            send_bits_per_s: it.send_rate,
+            receive_bits_per_s: it.receive_rate,
+        }
+    }
+}
+
+impl From<RecordedLink> for Figures {
+    fn from(it: RecordedLink) -> Self {
+        Self {
+            interface: it.interface,
+            up: it.up,
+            sent_bytes: it.sent,
+            received_bytes: it.received,
+            dropped_packets: it.dropped_packets,
+            send_bits_per_s: None,
+            receive_bits_per_s: None,
+        }
+    }
 }
 
 /// What an interface has left.
@@ -42,7 +70,7 @@ struct Left<'c> {
 
 #[derive(Default)]
 struct Seen {
-    counters: Vec<Counters>,
+    counters: Vec<Figures>,
     health: Vec<Health>,
     spare: Vec<Spare>,
 }
@@ -79,9 +107,9 @@ fn recorded(reader: &mut CounterReader) -> Seen {
     let now = clock::now();
     let names = reader.tree().interfaces();
     let counts = reader.read(&names, &Default::default());
-    let mut links = reader.recorded_links();
-    links.extend(reader.ports());
-    let mut seen = Seen::from(LinkBook::default().handle_links(now, links));
+    let mut seen = Seen::from(LinkBook::default().handle_links(now, reader.ports()));
+    let links = reader.recorded_links().into_iter().map(Figures::from);
+    seen.counters.splice(..0, links);
     seen.health = HealthBook::default().handle_counts(now, &counts);
     seen
 }
@@ -91,7 +119,7 @@ impl From<Vec<Reading>> for Seen {
         let mut seen = Self::default();
         for reading in readings {
             match reading {
-                Reading::Counters(counters) => seen.counters.push(counters),
+                Reading::Counters(counters) => seen.counters.push(counters.into()),
                 Reading::Host(HostReading::Health(health)) => seen.health.push(health),
                 Reading::Host(HostReading::Spare(spare)) => seen.spare.push(spare),
                 _ => {}
@@ -106,7 +134,7 @@ fn tell(seen: &Seen, output: Output) {
         out::line(as_json(seen));
         return;
     }
-    let row = |it: &Counters| {
+    let row = |it: &Figures| {
         let spare = seen
             .spare
             .iter()
@@ -141,15 +169,6 @@ fn tell(seen: &Seen, output: Output) {
 }
 
 fn as_json(seen: &Seen) -> Value {
-    let figures = seen.counters.iter().map(|it| Figures {
-        interface: &it.interface,
-        up: it.up,
-        sent_bytes: it.sent,
-        received_bytes: it.received,
-        dropped_packets: it.dropped_packets,
-        send_bits_per_s: it.send_rate,
-        receive_bits_per_s: it.receive_rate,
-    });
     let left = seen.spare.iter().map(|it| Left {
         interface: &it.interface,
         capacity_bits_per_s: it.capacity,
@@ -157,19 +176,19 @@ fn as_json(seen: &Seen) -> Value {
         receive_bits_per_s: it.receive,
     });
     json!({
-        "counters": figures.collect::<Vec<_>>(),
+        "counters": seen.counters,
         "health": seen.health,
         "spare": left.collect::<Vec<_>>(),
     })
 }
 
-fn counters_row(it: &Counters, spare: Option<&Spare>) -> [String; 6] {
+fn counters_row(it: &Figures, spare: Option<&Spare>) -> [String; 6] {
     [
         it.interface.clone(),
-        if it.up { "up" } else { "down" }.to_owned(),
-        or_dash(it.send_rate),
-        or_dash(it.receive_rate),
-        it.dropped_packets.to_string(),
+        or_dash(it.up.map(|up| if up { "up" } else { "down" })),
+        or_dash(it.send_bits_per_s),
+        or_dash(it.receive_bits_per_s),
+        or_dash(it.dropped_packets),
         or_dash(spare.map(|spare| spare.send)),
     ]
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reweave_agent::abilities;
+use reweave_agent::abilities::{self, Ability};
 use reweave_agent::clock;
 use reweave_agent::counters::{NicReader, Tree};
 use reweave_agent::error::AgentError;
@@ -47,16 +47,16 @@ pub(super) fn facts(asked: &Asked) -> Result<(), AgentError> {
 fn live() -> Result<Facts, AgentError> {
     let mut route = RouteSocket::open()?;
     let links = route.links()?;
-    let said = Host::open(Duration::ZERO)?.readings(clock::now(), &links, &BTreeMap::new());
+    let mut host = Host::open(Duration::ZERO)?;
+    host.wait_for_neighbours();
+    let said = host.readings(clock::now(), &links, &BTreeMap::new());
     let mut facts = Facts {
         interfaces: route.interfaces()?,
-        off: abilities::lacks(Role::detect()?),
+        off: off(Role::detect()?),
         ..Facts::default()
     };
-    match Helper::start().and_then(|mut helper| helper.ports()) {
-        Ok(ports) => facts.rdma = ports,
-        Err(error) => facts.off.push(error.lack()),
-    }
+    let ports = Helper::start().and_then(|mut helper| helper.ports());
+    facts.rdma = ports.unwrap_or_default();
     for reading in said {
         match reading {
             HostReading::Nic(nic) => facts.nics.push(*nic),
@@ -66,6 +66,11 @@ fn live() -> Result<Facts, AgentError> {
         }
     }
     Ok(facts)
+}
+
+fn off(role: Role) -> Vec<Lack> {
+    let abilities = abilities::abilities(role);
+    abilities.iter().filter_map(Ability::lack).collect()
 }
 
 /// Of a copy, addresses are not known, and neither is the machine.

@@ -4,6 +4,7 @@ mod bandwidth;
 mod counters;
 mod facts;
 mod flows;
+mod interrupt;
 mod out;
 mod preflight;
 mod probe;
@@ -15,11 +16,12 @@ mod trace;
 mod traffic;
 mod ways;
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use reweave_agent::error::AgentError;
 use reweave_agent::role::Role;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::probing::PROBE_PORT;
@@ -27,6 +29,7 @@ use reweave_link::join::Token;
 use reweave_link::line;
 
 pub(crate) use show::show;
+use ways::End;
 
 /// Measures a host or switch, traces its flows, and holds the pins it is told to.
 #[derive(Debug, Parser)]
@@ -196,16 +199,17 @@ pub(crate) enum Source {
 pub(crate) struct Trace {
     #[arg(value_enum)]
     protocol: FlowProtocol,
+    /// Names or IPv4 addresses; the first is this host's
     #[arg(value_name = "SOURCE:PORT")]
-    source: SocketAddrV4,
+    source: End,
     #[arg(value_name = "DESTINATION:PORT")]
-    destination: SocketAddrV4,
+    destination: End,
     /// Find all ways that flows like this one may take, whatever their source port
-    #[arg(long, conflicts_with = "over_s")]
+    #[arg(long, conflicts_with = "over_ms")]
     pub(crate) all: bool,
     /// For how long to go on, telling each change
-    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = clap::value_parser!(u64).range(0..=86_400))]
-    pub(crate) over_s: u64,
+    #[arg(long, value_name = "MS", default_value = "0", value_parser = millis(0..=86_400_000))]
+    pub(crate) over_ms: Duration,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -216,11 +220,11 @@ pub(crate) struct Probe {
     #[arg(required = true, value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
     /// Answer the probes of these hosts until told to end, and send none
-    #[arg(long, conflicts_with_all = ["over_s", "rate", "paths", "source_port"])]
+    #[arg(long, conflicts_with_all = ["over_ms", "rate", "paths", "source_port"])]
     pub(crate) respond: bool,
     /// For how long to probe
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub(crate) over_s: u64,
+    #[arg(long, value_name = "MS", default_value = "5000", value_parser = millis(1000..=3_600_000))]
+    pub(crate) over_ms: Duration,
     /// How many probes each host is sent in a second
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=5_000))]
     pub(crate) rate: u32,
@@ -348,15 +352,15 @@ enum FlowProtocol {
 }
 
 impl Trace {
-    pub(crate) fn flow(&self) -> FlowKey {
-        FlowKey {
+    pub(crate) fn flow(&self) -> Result<FlowKey, AgentError> {
+        Ok(FlowKey {
             protocol: match self.protocol {
                 FlowProtocol::Tcp => Protocol::Tcp,
                 FlowProtocol::Udp => Protocol::Udp,
             },
-            source: self.source,
-            destination: self.destination,
-        }
+            source: self.source.find()?,
+            destination: self.destination.find()?,
+        })
     }
 }
 
@@ -390,10 +394,25 @@ mod tests {
             panic!("{line} is not understood");
         };
         assert_eq!(
-            trace.flow().to_string(),
+            trace.flow().expect("addresses are known").to_string(),
             "tcp 10.0.0.1:40000 > 10.1.0.1:5001"
         );
         assert_eq!(trace.output.form, Form::Json);
+    }
+
+    #[test]
+    fn an_end_of_a_flow_is_a_host_and_a_port() {
+        for wrong in ["10.0.0.1", "10.0.0.1:", ":5001", "10.0.0.1:70000"] {
+            let error = parsed(&format!("reweave-agent trace tcp {wrong} 10.1.0.1:5001"));
+            let words = error.expect_err("no end of a flow").to_string();
+            assert!(words.contains("give HOST:PORT"), "{words}");
+        }
+        let named = "reweave-agent trace udp localhost:4791 localhost:4791";
+        let Ok(Command::Show(Show::Trace(trace))) = parsed(named) else {
+            panic!("{named} is not understood");
+        };
+        let flow = trace.flow().expect("everybody knows that host");
+        assert_eq!(flow.to_string(), "udp 127.0.0.1:4791 > 127.0.0.1:4791");
     }
 
     #[test]

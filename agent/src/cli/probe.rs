@@ -6,24 +6,26 @@ use std::time::{Duration, Instant};
 
 use reweave_agent::error::AgentError;
 use reweave_agent::probing::Engine;
-use reweave_agent_core::latency::{MOST_RATE, Strays};
+use reweave_agent_core::latency::MOST_RATE;
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
-use reweave_common::probing::{ProbeList, ProbeReading, Spread, Stamps, Summary, Tally};
+use reweave_common::probing::{ProbeList, ProbeReading, Spread, Stamps, Strays, Summary, Tally};
 use serde_json::{Value, json};
 
+use super::interrupt::Interrupt;
 use super::show::or_dash;
 use super::ways::{Ports, flows, resolve_all};
 use super::{Form, Probe, out, table};
 
-/// Fates are looked for so often.
+/// Fates are looked for so often, and whether somebody wants it to end.
 const TURN: Duration = Duration::from_millis(100);
 const FOREVER: Moment = Moment::from_micros(u64::MAX);
 
 pub(super) fn probe(asked: &Probe) -> Result<(), AgentError> {
+    let interrupt = Interrupt::install();
     let hosts = resolve_all(&asked.hosts)?;
     if asked.respond {
-        return respond(&hosts, asked.port);
+        return respond(&hosts, asked.port, &interrupt);
     }
     let mut engine = Engine::new(rand::random(), Duration::ZERO);
     let ports = Ports {
@@ -33,12 +35,12 @@ pub(super) fn probe(asked: &Probe) -> Result<(), AgentError> {
     };
     let flows = flows(&hosts, &ports)?;
     engine.handle_list(list(flows, asked))?;
-    let tallies = measure(&mut engine, asked.over_s)?;
-    tell(&tallies, engine.strays()[0], asked.output.form);
+    let tallies = measure(&mut engine, asked.over_ms, &interrupt)?;
+    tell(&tallies, engine.strays().asking, asked.output.form);
     Ok(())
 }
 
-fn respond(hosts: &[Ipv4Addr], port: u16) -> Result<(), AgentError> {
+fn respond(hosts: &[Ipv4Addr], port: u16, interrupt: &Interrupt) -> Result<(), AgentError> {
     let mut engine = Engine::new(rand::random(), Duration::ZERO);
     engine.answer_on(port)?;
     engine.handle_roster(hosts.iter().copied());
@@ -47,9 +49,11 @@ fn respond(hosts: &[Ipv4Addr], port: u16) -> Result<(), AgentError> {
         "answering the probes and taking the trains of {} on UDP port {port}",
         super::show::joined(hosts)
     );
-    loop {
-        engine.turn(Duration::from_secs(60))?;
+    while !interrupt.is_raised() {
+        engine.turn(TURN)?;
     }
+    tell_strays(engine.strays().answering);
+    Ok(())
 }
 
 fn list(flows: Vec<FlowKey>, asked: &Probe) -> ProbeList {
@@ -59,18 +63,23 @@ fn list(flows: Vec<FlowKey>, asked: &Probe) -> ProbeList {
         flows,
         most_rate: MOST_RATE,
         roster: vec![],
-        valid_for: Duration::from_secs(asked.over_s),
+        valid_for: asked.over_ms,
         trains_every: None,
     }
 }
 
 type Tallies = BTreeMap<FlowKey, Tally>;
 
-/// Probes until the list has run out and the fate of each probe is known.
-fn measure(engine: &mut Engine, over_s: u64) -> Result<Tallies, AgentError> {
-    let end = Instant::now() + Duration::from_secs(over_s);
+/// Probes until the list has run out and the fate of each probe is known. Who interrupts it is told what
+/// is known by then.
+fn measure(
+    engine: &mut Engine,
+    over: Duration,
+    interrupt: &Interrupt,
+) -> Result<Tallies, AgentError> {
+    let end = Instant::now() + over;
     let mut tallies = Tallies::new();
-    while Instant::now() < end || !engine.is_settled() {
+    while !interrupt.is_raised() && (Instant::now() < end || !engine.is_settled()) {
         engine.turn(TURN)?;
         for ProbeReading { flow, tally } in engine.poll_readings() {
             tallies.entry(flow).or_default().merge(&tally);
@@ -95,6 +104,7 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
         "host",
         "sent",
         "lost",
+        "there, back",
         "loss, 95 %",
         "network",
         "p99",
@@ -102,6 +112,8 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
         "responder",
         "prober",
         "jitter",
+        "reordered",
+        "duplicated",
         "routers",
         "stamps",
     ];
@@ -112,6 +124,7 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
             "{host} refused {refused} probes: run an agent there, or reweave-agent probe --respond"
         );
     }
+    tell_strays(strays);
 }
 
 /// A host with all its paths, by the source ports that lead over them.
@@ -124,7 +137,7 @@ fn told(tallies: &Tallies, (host, all): (&Ipv4Addr, &Tally)) -> Value {
     json!({ "host": host, "summary": Summary::from(all), "paths": paths })
 }
 
-fn row((host, tally): (&Ipv4Addr, &Tally)) -> [String; 12] {
+fn row((host, tally): (&Ipv4Addr, &Tally)) -> [String; 15] {
     let it = Summary::from(tally);
     let median = |spread: Option<Spread>| or_dash(spread.map(|it| micros(it.median)));
     let loss = it.loss.map(|loss| {
@@ -139,6 +152,7 @@ fn row((host, tally): (&Ipv4Addr, &Tally)) -> [String; 12] {
         host.to_string(),
         it.sent.to_string(),
         it.lost.to_string(),
+        lost_where(&it),
         or_dash(loss),
         median(it.network_us),
         or_dash(it.network_us.map(|it| micros(it.p99))),
@@ -146,9 +160,32 @@ fn row((host, tally): (&Ipv4Addr, &Tally)) -> [String; 12] {
         median(it.responder_us),
         median(it.prober_us),
         median(it.jitter_us),
+        it.reordered.to_string(),
+        it.duplicated.to_string(),
         or_dash(routers),
         or_dash(it.stamped.mostly().map(by)),
     ]
+}
+
+/// In which direction; that of some nobody knows.
+fn lost_where(it: &Summary) -> String {
+    match it.lost {
+        0 => "-".to_owned(),
+        _ => format!("{}, {}", it.lost_there, it.lost_back),
+    }
+}
+
+fn tell_strays(strays: Strays) {
+    let Strays {
+        malformed,
+        foreign,
+        late,
+    } = strays;
+    if strays.count() > 0 {
+        eprintln!(
+            "of no use were {malformed} packets that are no probes, {foreign} of strangers, and {late} that came too late"
+        );
+    }
 }
 
 fn micros(micros: f64) -> String {

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsFd;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -9,6 +10,7 @@ use reweave_agent::clock;
 use reweave_agent::error::AgentError;
 use reweave_agent::probes::Prober;
 use reweave_agent::probing::Engine;
+use reweave_agent::witness::Asker;
 use reweave_agent_core::latency::MOST_RATE;
 use reweave_agent_core::probe::Mark;
 use reweave_agent_core::trace::{Fork, Found, Spread, Tracer};
@@ -22,20 +24,18 @@ use super::{Form, Trace, out, table};
 
 /// An agent at the other end answers in less.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// The receiver's agent has looked for a packet by then, and is not looked after more often than that.
+const LOOKED: Duration = Duration::from_secs(2);
+const GLANCE: Duration = Duration::from_millis(5);
 /// A path that nobody knows by then, nobody knows.
 const LONGEST: Duration = Duration::from_secs(5);
 /// The port of the question how far it is; those after it are a person's probes.
 const ASKING_PORT: u16 = 7499;
 
 pub(super) fn trace(asked: &Trace) -> Result<(), AgentError> {
-    let flow = asked.flow();
+    let flow = asked.flow()?;
     begins_here(&flow)?;
-    let mut tracing = Tracing {
-        prober: Prober::open(Mark(rand::random()))?,
-        tracer: Tracer::default(),
-        receiver: *flow.destination.ip(),
-        said: ask_receiver(&flow),
-    };
+    let mut tracing = Tracing::open(&flow)?;
     match asked.all {
         true => all_ways(&mut tracing, flow, asked.output.form),
         false => one_way(&mut tracing, flow, asked),
@@ -51,8 +51,9 @@ fn begins_here(flow: &FlowKey) -> Result<(), AgentError> {
 
 /// Tells the way that the flow takes, and then each change of it.
 fn one_way(tracing: &mut Tracing, flow: FlowKey, asked: &Trace) -> Result<(), AgentError> {
-    let end = Instant::now() + Duration::from_secs(asked.over_s);
+    let end = Instant::now() + asked.over_ms;
     tracing.watch(&[flow]);
+    tracing.confirm(&flow);
     let mut told = None;
     loop {
         let path = tracing.next_path(told.as_ref().map(|_| end))?;
@@ -72,12 +73,7 @@ fn one_way(tracing: &mut Tracing, flow: FlowKey, asked: &Trace) -> Result<(), Ag
 
 /// The routers that answer on the way, as far as this program may ask them.
 pub(super) fn routers(flow: FlowKey) -> Option<Vec<Option<Ipv4Addr>>> {
-    let mut tracing = Tracing {
-        prober: Prober::open(Mark(rand::random())).ok()?,
-        tracer: Tracer::default(),
-        receiver: *flow.destination.ip(),
-        said: ask_receiver(&flow),
-    };
+    let mut tracing = Tracing::open(&flow).ok()?;
     tracing.watch(&[flow]);
     let path = tracing.next_path(Some(Instant::now() + LONGEST)).ok()??;
     Some(path.routers)
@@ -97,7 +93,7 @@ fn all_ways(tracing: &mut Tracing, like: FlowKey, form: Form) -> Result<(), Agen
             }
         }
     }
-    tell_spread(&spread, tracing.said, form);
+    tell_spread(&spread, form);
     Ok(())
 }
 
@@ -132,11 +128,41 @@ fn ask_receiver(flow: &FlowKey) -> Option<Routers> {
 struct Tracing {
     prober: Prober,
     tracer: Tracer,
+    asker: Asker,
     receiver: Ipv4Addr,
+    /// By the receiver's agent, of other packets.
     said: Option<Routers>,
 }
 
 impl Tracing {
+    fn open(flow: &FlowKey) -> Result<Self, AgentError> {
+        Ok(Self {
+            prober: Prober::open(Mark(rand::random()))?,
+            tracer: Tracer::default(),
+            asker: Asker::default(),
+            receiver: *flow.destination.ip(),
+            said: ask_receiver(flow),
+        })
+    }
+
+    /// Lets the receiver's agent see a packet of the flow, if there is one.
+    fn confirm(&mut self, flow: &FlowKey) {
+        let end = Instant::now() + LOOKED;
+        while self.said.is_some() && Instant::now() < end {
+            self.ask();
+            if self.tracer.is_arrival_settled(flow) {
+                return;
+            }
+            thread::sleep(GLANCE);
+        }
+    }
+
+    fn ask(&mut self) {
+        let now = clock::now();
+        self.asker.hear_for(&mut self.tracer, now);
+        self.asker.ask_for(&mut self.tracer, &self.prober, now);
+    }
+
     fn watch(&mut self, flows: &[FlowKey]) {
         let now = clock::now();
         self.tracer.watch(now, flows);
@@ -149,6 +175,7 @@ impl Tracing {
     /// The next path that is known; none if there is none by then.
     fn next_path(&mut self, by: Option<Instant>) -> Result<Option<TracedPath>, AgentError> {
         loop {
+            self.ask();
             while let Some(probe) = self.tracer.poll_probe(clock::now()) {
                 self.prober.send(&probe);
             }
@@ -197,22 +224,32 @@ fn tell_path(path: &TracedPath, said: Option<Routers>, form: Form) {
         .map(|(hop, router)| [hop.to_string(), or_dash(*router)])
         .collect();
     table::print(["hop", "router"], &rows);
-    tell_receiver(said);
+    tell_receiver(path.confirmed, said);
 }
 
-/// Words beside the data.
-fn tell_receiver(said: Option<Routers>) {
+/// Words beside the data: what is confirmed, and what is known of the way back.
+fn tell_receiver(confirmed: bool, said: Option<Routers>) {
     match said {
-        None => eprintln!("no agent of the receiver has confirmed how far it is; an echo has"),
-        Some(said) if said.there == said.back => {}
-        Some(said) => eprintln!(
-            "the way back is another one: {} routers there, {} back",
-            said.there, said.back
+        None => eprintln!(
+            "not confirmed: no agent of the receiver answers; how far it is, its host's echo says"
+        ),
+        Some(_) if !confirmed => {
+            eprintln!("not confirmed: the receiver's agent saw no packet of this flow");
+        }
+        Some(_) => {}
+    }
+    match said {
+        None => eprintln!("nothing is known of the way back"),
+        Some(Routers { there, back }) if there != back => {
+            eprintln!("the way back is another one: {there} routers there, {back} back");
+        }
+        Some(Routers { back, .. }) => eprintln!(
+            "the way back passes {back} routers; which, only a trace at the receiver tells"
         ),
     }
 }
 
-fn tell_spread(spread: &Spread, said: Option<Routers>, form: Form) {
+fn tell_spread(spread: &Spread, form: Form) {
     let forks = spread.forks();
     let silent = spread.silent_hops();
     if form == Form::Json {
@@ -220,7 +257,6 @@ fn tell_spread(spread: &Spread, said: Option<Routers>, form: Form) {
             "forks": forks,
             "silent_hops": silent,
             "flows": spread.flows(),
-            "confirmed": said.is_some(),
         });
         out::line(format_args!("{told}"));
         return;

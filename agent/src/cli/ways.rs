@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs, UdpSocket};
+use std::str::FromStr;
 
 use reweave_agent::error::AgentError;
 use reweave_common::flow::{FlowKey, Protocol};
@@ -11,6 +12,34 @@ pub(super) struct Ports {
     pub(super) first: u16,
     pub(super) paths: u16,
     pub(super) to: u16,
+}
+
+/// One end of a flow, as a person names it.
+#[derive(Debug, Clone)]
+pub(super) struct End {
+    host: String,
+    port: u16,
+}
+
+impl FromStr for End {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+        let end = parts.and_then(|(host, port)| {
+            Some(Self {
+                host: host.to_owned(),
+                port: port.parse().ok()?,
+            })
+        });
+        end.ok_or("give HOST:PORT")
+    }
+}
+
+impl End {
+    pub(super) fn find(&self) -> Result<SocketAddrV4, AgentError> {
+        Ok(SocketAddrV4::new(resolve(&self.host)?, self.port))
+    }
 }
 
 pub(super) fn resolve_all(hosts: &[String]) -> Result<Vec<Ipv4Addr>, AgentError> {

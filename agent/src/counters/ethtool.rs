@@ -23,9 +23,11 @@ const NAME_BYTES: usize = 32;
 const MOST_COUNTERS: usize = 100_000;
 
 #[derive(Debug, Error)]
-#[error("cannot open a socket to ask drivers by")]
-pub struct EthtoolError {
-    source: io::Error,
+pub enum EthtoolError {
+    #[error("cannot open a socket to ask drivers by")]
+    Open { source: io::Error },
+    #[error("drivers may not be asked")]
+    Ask { source: io::Error },
 }
 
 pub(super) struct Ethtool {
@@ -49,11 +51,20 @@ impl Ethtool {
             None,
         );
         Ok(Self {
-            socket: socket.map_err(|errno| EthtoolError {
+            socket: socket.map_err(|errno| EthtoolError::Open {
                 source: errno.into(),
             })?,
             known: BTreeMap::new(),
         })
+    }
+
+    /// What every host has cannot tell much, but whether it may be asked.
+    pub(super) fn may_ask(&self) -> Result<(), EthtoolError> {
+        let asked = self.ask("lo", &mut set_of_counters());
+        let refused = asked
+            .err()
+            .filter(|it| it.kind() == io::ErrorKind::PermissionDenied);
+        refused.map_or(Ok(()), |source| Err(EthtoolError::Ask { source }))
     }
 
     /// The counters that have a meaning. A driver that counts nothing of its own has none.
@@ -77,7 +88,7 @@ impl Ethtool {
         let count = self.count(interface).filter(|&count| count > 0)?;
         let known = self.known.get(interface).filter(|it| it.count == count);
         if known.is_none() {
-            let meanings = self.meanings(interface, count)?;
+            let meanings = meanings(&self.names(interface, count)?);
             let known = Known { count, meanings };
             self.known.insert(interface.to_owned(), known);
         }
@@ -85,29 +96,43 @@ impl Ethtool {
         if meanings.is_empty() {
             return None;
         }
-        let mut buffer = request(GET_STATS, 8 + 8 * count);
-        set_word(&mut buffer, 4, count as u32);
-        self.ask(interface, &mut buffer).ok()?;
+        let buffer = self.values(interface, count)?;
         let value = |&(index, meaning): &(usize, Meaning)| Some((meaning, value(&buffer, index)?));
         Some(meanings.iter().filter_map(value).collect())
     }
 
     /// How many counters the driver has.
     fn count(&self, interface: &str) -> Option<usize> {
-        let mut buffer = request(GET_SET_INFO, 20);
-        buffer[8..16].copy_from_slice(&(1_u64 << STATS).to_ne_bytes());
+        let mut buffer = set_of_counters();
         self.ask(interface, &mut buffer).ok()?;
         let has_set = u64::from(word(&buffer, 8)?) & (1 << STATS) != 0;
         let count = word(&buffer, 16).filter(|_| has_set)? as usize;
         (count <= MOST_COUNTERS).then_some(count)
     }
 
-    fn meanings(&self, interface: &str, count: usize) -> Option<Vec<(usize, Meaning)>> {
+    pub(super) fn all(&self, interface: &str) -> Option<Vec<(String, u64)>> {
+        let count = self.count(interface)?;
+        let (names, values) = (
+            self.names(interface, count)?,
+            self.values(interface, count)?,
+        );
+        let counter = |(index, name)| Some((name, value(&values, index)?));
+        all_names(&names).enumerate().map(counter).collect()
+    }
+
+    fn values(&self, interface: &str, count: usize) -> Option<Vec<u8>> {
+        let mut buffer = request(GET_STATS, 8 + 8 * count);
+        set_word(&mut buffer, 4, count as u32);
+        self.ask(interface, &mut buffer).ok()?;
+        Some(buffer)
+    }
+
+    fn names(&self, interface: &str, count: usize) -> Option<Vec<u8>> {
         let mut buffer = request(GET_STRINGS, 12 + NAME_BYTES * count);
         set_word(&mut buffer, 4, STATS);
         set_word(&mut buffer, 8, count as u32);
         self.ask(interface, &mut buffer).ok()?;
-        Some(meanings(&buffer))
+        Some(buffer)
     }
 
     /// Hands `buffer` to the driver, which answers in it.
@@ -139,6 +164,13 @@ pub(crate) fn read(answer: &[u8]) {
     let _ = (text(answer), word(answer, 4).and_then(fec));
 }
 
+/// Asks how many counters there are.
+fn set_of_counters() -> Vec<u8> {
+    let mut buffer = request(GET_SET_INFO, 20);
+    buffer[8..16].copy_from_slice(&(1_u64 << STATS).to_ne_bytes());
+    buffer
+}
+
 fn request(command: u32, bytes: usize) -> Vec<u8> {
     let mut buffer = vec![0; bytes];
     set_word(&mut buffer, 0, command);
@@ -162,14 +194,15 @@ fn value(stats: &[u8], index: usize) -> Option<u64> {
 
 /// Those of the names in a set of strings that have a meaning, and where they stand.
 fn meanings(strings: &[u8]) -> Vec<(usize, Meaning)> {
-    let names = strings
-        .get(12..)
-        .unwrap_or_default()
-        .chunks_exact(NAME_BYTES);
-    let meant = names
+    let meant = all_names(strings)
         .enumerate()
-        .filter_map(|(index, name)| Some((index, meaning(Origin::Driver, &text(name))?)));
+        .filter_map(|(index, name)| Some((index, meaning(Origin::Driver, &name)?)));
     meant.collect()
+}
+
+fn all_names(strings: &[u8]) -> impl Iterator<Item = String> {
+    let names = strings.get(12..).unwrap_or_default();
+    names.chunks_exact(NAME_BYTES).map(text)
 }
 
 fn text(bytes: &[u8]) -> String {

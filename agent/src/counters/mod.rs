@@ -27,6 +27,20 @@ pub use tree::Tree;
 
 use ethtool::Ethtool;
 
+/// Everything that a driver counts, by its own names, whether it has a meaning here or not: for who
+/// compares.
+#[doc(hidden)]
+pub fn all_of_driver(interface: &str) -> Vec<(String, u64)> {
+    let ethtool = Ethtool::open().ok();
+    let all = ethtool.and_then(|ethtool| ethtool.all(interface));
+    all.unwrap_or_default()
+}
+
+/// Whether drivers may be asked here.
+pub fn may_ask_drivers() -> Result<(), EthtoolError> {
+    Ethtool::open()?.may_ask()
+}
+
 pub(crate) use ethtool::read as read_ethtool;
 
 /// What RDMA ports have carried since their NICs began to count.
@@ -84,7 +98,7 @@ impl CounterReader {
     }
 
     /// The interfaces of a copy, as counted when it was taken.
-    pub fn recorded_links(&self) -> Vec<LinkCount> {
+    pub fn recorded_links(&self) -> Vec<RecordedLink> {
         let names = self.tree.interfaces().into_iter();
         names.map(|name| link(&self.tree, name)).collect()
     }
@@ -120,15 +134,29 @@ impl CounterReader {
     }
 }
 
-fn link(tree: &Tree, interface: String) -> LinkCount {
+/// An interface of a copy: what the copy lacks is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedLink {
+    pub interface: String,
+    pub up: Option<bool>,
+    pub sent: Option<Bytes>,
+    pub received: Option<Bytes>,
+    pub dropped_packets: Option<u64>,
+}
+
+fn link(tree: &Tree, interface: String) -> RecordedLink {
     let folder = format!("sys/class/net/{interface}");
     let count = |name: &str| tree.number(&format!("{folder}/statistics/{name}"));
     let dropped = ["tx_dropped", "rx_dropped", "rx_missed_errors"];
-    LinkCount {
-        up: tree.number(&format!("{folder}/carrier")) == Some(1),
-        sent: Bytes::new(count("tx_bytes").unwrap_or_default()),
-        received: Bytes::new(count("rx_bytes").unwrap_or_default()),
-        dropped_packets: dropped.iter().filter_map(|name| count(name)).sum(),
+    let carrier = tree.number(&format!("{folder}/carrier"));
+    RecordedLink {
+        up: carrier.map(|carrier| carrier == 1),
+        sent: count("tx_bytes").map(Bytes::new),
+        received: count("rx_bytes").map(Bytes::new),
+        dropped_packets: dropped
+            .iter()
+            .filter_map(|name| count(name))
+            .reduce(u64::saturating_add),
         interface,
     }
 }

@@ -193,8 +193,27 @@ fn the_copy_of_a_machine_has_its_interfaces() {
     let [eth0] = &CounterReader::recorded(root.path()).recorded_links()[..] else {
         panic!("there is one wire");
     };
-    assert!(eth0.up);
-    assert_eq!(eth0.sent.count(), 81_234_567_890_123);
+    assert_eq!(eth0.up, Some(true));
+    assert_eq!(eth0.sent.map(Bytes::count), Some(81_234_567_890_123));
+}
+
+#[test]
+fn what_a_copy_lacks_is_not_taken_for_nothing() {
+    let root = machine(&[
+        ("sys/class/net/eth0/type", "1\n"),
+        ("sys/class/net/eth0/statistics/rx_bytes", "7\n"),
+    ]);
+    let expected = RecordedLink {
+        interface: "eth0".to_owned(),
+        up: None,
+        sent: None,
+        received: Some(Bytes::new(7)),
+        dropped_packets: None,
+    };
+    assert_eq!(
+        CounterReader::recorded(root.path()).recorded_links(),
+        [expected]
+    );
 }
 
 #[test]

@@ -1,13 +1,15 @@
-//! All that is answered on the probes' port: probes, trains, and who asks for a saturating test. One
-//! roster holds for all of them.
+//! All that is answered on the probes' port: probes, trains, who asks for a saturating test, and who asks
+//! what has arrived of a flow. One roster holds for all of them.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use reweave_agent_core::latency::{Arrival, Clocks, LENGTH, Responder, Stamp, Strays};
+use reweave_agent_core::latency::{Arrival, Clocks, LENGTH, Responder, Stamp};
 use reweave_agent_core::preflight;
 use reweave_agent_core::trains::{self, Receiver};
+use reweave_agent_core::witness::{self, Witness};
 use reweave_common::moment::Moment;
+use reweave_common::probing::Strays;
 
 use crate::clock;
 use crate::preflight::Door;
@@ -18,6 +20,7 @@ pub(super) struct Answers {
     /// Until when trains may come now.
     open_until: Box<dyn Fn(Moment) -> Option<Moment> + Send>,
     door: Door,
+    witness: Witness,
     /// Of hosts that are not on the roster, or words that are none.
     refused: u64,
 }
@@ -44,6 +47,7 @@ impl Answers {
             receiver: Receiver::new(rand::random()),
             open_until: Box::new(|_| None),
             door: Door::default(),
+            witness: Witness::default(),
             refused: 0,
         }
     }
@@ -52,6 +56,7 @@ impl Answers {
     pub(super) fn handle_roster(&mut self, roster: Vec<Ipv4Addr>, grace: Duration) {
         self.receiver.handle_roster(roster.iter().copied());
         self.door.handle_roster(roster.iter().copied());
+        self.witness.handle_roster(roster.iter().copied());
         self.responder.handle_roster(clock::now(), roster, grace);
     }
 
@@ -85,7 +90,18 @@ impl Answers {
             self.refused += u64::from(answer.is_none());
             return answer.map(Reply::Short);
         }
+        if witness::is_word(packet.bytes) {
+            let ends = [*packet.from.ip(), *packet.to.ip()];
+            let answer = self.witness.handle_word(now, ends, packet.bytes);
+            self.refused += u64::from(answer.is_none());
+            return answer.map(Reply::Short);
+        }
         self.responder.handle_packet(packet).map(Reply::Short)
+    }
+
+    /// What has to see the packets that come in.
+    pub(super) fn witness(&mut self) -> &mut Witness {
+        &mut self.witness
     }
 
     /// The kernel stamped an answer to `host` as it left.

@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use reweave_agent_core::latency::{Clocks, Outgoing, Prober, Strays};
+use reweave_agent_core::latency::{Clocks, Outgoing, Prober};
+use reweave_agent_core::witness::Witness;
 use reweave_common::moment::Moment;
-use reweave_common::probing::{ProbeList, ProbeReading};
+use reweave_common::probing::{PortStrays, ProbeList, ProbeReading};
 use thiserror::Error;
 
 use super::answers::{Answers, Reply};
 use super::mail::{Inbox, Parcel};
 use super::socket::{Fate, StampedSocket};
+use super::tap::Tap;
 use crate::clock;
 use crate::preflight::Door;
 
@@ -36,6 +38,8 @@ pub struct Engine {
     /// To be opened with the first list.
     answer_on: Option<u16>,
     asking: BTreeMap<u16, StampedSocket>,
+    /// Open while somebody asks what arrives.
+    tap: Option<Tap>,
     inbox: Inbox,
     /// When it was last looked which probes are overdue.
     looked: Moment,
@@ -53,6 +57,7 @@ impl Engine {
             answering: None,
             answer_on: None,
             asking: BTreeMap::new(),
+            tap: None,
             inbox: Inbox::new(),
             looked: Moment::default(),
         }
@@ -104,6 +109,11 @@ impl Engine {
         self.answers.expects_train()
     }
 
+    /// Whether all flows on the list are probed already.
+    pub fn knows(&self, list: &ProbeList) -> bool {
+        list.flows.iter().all(|flow| self.prober.probes(flow))
+    }
+
     /// Probes what is on the list, less what cannot be sent from here. Says what was wrong last.
     pub fn handle_list(&mut self, mut list: ProbeList) -> Result<(), ProbingError> {
         let roster = std::mem::take(&mut list.roster);
@@ -140,6 +150,7 @@ impl Engine {
         if moment(now).since(self.looked) >= LOOK_EVERY {
             self.looked = moment(now);
             self.prober.handle_time(now);
+            look(self.answers.witness(), &mut self.tap);
         }
     }
 
@@ -154,8 +165,11 @@ impl Engine {
 
     /// Packets that were of no use so far: at the ports probes are sent from, and where they are
     /// answered.
-    pub fn strays(&self) -> [Strays; 2] {
-        [self.prober.strays(), self.answers.strays()]
+    pub fn strays(&self) -> PortStrays {
+        PortStrays {
+            asking: self.prober.strays(),
+            answering: self.answers.strays(),
+        }
     }
 
     fn open(&mut self, port: u16) -> Result<(), ProbingError> {
@@ -216,12 +230,16 @@ impl Engine {
             answering: Some(socket),
             answers,
             inbox,
+            tap,
             ..
         } = self
         else {
             return 0;
         };
         let (mut heard, mut short) = (0, vec![]);
+        if let Some(tap) = tap.as_ref() {
+            tap.receive(|packet| answers.witness().handle_packet(packet));
+        }
         if events.contains(PollFlags::POLLIN) {
             heard = socket.receive(inbox, |packet, length| {
                 let (from, to) = (*packet.to.ip(), packet.from);
@@ -233,6 +251,7 @@ impl Engine {
                 }
             });
         }
+        look(answers.witness(), tap);
         socket.send(&mut short);
         let now = clock::clocks();
         socket.fates(inbox, |fate| {
@@ -241,6 +260,16 @@ impl Engine {
             }
         });
         heard
+    }
+}
+
+/// Before an answer says that packets are looked for, and no longer than that.
+fn look(witness: &mut Witness, tap: &mut Option<Tap>) {
+    if !witness.looks(clock::now()) {
+        *tap = None;
+    } else if tap.is_none() {
+        *tap = Tap::open().ok();
+        witness.handle_blind(tap.is_none());
     }
 }
 

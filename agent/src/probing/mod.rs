@@ -6,6 +6,7 @@ mod beside;
 mod engine;
 mod mail;
 mod socket;
+mod tap;
 mod thread;
 
 /// See `decoders`.

@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use reweave_agent_core::latency::Strays;
 use reweave_common::error::told;
 use reweave_common::flow::FlowKey;
 use reweave_common::lock::lock;
-use reweave_common::probing::{ProbeList, ProbeReading, Tally};
+use reweave_common::probing::{PortStrays, ProbeList, ProbeReading, Tally};
 
 use super::engine::Engine;
 use crate::follower::Follower;
@@ -25,7 +24,9 @@ const PAUSE: Duration = Duration::from_millis(80);
 /// the kernel's buffers.
 const ENOUGH: u32 = 128;
 /// Readings are handed over so often.
-const SHARE_EVERY: Duration = Duration::from_millis(500);
+const SHARE_EVERY: Duration = Duration::from_secs(1);
+/// Those of a new list's first moments at each turn: somebody waits to hear of its flows.
+const FIRST: Duration = Duration::from_secs(2);
 
 pub struct ProbeThread {
     follower: Follower,
@@ -35,7 +36,7 @@ pub struct ProbeThread {
 #[derive(Default)]
 struct Shared {
     tallies: BTreeMap<FlowKey, Tally>,
-    strays: [Strays; 2],
+    strays: PortStrays,
 }
 
 impl ProbeThread {
@@ -59,16 +60,19 @@ impl ProbeThread {
     }
 
     /// Packets that were of no use so far, at the ports that ask and the port that answers.
-    pub fn strays(&self) -> [Strays; 2] {
+    pub fn strays(&self) -> PortStrays {
         lock(&self.shared).strays
     }
 }
 
 fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared>) {
-    let mut shared_at = Instant::now();
+    let (mut shared_at, mut first_until) = (Instant::now(), Instant::now());
     loop {
         match lists.try_recv() {
             Ok(list) => {
+                if !engine.knows(&list) {
+                    first_until = Instant::now() + FIRST;
+                }
                 if let Err(error) = engine.handle_list(list) {
                     tracing::warn!("not all is probed: {}", told(&error));
                 }
@@ -85,7 +89,8 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
         if !engine.expects_train() {
             thread::park_timeout(pause(done));
         }
-        if shared_at.elapsed() >= SHARE_EVERY {
+        let is_first = Instant::now() < first_until;
+        if is_first || shared_at.elapsed() >= SHARE_EVERY {
             shared_at = Instant::now();
             share(&mut engine, shared);
         }

@@ -8,6 +8,9 @@ use thiserror::Error;
 
 use reweave_common::error::told;
 
+/// As it is called where it is off.
+pub const MEASUREMENT: &str = "RDMA";
+
 #[derive(Debug, Error)]
 pub enum RdmaError {
     #[error("{} is not there", path.display())]
@@ -43,7 +46,7 @@ impl RdmaError {
             }
         };
         Lack {
-            measurement: "RDMA".to_owned(),
+            measurement: MEASUREMENT.to_owned(),
             because: told(self),
             remedy: remedy.to_owned(),
         }

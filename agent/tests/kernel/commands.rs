@@ -21,6 +21,7 @@ tests! {
     a_change_of_the_way_is_told,
     pins_are_listed,
     what_needs_a_right_is_listed,
+    who_cannot_ask_for_neighbours_says_so,
     what_is_listed_as_possible_is_possible needs "setpriv",
     every_number_has_a_unit_or_counts,
     a_full_disk_is_one_error,
@@ -153,7 +154,7 @@ fn a_change_of_the_way_is_told() {
     let (source, destination) = (flow.source.to_string(), flow.destination.to_string());
     let mut told = within("h0", || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
-        command.args(["trace", "tcp", &source, &destination, "--over-s", "600"]);
+        command.args(["trace", "tcp", &source, &destination, "--over-ms", "600000"]);
         command.args(["--output", "json"]).stdout(Stdio::piped());
         command.spawn().expect("the program starts")
     });
@@ -187,7 +188,22 @@ fn what_needs_a_right_is_listed() {
     says("h0", "paths of flows", "setcap cap_net_raw+ep");
     says("h0", "traffic by eBPF", "setcap cap_bpf,cap_net_admin+ep");
     says("h0", "traffic by nftables", "setcap cap_net_admin+ep");
+    says("h0", "counters of drivers", " yes");
+    says("h0", "RDMA", " no");
     says("leaf0", "pins of flows", "setcap cap_net_admin+ep");
+}
+
+/// Where nobody can be asked for neighbours, that is said, and not that there are none.
+fn who_cannot_ask_for_neighbours_says_so() {
+    let _fabric = Fabric::new();
+    let facts = json_of("h0", &["facts"]);
+    assert_eq!(facts["neighbours"], json!([]));
+    let off = facts["off"].as_array().expect("a list");
+    let lack = off
+        .iter()
+        .find(|it| it["measurement"] == "neighbours by LLDP");
+    let remedy = lack.and_then(|it| it["remedy"].as_str());
+    assert!(remedy.is_some_and(|it| it.contains("lldpd")), "{facts}");
 }
 
 /// The agent's program, as root without some of root's rights.
@@ -341,7 +357,7 @@ fn every_number_has_a_unit_or_counts() {
         &["flows", "--over-ms", "300"],
         &["trace", "udp", &ends[0], &ends[1]],
         &["trace", "udp", &ends[0], &ends[1], "--all"],
-        &["probe", &to, "--over-s", "1"],
+        &["probe", &to, "--over-ms", "1000"],
         &["bandwidth", &to, "--trains", "6"],
     ];
     let told = asked.map(|words| json_of("h0", words));

@@ -56,4 +56,6 @@ fn neighbours_are_who_they_say_they_are() {
     assert_eq!(heard["interface"], "eth0", "{heard}");
     assert_eq!(heard["port"], "swp0", "{heard}");
     assert!(heard["address"].is_string(), "{heard}");
+    let off = json_of("h0", &["facts"])["off"].to_string();
+    assert!(!off.contains("LLDP"), "{off}");
 }

@@ -4,13 +4,15 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use reweave_agent::probing::{Engine, ProbeThread};
 use reweave_agent_core::latency::{MOST_RATE, WIRE_BYTES};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::histogram::Histogram;
 use reweave_common::probing::{PROBE_PORT, ProbeList, Routers, Stamps, Tally};
 use reweave_common::units::Rate;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::commands::{agent, json_of};
 use crate::fabric::{Fabric, flow, host, kernel_counter, nft_in, wait_for, within};
@@ -26,7 +28,9 @@ tests! {
     a_person_probes_without_a_coordinator,
     a_host_without_an_agent_refuses_and_loses_nothing,
     no_right_is_needed_to_probe,
-    an_agent_at_the_other_end_confirms_a_trace,
+    an_agent_at_the_other_end_confirms_a_trace needs "nft",
+    an_agent_that_may_not_look_confirms_nothing,
+    who_interrupts_a_probe_is_told_what_there_is,
 }
 
 const ALL: [Ipv4Addr; 4] = [
@@ -154,14 +158,14 @@ fn strangers_are_not_answered_and_garbage_is_counted() {
     };
     let before = arrived(2);
     let strays = wait_for("the strays are counted", || {
-        let strays = far.strays()[1];
+        let strays = far.strays().answering;
         (strays.foreign > 0 && arrived(2) >= before).then_some(strays)
     });
     assert!(strays.malformed > 0, "{strays:?}");
     wait_for("those at the port that asks", || {
-        (near.strays()[0].malformed >= 2).then_some(())
+        (near.strays().asking.malformed >= 2).then_some(())
     });
-    assert!(near.strays()[0].foreign >= 1);
+    assert!(near.strays().asking.foreign >= 1);
     measured(&near, |tally| tally.answered >= 20);
     stranger.set_nonblocking(true).expect("a setting");
     assert!(
@@ -223,12 +227,19 @@ pub(crate) struct Responder(Child);
 
 impl Responder {
     pub(crate) fn start(node: &str, of: &[&str]) -> Self {
-        let child = within(node, || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
-            command.args(["probe", "--respond"]).args(of);
-            command.stderr(Stdio::null()).spawn().expect("it starts")
-        });
-        Self(child)
+        Self::start_by(Command::new(env!("CARGO_BIN_EXE_reweave-agent")), node, of)
+    }
+
+    fn start_without_rights(node: &str, of: &[&str]) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--user", env!("CARGO_BIN_EXE_reweave-agent")]);
+        Self::start_by(command, node, of)
+    }
+
+    fn start_by(mut command: Command, node: &str, of: &[&str]) -> Self {
+        command.args(["probe", "--respond"]).args(of);
+        let start = || command.stderr(Stdio::null()).spawn();
+        Self(within(node, start).expect("it starts"))
     }
 }
 
@@ -247,7 +258,13 @@ fn a_person_probes_without_a_coordinator() {
     let _fabric = Fabric::new();
     let _responders = ["h1", "h2"].map(|node| Responder::start(node, &["10.0.0.1"]));
     let asked = [
-        "probe", "10.0.1.1", "10.1.0.1", "--over-s", "2", "--rate", "100",
+        "probe",
+        "10.0.1.1",
+        "10.1.0.1",
+        "--over-ms",
+        "2000",
+        "--rate",
+        "100",
     ];
     let told = json_of("h0", &asked);
     assert_eq!(told["hosts"][0]["host"], "10.0.1.1");
@@ -261,24 +278,46 @@ fn a_person_probes_without_a_coordinator() {
     }
     let table = agent(
         "h0",
-        &["probe", "10.0.1.1", "--over-s", "3", "--rate", "50"],
+        &["probe", "10.0.1.1", "--over-ms", "3000", "--rate", "50"],
     );
     let table = String::from_utf8_lossy(&table.stdout);
     assert!(
-        table.starts_with("host      sent  lost  loss, 95 %"),
+        table.starts_with("host      sent  lost  there, back  loss, 95 %"),
         "{table}"
     );
     assert!(table.contains("kernel"), "{table}");
 }
 
+fn who_interrupts_a_probe_is_told_what_there_is() {
+    let _fabric = Fabric::new();
+    let _responder = Responder::start("h2", &["10.0.0.1"]);
+    let probing = within("h0", || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
+        command.args(["probe", "10.1.0.1", "--rate", "100"]);
+        command.args(["--over-ms", "3600000", "--output", "json"]);
+        command.stdout(Stdio::piped()).spawn().expect("it starts")
+    });
+    // The fate of a probe is decided a second after it was sent.
+    wait_for("probes of more than a second", || {
+        (sent() > 250).then_some(())
+    });
+    let pid = Pid::from_raw(probing.id().cast_signed());
+    kill(pid, Signal::SIGINT).expect("it runs");
+    let told = probing.wait_with_output().expect("it ends");
+    assert!(told.status.success());
+    let told: Value = serde_json::from_slice(&told.stdout).expect("one JSON object");
+    let it = summary(&told, 0);
+    assert!(it["sent"].as_u64() > Some(50), "{it}");
+}
+
 fn a_host_without_an_agent_refuses_and_loses_nothing() {
     let _fabric = Fabric::new();
-    let asked = ["probe", "10.1.0.1", "--over-s", "3", "--rate", "50"];
+    let asked = ["probe", "10.1.0.1", "--over-ms", "3000", "--rate", "50"];
     let told = json_of("h0", &asked);
     let it = summary(&told, 0);
     assert_eq!(it["lost"], 0, "{it}");
     assert!(it["refused"].as_u64() > Some(100), "{it}");
-    let table = agent("h0", &["probe", "10.1.0.1", "--over-s", "1"]);
+    let table = agent("h0", &["probe", "10.1.0.1", "--over-ms", "1000"]);
     let words = String::from_utf8_lossy(&table.stderr);
     assert!(words.contains("probe --respond"), "{words}");
     let nobody = agent("h0", &["probe", "no-such-host.invalid"]);
@@ -301,7 +340,9 @@ fn no_right_is_needed_to_probe() {
             "probe",
             "10.1.0.1",
         ]);
-        let run = command.args(["--over-s", "2", "--output", "json"]).output();
+        let run = command
+            .args(["--over-ms", "2000", "--output", "json"])
+            .output();
         run.expect("unshare runs")
     });
     let words = String::from_utf8_lossy(&told.stderr);
@@ -326,10 +367,32 @@ fn an_agent_at_the_other_end_confirms_a_trace() {
         let routers = told["routers"].as_array().expect("a list").len();
         (told["confirmed"] == true && routers == 3 && told["routers_back"] == 3).then_some(())
     });
+    // Where packets of this flow do not arrive, those of others confirm nothing.
+    let drop_the_flow = "table ip narrow { chain on { type filter hook forward priority 0; udp dport 4791 drop; }; }";
+    nft_in("leaf1", drop_the_flow);
+    let told = json_of("h0", &trace);
+    assert_eq!(
+        (&told["confirmed"], &told["routers_back"]),
+        (&json!(false), &json!(3))
+    );
+    nft_in("leaf1", "delete table ip narrow");
     // Where the host answers no echo, the agent's word is enough.
     nft_in(
         "h2",
         "table ip deaf { chain in { type filter hook input priority 0; icmp type echo-request drop; }; }",
     );
     assert_eq!(json_of("h0", &trace)["confirmed"], true);
+}
+
+/// It answers probes, so it is known how far it is, and no more.
+fn an_agent_that_may_not_look_confirms_nothing() {
+    let _fabric = Fabric::new();
+    let _responder = Responder::start_without_rights("h2", &["10.0.0.1"]);
+    let trace = ["trace", "tcp", "10.0.0.1:40000", "10.1.0.1:5001"];
+    let told = wait_for("the agent answers", || {
+        let told = json_of("h0", &trace);
+        (told["routers_back"] == 3).then_some(told)
+    });
+    assert_eq!(told["confirmed"], false, "{told}");
+    assert_eq!(told["routers"].as_array().map(Vec::len), Some(3));
 }

@@ -46,7 +46,11 @@ pub(crate) fn has(tool: &str) -> Result<(), String> {
         return Err("no users to run lldpd as".to_owned());
     }
     let mut asked = Command::new(tool);
-    let version = if tool == "lldpd" { "-v" } else { "-V" };
+    let version = match tool {
+        "lldpd" => "-v",
+        "ethtool" => "--version",
+        _ => "-V",
+    };
     asked
         .arg(version)
         .stdout(Stdio::null())

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -36,6 +37,7 @@ tests! {
     nobody_is_probed_for_a_coordinator_that_is_gone,
     killed_and_started_again_it_knows_what_it_promised,
     an_agent_that_may_not_change_routes_says_so,
+    no_report_waits_for_programs_that_hang,
     an_agent_without_rights_reports_what_it_may,
     an_interface_that_vanishes_is_reported_and_survived,
     sixteen_flows_cost_little,
@@ -354,6 +356,33 @@ fn killed_and_started_again_it_knows_what_it_promised() {
     });
 }
 
+/// In place of the programs that an agent asks.
+const HANGS: &str = "#!/bin/sh\nexec sleep 90\n";
+
+fn no_report_waits_for_programs_that_hang() {
+    let _fabric = Fabric::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["lldpcli", "nft", "rdma"] {
+        let program = folder.path().join(name);
+        fs::write(&program, HANGS).expect("a file");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it can be run");
+    }
+    let others = std::env::var("PATH").expect("there are programs");
+    let path = format!("{}:{others}", folder.path().display());
+    at_the_coordinator(async |mut stage| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
+        command.env("PATH", path);
+        let _host = stage.start_by(command, "h0", "200");
+        let link = stage.session("h0").await;
+        let is_interface = |it| matches!(it, Reading::Interface(_)).then_some(());
+        reading(&link, is_interface).await;
+        // Nor do the ones after it.
+        for _ in 0..5 {
+            sample(&link).await;
+        }
+    });
+}
+
 fn an_agent_that_may_not_change_routes_says_so() {
     let _fabric = Fabric::new();
     let denied = within("leaf0", || {
@@ -363,7 +392,7 @@ fn an_agent_that_may_not_change_routes_says_so() {
             env!("CARGO_BIN_EXE_reweave-agent"),
             "trace",
             "tcp",
-            "10.0.0.1:1",
+            "10.0.0.0:1",
             "10.1.0.1:2",
         ]);
         run.output().expect("unshare runs")

@@ -78,7 +78,8 @@ impl System {
 
 fn etcd_term_led(log: &str) -> Option<u64> {
     let mut lines = log.lines().rev();
-    let news = lines.find(|line| line.contains("\"msg\"") && line.contains(" became "));
+    // Of itself, and not that some peer became active.
+    let news = lines.find(|line| line.contains(" became ") && line.contains(" at term "));
     let (_, rest) = news?.split_once("became leader at term ")?;
     let mut digits = rest.split(|letter: char| !letter.is_ascii_digit());
     digits.next()?.parse().ok()

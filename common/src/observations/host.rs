@@ -8,6 +8,7 @@ use super::{Aged, insert};
 use crate::hardware::{Lack, Machine, Neighbour, Nic};
 use crate::health::{Health, Place};
 use crate::moment::Moment;
+use crate::probing::PortStrays;
 use crate::rdma::{RdmaPort, RdmaReading, Transport};
 use crate::rhythm::Rhythm;
 use crate::sample::{HostReading, Spare};
@@ -28,6 +29,7 @@ pub struct HostObservations {
     pub rdma: BTreeMap<RdmaWay, Aged<RdmaReading>>,
     pub machine: Option<Aged<Machine>>,
     pub rhythm: Option<Aged<Rhythm>>,
+    pub strays: Option<Aged<PortStrays>>,
     pub traffic: Option<Aged<Traffic>>,
 }
 
@@ -72,6 +74,7 @@ impl HostObservations {
             HostReading::Traffic(value) => self.record_traffic(Aged { value, at }),
             HostReading::Machine(machine) => record(&mut self.machine, at, machine),
             HostReading::Rhythm(rhythm) => record(&mut self.rhythm, at, rhythm),
+            HostReading::Strays(strays) => record(&mut self.strays, at, strays),
             HostReading::Vanished { interface, seen } => self.record_vanished(at, interface, seen),
         }
     }

@@ -16,7 +16,7 @@ use crate::circuit::CircuitSet;
 use crate::flow::FlowKey;
 use crate::member::Member;
 use crate::plan::Generation;
-use crate::probing::Summary;
+use crate::probing::{PortStrays, Summary};
 use crate::units::Rate;
 
 /// A third of a certificate's life is left when it is renewed; with so little, renewing fails.
@@ -99,6 +99,8 @@ pub struct AgentStatus {
     pub links: usize,
     /// Readings that were not kept, because they spoke for another node or were too many.
     pub discarded_readings: u64,
+    /// Packets on its ports of probes that were of no use; absent until it says so.
+    pub strays: Option<PortStrays>,
     /// Of its session; absent without one.
     pub build: Option<String>,
     pub protocol: Option<String>,
@@ -211,6 +213,8 @@ pub struct PathBandwidth {
     /// Of the trains: another source port may take another way.
     pub flow: FlowKey,
     pub bandwidth: Bandwidth,
+    /// The nodes between both, as they name themselves; `?` for a silent one. Absent where nobody knows.
+    pub over: Option<Vec<String>>,
     /// Since the last train.
     pub age_ms: u64,
 }
@@ -253,6 +257,7 @@ mod tests {
             known_links: 2,
             links: 2,
             discarded_readings: 0,
+            strays: None,
             build: None,
             protocol: None,
             certificate_left_s: Some(80_000),

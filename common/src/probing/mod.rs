@@ -105,6 +105,31 @@ pub struct Routers {
     pub back: u8,
 }
 
+/// Packets on ports of probes that nobody can make use of, so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Strays {
+    /// They are no probes.
+    pub malformed: u64,
+    /// Probes of hosts that are not on the roster, and answers to probes that nobody sent.
+    pub foreign: u64,
+    /// Answers after their probe was given up as lost.
+    pub late: u64,
+}
+
+/// The same of one host, apart for the ports that it probes from and the port that it answers on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortStrays {
+    pub asking: Strays,
+    pub answering: Strays,
+}
+
+impl Strays {
+    pub fn count(&self) -> u64 {
+        let known = self.malformed.saturating_add(self.foreign);
+        known.saturating_add(self.late)
+    }
+}
+
 impl Stamped {
     pub fn note(&mut self, stamps: Stamps) {
         *match stamps {

@@ -89,16 +89,17 @@ impl Senses {
     fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
         if self.ingest.is_connected(node) {
             self.trends.handle_sample(node, now, &sample);
-            self.latencies.handle_sample(&sample);
+            self.latencies.handle_sample(node, &sample);
         }
         self.ingest.handle_sample(node, now, sample);
     }
 
     fn handle_time(&mut self, now: Moment) {
-        self.ingest.handle_time(now, &self.policy);
-        self.trends.handle_time(now);
         self.latencies.handle_time(now, &self.fabric, &self.ways);
         if self.looks.is_due(now, self.policy.look_every) {
+            // Of thousands of hosts there is much to go through, and what is old is not used anyway.
+            self.ingest.handle_time(now, &self.policy);
+            self.trends.handle_time(now);
             let mut ways = mem::take(&mut self.ways);
             ways.advance(&self.at(now).picture());
             self.ways = ways;

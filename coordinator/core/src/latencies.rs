@@ -28,7 +28,8 @@ pub(crate) enum Where {
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
     rounds: Pace,
-    flows: BTreeMap<FlowKey, Flow>,
+    /// By whoever probes: the few flows of one are found sooner than one among those of all.
+    flows: BTreeMap<NodeId, BTreeMap<FlowKey, Flow>>,
     courses: BTreeMap<Where, VecDeque<f64>>,
 }
 
@@ -50,15 +51,17 @@ impl Latencies {
     const LEARNING: u32 = 3;
     /// What the stamps of a kernel that is busy are off by, all of them.
     const NOISE_US: f64 = 1000.0;
-    const MOST_FLOWS: usize = 1 << 18;
+    /// Of one host.
+    const MOST_FLOWS: usize = 1 << 10;
 
-    pub(crate) fn handle_sample(&mut self, sample: &Sample) {
+    pub(crate) fn handle_sample(&mut self, node: NodeId, sample: &Sample) {
+        let flows = self.flows.entry(node).or_default();
         for reading in &sample.readings {
             if let Reading::Probes(probes) = reading
                 && let Some(least) = probes.tally.network.quantile(0.0)
-                && (self.flows.len() < Self::MOST_FLOWS || self.flows.contains_key(&probes.flow))
+                && (flows.len() < Self::MOST_FLOWS || flows.contains_key(&probes.flow))
             {
-                let flow = self.flows.entry(probes.flow).or_default();
+                let flow = flows.entry(probes.flow).or_default();
                 let least_us = least.as_secs_f64() * 1e6;
                 flow.is_exact = probes.tally.stamped.mostly() == Some(Stamps::Hardware);
                 flow.least_us = Some(flow.least_us.map_or(least_us, |it| it.min(least_us)));
@@ -71,9 +74,12 @@ impl Latencies {
         if !self.rounds.is_due(now, Self::EVERY) {
             return;
         }
-        self.flows.retain(|_, flow| flow.least_us.is_some());
+        self.flows.retain(|_, flows| {
+            flows.retain(|_, flow| flow.least_us.is_some());
+            !flows.is_empty()
+        });
         let mut quickest: BTreeMap<Where, [f64; 2]> = BTreeMap::new();
-        for (key, flow) in &mut self.flows {
+        for (key, flow) in self.flows.values_mut().flatten() {
             let places = places(fabric, ways, key);
             let Some(slower_us) = flow.end_round(places) else {
                 continue;

@@ -16,6 +16,8 @@ use crate::pace::Pace;
 
 /// A host traces no more flows at once: routers answer few probes a second.
 const MOST_TRACES: usize = 64;
+/// So many probes' flows are gone through in no time; where there are more, that is done less often.
+const AT_EACH_LOOK: usize = 1 << 14;
 
 #[derive(Debug, Default)]
 pub(crate) struct Watching {
@@ -23,6 +25,8 @@ pub(crate) struct Watching {
     /// What each agent was asked for last.
     asked: BTreeMap<NodeId, Watch>,
     looks: Pace,
+    of_probes: BTreeMap<NodeId, Vec<FlowKey>>,
+    looks_at_probes: Pace,
 }
 
 impl Watching {
@@ -37,16 +41,17 @@ impl Watching {
             return;
         }
         self.note_elephants(known);
-        let (mut wanted, mut of_probes) = (self.wanted(known), known.ways.wanted(known));
+        self.note_probes(known);
+        let mut wanted = self.wanted(known);
         for (node, _) in known
             .fabric
             .nodes()
             .filter(|(node, _)| known.ingest.is_connected(*node))
         {
             let mut wanted = wanted.remove(&node).unwrap_or_default();
-            let probes = of_probes.remove(&node).unwrap_or_default();
+            let probes = self.of_probes.get(&node).into_iter().flatten();
             let room = MOST_TRACES.saturating_sub(wanted.trace.len());
-            wanted.trace.extend(probes.into_iter().take(room));
+            wanted.trace.extend(probes.take(room));
             let asked = self.asked.entry(node).or_default();
             if *asked != wanted {
                 asked.clone_from(&wanted);
@@ -66,6 +71,16 @@ impl Watching {
         self.elephants.extend(elephants.map(|state| state.flow));
         self.elephants
             .retain(|flow| known.ingest.flow(flow).is_some());
+    }
+
+    fn note_probes(&mut self, known: Known<'_>) {
+        let nodes = known.ingest.observations().nodes();
+        let probed: usize = nodes.map(|(_, node)| node.probes.len()).sum();
+        let looks = 1 + u32::try_from(probed / AT_EACH_LOOK).unwrap_or(u32::MAX);
+        let every = known.policy.look_every.saturating_mul(looks);
+        if self.looks_at_probes.is_due(known.now, every) {
+            self.of_probes = known.ways.wanted(known);
+        }
     }
 
     fn wanted(&self, known: Known<'_>) -> BTreeMap<NodeId, Watch> {

@@ -65,8 +65,10 @@ enum Part {
 }
 
 struct Waiting {
-    /// Until it is certain that nobody else leads.
-    asked: Option<(Asker, Request)>,
+    /// Nobody else led when it asked.
+    is_certain: bool,
+    /// Until that is certain.
+    answer: Option<Response>,
     reply: oneshot::Sender<Response>,
 }
 
@@ -185,10 +187,7 @@ impl Drive {
                 let mut left = self.drivers.of_session(session).into_iter();
                 left.try_for_each(|optical| self.unseat_driver(optical))
             }
-            Event::Asked { by, request, reply } => {
-                self.ask(by, request, reply);
-                Ok(())
-            }
+            Event::Asked { by, request, reply } => self.ask(by, request, reply),
             Event::Knocked {
                 token,
                 key,
@@ -225,9 +224,14 @@ impl Drive {
                 self.take_snapshot(index);
                 Ok(())
             }
-            Outcome::ReadReady(read) => self.put_to_core(read),
+            Outcome::ReadReady(ReadId(id)) => {
+                self.be_certain(id);
+                Ok(())
+            }
             Outcome::ReadLost(ReadId(id)) => {
-                self.answer(id, self.elsewhere());
+                if let Some(waiting) = self.waiting.remove(&id) {
+                    let _ = waiting.reply.send(self.elsewhere());
+                }
                 Ok(())
             }
             Outcome::Stands(Standing::Leads { term }) => self.lead(term),
@@ -327,16 +331,36 @@ impl Drive {
         Response::Refused(Refused::NotLeading { leader })
     }
 
-    /// Nothing is answered before it is certain that nobody else has come to lead meanwhile.
-    fn ask(&mut self, by: Asker, request: Request, reply: oneshot::Sender<Response>) {
+    /// Nothing is answered before it is certain that nobody else has come to lead meanwhile; that is
+    /// found out while the core is at it. If nobody had when this was asked, then the core knew all
+    /// that was agreed on; and what it wants done now is not agreed on where another leads.
+    fn ask(
+        &mut self,
+        by: Asker,
+        request: Request,
+        reply: oneshot::Sender<Response>,
+    ) -> Result<(), CoordinatorError> {
         if !self.leads() {
             // An operator who has left wants no answer.
-            return drop(reply.send(self.elsewhere()));
+            let _ = reply.send(self.elsewhere());
+            return Ok(());
         }
         let id = self.next_request();
-        let asked = Some((by, request));
-        self.waiting.insert(id, Waiting { asked, reply });
+        let waiting = Waiting {
+            is_certain: false,
+            answer: None,
+            reply,
+        };
+        self.waiting.insert(id, waiting);
         self.replication.put(Task::Read(ReadId(id)));
+        self.feed(match by {
+            Asker::Member(principal) => Input::Operator {
+                id,
+                principal,
+                request,
+            },
+            Asker::Visitor(token) => Input::Visitor { id, token, request },
+        })
     }
 
     /// Who is let in is agreed on before it is answered; where nobody leads, nobody answers.
@@ -367,21 +391,6 @@ impl Drive {
             }
             changed
         });
-    }
-
-    fn put_to_core(&mut self, ReadId(id): ReadId) -> Result<(), CoordinatorError> {
-        let waiting = self.waiting.get_mut(&id);
-        let Some((by, request)) = waiting.and_then(|waiting| waiting.asked.take()) else {
-            return Ok(());
-        };
-        self.feed(match by {
-            Asker::Member(principal) => Input::Operator {
-                id,
-                principal,
-                request,
-            },
-            Asker::Visitor(token) => Input::Visitor { id, token, request },
-        })
     }
 
     /// A new session takes the place of the one before, of which nothing more is heard. Without a
@@ -496,10 +505,28 @@ impl Drive {
         Ok(())
     }
 
-    /// An operator who has left wants no answer.
     fn answer(&mut self, id: u64, response: Response) {
-        if let Some(waiting) = self.waiting.remove(&id) {
-            let _ = waiting.reply.send(response);
+        if let Some(waiting) = self.waiting.get_mut(&id) {
+            waiting.answer = Some(response);
+            self.answer_if_certain(id);
+        }
+    }
+
+    fn be_certain(&mut self, id: u64) {
+        if let Some(waiting) = self.waiting.get_mut(&id) {
+            waiting.is_certain = true;
+            self.answer_if_certain(id);
+        }
+    }
+
+    /// An operator who has left wants no answer.
+    fn answer_if_certain(&mut self, id: u64) {
+        let ready = |waiting: &Waiting| waiting.is_certain && waiting.answer.is_some();
+        if self.waiting.get(&id).is_some_and(ready)
+            && let Some(waiting) = self.waiting.remove(&id)
+            && let Some(answer) = waiting.answer
+        {
+            let _ = waiting.reply.send(answer);
         }
     }
 }

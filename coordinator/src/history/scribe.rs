@@ -310,6 +310,7 @@ impl Scribe {
             }
             HostReading::Rdma(reading) => state("rdma", &rdma_subject(reading)),
             HostReading::Lack(lack) => state("lack", &lack.measurement),
+            HostReading::Strays(_) => state("strays", ""),
         };
         entries
             .into_iter()

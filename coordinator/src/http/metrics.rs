@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use reweave_common::operator::{AgentState, LinkStatus, Mode, Status};
+use reweave_common::probing::PortStrays;
 
 use crate::intake::Counts;
 
@@ -141,6 +142,29 @@ fn agents(page: &mut Page, status: &Status) {
     for agent in &status.agents {
         let discarded = agent.discarded_readings as f64;
         page.sample(name, &[("node", &agent.node)], discarded);
+    }
+    strays(page, status);
+}
+
+fn strays(page: &mut Page, status: &Status) {
+    let name = "reweave_agent_stray_packets_total";
+    let help = "Packets on an agent's ports of probes that were of no use.";
+    page.family(Kind::Counter, name, help);
+    for agent in &status.agents {
+        let Some(PortStrays { asking, answering }) = agent.strays else {
+            continue;
+        };
+        for (port, it) in [("asking", asking), ("answering", answering)] {
+            let kinds = [
+                ("malformed", it.malformed),
+                ("foreign", it.foreign),
+                ("late", it.late),
+            ];
+            for (kind, packets) in kinds {
+                let labels = [("node", &*agent.node), ("port", port), ("kind", kind)];
+                page.sample(name, &labels, packets as f64);
+            }
+        }
     }
 }
 

@@ -34,7 +34,7 @@ use reweave_common::units::{Bytes, Rate};
 pub(super) use driver::{driver_message, driver_order};
 
 use super::hosts::host_reading;
-use super::{members, rdma};
+use super::{hosts, members, rdma};
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
 
@@ -184,8 +184,13 @@ fn reading() -> impl Strategy<Value = Reading> {
         flow().prop_map(Reading::FlowEnded),
         probes::reading().prop_map(|reading| Reading::Probes(Box::new(reading))),
         path,
-        (flow(), probes::bandwidth())
-            .prop_map(|(flow, bandwidth)| Reading::Bandwidth(BandwidthReading { flow, bandwidth })),
+        (flow(), probes::bandwidth()).prop_map(|(flow, bandwidth, routers)| Reading::Bandwidth(
+            BandwidthReading {
+                flow,
+                bandwidth,
+                routers
+            }
+        )),
         holds,
         host_reading().prop_map(Reading::Host),
     ]
@@ -299,9 +304,10 @@ fn agent_status() -> impl Strategy<Value = AgentStatus> {
         option::of(generation()),
         links,
         option::of((text(), text(), any::<u64>(), any::<i64>())),
+        option::of(hosts::port_strays()),
     );
     parts.prop_map(
-        |(who, state, age_ms, generation, links, about)| AgentStatus {
+        |(who, state, age_ms, generation, links, about, strays)| AgentStatus {
             node: who.0,
             addresses: who.1,
             state,
@@ -310,6 +316,7 @@ fn agent_status() -> impl Strategy<Value = AgentStatus> {
             known_links: links.0,
             links: links.1,
             discarded_readings: links.2,
+            strays,
             build: about.clone().map(|about| about.0),
             protocol: about.clone().map(|about| about.1),
             certificate_left_s: about.as_ref().map(|about| about.2),

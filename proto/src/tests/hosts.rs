@@ -10,6 +10,7 @@ use reweave_common::hardware::{
 };
 use reweave_common::health::{Health, Place, Signal, SignalReading};
 use reweave_common::moment::Moment;
+use reweave_common::probing::{PortStrays, Strays};
 use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Spare};
 use reweave_common::traffic::{PeerTraffic, Traffic, TrafficSource, Volume};
@@ -30,6 +31,7 @@ pub(super) fn host_reading() -> impl Strategy<Value = HostReading> {
         traffic().prop_map(HostReading::Traffic),
         spare().prop_map(HostReading::Spare),
         lack().prop_map(HostReading::Lack),
+        port_strays().prop_map(HostReading::Strays),
         rdma::port().prop_map(|it| HostReading::RdmaPort(Box::new(it))),
         rdma::reading().prop_map(|it| HostReading::Rdma(Box::new(it))),
     ]
@@ -187,6 +189,17 @@ fn spare() -> impl Strategy<Value = Spare> {
         send,
         receive,
     })
+}
+
+pub(super) fn port_strays() -> impl Strategy<Value = PortStrays> {
+    let strays = || {
+        any::<[u64; 3]>().prop_map(|[malformed, foreign, late]| Strays {
+            malformed,
+            foreign,
+            late,
+        })
+    };
+    (strays(), strays()).prop_map(|(asking, answering)| PortStrays { asking, answering })
 }
 
 fn lack() -> impl Strategy<Value = Lack> {

@@ -129,7 +129,19 @@ iterations = 1
 paths = "collide"
 "#;
 
+/// A machine that is busy with other things for a moment disturbs one of them, a wrong rate is wrong
+/// every time.
 fn rates_are_iperf3s() {
+    let are_close = (0..3).any(|_| {
+        let (ours, theirs) = rates_of_both();
+        println!("ours {ours:.1?} Mb/s, iperf3 {theirs:.1?} Mb/s");
+        let mut pairs = ours.iter().zip(&theirs);
+        pairs.all(|(ours, theirs)| (ours / theirs - 1.0).abs() <= TOLERANCE)
+    });
+    assert!(are_close, "our rates differ from those of iperf3");
+}
+
+fn rates_of_both() -> (Vec<f64>, Vec<f64>) {
     let home = Home::new();
     let ours = report(&home, &home.file("contended.toml", CONTENDED), 0);
     let flows = flows(&ours["jobs"][0]);
@@ -164,17 +176,8 @@ fn rates_are_iperf3s() {
             .and_then(|()| server.wait())
             .expect("iperf3 can be ended");
     });
-    let ours: Vec<f64> = flows
-        .iter()
-        .map(|flow| figure(&flow["rate_mbps"]))
-        .collect();
-    println!("ours {ours:.1?} Mb/s, iperf3 {theirs:.1?} Mb/s");
-    for (ours, theirs) in ours.iter().zip(&theirs) {
-        assert!(
-            (ours / theirs - 1.0).abs() <= TOLERANCE,
-            "{ours:.1} against {theirs:.1} Mb/s"
-        );
-    }
+    let ours = flows.iter().map(|flow| figure(&flow["rate_mbps"]));
+    (ours.collect(), theirs)
 }
 
 fn iperf3_server(lab: &Lab, flow: &Value, at: SocketAddrV4) -> Child {

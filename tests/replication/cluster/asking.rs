@@ -110,7 +110,8 @@ impl Cluster {
     }
 }
 
-/// A read waits for its turn, and everything else for its place in the log.
+/// What is read is what is known now, and is answered once it is certain that nobody else led then;
+/// everything else waits for its place in the log.
 fn take(running: &mut Running, asker: Asker, asked: Asked) -> Result<(), NotLeading> {
     let Asked {
         request, key, op, ..
@@ -119,7 +120,8 @@ fn take(running: &mut Running, asker: Asker, asked: Asked) -> Result<(), NotLead
         running.last_read += 1;
         let read = ReadId(running.last_read);
         running.replica.read(read)?;
-        running.reads.insert(read, (asker, key));
+        let value = running.machine.get(key);
+        running.reads.insert(read, (asker, value));
     } else {
         let payload = Payload::Register { key, op };
         let payload = postcard::to_stdvec(&payload).expect("it can be written");

@@ -149,8 +149,8 @@ impl Cluster {
 
     fn read_ready(&mut self, id: u64, read: ReadId) {
         let running = self.running(id);
-        if let Some((asker, key)) = running.reads.remove(&read) {
-            let answer = Answer::Value(running.machine.get(key));
+        if let Some((asker, value)) = running.reads.remove(&read) {
+            let answer = Answer::Value(value);
             // Reads are told apart by their attempts.
             let request = RequestId {
                 client: 0,

@@ -1,7 +1,6 @@
 //! What the counters of NICs, RDMA ports and the kernel say: by which name each goes, how much it
 //! grew, and of how much that is a part.
 
-mod growth;
 mod meaning;
 pub mod texts;
 
@@ -13,7 +12,7 @@ use std::collections::BTreeMap;
 use reweave_common::health::{Health, Place, Signal, SignalReading};
 use reweave_common::moment::Moment;
 
-use growth::grown;
+use crate::growth::Standing;
 pub use meaning::{Meaning, Origin, Whole, meaning};
 
 /// All counters of one place, as they stand. Of several with the same meaning the first counts.
@@ -32,12 +31,12 @@ pub struct HealthBook {
 #[derive(Debug)]
 struct Last {
     at: Moment,
-    signals: BTreeMap<Signal, u64>,
-    wholes: BTreeMap<Whole, u64>,
+    signals: BTreeMap<Signal, Standing>,
+    wholes: BTreeMap<Whole, Standing>,
 }
 
-/// A counter's place among the signals, and where it stops to count.
-type Standing = BTreeMap<Signal, (u64, Option<u64>)>;
+/// How each signal's counter stands, and where it stops to count.
+type Signals = BTreeMap<Signal, (u64, Option<u64>)>;
 
 impl HealthBook {
     /// `places` are all there are now; one that vanished and came back begins anew. Of counters
@@ -50,62 +49,80 @@ impl HealthBook {
     }
 
     fn handle_place(&mut self, now: Moment, counts: &Counts) -> Health {
-        let (standing, wholes) = sorted(counts);
+        let (signals, wholes) = sorted(counts);
         let last = self.last.get(&counts.place);
+        let next = Last::after(last, now, &signals, &wholes);
         let reading = |(&signal, &(total, most)): (&Signal, &(u64, Option<u64>))| {
-            let before = last.and_then(|last| last.signals.get(&signal));
-            let grown = before.and_then(|&before| grown(before, total, most));
+            let standing = next.signals.get(&signal);
+            // What stops at its end never goes over it.
+            let is_sure = |grown: &u64| most.is_none_or(|most| total < most && *grown <= total);
+            let grown = standing.and_then(|it| it.grown).filter(is_sure);
             SignalReading {
                 signal,
                 total,
                 grown,
-                of: whole_of(signal, grown, last, &wholes),
+                of: whole_of(signal, grown, &next.wholes),
             }
         };
-        let counted = standing.iter().filter(|(_, (total, _))| *total > 0);
+        let counted = signals.iter().filter(|(_, (total, _))| *total > 0);
         let health = Health {
             place: counts.place.clone(),
             over: last.map_or_else(Default::default, |last| now.since(last.at)),
             signals: counted.map(reading).collect(),
         };
-        let signals = standing
-            .into_iter()
-            .map(|(signal, (total, _))| (signal, total));
-        let last = Last {
-            at: now,
-            signals: signals.collect(),
-            wholes,
-        };
-        self.last.insert(counts.place.clone(), last);
+        self.last.insert(counts.place.clone(), next);
         health
     }
 }
 
-fn sorted(counts: &Counts) -> (Standing, BTreeMap<Whole, u64>) {
-    let (mut standing, mut wholes) = (Standing::new(), BTreeMap::new());
+impl Last {
+    fn after(
+        last: Option<&Self>,
+        at: Moment,
+        signals: &Signals,
+        wholes: &BTreeMap<Whole, u64>,
+    ) -> Self {
+        let signals = signals.iter().map(|(&signal, &(total, _))| (signal, total));
+        let wholes = wholes.iter().map(|(&whole, &count)| (whole, count));
+        Self {
+            at,
+            signals: standings(last.map(|last| &last.signals), signals),
+            wholes: standings(last.map(|last| &last.wholes), wholes),
+        }
+    }
+}
+
+fn standings<K: Ord>(
+    last: Option<&BTreeMap<K, Standing>>,
+    counts: impl Iterator<Item = (K, u64)>,
+) -> BTreeMap<K, Standing> {
+    let standing = |(key, count)| {
+        let before = last.and_then(|last| last.get(&key));
+        let now = before.map_or_else(|| Standing::first(count), |before| before.next(count));
+        (key, now)
+    };
+    counts.map(standing).collect()
+}
+
+fn sorted(counts: &Counts) -> (Signals, BTreeMap<Whole, u64>) {
+    let (mut signals, mut wholes) = (Signals::new(), BTreeMap::new());
     for &(meaning, value) in &counts.counts {
         match meaning {
             Meaning::Signal { signal, most } => {
-                standing.entry(signal).or_insert((value, most));
+                signals.entry(signal).or_insert((value, most));
             }
             Meaning::Whole(whole) => {
                 wholes.entry(whole).or_insert(value);
             }
         }
     }
-    (standing, wholes)
+    (signals, wholes)
 }
 
 /// How many packets or bits there were meanwhile, those in trouble among them.
-fn whole_of(
-    signal: Signal,
-    part: Option<u64>,
-    last: Option<&Last>,
-    now: &BTreeMap<Whole, u64>,
-) -> Option<u64> {
+fn whole_of(signal: Signal, part: Option<u64>, wholes: &BTreeMap<Whole, Standing>) -> Option<u64> {
     let whole = Whole::of(signal)?;
-    let before = *last?.wholes.get(&whole)?;
-    let good = grown(before, *now.get(&whole)?, None)?;
+    let good = wholes.get(&whole)?.grown?;
     Some(if whole.has_parts() {
         good
     } else {

@@ -26,25 +26,13 @@ pub use prober::{Arrival, Outgoing, Prober};
 pub use responder::Responder;
 pub use schedule::{MOST_RATE, WIRE_BYTES};
 
-use reweave_common::probing::Stamps;
-use serde::Serialize;
+use reweave_common::probing::{Stamps, Strays};
 
 /// How long a probe was at the responder, by whose stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     pub nanos: u64,
     pub stamps: Stamps,
-}
-
-/// Packets on the probe ports that nobody can make use of.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Strays {
-    /// They are no probes.
-    pub malformed: u64,
-    /// Probes of hosts that are not on the roster, and answers to probes that nobody sent.
-    pub foreign: u64,
-    /// Answers after their probe was given up as lost.
-    pub late: u64,
 }
 
 /// The TTL that probes and answers start with; what is left of it tells how many routers there were.

@@ -80,6 +80,11 @@ impl Prober {
             .retain(|flow, told| tallied(told) || listed.contains(flow));
     }
 
+    /// Whether it is on the list.
+    pub fn probes(&self, flow: &FlowKey) -> bool {
+        self.schedule.has(flow)
+    }
+
     /// A probe that shall be sent now.
     pub fn poll_probe(&mut self, now: Moment, clocks: Clocks) -> Option<Outgoing> {
         let flow = self.schedule.poll(now)?;

@@ -65,6 +65,10 @@ impl Schedule {
         }
     }
 
+    pub(super) fn has(&self, flow: &FlowKey) -> bool {
+        self.due.iter().any(|(_, due)| due == flow)
+    }
+
     /// A flow whose turn it is.
     pub(super) fn poll(&mut self, now: Moment) -> Option<FlowKey> {
         if now >= self.ends {

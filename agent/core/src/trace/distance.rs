@@ -18,8 +18,6 @@ const BELIEF: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Distance {
     routers: Option<u8>,
-    /// Whether the host's own agent has said so.
-    told: bool,
     search: Option<Search>,
     next_search: Moment,
 }
@@ -43,7 +41,6 @@ impl Distance {
     pub(super) fn new(now: Moment) -> Self {
         Self {
             routers: None,
-            told: false,
             search: None,
             next_search: now,
         }
@@ -53,15 +50,10 @@ impl Distance {
         self.routers
     }
 
-    pub(super) fn is_told(&self) -> bool {
-        self.told
-    }
-
     /// The host's agent knows better than any echo.
     pub(super) fn handle_told(&mut self, now: Moment, routers: u8) {
         if routers <= MOST_HOPS {
             self.end(now, Some(routers));
-            self.told = true;
         }
     }
 
@@ -116,7 +108,6 @@ impl Distance {
 
     fn end(&mut self, now: Moment, routers: Option<u8>) -> Ending {
         self.search = None;
-        self.told = false;
         self.next_search = now + BELIEF;
         self.routers = routers;
         routers.map_or(Ending::Deaf, |_| Ending::Found)

@@ -1,11 +1,13 @@
 //! Which way flows go: TTL-limited probes that are routed like the flow, one to each router on its
-//! way, none as far as its receiver. Routers that say nothing stay unknown; nothing is guessed.
+//! way. Routers that say nothing stay unknown; nothing is guessed.
 //!
-//! The number of routers is what the receiver's agent says of probes from here; else it is learned
-//! by echoes to the receiver's host (see `distance`), so a flow to a host that has no agent and
-//! answers no echo is not traced. A flow that was sent around a longer way than probes and echoes
-//! take is traced to the length of theirs.
+//! The number of routers is what the receiver's agent sees of the very flow: packets like its own go all
+//! the way, now and then (see `arrival`). Where no agent sees them it is what the receiver's agent says of
+//! other probes from here, or else it is learned by echoes to the receiver's host (see `distance`); then
+//! nobody has confirmed the last hop, and a flow that was sent around a longer way is traced to the length
+//! of theirs. A flow to a host that has no agent and answers no echo is not traced.
 
+mod arrival;
 mod distance;
 mod pace;
 mod question;
@@ -19,15 +21,20 @@ use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::sample::TracedPath;
 
+use crate::latency::TTL;
 use crate::probe::{Aim, Answer, Event, Probe};
+use crate::witness::Sight;
+use arrival::Arrival;
 use distance::{Distance, Ending};
-use pace::Pace;
+use pace::{Pace, Whom};
 use question::Question;
 
 pub use spread::{Fork, Spread};
 
 /// Each flow is traced so often.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Between two questions what has arrived.
+const ARRIVALS_APART: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
@@ -36,12 +43,33 @@ pub enum Found {
     Deaf(Ipv4Addr),
 }
 
+/// What a flow's receiver is asked: what has arrived of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    pub flow: FlowKey,
+    /// Goes first, all the way.
+    pub probe: Option<Probe>,
+}
+
+impl Found {
+    fn deaf(&self) -> Option<Ipv4Addr> {
+        match self {
+            Self::Deaf(host) => Some(*host),
+            Self::Path(_) => None,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Tracer {
     flows: BTreeMap<FlowKey, Watched>,
+    /// Those among them that are forgotten once they have been traced.
+    once: BTreeSet<FlowKey>,
     distances: BTreeMap<Ipv4Addr, Distance>,
     pace: Pace,
     last_id: u16,
+    /// When the next question what has arrived may be asked.
+    arrival_at: Moment,
     found: VecDeque<Found>,
 }
 
@@ -56,6 +84,7 @@ struct Watched {
     /// The last trace showed another way than the one before, perhaps a mixture of both.
     doubtful: bool,
     trace: Option<Vec<Question<Ipv4Addr>>>,
+    arrival: Arrival,
 }
 
 /// A question that could be asked.
@@ -64,7 +93,7 @@ struct Ask {
     at: Moment,
     since: Moment,
     aim: Aim,
-    ttl: u8,
+    whom: Whom,
 }
 
 impl Tracer {
@@ -72,17 +101,50 @@ impl Tracer {
     /// trace that is under way is finished first, so that asking often does not keep it from it.
     pub fn watch(&mut self, now: Moment, flows: &[FlowKey]) {
         let flows: BTreeSet<_> = flows.iter().copied().collect();
-        self.flows.retain(|flow, _| flows.contains(flow));
-        let hosts: BTreeSet<_> = flows.iter().map(|flow| *flow.destination.ip()).collect();
-        self.distances.retain(|host, _| hosts.contains(host));
-        for host in hosts {
-            let distance = self.distances.entry(host);
-            distance.or_insert_with(|| Distance::new(now));
-        }
+        self.once.retain(|flow| !flows.contains(flow));
+        let once = &self.once;
+        self.flows
+            .retain(|flow, _| flows.contains(flow) || once.contains(flow));
+        self.forget_hosts();
         for flow in flows {
-            let watched = self.flows.entry(flow).or_insert_with(Watched::new);
+            let watched = self.begin_with(now, flow);
             watched.due = now;
             watched.asked_again = watched.trace.is_some();
+        }
+    }
+
+    /// Traces a flow that nobody watches now, and forgets it then. Its receiver is not asked.
+    pub fn trace_once(&mut self, now: Moment, flow: FlowKey) {
+        if !self.flows.contains_key(&flow) {
+            self.once.insert(flow);
+            self.begin_with(now, flow).arrival.rest(now);
+        }
+    }
+
+    fn begin_with(&mut self, now: Moment, flow: FlowKey) -> &mut Watched {
+        let distance = self.distances.entry(*flow.destination.ip());
+        distance.or_insert_with(|| Distance::new(now));
+        let watched = self.flows.entry(flow);
+        watched.or_insert_with(|| Watched::new(now))
+    }
+
+    fn forget_hosts(&mut self) {
+        let hosts: BTreeSet<_> = self.flows.keys().map(|it| *it.destination.ip()).collect();
+        self.distances.retain(|host, _| hosts.contains(host));
+    }
+
+    /// What was to be traced once and has been, or cannot be.
+    fn forget_traced(&mut self) {
+        let deaf: BTreeSet<_> = self.found.iter().filter_map(Found::deaf).collect();
+        let flows = &self.flows;
+        let is_over = |flow: &FlowKey| {
+            let traced = flows.get(flow).is_none_or(|it| it.known.is_some());
+            traced || deaf.contains(flow.destination.ip())
+        };
+        let over: Vec<_> = self.once.extract_if(.., is_over).collect();
+        if !over.is_empty() {
+            self.flows.retain(|flow, _| !over.contains(flow));
+            self.forget_hosts();
         }
     }
 
@@ -94,14 +156,50 @@ impl Tracer {
     }
 
     pub fn handle_answer(&mut self, now: Moment, answer: &Answer) {
-        let ttl = match answer.aim {
+        let asked = match answer.aim {
             Aim::Hop(flow) => self.handle_hop(&flow, answer),
             Aim::Distance(host) => self.handle_echo(host, answer),
         };
-        if let Some(ttl) = ttl {
-            self.pace.handle_answered(ttl);
+        if let Some(whom) = asked {
+            self.pace.handle_answered(now, whom, answer.from);
         }
         self.advance(now);
+    }
+
+    /// What the receiver's agent shall be asked now.
+    pub fn poll_arrival(&mut self, now: Moment) -> Option<Asked> {
+        if now < self.arrival_at {
+            return None;
+        }
+        let mut flows = self.flows.iter_mut();
+        let due =
+            |(flow, watched): (&FlowKey, &mut Watched)| Some((*flow, watched.arrival.poll(now)?));
+        let (flow, is_looked_for) = flows.find_map(due)?;
+        self.arrival_at = now + ARRIVALS_APART;
+        let id = self.next_id();
+        let probe = is_looked_for.then_some(Probe {
+            aim: Aim::Hop(flow),
+            ttl: TTL,
+            id,
+        });
+        Some(Asked { flow, probe })
+    }
+
+    /// The receiver's agent says what it has seen of this very flow.
+    pub fn handle_sight(&mut self, now: Moment, flow: &FlowKey, sight: Sight) {
+        if let Some(watched) = self.flows.get_mut(flow) {
+            watched.arrival.handle_sight(now, sight);
+        }
+        if let Sight::Past(routers) = sight {
+            self.handle_distance(now, *flow.destination.ip(), routers);
+        }
+        self.advance(now);
+    }
+
+    /// Whether nothing more is to be asked, for now, of what has arrived of a flow.
+    pub fn is_arrival_settled(&self, flow: &FlowKey) -> bool {
+        let watched = self.flows.get(flow);
+        watched.is_none_or(|watched| watched.arrival.is_settled())
     }
 
     /// The agent on this host says how many routers a probe from here has passed.
@@ -123,9 +221,12 @@ impl Tracer {
             let reachable = self.routers_before(flow).is_some();
             (reachable && watched.trace.is_none()).then_some(watched.due)
         });
+        let arrivals = self.flows.values().map(|watched| watched.arrival.due());
+        let arrivals = arrivals.min().map(|due| due.max(self.arrival_at));
         asks.chain(searches)
             .chain(begins)
             .chain(self.deadlines())
+            .chain(arrivals)
             .min()
     }
 
@@ -137,34 +238,35 @@ impl Tracer {
     }
 
     fn routers_before(&self, flow: &FlowKey) -> Option<u8> {
-        self.distances.get(flow.destination.ip())?.routers()
+        let seen = self.flows.get(flow)?.arrival.routers();
+        seen.or_else(|| self.distances.get(flow.destination.ip())?.routers())
     }
 
     /// Every question that wants to be asked, and when it may be.
     fn asks(&self) -> impl Iterator<Item = Ask> {
         let echoes = self.distances.iter().filter_map(|(&host, distance)| {
             let (ttl, question) = distance.peek()?;
-            Some((Aim::Distance(host), ttl, question.due()?))
+            let whom = Whom { router: None, ttl };
+            Some((Aim::Distance(host), whom, question.due()?))
         });
         let hops = self.flows.iter().flat_map(|(&flow, watched)| {
             let due = watched.open_hops();
-            due.map(move |(ttl, since)| (Aim::Hop(flow), ttl, since))
+            due.map(move |(ttl, since)| (Aim::Hop(flow), watched.whom(ttl), since))
         });
-        echoes.chain(hops).map(|(aim, ttl, since)| Ask {
-            at: since.max(self.pace.free_at(ttl)),
+        echoes.chain(hops).map(|(aim, whom, since)| Ask {
+            at: since.max(self.pace.free_at(whom)),
             since,
             aim,
-            ttl,
+            whom,
         })
     }
 
     fn ask(&mut self, now: Moment, ask: &Ask) -> Probe {
-        let id = self.last_id % u16::MAX + 1;
-        self.last_id = id;
-        self.pace.handle_asked(now, ask.ttl);
+        let id = self.next_id();
+        self.pace.handle_asked(now, ask.whom);
         match ask.aim {
             Aim::Hop(flow) => {
-                if let Some(question) = self.hop(&flow, ask.ttl) {
+                if let Some(question) = self.hop(&flow, ask.whom.ttl) {
                     question.ask(now, id);
                 }
             }
@@ -177,9 +279,14 @@ impl Tracer {
         }
         Probe {
             aim: ask.aim,
-            ttl: ask.ttl,
+            ttl: ask.whom.ttl,
             id,
         }
+    }
+
+    fn next_id(&mut self) -> u16 {
+        self.last_id = self.last_id % u16::MAX + 1;
+        self.last_id
     }
 
     fn hop(&mut self, flow: &FlowKey, ttl: u8) -> Option<&mut Question<Ipv4Addr>> {
@@ -187,17 +294,18 @@ impl Tracer {
         trace.get_mut(usize::from(ttl.checked_sub(1)?))
     }
 
-    fn handle_hop(&mut self, flow: &FlowKey, answer: &Answer) -> Option<u8> {
+    /// Who was asked, if this answers.
+    fn handle_hop(&mut self, flow: &FlowKey, answer: &Answer) -> Option<Whom> {
         let watched = self.flows.get_mut(flow)?;
         let mut hops = watched.trace.iter_mut().flatten();
         let index = hops.position(|hop| hop.answer(answer.id, answer.from))?;
-        Some(index as u8 + 1)
+        Some(watched.whom(index as u8 + 1))
     }
 
-    fn handle_echo(&mut self, host: Ipv4Addr, answer: &Answer) -> Option<u8> {
+    fn handle_echo(&mut self, host: Ipv4Addr, answer: &Answer) -> Option<Whom> {
         let (ttl, question) = self.distances.get_mut(&host)?.question()?;
         let answered = question.answer(answer.id, answer.event);
-        (answered && answer.event == Event::Expired).then_some(ttl)
+        (answered && answer.event == Event::Expired).then_some(Whom { router: None, ttl })
     }
 
     /// Does all that time and answers allow: gives up, ends, begins.
@@ -216,19 +324,19 @@ impl Tracer {
                 if routers.last() == Some(&None) {
                     distance.doubt(now);
                 }
-                let named = (flow, distance.is_told());
-                self.found.extend(watched.judge(now, named, routers));
+                self.found.extend(watched.judge(now, flow, routers));
             }
-            if let Some(routers) = distance.routers() {
+            if let Some(routers) = watched.arrival.routers().or(distance.routers()) {
                 watched.begin(now, routers);
             }
         }
+        self.forget_traced();
     }
 
     fn lose_patience(&mut self, now: Moment) {
         for watched in self.flows.values_mut() {
-            for ttl in watched.lose_patience(now) {
-                self.pace.handle_silence(now, ttl);
+            for whom in watched.lose_patience(now) {
+                self.pace.handle_silence(now, whom);
             }
         }
         for distance in self.distances.values_mut() {
@@ -240,13 +348,14 @@ impl Tracer {
 }
 
 impl Watched {
-    fn new() -> Self {
+    fn new(now: Moment) -> Self {
         Self {
             due: Moment::default(),
             asked_again: false,
             known: None,
             doubtful: false,
             trace: None,
+            arrival: Arrival::new(now),
         }
     }
 
@@ -271,13 +380,19 @@ impl Watched {
         known.get(usize::from(ttl) - 1).copied()
     }
 
-    /// The TTLs at which somebody who answered before was asked in vain.
-    fn lose_patience(&mut self, now: Moment) -> Vec<u8> {
+    /// Who is asked at this hop, if it is who answered there before.
+    fn whom(&self, ttl: u8) -> Whom {
+        let router = self.last(ttl).flatten();
+        Whom { router, ttl }
+    }
+
+    /// Who answered before and was asked in vain.
+    fn lose_patience(&mut self, now: Moment) -> Vec<Whom> {
         let hops = (1..).zip(self.trace.iter_mut().flatten());
         let lost = hops.filter_map(|(ttl, question)| question.handle_time(now).then_some(ttl));
         let lost: Vec<u8> = lost.collect();
-        let answered_before = |ttl: &u8| self.last(*ttl).flatten().is_some();
-        lost.into_iter().filter(answered_before).collect()
+        let lost = lost.into_iter().map(|ttl| self.whom(ttl));
+        lost.filter(|whom| whom.router.is_some()).collect()
     }
 
     /// What the trace has shown, if it is over.
@@ -294,19 +409,17 @@ impl Watched {
     }
 
     /// A way that contradicts the last one is traced a second time before it is told.
-    fn judge(
-        &mut self,
-        now: Moment,
-        (flow, confirmed): (FlowKey, bool),
-        routers: Routers,
-    ) -> Option<Found> {
+    fn judge(&mut self, now: Moment, flow: FlowKey, routers: Routers) -> Option<Found> {
         let known = self.known.as_ref();
         let news = known.is_some_and(|known| contradicts(&routers, known));
         if news && !self.doubtful {
             self.doubtful = true;
             self.due = now;
+            // What was seen of it went another way.
+            self.arrival.doubt(now);
             return None;
         }
+        let confirmed = self.arrival.confirms(routers.len());
         self.doubtful = false;
         self.known = Some(routers.clone());
         Some(Found::Path(TracedPath {

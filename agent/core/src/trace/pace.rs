@@ -2,6 +2,7 @@
 //! a burst of six, so questions to one router keep a distance, which grows when it falls silent.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use reweave_common::moment::Moment;
@@ -10,13 +11,29 @@ const LEAST_GAP: Duration = Duration::from_millis(5);
 const MOST_GAP: Duration = Duration::from_secs(1);
 /// After so many answers in a row the gap is halved.
 const STREAK: u8 = 16;
+/// More routers than lie around one host; of more, those that have rested are forgotten.
+const MOST_LANES: usize = 4096;
+
+/// Who is asked: the router that answered there before, if there is one, at so many hops.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whom {
+    pub(super) router: Option<Ipv4Addr>,
+    pub(super) ttl: u8,
+}
+
+/// A router keeps its own pace. Whoever is not known yet may be any of those at that distance, and is
+/// asked as if it were the slowest of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    To(Ipv4Addr),
+    AsFarAs(u8),
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    lanes: BTreeMap<u8, Lane>,
+    lanes: BTreeMap<Way, Lane>,
 }
 
-/// The routers that are so many hops away: who they are is known only after they have answered.
 #[derive(Debug)]
 struct Lane {
     gap: Duration,
@@ -24,41 +41,72 @@ struct Lane {
     streak: u8,
 }
 
+impl Whom {
+    fn way(self) -> Way {
+        self.router.map_or(Way::AsFarAs(self.ttl), Way::To)
+    }
+
+    fn ways(self) -> impl Iterator<Item = Way> {
+        let router = self.router.map(Way::To);
+        router.into_iter().chain([Way::AsFarAs(self.ttl)])
+    }
+}
+
 impl Pace {
-    /// When this lane may be used again.
-    pub(super) fn free_at(&self, ttl: u8) -> Moment {
-        self.lanes
-            .get(&ttl)
-            .map_or(Moment::default(), |lane| lane.free_at)
+    /// When they may be asked again.
+    pub(super) fn free_at(&self, whom: Whom) -> Moment {
+        let lane = self.lanes.get(&whom.way());
+        lane.map_or(Moment::default(), |lane| lane.free_at)
     }
 
-    pub(super) fn handle_asked(&mut self, now: Moment, ttl: u8) {
-        let lane = self.lane(ttl);
-        lane.free_at = now + lane.gap;
+    pub(super) fn handle_asked(&mut self, now: Moment, whom: Whom) {
+        if self.lanes.len() >= MOST_LANES {
+            self.lanes.retain(|_, lane| now < lane.free_at);
+        }
+        for way in whom.ways() {
+            self.lane(way).handle_asked(now);
+        }
     }
 
-    pub(super) fn handle_answered(&mut self, ttl: u8) {
-        let lane = self.lane(ttl);
-        lane.streak += 1;
-        if lane.streak == STREAK {
-            lane.streak = 0;
-            lane.gap = (lane.gap / 2).max(LEAST_GAP);
+    /// The router that answers was asked, whoever was meant.
+    pub(super) fn handle_answered(&mut self, now: Moment, whom: Whom, by: Ipv4Addr) {
+        self.lane(Way::AsFarAs(whom.ttl)).handle_answered();
+        let lane = self.lane(Way::To(by));
+        lane.handle_answered();
+        if whom.router != Some(by) {
+            lane.handle_asked(now);
         }
     }
 
     /// A router that answered before does not.
-    pub(super) fn handle_silence(&mut self, now: Moment, ttl: u8) {
-        let lane = self.lane(ttl);
-        lane.streak = 0;
-        lane.gap = (lane.gap * 4).min(MOST_GAP);
-        lane.free_at = now + lane.gap;
+    pub(super) fn handle_silence(&mut self, now: Moment, whom: Whom) {
+        for way in whom.ways() {
+            let lane = self.lane(way);
+            lane.streak = 0;
+            lane.gap = (lane.gap * 4).min(MOST_GAP);
+            lane.free_at = now + lane.gap;
+        }
     }
 
-    fn lane(&mut self, ttl: u8) -> &mut Lane {
-        self.lanes.entry(ttl).or_insert(Lane {
+    fn lane(&mut self, way: Way) -> &mut Lane {
+        self.lanes.entry(way).or_insert(Lane {
             gap: LEAST_GAP,
             free_at: Moment::default(),
             streak: 0,
         })
+    }
+}
+
+impl Lane {
+    fn handle_asked(&mut self, now: Moment) {
+        self.free_at = self.free_at.max(now + self.gap);
+    }
+
+    fn handle_answered(&mut self) {
+        self.streak += 1;
+        if self.streak == STREAK {
+            self.streak = 0;
+            self.gap = (self.gap / 2).max(LEAST_GAP);
+        }
     }
 }

@@ -38,6 +38,10 @@ struct Network {
     receiver_echoes: bool,
     flying: Vec<(Moment, Answer)>,
     sent: Vec<(Moment, Probe)>,
+    /// Whether there is an agent on the receiver that looks for packets.
+    receiver_looks: bool,
+    /// Of which flows packets went all the way.
+    arrived: BTreeSet<FlowKey>,
 }
 
 impl Network {
@@ -51,6 +55,8 @@ impl Network {
             receiver_echoes: true,
             flying: vec![],
             sent: vec![],
+            receiver_looks: false,
+            arrived: BTreeSet::new(),
         }
     }
 
@@ -108,6 +114,9 @@ impl Network {
     fn play(&mut self, tracer: &mut Tracer, end: Moment) -> Vec<(Moment, Found)> {
         let mut found = vec![];
         while self.now < end {
+            while let Some(asked) = tracer.poll_arrival(self.now) {
+                self.answer_for_receiver(tracer, &asked);
+            }
             while let Some(probe) = tracer.poll_probe(self.now) {
                 self.carry(probe);
             }
@@ -116,6 +125,20 @@ impl Network {
             self.step(tracer, end);
         }
         found
+    }
+
+    fn answer_for_receiver(&mut self, tracer: &mut Tracer, asked: &Asked) {
+        if let Some(probe) = asked.probe {
+            assert_eq!((probe.aim, probe.ttl), (Aim::Hop(asked.flow), TTL));
+            self.arrived.insert(asked.flow);
+        }
+        let sight = match self.arrived.contains(&asked.flow) {
+            true => Sight::Past(3),
+            false => Sight::Nothing,
+        };
+        if self.receiver_looks {
+            tracer.handle_sight(self.now, &asked.flow, sight);
+        }
     }
 
     fn step(&mut self, tracer: &mut Tracer, end: Moment) {
@@ -349,13 +372,116 @@ fn what_the_receiver_s_agent_says_of_the_distance_needs_no_echo() {
     scene.tracer.handle_distance(at(0), router(7, 7), 9);
     let found = scene.play(500);
     let told = paths(&found);
-    assert_eq!((&told[0].routers, told[0].confirmed), (&through(0), true));
+    assert_eq!(told[0].routers, through(0));
+    assert!(!told[0].confirmed, "it spoke of another flow");
     let echoes = scene.sent(|probe| matches!(probe.aim, Aim::Distance(_)));
     assert_eq!(echoes, 0);
-    scene.network.receiver_echoes = true;
-    let found = scene.play(62_000);
+}
+
+#[test]
+fn the_last_hop_is_confirmed_by_what_arrives_of_the_flow_itself() {
+    let mut scene = Scene::watching(&[flow(1), flow(2)]);
+    scene.network.receiver_looks = true;
+    let found = scene.play(2_500);
+    for flow in [flow(1), flow(2)] {
+        let last = paths(&found).into_iter().rfind(|path| path.flow == flow);
+        assert!(last.unwrap().confirmed, "{flow}");
+    }
+    scene.network.receiver_looks = false;
+    let found = scene.play(62_500);
     let last = *paths(&found).last().unwrap();
     assert!(!last.confirmed, "the agent has been silent for too long");
+}
+
+#[test]
+fn nothing_goes_all_the_way_where_nobody_looks() {
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.play(130_000);
+    assert!(scene.network.arrived.is_empty());
+}
+
+#[test]
+fn another_way_is_not_confirmed_by_what_came_the_old_one() {
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.network.receiver_looks = true;
+    scene.play(1_500);
+    scene.network.receiver_looks = false;
+    scene.network.spine_of.insert(flow(1), 2);
+    let found = scene.play(4_500);
+    let moved = paths(&found)
+        .into_iter()
+        .filter(|it| it.routers == through(2));
+    let moved: Vec<_> = moved.collect();
+    assert!(!moved.is_empty() && moved.iter().all(|path| !path.confirmed));
+}
+
+#[test]
+fn a_longer_way_than_that_of_others_is_traced_to_its_end() {
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.tracer.handle_distance(at(0), RECEIVER, 2);
+    scene.tracer.handle_sight(at(0), &flow(1), Sight::Past(3));
+    scene.tracer.handle_distance(at(0), RECEIVER, 2);
+    let found = scene.play(500);
+    let told = paths(&found);
+    assert_eq!((&told[0].routers, told[0].confirmed), (&through(0), true));
+}
+
+#[test]
+fn a_flow_that_is_traced_once_is_forgotten_then() {
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.network.receiver_looks = true;
+    scene.network.spine_of.insert(flow(2), 2);
+    scene.tracer.trace_once(at(0), flow(2));
+    scene.watch(&[flow(1)]);
+    let found = scene.play(3_500);
+    let of = |it: FlowKey| {
+        paths(&found)
+            .into_iter()
+            .filter(move |path| path.flow == it)
+    };
+    let once: Vec<_> = of(flow(2)).collect();
+    assert_eq!(once.len(), 1);
+    assert_eq!(once[0].routers, through(2));
+    assert_eq!(of(flow(1)).count(), 4, "the other one is watched on");
+    assert!(!scene.network.arrived.contains(&flow(2)));
+    scene.watch(&[]);
+    assert_eq!(scene.play(9_000), []);
+    assert_eq!(scene.tracer.next_due(), None);
+}
+
+#[test]
+fn a_flow_to_a_deaf_host_is_not_traced_once_for_ever() {
+    let mut scene = Scene::watching(&[]);
+    scene.network.receiver_echoes = false;
+    scene.tracer.trace_once(at(0), flow(1));
+    let found = scene.play(20_000);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(scene.tracer.next_due(), None);
+}
+
+#[test]
+fn a_reluctant_router_slows_no_other_at_its_distance_down() {
+    let flows: Vec<_> = (0..8).map(flow).collect();
+    let mut scene = Scene::watching(&flows);
+    for (number, flow) in (0..).zip(&flows) {
+        scene.network.spine_of.insert(*flow, number % 2);
+    }
+    scene.play(900);
+    scene.network.silent.insert(router(1, 1));
+    scene.play(3_500);
+    let begun = scene.network.sent.len();
+    scene.watch(&flows);
+    scene.play(3_600);
+    let sent = &scene.network.sent[begun..];
+    let to_the_other = sent.iter().filter(|(_, probe)| {
+        let of_flow = |flow: FlowKey| scene.network.spine_of[&flow] == 0;
+        probe.ttl == 2 && matches!(probe.aim, Aim::Hop(flow) if of_flow(flow))
+    });
+    assert_eq!(
+        to_the_other.count(),
+        4,
+        "all of them, within a tenth of a second"
+    );
 }
 
 #[test]

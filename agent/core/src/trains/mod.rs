@@ -11,6 +11,7 @@ mod estimate;
 mod gate;
 mod packet;
 mod receiver;
+mod routed;
 mod timetable;
 
 pub use budget::Budget;
@@ -20,6 +21,7 @@ pub use estimate::Estimate;
 pub use gate::Gate;
 pub use packet::{HEADER, Message, PAGE, PAGE_LENGTH, Refusal, Shape, Train, is_message};
 pub use receiver::Receiver;
+pub use routed::Routed;
 pub use timetable::Timetable;
 
 /// UDP, IP and Ethernet without its checksum, as kernels count frames.

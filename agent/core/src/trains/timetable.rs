@@ -133,6 +133,7 @@ impl Timetable {
         Some(BandwidthReading {
             flow: *flow,
             bandwidth: line.course.bandwidth(),
+            routers: None,
         })
     }
 }

@@ -33,11 +33,19 @@ pub(super) fn bandwidths(page: &mut Page, paths: &[PathBandwidth]) {
     }
     page.heading("Bandwidth, by trains of packets in idle gaps");
     let rows = paths.iter().take(WORST_PAIRS).map(bandwidth_row);
-    let headings = ["hosts", "from port", "bandwidth", "95 %", "trains", "last"];
+    let headings = [
+        "hosts",
+        "over",
+        "from port",
+        "bandwidth",
+        "95 %",
+        "trains",
+        "last",
+    ];
     page.table(headings, rows);
 }
 
-fn bandwidth_row(it: &PathBandwidth) -> [String; 6] {
+fn bandwidth_row(it: &PathBandwidth) -> [String; 7] {
     let (bandwidth, bounds, trains) = match it.bandwidth {
         Bandwidth::Known {
             rate,
@@ -50,6 +58,7 @@ fn bandwidth_row(it: &PathBandwidth) -> [String; 6] {
     };
     [
         format!("{} > {}", it.from, it.to),
+        it.over.as_ref().map_or_else(dash, |over| over.join(" > ")),
         it.flow.source.port().to_string(),
         bandwidth,
         bounds,

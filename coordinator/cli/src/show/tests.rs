@@ -336,6 +336,7 @@ fn agent(
         known_links: if age_ms.is_some() { 2 } else { 1 },
         links: 2,
         discarded_readings: 0,
+        strays: None,
         build: None,
         protocol: None,
         certificate_left_s: age_ms.map(|_| 80_000),
@@ -420,7 +421,7 @@ fn over_rdma() -> RdmaStatus {
 }
 
 fn bandwidths() -> Vec<PathBandwidth> {
-    let path = |port, bandwidth| PathBandwidth {
+    let path = |port, over: Option<[&str; 3]>, bandwidth| PathBandwidth {
         from: "h0".to_owned(),
         to: "h4".to_owned(),
         flow: FlowKey {
@@ -429,6 +430,7 @@ fn bandwidths() -> Vec<PathBandwidth> {
             destination: SocketAddrV4::new([10, 0, 0, 4].into(), 7333),
         },
         bandwidth,
+        over: over.map(|over| over.map(str::to_owned).to_vec()),
         age_ms: 12_000,
     };
     let known = Bandwidth::Known {
@@ -439,8 +441,8 @@ fn bandwidths() -> Vec<PathBandwidth> {
     };
     let why = Unclear::Batched;
     vec![
-        path(7432, known),
-        path(7433, Bandwidth::Unknown { why, trains: 4 }),
+        path(7432, Some(["leaf0", "spine1", "leaf1"]), known),
+        path(7433, None, Bandwidth::Unknown { why, trains: 4 }),
     ]
 }
 
@@ -555,9 +557,9 @@ Probes of the last minute
   h0 > h4          600     0  0.00 .. 0.64 %      120 us  120 us
 
 Bandwidth, by trains of packets in idle gaps
-  hosts    from port  bandwidth                                              95 %  trains  last
-  h0 > h4       7432  99.0 Mb/s                           98.0 Mb/s .. 100.0 Mb/s       9  12 s
-  h0 > h4       7433  unknown: packets arrive in batches                        -       4  12 s
+  hosts    over                    from port  bandwidth                                              95 %  trains  last
+  h0 > h4  leaf0 > spine1 > leaf1       7432  99.0 Mb/s                           98.0 Mb/s .. 100.0 Mb/s       9  12 s
+  h0 > h4  -                            7433  unknown: packets arrive in batches                        -       4  12 s
 
 Over RDMA, the slowest first
   hosts    UD there and back  RC   writes at     lost  heard

@@ -1,6 +1,7 @@
 //! What trains say of the way between hosts, and what links have left.
 
 use std::cmp::Reverse;
+use std::net::Ipv4Addr;
 
 use reweave_common::bandwidth::{Bandwidth, BandwidthReading};
 use reweave_common::ids::NodeId;
@@ -10,17 +11,18 @@ use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
 use super::status::millis;
-use crate::model::{Known, Picture};
+use crate::model::Picture;
 
 /// An answer has to fit into one message, however large the cluster is.
 const MOST_PATHS: usize = 256;
 
 /// Those that are known first, the slowest before the others.
-pub(super) fn bandwidths(known: Known<'_>) -> Vec<PathBandwidth> {
+pub(super) fn bandwidths(picture: &Picture<'_>) -> Vec<PathBandwidth> {
+    let known = picture.known;
     let nodes = known.ingest.observations().nodes();
     let all = nodes.flat_map(|(from, node)| {
         let paths = node.bandwidths.values();
-        paths.filter_map(move |it| path(known, from, it))
+        paths.filter_map(move |it| path(picture, from, it))
     });
     let mut all: Vec<_> = all.collect();
     all.sort_by_key(|it| rank(&it.bandwidth));
@@ -28,16 +30,38 @@ pub(super) fn bandwidths(known: Known<'_>) -> Vec<PathBandwidth> {
     all
 }
 
-fn path(known: Known<'_>, from: NodeId, aged: &Aged<BandwidthReading>) -> Option<PathBandwidth> {
-    let BandwidthReading { flow, bandwidth } = &aged.value;
+fn path(
+    picture: &Picture<'_>,
+    from: NodeId,
+    aged: &Aged<BandwidthReading>,
+) -> Option<PathBandwidth> {
+    let known = picture.known;
+    let BandwidthReading {
+        flow,
+        bandwidth,
+        routers,
+    } = &aged.value;
+    let name = |router: &Option<Ipv4Addr>| match router {
+        Some(address) => node_name(picture, *address),
+        None => "?".to_owned(),
+    };
     let to = known.ingest.owner(*flow.destination.ip())?;
     Some(PathBandwidth {
         from: known.fabric.name(from).to_owned(),
         to: known.fabric.name(to).to_owned(),
         flow: *flow,
         bandwidth: *bandwidth,
+        over: routers.as_ref().map(|it| it.iter().map(name).collect()),
         age_ms: millis(aged.age(known.now)),
     })
+}
+
+/// A router outside of the fabric has an address only.
+fn node_name(picture: &Picture<'_>, address: Ipv4Addr) -> String {
+    match picture.wiring.node(address) {
+        Some(node) => picture.known.fabric.name(node).to_owned(),
+        None => address.to_string(),
+    }
 }
 
 fn rank(bandwidth: &Bandwidth) -> (u8, Option<Rate>, Reverse<u32>) {

@@ -73,7 +73,7 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         revoked: revoked(state),
         opticals: opticals(known, in_force),
         probes: probes(known),
-        bandwidths: bandwidths(known),
+        bandwidths: bandwidths(&picture),
         rdma: rdma(known),
     }
 }
@@ -269,6 +269,7 @@ fn agent(
         known_links: links.iter().filter(|&&link| is_known(link)).count(),
         links: links.len(),
         discarded_readings: known.ingest.discarded(node),
+        strays: observed.and_then(|observed| Some(observed.host.strays.as_ref()?.value)),
         build: about.map(|(about, _)| about.build.clone()),
         protocol: about.map(|(about, _)| about.protocol.clone()),
         certificate_left_s: left.map(|left| left.as_secs()),

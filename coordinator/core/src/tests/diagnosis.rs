@@ -231,7 +231,11 @@ fn measured(cluster: &Cluster, from: usize, slow: impl Fn(usize) -> bool) -> Vec
             source: SocketAddrV4::new(address(from), 7400),
             destination: SocketAddrV4::new(address(to), PROBE_PORT),
         };
-        Reading::Bandwidth(BandwidthReading { flow, bandwidth })
+        Reading::Bandwidth(BandwidthReading {
+            flow,
+            bandwidth,
+            routers: None,
+        })
     };
     others.map(reading).collect()
 }

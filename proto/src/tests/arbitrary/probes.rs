@@ -58,12 +58,14 @@ pub(super) fn bandwidth() -> impl Strategy<Value = Bandwidth> {
 }
 
 pub(super) fn path_bandwidth() -> impl Strategy<Value = PathBandwidth> {
-    let parts = (text(), text(), flow(), bandwidth(), any::<u64>());
-    parts.prop_map(|(from, to, flow, bandwidth, age_ms)| PathBandwidth {
+    let over = option::of(vec(text(), MANY));
+    let parts = (text(), text(), flow(), bandwidth(), over, any::<u64>());
+    parts.prop_map(|(from, to, flow, bandwidth, over, age_ms)| PathBandwidth {
         from,
         to,
         flow,
         bandwidth,
+        over,
         age_ms,
     })
 }

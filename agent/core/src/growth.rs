@@ -1,0 +1,96 @@
+//! How much a counter grew since it was read last: one rule for all of them.
+//!
+//! What went back has begun anew: a driver was loaded again, a port was used again. How much was counted
+//! in between nobody can tell, so nothing is said. Only what is 32 bits wide may instead have gone over
+//! its end; that is believed where the growth which follows from it is like the growth before, since a
+//! counter that begins anew by chance looks so once in very many times.
+
+/// Counters of this many bits are common where those of 64 are not.
+const NARROW: u64 = 1 << 32;
+/// A pace that does not hold for long may grow so many times.
+const TIMES: u64 = 4;
+
+/// None when nobody can tell. `pace` is what it grew by between the two readings before, about as long
+/// apart; none where that is unknown, and of what has 64 bits, which never reaches its end.
+pub fn grown(last: u64, now: u64, pace: Option<u64>) -> Option<u64> {
+    now.checked_sub(last)
+        .or_else(|| wrapped(last, now).filter(|&grown| is_like(grown, pace)))
+}
+
+fn wrapped(last: u64, now: u64) -> Option<u64> {
+    NARROW.checked_sub(last).map(|left| left + now)
+}
+
+fn is_like(grown: u64, pace: Option<u64>) -> bool {
+    pace.is_some_and(|pace| grown <= pace.saturating_mul(TIMES))
+}
+
+/// A counter as it stands, and how it came there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    pub count: u64,
+    /// Since the reading before.
+    pub grown: Option<u64>,
+}
+
+impl Standing {
+    pub fn first(count: u64) -> Self {
+        Self { count, grown: None }
+    }
+
+    pub fn next(&self, count: u64) -> Self {
+        let grown = grown(self.count, count, self.grown);
+        Self { count, grown }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a counter is said to have grown by at each of these readings but the first.
+    fn growths(counts: &[u64]) -> Vec<Option<u64>> {
+        let mut standing = Standing::first(counts[0]);
+        let rest = counts[1..].iter();
+        rest.map(|&count| {
+            standing = standing.next(count);
+            standing.grown
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_counter_grows() {
+        assert_eq!(growths(&[5, 9, 9]), [Some(4), Some(0)]);
+    }
+
+    #[test]
+    fn a_narrow_counter_that_keeps_its_pace_goes_over_its_end() {
+        let counts = [NARROW - 1010, NARROW - 10, 990, 1990];
+        assert_eq!(growths(&counts), [Some(1000); 3]);
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_has_not_gone_over_its_end() {
+        // From the last quarter of its range to the first, but not at its pace.
+        let reset = [NARROW / 8 * 7, NARROW / 8 * 7 + 1000, 5, 1005];
+        assert_eq!(growths(&reset), [Some(1000), None, Some(1000)]);
+        assert_eq!(growths(&[1000, 2000, 5]), [Some(1000), None]);
+    }
+
+    #[test]
+    fn a_counter_that_stood_still_does_not_jump_over_its_end() {
+        assert_eq!(growths(&[NARROW - 1, NARROW - 1, 5]), [Some(0), None]);
+    }
+
+    #[test]
+    fn at_the_second_reading_no_pace_is_known() {
+        assert_eq!(growths(&[NARROW - 10, 5]), [None]);
+    }
+
+    #[test]
+    fn a_wide_counter_never_goes_over_an_end() {
+        assert_eq!(growths(&[NARROW, NARROW + 1000, 5]), [Some(1000), None]);
+        assert_eq!(growths(&[u64::MAX - 9, u64::MAX, 5]), [Some(9), None]);
+    }
+}

@@ -1,0 +1,100 @@
+//! Whether a flow's packets arrive, and past how many routers, by what the receiver's agent sees of
+//! them. It is asked, and if it looks, a packet like the flow's own goes all the way, and it is asked
+//! again; from the beginning when a while has passed or the way is another one.
+
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
+
+use crate::witness::Sight;
+
+const TRIES: u8 = 6;
+/// An agent looks after its mail about ten times a second.
+const PATIENCE: Duration = Duration::from_millis(150);
+/// What was seen is believed for so long, and who does not answer is let alone.
+const BELIEF: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(super) struct Arrival {
+    routers: Option<u8>,
+    /// The way seems to be another one since then.
+    doubted: bool,
+    /// Whether the agent looks for packets of the flow now.
+    looked_for: bool,
+    settled: bool,
+    tries_left: u8,
+    due: Moment,
+}
+
+impl Arrival {
+    pub(super) fn new(now: Moment) -> Self {
+        Self {
+            routers: None,
+            doubted: false,
+            looked_for: false,
+            settled: false,
+            tries_left: TRIES,
+            due: now,
+        }
+    }
+
+    pub(super) fn routers(&self) -> Option<u8> {
+        self.routers
+    }
+
+    pub(super) fn confirms(&self, routers: usize) -> bool {
+        !self.doubted && self.routers.map(usize::from) == Some(routers)
+    }
+
+    /// Whether there is nothing to be asked for a while.
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    pub(super) fn due(&self) -> Moment {
+        self.due
+    }
+
+    /// Whether a question is to be asked now; and whether a packet is to go before it.
+    pub(super) fn poll(&mut self, now: Moment) -> Option<bool> {
+        if now < self.due {
+            return None;
+        }
+        if self.tries_left == 0 {
+            self.settle(now, None);
+            return None;
+        }
+        self.settled = false;
+        self.tries_left -= 1;
+        self.due = now + PATIENCE;
+        Some(self.looked_for)
+    }
+
+    /// Nobody is asked for a while.
+    pub(super) fn rest(&mut self, now: Moment) {
+        self.settle(now, None);
+    }
+
+    pub(super) fn handle_sight(&mut self, now: Moment, sight: Sight) {
+        match sight {
+            Sight::Past(routers) => self.settle(now, Some(routers)),
+            Sight::Blind => self.rest(now),
+            Sight::Nothing if self.looked_for => {}
+            Sight::Nothing => (self.looked_for, self.due) = (true, now),
+        }
+    }
+
+    pub(super) fn doubt(&mut self, now: Moment) {
+        (self.doubted, self.settled) = (true, false);
+        (self.looked_for, self.tries_left, self.due) = (false, TRIES, now);
+    }
+
+    fn settle(&mut self, now: Moment, routers: Option<u8>) {
+        *self = Self {
+            routers,
+            settled: true,
+            due: now + BELIEF,
+            ..Self::new(now)
+        };
+    }
+}

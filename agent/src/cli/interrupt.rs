@@ -1,0 +1,23 @@
+//! Ctrl-C, where there is something to tell before the end.
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+/// None where signals cannot be held back: they end the program.
+pub(super) struct Interrupt(Option<SignalFd>);
+
+impl Interrupt {
+    /// Must be called before there are threads.
+    pub(super) fn install() -> Self {
+        let mask: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let held = mask.thread_block();
+        Self(held.and_then(|()| SignalFd::with_flags(&mask, flags)).ok())
+    }
+
+    /// Whether it came since it was last asked for.
+    pub(super) fn is_raised(&self) -> bool {
+        let signals = self.0.as_ref();
+        signals.is_some_and(|it| matches!(it.read_signal(), Ok(Some(_))))
+    }
+}

@@ -1,0 +1,93 @@
+//! Sees packets that look like those of traces as they come in, before anything else has looked at them.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::libc::{self, sock_filter, sock_fprog};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
+
+/// The headers with all their options.
+const MOST_BYTES: usize = 120;
+/// Whoever floods the host shall not keep others waiting.
+const MOST_AT_ONCE: usize = 256;
+
+/// As long as it is open, each packet that comes in costs the kernel the few steps of its filter.
+pub(super) struct Tap(OwnedFd);
+
+impl Tap {
+    pub(super) fn open() -> Result<Self, Errno> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let kind = (AddressFamily::Packet, SockType::Datagram);
+        let fd = socket(kind.0, kind.1, flags, SockProtocol::EthIp)?;
+        let tap = Self(fd);
+        tap.attach(&filter())?;
+        Ok(tap)
+    }
+
+    #[allow(
+        unsafe_code,
+        reason = "the kernel copies the program, which outlives the call"
+    )]
+    fn attach(&self, steps: &[sock_filter]) -> Result<(), Errno> {
+        let program = sock_fprog {
+            len: steps.len() as u16,
+            filter: steps.as_ptr().cast_mut(),
+        };
+        let set = unsafe {
+            libc::setsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_FILTER,
+                std::ptr::from_ref(&program).cast(),
+                size_of_val(&program) as libc::socklen_t,
+            )
+        };
+        Errno::result(set).map(drop)
+    }
+
+    /// What waits, from the IP header on.
+    pub(super) fn receive(&self, mut take: impl FnMut(&[u8])) {
+        let mut packet = [0; MOST_BYTES];
+        for _ in 0..MOST_AT_ONCE {
+            match recv(self.0.as_raw_fd(), &mut packet, MsgFlags::empty()) {
+                Ok(length) => take(&packet[..length]),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// TCP without a flag, or UDP without content: nobody but traces sends them.
+fn filter() -> [sock_filter; 10] {
+    const BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+    const BYTE_BEHIND: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_IND;
+    const HALF_BEHIND: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
+    const HEADER_LENGTH: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
+    const IF: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    let step = |code: u32, k: u32, [jt, jf]: [u8; 2]| sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let on = [0, 0];
+    [
+        step(HEADER_LENGTH, 0, on),
+        step(BYTE, 9, on),
+        step(IF, libc::IPPROTO_TCP.cast_unsigned(), [0, 2]),
+        step(BYTE_BEHIND, 13, on),
+        step(IF, 0, [4, 3]),
+        step(IF, libc::IPPROTO_UDP.cast_unsigned(), [0, 2]),
+        step(HALF_BEHIND, 4, on),
+        step(IF, 8, [1, 0]),
+        step(RETURN, 0, on),
+        step(RETURN, MOST_BYTES as u32, on),
+    ]
+}

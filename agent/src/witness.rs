@@ -1,0 +1,70 @@
+//! Asks the agents of receivers what has arrived of flows.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+
+use reweave_agent_core::latency::LENGTH;
+use reweave_agent_core::trace::{Asked, Tracer};
+use reweave_agent_core::witness::{question, read_answer};
+use reweave_common::moment::Moment;
+use reweave_common::probing::PROBE_PORT;
+
+use crate::probes::Prober;
+
+/// Whoever floods a socket shall not keep others waiting.
+const MOST_AT_ONCE: usize = 256;
+
+/// A socket for each own address that flows begin at: agents answer whom they know by it.
+#[derive(Debug, Default)]
+pub struct Asker {
+    sockets: BTreeMap<Ipv4Addr, UdpSocket>,
+}
+
+impl Asker {
+    /// Asks all that is to be asked now. What cannot be sent is as good as lost.
+    pub fn ask_for(&mut self, tracer: &mut Tracer, prober: &Prober, now: Moment) {
+        while let Some(Asked { flow, probe }) = tracer.poll_arrival(now) {
+            if let Some(probe) = probe {
+                prober.send(&probe);
+            }
+            let to = SocketAddrV4::new(*flow.destination.ip(), PROBE_PORT);
+            if let Ok(socket) = self.socket(*flow.source.ip()) {
+                let id = probe.map(|probe| probe.id);
+                let _ = socket.send_to(&question(&flow, id), to);
+            }
+        }
+    }
+
+    /// Hands on what was answered meanwhile.
+    pub fn hear_for(&self, tracer: &mut Tracer, now: Moment) {
+        for (own, socket) in &self.sockets {
+            let mut bytes = [0; LENGTH];
+            for _ in 0..MOST_AT_ONCE {
+                match socket.recv_from(&mut bytes) {
+                    Ok((length, SocketAddr::V4(from))) if from.port() == PROBE_PORT => {
+                        let answer = read_answer([*from.ip(), *own], &bytes[..length]);
+                        if let Some((flow, sight)) = answer {
+                            tracer.handle_sight(now, &flow, sight);
+                        }
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    // Of somebody else, or of an earlier question that was refused.
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn socket(&mut self, own: Ipv4Addr) -> io::Result<&UdpSocket> {
+        match self.sockets.entry(own) {
+            Entry::Occupied(open) => Ok(open.into_mut()),
+            Entry::Vacant(place) => {
+                let socket = UdpSocket::bind((own, 0))?;
+                socket.set_nonblocking(true)?;
+                Ok(place.insert(socket))
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The traffic matrix of a host that exchanges with several others, both ways, by TCP and by UDP: what its
+//! agent counts in the kernel, against what tshark counts.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::process::{Child, Stdio};
+
+use libtest_mimic::Trial;
+use reweave_tests::Stage;
+use serde_json::Value;
+
+use crate::needs::{Need, trial};
+use crate::play::{must, once_right};
+use crate::scene::{agent, host, lab};
+use crate::shark::{Packet, Shark};
+
+const NEEDS: &[Need] = &[Need::Lab, Need::Program("tshark"), Need::Program("iperf3")];
+const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+                      host_gbps = 0.2\nuplink_gbps = 0.2\n";
+/// Whom h0 exchanges with: one on its own leaf, and two behind the spines.
+const PEERS: [u8; 3] = [1, 2, 3];
+/// Longer than all transfers, one after the other.
+const WATCHED_MS: &str = "28000";
+/// Each pair of hosts exchanges far more by each protocol.
+const LEAST_BYTES: u64 = 500_000;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial(
+        "the_traffic_matrix_is_what_tshark_counts",
+        NEEDS,
+        || {
+            once_right(matrix, Matrix::agree);
+        },
+    )]
+}
+
+/// What was exchanged with a host by a protocol, in a direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Cell {
+    peer: Ipv4Addr,
+    is_udp: bool,
+    is_sent: bool,
+}
+
+type Cells = BTreeMap<Cell, u64>;
+
+#[derive(Debug)]
+struct Matrix {
+    source: String,
+    /// By flows, which have protocols.
+    agents: Cells,
+    /// Of each peer, sent and received, by all protocols.
+    agents_peers: BTreeMap<Ipv4Addr, [u64; 2]>,
+    tsharks: Cells,
+}
+
+impl Matrix {
+    fn agree(&self) -> bool {
+        let cells = cells();
+        let agree = cells.iter().all(|cell| {
+            let theirs = self.tsharks.get(cell).copied().unwrap_or(0);
+            theirs > LEAST_BYTES && is_near(self.agents.get(cell).copied(), theirs)
+        });
+        agree && self.source == "ebpf" && PEERS.iter().all(|&peer| self.agree_on(host(peer)))
+    }
+
+    fn agree_on(&self, peer: Ipv4Addr) -> bool {
+        let ours = self.agents_peers.get(&peer);
+        [true, false].into_iter().enumerate().all(|(way, is_sent)| {
+            let both = self.tsharks.iter();
+            let theirs = both.filter(|(cell, _)| cell.peer == peer && cell.is_sent == is_sent);
+            is_near(ours.map(|it| it[way]), theirs.map(|(_, bytes)| bytes).sum())
+        })
+    }
+}
+
+fn is_near(ours: Option<u64>, theirs: u64) -> bool {
+    ours.is_some_and(|ours| (ours as f64 / theirs as f64 - 1.0).abs() <= 0.01)
+}
+
+fn cells() -> Vec<Cell> {
+    let mut cells = vec![];
+    for peer in PEERS.map(host) {
+        for (is_udp, is_sent) in [(false, false), (false, true), (true, false), (true, true)] {
+            cells.push(Cell {
+                peer,
+                is_udp,
+                is_sent,
+            });
+        }
+    }
+    cells
+}
+
+fn matrix() -> Matrix {
+    let stage = lab(FABRIC, "");
+    for node in ["h0", "h1", "h2", "h3"] {
+        // Packets as they go on a wire, which captures see otherwise when they are large.
+        let cut = ["ip", "link", "set", "eth0", "gso_max_segs", "1"];
+        must(stage.output(node, &cut));
+    }
+    let shark = Shark::start(&stage, "h0", "tcp or udp");
+    let mut servers: Vec<_> = PEERS.iter().map(|peer| serve(&stage, *peer)).collect();
+    let mut client = transfer(&stage);
+    let told = agent(&stage, "h0", &["traffic", "--over-ms", WATCHED_MS]);
+    assert!(
+        client.wait().expect("a shell ends").success(),
+        "all was sent"
+    );
+    for server in &mut servers {
+        let _ = (server.kill(), server.wait());
+    }
+    let matrix = Matrix {
+        source: told["source"].as_str().unwrap_or_default().to_owned(),
+        agents: by_flows(&told),
+        agents_peers: by_peers(&told),
+        tsharks: by_packets(&shark.seen(&stage, "h0")),
+    };
+    println!("{matrix:#?}");
+    matrix
+}
+
+fn serve(stage: &Stage, peer: u8) -> Child {
+    let mut server = stage.inside(&format!("h{peer}"), "iperf3");
+    let server = server.arg("-s").stdout(Stdio::null()).spawn();
+    server.expect("iperf3 starts")
+}
+
+/// Both ways at once, by each protocol, with one host after the other; begun when the agent watches.
+fn transfer(stage: &Stage) -> Child {
+    let script = "sleep 3; for peer in h1 h2 h3; do \
+                  until iperf3 -c $peer -t 2 --bidir >/dev/null; do sleep 0.2; done; \
+                  until iperf3 -c $peer -u -b 20M -t 2 --bidir >/dev/null; do sleep 0.2; done; \
+                  done";
+    let mut client = stage.inside("h0", "sh");
+    let client = client.args(["-c", script]).spawn();
+    client.expect("a shell starts")
+}
+
+fn by_flows(told: &Value) -> Cells {
+    let mut cells = Cells::new();
+    for it in told["flows"].as_array().expect("a list") {
+        let is_sent = it["received"] == false;
+        let end = if is_sent { "destination" } else { "source" };
+        let end = it["flow"][end].as_str().and_then(|it| it.parse().ok());
+        let end: SocketAddrV4 = end.expect("an address and a port");
+        let cell = Cell {
+            peer: *end.ip(),
+            is_udp: it["flow"]["protocol"] == "udp",
+            is_sent,
+        };
+        *cells.entry(cell).or_default() += it["bytes"].as_u64().expect("a count");
+    }
+    cells
+}
+
+fn by_peers(told: &Value) -> BTreeMap<Ipv4Addr, [u64; 2]> {
+    let peers = told["peers"].as_array().expect("a list").iter();
+    let peer = |it: &Value| {
+        let peer = it["peer"].as_str().and_then(|it| it.parse().ok());
+        let bytes = ["sent", "received"].map(|way| it[way]["bytes"].as_u64().expect("a count"));
+        (peer.expect("an address"), bytes)
+    };
+    peers.map(peer).collect()
+}
+
+fn by_packets(packets: &[Packet]) -> Cells {
+    let mut cells = Cells::new();
+    for it in packets {
+        let is_sent = it.ends[0] == host(0);
+        let cell = Cell {
+            peer: it.ends[usize::from(is_sent)],
+            is_udp: it.source_port.is_some(),
+            is_sent,
+        };
+        *cells.entry(cell).or_default() += it.bytes;
+    }
+    cells
+}

@@ -1,0 +1,22 @@
+//! Questions and answers about what has arrived of a flow, and the packets that are looked at for it.
+
+#![no_main]
+
+use std::net::Ipv4Addr;
+
+use reweave_agent_core::witness::{Witness, read_answer};
+use reweave_common::moment::Moment;
+
+const ASKER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const ASKED: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let _ = read_answer([ASKED, ASKER], bytes);
+    let mut witness = Witness::default();
+    witness.handle_roster([ASKER]);
+    witness.handle_packet(bytes);
+    if let Some(answer) = witness.handle_word(Moment::default(), [ASKER, ASKED], bytes) {
+        assert!(answer.len() <= bytes.len());
+        assert!(read_answer([ASKED, ASKER], &answer).is_some());
+    }
+});
