@@ -1,6 +1,7 @@
 //! Imbalance of many flows, and the moves that mend it.
 
 use reweave_common::fabric::Fabric;
+use reweave_planner::assign::Work;
 use reweave_planner::fim::of_listed;
 use reweave_planner::paths::Atlas;
 use reweave_planner::paths::listed::{self, Listed};
@@ -27,9 +28,19 @@ pub(crate) fn measure_all(words: &[String]) {
     println!(
         "name sizes fim_s both_s goal_s before bound after gap_percent moves least_moves peak_mib"
     );
-    for (sizes, most) in [("equal", 1), ("1-to-8", 8)] {
+    let leisure = Options {
+        work: Work::at_leisure(),
+        ..Options::default()
+    };
+    let at_once = Options::default();
+    for (sizes, most, options) in [
+        ("equal", 1, &at_once),
+        ("1-to-8", 8, &at_once),
+        ("1-to-8-at-leisure", 8, &leisure),
+    ] {
         let flows = flows(&fabric, most);
-        let mut runs: Vec<_> = (0..RUNS).map(|_| measure(&fabric, &flows)).collect();
+        let measure = |_| measure(&fabric, &flows, options);
+        let mut runs: Vec<_> = (0..RUNS).map(measure).collect();
         runs.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (took_s, told) = &runs[RUNS / 2];
         let (_, fim_s) = timed(|| of_listed(&mut Atlas::new(&fabric), &flows));
@@ -61,10 +72,10 @@ fn flows(fabric: &Fabric, most: u64) -> Vec<Listed> {
 }
 
 /// FIM before and after, and the moves, of flows whose ways are known.
-fn measure(fabric: &Fabric, flows: &[Listed]) -> (f64, String) {
+fn measure(fabric: &Fabric, flows: &[Listed], options: &Options) -> (f64, String) {
     let (plan, took_s) = timed(|| {
         let mut atlas = Atlas::new(fabric);
-        rebalance(&mut atlas, flows, &Ecmp::default(), &Options::default())
+        rebalance(&mut atlas, flows, &Ecmp::default(), options)
     });
     let solution = &plan.solution;
     let told = format!(

@@ -7,6 +7,7 @@ use clap::Args;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::LinkId;
 use reweave_common::snapshot::Hop;
+use reweave_planner::assign::Work;
 use reweave_planner::fim::{self, Headline, LayerSpread};
 use reweave_planner::paths::listed::{self, Listed, Table};
 use reweave_planner::paths::{Atlas, Learned};
@@ -162,6 +163,7 @@ impl Balance {
             drained: drained.collect::<Result<_, _>>()?,
             least_gain: self.share("--least-gain", self.least_gain)?,
             uncertainty: self.share("--uncertainty", self.uncertainty)?,
+            work: Work::at_leisure(),
             ..Options::default()
         })
     }

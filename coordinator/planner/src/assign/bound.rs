@@ -57,6 +57,7 @@ fn pool(problem: &Problem, hops: &[usize], mut weights: Vec<u64>) -> Pool {
     let crowded = crowded(&weights, hops.len()) as f64 / widest;
     let bound = of_base
         .fold(mean.max(crowded), f64::max)
+        .max(in_whole_parts(problem, hops, &weights))
         .max(problem.enough);
     let uneven = weights.first() != weights.last() && problem.flows.len() > MANY_FLOWS;
     Pool {
@@ -65,6 +66,28 @@ fn pool(problem: &Problem, hops: &[usize], mut weights: Vec<u64>) -> Pool {
         bound,
         uneven,
     }
+}
+
+/// Where all sizes are multiples of one, so is what hops of one width carry: the fullest has the
+/// least multiple that is not below the mean.
+fn in_whole_parts(problem: &Problem, hops: &[usize], weights: &[u64]) -> f64 {
+    let capacity = problem.capacities[hops[0]];
+    if hops.iter().any(|&hop| problem.capacities[hop] != capacity) {
+        return 0.0;
+    }
+    let all = || {
+        hops.iter()
+            .map(|&hop| problem.base[hop])
+            .chain(weights.iter().copied())
+    };
+    let part = all().fold(0, gcd).max(1);
+    let total: u64 = all().sum();
+    let parts = (total / part).div_ceil(hops.len() as u64);
+    (parts * part) as f64 / capacity
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Of k n + 1 flows on n hops, k + 1 meet: at best the smallest of them.

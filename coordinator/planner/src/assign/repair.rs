@@ -4,7 +4,8 @@
 //! flow out, which goes where there is room or pushes on in turn: the shortest such chain is taken.
 //! Where there is none either, the hop is made less full as far as that helps.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::bound::Pool;
 use super::state::State;
@@ -15,43 +16,75 @@ const MOST_ROUNDS: usize = 4;
 const LONGEST_CHAIN: usize = 16;
 /// So many chains that lead to the same hop are followed: what each has freed differs.
 const MOST_VISITS: usize = 8;
-/// So many ways are weighed for one chain.
-const CHAIN_WORK: usize = 20_000;
+/// Flows of one size change places one by one.
+const EVEN: Reach = Reach {
+    chain_work: 20_000,
+    hops: 1,
+};
+/// Of others there is room for one rarely at both ends of a way at once.
+const UNEVEN: Reach = Reach {
+    chain_work: 100_000,
+    hops: 2,
+};
 
 /// How close to their bounds many flows of uneven sizes are brought, step by step: how close they can
 /// come nobody knows, and each step is less work than all of them at once.
 const CLOSER: [f64; 7] = [1.15, 1.1, 1.07, 1.05, 1.03, 1.015, 1.0];
 
 pub(super) fn repair(state: &mut State<'_>) {
+    let work = state.problem.work;
+    let uneven = state.pools.iter().any(|pool| pool.uneven);
     let mut repairing = Repairing {
-        left: state.problem.work.repair,
+        left: work.repair,
+        reach: EVEN,
         state,
     };
-    let uneven = repairing.state.pools.iter().any(|pool| pool.uneven);
-    let steps = if uneven { &CLOSER[..] } else { &[1.0] };
-    let mut best: Option<(f64, Vec<usize>)> = None;
-    for &close in steps {
-        let met = repairing.bring(close);
-        let worst = repairing.worst();
-        if best.as_ref().is_none_or(|(known, _)| worst < *known) {
-            best = Some((worst, repairing.state.ways().to_vec()));
-        }
-        if !met {
-            break;
-        }
-    }
-    if let Some((_, ways)) = best.filter(|_| uneven) {
-        repairing.state.take(&ways);
-        repairing.state.settle();
+    let met = repairing.bring(CLOSER[0]);
+    if uneven {
+        repairing.left = work.closer;
+        repairing.reach = UNEVEN;
+        repairing.bring_closer(&CLOSER[usize::from(met)..]);
     }
 }
 
 struct Repairing<'s, 'p> {
     state: &'s mut State<'p>,
     left: usize,
+    reach: Reach,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// How far chains are followed.
+#[derive(Clone, Copy)]
+struct Reach {
+    /// So many ways are weighed for one.
+    chain_work: usize,
+    /// So many hops may be too full at a time.
+    hops: usize,
+}
+
+/// A chain that leaves hops too full. Few of them first, of these the shortest chain.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Open {
+    hops: usize,
+    steps: usize,
+    nth: usize,
+    over: Vec<usize>,
+    chain: Vec<Step>,
+}
+
+impl Open {
+    fn at(start: usize) -> Self {
+        Self {
+            hops: 1,
+            steps: 0,
+            nth: 0,
+            over: vec![start],
+            chain: Vec::new(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
     flow: usize,
     way: usize,
@@ -64,6 +97,23 @@ struct Effect {
 }
 
 impl Repairing<'_, '_> {
+    /// Step by step, and as close as that went.
+    fn bring_closer(&mut self, steps: &[f64]) {
+        let mut best = (self.worst(), self.state.ways().to_vec());
+        for &close in steps {
+            let met = self.bring(close);
+            let worst = self.worst();
+            if worst < best.0 {
+                best = (worst, self.state.ways().to_vec());
+            }
+            if !met {
+                break;
+            }
+        }
+        self.state.take(&best.1);
+        self.state.settle();
+    }
+
     /// Whether all hops came so close to their bounds.
     fn bring(&mut self, close: f64) -> bool {
         let mut met = false;
@@ -205,32 +255,57 @@ impl Repairing<'_, '_> {
         })
     }
 
-    /// The shortest chain in which each step makes one hop too full, and the next relieves it.
+    /// The shortest chain in which a step makes hops too full, and later ones relieve them.
     fn chain_from(&mut self, start: usize) -> Option<Vec<Step>> {
-        let last = self.left.saturating_sub(CHAIN_WORK);
-        let mut reached = BTreeMap::from([(start, MOST_VISITS)]);
-        let mut queue = VecDeque::from([(start, Vec::new())]);
-        while let Some((hop, chain)) = queue.pop_front() {
+        let last = self.left.saturating_sub(self.reach.chain_work);
+        let mut reached = BTreeMap::from([(vec![start], MOST_VISITS)]);
+        let mut open = BinaryHeap::from([Reverse(Open::at(start))]);
+        let mut opened = 0;
+        while let Some(Reverse(Open {
+            mut over, chain, ..
+        })) = open.pop()
+        {
+            let hop = over.pop()?;
             for step in self.pushed_out(hop, &chain) {
                 if self.left <= last {
                     return None;
                 }
-                let effect = self.effect(step, &chain);
+                let over = self.over_after(&over, step, &chain);
                 let longer = || [&chain[..], &[step]].concat();
-                match effect.over[..] {
-                    [] if self.is_improving(&longer(), start) => return Some(longer()),
-                    [next] if chain.len() < LONGEST_CHAIN => {
-                        let visits = reached.entry(next).or_insert(0);
-                        *visits += 1;
-                        if *visits <= MOST_VISITS {
-                            queue.push_back((next, longer()));
-                        }
-                    }
-                    _ => {}
+                if over.is_empty() && self.is_improving(&longer(), start) {
+                    return Some(longer());
+                }
+                if over.is_empty() || over.len() > self.reach.hops || chain.len() >= LONGEST_CHAIN {
+                    continue;
+                }
+                let visits = reached.entry(over.clone()).or_insert(0);
+                *visits += 1;
+                if *visits <= MOST_VISITS {
+                    opened += 1;
+                    open.push(Reverse(Open {
+                        hops: over.len(),
+                        steps: chain.len() + 1,
+                        nth: opened,
+                        over,
+                        chain: longer(),
+                    }));
                 }
             }
         }
         None
+    }
+
+    /// The hops that are too full after one step more, of these and those that it comes to.
+    fn over_after(&mut self, over: &[usize], step: Step, chain: &[Step]) -> Vec<usize> {
+        let mut after = self.effect(step, chain).over;
+        if !over.is_empty() {
+            let longer = [chain, &[step]].concat();
+            let stays = |&hop: &usize| !self.state.fits(hop, self.load_after(hop, &longer));
+            after.extend(over.iter().copied().filter(stays));
+            after.sort_unstable();
+            after.dedup();
+        }
+        after
     }
 
     /// Steps by which a hop becomes as empty as it may be after a chain has filled it, and the first

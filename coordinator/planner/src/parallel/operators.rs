@@ -33,7 +33,7 @@ pub struct Search<'s> {
 
 /// What the changes of a turn may take in all when nobody says how many are tried: links that
 /// simulations look at, and for each task what it takes to think of it.
-const WORK_OF_A_TURN: u64 = 1 << 27;
+const WORK_OF_A_TURN: u64 = 1 << 28;
 const WORK_OF_A_TASK: u64 = 100;
 const TRIES: std::ops::RangeInclusive<u64> = 20..=300;
 
@@ -109,7 +109,7 @@ impl Dealing for Search<'_> {
             }
         }
         Ok(Better {
-            deals: vec![walk.best.0],
+            deals: vec![walk.best],
             tried: walk.tried,
         })
     }

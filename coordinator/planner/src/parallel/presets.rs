@@ -224,7 +224,7 @@ impl Dealing for Search {
         timed.sort_by(|a, b| a.0.total_cmp(&b.0));
         Ok(Better {
             tried: timed.len() as u32,
-            deals: timed.into_iter().map(|(_, spread)| spread).collect(),
+            deals: timed.into_iter().map(|(ms, spread)| (spread, ms)).collect(),
         })
     }
 }

@@ -27,7 +27,8 @@ pub trait Dealing {
 /// Ways to deal out, the best first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Better<D> {
-    pub deals: Vec<D>,
+    /// Each with the milliseconds of an iteration.
+    pub deals: Vec<(D, f64)>,
     /// How many were simulated.
     pub tried: u32,
 }
@@ -48,6 +49,9 @@ const MOST_TURNS: usize = 6;
 const PROMISING: usize = 3;
 /// What a turn must gain to be worth another.
 const WORTHWHILE: f64 = 0.998;
+/// No topology makes an iteration shorter than this part of what it takes on the ideal switch, where
+/// rings go through ranks and not through hosts.
+const OF_IDEAL: f64 = 0.95;
 
 /// From this way on, the best way with the best topology for it. Never slower than this one.
 pub fn search<M: Dealing>(
@@ -70,21 +74,24 @@ pub fn search<M: Dealing>(
     let mut pairing = Pairing {
         course: vec![proposal.evaluation.iteration_ms],
         proposal,
-        deal: start,
+        deal: start.clone(),
         tried: 0,
     };
+    let mut known = vec![start];
     for turn in 0..MOST_TURNS {
         let before = pairing.proposal.evaluation.iteration_ms;
         let ground = searching.ground(&pairing.proposal, turn)?;
         let better = model.better(&pairing.deal, &ground)?;
         pairing.tried += better.tried;
-        let promising = better.deals.into_iter().take(PROMISING);
-        for deal in promising
-            .filter(|deal| *deal != pairing.deal)
-            .collect::<Vec<_>>()
-        {
+        for (deal, ms) in better.deals.into_iter().take(PROMISING) {
+            let too_slow = turn == 0 && ms * OF_IDEAL >= pairing.proposal.evaluation.iteration_ms;
+            // What is planned again for the same comes out the same.
+            if too_slow || known.contains(&deal) {
+                continue;
+            }
             let next = searching.planned(&deal)?;
-            pairing.take_if_better(next, deal);
+            pairing.take_if_better(next, deal.clone());
+            known.push(deal);
         }
         let progress = Progress {
             tried: pairing.tried,

@@ -100,6 +100,10 @@ pub struct Lost {
 
 /// So many of the screened candidates are simulated.
 const SIMULATED: usize = 4;
+/// Where so many pairs send, a simulation is much work, and what lanes carry tells more than where few
+/// do: what is this much worse is not simulated.
+const MANY_PAIRS: usize = 1 << 12;
+const NEARLY: f64 = 1.1;
 /// Two iterations that differ by no more than this part are alike.
 const ALIKE: f64 = 1e-3;
 
@@ -116,11 +120,23 @@ pub fn plan_with(
 ) -> Result<Proposal, TopologyError> {
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
     let (mut drafts, sketched) = drafts_with(job, request, crew)?;
-    let rest = drafts.split_off(SIMULATED.min(drafts.len()));
+    let rest = drafts.split_off(worth_simulating(&drafts, &demand));
     let played = crew::each(crew, drafts, |draft| draft.play(job, &demand, request));
     let played = played.into_iter().collect::<Result<_, _>>()?;
     let rest = rest.iter().map(|draft| draft.lost(None)).chain(sketched);
     choose(job, request, &demand, played, rest.collect())
+}
+
+/// So many of these, the first of which promises most.
+fn worth_simulating(drafts: &[Draft], demand: &Demand) -> usize {
+    let all = SIMULATED.min(drafts.len());
+    if demand.pairs.len() < MANY_PAIRS {
+        return all;
+    }
+    let promising = drafts[..all]
+        .iter()
+        .take_while(|it| it.screened_ms <= drafts[0].screened_ms * NEARLY);
+    promising.count()
 }
 
 /// Candidates with their routes, the most promising first. None of them is simulated yet.
