@@ -100,7 +100,7 @@ impl Agent {
             store,
             links: LinkBook::default(),
             flows: FlowBook::default(),
-            tracer: Tracer::default(),
+            tracer: Tracer::numbered_from(rand::random()),
             asker: Asker::default(),
             probing,
             door,

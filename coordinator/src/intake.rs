@@ -1,6 +1,7 @@
 //! The one way in: what happens outside becomes an event, and events wait in a queue of bounded
 //! length. Telemetry waits apart: everything else is taken before it, and what finds no place is
-//! dropped, for what an agent measured now, it will measure again.
+//! dropped, for what an agent measured now, it will measure again. What it tells once waits for a
+//! place, and its session with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -198,6 +199,11 @@ impl Intake {
         }
     }
 
+    /// As telemetry, and waits for a place.
+    pub(crate) async fn put_patiently(&self, event: Event) -> Result<(), Closed> {
+        self.telemetry.send(event).await.map_err(|_| Closed)
+    }
+
     /// Whether anybody takes events.
     pub(crate) fn is_open(&self) -> bool {
         !self.events.is_closed()
@@ -217,6 +223,8 @@ impl Intake {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use reweave_common::moment::Moment;
 
     use super::*;
@@ -252,6 +260,20 @@ mod tests {
         assert!(matches!(queue.next().await, Some(Event::Measured { .. })));
         intake.put_telemetry(sample()).unwrap();
         assert_eq!(intake.counts().shed, 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_told_once_waits_for_a_place() {
+        let (intake, mut queue) = queue_of(2, 1);
+        intake.put_patiently(sample()).await.unwrap();
+        let waits = intake.put_patiently(sample());
+        tokio::pin!(waits);
+        let done = tokio::time::timeout(Duration::ZERO, &mut waits).await;
+        assert!(done.is_err(), "there is no place");
+        assert!(queue.next().await.is_some());
+        waits.await.unwrap();
+        assert!(queue.next().await.is_some());
+        assert_eq!(intake.counts().shed, 0);
     }
 
     #[tokio::test]

@@ -26,7 +26,8 @@ use crate::http;
 use crate::intake::{Event, Intake, Queue, queue};
 use crate::recorder::{Beginning, Recorder};
 use crate::replication::{
-    Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Replication, carry_posts,
+    Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Replication, ReplicationError,
+    carry_posts,
 };
 use crate::service;
 use crate::sessions::{Allowances, MOST_OPERATORS, Places, ROLES, welcome};
@@ -118,7 +119,9 @@ fn prepare(
         cluster: published,
         acquaintances: acquaintances.clone(),
     };
-    let (id, state) = (opened.saved.member, decode_state(&opened.saved.state())?);
+    let id = opened.saved.member;
+    let state = opened.saved.state().map_err(ReplicationError::Start)?;
+    let state = decode_state(&state)?;
     let (engine, replication) = Engine::start(&opened.saved, opened.store, directory, outlets)?;
     let beginning = || Beginning {
         policy: config.policy.clone(),

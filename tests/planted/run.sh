@@ -34,6 +34,11 @@ if (($#)); then
     mapfile -t patches < <(for named; do printf '%s\n' "${all[@]}" | grep -- "^${named%.patch}[/.]"; done)
 fi
 git ls-files --cached --others --exclude-standard -z | xargs -0 cp --parents -t "$copy"
+# Where it fails as it is, it would notice anything.
+for test in $(printf '%s\n' "${patches[@]%%/*}" | sort -u); do
+    built "$test"
+    passes "$test" || { echo "$test fails without any mistake in the tree" >&2; exit 1; }
+done
 for patch in "${patches[@]}"; do
     test=${patch%%/*} name=${patch%.patch} file=$tree/tests/planted/$patch
     patch --quiet --directory "$copy" --strip 1 <"$file"

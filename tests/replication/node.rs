@@ -73,7 +73,7 @@ impl Node {
         let replica = Replica::new(&saved, timing.clone()).expect("it goes on");
         self.life += 1;
         self.running = Some(Running {
-            machine: Machine::decode(&saved.state()),
+            machine: Machine::decode(&saved.state().expect("it can be read")),
             replica,
             waiting: BTreeMap::new(),
             reads: BTreeMap::new(),

@@ -4,7 +4,7 @@
 //! What is measured is told every time, since it is worth nothing without its age; and so are the
 //! pins, which are read back because they might have changed unseen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::sample::{Interface, Reading, Sample};
 
@@ -17,11 +17,36 @@ pub struct Delta {
 impl Delta {
     /// The sample without what was said already.
     pub fn handle_sample(&mut self, mut sample: Sample) -> Sample {
+        let gone = self.take_gone(&sample);
         sample.readings.retain(|reading| match reading {
             Reading::Interface(interface) => self.is_news(interface),
             _ => true,
         });
         sample
+            .readings
+            .splice(0..0, gone.into_iter().map(Reading::Interface));
+        sample
+    }
+
+    /// Whoever lists interfaces lists all that have an address: what is missing has none any more,
+    /// which another node may want to have.
+    fn take_gone(&mut self, sample: &Sample) -> Vec<Interface> {
+        let listed = sample.readings.iter().filter_map(|reading| match reading {
+            Reading::Interface(interface) => Some(interface.name.as_str()),
+            _ => None,
+        });
+        let listed: BTreeSet<_> = listed.collect();
+        if listed.is_empty() {
+            return Vec::new();
+        }
+        let is_gone = |name: &String, _: &mut Interface| !listed.contains(name.as_str());
+        let gone = self.interfaces.extract_if(.., is_gone);
+        gone.map(|(name, _)| Interface {
+            name,
+            addresses: vec![],
+            gateways: vec![],
+        })
+        .collect()
     }
 
     fn is_news(&mut self, interface: &Interface) -> bool {
@@ -77,6 +102,22 @@ mod tests {
         let moved = [interface("eth0", 1), interface("eth1", 3), pinned()];
         assert_eq!(said(&mut delta, &moved), [interface("eth1", 3), pinned()]);
         assert_eq!(said(&mut delta, &full), [interface("eth1", 2), pinned()]);
+    }
+
+    #[test]
+    fn an_interface_that_has_no_address_any_more_is_told_so_once() {
+        let mut delta = Delta::default();
+        said(&mut delta, &[interface("eth0", 1), interface("eth1", 2)]);
+        let emptied = Reading::Interface(Interface {
+            name: "eth1".to_owned(),
+            addresses: vec![],
+            gateways: vec![],
+        });
+        assert_eq!(said(&mut delta, &[pinned()]), [pinned()], "none is listed");
+        assert_eq!(said(&mut delta, &[interface("eth0", 1)]), [emptied]);
+        assert_eq!(said(&mut delta, &[interface("eth0", 1)]), []);
+        let back = [interface("eth0", 1), interface("eth1", 2)];
+        assert_eq!(said(&mut delta, &back), [interface("eth1", 2)]);
     }
 
     #[test]

@@ -136,6 +136,9 @@ impl Witness {
         if !self.roster.contains(&from) {
             return None;
         }
+        if !self.looks(now) {
+            self.seen.clear();
+        }
         self.looks_until = now + LOOK_FOR;
         // What has come before may have come another way.
         let seen = self.seen.iter().find(|it| (it.flow, it.id) == (flow, id));

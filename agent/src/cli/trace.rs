@@ -138,7 +138,7 @@ impl Tracing {
     fn open(flow: &FlowKey) -> Result<Self, AgentError> {
         Ok(Self {
             prober: Prober::open(Mark(rand::random()))?,
-            tracer: Tracer::default(),
+            tracer: Tracer::numbered_from(rand::random()),
             asker: Asker::default(),
             receiver: *flow.destination.ip(),
             said: ask_receiver(flow),

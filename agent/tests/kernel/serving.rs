@@ -259,6 +259,8 @@ fn a_host_and_a_leaf_serve_a_coordinator() {
             (matches!(it, Reading::Flow(read) if read.flow == flow)).then_some(())
         })
         .await;
+        let is_strays = |it| matches!(it, Reading::Host(HostReading::Strays(_))).then_some(());
+        reading(&host_link, is_strays).await;
         let spine = 1 - spine_of(&flow);
         let asked = Instant::now();
         let ack = told(&leaf_link, install(1, &[pin(flow, spine)])).await;

@@ -10,7 +10,7 @@ use reweave_common::moment::Moment;
 use reweave_common::probing::{Lost, ProbeReading, Tally};
 use reweave_common::sample::{FlowReading, TracedPath};
 use reweave_common::units::{Bytes, Rate};
-use reweave_history::{Chronicle, Entry, Rules};
+use reweave_history::{Chronicle, Entry, Probed, Rules};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -57,8 +57,8 @@ fn sent(host: u8, at: u64, seen: bool) -> Entry {
         rtt: None,
         retransmits: None,
     };
-    let [from, to] = [format!("h{host}"), format!("h{}", host + 2)];
-    let hops = seen.then(|| format!("{from}/0 leaf0/2 spine0/1 leaf1/{host}"));
+    let [from, to] = [host, host + 2].map(|host| format!("h{host}").into());
+    let hops = seen.then(|| format!("{from}/0 leaf0/2 spine0/1 leaf1/{host}").into());
     Entry::flow(&from, Some(&to), hops, &reading)
 }
 
@@ -89,7 +89,7 @@ fn written_down(seen: bool) -> TempDir {
     for at in 0..=SECONDS {
         chronicle.advance(second(at)).expect(WRITABLE);
         for host in [0, 1] {
-            chronicle.observe(second(at), sent(host, at, seen));
+            chronicle.observe(second(at), &sent(host, at, seen));
         }
     }
     chronicle.close().expect(WRITABLE);
@@ -205,7 +205,7 @@ fn probed() -> TempDir {
         for (from, to) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
             for spine in [0, 1] {
                 for entry in of_probe([from, to], spine) {
-                    chronicle.observe(second(at), entry);
+                    chronicle.observe(second(at), &entry);
                 }
             }
         }
@@ -232,14 +232,14 @@ fn of_probe([from, to]: [u8; 2], spine: u16) -> [Entry; 3] {
     let way = |hosts: [u8; 2], leaves: [u8; 2]| {
         let [from, _] = hosts;
         let [here, there] = leaves;
-        Some(format!(
-            "h{from}/0 leaf{here}/1 spine{spine}/2 leaf{there}/3"
-        ))
+        let hops = format!("h{from}/0 leaf{here}/1 spine{spine}/2 leaf{there}/3");
+        Some(hops.into())
     };
-    let (node, peer) = (format!("h{from}"), format!("h{to}"));
+    let [node, peer] = [from, to].map(|host| format!("h{host}").into());
+    let probed = Probed::of(&ProbeReading { flow, tally });
     let (there, back) = (traced(flow), traced(flow.reversed()));
     [
-        Entry::probes(&node, Some(&peer), &ProbeReading { flow, tally }),
+        Entry::probes(&node, Some(&peer), &probed),
         Entry::path(&node, way([from, to], [0, 1]), &there),
         Entry::path(&peer, way([to, from], [1, 0]), &back),
     ]

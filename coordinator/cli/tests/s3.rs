@@ -221,7 +221,7 @@ fn written() -> Result<(), Box<dyn Error>> {
     let (mut merged, mut removed) = (0, 0);
     for now in (0..HOURS * 3600).step_by(20) {
         chronicle.advance(second(now))?;
-        chronicle.observe(second(now), Entry::agent("h0", true, Some(now as usize)));
+        chronicle.observe(second(now), &Entry::agent("h0", true, Some(now as usize)));
         let told = chronicle.take_told();
         merged += told.merged;
         removed += told.removed;

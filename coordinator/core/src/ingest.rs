@@ -110,10 +110,11 @@ impl Ingest {
             .into_iter()
             .partition(|r| matches!(r, Reading::Interface(_)));
         let spoken = interfaces.len() + others.len();
-        let interfaces = interfaces
-            .into_iter()
-            .filter(is_sized)
-            .map(|reading| self.with_own_addresses(node, reading));
+        let interfaces: Vec<_> = interfaces.into_iter().filter(is_sized).collect();
+        // An address may go from one interface to another.
+        self.release_changed(node, &interfaces);
+        let interfaces = interfaces.into_iter();
+        let interfaces = interfaces.map(|reading| self.with_own_addresses(node, reading));
         let mut readings: Vec<_> = interfaces.collect();
         readings.extend(
             others
@@ -212,7 +213,12 @@ impl Ingest {
             Reading::Probes(reading) => &reading.flow,
             _ => return true,
         };
-        self.owner(*about.source.ip()) == Some(node)
+        self.is_of(node, about)
+    }
+
+    /// Whether it is this node that sends it.
+    pub fn is_of(&self, node: NodeId, flow: &FlowKey) -> bool {
+        self.owner(*flow.source.ip()) == Some(node)
     }
 
     fn is_in_doubt(&self, now: Moment, reading: &Reading) -> bool {
@@ -229,7 +235,6 @@ impl Ingest {
         interface.addresses.truncate(Self::MOST_ADDRESSES);
         interface.gateways.truncate(Self::MOST_ADDRESSES);
         if self.last_said(node, &interface.name) != Some(&interface) {
-            self.release(node, &interface.name);
             interface
                 .addresses
                 .retain(|&address| self.claim(node, address));
@@ -246,6 +251,16 @@ impl Ingest {
                 .get(interface)?
                 .value,
         )
+    }
+
+    fn release_changed(&mut self, node: NodeId, readings: &[Reading]) {
+        for reading in readings {
+            if let Reading::Interface(interface) = reading
+                && self.last_said(node, &interface.name) != Some(interface)
+            {
+                self.release(node, &interface.name);
+            }
+        }
     }
 
     fn release(&mut self, node: NodeId, interface: &str) {
@@ -298,4 +313,44 @@ pub(crate) fn rates(recent: &Recent, from: Moment, now: Moment, policy: &Policy)
         .filter_map(|reading| reading.value.rate)
         .take(policy.readings())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(ingest: &mut Ingest, node: NodeId, interfaces: &[(&str, &[u8])]) {
+        let interface = |(name, last): &(&str, &[u8])| {
+            Reading::Interface(Interface {
+                name: (*name).to_owned(),
+                addresses: last.iter().map(|last| address(*last)).collect(),
+                gateways: vec![],
+            })
+        };
+        let readings = interfaces.iter().map(interface).collect();
+        let taken = Moment::default();
+        ingest.handle_sample(node, taken, Sample { taken, readings });
+    }
+
+    fn address(last: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, 0, last)
+    }
+
+    #[test]
+    fn an_address_may_move_between_interfaces_and_nodes() {
+        let mut ingest = Ingest::default();
+        let [one, other] = [0, 1].map(NodeId::from_index);
+        ingest.handle_connected(one);
+        ingest.handle_connected(other);
+        told(&mut ingest, one, &[("eth0", &[1]), ("eth1", &[2])]);
+        told(&mut ingest, one, &[("eth1", &[1, 2]), ("eth0", &[])]);
+        assert_eq!(ingest.owner(address(1)), Some(one));
+        told(&mut ingest, one, &[("eth0", &[1]), ("eth1", &[2])]);
+        assert_eq!(ingest.owner(address(1)), Some(one));
+        told(&mut ingest, other, &[("eth0", &[1])]);
+        assert_eq!(ingest.owner(address(1)), Some(one), "it has it still");
+        told(&mut ingest, one, &[("eth0", &[])]);
+        told(&mut ingest, other, &[("eth0", &[1])]);
+        assert_eq!(ingest.owner(address(1)), Some(other));
+    }
 }

@@ -1,4 +1,4 @@
-//! What a history costs: bytes on disk by kind and resolution, and time to write it.
+//! What a history costs: bytes on disk by kind and resolution, seconds of a core, and memory.
 //!
 //!     cargo run --release -p reweave-history --example cost -- FOLDER AGENTS SECONDS
 //!
@@ -7,9 +7,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::LinkId;
@@ -17,7 +19,7 @@ use reweave_common::moment::Moment;
 use reweave_common::probing::{ProbeReading, Tally};
 use reweave_common::sample::{Counters, FlowReading};
 use reweave_common::units::{Bytes, Rate};
-use reweave_history::{Chronicle, Entry, Far, Rules};
+use reweave_history::{Chronicle, Entry, Far, Probed, Rules};
 
 /// Whole hours keep the merging out of the measurement unless it is long.
 const START_S: u64 = 1_795_183_200;
@@ -30,16 +32,27 @@ fn main() {
     };
     let numbers = [agents, seconds].map(|text| text.parse::<u64>().expect("a whole number"));
     let [agents, seconds] = numbers;
+    let crowd: Vec<_> = (0..agents).map(Agent::new).collect();
+    let making_us = made_alone(&crowd);
     let mut chronicle = Chronicle::open(folder, Rules::default(), 1).expect("a folder to write to");
-    let began = Instant::now();
+    let began_s = core_s();
     let mut dice = Dice(1);
     for second in 0..seconds {
         let now = Moment::from_micros((START_S + second) * 1_000_000);
         chronicle.advance(now).expect("it can be written");
-        (0..agents).for_each(|agent| tell(&mut chronicle, now, agent, second, &mut dice));
+        for agent in &crowd {
+            agent.tell(second, &mut dice, |entry| chronicle.observe(now, &entry));
+        }
     }
     chronicle.close().expect("it can be written");
-    report(folder, agents, seconds, began.elapsed());
+    report_bytes(folder, agents, seconds);
+    let readings = (agents * seconds * READINGS) as f64;
+    let each_us = (core_s() - began_s) / readings * 1e6;
+    println!(
+        "{readings} readings: {:.2} us of a core each, and {making_us:.2} us to make one up",
+        each_us - making_us
+    );
+    println!("{:.0} MiB at the most", peak_mib());
 }
 
 /// Good enough to vary figures: a linear congruence.
@@ -55,30 +68,74 @@ impl Dice {
     }
 }
 
-fn tell(chronicle: &mut Chronicle, now: Moment, agent: u64, second: u64, dice: &mut Dice) {
-    let node = format!("h{agent}");
-    chronicle.observe(now, Entry::agent(&node, true, Some(75)));
-    for port in 0..2 {
-        let far = Far {
-            node: "leaf0",
-            link: LinkId::from_index((agent * 2 + port) as usize),
-        };
-        chronicle.observe(
-            now,
-            Entry::link(&node, Some(far), &counters(port, second, dice)),
-        );
+/// What it tells of once a second.
+const READINGS: u64 = 1 + 2 + 64 + 8;
+
+struct Agent {
+    number: u64,
+    name: Arc<str>,
+    /// The way that its flows take.
+    hops: Arc<str>,
+}
+
+impl Agent {
+    fn new(number: u64) -> Self {
+        Self {
+            number,
+            name: format!("h{number}").into(),
+            hops: format!("h{number}/{number} leaf0/7 spine1/9 leaf3/12").into(),
+        }
     }
-    for peer in 0..64 {
-        chronicle.observe(
-            now,
-            Entry::probes(&node, Some("h1"), &probes(agent, peer, dice)),
-        );
+
+    fn tell(&self, second: u64, dice: &mut Dice, mut observe: impl FnMut(Entry)) {
+        let Self { number, name, hops } = self;
+        let to: Arc<str> = "h1".into();
+        observe(Entry::agent(name, true, Some(75)));
+        for port in 0..2 {
+            let far = Far {
+                node: "leaf0",
+                link: LinkId::from_index((number * 2 + port) as usize),
+            };
+            observe(Entry::link(name, Some(far), &counters(port, second, dice)));
+        }
+        for peer in 0..64 {
+            let probed = Probed::of(&probes(*number, peer, dice));
+            observe(Entry::probes(name, Some(&to), &probed));
+        }
+        for port in 0..8 {
+            let reading = reading(*number, port, second, dice);
+            let hops = Some(Arc::clone(hops));
+            observe(Entry::flow(name, Some(&to), hops, &reading));
+        }
     }
-    for port in 0..8 {
-        let reading = reading(agent, port, second, dice);
-        let hops = Some(format!("h{agent}/{agent} leaf0/7 spine1/9 leaf3/12"));
-        chronicle.observe(now, Entry::flow(&node, Some("h1"), hops, &reading));
+}
+
+/// Microseconds of a core for each entry, when nothing is done with it.
+fn made_alone(crowd: &[Agent]) -> f64 {
+    const TIMES: u64 = 3;
+    let began_s = core_s();
+    for second in 0..TIMES {
+        for agent in crowd {
+            agent.tell(second, &mut Dice(1), |entry| drop(black_box(entry)));
+        }
     }
+    (core_s() - began_s) / (TIMES * READINGS) as f64 / crowd.len() as f64 * 1e6
+}
+
+/// All that this process has used, as the kernel counts it: in hundredths.
+fn core_s() -> f64 {
+    let line = fs::read_to_string("/proc/self/stat").expect("Linux");
+    let (_, fields) = line.rsplit_once(')').expect("a name in brackets");
+    let ticks = fields.split_ascii_whitespace().skip(11).take(2);
+    let ticks = ticks.map(|ticks| ticks.parse::<f64>().expect("a number"));
+    ticks.sum::<f64>() / 100.0
+}
+
+fn peak_mib() -> f64 {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_ascii_whitespace().next());
+    kib.and_then(|kib| kib.parse::<f64>().ok()).expect("a size") / 1024.0
 }
 
 fn address(agent: u64) -> Ipv4Addr {
@@ -134,7 +191,7 @@ fn reading(agent: u64, port: u64, second: u64, dice: &mut Dice) -> FlowReading {
     }
 }
 
-fn report(folder: &str, agents: u64, seconds: u64, took: Duration) {
+fn report_bytes(folder: &str, agents: u64, seconds: u64) {
     let mut bytes = BTreeMap::new();
     add_up(Path::new(folder), "", &mut bytes);
     let per_hour = 3_600_000.0 / (agents * seconds) as f64;
@@ -144,9 +201,6 @@ fn report(folder: &str, agents: u64, seconds: u64, took: Duration) {
             *bytes as f64 * per_hour / 1e6
         );
     }
-    let readings = agents * seconds * 75;
-    let each = took.as_nanos() as f64 / readings as f64;
-    println!("{readings} readings in {took:.1?}: {each:.0} ns each");
 }
 
 fn add_up(folder: &Path, what: &str, bytes: &mut BTreeMap<String, u64>) {

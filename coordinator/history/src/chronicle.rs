@@ -7,17 +7,14 @@ use std::time::Duration;
 
 use reweave_common::moment::Moment;
 
+use crate::draft::{Draft, Drafts};
 use crate::entry::Entry;
 use crate::keeper::{Keeper, KeeperError, Retention, Tended};
 use crate::place::Place;
-use crate::row::Row;
 use crate::shelf::{Shelf, ShelfError};
-use crate::thin::{Closed, Thinner};
+use crate::table::TableError;
+use crate::thin::Thinner;
 use crate::url::open;
-
-/// Rows that wait to be written; a file is made when there are so many of one place, or of all.
-const ROWS_OF_A_FILE: usize = 100_000;
-const MOST_ROWS: usize = 300_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
@@ -58,8 +55,7 @@ pub struct Chronicle {
     thinner: Thinner,
     keeper: Keeper,
     rules: Rules,
-    waiting: BTreeMap<Place, Vec<Row>>,
-    waiting_rows: usize,
+    drafts: Drafts,
     written: Moment,
     told: Told,
 }
@@ -75,8 +71,7 @@ impl Chronicle {
             thinner: Thinner::new(rules.most_series),
             keeper: Keeper::open(shelf, rules.retention, run)?,
             rules,
-            waiting: BTreeMap::new(),
-            waiting_rows: 0,
+            drafts: Drafts::default(),
             written: Moment::default(),
             told: Told::default(),
         })
@@ -90,8 +85,11 @@ impl Chronicle {
     /// Time goes on. What is due is written, and what is old removed. Whether it was time for that; an
     /// error says what failed, and is tried again next time.
     pub fn advance(&mut self, now: Moment) -> Result<bool, KeeperError> {
-        let closed = self.thinner.advance(now);
-        self.take(closed)?;
+        self.thinner.advance(now, &mut self.drafts)?;
+        self.drafts.relieve()?;
+        let large = self.drafts.take_large();
+        self.keep(large)?;
+        self.keeper.save_unless_failing()?;
         if self.written == Moment::default() {
             self.written = now;
         }
@@ -104,14 +102,13 @@ impl Chronicle {
         Ok(due)
     }
 
-    pub fn observe(&mut self, at: Moment, entry: Entry) {
+    pub fn observe(&mut self, at: Moment, entry: &Entry) {
         self.thinner.observe(at, entry);
     }
 
     /// Writes everything, over or not.
     pub fn close(&mut self) -> Result<bool, KeeperError> {
-        let closed = self.thinner.finish();
-        self.take(closed)?;
+        self.thinner.finish(&mut self.drafts)?;
         self.write()?;
         Ok(true)
     }
@@ -124,33 +121,22 @@ impl Chronicle {
         std::mem::take(&mut self.told)
     }
 
-    fn take(&mut self, closed: Vec<Closed>) -> Result<(), KeeperError> {
-        for Closed { resolution, rows } in closed {
-            for row in rows {
-                let place = Place::of(row.series.kind, resolution, row.at);
-                self.waiting.entry(place).or_default().push(row);
-                self.waiting_rows += 1;
-            }
-        }
-        self.hand_over(|rows| rows.len() >= ROWS_OF_A_FILE)?;
-        match self.waiting_rows {
-            MOST_ROWS.. => self.hand_over(|_| true),
-            _ => Ok(()),
-        }
-    }
-
     fn write(&mut self) -> Result<(), KeeperError> {
-        self.hand_over(|_| true)?;
+        let all = self.drafts.take_all();
+        self.keep(all)?;
         Ok(self.keeper.save()?)
     }
 
-    fn hand_over(&mut self, due: impl Fn(&Vec<Row>) -> bool) -> Result<(), KeeperError> {
-        let due = self.waiting.extract_if(.., |_, rows| due(rows));
-        for (place, rows) in due {
-            self.waiting_rows -= rows.len();
-            self.told.lost_rows += self.keeper.take(place, rows)?;
+    /// One that cannot be made does not take the others with it.
+    fn keep(&mut self, drafts: BTreeMap<Place, Draft>) -> Result<(), TableError> {
+        let mut outcome = Ok(());
+        for (place, draft) in drafts {
+            match draft.finish() {
+                Ok(made) => self.told.lost_rows += self.keeper.take(place, made),
+                Err(error) => outcome = Err(error),
+            }
         }
-        Ok(())
+        outcome
     }
 
     fn tend(&mut self, now: Moment) -> Result<(), KeeperError> {

@@ -1,6 +1,6 @@
 //! One observation on its way into the history.
 
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,53 +17,41 @@ use reweave_common::units::Rate;
 
 use crate::kind::Kind;
 use crate::row::{Gauge, Measures};
+use crate::series::{Key, name};
 
-/// Stands between the parts of a key. No name that a part may be made of has it.
-const BETWEEN: char = '\u{1f}';
 /// What is longer is cut: no honest text comes near it.
 const LONGEST_TEXT: usize = 16 * 1024;
-const LONGEST_PART: usize = 256;
-
-/// What one line of a table speaks of, moment after moment.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Series {
-    pub(crate) kind: Kind,
-    key: Box<str>,
-}
-
-impl Series {
-    pub(crate) fn new(kind: Kind, parts: &[&dyn Display]) -> Self {
-        let mut key = String::new();
-        for (index, part) in parts.iter().enumerate() {
-            if index > 0 {
-                key.push(BETWEEN);
-            }
-            let start = key.len();
-            // Writing to memory does not fail.
-            let _ = write!(key, "{part}");
-            key.truncate(key.floor_char_boundary(start + LONGEST_PART));
-            if key[start..].contains(BETWEEN) {
-                let plain = key[start..].replace(BETWEEN, " ");
-                key.replace_range(start.., &plain);
-            }
-        }
-        Self {
-            kind,
-            key: key.into(),
-        }
-    }
-
-    /// The parts of the key, as many as the kind has.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &str> {
-        self.key.split(BETWEEN)
-    }
-}
 
 /// What was observed once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    pub(crate) series: Series,
+    pub(crate) kind: Kind,
+    pub(crate) key: Key,
     pub(crate) measures: Measures,
+}
+
+/// What is kept of the probes of one flow: one of each second is enough of a tally to wait in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probed {
+    pub flow: FlowKey,
+    sent: u64,
+    lost: u64,
+    /// The median, what one in a hundred exceeds, and the most; nothing when none was answered.
+    network: Option<[Duration; 3]>,
+}
+
+impl Probed {
+    pub fn of(reading: &ProbeReading) -> Self {
+        let ProbeReading { flow, tally } = reading;
+        let at = |share| tally.network.quantile(share);
+        let network = || Some([at(0.5)?, at(0.99)?, at(1.0)?]);
+        Self {
+            flow: *flow,
+            sent: tally.sent(),
+            lost: tally.lost.count(),
+            network: network(),
+        }
+    }
 }
 
 /// The far end of a link, where it is known.
@@ -75,27 +63,40 @@ pub struct Far<'n> {
 
 impl Entry {
     fn new(kind: Kind, key: &[&dyn Display]) -> Self {
+        Self::under(kind, Key::Named(name(key)))
+    }
+
+    fn of_flow(kind: Kind, node: &Arc<str>, flow: FlowKey) -> Self {
+        Self::under(kind, Key::Flow(Arc::clone(node), flow))
+    }
+
+    fn under(kind: Kind, key: Key) -> Self {
         let measures = Measures {
             readings: 1,
             ..Measures::default()
         };
-        let series = Series::new(kind, key);
-        Self { series, measures }
+        Self {
+            kind,
+            key,
+            measures,
+        }
     }
 
-    fn gauges(mut self, values: impl IntoIterator<Item = Option<u64>>) -> Self {
+    fn gauges<const N: usize>(mut self, values: [Option<u64>; N]) -> Self {
         let gauge = |value: Option<u64>| value.map(|value| Gauge::of(whole(value)));
-        self.measures.gauges = values.into_iter().map(gauge).collect();
+        let gauges = values.map(|value| gauge(value).unwrap_or_default());
+        self.measures.gauges[..N].copy_from_slice(&gauges);
         self
     }
 
-    fn counters(mut self, values: impl IntoIterator<Item = Option<u64>>) -> Self {
-        self.measures.counters = values.into_iter().map(|value| value.map(whole)).collect();
+    fn counters<const N: usize>(mut self, values: [Option<u64>; N]) -> Self {
+        let counters = values.map(|value| value.map(whole));
+        self.measures.counters[..N].copy_from_slice(&counters);
         self
     }
 
-    fn texts(mut self, values: impl IntoIterator<Item = Option<String>>) -> Self {
-        self.measures.texts = values.into_iter().map(|text| text.map(short)).collect();
+    fn texts<const N: usize>(mut self, values: [Option<Arc<str>>; N]) -> Self {
+        self.measures.texts[..N].clone_from_slice(&values);
         self
     }
 
@@ -113,48 +114,38 @@ impl Entry {
                 Some(counters.dropped_packets),
                 far.map(|far| far.link.index() as u64),
             ])
-            .texts([far.map(|far| far.node.to_owned())])
+            .texts([far.map(|far| far.node.into())])
     }
 
     /// `hops` is the way it takes, where that is known: see [`Entry::path`].
-    pub fn flow(node: &str, to: Option<&str>, hops: Option<String>, reading: &FlowReading) -> Self {
-        Self::of_flow(Kind::Flows, node, &reading.flow)
+    pub fn flow(
+        node: &Arc<str>,
+        to: Option<&Arc<str>>,
+        hops: Option<Arc<str>>,
+        reading: &FlowReading,
+    ) -> Self {
+        Self::of_flow(Kind::Flows, node, reading.flow)
             .gauges([reading.rate.map(Rate::bits_per_s), reading.rtt.map(nanos)])
             .counters([Some(reading.bytes.count()), reading.retransmits])
-            .texts([to.map(str::to_owned), hops])
+            .texts([to.cloned(), hops])
     }
 
     /// `hops` are `node/link`, one after the other, with the link's index in the fabric.
-    pub fn path(node: &str, hops: Option<String>, traced: &TracedPath) -> Self {
+    pub fn path(node: &Arc<str>, hops: Option<Arc<str>>, traced: &TracedPath) -> Self {
         let routers = traced.routers.iter();
         let routers = routers.map(|router| router.map_or("*".to_owned(), |ip| ip.to_string()));
         let routers: Vec<_> = routers.collect();
-        Self::of_flow(Kind::Paths, node, &traced.flow)
+        Self::of_flow(Kind::Paths, node, traced.flow)
             .counters([Some(traced.confirmed.into())])
-            .texts([Some(routers.join(" ")), hops])
+            .texts([Some(short(&routers.join(" "))), hops])
     }
 
-    fn of_flow(kind: Kind, node: &str, flow: &FlowKey) -> Self {
-        let FlowKey {
-            protocol,
-            source,
-            destination,
-        } = flow;
-        Self::new(kind, &[&node, protocol, source, destination])
-    }
-
-    pub fn probes(node: &str, to: Option<&str>, reading: &ProbeReading) -> Self {
-        let ProbeReading { flow, tally } = reading;
-        let at = |share| tally.network.quantile(share).map(nanos);
-        Self::of_flow(Kind::Probes, node, flow)
-            .gauges([
-                Some(tally.sent()),
-                Some(tally.lost.count()),
-                at(0.5),
-                at(0.99),
-                at(1.0),
-            ])
-            .texts([to.map(str::to_owned)])
+    pub fn probes(node: &Arc<str>, to: Option<&Arc<str>>, probed: &Probed) -> Self {
+        let times = probed.network.map(|times| times.map(nanos));
+        let [median, p99, most] = [0, 1, 2].map(|index| times.map(|times| times[index]));
+        Self::of_flow(Kind::Probes, node, probed.flow)
+            .gauges([Some(probed.sent), Some(probed.lost), median, p99, most])
+            .texts([to.cloned()])
     }
 
     /// One of each signal.
@@ -185,7 +176,7 @@ impl Entry {
 
     pub fn traffic(
         node: &str,
-        to: Option<&str>,
+        to: Option<&Arc<str>>,
         source: TrafficSource,
         traffic: &PeerTraffic,
     ) -> Self {
@@ -196,12 +187,12 @@ impl Entry {
         } = traffic;
         Self::new(Kind::Traffic, &[&node, peer])
             .counters([Some(sent.bytes.count()), Some(received.bytes.count())])
-            .texts([to.map(str::to_owned), Some(source.to_string())])
+            .texts([to.cloned(), Some(short(&source.to_string()))])
     }
 
     /// `detail` is JSON.
-    pub fn state(node: &str, what: &str, subject: &str, detail: String) -> Self {
-        Self::new(Kind::States, &[&node, &what, &subject]).texts([Some(detail)])
+    pub fn state(node: &str, what: &str, subject: &str, detail: &str) -> Self {
+        Self::new(Kind::States, &[&node, &what, &subject]).texts([Some(short(detail))])
     }
 
     pub fn agent(node: &str, connected: bool, readings: Option<usize>) -> Self {
@@ -212,7 +203,7 @@ impl Entry {
     pub fn interface(node: &str, interface: &Interface) -> Self {
         let list = |addresses: &[std::net::Ipv4Addr]| {
             let texts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-            Some(texts.join(" "))
+            Some(short(&texts.join(" ")))
         };
         Self::new(Kind::Interfaces, &[&node, &interface.name])
             .texts([list(&interface.addresses), list(&interface.gateways)])
@@ -223,12 +214,12 @@ impl Entry {
     }
 
     /// `detail` is JSON, as are those of findings.
-    pub fn change(what: &str, node: &str, generation: Generation, detail: String) -> Self {
-        Self::new(Kind::Changes, &[&what, &node, &generation]).texts([Some(detail)])
+    pub fn change(what: &str, node: &str, generation: Generation, detail: &str) -> Self {
+        Self::new(Kind::Changes, &[&what, &node, &generation]).texts([Some(short(detail))])
     }
 
-    pub fn finding(generation: Generation, what: &str, hop: &str, detail: String) -> Self {
-        Self::new(Kind::Findings, &[&generation, &what, &hop]).texts([Some(detail)])
+    pub fn finding(generation: Generation, what: &str, hop: &str, detail: &str) -> Self {
+        Self::new(Kind::Findings, &[&generation, &what, &hop]).texts([Some(short(detail))])
     }
 
     /// So much is missing here.
@@ -246,7 +237,6 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn short(mut text: String) -> Arc<str> {
-    text.truncate(text.floor_char_boundary(LONGEST_TEXT));
-    text.into()
+fn short(text: &str) -> Arc<str> {
+    text[..text.floor_char_boundary(LONGEST_TEXT)].into()
 }

@@ -8,19 +8,22 @@ use bytes::Bytes;
 use reweave_common::moment::Moment;
 use thiserror::Error;
 
+use crate::draft::{Draft, Made};
 use crate::place::{FileName, Place};
 use crate::resolution::Resolution;
-use crate::row::{Row, in_order};
+use crate::row::in_order;
 use crate::shelf::{Listed, Shelf, ShelfError};
 use crate::table::{Table, TableError};
 
 /// What waits for a shelf that does not take it.
 const MOST_UNSAVED: usize = 64 << 20;
 /// A file of this size is not worth merging with others.
-const LARGE: u64 = 8 << 20;
-/// In one go, so that nobody waits for long.
-const MOST_MERGED_BYTES: u64 = 32 << 20;
+const LARGE: u64 = 1 << 20;
+/// Into one file, since all its rows are in memory meanwhile: some hundred bytes for one on disk.
+const MOST_MERGED_BYTES: u64 = 2 << 20;
 const MOST_MERGED_FILES: usize = 128;
+/// Files that are made of others in one go, so that nobody waits for long.
+const MOST_MERGES: usize = 8;
 const MOST_REMOVED: usize = 256;
 /// Rows of a stretch may still come so long after its end.
 const SLACK: Duration = Duration::from_mins(2);
@@ -29,8 +32,8 @@ const SLACK: Duration = Duration::from_mins(2);
 pub enum KeeperError {
     #[error(transparent)]
     Shelf(#[from] ShelfError),
-    #[error("cannot make a file of {rows} rows")]
-    Table { rows: usize, source: TableError },
+    #[error("cannot make a file")]
+    Table(#[from] TableError),
 }
 
 /// How long rows of each resolution are kept.
@@ -79,6 +82,8 @@ pub(crate) struct Keeper {
     broken: BTreeSet<String>,
     unsaved: VecDeque<Unsaved>,
     unsaved_bytes: usize,
+    /// The last file could not be written.
+    is_failing: bool,
 }
 
 struct Unsaved {
@@ -115,6 +120,7 @@ impl Keeper {
             broken: BTreeSet::new(),
             unsaved: VecDeque::new(),
             unsaved_bytes: 0,
+            is_failing: false,
         };
         for Listed { name: path, bytes } in keeper.shelf.list(None)? {
             match Place::parse(&path) {
@@ -137,23 +143,19 @@ impl Keeper {
         &self.foreign
     }
 
-    /// Takes rows of one place. How many rows had to be let go, since nothing could be written for
+    /// Takes a file of one place. How many rows had to be let go, since nothing could be written for
     /// too long.
-    pub(crate) fn take(&mut self, place: Place, rows: Vec<Row>) -> Result<u64, KeeperError> {
-        let table = Table {
-            rows: in_order(rows),
-            replaces: Vec::new(),
-        };
-        let content = encode(&table, place)?;
+    pub(crate) fn take(&mut self, place: Place, made: Made) -> u64 {
+        let Made { content, rows } = made;
         let unsaved = Unsaved {
             place,
             name: self.name(false, &content),
-            rows: table.rows.len() as u64,
+            rows,
             content,
         };
         self.unsaved_bytes += unsaved.content.len();
         self.unsaved.push_back(unsaved);
-        Ok(self.let_go())
+        self.let_go()
     }
 
     fn let_go(&mut self) -> u64 {
@@ -167,8 +169,17 @@ impl Keeper {
         lost
     }
 
+    /// A shelf that failed is not asked each time anew: it may take long to answer.
+    pub(crate) fn save_unless_failing(&mut self) -> Result<(), ShelfError> {
+        match self.is_failing {
+            true => Ok(()),
+            false => self.save(),
+        }
+    }
+
     /// Writes what waits, until something fails.
     pub(crate) fn save(&mut self) -> Result<(), ShelfError> {
+        self.is_failing = true;
         while let Some(next) = self.unsaved.front() {
             let path = next.place.path(&next.name);
             self.shelf.put(&path, next.content.clone())?;
@@ -177,6 +188,7 @@ impl Keeper {
                 self.add(saved.place, saved.name, &saved.content);
             }
         }
+        self.is_failing = false;
         Ok(())
     }
 
@@ -193,11 +205,7 @@ impl Keeper {
         };
         match self.unfinished.pop() {
             Some((place, merged)) => self.finish_merging(place, &merged, &mut tended)?,
-            None => {
-                if let Some(place) = self.wants_merging(now) {
-                    self.merge(place, &mut tended)?;
-                }
-            }
+            None => self.merge_some(now, &mut tended)?,
         }
         Ok(tended)
     }
@@ -223,6 +231,15 @@ impl Keeper {
     fn remove(&mut self, place: Place, name: &FileName) -> Result<(), ShelfError> {
         self.shelf.remove(&place.path(name))?;
         self.forget(place, name);
+        Ok(())
+    }
+
+    fn merge_some(&mut self, now: Moment, tended: &mut Tended) -> Result<(), KeeperError> {
+        for _ in 0..MOST_MERGES {
+            if let Some(place) = self.wants_merging(now) {
+                self.merge(place, tended)?;
+            }
+        }
         Ok(())
     }
 
@@ -261,11 +278,8 @@ impl Keeper {
         if names.len() < 2 {
             return Ok(());
         }
-        let table = Table {
-            replaces: names.iter().map(ToString::to_string).collect(),
-            rows: in_order(rows),
-        };
-        let content = encode(&table, place)?;
+        let replaces: Vec<_> = names.iter().map(ToString::to_string).collect();
+        let Made { content, .. } = Draft::made(place.kind, &replaces, in_order(rows))?;
         let merged = self.name(true, &content);
         let put = self.shelf.put(&place.path(&merged), content.clone());
         if put.is_err() {
@@ -345,12 +359,6 @@ impl Keeper {
             checksum: crc32fast::hash(content),
         }
     }
-}
-
-fn encode(table: &Table, place: Place) -> Result<Bytes, KeeperError> {
-    let rows = table.rows.len();
-    let encoded = table.encode(place.kind);
-    encoded.map_err(|source| KeeperError::Table { rows, source })
 }
 
 /// The table in a file, if the file is as it was written.

@@ -32,7 +32,13 @@ pub(crate) struct Shape {
     pub(crate) texts: &'static [&'static str],
 }
 
+/// No kind has more columns of a sort.
+pub(crate) const MOST_GAUGES: usize = 5;
+pub(crate) const MOST_COUNTERS: usize = 4;
+pub(crate) const MOST_TEXTS: usize = 2;
+
 impl Kind {
+    /// In the order in which they are declared.
     pub const ALL: [Self; 15] = [
         Self::Agents,
         Self::Changes,

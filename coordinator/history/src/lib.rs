@@ -5,6 +5,8 @@
 //! minute at most, and what is there is whole.
 
 mod chronicle;
+mod columns;
+mod draft;
 mod entry;
 mod files;
 mod keeper;
@@ -13,16 +15,18 @@ mod past;
 mod place;
 mod resolution;
 mod row;
+mod series;
 mod shelf;
 mod table;
 mod thin;
 mod url;
+mod write;
 
 #[cfg(test)]
 mod tests;
 
 pub use chronicle::{Chronicle, Rules, Told};
-pub use entry::{Entry, Far};
+pub use entry::{Entry, Far, Probed};
 pub use files::Files;
 pub use keeper::{KeeperError, Retention};
 pub use kind::Kind;

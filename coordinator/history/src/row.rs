@@ -4,38 +4,17 @@ use std::sync::Arc;
 
 use reweave_common::moment::Moment;
 
-use crate::entry::Series;
+use crate::kind::{MOST_COUNTERS, MOST_GAUGES, MOST_TEXTS};
+use crate::series::Series;
 
-/// How a figure varied: exact however its parts are put together.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// How a figure varied. Without a single reading it says nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Gauge {
     pub(crate) least: i64,
     pub(crate) most: i64,
-    pub(crate) sum: Sum,
+    /// Exact up to 2^53: nine million seconds of a thousand million each.
+    pub(crate) sum: f64,
     pub(crate) count: u64,
-}
-
-/// Whole as long as it was counted here; what was read back is a mean, times how many made it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Sum {
-    Exact(i128),
-    Rounded(f64),
-}
-
-impl Sum {
-    fn plus(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Exact(a), Self::Exact(b)) => Self::Exact(a.saturating_add(b)),
-            (a, b) => Self::Rounded(a.as_f64() + b.as_f64()),
-        }
-    }
-
-    fn as_f64(self) -> f64 {
-        match self {
-            Self::Exact(sum) => sum as f64,
-            Self::Rounded(sum) => sum,
-        }
-    }
 }
 
 impl Gauge {
@@ -43,52 +22,91 @@ impl Gauge {
         Self {
             least: value,
             most: value,
-            sum: Sum::Exact(value.into()),
+            sum: value as f64,
             count: 1,
         }
     }
 
-    pub(crate) fn mean(&self) -> f64 {
-        self.sum.as_f64() / self.count as f64
+    pub(crate) fn said(&self) -> Option<&Self> {
+        (self.count > 0).then_some(self)
     }
 
-    fn merge(&mut self, other: &Self) {
-        self.least = self.least.min(other.least);
-        self.most = self.most.max(other.most);
-        self.sum = self.sum.plus(other.sum);
-        self.count += other.count;
+    pub(crate) fn mean(&self) -> f64 {
+        self.sum / self.count as f64
     }
 }
 
-/// What was measured, once or many times.
+/// What a row has in one column.
+pub(crate) trait Cell: Clone + Default {
+    /// Takes in what was said afterwards.
+    fn merge(&mut self, later: &Self);
+
+    fn set(&mut self, value: &Self) {
+        self.clone_from(value);
+    }
+}
+
+impl Cell for Gauge {
+    fn merge(&mut self, later: &Self) {
+        if self.count == 0 {
+            *self = *later;
+        } else if later.count > 0 {
+            self.least = self.least.min(later.least);
+            self.most = self.most.max(later.most);
+            self.sum += later.sum;
+            self.count += later.count;
+        }
+    }
+}
+
+impl Cell for Option<i64> {
+    fn merge(&mut self, later: &Self) {
+        *self = later.or(*self);
+    }
+}
+
+impl Cell for Option<Arc<str>> {
+    fn merge(&mut self, later: &Self) {
+        if later.is_some() {
+            self.set(later);
+        }
+    }
+
+    /// Mostly it is the very text that is there already.
+    fn set(&mut self, value: &Self) {
+        let is_same = match (&*self, value) {
+            (Some(text), Some(value)) => Arc::ptr_eq(text, value),
+            _ => false,
+        };
+        if !is_same {
+            self.clone_from(value);
+        }
+    }
+}
+
+/// What was measured, once or many times, in the order of the columns of its kind; beyond these all
+/// is empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Measures {
     pub(crate) readings: u64,
-    pub(crate) gauges: Vec<Option<Gauge>>,
-    pub(crate) counters: Vec<Option<i64>>,
-    pub(crate) texts: Vec<Option<Arc<str>>>,
+    pub(crate) gauges: [Gauge; MOST_GAUGES],
+    pub(crate) counters: [Option<i64>; MOST_COUNTERS],
+    pub(crate) texts: [Option<Arc<str>>; MOST_TEXTS],
 }
 
 impl Measures {
     /// Takes in what was measured afterwards.
     pub(crate) fn merge(&mut self, later: &Self) {
         self.readings += later.readings;
-        for (gauge, later) in self.gauges.iter_mut().zip(&later.gauges) {
-            match (gauge, later) {
-                (Some(gauge), Some(later)) => gauge.merge(later),
-                (gauge @ None, later) => *gauge = *later,
-                (Some(_), None) => {}
-            }
-        }
-        for (counter, later) in self.counters.iter_mut().zip(&later.counters) {
-            *counter = later.or(*counter);
-        }
-        for (text, later) in self.texts.iter_mut().zip(&later.texts) {
-            if later.is_some() {
-                text.clone_from(later);
-            }
-        }
+        merge(&mut self.gauges, &later.gauges);
+        merge(&mut self.counters, &later.counters);
+        merge(&mut self.texts, &later.texts);
     }
+}
+
+fn merge<C: Cell>(cells: &mut [C], later: &[C]) {
+    let pairs = cells.iter_mut().zip(later);
+    pairs.for_each(|(cell, later)| cell.merge(later));
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -100,7 +118,7 @@ pub(crate) struct Row {
 }
 
 /// Rows in the order of their series, each series in the order of time; what was said twice of one
-/// stretch becomes one row. Neighbours are alike then, and take little room.
+/// stretch becomes one row.
 pub(crate) fn in_order(mut rows: Vec<Row>) -> Vec<Row> {
     rows.sort_by(|a, b| (&a.series, a.at).cmp(&(&b.series, b.at)));
     rows.dedup_by(|later, row| {

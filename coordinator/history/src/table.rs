@@ -1,30 +1,26 @@
-//! Rows to a Parquet file and back. Which columns a kind has is in [`Shape`].
+//! The columns of a Parquet file, and its rows as they are read back. Which columns a kind has is in
+//! its [`Shape`](crate::kind::Shape).
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parquet::basic::{Compression, Encoding, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::{ColumnPath, Type};
+use parquet::schema::types::Type;
 use reweave_common::moment::Moment;
 use thiserror::Error;
 
-use crate::entry::Series;
-use crate::kind::{Kind, Shape};
-use crate::row::{Gauge, Measures, Row, Sum};
+use crate::kind::Kind;
+use crate::row::{Gauge, Measures, Row};
+use crate::series::{Series, name, parts};
 
 /// Names of files that the rows of this one took the place of, a line each.
-const REPLACES: &str = "reweave.replaces";
-
-/// Of the different numbers of a column: some two thousand.
-const MOST_VALUES_BYTES: usize = 16 * 1024;
+pub(crate) const REPLACES: &str = "reweave.replaces";
 
 #[derive(Debug, Error)]
 pub enum TableError {
@@ -46,86 +42,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn encode(&self, kind: Kind) -> Result<Bytes, TableError> {
-        self.write(kind)
-            .map(Bytes::from)
-            .map_err(TableError::Encode)
-    }
-
-    fn write(&self, kind: Kind) -> Result<Vec<u8>, ParquetError> {
-        let schema = Arc::new(schema(kind)?);
-        let properties = Arc::new(self.properties(&schema));
-        let mut file = SerializedFileWriter::new(Vec::new(), schema, properties)?;
-        let mut group = file.next_row_group()?;
-        let shape = kind.shape();
-        write_whole(
-            &mut group,
-            self.rows.iter().map(|row| Some(micros(row.at))),
-            true,
-        )?;
-        self.write_keys(&mut group, shape)?;
-        let readings = self.rows.iter().map(|row| row.measures.readings as i64);
-        write_whole(&mut group, readings.map(Some), true)?;
-        for index in 0..shape.gauges.len() {
-            self.write_gauge(&mut group, index)?;
-        }
-        for index in 0..shape.counters.len() {
-            let counters = self.rows.iter().map(|row| row.measures.counters[index]);
-            write_whole(&mut group, counters, false)?;
-        }
-        for index in 0..shape.texts.len() {
-            let texts = self
-                .rows
-                .iter()
-                .map(|row| row.measures.texts[index].as_deref());
-            write_texts(&mut group, texts, false)?;
-        }
-        group.close()?;
-        file.into_inner()
-    }
-
-    /// Where there are few different values, each is kept once. Beyond that, of whole numbers the
-    /// differences are kept, since neighbouring rows are alike, and of others each byte beside its
-    /// like.
-    fn properties(&self, schema: &Type) -> WriterProperties {
-        let replaces = (!self.replaces.is_empty())
-            .then(|| vec![KeyValue::new(REPLACES.to_owned(), self.replaces.join("\n"))]);
-        let common = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_created_by("reweave".to_owned())
-            .set_key_value_metadata(replaces)
-            .set_max_row_group_row_count(None);
-        let columns = schema.get_fields().iter();
-        let properties = columns.fold(common, |properties, column| {
-            let path = ColumnPath::from(column.name());
-            let encoding = match column.get_physical_type() {
-                Physical::INT64 => Encoding::DELTA_BINARY_PACKED,
-                Physical::DOUBLE => Encoding::BYTE_STREAM_SPLIT,
-                _ => return properties,
-            };
-            properties
-                .set_column_dictionary_page_size_limit(path.clone(), MOST_VALUES_BYTES)
-                .set_column_encoding(path, encoding)
-        });
-        properties.build()
-    }
-
-    fn write_keys(&self, group: &mut Group<'_>, shape: &Shape) -> Result<(), ParquetError> {
-        for index in 0..shape.keys.len() {
-            let part = self.rows.iter().map(|row| row.series.parts().nth(index));
-            write_texts(group, part.map(|part| part.or(Some(""))), true)?;
-        }
-        Ok(())
-    }
-
-    fn write_gauge(&self, group: &mut Group<'_>, index: usize) -> Result<(), ParquetError> {
-        let gauges = || self.rows.iter().map(|row| row.measures.gauges[index]);
-        write_whole(group, gauges().map(|gauge| Some(gauge?.least)), false)?;
-        let means = gauges().map(|gauge| Some(gauge?.mean()));
-        write_column::<DoubleType>(group, means, false)?;
-        write_whole(group, gauges().map(|gauge| Some(gauge?.most)), false)
-    }
-
     pub(crate) fn decode(kind: Kind, content: Bytes) -> Result<Self, TableError> {
         let file = SerializedFileReader::new(content).map_err(TableError::Decode)?;
         let expected = schema(kind).map_err(TableError::Decode)?;
@@ -148,10 +64,6 @@ impl Table {
     }
 }
 
-fn micros(at: Moment) -> i64 {
-    i64::try_from(at.as_micros()).unwrap_or(i64::MAX)
-}
-
 fn replaced(metadata: Option<&Vec<KeyValue>>) -> Vec<String> {
     let mut all = metadata.into_iter().flatten();
     let value = all
@@ -164,7 +76,7 @@ fn replaced(metadata: Option<&Vec<KeyValue>>) -> Vec<String> {
         .collect()
 }
 
-fn schema(kind: Kind) -> Result<Type, ParquetError> {
+pub(crate) fn schema(kind: Kind) -> Result<Type, ParquetError> {
     let shape = kind.shape();
     let mut columns = vec!["required int64 began (TIMESTAMP(MICROS,true))".to_owned()];
     let text = |name: &&str| format!("binary {name} (STRING)");
@@ -213,46 +125,6 @@ fn same_columns(found: &Type, expected: &Type) -> bool {
     columns(found) == columns(expected)
 }
 
-type Group<'a> = SerializedRowGroupWriter<'a, Vec<u8>>;
-
-fn write_whole(
-    group: &mut Group<'_>,
-    values: impl Iterator<Item = Option<i64>>,
-    required: bool,
-) -> Result<(), ParquetError> {
-    write_column::<Int64Type>(group, values, required)
-}
-
-fn write_texts<'r>(
-    group: &mut Group<'_>,
-    values: impl Iterator<Item = Option<&'r str>>,
-    required: bool,
-) -> Result<(), ParquetError> {
-    write_column::<ByteArrayType>(
-        group,
-        values.map(|text| Some(ByteArray::from(text?))),
-        required,
-    )
-}
-
-fn write_column<T: DataType>(
-    group: &mut Group<'_>,
-    values: impl Iterator<Item = Option<T::T>>,
-    required: bool,
-) -> Result<(), ParquetError> {
-    let mut levels = Vec::new();
-    let mut present = Vec::new();
-    for value in values {
-        levels.push(i16::from(value.is_some()));
-        present.extend(value);
-    }
-    let missing = || ParquetError::General("a column is missing".to_owned());
-    let mut column = group.next_column()?.ok_or_else(missing)?;
-    let levels = (!required).then_some(&*levels);
-    column.typed::<T>().write_batch(&present, levels, None)?;
-    column.close()
-}
-
 /// Reads the columns of a row group, one after the other.
 struct Columns<'g> {
     group: &'g dyn RowGroupReader,
@@ -275,19 +147,21 @@ impl<'g> Columns<'g> {
         let at = self.whole()?;
         let keys = self.each(shape.keys.len(), Self::texts)?;
         let readings = self.whole()?;
-        let gauges = self.each(shape.gauges.len(), Self::gauge)?;
-        let counters = self.each(shape.counters.len(), Self::whole)?;
-        let texts = self.each(shape.texts.len(), Self::texts)?;
+        let mut gauges = self.each(shape.gauges.len(), Self::gauge)?;
+        let mut counters = self.each(shape.counters.len(), Self::whole)?;
+        let mut texts = self.each(shape.texts.len(), Self::texts)?;
+        let mut names = Names::default();
         let row = |index: usize| {
             let count = unsigned(readings[index]);
+            let name = names.of(&keys, index);
             Row {
                 at: Moment::from_micros(unsigned(at[index])),
-                series: series(kind, &keys, index),
+                series: Series { kind, name },
                 measures: Measures {
                     readings: count,
-                    gauges: gauges.iter().map(|gauge| gauge[index].of(count)).collect(),
-                    counters: counters.iter().map(|counter| counter[index]).collect(),
-                    texts: texts.iter().map(|text| text[index].clone()).collect(),
+                    gauges: cells(&mut gauges, index).map(|gauge| gauge.of(count)),
+                    counters: cells(&mut counters, index),
+                    texts: cells(&mut texts, index),
                 },
             }
         };
@@ -346,16 +220,32 @@ fn spread_out<T>(values: Vec<T>, levels: &[i16], count: usize) -> Vec<Option<T>>
         .collect()
 }
 
-fn series(kind: Kind, keys: &[Vec<Option<Arc<str>>>], index: usize) -> Series {
-    let parts: Vec<&str> = keys
-        .iter()
-        .map(|key| key[index].as_deref().unwrap_or_default())
-        .collect();
-    let parts: Vec<_> = parts
-        .iter()
-        .map(|part| part as &dyn std::fmt::Display)
-        .collect();
-    Series::new(kind, &parts)
+/// What a row has in each column; nothing beyond these.
+fn cells<T: Default, const N: usize>(columns: &mut [Vec<T>], row: usize) -> [T; N] {
+    let mut columns = columns.iter_mut();
+    let mut cell = || Some(std::mem::take(&mut columns.next()?[row]));
+    std::array::from_fn(|_| cell().unwrap_or_default())
+}
+
+/// Names of series, of which the same often comes again and again.
+#[derive(Default)]
+struct Names {
+    last: Arc<str>,
+}
+
+impl Names {
+    fn of(&mut self, keys: &[Vec<Option<Arc<str>>>], row: usize) -> Arc<str> {
+        let values = || {
+            keys.iter()
+                .map(|key| key[row].as_deref().unwrap_or_default())
+        };
+        if !parts(&self.last).eq(values()) {
+            let values: Vec<_> = values().collect();
+            let values: Vec<_> = values.iter().map(|value| value as &dyn Display).collect();
+            self.last = name(&values);
+        }
+        Arc::clone(&self.last)
+    }
 }
 
 fn unsigned(value: Option<i64>) -> u64 {
@@ -365,6 +255,7 @@ fn unsigned(value: Option<i64>) -> u64 {
 }
 
 /// A gauge as it is written.
+#[derive(Default)]
 struct Figures {
     least: Option<i64>,
     mean: Option<f64>,
@@ -372,13 +263,16 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(&self, readings: u64) -> Option<Gauge> {
+    fn of(&self, readings: u64) -> Gauge {
         let count = readings.max(1);
-        Some(Gauge {
-            least: self.least?,
-            most: self.most?,
-            sum: Sum::Rounded(self.mean? * count as f64),
-            count,
-        })
+        let gauge = || {
+            Some(Gauge {
+                least: self.least?,
+                most: self.most?,
+                sum: self.mean? * count as f64,
+                count,
+            })
+        };
+        gauge().unwrap_or_default()
     }
 }

@@ -4,17 +4,22 @@
 //! Pure: the same entries at the same moments make the same rows. Memory is bounded by the number of
 //! series; what comes beyond is counted, and so is what comes after its stretch was closed.
 
-use std::collections::BTreeMap;
-
 use reweave_common::moment::Moment;
 
-use crate::entry::{Entry, Series};
+use crate::columns::Columns;
+use crate::draft::{Draft, Drafts};
+use crate::entry::Entry;
+use crate::kind::Kind;
+use crate::place::Place;
 use crate::resolution::{Resolution, floor};
-use crate::row::{Measures, Row};
+use crate::series::{Key, Roll};
+use crate::table::TableError;
 
 #[derive(Debug)]
 pub(crate) struct Thinner {
-    levels: Vec<Level>,
+    books: [Book; Kind::ALL.len()],
+    /// When the open stretch of each resolution began.
+    starts: [Moment; Resolution::ALL.len()],
     most_series: usize,
     lost: Lost,
 }
@@ -28,70 +33,57 @@ pub(crate) struct Lost {
     pub(crate) late: u64,
 }
 
+/// What is known of the series of one kind.
 #[derive(Debug)]
-struct Level {
-    resolution: Resolution,
-    /// When the open stretch began.
-    start: Moment,
-    open: BTreeMap<Series, Measures>,
+struct Book {
+    kind: Kind,
+    roll: Roll,
+    /// The open stretch of each resolution, by the numbers of series.
+    open: [Columns; Resolution::ALL.len()],
 }
 
-/// A stretch that is over.
-pub(crate) struct Closed {
-    pub(crate) resolution: Resolution,
-    pub(crate) rows: Vec<Row>,
-}
+const COARSEST: usize = Resolution::ALL.len() - 1;
 
 impl Thinner {
     pub(crate) fn new(most_series: usize) -> Self {
-        let level = |resolution| Level {
-            resolution,
-            start: Moment::default(),
-            open: BTreeMap::new(),
-        };
         Self {
-            levels: Resolution::ALL.map(level).into(),
+            books: Kind::ALL.map(Book::new),
+            starts: Default::default(),
             most_series,
             lost: Lost::default(),
         }
     }
 
     /// Time is `now`: closes what is over, the finest first, each on top of the one before.
-    pub(crate) fn advance(&mut self, now: Moment) -> Vec<Closed> {
-        let mut closed = Vec::new();
-        for index in 0..self.levels.len() {
-            let level = &mut self.levels[index];
-            let start = floor(now, level.resolution.width());
-            if start > level.start {
-                let rows = level.close(start);
-                self.pass_on(index + 1, &rows);
-                let resolution = self.levels[index].resolution;
-                closed.push(Closed { resolution, rows });
+    pub(crate) fn advance(&mut self, now: Moment, drafts: &mut Drafts) -> Result<(), TableError> {
+        let mut outcome = Ok(());
+        for (level, resolution) in Resolution::ALL.into_iter().enumerate() {
+            let next = floor(now, resolution.width());
+            if next > self.starts[level] {
+                let closed = self.close(level, drafts);
+                self.starts[level] = next;
+                outcome = outcome.and(closed);
             }
         }
-        closed.retain(|closed| !closed.rows.is_empty());
-        closed
+        outcome
     }
 
     /// Closes everything, over or not.
-    pub(crate) fn finish(&mut self) -> Vec<Closed> {
-        let mut closed = Vec::new();
-        for index in 0..self.levels.len() {
-            let level = &mut self.levels[index];
-            let rows = level.close(level.start);
-            self.pass_on(index + 1, &rows);
-            let resolution = self.levels[index].resolution;
-            closed.push(Closed { resolution, rows });
-        }
-        closed
+    pub(crate) fn finish(&mut self, drafts: &mut Drafts) -> Result<(), TableError> {
+        let levels = 0..self.starts.len();
+        levels.fold(Ok(()), |outcome, level| {
+            outcome.and(self.close(level, drafts))
+        })
     }
 
     /// Of the stretch that is open: [`Thinner::advance`] comes first.
-    pub(crate) fn observe(&mut self, at: Moment, entry: Entry) {
-        let level = &mut self.levels[0];
-        if at < level.start {
+    pub(crate) fn observe(&mut self, at: Moment, entry: &Entry) {
+        if at < self.starts[0] {
             self.lost.late += 1;
-        } else if !level.add(entry.series, &entry.measures, self.most_series) {
+        } else if let Some(number) = self.number(entry.kind, &entry.key) {
+            let [finest, ..] = &mut self.books[entry.kind as usize].open;
+            finest.take(number as usize, &entry.measures);
+        } else {
             self.lost.beyond += 1;
         }
     }
@@ -100,40 +92,71 @@ impl Thinner {
         std::mem::take(&mut self.lost)
     }
 
-    fn pass_on(&mut self, index: usize, rows: &[Row]) {
-        let Some(level) = self.levels.get_mut(index) else {
-            return;
-        };
-        for row in rows {
-            if !level.add(row.series.clone(), &row.measures, self.most_series) {
-                self.lost.beyond += row.measures.readings;
-            }
+    /// Nothing when too many are known already.
+    fn number(&mut self, kind: Kind, key: &Key) -> Option<u32> {
+        let known = self.books[kind as usize].roll.number(key);
+        if known.is_some() {
+            return known;
         }
+        let all: usize = self.books.iter().map(|book| book.roll.len()).sum();
+        (all < self.most_series).then(|| self.books[kind as usize].roll.enroll(key.clone()))
+    }
+
+    /// All kinds are closed even where one cannot be written.
+    fn close(&mut self, level: usize, drafts: &mut Drafts) -> Result<(), TableError> {
+        let at = self.starts[level];
+        let mut outcome = Ok(());
+        for book in &mut self.books {
+            if book.open[level].says_anything() {
+                let place = Place::of(book.kind, Resolution::ALL[level], at);
+                let draft = drafts.at(place);
+                outcome = outcome.and(draft.and_then(|draft| book.pass_on(level, at, draft)));
+            }
+            if level == COARSEST {
+                book.forget_silent();
+            }
+            book.open[level].hush();
+        }
+        outcome
     }
 }
 
-impl Level {
-    /// Whether there was room.
-    fn add(&mut self, series: Series, measures: &Measures, most: usize) -> bool {
-        if let Some(open) = self.open.get_mut(&series) {
-            open.merge(measures);
-            return true;
+impl Book {
+    fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            roll: Roll::default(),
+            open: Resolution::ALL.map(|_| Columns::new(kind.shape())),
         }
-        let fits = self.open.len() < most;
-        if fits {
-            self.open.insert(series, measures.clone());
-        }
-        fits
     }
 
-    fn close(&mut self, next: Moment) -> Vec<Row> {
-        let at = std::mem::replace(&mut self.start, next);
-        let rows = std::mem::take(&mut self.open).into_iter();
-        rows.map(|(series, measures)| Row {
-            at,
-            series,
-            measures,
-        })
-        .collect()
+    /// Every row goes to the draft, and to the next coarser stretch.
+    fn pass_on(&mut self, level: usize, at: Moment, draft: &mut Draft) -> Result<(), TableError> {
+        self.roll.sort();
+        let (open, coarser) = self.open.split_at_mut(level + 1);
+        let open = &open[level];
+        let mut outcome = Ok(());
+        for &number in self.roll.order() {
+            let Some(said) = open.row(number as usize) else {
+                continue;
+            };
+            if let [next, ..] = coarser {
+                next.take(number as usize, &said);
+            }
+            let pushed = draft.push(at, self.roll.name(number), &said);
+            outcome = outcome.and(pushed);
+        }
+        outcome
+    }
+
+    /// Who said nothing in the whole of the longest stretch.
+    fn forget_silent(&mut self) {
+        let coarsest = &self.open[COARSEST];
+        let is_silent = |number: u32| coarsest.row(number as usize).is_none();
+        for number in self.roll.forget(is_silent) {
+            for columns in &mut self.open {
+                columns.vacate(number as usize);
+            }
+        }
     }
 }

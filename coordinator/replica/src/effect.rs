@@ -90,5 +90,12 @@ pub struct LostLog {
 }
 
 #[derive(Debug, Error)]
-#[error("Raft cannot go on from what was saved")]
-pub struct StartError(#[source] pub(crate) raft::Error);
+pub enum StartError {
+    #[error("Raft cannot go on from what was saved")]
+    Raft(#[source] raft::Error),
+    #[error(
+        "the snapshot up to entry {index} of the log is whole, and not of a form that this version \
+         knows: start the version that wrote it"
+    )]
+    UnknownSnapshot { index: u64 },
+}

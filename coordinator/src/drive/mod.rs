@@ -220,10 +220,7 @@ impl Drive {
                 self.publish_denied();
                 Ok(())
             }
-            Outcome::TakeSnapshot { index } => {
-                self.take_snapshot(index);
-                Ok(())
-            }
+            Outcome::TakeSnapshot { index } => self.take_snapshot(index),
             Outcome::ReadReady(ReadId(id)) => {
                 self.be_certain(id);
                 Ok(())
@@ -264,10 +261,11 @@ impl Drive {
         self.carry_out_all()
     }
 
-    fn take_snapshot(&self, index: u64) {
-        // Writing to memory does not fail.
-        let state = postcard::to_stdvec(self.state()).unwrap_or_default();
+    fn take_snapshot(&self, index: u64) -> Result<(), CoordinatorError> {
+        let state = postcard::to_stdvec(self.state())
+            .map_err(|source| CoordinatorError::UnwritableCommand { source })?;
         self.replication.put(Task::Snapshot { index, state });
+        Ok(())
     }
 
     fn state(&self) -> &State {

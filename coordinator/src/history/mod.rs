@@ -16,7 +16,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{HostReading, Reading, Sample};
 use reweave_core::{Command, Input};
-use reweave_history::{PastError, ShelfError};
+use reweave_history::{PastError, Probed, ShelfError};
 use thiserror::Error;
 
 use crate::config::HistoryConfig;
@@ -24,8 +24,8 @@ use crate::error::CoordinatorError;
 use scribe::Scribe;
 pub(crate) use show::{Asked, show};
 
-/// Reports and decisions that wait to be taken in.
-const LENGTH: usize = 4096;
+/// Reports and decisions that wait to be taken in: those of four thousand agents in some seconds.
+const LENGTH: usize = 16_384;
 /// Readings in them: some tens of megabytes.
 const MOST_READINGS: usize = 400_000;
 
@@ -87,9 +87,47 @@ enum What {
     Leads,
     Up(NodeId),
     Down(NodeId),
-    Sample(NodeId, Sample),
+    Report(NodeId, Report),
     Decided(Box<Command>),
     Time,
+}
+
+/// What a sample says, as far as it is kept: of its many probes only the figures, so that it takes
+/// little time and room to hand on.
+#[derive(Debug)]
+struct Report {
+    /// All that the sample had.
+    readings: usize,
+    probed: Vec<Probed>,
+    others: Vec<Reading>,
+}
+
+impl Report {
+    fn of(sample: &Sample) -> Self {
+        let mut report = Self {
+            readings: sample.readings.len(),
+            probed: Vec::with_capacity(sample.readings.len()),
+            others: Vec::new(),
+        };
+        for reading in &sample.readings {
+            match reading {
+                Reading::Probes(reading) => report.probed.push(Probed::of(reading)),
+                other => report.others.push(other.clone()),
+            }
+        }
+        report
+    }
+
+    /// In readings of the usual size; some are lists.
+    fn weight(&self) -> usize {
+        let weight = |reading: &Reading| match reading {
+            Reading::Host(HostReading::Traffic(traffic)) => 1 + traffic.peers.len(),
+            Reading::Host(HostReading::Health(health)) => 1 + health.signals.len(),
+            Reading::Holds { holding, .. } => 1 + holding.len(),
+            _ => 1,
+        };
+        self.probed.len() + self.others.iter().map(weight).sum::<usize>()
+    }
 }
 
 impl History {
@@ -122,7 +160,7 @@ impl History {
             Input::AgentUp { node } => self.put(at, What::Up(*node)),
             Input::AgentDown { node } => self.put(at, What::Down(*node)),
             Input::Tick => self.put(at, What::Time),
-            Input::Sample { node, sample } => self.put_sample(at, *node, sample),
+            Input::Sample { node, sample } => self.put_report(at, *node, Report::of(sample)),
             _ => {}
         }
     }
@@ -136,14 +174,14 @@ impl History {
         self.put(command.at, What::Decided(Box::new(command.clone())));
     }
 
-    fn put_sample(&self, at: Moment, node: NodeId, sample: &Sample) {
-        if self.load.reserve(weight(sample)) {
-            self.put(at, What::Sample(node, sample.clone()));
+    fn put_report(&self, at: Moment, node: NodeId, report: Report) {
+        if self.load.reserve(report.weight()) {
+            self.put(at, What::Report(node, report));
         }
     }
 
     fn put(&self, at: Moment, what: What) {
-        let count = what.readings();
+        let count = what.weight();
         let heard = Heard { at, what };
         let sent = self.queue.as_ref().map(|queue| queue.try_send(heard));
         if !matches!(sent, Some(Ok(()))) {
@@ -154,24 +192,12 @@ impl History {
 }
 
 impl What {
-    fn readings(&self) -> usize {
+    fn weight(&self) -> usize {
         match self {
-            Self::Sample(_, sample) => weight(sample),
+            Self::Report(_, report) => report.weight(),
             _ => 0,
         }
     }
-}
-
-/// In readings of the usual size; some are lists.
-fn weight(sample: &Sample) -> usize {
-    let weight = |reading: &Reading| match reading {
-        Reading::Host(HostReading::Traffic(traffic)) => 1 + traffic.peers.len(),
-        Reading::Host(HostReading::Health(health)) => 1 + health.signals.len(),
-        Reading::Holds { holding, .. } => 1 + holding.len(),
-        Reading::Probes(_) => 8,
-        _ => 1,
-    };
-    sample.readings.iter().map(weight).sum()
 }
 
 impl Load {
@@ -213,7 +239,7 @@ impl Drop for History {
 
 fn write(mut scribe: Scribe, queue: &Receiver<Heard>) {
     while let Ok(Heard { at, what }) = queue.recv() {
-        scribe.release(what.readings());
+        scribe.release(what.weight());
         scribe.take(at, what);
     }
     scribe.close();

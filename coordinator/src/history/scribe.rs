@@ -19,10 +19,10 @@ use reweave_common::sample::{HostReading, Interface, Reading, Sample, TracedPath
 use reweave_common::snapshot::Hop;
 use reweave_common::traffic::{PeerTraffic, Traffic};
 use reweave_core::{Change, Command, Ingest, Wiring};
-use reweave_history::{Chronicle, Entry, Far, KeeperError, Told};
+use reweave_history::{Chronicle, Entry, Far, KeeperError, Probed, Told};
 use serde::Serialize;
 
-use super::{Load, What};
+use super::{Load, Report, What};
 use crate::config::HistoryConfig;
 
 /// A store that could not be opened is tried again after this.
@@ -34,6 +34,8 @@ const MOST_WAYS: usize = 262_144;
 pub(super) struct Scribe {
     config: HistoryConfig,
     fabric: Arc<Fabric>,
+    /// Of the fabric's nodes.
+    names: Vec<Arc<str>>,
     load: Arc<Load>,
     chronicle: Option<Chronicle>,
     tried: Option<Instant>,
@@ -49,13 +51,17 @@ pub(super) struct Scribe {
     wiring: Wiring,
     /// An interface has changed since the wiring was made.
     rewired: bool,
-    ways: BTreeMap<(NodeId, FlowKey), String>,
+    ways: BTreeMap<(NodeId, FlowKey), Arc<str>>,
 }
 
 impl Scribe {
     pub(super) fn new(config: HistoryConfig, fabric: Arc<Fabric>, load: Arc<Load>) -> Self {
         Self {
             config,
+            names: fabric
+                .nodes()
+                .map(|(_, node)| node.name.as_str().into())
+                .collect(),
             fabric,
             load,
             chronicle: None,
@@ -82,7 +88,7 @@ impl Scribe {
             What::Leads => self.forget(),
             What::Up(node) => self.take_connected(at, node, true),
             What::Down(node) => self.take_connected(at, node, false),
-            What::Sample(node, sample) => self.take_sample(at, node, sample),
+            What::Report(node, report) => self.take_report(at, node, report),
             What::Decided(command) => self.take_command(&command),
             What::Time => self.take_time(at),
         }
@@ -150,7 +156,7 @@ impl Scribe {
 
     fn observe(&mut self, at: Moment, entry: Entry) {
         if let Some(chronicle) = &mut self.chronicle {
-            chronicle.observe(at, entry);
+            chronicle.observe(at, &entry);
         }
     }
 
@@ -188,7 +194,8 @@ impl Scribe {
         self.rewire();
         for (&node, &connected) in &self.connected {
             if let Some(chronicle) = &mut self.chronicle {
-                chronicle.observe(at, Entry::agent(self.fabric.name(node), connected, None));
+                let entry = Entry::agent(self.fabric.name(node), connected, None);
+                chronicle.observe(at, &entry);
             }
         }
     }
@@ -201,7 +208,7 @@ impl Scribe {
         }
     }
 
-    fn take_sample(&mut self, at: Moment, node: NodeId, sample: Sample) {
+    fn take_report(&mut self, at: Moment, node: NodeId, report: Report) {
         if !self
             .connected
             .get(&node)
@@ -209,17 +216,32 @@ impl Scribe {
         {
             return;
         }
-        let entry = Entry::agent(self.fabric.name(node), true, Some(sample.readings.len()));
+        let Report {
+            readings,
+            probed,
+            others,
+        } = report;
+        let entry = Entry::agent(self.fabric.name(node), true, Some(readings));
         self.observe(at, entry);
         let is_interface = |reading: &Reading| matches!(reading, Reading::Interface(_));
-        let (interfaces, mut others): (Vec<_>, Vec<_>) =
-            sample.readings.into_iter().partition(is_interface);
+        let (interfaces, mut others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_interface);
         // A flow is written down with its way.
         others.sort_by_key(|reading| !matches!(reading, Reading::Path(_)));
         self.take_interfaces(at, node, interfaces);
         for reading in others {
             if self.ingest.believes(node, &reading) {
                 self.take_reading(at, node, reading);
+            }
+        }
+        self.take_probed(at, node, &probed);
+    }
+
+    fn take_probed(&mut self, at: Moment, node: NodeId, probed: &[Probed]) {
+        for probed in probed {
+            if self.ingest.is_of(node, &probed.flow) {
+                let to = self.name_of(*probed.flow.destination.ip());
+                let entry = Entry::probes(&self.names[node.index()], to, probed);
+                self.observe(at, entry);
             }
         }
     }
@@ -262,11 +284,7 @@ impl Scribe {
             Reading::Flow(flow) => {
                 let way = self.ways.get(&(node, flow.flow)).cloned();
                 let to = self.name_of(*flow.flow.destination.ip());
-                Entry::flow(self.fabric.name(node), to, way, &flow)
-            }
-            Reading::Probes(probes) => {
-                let to = self.name_of(*probes.flow.destination.ip());
-                Entry::probes(self.fabric.name(node), to, &probes)
+                Entry::flow(&self.names[node.index()], to, way, &flow)
             }
             Reading::Bandwidth(reading) => {
                 let subject = reading.flow.to_string();
@@ -274,7 +292,7 @@ impl Scribe {
                     self.fabric.name(node),
                     "bandwidth",
                     &subject,
-                    json(&reading),
+                    &json(&reading),
                 )
             }
             Reading::Path(traced) => self.path(node, &traced),
@@ -287,14 +305,14 @@ impl Scribe {
                 return;
             }
             Reading::Host(reading) => return self.take_host(at, node, &reading),
-            Reading::Interface(_) => return,
+            Reading::Interface(_) | Reading::Probes(_) => return,
         };
         self.observe(at, entry);
     }
 
     fn take_host(&mut self, at: Moment, node: NodeId, reading: &HostReading) {
         let name = self.fabric.name(node);
-        let state = |what, subject: &str| vec![Entry::state(name, what, subject, json(reading))];
+        let state = |what, subject: &str| vec![Entry::state(name, what, subject, &json(reading))];
         let entries = match reading {
             HostReading::Health(health) => Entry::health(name, health).collect(),
             HostReading::Machine(machine) => vec![Entry::machine(name, machine)],
@@ -326,25 +344,25 @@ impl Scribe {
         peers.map(entry).collect()
     }
 
-    fn name_of(&self, address: std::net::Ipv4Addr) -> Option<&str> {
+    fn name_of(&self, address: std::net::Ipv4Addr) -> Option<&Arc<str>> {
         let node = self.wiring.node(address)?;
-        Some(self.fabric.name(node))
+        Some(&self.names[node.index()])
     }
 
     fn path(&mut self, node: NodeId, traced: &TracedPath) -> Entry {
         self.rewire();
         let hops = self.wiring.path(&self.fabric, node, traced);
-        let way = hops.map(|hops| self.way(&hops));
+        let way: Option<Arc<str>> = hops.map(|hops| self.way(&hops).into());
         let key = (node, traced.flow);
         match &way {
             Some(way) if self.ways.len() < MOST_WAYS || self.ways.contains_key(&key) => {
-                self.ways.insert(key, way.clone());
+                self.ways.insert(key, Arc::clone(way));
             }
             _ => {
                 self.ways.remove(&key);
             }
         }
-        Entry::path(self.fabric.name(node), way, traced)
+        Entry::path(&self.names[node.index()], way, traced)
     }
 
     fn way(&self, hops: &[Hop]) -> String {
@@ -365,14 +383,14 @@ impl Scribe {
         }
         let (what, node, generation) = summary(change);
         let node = node.map_or("", |node| self.fabric.name(node));
-        let entry = Entry::change(what, node, generation, detail(change));
+        let entry = Entry::change(what, node, generation, &detail(change));
         self.observe(at, entry);
     }
 
     fn take_findings(&mut self, at: Moment, plan: &Plan) {
         for finding in &plan.report.findings {
             let (what, place) = self.about(finding);
-            let entry = Entry::finding(plan.generation, what, &place, json(finding));
+            let entry = Entry::finding(plan.generation, what, &place, &json(finding));
             self.observe(at, entry);
         }
     }

@@ -8,6 +8,7 @@ mod api;
 mod health;
 mod metrics;
 mod page;
+mod visits;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use tokio::time::timeout;
 use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::intake::Asker;
+use visits::Visits;
 
 /// Unless somebody says otherwise.
 pub(crate) const USUAL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7334));
@@ -62,7 +64,7 @@ fn what_is_at(place: SocketAddr) -> &'static str {
 pub(crate) async fn serve(listener: TcpListener, house: House) {
     let near = listener.local_addr();
     let near = near.is_ok_and(|address| address.ip().is_loopback());
-    let served = axum::serve(listener, routes(house, near)).await;
+    let served = axum::serve(Visits::to(listener), routes(house, near)).await;
     if let Err(error) = served {
         tracing::error!("nothing is served over HTTP any more: {error}");
     }

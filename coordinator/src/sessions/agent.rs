@@ -103,7 +103,12 @@ impl Agent<'_> {
         match message {
             AgentMessage::Sample(sample) => {
                 for sample in pieces(sample) {
-                    intake.put_telemetry(Event::Measured { from, sample })?;
+                    let is_told_once = sample.readings.iter().any(is_interface);
+                    let event = Event::Measured { from, sample };
+                    match is_told_once {
+                        true => intake.put_patiently(event).await?,
+                        false => intake.put_telemetry(event)?,
+                    }
                 }
             }
             AgentMessage::Ack(ack) => intake.put(Event::Acknowledged { from, ack }).await?,
@@ -142,7 +147,6 @@ fn pieces(sample: Sample) -> Vec<Sample> {
         return vec![sample];
     }
     let taken = sample.taken;
-    let is_interface = |reading: &Reading| matches!(reading, Reading::Interface(_));
     let (interfaces, others): (Vec<_>, Vec<_>) =
         sample.readings.into_iter().partition(is_interface);
     let mut readings = interfaces.into_iter().chain(others);
@@ -152,6 +156,12 @@ fn pieces(sample: Sample) -> Vec<Sample> {
         .take_while(|readings| !readings.is_empty())
         .map(|readings| Sample { taken, readings })
         .collect()
+}
+
+/// Agents tell an interface once, and again when it is another: what is said of its addresses counts
+/// for nothing where that was lost.
+fn is_interface(reading: &Reading) -> bool {
+    matches!(reading, Reading::Interface(_))
 }
 
 pub(super) fn time_of_day() -> Duration {

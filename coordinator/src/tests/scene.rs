@@ -111,7 +111,7 @@ impl Scene {
             cluster: published,
             acquaintances: Acquaintances::default(),
         };
-        let state = decode_state(&opened.saved.state()).unwrap();
+        let state = decode_state(&opened.saved.state().unwrap()).unwrap();
         let started = Engine::start(&opened.saved, opened.store, directory, outlets);
         let (engine, replication) = started.unwrap();
         let beginning = Beginning {

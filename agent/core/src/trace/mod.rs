@@ -97,6 +97,14 @@ struct Ask {
 }
 
 impl Tracer {
+    /// Its packets have numbers from here on; drawn at random, so that they are not those of a tracer before.
+    pub fn numbered_from(id: u16) -> Self {
+        Self {
+            last_id: id,
+            ..Self::default()
+        }
+    }
+
     /// Traces these flows from now on, and no others; all of them at once and then every second. A
     /// trace that is under way is finished first, so that asking often does not keep it from it.
     pub fn watch(&mut self, now: Moment, flows: &[FlowKey]) {

@@ -108,8 +108,10 @@ impl Membership {
         self.tokens.values().filter(open)
     }
 
+    /// Used ones are kept as well until they would have expired.
     pub(crate) fn is_full(&self, now: Moment) -> bool {
-        self.open(now).count() >= MOST_TOKENS
+        let kept = self.tokens.values().filter(|it| now < it.expires);
+        kept.count() >= MOST_TOKENS
     }
 
     pub(crate) fn standing(&self, token: Digest, key: Digest, now: Moment) -> Standing {

@@ -450,7 +450,7 @@ impl Fields<'_> {
 
     fn gauge(&self, name: &str) -> Option<Figures> {
         let index = at(self.0.series.kind.shape().gauges, name)?;
-        self.0.measures.gauges[index].as_ref().map(Figures::of)
+        self.0.measures.gauges[index].said().map(Figures::of)
     }
 
     fn counter(&self, name: &str) -> Option<u64> {

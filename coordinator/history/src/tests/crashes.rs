@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use super::scene::{Disk, Fault, chronicle, live, look, second};
 use crate::chronicle::{Chronicle, Rules};
-use crate::keeper::{Retention, read};
+use crate::draft::Draft;
+use crate::keeper::{Keeper, Retention, read};
+use crate::kind::Kind;
 use crate::place::Place;
 use crate::resolution::Resolution;
 
@@ -132,6 +134,26 @@ fn a_shelf_that_takes_nothing_is_waited_for() {
     chronicle.close().unwrap();
     assert_eq!(chronicle.take_told().lost_rows, 0);
     assert_eq!(seconds(&disk), (0..500).collect());
+}
+
+/// Each time may take as long as a shelf is waited for.
+#[test]
+fn a_shelf_that_failed_is_asked_again_once_a_minute() {
+    let disk = Disk::default();
+    disk.set(Fault::Full);
+    let mut keeper = Keeper::open(Box::new(disk.clone()), Retention::default(), 1).unwrap();
+    let place = Place::of(Kind::Links, Resolution::Second, second(0));
+    let mut offer = || {
+        let made = Draft::made(Kind::Links, &[], vec![]).unwrap();
+        assert_eq!(keeper.take(place, made), 0);
+        let _ = keeper.save_unless_failing();
+        disk.0.lock().unwrap().changes
+    };
+    assert_eq!([offer(), offer(), offer()], [1, 1, 1]);
+    assert!(keeper.save().is_err());
+    disk.set(Fault::None);
+    keeper.save().unwrap();
+    assert_eq!(disk.names().len(), 3);
 }
 
 #[test]

@@ -4,12 +4,13 @@ use bytes::Bytes;
 
 use super::scene::{Disk, chronicle, live, look, second};
 use crate::chronicle::{Chronicle, Rules};
+use crate::draft::Draft;
 use crate::keeper::read;
 use crate::kind::Kind;
 use crate::past::{Past, Question};
 use crate::place::{FileName, Place};
 use crate::resolution::Resolution;
-use crate::table::{Table, TableError};
+use crate::table::TableError;
 
 fn written() -> Disk {
     let disk = Disk::default();
@@ -49,7 +50,7 @@ fn a_changed_byte_anywhere_is_noticed() {
 #[test]
 fn what_is_no_table_under_a_name_that_fits_is_an_error() {
     let place = Place::of(Kind::Links, Resolution::Second, second(0));
-    let flows = Table::default().encode(Kind::Flows).unwrap();
+    let flows = Draft::made(Kind::Flows, &[], vec![]).unwrap().content;
     for content in [
         Bytes::new(),
         Bytes::from_static(b"PAR1PAR1"),

@@ -161,14 +161,27 @@ pub(super) fn link(rate: u64) -> Entry {
 }
 
 pub(super) fn flowing(sent: u64, rate: Option<u64>) -> Entry {
+    of_flow(49152, sent, rate)
+}
+
+pub(super) fn flowing_from(port: u16, sent: u64) -> Entry {
+    of_flow(port, sent, None)
+}
+
+fn of_flow(port: u16, sent: u64, rate: Option<u64>) -> Entry {
     let reading = FlowReading {
-        flow: flow(49152),
+        flow: flow(port),
         bytes: Count::new(sent),
         rate: rate.map(Rate::from_bits_per_s),
         rtt: Some(Duration::from_micros(20)),
         retransmits: Some(3),
     };
-    Entry::flow("h0", Some("h1"), Some("h0/0 leaf0/1".to_owned()), &reading)
+    Entry::flow(
+        &"h0".into(),
+        Some(&"h1".into()),
+        Some("h0/0 leaf0/1".into()),
+        &reading,
+    )
 }
 
 /// Tells of one link and one flow every second. Failures are part of some tests.
@@ -176,8 +189,8 @@ pub(super) fn live(chronicle: &mut Chronicle, seconds: std::ops::Range<u64>) -> 
     let mut failures = 0;
     for at in seconds {
         failures += usize::from(chronicle.advance(second(at)).is_err());
-        chronicle.observe(second(at), link(at));
-        chronicle.observe(second(at), flowing(at * 1000, Some(8000)));
+        chronicle.observe(second(at), &link(at));
+        chronicle.observe(second(at), &flowing(at * 1000, Some(8000)));
     }
     failures
 }

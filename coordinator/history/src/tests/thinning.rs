@@ -1,10 +1,14 @@
 //! Least, mean and most are those of the readings, at every resolution.
 
+use std::collections::BTreeMap;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::scene::{Disk, chronicle, link, look, second};
+use super::scene::{Disk, chronicle, flowing_from, link, look, second};
 use crate::chronicle::{Chronicle, Rules};
+use crate::entry::Entry;
+use crate::past::{FlowSeen, Seen};
 use crate::resolution::Resolution;
 
 type Bucket = (u64, u64, f64, u64, u64);
@@ -51,7 +55,7 @@ proptest! {
         for (step, rate) in steps {
             now += step;
             chronicle.advance(second(now)).unwrap();
-            chronicle.observe(second(now), link(rate));
+            chronicle.observe(second(now), &link(rate));
             readings.push((now, rate));
         }
         chronicle.close().unwrap();
@@ -62,13 +66,44 @@ proptest! {
     }
 }
 
+fn at_second(second: u64) -> u64 {
+    super::scene::START_S + second
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// Some are silent for so long meanwhile that they are forgotten, and others take their places.
+    #[test]
+    fn each_series_has_its_own_rows(steps in vec((0..200_u64, 0..9_u16, 0..1000_u64), 1..100)) {
+        let disk = Disk::default();
+        let mut chronicle = chronicle(&disk, 1);
+        let mut now = 0;
+        let mut expected: BTreeMap<(u16, u64), u64> = BTreeMap::new();
+        for (step, port, sent) in steps {
+            now += step;
+            chronicle.advance(second(now)).unwrap();
+            chronicle.observe(second(now), &flowing_from(port, sent));
+            expected.insert((port, at_second(now)), sent);
+        }
+        chronicle.close().unwrap();
+        let window = look(&disk, 0, 100_000, Resolution::Second);
+        let row = |row: &Seen<FlowSeen>| {
+            let port = row.what.flow.source.port();
+            ((port, row.at.as_micros() / 1_000_000), row.what.sent_bytes)
+        };
+        let seen: BTreeMap<_, _> = window.flows.iter().map(row).collect();
+        prop_assert_eq!(window.flows.len(), expected.len());
+        prop_assert_eq!(seen, expected);
+    }
+}
+
 #[test]
 fn a_clock_that_goes_back_is_told_and_changes_nothing() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     for at in [100, 101, 40, 102] {
         chronicle.advance(second(at)).unwrap();
-        chronicle.observe(second(at), link(at));
+        chronicle.observe(second(at), &link(at));
     }
     chronicle.close().unwrap();
     assert_eq!(chronicle.take_told().late, 1);
@@ -85,7 +120,7 @@ fn two_runs_over_the_same_time_become_one() {
     for (run, rate) in [(1, 10), (2, 30)] {
         let mut chronicle = chronicle(&disk, run);
         chronicle.advance(second(5)).unwrap();
-        chronicle.observe(second(5), link(rate));
+        chronicle.observe(second(5), &link(rate));
         chronicle.close().unwrap();
     }
     assert_eq!(seen(&disk, Resolution::Second), [(5, 10, 20.0, 30, 2)]);
@@ -101,10 +136,58 @@ fn more_series_than_are_kept_are_counted() {
     let mut chronicle = Chronicle::on(Box::new(disk.clone()), rules, 1).unwrap();
     chronicle.advance(second(0)).unwrap();
     for subject in 0..25 {
-        let entry = crate::Entry::state("h0", "nic", &subject.to_string(), "{}".to_owned());
-        chronicle.observe(second(0), entry);
+        let entry = Entry::state("h0", "nic", &subject.to_string(), "{}");
+        chronicle.observe(second(0), &entry);
     }
     chronicle.close().unwrap();
     assert_eq!(chronicle.take_told().beyond, 15);
     assert_eq!(look(&disk, 0, 10, Resolution::Second).states.len(), 10);
+}
+
+#[test]
+fn who_was_silent_for_long_makes_room() {
+    let rules = Rules {
+        most_series: 2,
+        ..Rules::default()
+    };
+    let mut chronicle = Chronicle::on(Box::new(Disk::default()), rules, 1).unwrap();
+    let mut lost_at = |seconds: u64, ports: [u16; 2]| {
+        chronicle.advance(second(seconds)).unwrap();
+        for port in ports {
+            chronicle.observe(second(seconds), &flowing_from(port, 0));
+        }
+        chronicle.take_told().beyond
+    };
+    assert_eq!(lost_at(0, [1, 2]), 0);
+    assert_eq!(lost_at(299, [1, 3]), 1);
+    assert_eq!(
+        lost_at(300, [1, 3]),
+        1,
+        "both were heard in these five minutes"
+    );
+    assert_eq!(lost_at(600, [1, 3]), 0);
+}
+
+/// More than are written in one go.
+#[test]
+fn many_series_at_once_are_all_there() {
+    const MANY: usize = 40_000;
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    chronicle.advance(second(0)).unwrap();
+    for agent in 0..MANY {
+        let entry = Entry::agent(&format!("h{agent}"), true, Some(agent));
+        chronicle.observe(second(0), &entry);
+    }
+    chronicle.close().unwrap();
+    assert_eq!(chronicle.take_told().beyond, 0);
+    let mut window = look(&disk, 0, 10, Resolution::Second);
+    window
+        .agents
+        .sort_by_key(|agent| agent.what.readings_sent.map(|sent| sent.max));
+    assert_eq!(window.agents.len(), MANY);
+    for (agent, row) in window.agents.iter().enumerate() {
+        assert_eq!(row.what.node, format!("h{agent}"));
+        assert_eq!(row.what.readings_sent.unwrap().max, agent as u64);
+    }
 }

@@ -12,7 +12,7 @@ use reweave_common::traffic::{PeerTraffic, TrafficSource, Volume};
 use reweave_common::units::Bytes;
 
 use super::scene::{Disk, chronicle, flow, flowing, live, look, second};
-use crate::entry::Entry;
+use crate::entry::{Entry, Probed};
 use crate::kind::Kind;
 use crate::past::{Past, PastError, Question};
 use crate::place::Place;
@@ -47,6 +47,20 @@ fn files_lie_where_hive_would_put_them() {
 }
 
 #[test]
+fn nothing_is_written_of_a_kind_of_which_nothing_is_told() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    chronicle.advance(second(0)).unwrap();
+    let change = Entry::change("verified", "", Generation(4), "{}");
+    chronicle.observe(second(0), &change);
+    live(&mut chronicle, 0..400);
+    chronicle.close().unwrap();
+    let names = disk.names();
+    let changes = names.iter().filter(|name| name.contains("kind=changes"));
+    assert_eq!(changes.count(), Resolution::ALL.len());
+}
+
+#[test]
 fn every_kind_comes_back_as_it_was() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
@@ -73,19 +87,19 @@ fn every_kind_comes_back_as_it_was() {
     let entries = [
         Entry::agent("h0", true, Some(12)),
         Entry::interface("h0", &interface),
-        Entry::path("h0", None, &traced),
+        Entry::path(&"h0".into(), None, &traced),
         Entry::pins("leaf0", Generation(4), 2),
-        Entry::probes("h0", Some("h1"), &probes),
+        Entry::probes(&"h0".into(), Some(&"h1".into()), &Probed::of(&probes)),
         Entry::machine("h0", &machine),
-        Entry::state("h0", "nic", "eth0", "{}".to_owned()),
-        Entry::change("verified", "", Generation(4), "{\"a\":1}".to_owned()),
-        Entry::finding(Generation(4), "ecmp-collision", "leaf0/3", "{}".to_owned()),
+        Entry::state("h0", "nic", "eth0", "{}"),
+        Entry::change("verified", "", Generation(4), "{\"a\":1}"),
+        Entry::finding(Generation(4), "ecmp-collision", "leaf0/3", "{}"),
         Entry::gap("too busy", 9),
         flowing(1000, None),
     ];
     entries
         .into_iter()
-        .for_each(|entry| chronicle.observe(second(1), entry));
+        .for_each(|entry| chronicle.observe(second(1), &entry));
     chronicle.close().unwrap();
     let window = look(&disk, 0, 10, Resolution::Second);
     assert_eq!(window.warnings, [""; 0]);
@@ -149,7 +163,7 @@ fn what_hosts_count_by_peer_goes_before_what_flows_tell() {
     let mut chronicle = chronicle(&disk, 1);
     for at in 0..10 {
         chronicle.advance(second(at)).unwrap();
-        chronicle.observe(second(at), flowing(at * 1000, Some(8000)));
+        chronicle.observe(second(at), &flowing(at * 1000, Some(8000)));
         let volume = |bytes| Volume {
             bytes: Bytes::new(bytes),
             packets: None,
@@ -160,8 +174,8 @@ fn what_hosts_count_by_peer_goes_before_what_flows_tell() {
             sent: volume(at % 5 * 7000),
             received: volume(0),
         };
-        let entry = Entry::traffic("h0", Some("h1"), TrafficSource::Ebpf, &traffic);
-        chronicle.observe(second(at), entry);
+        let entry = Entry::traffic("h0", Some(&"h1".into()), TrafficSource::Ebpf, &traffic);
+        chronicle.observe(second(at), &entry);
     }
     chronicle.close().unwrap();
     let fabric = Fabric::parse("f.toml", FABRIC).unwrap();

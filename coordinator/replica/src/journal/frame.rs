@@ -3,19 +3,22 @@
 //! A batch is the length of its payload, a checksum of that length, a checksum of the payload, each
 //! four bytes, little-endian, and the payload. The length has a checksum of its own, or one flipped
 //! bit in it could make all that follows look like the unfinished end of the file. Payloads are
-//! whitened: whatever they hold, no sector that was written reads as zeros.
+//! whitened and filled up to whole words: whatever they hold, no part of a sector that was written
+//! reads as zeros, and no bit that flips makes it do so.
 
 use std::ops::Range;
 
 use super::JournalError;
 
 /// What the file begins with; all versions have the first part.
-pub(super) const MAGIC: &[u8] = b"reweave log 3\n";
+pub(super) const MAGIC: &[u8] = b"reweave log 4  \n";
 const FAMILY: &[u8] = b"reweave log ";
 
 const HEADER_BYTES: usize = 12;
 /// What disks write as a whole.
 const SECTOR_BYTES: usize = 512;
+/// Batches begin and end at multiples of this, and so no sector holds less of one.
+const WORD_BYTES: usize = 8;
 
 pub(super) struct Scan {
     pub(super) payloads: Vec<Vec<u8>>,
@@ -36,6 +39,7 @@ pub enum Tail {
 }
 
 pub(super) fn append(bytes: &mut Vec<u8>, mut payload: Vec<u8>) {
+    fill_up(&mut payload);
     whiten(&mut payload);
     let length = (payload.len() as u32).to_le_bytes();
     let sum = |bytes: &[u8]| crc32fast::hash(bytes).to_le_bytes();
@@ -43,6 +47,19 @@ pub(super) fn append(bytes: &mut Vec<u8>, mut payload: Vec<u8>) {
         bytes.extend_from_slice(part);
     }
     bytes.extend_from_slice(&payload);
+}
+
+/// Up to the end of a word; the last byte tells by how many.
+fn fill_up(payload: &mut Vec<u8>) {
+    let missing = WORD_BYTES - (HEADER_BYTES + payload.len()) % WORD_BYTES;
+    payload.resize(payload.len() + missing, missing as u8);
+}
+
+/// None when nobody has filled it up.
+fn without_filling(mut payload: Vec<u8>) -> Option<Vec<u8>> {
+    let filled = usize::from(*payload.last()?);
+    payload.truncate(payload.len().checked_sub(filled)?);
+    Some(payload)
 }
 
 /// Done twice, it is undone.
@@ -64,10 +81,13 @@ pub(super) fn scan(content: &[u8]) -> Result<Scan, JournalError> {
     let tail = loop {
         match next(content, at) {
             Next::Batch(range) => {
-                at = range.end;
-                let mut payload = content[range].to_vec();
+                let mut payload = content[range.clone()].to_vec();
                 whiten(&mut payload);
-                payloads.push(payload);
+                match without_filling(payload) {
+                    Some(payload) => payloads.push(payload),
+                    None => break Tail::Damaged { at },
+                }
+                at = range.end;
             }
             Next::End => break Tail::Whole,
             Next::Unfinished if holds_batch(content, at + 1) => break Tail::Damaged { at },

@@ -96,7 +96,9 @@ impl Replica {
         let snapshot = self.node.raft.store().snapshot();
         let (data, about) = (&snapshot.data, snapshot.get_metadata());
         let term = about.term;
-        let envelope = Envelope::decode(data).unwrap_or_default();
+        let Some(envelope) = Envelope::decode(data) else {
+            return self.effects.push_back(Effect::Unreadable { index });
+        };
         self.members = envelope.members;
         self.requests = envelope.requests;
         (self.applied, self.applied_term) = (index, term);

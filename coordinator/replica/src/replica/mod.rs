@@ -143,11 +143,9 @@ impl Saved {
         }
     }
 
-    /// The state in the snapshot.
-    pub fn state(&self) -> Vec<u8> {
-        Envelope::decode(&self.snapshot.data)
-            .unwrap_or_default()
-            .state
+    /// The state in the snapshot, if this version can read it.
+    pub fn state(&self) -> Result<Vec<u8>, StartError> {
+        Ok(Envelope::of(&self.snapshot)?.state)
     }
 }
 
@@ -160,6 +158,12 @@ impl Envelope {
     fn decode(data: &[u8]) -> Option<Self> {
         postcard::from_bytes(data).ok()
     }
+
+    /// Whoever begins with nothing where there is something would lead with nothing.
+    fn of(snapshot: &Snapshot) -> Result<Self, StartError> {
+        let index = snapshot.index;
+        Self::decode(&snapshot.data).ok_or(StartError::UnknownSnapshot { index })
+    }
 }
 
 impl Replica {
@@ -167,8 +171,8 @@ impl Replica {
     pub fn new(saved: &Saved, timing: Timing) -> Result<Self, StartError> {
         let config = timing.raft(saved.member.0, saved.snapshot.index);
         let logger = slog::Logger::root(slog::Discard, slog::o!());
-        let node = RawNode::new(&config, Memory::of(saved), &logger).map_err(StartError)?;
-        let envelope = Envelope::decode(&saved.snapshot.data).unwrap_or_default();
+        let node = RawNode::new(&config, Memory::of(saved), &logger).map_err(StartError::Raft)?;
+        let envelope = Envelope::of(&saved.snapshot)?;
         let mut replica = Self {
             node,
             timing,

@@ -54,7 +54,7 @@ impl Seat {
         Self {
             replica: Replica::new(saved, timing()).unwrap(),
             file,
-            state: decoded(&saved.state()),
+            state: decoded(&saved.state().unwrap()),
             ready: Vec::new(),
             restored: 0,
             is_full: false,

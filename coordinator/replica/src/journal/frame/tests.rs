@@ -75,6 +75,26 @@ fn a_flipped_bit_anywhere_is_damage() {
     }
 }
 
+/// However little of the last batch lies in a sector: the bits of what begins and ends it, wherever
+/// in a sector that is.
+#[test]
+fn a_flipped_bit_is_never_taken_for_a_sector_that_was_not_written() {
+    for before in 0..512 {
+        // Of the last batch as well, every length up to a sector.
+        let (content, ends) = file(&[before, 511 - before]);
+        let (begin, end) = (ends[1], ends[2]);
+        for at in (begin..begin + 20).chain(end - 20..end) {
+            for bit in 0..8 {
+                let mut flipped = content.clone();
+                flipped[at] ^= 1 << bit;
+                let read = Journal::read(&flipped);
+                let noticed = matches!(read, Err(JournalError::Damaged { .. }));
+                assert!(noticed, "{before}: bit {bit} of {}: {read:?}", at - begin);
+            }
+        }
+    }
+}
+
 /// The file may have grown before its content came, and sectors come in any order.
 #[test]
 fn sectors_of_the_last_batch_that_were_never_written_are_no_damage() {
@@ -151,7 +171,7 @@ fn files_of_others_are_told_from_those_of_other_versions() {
 proptest! {
     #[test]
     fn bytes_of_any_kind_are_read_or_refused(bytes: Vec<u8>) {
-        let content = [b"reweave log 3\n".as_slice(), &bytes].concat();
+        let content = [super::MAGIC, &bytes].concat();
         let _ = Journal::read(&content);
     }
 

@@ -1,0 +1,240 @@
+//! What one line of a table speaks of, moment after moment.
+
+use std::fmt::{Display, Write};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use reweave_common::flow::FlowKey;
+
+use crate::kind::Kind;
+
+/// Stands between the parts of a name. No part has it. One byte.
+const BETWEEN: char = '\u{1f}';
+const LONGEST_PART: usize = 256;
+
+/// A series as rows name it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Series {
+    pub(crate) kind: Kind,
+    /// The values of its kind's keys, one after the other.
+    pub(crate) name: Arc<str>,
+}
+
+impl Series {
+    /// The values of its keys, as many as the kind has.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &str> {
+        parts(&self.name)
+    }
+}
+
+pub(crate) fn name(parts: &[&dyn Display]) -> Arc<str> {
+    let mut name = String::new();
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            name.push(BETWEEN);
+        }
+        let start = name.len();
+        // Writing to memory does not fail.
+        let _ = write!(name, "{part}");
+        name.truncate(name.floor_char_boundary(start + LONGEST_PART));
+        if name[start..].contains(BETWEEN) {
+            let plain = name[start..].replace(BETWEEN, " ");
+            name.replace_range(start.., &plain);
+        }
+    }
+    name.into()
+}
+
+pub(crate) fn parts(name: &str) -> impl Iterator<Item = &str> {
+    name.split(BETWEEN)
+}
+
+/// A series as entries name it: of a flow, which is told of every second, no text is made until it is
+/// known to be new.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Flow(Arc<str>, FlowKey),
+    Named(Arc<str>),
+}
+
+impl Key {
+    fn name(&self) -> Arc<str> {
+        match self {
+            Self::Named(name) => Arc::clone(name),
+            Self::Flow(node, flow) => {
+                name(&[node, &flow.protocol, &flow.source, &flow.destination])
+            }
+        }
+    }
+}
+
+/// The series of one kind, each under a number of its own as long as it is told of. Numbers of those
+/// that were forgotten are given anew, so that they stay small.
+#[derive(Debug, Default)]
+pub(crate) struct Roll {
+    /// By the hashes of their keys.
+    numbers: HashTable<u32>,
+    hasher: RandomState,
+    /// By number; nothing where it was given back.
+    keys: Vec<Option<Key>>,
+    names: Vec<Arc<str>>,
+    /// By number, which was asked for next: most agents tell of the same in the same order.
+    after: Vec<u32>,
+    last: u32,
+    free: Vec<u32>,
+    /// Numbers in the order of their names, but for those that are new.
+    order: Vec<u32>,
+    new: Vec<u32>,
+}
+
+impl Roll {
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    pub(crate) fn number(&mut self, key: &Key) -> Option<u32> {
+        let is_it = |number: &u32| self.keys[*number as usize].as_ref() == Some(key);
+        let guess = self.after.get(self.last as usize);
+        let number = match guess {
+            Some(guess) if is_it(guess) => guess,
+            _ => self.numbers.find(hash(&self.hasher, Some(key)), is_it)?,
+        };
+        let number = *number;
+        self.follow(number);
+        Some(number)
+    }
+
+    fn follow(&mut self, number: u32) {
+        if let Some(after) = self.after.get_mut(self.last as usize) {
+            *after = number;
+        }
+        self.last = number;
+    }
+
+    pub(crate) fn enroll(&mut self, key: Key) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| self.add());
+        self.names[number as usize] = key.name();
+        self.keys[number as usize] = Some(key);
+        self.new.push(number);
+        let hash = |number: &u32| hash(&self.hasher, self.keys[*number as usize].as_ref());
+        self.numbers.insert_unique(hash(&number), number, hash);
+        self.follow(number);
+        number
+    }
+
+    fn add(&mut self) -> u32 {
+        self.keys.push(None);
+        self.names.push(Arc::default());
+        self.after.push(0);
+        self.keys.len() as u32 - 1
+    }
+
+    pub(crate) fn name(&self, number: u32) -> &Arc<str> {
+        &self.names[number as usize]
+    }
+
+    /// Brings those that are new to their places.
+    pub(crate) fn sort(&mut self) {
+        let mut new = std::mem::take(&mut self.new);
+        if new.is_empty() {
+            return;
+        }
+        let name = |number: &u32| &self.names[*number as usize];
+        new.sort_by(|a, b| name(a).cmp(name(b)));
+        let mut order = Vec::with_capacity(self.order.len() + new.len());
+        let mut rest = &self.order[..];
+        for number in &new {
+            let before = rest.partition_point(|other| name(other) < name(number));
+            order.extend_from_slice(&rest[..before]);
+            order.push(*number);
+            rest = &rest[before..];
+        }
+        order.extend_from_slice(rest);
+        self.order = order;
+    }
+
+    /// All numbers in the order of their names, as of the last [`Roll::sort`].
+    pub(crate) fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// Gives back the numbers of those that are silent.
+    pub(crate) fn forget(&mut self, is_silent: impl Fn(u32) -> bool) -> Vec<u32> {
+        let silent = self.order.extract_if(.., |number| is_silent(*number));
+        let silent: Vec<_> = silent.collect();
+        for &number in &silent {
+            let hash = hash(&self.hasher, self.keys[number as usize].as_ref());
+            if let Ok(entry) = self.numbers.find_entry(hash, |&other| other == number) {
+                entry.remove();
+            }
+            self.keys[number as usize] = None;
+        }
+        self.free.extend(&silent);
+        silent
+    }
+}
+
+fn hash(hasher: &RandomState, key: Option<&Key>) -> u64 {
+    hasher.hash_one(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::Named(name.into())
+    }
+
+    fn of(names: &[&str]) -> (Roll, Vec<u32>) {
+        let mut roll = Roll::default();
+        let numbers = names.iter().map(|name| roll.enroll(key(name)));
+        let numbers = numbers.collect();
+        roll.sort();
+        (roll, numbers)
+    }
+
+    fn in_order(roll: &Roll) -> Vec<&str> {
+        let order = roll.order().iter();
+        order.map(|&number| &**roll.name(number)).collect()
+    }
+
+    #[test]
+    fn who_comes_later_stands_where_the_name_belongs() {
+        let (mut roll, _) = of(&["d", "b"]);
+        assert_eq!(in_order(&roll), ["b", "d"]);
+        for name in ["e", "a", "c"] {
+            roll.enroll(key(name));
+        }
+        roll.sort();
+        assert_eq!(in_order(&roll), ["a", "b", "c", "d", "e"]);
+    }
+
+    #[test]
+    fn each_is_found_in_whatever_order_it_is_asked_for() {
+        let names = ["a", "b", "c", "d"];
+        let (mut roll, numbers) = of(&names);
+        for start in 0..24 {
+            for step in 0..4 {
+                let index = (start * 5 + step * (start % 3 + 1)) % 4;
+                assert_eq!(roll.number(&key(names[index])), Some(numbers[index]));
+            }
+            assert_eq!(roll.number(&key("e")), None);
+        }
+    }
+
+    #[test]
+    fn a_forgotten_number_is_given_to_another() {
+        let (mut roll, numbers) = of(&["a", "b", "c"]);
+        // B is what comes after A, and is gone then.
+        assert_eq!(roll.number(&key("a")), Some(numbers[0]));
+        assert_eq!(roll.forget(|number| number == numbers[1]), [numbers[1]]);
+        assert_eq!(roll.number(&key("b")), None);
+        assert_eq!((roll.len(), in_order(&roll)), (2, vec!["a", "c"]));
+        assert_eq!(roll.enroll(key("0")), numbers[1]);
+        roll.sort();
+        assert_eq!(in_order(&roll), ["0", "a", "c"]);
+        assert_eq!(roll.number(&key("0")), Some(numbers[1]));
+    }
+}
