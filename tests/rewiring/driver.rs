@@ -186,11 +186,11 @@ impl Driver {
     fn go_on_moving(&mut self, mut moving: Moving) -> Step<Switchover, Readback> {
         let connects_nothing_yet = moving.come.len() == moving.moves.connect.len();
         let is_sure = moving.moved != Moved::Late || self.has_let_go(&moving.moves);
+        let is_refused = matches!(moving.moved, Moved::Refused(_));
+        let is_in_vain = is_refused || !is_sure && moving.looks_left == 0;
         if let Some(circuit) = moving.gone.pop_front() {
             moving.note(self.device.disconnect(circuit));
-        } else if connects_nothing_yet && matches!(moving.moved, Moved::Refused(_)) {
-            return self.moved(moving.moved);
-        } else if connects_nothing_yet && !is_sure && moving.looks_left == 0 {
+        } else if connects_nothing_yet && is_in_vain {
             return self.moved(moving.moved);
         } else if connects_nothing_yet && !is_sure {
             moving.looks_left -= 1;
