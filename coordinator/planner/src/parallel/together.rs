@@ -51,9 +51,9 @@ const MOST_TURNS: usize = 6;
 const PROMISING: usize = 3;
 /// What a turn must gain to be worth another.
 const WORTHWHILE: f64 = 0.998;
-/// No topology makes an iteration shorter than this part of what it takes on the ideal switch, where
-/// rings go through ranks and not through hosts.
-const OF_IDEAL: f64 = 0.95;
+/// No topology makes an iteration shorter than this part of what it takes on the ideal switch, beside
+/// what hosts save that reduce as one ([`Searching::least_part`]).
+const OF_IDEAL: f64 = 0.98;
 
 /// From this way on, the best way with the best topology for it. Never slower than this one.
 pub fn search<M: Dealing>(
@@ -140,7 +140,11 @@ impl<'s, M: Dealing> Searching<'s, M> {
     ) -> Result<bool, TopologyError> {
         let mut all = better.all;
         for (nth, (deal, ms)) in better.deals.into_iter().enumerate() {
-            let least_ms = if on_switch { ms * OF_IDEAL } else { 0.0 };
+            let least_ms = if on_switch {
+                ms * self.least_part()
+            } else {
+                0.0
+            };
             // What is planned again for the same comes out the same.
             if least_ms >= pairing.proposal.evaluation.iteration_ms || known.contains(&deal) {
                 continue;
@@ -154,6 +158,14 @@ impl<'s, M: Dealing> Searching<'s, M> {
             known.push(deal);
         }
         Ok(all)
+    }
+
+    /// On the switch a ring goes through all ranks, and each sends all parts but one; on a topology the
+    /// ranks of a host reduce among themselves first.
+    fn least_part(&self) -> f64 {
+        let others = |count: usize| 1.0 - 1.0 / count.max(2) as f64;
+        let (hosts, ranks) = (self.request.limits.hosts(), self.model.place().len());
+        OF_IDEAL * (others(hosts) / others(ranks)).min(1.0)
     }
 
     fn ground(&self, proposal: &Proposal, turn: usize) -> Result<Ground<'s>, TopologyError> {
