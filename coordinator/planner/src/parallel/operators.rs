@@ -110,6 +110,7 @@ impl Dealing for Search<'_> {
         }
         Ok(Better {
             deals: vec![walk.best],
+            all: false,
             tried: walk.tried,
         })
     }

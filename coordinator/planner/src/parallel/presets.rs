@@ -224,6 +224,7 @@ impl Dealing for Search {
         timed.sort_by(|a, b| a.0.total_cmp(&b.0));
         Ok(Better {
             tried: timed.len() as u32,
+            all: timed.len() == self.all().len(),
             deals: timed.into_iter().map(|(ms, spread)| (spread, ms)).collect(),
         })
     }

@@ -29,6 +29,8 @@ pub trait Dealing {
 pub struct Better<D> {
     /// Each with the milliseconds of an iteration.
     pub deals: Vec<(D, f64)>,
+    /// Whether there are no others.
+    pub all: bool,
     /// How many were simulated.
     pub tried: u32,
 }
@@ -49,9 +51,9 @@ const MOST_TURNS: usize = 6;
 const PROMISING: usize = 3;
 /// What a turn must gain to be worth another.
 const WORTHWHILE: f64 = 0.998;
-/// No topology makes an iteration shorter than this part of what it takes on the ideal switch, where
-/// rings go through ranks and not through hosts.
-const OF_IDEAL: f64 = 0.95;
+/// No topology makes an iteration shorter than this part of what it takes on the ideal switch, beside
+/// what hosts save that reduce as one ([`Searching::least_part`]).
+const OF_IDEAL: f64 = 0.98;
 
 /// From this way on, the best way with the best topology for it. Never slower than this one.
 pub fn search<M: Dealing>(
@@ -83,16 +85,7 @@ pub fn search<M: Dealing>(
         let ground = searching.ground(&pairing.proposal, turn)?;
         let better = model.better(&pairing.deal, &ground)?;
         pairing.tried += better.tried;
-        for (deal, ms) in better.deals.into_iter().take(PROMISING) {
-            let too_slow = turn == 0 && ms * OF_IDEAL >= pairing.proposal.evaluation.iteration_ms;
-            // What is planned again for the same comes out the same.
-            if too_slow || known.contains(&deal) {
-                continue;
-            }
-            let next = searching.planned(&deal)?;
-            pairing.take_if_better(next, deal.clone());
-            known.push(deal);
-        }
+        let all_are_known = searching.promising(better, turn == 0, &mut pairing, &mut known)?;
         let progress = Progress {
             tried: pairing.tried,
             best_ms: pairing.proposal.evaluation.iteration_ms,
@@ -102,7 +95,8 @@ pub fn search<M: Dealing>(
         }
         // The first turn is on the switch, and the next may still gain on the topology.
         let after = pairing.proposal.evaluation.iteration_ms;
-        if turn > 0 && after >= before * WORTHWHILE {
+        let is_still = turn > 0 && after >= before * WORTHWHILE;
+        if all_are_known || is_still {
             break;
         }
     }
@@ -133,6 +127,45 @@ impl<'s, M: Dealing> Searching<'s, M> {
             settings: self.settings,
         };
         topology::plan_with(&job, self.request, self.help.crew)
+    }
+
+    /// Topologies for the most promising. Whether nothing else can be better then: all the ways there
+    /// are have a topology, or take too long even on the switch.
+    fn promising(
+        &self,
+        better: Better<M::Deal>,
+        on_switch: bool,
+        pairing: &mut Pairing<M::Deal>,
+        known: &mut Vec<M::Deal>,
+    ) -> Result<bool, TopologyError> {
+        let mut all = better.all;
+        for (nth, (deal, ms)) in better.deals.into_iter().enumerate() {
+            let least_ms = if on_switch {
+                ms * self.least_part()
+            } else {
+                0.0
+            };
+            // What is planned again for the same comes out the same.
+            if least_ms >= pairing.proposal.evaluation.iteration_ms || known.contains(&deal) {
+                continue;
+            }
+            if nth >= PROMISING {
+                all = false;
+                continue;
+            }
+            let next = self.planned(&deal)?;
+            pairing.take_if_better(next, deal.clone());
+            known.push(deal);
+        }
+        Ok(all)
+    }
+
+    /// On the switch a ring goes through all ranks, and each sends all parts but one; on a topology the
+    /// ranks of a host reduce among themselves first.
+    fn least_part(&self) -> f64 {
+        let others = |count: usize| 1.0 - 1.0 / count.max(2) as f64;
+        let (hosts, ranks) = (self.request.limits.hosts(), self.model.place().len());
+        OF_IDEAL * (others(hosts) / others(ranks)).min(1.0)
     }
 
     fn ground(&self, proposal: &Proposal, turn: usize) -> Result<Ground<'s>, TopologyError> {

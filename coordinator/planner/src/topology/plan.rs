@@ -103,7 +103,8 @@ const SIMULATED: usize = 4;
 /// Where so many pairs send, a simulation is much work, and what lanes carry tells more than where few
 /// do: what is this much worse is not simulated.
 const MANY_PAIRS: usize = 1 << 12;
-const NEARLY: f64 = 1.1;
+const SIMULATED_OF_MANY: usize = 2;
+const NEARLY: f64 = 1.02;
 /// Two iterations that differ by no more than this part are alike.
 const ALIKE: f64 = 1e-3;
 
@@ -129,14 +130,15 @@ pub fn plan_with(
 
 /// So many of these, the first of which promises most.
 fn worth_simulating(drafts: &[Draft], demand: &Demand) -> usize {
-    let all = SIMULATED.min(drafts.len());
     if demand.pairs.len() < MANY_PAIRS {
-        return all;
+        return SIMULATED.min(drafts.len());
     }
-    let promising = drafts[..all]
+    let nearly = |it: &&Draft| it.screened_ms <= drafts[0].screened_ms * NEARLY;
+    drafts
         .iter()
-        .take_while(|it| it.screened_ms <= drafts[0].screened_ms * NEARLY);
-    promising.count()
+        .take(SIMULATED_OF_MANY)
+        .take_while(nearly)
+        .count()
 }
 
 /// Candidates with their routes, the most promising first. None of them is simulated yet.
