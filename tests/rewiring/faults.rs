@@ -14,7 +14,7 @@ use crate::world::{ENDS_WITHIN, Event, World};
 /// What ails a device passes by then.
 const LONGEST: Duration = Duration::from_secs(14);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     CoordinatorDies,
     /// It dies over an entry that is so far ahead.

@@ -224,7 +224,7 @@ impl Scene {
     pub(super) fn after(&self, act: &Act) -> Option<Self> {
         let mut scene = self.clone();
         match *act {
-            Act::Wait(crash) => return scene.crashing(crash, |scene| scene.wait()),
+            Act::Wait(crash) => return scene.crashing(crash, Self::wait),
             Act::Deliver(index, crash) => {
                 let letter = scene.mail.remove(index);
                 return scene.crashing(crash, |scene| scene.deliver(letter));
