@@ -1,7 +1,7 @@
 //! Which way the probes between hosts go, there and back: each flow of probes is traced from time to
 //! time, a few at once, since routers answer few questions a second.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::flow::{FlowKey, Protocol};
@@ -24,8 +24,7 @@ const MOST_WAYS: usize = 1 << 18;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ways {
     learned: Learned<FlowKey>,
-    /// Never gone through in an order that could be seen.
-    traced: HashMap<FlowKey, Moment>,
+    traced: BTreeMap<FlowKey, Moment>,
 }
 
 impl Ways {

@@ -80,7 +80,7 @@ pub fn balanced_by(
         }
         filling.price(effort.relay);
     }
-    routes(lanes, distances, &towards)
+    routes(&lanes, distances, &towards)
 }
 
 fn towards_all(
@@ -223,7 +223,7 @@ impl Filling {
 }
 
 /// Each host splits as its lanes have carried; where nothing went, over all that lead closer.
-fn routes(lanes: Lanes, distances: &Distances, towards: &BTreeMap<u32, Towards>) -> Routes {
+fn routes(lanes: &Lanes, distances: &Distances, towards: &BTreeMap<u32, Towards>) -> Routes {
     let hosts = lanes.hosts() as u32;
     let mut carried = vec![0.0; lanes.count()];
     let mut routes = Routes::new(lanes.clone());

@@ -137,14 +137,14 @@ impl Region {
         let lane = |bytes: f64, other| (bytes, circuits.between(host, other) as f64);
         let sent = others.clone().map(|it| lane(counts.between(host, it), it));
         let received = others.map(|it| lane(counts.between(it, host), it));
-        self.way_ms(sent).max(self.way_ms(received))
+        self.way_ms(&sent).max(self.way_ms(&received))
     }
 
     /// The first time at which the packet network has carried all that circuits have not: from the
     /// time on at which a pair's circuits are done, it has nothing left to carry for it. If those
     /// that are at work at some time are taken to be so until the end, the end comes too early; so
     /// it is approached from below, in few steps.
-    fn way_ms(&self, lanes: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
+    fn way_ms(&self, lanes: &(impl Iterator<Item = (f64, f64)> + Clone)) -> f64 {
         let [circuit, switched] =
             [self.circuit_gbps, self.switched_gbps].map(|gbps| gbps * GBPS_TO_BYTES_PER_MS);
         let mut time_ms = 0.0;
