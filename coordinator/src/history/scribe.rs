@@ -154,9 +154,9 @@ impl Scribe {
         }
     }
 
-    fn observe(&mut self, at: Moment, entry: Entry) {
+    fn observe(&mut self, at: Moment, entry: &Entry) {
         if let Some(chronicle) = &mut self.chronicle {
-            chronicle.observe(at, &entry);
+            chronicle.observe(at, entry);
         }
     }
 
@@ -180,7 +180,7 @@ impl Scribe {
         self.connected.insert(node, connected);
         self.ways.retain(|(sender, _), _| *sender != node);
         let entry = Entry::agent(self.fabric.name(node), connected, None);
-        self.observe(at, entry);
+        self.observe(at, &entry);
     }
 
     /// Once a second, says of every agent whether it is there.
@@ -222,7 +222,7 @@ impl Scribe {
             others,
         } = report;
         let entry = Entry::agent(self.fabric.name(node), true, Some(readings));
-        self.observe(at, entry);
+        self.observe(at, &entry);
         let is_interface = |reading: &Reading| matches!(reading, Reading::Interface(_));
         let (interfaces, mut others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_interface);
         // A flow is written down with its way.
@@ -241,7 +241,7 @@ impl Scribe {
             if self.ingest.is_of(node, &probed.flow) {
                 let to = self.name_of(*probed.flow.destination.ip());
                 let entry = Entry::probes(&self.names[node.index()], to, probed);
-                self.observe(at, entry);
+                self.observe(at, &entry);
             }
         }
     }
@@ -251,7 +251,7 @@ impl Scribe {
             if let Reading::Interface(interface) = reading {
                 self.rewired |= !self.is_known(node, interface);
                 let entry = Entry::interface(self.fabric.name(node), interface);
-                self.observe(at, entry);
+                self.observe(at, &entry);
             }
         }
         let readings = interfaces;
@@ -307,7 +307,7 @@ impl Scribe {
             Reading::Host(reading) => return self.take_host(at, node, &reading),
             Reading::Interface(_) | Reading::Probes(_) => return,
         };
-        self.observe(at, entry);
+        self.observe(at, &entry);
     }
 
     fn take_host(&mut self, at: Moment, node: NodeId, reading: &HostReading) {
@@ -332,7 +332,7 @@ impl Scribe {
         };
         entries
             .into_iter()
-            .for_each(|entry| self.observe(at, entry));
+            .for_each(|entry| self.observe(at, &entry));
     }
 
     fn traffic(&self, node: NodeId, traffic: &Traffic) -> Vec<Entry> {
@@ -384,14 +384,14 @@ impl Scribe {
         let (what, node, generation) = summary(change);
         let node = node.map_or("", |node| self.fabric.name(node));
         let entry = Entry::change(what, node, generation, &detail(change));
-        self.observe(at, entry);
+        self.observe(at, &entry);
     }
 
     fn take_findings(&mut self, at: Moment, plan: &Plan) {
         for finding in &plan.report.findings {
             let (what, place) = self.about(finding);
             let entry = Entry::finding(plan.generation, what, &place, &json(finding));
-            self.observe(at, entry);
+            self.observe(at, &entry);
         }
     }
 
@@ -424,7 +424,7 @@ impl Scribe {
         ] {
             if lost > 0 {
                 tracing::warn!("{lost} are missing in the history: {why}");
-                self.observe(at, Entry::gap(why, lost));
+                self.observe(at, &Entry::gap(why, lost));
             }
         }
         tell_files(&told);
