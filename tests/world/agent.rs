@@ -8,6 +8,7 @@ use reweave_agent_core::flows::FlowBook;
 use reweave_agent_core::links::LinkBook;
 use reweave_agent_core::probe::{Answer, Probe};
 use reweave_agent_core::trace::{Found, Tracer};
+use reweave_agent_core::witness::Sight;
 use reweave_common::fabric::Role;
 use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
@@ -208,6 +209,11 @@ impl Agent {
     pub fn probes(&mut self, now: Moment) -> Vec<Probe> {
         self.process.as_mut().map_or_else(Vec::new, |process| {
             let now = process.own(now);
+            // Agents here do not see what passes them, and so confirm no way.
+            while let Some(asked) = process.tracer.poll_arrival(now) {
+                let sight = Sight::Blind;
+                process.tracer.handle_sight(now, &asked.flow, sight);
+            }
             let probes = std::iter::from_fn(|| process.tracer.poll_probe(now));
             let probes = probes.collect();
             process.hear_news();

@@ -176,7 +176,9 @@ impl Rollout {
     pub(super) fn hold(&mut self, reasons: Vec<Reason>) {
         if let Phase::RollingBack(undo) = &self.phase {
             let mut undo = undo.clone();
-            undo.reasons.extend(reasons);
+            let news = reasons.into_iter().filter(|it| !undo.reasons.contains(it));
+            let news: Vec<_> = news.collect();
+            undo.reasons.extend(news);
             self.phase = Phase::Held(undo);
         }
     }

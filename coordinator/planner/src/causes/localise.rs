@@ -53,12 +53,6 @@ struct Votes {
 }
 
 impl Votes {
-    fn of(probes: &[&Probe]) -> Self {
-        let mut votes = Self::default();
-        probes.iter().for_each(|probe| votes.add(probe));
-        votes
-    }
-
     fn add(&mut self, probe: &Probe) {
         self.sent += probe.sent;
         self.lost += probe.lost;
@@ -86,15 +80,11 @@ impl Votes {
 
     /// The logarithm of how likely these losses are at their own share.
     fn likelihood(self) -> f64 {
-        self.likelihood_at(self.share())
-    }
-
-    fn likelihood_at(self, share: f64) -> f64 {
-        let part = |count: u64, share: f64| match count {
+        let part = |count: u64| match count {
             0 => 0.0,
-            _ => count as f64 * libm::log(share),
+            _ => count as f64 * libm::log(count as f64 / self.sent as f64),
         };
-        part(self.lost, share) + part(self.sent - self.lost, 1.0 - share)
+        part(self.lost) + part(self.sent - self.lost)
     }
 }
 
@@ -104,9 +94,8 @@ pub fn localise(hops: usize, hosts: usize, probes: &[Probe]) -> Vec<Culprit> {
     let mut culprits = Vec::new();
     while let Some(culprit) = likeliest(hops, hosts, &left) {
         let first = culprit.suspects[0];
-        let is_clear = !may_be_its_host(first, &left);
         left.retain(|probe| !first.touches(probe));
-        culprits.extend(is_clear.then_some(culprit));
+        culprits.push(culprit);
         if culprits.len() == MOST_CULPRITS {
             break;
         }
@@ -115,7 +104,8 @@ pub fn localise(hops: usize, hosts: usize, probes: &[Probe]) -> Vec<Culprit> {
 }
 
 fn likeliest(hops: usize, hosts: usize, probes: &[&Probe]) -> Option<Culprit> {
-    let all = Votes::of(probes);
+    let mut all = Votes::default();
+    probes.iter().for_each(|probe| all.add(probe));
     let weighed = weighed(hops, hosts, probes, all);
     let best = weighed.first().filter(|best| best.0 >= LEAST_EVIDENCE)?;
     let host = host_behind(best.1, probes).map(Suspect::Host);
@@ -164,41 +154,32 @@ fn weighed(hops: usize, hosts: usize, probes: &[&Probe], all: Votes) -> Vec<(f64
 /// The host where all probes over this hop begin or end, if others of its probes get lost too: then
 /// there is more wrong with it than this one direction of its link, which has but lost more so far.
 fn host_behind(suspect: Suspect, probes: &[&Probe]) -> Option<usize> {
-    let (over, others) = parted(suspect, probes);
-    ends_of(suspect, &over).find(|&host| {
-        let (its, rest) = parted(Suspect::Host(host), &others);
-        let [its, rest] = [&its, &rest].map(|probes| Votes::of(probes));
-        its.share() > rest.share() && its.evidence(rest) >= AMBIGUOUS
-    })
-}
-
-/// Whether one direction of a host's link is all that is wrong cannot be said yet: the host's other
-/// probes are too few to tell whether they get lost as often.
-fn may_be_its_host(suspect: Suspect, probes: &[&Probe]) -> bool {
-    let (over, others) = parted(suspect, probes);
-    let [as_often, as_all] = [&over, &others].map(|probes| Votes::of(probes).share());
-    ends_of(suspect, &over).any(|host| {
-        let its = Votes::of(&parted(Suspect::Host(host), &others).0);
-        its.sent > 0 && its.likelihood_at(as_all) < its.likelihood_at(as_often) + AMBIGUOUS
-    })
-}
-
-/// The hosts where all of these probes over a hop begin or end.
-fn ends_of<'p>(suspect: Suspect, over: &'p [&Probe]) -> impl Iterator<Item = usize> + use<'p> {
-    let ends = match (suspect, over) {
-        (Suspect::Hop(_), [first, ..]) => &first.hosts[..],
-        _ => &[],
+    let Suspect::Hop(_) = suspect else {
+        return None;
     };
-    let ends = ends.iter().copied();
-    ends.filter(|&host| over.iter().all(|probe| Suspect::Host(host).touches(probe)))
-}
-
-/// Those that it touches, and the others.
-fn parted<'p>(suspect: Suspect, probes: &[&'p Probe]) -> (Vec<&'p Probe>, Vec<&'p Probe>) {
-    probes.iter().partition(|probe| suspect.touches(probe))
+    let (over, others): (Vec<&Probe>, Vec<&Probe>) =
+        probes.iter().partition(|it| suspect.touches(it));
+    let mut candidates = over.first()?.hosts.into_iter().filter(|host| {
+        let host = Suspect::Host(*host);
+        over.iter().all(|probe| host.touches(probe)) && host.loses_more(&others)
+    });
+    candidates.next()
 }
 
 impl Suspect {
+    fn loses_more(self, probes: &[&Probe]) -> bool {
+        let [mut votes, mut rest] = [Votes::default(); 2];
+        for probe in probes {
+            let side = if self.touches(probe) {
+                &mut votes
+            } else {
+                &mut rest
+            };
+            side.add(probe);
+        }
+        votes.share() > rest.share() && votes.evidence(rest) >= AMBIGUOUS
+    }
+
     fn touches(self, probe: &Probe) -> bool {
         match self {
             Self::Host(host) => probe.hosts.contains(&host),

@@ -555,35 +555,6 @@ fn a_bad_host_is_a_host_and_never_a_spine() {
     assert_eq!(found(&evidence), [], "one path alone tells nothing apart");
 }
 
-/// While one direction of its link has lost many and the other few, it may be the host or that one
-/// direction.
-#[test]
-fn nothing_is_said_of_a_host_before_it_is_clear_whether_it_is_one() {
-    let lost = |up: usize, down: usize, sent: u64| {
-        let mut evidence = clean();
-        let one_way = |it: Probed| {
-            [(0, 4), (4, 8)].map(|(from, to)| Probed {
-                path: it.path[from..=to].to_vec(),
-                ..it.clone()
-            })
-        };
-        evidence.probes = probes(|_| 0.0, sent)
-            .into_iter()
-            .flat_map(one_way)
-            .collect();
-        for (hop, lost) in [(["h6", "leaf1"], up), (["leaf1", "h6"], down)] {
-            let probes = evidence.probes.iter_mut();
-            let crossing = probes.filter(|it| it.path.windows(2).any(|pair| pair == hop));
-            crossing.take(lost).for_each(|it| it.lost += 1);
-        }
-        evidence
-    };
-    assert_eq!(found(&lost(12, 1, 4)), []);
-    assert_eq!(alone(&lost(12, 4, 4)), named(Class::FaultyHost, "h6"));
-    let told = found(&lost(12, 0, 40));
-    assert_eq!(told[0].class, Class::LossyLink, "{told:?}");
-}
-
 #[test]
 fn what_cannot_be_told_apart_is_ambiguous() {
     let mut evidence = clean();
