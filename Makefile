@@ -120,12 +120,13 @@ bench-peers: ## Compares the simulator with SimGrid, and the coordinators with e
 
 soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.
 	@deploy/setup.sh build lab
-	source deploy/stage.sh 5
+	source deploy/stage.sh 7
 	REWEAVE_SEEDS=10000 stage worlds cargo test --locked --release --workspace --test replication --test simulation --test rewiring
 	REWEAVE_OPERATIONS=1000000 stage history cargo test --locked --release --workspace --test replication a_long_history
 	REWEAVE_DEATHS=20 stage deaths cargo test --locked --release --workspace --test rewiring deaths
 	REWEAVE_CRASHES=1 REWEAVE_MISHAPS=1 stage model cargo test --locked --release --workspace --test rewiring model
 	stage planted tests/planted/run.sh
+	stage clean cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored an_hour_of_a_clean_cluster
 	REWEAVE_RECONFIGURATIONS=1000 stage circuits cargo test --locked --workspace $(IN_LAB) --test circuits -- sessions_outlive_plans
 	finish
 

@@ -29,11 +29,9 @@ const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"ring-allreduce\"\n\
     compute_ms = 200\niterations = 1_000_000\npaths = \"spread\"\n";
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "an_hour_of_a_clean_cluster_has_no_alarm",
-        STAGE,
-        clean,
-    )]
+    // On a machine that is busy with other things, a cluster is not clean: `make soak` asks for it.
+    let hour = trial("an_hour_of_a_clean_cluster_has_no_alarm", STAGE, clean);
+    vec![hour.with_ignored_flag(true)]
 }
 
 fn clean() {
