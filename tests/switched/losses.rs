@@ -67,12 +67,12 @@ fn bad_host() {
     lose(&stage, "h5", "input", "iifname eth0", 10);
     lose(&stage, "h5", "output", "oifname eth0", 10);
     let began = Instant::now();
-    // A machine that is busy with other things may be slow as well.
+    // One direction of its link may have lost more at first, and a machine that is busy be slow as well.
+    let host = Subject::Host("h5".to_owned());
     let loses = |cause: &Cause| matches!(cause.class, Class::FaultyHost | Class::LossyLink);
-    let found = must(wait_for("a loss is found", FOUND_WITHIN, || {
-        Ok(causes(&stage).into_iter().find(loses))
+    let found = must(wait_for("the host is named first", FOUND_WITHIN, || {
+        let first = causes(&stage).into_iter().find(loses);
+        Ok(first.filter(|it| it.class == Class::FaultyHost && it.subject == host))
     }));
     println!("after {:.1} s: {found}", began.elapsed().as_secs_f64());
-    let host = Subject::Host("h5".to_owned());
-    assert_eq!((found.class, found.subject), (Class::FaultyHost, host));
 }
