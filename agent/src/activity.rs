@@ -96,6 +96,6 @@ impl Activity {
 
 /// Interfaces that lie on top of others would be counted twice.
 fn is_wire(tree: &Tree, name: &str) -> bool {
-    let here = if_nametoindex(name).is_ok_and(|index| tree.has_interface(name, index));
-    here && tree.interfaces().iter().any(|it| it == name) && !tree.is_stacked(name)
+    let here = || if_nametoindex(name).is_ok_and(|index| tree.has_interface(name, index));
+    !tree.is_loopback(name) && here() && !tree.is_stacked(name)
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nix::sys::prctl;
 use reweave_agent_core::counters::texts;
 use reweave_agent_core::growth;
 use reweave_common::lock::lock;
@@ -24,6 +25,8 @@ use crate::trains::SharedGate;
 const STEP: Duration = Duration::from_millis(10);
 /// While the wires are quiet; whatever begins then is heard this much later once.
 const QUIET_STEP: Duration = Duration::from_millis(100);
+/// Of that step, so that it is never longer.
+const QUIET_SLACK: Duration = Duration::from_millis(75);
 /// Interfaces are looked for again so often.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// What nobody fetches is of no use later.
@@ -98,19 +101,46 @@ fn watch(
     let mut looked = None::<Moment>;
     let mut wires = Meters::new();
     let mut ports = Meters::new();
+    let mut pace = Pace::default();
     while !stop.load(Ordering::Relaxed) {
         if looked.is_none_or(|looked| clock::now().since(looked) >= LOOK_EVERY) {
             looked = Some(clock::now());
-            wires.look(interfaces(root).into_iter().filter(|it| is_wire(&it.name)));
-            ports.look(rdma_ports(root));
+            wires.look(interfaces(root), is_wire);
+            ports.look(rdma_ports(root), |_| true);
         }
-        let step = if gate.is_quiet() { QUIET_STEP } else { STEP };
-        thread::sleep(step);
+        pace.sleep(gate.is_quiet());
         let now = clock::now();
         note(wires.grown(now), !wires.is_empty(), gate, out);
         if !ports.is_empty() && now.since(ports.read) >= PORTS_STEP {
             note(ports.grown(now), true, gate, out);
         }
+    }
+}
+
+/// How long to sleep, and how exactly. To wake an idle processor costs more than to read the counters:
+/// while nothing goes on, it is enough to wake up when something else does.
+#[derive(Default)]
+struct Pace {
+    is_quiet: bool,
+}
+
+impl Pace {
+    fn sleep(&mut self, is_quiet: bool) {
+        if is_quiet != self.is_quiet {
+            let slack = if is_quiet {
+                QUIET_SLACK
+            } else {
+                Duration::ZERO
+            };
+            // Without it the thread only wakes up by itself.
+            let _ = prctl::set_timerslack(slack.as_nanos() as u64);
+            self.is_quiet = is_quiet;
+        }
+        thread::sleep(if is_quiet {
+            QUIET_STEP - QUIET_SLACK
+        } else {
+            STEP
+        });
     }
 }
 
@@ -197,10 +227,11 @@ impl Meters {
         self.meters.is_empty()
     }
 
-    /// Takes in what is new; what is known stays open.
-    fn look(&mut self, places: impl IntoIterator<Item = Place>) {
+    /// Takes in what is new and counts; what is known stays open, and is not asked about again.
+    fn look(&mut self, places: Vec<Place>, counts: impl Fn(&str) -> bool) {
         for place in places {
-            if !self.meters.iter().any(|meter| meter.name == place.name) {
+            let is_known = self.meters.iter().any(|meter| meter.name == place.name);
+            if !is_known && counts(&place.name) {
                 self.meters.extend(Meter::open(place));
             }
         }

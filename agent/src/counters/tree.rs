@@ -24,8 +24,12 @@ impl Tree {
     /// The interfaces of the network namespace whose /sys this is, but loopback.
     pub fn interfaces(&self) -> Vec<String> {
         let mut names = self.names("sys/class/net");
-        names.retain(|name| self.number(&format!("sys/class/net/{name}/type")) != Some(LOOPBACK));
+        names.retain(|name| !self.is_loopback(name));
         names
+    }
+
+    pub(crate) fn is_loopback(&self, name: &str) -> bool {
+        self.number(&format!("sys/class/net/{name}/type")) == Some(LOOPBACK)
     }
 
     /// Whether this tree speaks of the interface with that name and index. A /sys that was mounted
