@@ -67,7 +67,9 @@ pub(super) struct EbpfCounter {
 
 impl EbpfCounter {
     pub(super) fn load() -> Result<Self, EbpfError> {
-        let mut bpf = Ebpf::load(&OBJECT.0).map_err(Box::new)?;
+        let loaded = Ebpf::load(&OBJECT.0).map_err(Box::new);
+        give_back_memory();
+        let mut bpf = loaded?;
         for (name, _) in PROGRAMS {
             let loaded = program(&mut bpf, name)?.load();
             loaded.map_err(|source| EbpfError::Start { source })?;
@@ -134,6 +136,17 @@ impl EbpfCounter {
         Ok(batch::entries(map.map()).unwrap_or_else(one_by_one))
     }
 }
+
+/// To load it, all types of the kernel were read: tens of megabytes, which the allocator would keep.
+#[cfg(target_env = "gnu")]
+#[allow(unsafe_code, reason = "it only touches what nobody uses")]
+fn give_back_memory() {
+    unsafe { nix::libc::malloc_trim(0) };
+}
+
+/// Other allocators give back by themselves what they can.
+#[cfg(not(target_env = "gnu"))]
+fn give_back_memory() {}
 
 fn program<'a>(
     bpf: &'a mut Ebpf,
