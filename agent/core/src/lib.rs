@@ -9,6 +9,7 @@ pub mod counters;
 pub mod delta;
 pub mod fence;
 pub mod flows;
+mod grant;
 pub mod growth;
 pub mod latency;
 pub mod links;

@@ -10,8 +10,8 @@ use reweave_common::probing::ProbeList;
 use reweave_common::rdma::{RdmaReading, Request, Transport};
 use reweave_common::units::{Bytes, Rate};
 
+use crate::grant::{self, Allowance};
 use crate::random::Random;
-use crate::trains::Budget;
 
 /// Between two measurements, whatever they are.
 pub const PERIOD: Duration = Duration::from_secs(5);
@@ -24,8 +24,6 @@ pub const BUDGET: Bytes = Bytes::new(4 << 20);
 const AROUND: Duration = Duration::from_millis(25);
 /// Before anything is known of a way, it is taken to be as slow as this.
 const SLOW: Rate = Rate::from_bits_per_s(1_000_000_000);
-/// No list is worth more than that.
-const LONGEST: Duration = Duration::from_secs(3600);
 
 /// One host after the other, and of each first its latency and then its bandwidth.
 #[derive(Debug)]
@@ -36,7 +34,7 @@ pub struct Rounds {
     /// Without a fresh list, measuring ends then.
     until: Moment,
     /// What may be written in all, and at which rate that grows.
-    budget: Option<(Rate, Budget)>,
+    allowance: Allowance,
     /// As they were last measured.
     rates: BTreeMap<Ipv4Addr, Rate>,
     random: Random,
@@ -50,7 +48,7 @@ impl Rounds {
             turn: 0,
             due: Moment::default(),
             until: Moment::default(),
-            budget: None,
+            allowance: Allowance::default(),
             rates: BTreeMap::new(),
             random: Random::new(seed),
         }
@@ -67,14 +65,9 @@ impl Rounds {
             self.due = now + self.random.below(PERIOD);
             self.rates.retain(|peer, _| self.peers.contains(peer));
         }
-        let rate = list.most_rate;
-        if self.budget.as_ref().is_none_or(|(held, _)| *held != rate) {
-            self.budget = Some((
-                rate,
-                Budget::empty(now, rate.bits_per_s() / 8, BUDGET.count()),
-            ));
-        }
-        self.until = now + list.valid_for.min(LONGEST);
+        self.allowance
+            .handle_rate(now, list.most_rate, BUDGET.count());
+        self.until = grant::ends(now, list);
     }
 
     /// What came of a measurement.
@@ -94,7 +87,7 @@ impl Rounds {
         if now + self.time(&request) > open_until? {
             return None;
         }
-        let (_, budget) = self.budget.as_mut()?;
+        let budget = self.allowance.budget()?;
         if !budget.take(now, bytes(&request)) {
             self.due = now + budget.wait(now, bytes(&request))?;
             return None;

@@ -9,6 +9,7 @@ use reweave_common::probing::ProbeList;
 use reweave_common::units::Rate;
 
 use super::packet::LENGTH;
+use crate::grant::{self, LONGEST};
 use crate::random::Random;
 
 /// What a probe takes on a wire: with the headers of UDP, IP and Ethernet and its checksum.
@@ -17,8 +18,6 @@ pub const WIRE_BYTES: u64 = LENGTH as u64 + 8 + 20 + 18;
 pub const MOST_RATE: Rate = Rate::from_bits_per_s(10_000_000);
 /// No list makes an agent probe one flow more often.
 const LEAST_PERIOD: Duration = Duration::from_micros(100);
-/// No list is valid for longer.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// How far ahead of their share probes may be, so that not each of them is a turn of its own.
 const BURST: Duration = Duration::from_millis(85);
 /// Of this part of the rate they make no use, or a burst would take them beyond it for a second.
@@ -56,7 +55,7 @@ impl Schedule {
         let before: BTreeMap<_, _> = before.into_iter().map(|(at, flow)| (flow, at)).collect();
         self.period = list.period.clamp(LEAST_PERIOD, LONGEST);
         self.gap = gap(list.most_rate.min(MOST_RATE));
-        self.ends = now + list.valid_for.min(LONGEST);
+        self.ends = grant::ends(now, list);
         let latest = now + self.head_start + self.period;
         for &flow in &list.flows {
             let turn = now + self.head_start + self.random.below(self.period);

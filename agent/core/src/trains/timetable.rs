@@ -11,7 +11,8 @@ use reweave_common::moment::Moment;
 use reweave_common::probing::ProbeList;
 use reweave_common::units::Rate;
 
-use super::{Budget, Course, FRAME_HEADERS, Shape, Verdict};
+use super::{Course, FRAME_HEADERS, Shape, Verdict};
+use crate::grant::{self, Allowance, LONGEST};
 use crate::random::Random;
 
 /// A train's source port lies so far above that of the probes of its flow: its socket is its own.
@@ -23,8 +24,6 @@ const MOST_PACKETS: u32 = 1024;
 /// No list makes an agent send trains more often, or more of them.
 const LEAST_PERIOD: Duration = Duration::from_secs(1);
 const MOST_RATE: Rate = Rate::from_bits_per_s(100_000_000);
-/// No list is valid for longer.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// A train that could not go is tried again after this.
 const AGAIN: Duration = Duration::from_secs(2);
 /// Before anything is known of a way, it is taken to be as slow as this.
@@ -37,7 +36,7 @@ pub struct Timetable {
     random: Random,
     lines: BTreeMap<FlowKey, Line>,
     period: Duration,
-    budget: Option<(Rate, Budget)>,
+    allowance: Allowance,
     ends: Moment,
 }
 
@@ -54,7 +53,7 @@ impl Timetable {
             random: Random::new(seed),
             lines: BTreeMap::new(),
             period: LEAST_PERIOD,
-            budget: None,
+            allowance: Allowance::default(),
             ends: Moment::default(),
         }
     }
@@ -66,11 +65,9 @@ impl Timetable {
             return;
         };
         self.period = every.clamp(LEAST_PERIOD, LONGEST);
-        self.ends = now + list.valid_for.min(LONGEST);
+        self.ends = grant::ends(now, list);
         let rate = list.most_rate.min(MOST_RATE);
-        if self.budget.as_ref().is_none_or(|(held, _)| *held != rate) {
-            self.budget = Some((rate, budget(now, rate)));
-        }
+        self.allowance.handle_rate(now, rate, most_bytes(rate));
         let mut before = std::mem::take(&mut self.lines);
         for flow in list.flows.iter().filter_map(beside) {
             let new = || Line {
@@ -86,7 +83,7 @@ impl Timetable {
     pub fn next_due(&mut self, now: Moment) -> Option<Moment> {
         let lines = self.lines.values().filter(|_| now < self.ends);
         let next = lines.min_by_key(|line| line.due)?;
-        let (_, budget) = self.budget.as_mut()?;
+        let budget = self.allowance.budget()?;
         let wait = budget.wait(now, frames(next.course.shape()));
         Some(next.due.max(now + wait.unwrap_or_default()))
     }
@@ -102,7 +99,7 @@ impl Timetable {
         let (flow, line) = lines
             .filter(|(_, line)| fits(line))
             .min_by_key(|(_, line)| line.due)?;
-        let (_, budget) = self.budget.as_mut()?;
+        let budget = self.allowance.budget()?;
         let shape = line.course.shape();
         let bytes = frames(shape);
         if budget.wait(now, bytes).is_none() {
@@ -118,7 +115,7 @@ impl Timetable {
 
     /// It did not go after all: another gap will come soon.
     pub fn handle_unsent(&mut self, now: Moment, flow: &FlowKey, shape: Shape) {
-        if let Some((_, budget)) = &mut self.budget {
+        if let Some(budget) = self.allowance.budget() {
             budget.give_back(frames(shape));
         }
         if let Some(line) = self.lines.get_mut(flow) {
@@ -150,11 +147,10 @@ impl Line {
     }
 }
 
-/// It holds a minute's worth, and one short train at least; there is nothing in it at first.
-fn budget(now: Moment, rate: Rate) -> Budget {
-    let bytes_per_s = rate.bits_per_s() / 8;
+/// A minute's worth is saved up, and one short train at least.
+fn most_bytes(rate: Rate) -> u64 {
     let short = frames(Course::new(BYTES, 0).shape());
-    Budget::empty(now, bytes_per_s, (bytes_per_s * 60).max(short))
+    (rate.bits_per_s() / 8 * 60).max(short)
 }
 
 fn frames(shape: Shape) -> u64 {

@@ -1,0 +1,59 @@
+//! What a probe list grants to whoever goes by it: until when, and how much.
+
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
+use reweave_common::probing::ProbeList;
+use reweave_common::units::Rate;
+
+use crate::trains::Budget;
+
+/// No list is valid for longer, and none asks for anything less often.
+pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// When what a list grants has run out.
+pub(crate) fn ends(now: Moment, list: &ProbeList) -> Moment {
+    now + list.valid_for.min(LONGEST)
+}
+
+/// How many bytes may go by the last list. Telling the same list again gives no more.
+#[derive(Debug, Default)]
+pub(crate) struct Allowance {
+    granted: Option<(Rate, Budget)>,
+}
+
+impl Allowance {
+    /// There is nothing in it at first, nor after the rate has changed; `most_bytes` are saved up.
+    pub(crate) fn handle_rate(&mut self, now: Moment, rate: Rate, most_bytes: u64) {
+        if self.granted.as_ref().is_none_or(|(held, _)| *held != rate) {
+            let budget = Budget::empty(now, rate.bits_per_s() / 8, most_bytes);
+            self.granted = Some((rate, budget));
+        }
+    }
+
+    /// None before the first list.
+    pub(crate) fn budget(&mut self) -> Option<&mut Budget> {
+        self.granted.as_mut().map(|(_, budget)| budget)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_rate_told_again_takes_nothing_and_gives_nothing() {
+        let at = Moment::from_micros;
+        let [slow, fast] = [8000, 16_000].map(Rate::from_bits_per_s);
+        let mut allowance = Allowance::default();
+        assert!(allowance.budget().is_none());
+        allowance.handle_rate(at(0), slow, 1000);
+        allowance.handle_rate(at(500_000), slow, 1000);
+        let mut take = |rate, bytes| {
+            allowance.handle_rate(at(500_000), rate, 1000);
+            allowance.budget().unwrap().take(at(500_000), bytes)
+        };
+        assert!(take(slow, 500) && !take(slow, 1));
+        assert!(!take(fast, 1), "another rate begins with nothing");
+    }
+}
