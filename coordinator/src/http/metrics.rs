@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use reweave_common::operator::{AgentState, LinkStatus, Mode, Status};
+use reweave_common::operator::{AgentState, AgentStatus, LinkStatus, Mode, Status};
 use reweave_common::probing::PortStrays;
 
 use crate::intake::Counts;
@@ -143,14 +143,14 @@ fn agents(page: &mut Page, status: &Status) {
         let discarded = agent.discarded_readings as f64;
         page.sample(name, &[("node", &agent.node)], discarded);
     }
-    strays(page, status);
+    strays(page, &status.agents);
 }
 
-fn strays(page: &mut Page, status: &Status) {
+fn strays(page: &mut Page, agents: &[AgentStatus]) {
     let name = "reweave_agent_stray_packets_total";
     let help = "Packets on an agent's ports of probes that were of no use.";
     page.family(Kind::Counter, name, help);
-    for agent in &status.agents {
+    for agent in agents {
         let Some(PortStrays { asking, answering }) = agent.strays else {
             continue;
         };
@@ -168,7 +168,7 @@ fn strays(page: &mut Page, status: &Status) {
     }
 }
 
-type AgentValue = fn(&reweave_common::operator::AgentStatus) -> Option<f64>;
+type AgentValue = fn(&AgentStatus) -> Option<f64>;
 
 fn links(page: &mut Page, status: &Status) {
     let each = |page: &mut Page, name: &str, help: &str, value: fn(&LinkStatus) -> f64| {
@@ -256,5 +256,61 @@ fn members(page: &mut Page, status: &Status) {
             let labels = [("coordinator", &*coordinator.name), ("number", &number)];
             page.sample(name, &labels, left as f64);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::probing::Strays;
+
+    use super::*;
+
+    fn agent(node: &str, strays: Option<PortStrays>) -> AgentStatus {
+        AgentStatus {
+            node: node.to_owned(),
+            addresses: vec![],
+            state: AgentState::Up,
+            age_ms: None,
+            generation: None,
+            known_links: 0,
+            links: 0,
+            discarded_readings: 0,
+            strays,
+            build: None,
+            protocol: None,
+            certificate_left_s: None,
+            clock_skew_ms: None,
+        }
+    }
+
+    /// An agent that has not said so yet has none: zero would be a claim.
+    #[test]
+    fn stray_packets_are_told_by_node_port_and_kind() {
+        let kinds = |malformed, foreign, late| Strays {
+            malformed,
+            foreign,
+            late,
+        };
+        let strays = PortStrays {
+            asking: kinds(1, 2, 3),
+            answering: kinds(4, 5, 6),
+        };
+        let mut page = Page::default();
+        super::strays(&mut page, &[agent("h0", Some(strays)), agent("h1", None)]);
+        let sample = |port: &str, kind: &str, packets: u8| {
+            format!(
+                "reweave_agent_stray_packets_total{{node=\"h0\",port=\"{port}\",kind=\"{kind}\"}} {packets}"
+            )
+        };
+        let samples = page.0.lines().filter(|line| !line.starts_with('#'));
+        let expected = [
+            sample("asking", "malformed", 1),
+            sample("asking", "foreign", 2),
+            sample("asking", "late", 3),
+            sample("answering", "malformed", 4),
+            sample("answering", "foreign", 5),
+            sample("answering", "late", 6),
+        ];
+        assert_eq!(samples.collect::<Vec<_>>(), expected);
     }
 }
