@@ -100,7 +100,7 @@ pub struct Neighbour {
 }
 
 /// A measurement that cannot be made here.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Lack {
     #[serde(deserialize_with = "crate::printable::text")]
     pub measurement: String,

@@ -96,6 +96,7 @@ impl HostObservations {
     pub(super) fn forget_older_than(&mut self, now: Moment, most: Duration) {
         self.health.retain(|_, it| it.is_fresh(now, most));
         self.spare.retain(|_, it| it.is_fresh(now, most));
+        self.lacks.retain(|_, it| it.is_fresh(now, most));
         self.rdma.retain(|_, it| it.is_fresh(now, Self::RDMA_AGE));
         self.traffic.take_if(|it| !it.is_fresh(now, most));
         self.rhythm.take_if(|it| !it.is_fresh(now, most));
@@ -165,6 +166,22 @@ mod tests {
         assert!(host.health.is_empty() && host.vanished.contains_key("eth0"));
         host.record_present("eth0");
         assert!(host.vanished.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_said_any_more_is_lacked_no_longer() {
+        let mut host = HostObservations::default();
+        let lack = |measurement: &str| {
+            HostReading::Lack(Lack {
+                measurement: measurement.to_owned(),
+                ..Lack::default()
+            })
+        };
+        let at = |s: u64| Moment::from_micros(s * 1_000_000);
+        assert!(host.record(at(0), lack("RDMA")) && host.record(at(0), lack("paths of flows")));
+        assert!(host.record(at(2), lack("RDMA")));
+        host.forget_older_than(at(4), Duration::from_secs(3));
+        assert_eq!(host.lacks.keys().collect::<Vec<_>>(), ["RDMA"]);
     }
 
     #[test]

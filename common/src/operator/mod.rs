@@ -35,7 +35,7 @@ pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report, Via};
 pub use resolve::Unknown;
 pub use status::{
-    AgentState, AgentStatus, FlowStatus, LinkStatus, Mode, OpticalStatus, PairStatus,
+    AgentState, AgentStatus, FlowStatus, LackStatus, LinkStatus, Mode, OpticalStatus, PairStatus,
     PathBandwidth, Phase, ProbeStatus, RdmaStatus, RunningChange, Status,
 };
 

@@ -14,6 +14,7 @@ use super::plan::Pin;
 use crate::bandwidth::Bandwidth;
 use crate::circuit::CircuitSet;
 use crate::flow::FlowKey;
+use crate::hardware::Lack;
 use crate::member::Member;
 use crate::plan::Generation;
 use crate::probing::{PortStrays, Summary};
@@ -61,6 +62,15 @@ pub struct Status {
     pub bandwidths: Vec<PathBandwidth>,
     /// Of hosts that were measured over RDMA lately, the slowest first; not all of a large cluster.
     pub rdma: Vec<RdmaStatus>,
+    /// What some agents cannot measure, those first that most of them lack; not all of a large cluster.
+    pub lacks: Vec<LackStatus>,
+}
+
+/// What these nodes cannot measure, all for the same reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LackStatus {
+    pub lack: Lack,
+    pub nodes: Vec<String>,
 }
 
 /// An optical switch of the fabric, in its order.

@@ -393,6 +393,7 @@ fn status() -> impl Strategy<Value = Status> {
             vec(probes::path_bandwidth(), 0..MANY),
             vec(rdma::status(), 0..MANY),
             vec(rewiring::optical_status(), 0..MANY),
+            vec(hosts::lack_status(), 0..MANY),
         ),
     );
     let peers = (
@@ -425,6 +426,7 @@ fn status() -> impl Strategy<Value = Status> {
         bandwidths: seen.6.1,
         rdma: seen.6.2,
         opticals: seen.6.3,
+        lacks: seen.6.4,
         warnings: peers.0,
         coordinators: peers.1,
         refused: peers.2,

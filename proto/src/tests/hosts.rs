@@ -10,6 +10,7 @@ use reweave_common::hardware::{
 };
 use reweave_common::health::{Health, Place, Signal, SignalReading};
 use reweave_common::moment::Moment;
+use reweave_common::operator::LackStatus;
 use reweave_common::probing::{PortStrays, Strays};
 use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Spare};
@@ -200,6 +201,10 @@ pub(super) fn port_strays() -> impl Strategy<Value = PortStrays> {
         })
     };
     (strays(), strays()).prop_map(|(asking, answering)| PortStrays { asking, answering })
+}
+
+pub(super) fn lack_status() -> impl Strategy<Value = LackStatus> {
+    (lack(), vec(text(), 0..MANY)).prop_map(|(lack, nodes)| LackStatus { lack, nodes })
 }
 
 fn lack() -> impl Strategy<Value = Lack> {

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use reweave_common::operator::{AgentState, AgentStatus};
+use reweave_common::operator::{AgentState, AgentStatus, LackStatus};
 
-use super::{dash, peers};
+use super::{dash, more, most_rows, peers};
 use crate::Detail;
 use crate::page::{Ink, Page, age};
+
+/// Nodes that lack the same.
+const MOST_NAMED: usize = 5;
 
 /// How many there are of each state, and those that a person may want to look at.
 pub(super) fn in_trouble(page: &mut Page, agents: &[AgentStatus], detail: Detail) {
@@ -22,6 +25,36 @@ pub(super) fn in_trouble(page: &mut Page, agents: &[AgentStatus], detail: Detail
             "  of what {} said, {} readings were not believed: not its own, or too many",
             agent.node, agent.discarded_readings
         ));
+    }
+}
+
+/// What is not measured where, and why; in full also how to have it.
+pub(super) fn lacks(page: &mut Page, lacks: &[LackStatus], detail: Detail) {
+    if lacks.is_empty() {
+        return;
+    }
+    page.heading("Not measured");
+    for LackStatus { lack, nodes } in lacks.iter().take(most_rows(detail)) {
+        let on = named(nodes, detail);
+        page.line(&format!("  {} on {on}: {}", lack.measurement, lack.because));
+        if detail.all {
+            page.line(&format!("    to have it: {}", lack.remedy));
+        }
+    }
+    more(page, lacks.len(), detail);
+}
+
+fn named(nodes: &[String], detail: Detail) -> String {
+    let most = if detail.all { nodes.len() } else { MOST_NAMED };
+    let shown = nodes
+        .iter()
+        .take(most)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    match nodes.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::page::{Ink, Page};
 pub(crate) fn status(page: &mut Page, status: &Status, names: &Names, detail: Detail) {
     head(page, status);
     hosts::in_trouble(page, &status.agents, detail);
+    hosts::lacks(page, &status.lacks, detail);
     links::busy(page, &status.links);
     flows::fastest(page, &status.flows, names, detail);
     flows::pins(page, status, names, detail);

@@ -8,13 +8,14 @@ use reweave_common::bandwidth::{Bandwidth, Unclear};
 use reweave_common::circuit::CircuitSet;
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::hardware::Lack;
 use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
-    Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode,
-    Move, NotSeen, OpenInvitation, OpticalStatus, Outcome, PairStatus, PathBandwidth, Phase, Pin,
-    Plan, Prediction, ProbeStatus, RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status,
-    Useless, UselessPin,
+    Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LackStatus, LinkStatus,
+    Loser, Mode, Move, NotSeen, OpenInvitation, OpticalStatus, Outcome, PairStatus, PathBandwidth,
+    Phase, Pin, Plan, Prediction, ProbeStatus, RdmaStatus, Record, RefusedPeer, Report,
+    RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::probing::{Summary, Tally};
@@ -404,7 +405,30 @@ pub(crate) fn status() -> Status {
         bandwidths: bandwidths(),
         rdma: vec![over_rdma()],
         opticals: vec![],
+        lacks: lacks(),
     }
+}
+
+fn lacks() -> Vec<LackStatus> {
+    let lack = |measurement: &str, because: &str, remedy: &str| Lack {
+        measurement: measurement.to_owned(),
+        because: because.to_owned(),
+        remedy: remedy.to_owned(),
+    };
+    vec![
+        LackStatus {
+            lack: lack("RDMA", "reweave-rdma is not installed", "install it"),
+            nodes: (0..7).map(|number| format!("h{number}")).collect(),
+        },
+        LackStatus {
+            lack: lack(
+                "paths of flows",
+                "Operation not permitted",
+                "run it as root",
+            ),
+            nodes: vec!["h1".to_owned()],
+        },
+    ]
 }
 
 fn over_rdma() -> RdmaStatus {
@@ -533,6 +557,10 @@ Agents
   h1     unseen      -       1 of 2      -          -                -
   leaf0  silent  4.0 s       2 of 2      3     -4.0 s             22 h
 
+Not measured
+  RDMA on h0, h1, h2, h3, h4 and 2 more: reweave-rdma is not installed
+  paths of flows on h1: Operation not permitted
+
 Links
   link            load                        rate          of      left
   leaf0 > spine0  ████████████████████  198.0 Mb/s  200.0 Mb/s  2.0 Mb/s
@@ -634,4 +662,7 @@ fn a_status_of_many_shows_those_in_trouble_and_the_fastest() {
     assert!(has(&few, "and 480 more; `reweave status --all` shows them"));
     let all = lines(true);
     assert!(all.len() > 1500 && !has(&all, "more;"));
+    let remedy = "    to have it: install it";
+    assert!(has(&all, remedy) && !has(&few, remedy));
+    assert!(has(&all, "RDMA on h0, h1, h2, h3, h4, h5, h6: "));
 }

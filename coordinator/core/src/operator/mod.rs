@@ -16,6 +16,7 @@ use crate::state::{Phase, Rollout};
 mod bandwidths;
 mod history;
 mod imbalance;
+mod lacks;
 mod matrix;
 mod membership;
 mod probes;

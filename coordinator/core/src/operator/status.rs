@@ -16,6 +16,7 @@ use reweave_common::snapshot::{self, FlowState, LinkState};
 use super::Seen;
 use super::bandwidths::{bandwidths, spare};
 use super::imbalance::flow_imbalance;
+use super::lacks::lacks;
 use super::probes::probes;
 use super::rdma::rdma;
 use super::warnings::warnings;
@@ -75,6 +76,7 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         probes: probes(known),
         bandwidths: bandwidths(&picture),
         rdma: rdma(known),
+        lacks: lacks(known),
     }
 }
 

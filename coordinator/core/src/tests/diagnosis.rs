@@ -30,7 +30,7 @@ fn cluster() -> Cluster {
     cluster
 }
 
-fn say(cluster: &mut Cluster, host: &str, readings: Vec<Reading>) {
+pub(super) fn say(cluster: &mut Cluster, host: &str, readings: Vec<Reading>) {
     let node = cluster.network.node(host);
     let taken = cluster.now();
     let sample = Sample { taken, readings };

@@ -4,6 +4,7 @@ mod auto;
 mod cluster;
 mod diagnosis;
 mod liars;
+mod measured;
 mod membership;
 mod network;
 mod operator;

@@ -405,7 +405,7 @@ pub(crate) fn host_address(node: NodeId) -> Ipv4Addr {
     Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + node.index() as u32)
 }
 
-fn link_address(fabric: &Fabric, node: NodeId, link: LinkId) -> Ipv4Addr {
+pub(super) fn link_address(fabric: &Fabric, node: NodeId, link: LinkId) -> Ipv4Addr {
     let end = u32::from(fabric.link(link).a.node != node);
     let first = Ipv4Addr::new(10, 192, 0, 0).to_bits();
     Ipv4Addr::from_bits(first + link.index() as u32 * 2 + end)
