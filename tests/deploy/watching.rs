@@ -2,6 +2,7 @@
 //! alarm, and asking for nothing that no coordinator serves.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::process::Command;
 
 use libtest_mimic::Trial;
@@ -32,6 +33,16 @@ pub(crate) fn tests() -> Vec<Trial> {
                 Need::Program("strace"),
             ],
             what_is_asked_for_is_served,
+        ),
+        trial(
+            "what_is_served_is_as_prometheus_has_it",
+            &[
+                Need::Namespaces,
+                Need::Program("ip"),
+                Need::Program("strace"),
+                promtool,
+            ],
+            what_is_served_is_clean,
         ),
     ]
 }
@@ -99,6 +110,21 @@ fn what_is_asked_for_is_served() {
         .filter(|name| !served.contains(&format!("# TYPE {name} ")))
         .collect();
     assert!(unserved.is_empty(), "nobody serves {unserved:?}: {served}");
+}
+
+/// Without a complaint, nor advice.
+fn what_is_served_is_clean() {
+    let alone = Alone::start();
+    alone.await_told("READY=1", 2);
+    let served = tempfile::NamedTempFile::new().expect("a file of our own");
+    written(served.path(), &alone.served("/metrics"));
+    let judged = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(File::open(served.path()).expect("it was just written"))
+        .output()
+        .expect("it is there");
+    let said = String::from_utf8_lossy(&judged.stderr);
+    assert!(judged.status.success() && said.is_empty(), "{said}");
 }
 
 /// Recorded names have colons, and come from these.

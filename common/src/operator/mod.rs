@@ -219,6 +219,11 @@ pub enum Refused {
     DiskFull,
 }
 
+const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
+                         coordinators keep their data";
+const NOBODY_LEADS: &str = "no coordinator leads now; ask again when most of them are there and \
+                            reach each other";
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -262,9 +267,7 @@ impl fmt::Display for Refused {
                 "{most} members are shut out, which is all that are remembered; found the cluster \
                  anew with `reweave cluster init`"
             ),
-            Self::Oneself => f.write_str(
-                "nobody shuts itself out; ask with another operator's certificate",
-            ),
+            Self::Oneself => f.write_str("nobody shuts itself out: have another operator do it"),
             Self::CannotSign { why } => {
                 write!(f, "this coordinator cannot sign certificates: {why}")
             }
@@ -280,18 +283,12 @@ impl fmt::Display for Refused {
                 f,
                 "{most} tokens for the dashboard are out; wait until some have expired"
             ),
-            Self::DiskFull => f.write_str(
-                "the disk is full: nothing is decided until there is room again where the \
-                 coordinators keep their data",
-            ),
+            Self::DiskFull => f.write_str(DISK_FULL),
             Self::Membership { why } => write!(f, "the coordinators stay who they are: {why}"),
             Self::NotLeading {
                 leader: Some(leader),
             } => write!(f, "another coordinator leads, at {leader}; ask there"),
-            Self::NotLeading { leader: None } => f.write_str(
-                "no coordinator leads now; ask again when most of them are there and reach each \
-                 other",
-            ),
+            Self::NotLeading { leader: None } => f.write_str(NOBODY_LEADS),
         }
     }
 }

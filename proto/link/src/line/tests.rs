@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use tokio::time::{Instant, pause};
 
 use super::*;
-use crate::pki::{Authority, Validity};
+use crate::pki::{Authority, DAY, Validity};
 use crate::{IDLE_TIMEOUT, Identity, Listener, Role};
 
 enum Plain {}
@@ -112,4 +112,93 @@ async fn a_coordinator_that_says_nothing_is_left_for_another() {
 async fn the_only_coordinator_there_is_is_waited_for() {
     let after = leaves_after(0).await;
     assert!(after > IDLE_TIMEOUT / 2, "{after:?}");
+}
+
+/// A coordinator in the same runtime, and the line of an agent whose certificate has lived so long of
+/// its day.
+struct Renewing {
+    home: TempDir,
+    authority: Authority,
+    session: Session,
+    _listener: Listener,
+    line: Line<Plain>,
+}
+
+impl Renewing {
+    async fn after(age: Duration) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let authority = Authority::create(&home.path().join("authority"), "lab").unwrap();
+        let coordinator = issued(&authority, &home, Role::Coordinator, "c0");
+        let coordinator = Identity::load(&coordinator).unwrap();
+        let mut listener = Listener::bind(ANY_PORT, &coordinator, &[Role::Agent]).unwrap();
+        let not_before = SystemTime::now() - age;
+        let validity = Validity {
+            not_before,
+            not_after: not_before + DAY,
+        };
+        let folder = home.path().join("h0");
+        authority
+            .issue(Role::Agent, "h0", validity, &folder)
+            .unwrap();
+        let certificate = Certificate::load(&folder, Role::Agent).unwrap();
+        let addresses = vec![listener.address().unwrap()];
+        let dialer = Dialer::new(certificate.identity(), addresses, Role::Coordinator).unwrap();
+        let mut line = Line::<Plain>::start(dialer, certificate);
+        let session = listener.accept().await.unwrap().unwrap();
+        assert!(matches!(line.next().await, Some(Event::Connected)));
+        Self {
+            home,
+            authority,
+            session,
+            _listener: listener,
+            line,
+        }
+    }
+
+    /// The request that comes before what is said now, if one does.
+    async fn asked_before(&self, mark: u64) -> Option<Vec<u8>> {
+        self.line.answer(Plain::clock(mark));
+        let mut asked = None;
+        loop {
+            match self.session.receive(Channel::Commands).await.unwrap() {
+                AgentMessage::Renew { request } => asked = Some(request),
+                said if said == Plain::clock(mark) => return asked,
+                _ => {}
+            }
+        }
+    }
+
+    /// Twice, since all that a line does at first is done by then.
+    async fn asked(&self) -> Option<Vec<u8>> {
+        let first = self.asked_before(1).await;
+        first.or(self.asked_before(2).await)
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_is_renewed_at_two_thirds_of_its_life_and_the_line_stays() {
+    const MINUTE: Duration = Duration::from_mins(1);
+    let early = Renewing::after(DAY * 2 / 3 - MINUTE).await;
+    assert_eq!(early.asked().await, None);
+    let due = Renewing::after(DAY * 2 / 3 + MINUTE).await;
+    let request = due.asked().await.expect("it asks for the next one");
+    let credentials = due.session.credentials();
+    let (member, admission) = (&credentials.member, credentials.admission);
+    let chain_pem = due
+        .authority
+        .certify(&request, member, admission)
+        .map(Some)
+        .unwrap();
+    let renewed = CoordinatorMessage::Renewed { chain_pem };
+    due.session.send(Channel::Commands, &renewed).await.unwrap();
+    let is_new = || {
+        let held = Identity::load(&due.home.path().join("h0")).unwrap();
+        held.validity().renewal() > SystemTime::now()
+    };
+    for mark in 3.. {
+        assert_eq!(due.asked_before(mark).await, None, "one request is enough");
+        if is_new() {
+            break;
+        }
+    }
 }
