@@ -648,13 +648,14 @@ fn a_status_of_many_shows_those_in_trouble_and_the_fastest() {
         ..many.flows[0].clone()
     };
     many.flows = (0..500).map(flow).collect();
+    many.lacks[0].nodes = (0..1000).map(|number| format!("h{number}")).collect();
     let lines = |all| {
         let mut page = Page::default();
         super::status(&mut page, &many, &eight_hosts(), Detail { all });
         page.text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let few = lines(false);
-    assert!(few.len() < 80, "{}", few.join("\n"));
+    assert!(few.len() < 84, "{}", few.join("\n"));
     let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
     assert!(has(&few, "1000 up; all ends of links known"));
     assert!(has(&few, "h777"));
@@ -664,5 +665,6 @@ fn a_status_of_many_shows_those_in_trouble_and_the_fastest() {
     assert!(all.len() > 1500 && !has(&all, "more;"));
     let remedy = "    to have it: install it";
     assert!(has(&all, remedy) && !has(&few, remedy));
-    assert!(has(&all, "RDMA on h0, h1, h2, h3, h4, h5, h6: "));
+    assert!(has(&few, "RDMA on h0, h1, h2, h3, h4 and 995 more: "));
+    assert!(has(&all, ", h998, h999: "));
 }
