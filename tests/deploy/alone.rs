@@ -74,7 +74,9 @@ impl Alone {
         );
         let mut command = Command::new("nsenter");
         command.args(["--net", "--target", &entrance, "bash", "-c", &ask]);
-        super::told_by(&mut command)
+        let answer = super::told_by(&mut command);
+        let (_head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        body.to_owned()
     }
 
     /// All system calls that were made until now, as strace writes them.
