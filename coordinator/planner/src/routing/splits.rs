@@ -20,7 +20,7 @@ pub struct Way {
 }
 
 /// The weights of a host add up to about as much.
-const WHOLE: f64 = 240.0;
+pub(super) const WHOLE: f64 = 240.0;
 
 impl Routes {
     /// Without any ways yet.

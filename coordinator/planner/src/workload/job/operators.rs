@@ -59,6 +59,7 @@ pub enum OperatorError {
         splits: usize,
         operators: usize,
     },
+    NoServers,
     Iteration(IterationError),
 }
 
@@ -88,6 +89,7 @@ impl fmt::Display for OperatorError {
             Self::WrongSplits { splits, operators } => {
                 write!(f, "{splits} splits for {operators} operators")
             }
+            Self::NoServers => f.write_str("a job runs on one server or more; take 1"),
             Self::Iteration(error) => error.fmt(f),
         }
     }
@@ -107,6 +109,9 @@ impl Model {
         timings: &Timings,
         servers: usize,
     ) -> Result<Vec<Split>, OperatorError> {
+        if servers == 0 {
+            return Err(OperatorError::NoServers);
+        }
         let mut whole = 0;
         let split = |operator: &Operator| {
             if let Some(given) = &operator.servers {
