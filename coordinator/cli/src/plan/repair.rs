@@ -101,7 +101,7 @@ impl Repair {
             losses: broken.losses()?,
             summary: Summary::of(&proposal, &broken.all(), &repaired.changed),
             explained: match self.explain {
-                true => Some(broken.explained(&proposal)?),
+                true => Some(broken.explained(&proposal, &repaired.iteration)?),
                 false => None,
             },
         };
@@ -130,11 +130,7 @@ impl Repair {
         left: &Iteration,
     ) -> Result<Rewired, CliError> {
         let (job, request) = (broken.job(), &broken.request);
-        let of_left = Job {
-            iteration: left,
-            ..job
-        };
-        let told = proposal.tell_interval(&of_left, request);
+        let told = proposal.tell_interval(&broken.job_of(left), request);
         told.map_err(CliError::Topology)?;
         let worth = Worth {
             iterations: self.iterations.map(|it| it as f64),
@@ -148,8 +144,12 @@ impl Repair {
 
 impl Broken<'_> {
     fn job(&self) -> Job<'_> {
+        self.job_of(&self.work.iteration)
+    }
+
+    fn job_of<'j>(&'j self, iteration: &'j Iteration) -> Job<'j> {
         Job {
-            iteration: &self.work.iteration,
+            iteration,
             place: &self.place,
             settings: &self.work.settings,
         }
@@ -167,13 +167,14 @@ impl Broken<'_> {
     }
 
     fn losses(&self) -> Result<Option<Losses>, CliError> {
-        let dead = topology::hosts(&self.failed);
+        let dead = topology::lost_hosts(&self.failed);
         let losses = |dead: &BTreeSet<u32>| self.given.losses(dead);
         (!dead.is_empty()).then(|| losses(&dead)).transpose()
     }
 
-    fn explained(&self, proposal: &Proposal) -> Result<Explained, CliError> {
-        let (job, request) = (self.job(), &self.request);
+    /// `left` is what those do that are left.
+    fn explained(&self, proposal: &Proposal, left: &Iteration) -> Result<Explained, CliError> {
+        let (job, request) = (self.job_of(left), &self.request);
         let market = Market {
             others: others_as_given(&job, request, &PUBLISHED)?,
             priced: false,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::lanes::Lanes;
-use super::splits::{Routes, WHOLE};
+use super::splits::Routes;
 use crate::topology::{Pair, Wiring};
 
 /// What one host does with what is meant for another.
@@ -86,7 +86,7 @@ impl Detour<'_> {
             return Some(vec![self.entry(self.at, others)]);
         }
         let free = self.neighbours(self.at).filter(|&it| self.leads_away(it));
-        let free: Vec<_> = free.map(|it| (it, WHOLE as u8)).collect();
+        let free: Vec<_> = free.map(|it| (it, 1)).collect();
         match free.is_empty() {
             false => Some(vec![self.entry(self.at, free)]),
             true => self.turned(),
@@ -102,7 +102,7 @@ impl Detour<'_> {
     fn neighbours(&self, of: u32) -> impl Iterator<Item = u32> {
         let lanes = self.routes.lanes();
         let cable = [self.at, self.gone];
-        let ends = lanes.from(of).map(|lane| lanes.end(lane));
+        let ends = lanes.from(of).map(move |lane| lanes.end(lane));
         ends.filter(move |end| !(cable.contains(&of) && cable.contains(end)))
     }
 
@@ -146,7 +146,7 @@ impl Detour<'_> {
         let mut entries = Vec::new();
         while next != self.at {
             let at = came_from[&next];
-            entries.push(self.entry(at, vec![(next, WHOLE as u8)]));
+            entries.push(self.entry(at, vec![(next, 1)]));
             next = at;
         }
         entries

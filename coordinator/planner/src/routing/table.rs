@@ -45,14 +45,19 @@ impl Ground<'_> {
 
     /// Where several links join two nodes, each has its part of the weight.
     fn next_hops(&self, routes: &Routes, at: NodeId, to: NodeId) -> Vec<NextHop> {
-        let mut next_hops = Vec::new();
-        for (lane, weight) in routes.next(number(at), number(to)) {
+        let lanes = routes.next(number(at), number(to)).map(|(lane, weight)| {
             let next = NodeId::from_index(routes.lanes().end(lane) as usize);
             let links: Vec<_> = self.open_between(at, next).collect();
-            let weight = (u32::from(weight) / links.len().max(1) as u32).max(1);
-            next_hops.extend(links.into_iter().map(|link| NextHop { link, weight }));
-        }
-        next_hops
+            (links, u32::from(weight))
+        });
+        let lanes: Vec<_> = lanes.collect();
+        let all = lanes.iter().map(|(links, _)| links.len().max(1) as u32);
+        let all = all.fold(1, |all, count| all / gcd(all, count) * count);
+        let part = |(links, weight): (Vec<LinkId>, u32)| {
+            let weight = weight * all / links.len().max(1) as u32;
+            links.into_iter().map(move |link| NextHop { link, weight })
+        };
+        smallest(lanes.into_iter().flat_map(part).collect())
     }
 
     fn open_between(&self, a: NodeId, b: NodeId) -> impl Iterator<Item = LinkId> {
@@ -121,6 +126,26 @@ impl Ground<'_> {
             routes.split(number(at), number(to), &amounts);
         }
     }
+}
+
+/// The same parts by weights that are as small as can be, and that a kernel can hold.
+fn smallest(mut hops: Vec<NextHop>) -> Vec<NextHop> {
+    let common = hops.iter().fold(0, |all, hop| gcd(all, hop.weight)).max(1);
+    hops.iter_mut().for_each(|hop| hop.weight /= common);
+    let most = hops.iter().map(|hop| hop.weight).max().unwrap_or(0);
+    if most > MOST_WEIGHT {
+        let held = |weight: u32| (weight * MOST_WEIGHT / most).max(1);
+        hops.iter_mut()
+            .for_each(|hop| hop.weight = held(hop.weight));
+    }
+    hops
+}
+
+/// Linux holds a weight in a byte.
+const MOST_WEIGHT: u32 = 255;
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 fn number(node: NodeId) -> u32 {

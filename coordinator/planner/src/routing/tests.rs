@@ -281,8 +281,32 @@ fn tables_around_dark_links_weigh_next_hops_by_the_ways_behind_them() {
         .iter()
         .map(|it| it.weight)
         .collect();
-    assert_eq!(weights, [160, 80]);
+    assert_eq!(weights, [2, 1]);
     assert_eq!(follow(&fabric, &tables, h3, h0).len(), 4);
+}
+
+/// A next hop that two links lead to has its weight from both together.
+#[test]
+fn links_side_by_side_share_the_weight_of_their_next_hop() {
+    let text = r#"
+        kind = "graph"
+        node = [{ name = "a", role = "relay" }, { name = "b", role = "relay" },
+                { name = "c", role = "relay" }, { name = "d", role = "relay" }]
+        link = [{ a = "a", b = "b", gbps = 1, count = 2 }, { a = "a", b = "c", gbps = 1 },
+                { a = "b", b = "d", gbps = 1 }, { a = "c", b = "d", gbps = 1 }]
+    "#;
+    let fabric = Fabric::parse("fabric.toml", text).unwrap();
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| fabric.find(name).unwrap());
+    let tables = tables(&fabric, &[], |ground| ground.shortest(), None);
+    let weights = |to| -> Vec<_> {
+        let next = tables[&a].next_hops(to).iter();
+        next.map(|it| (fabric.link(it.link).far(a).node, it.weight))
+            .collect()
+    };
+    // Two of the three ways begin with a link to b.
+    assert_eq!(weights(d), [(b, 1), (b, 1), (c, 1)]);
+    assert_eq!(weights(b), [(b, 1), (b, 1)]);
+    assert_eq!(weights(c), [(c, 1)]);
 }
 
 /// Whoever a cable fails for has other ways at once, without a circle.

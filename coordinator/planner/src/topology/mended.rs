@@ -11,7 +11,7 @@ use super::limits::{Limits, Panel};
 use super::matching;
 use super::panels::Patch;
 use super::plan::Request;
-use super::repair::{Failed, hosts};
+use super::repair::{Failed, lost_hosts};
 use super::wiring::{Pair, pair};
 
 /// A design with what can be joined of that; nothing where that is nothing. `limits` are those that
@@ -26,7 +26,7 @@ pub(super) fn mended(
     let mut mending = Mending {
         limits,
         panels: &request.limits.panels,
-        dead: hosts(failed),
+        dead: lost_hosts(failed),
         taken: taken(before, left, failed),
         design: left.clone(),
     };

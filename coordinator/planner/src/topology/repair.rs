@@ -74,7 +74,7 @@ pub fn repair(
     failed: &[Failed],
 ) -> Result<Repair, TopologyError> {
     let mut left = left_of(design, failed);
-    let iteration = survivors::iteration(job, &hosts(failed))?;
+    let iteration = survivors::iteration(job, &lost_hosts(failed))?;
     let job = Job {
         iteration: &iteration,
         ..*job
@@ -116,7 +116,7 @@ fn left_of(design: &Design, failed: &[Failed]) -> Design {
 }
 
 /// Those among what has failed.
-pub fn hosts(failed: &[Failed]) -> BTreeSet<u32> {
+pub fn lost_hosts(failed: &[Failed]) -> BTreeSet<u32> {
     let host = |failed: &Failed| match *failed {
         Failed::Host(host) => Some(host),
         _ => None,

@@ -12,7 +12,7 @@ use super::error::TopologyError;
 use super::limits::Limits;
 use super::mended::mended;
 use super::plan::{Draft, Job, Proposal, Request, plan_with};
-use super::repair::{Failed, hosts};
+use super::repair::{Failed, lost_hosts};
 use super::survivors;
 use super::wiring::{Pair, pair};
 use crate::crew::Crew;
@@ -79,7 +79,7 @@ pub fn rewire(
     failed
         .iter()
         .for_each(|&failed| without(&mut limits, before, failed));
-    let dead = hosts(failed);
+    let dead = lost_hosts(failed);
     let iteration = survivors::iteration(job, &dead)?;
     let demand = Demand::of(&iteration, job.place, limits.hosts());
     let left = (0..limits.hosts() as u32).filter(|host| !dead.contains(host));

@@ -14,6 +14,8 @@ use reweave_common::iteration::{
 use reweave_common::timings::{Timing, Timings};
 use reweave_common::units::Bytes;
 
+use super::preset::nearest_divisor;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator {
     pub name: String,
@@ -75,7 +77,8 @@ impl fmt::Display for OperatorError {
                 batch,
             } => write!(
                 f,
-                "{operator}: a batch of {batch} cannot be split over {parts} servers"
+                "{operator}: a batch of {batch} cannot be split over {parts} servers; {} can share it",
+                nearest_divisor(*batch, *parts as u64)
             ),
             Self::NoServer {
                 operator,
@@ -87,7 +90,10 @@ impl fmt::Display for OperatorError {
                 server + 1
             ),
             Self::WrongSplits { splits, operators } => {
-                write!(f, "{splits} splits for {operators} operators")
+                write!(
+                    f,
+                    "{splits} splits for {operators} operators: plan again for the model as it is"
+                )
             }
             Self::NoServers => f.write_str("a job runs on one server or more; take 1"),
             Self::Iteration(error) => error.fmt(f),

@@ -319,7 +319,8 @@ impl fmt::Display for PresetError {
 
 impl std::error::Error for PresetError {}
 
-fn nearest_divisor(whole: u64, wanted: u64) -> u64 {
+/// The largest part that is no larger than is wanted, and into which the whole can be dealt out.
+pub(in crate::workload::job) fn nearest_divisor(whole: u64, wanted: u64) -> u64 {
     let fits = |part: &u64| whole.is_multiple_of(*part);
     (1..=wanted.min(whole)).rev().find(fits).unwrap_or(1)
 }
