@@ -315,7 +315,7 @@ fn tables_are_held_only_where_there_is_memory_for_them() {
     };
     let (columns, whole) = needed(80_000_000_000).unwrap();
     assert_eq!(columns, 1);
-    let (cut, part) = needed(whole.count() * 3 / 4).unwrap();
+    let (cut, part) = needed(whole.count() * 7 / 8).unwrap();
     assert!(cut > 1 && part < whole, "{cut} parts of {part:?}");
     assert!(matches!(needed(1_000_000), Err(TopologyError::NoRoom(_))));
     preset.table_rows = Some(1000);

@@ -1,6 +1,5 @@
 //! Ports whose cables led to what has failed, joined to each other; all other cables stay.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use super::candidates::{Design, is_whole};
@@ -23,18 +22,17 @@ pub(super) fn mended(
     failed: &[Failed],
     demand: &Demand,
 ) -> Option<Design> {
-    let mut mending = Mending {
+    let mending = || Mending {
         limits,
         panels: &request.limits.panels,
         dead: lost_hosts(failed),
         taken: taken(before, left, failed),
         design: left.clone(),
     };
-    mending.close_rings(&before.rings);
-    while let Some([a, b]) = mending.next(demand) {
-        mending.join(a, b);
-    }
-    let Mending { mut design, .. } = mending;
+    let along_rings = mending().closed(&before.rings, demand);
+    let freely = mending().closed(&[], demand);
+    let more = freely.wiring.cables() > along_rings.wiring.cables();
+    let mut design = if more { freely } else { along_rings };
     design.altered = left.altered.besides(&left.wiring, &design.wiring);
     (design.wiring.cables() > left.wiring.cables()).then_some(design)
 }
@@ -79,6 +77,22 @@ struct Mending<'m> {
 }
 
 impl Mending<'_> {
+    /// First along rings, and then as many as can be.
+    fn closed(mut self, rings: &[Vec<u32>], demand: &Demand) -> Design {
+        self.close_rings(rings);
+        loop {
+            let cables = self.design.wiring.cables();
+            for [a, b] in self.matched(demand) {
+                if self.fits(a, b) {
+                    self.join(a, b);
+                }
+            }
+            if self.design.wiring.cables() == cables {
+                return self.design;
+            }
+        }
+    }
+
     /// A ring goes on without a host when those beside it are joined.
     fn close_rings(&mut self, rings: &[Vec<u32>]) {
         let mut whole = Vec::new();
@@ -142,25 +156,30 @@ impl Mending<'_> {
         own.find(|&port| works && !self.taken.contains(&(panel, port)))
     }
 
-    /// Those that send each other most; else those that are farthest from each other.
-    fn next(&self, demand: &Demand) -> Option<Pair> {
+    /// As many pairs as can be joined at once; of these, those that send each other most, or else are
+    /// farthest from each other.
+    fn matched(&self, demand: &Demand) -> Vec<Pair> {
         let wiring = &self.design.wiring;
         let free: Vec<_> = fill::free(wiring, self.limits).collect();
         let pairs = free.iter().enumerate();
         let pairs = pairs.flat_map(|(nth, &a)| free[nth + 1..].iter().map(move |&b| [a, b]));
         let fitting: Vec<_> = pairs.filter(|&[a, b]| self.fits(a, b)).collect();
         if fitting.is_empty() {
-            return None;
+            return Vec::new();
         }
-        let (weights, distances) = (matching::weights(demand), Distances::of(wiring));
-        let merit = |pair: &Pair| {
-            let bytes = weights.get(pair).copied().unwrap_or(0.0);
-            (bytes, distances.hops(pair[0], pair[1]).unwrap_or(u32::MAX))
+        let (sent, distances) = (matching::weights(demand), Distances::of(wiring));
+        let most = sent.values().copied().fold(1.0, f64::max);
+        let merit = |[a, b]: Pair| {
+            let bytes = sent.get(&[a, b]).copied().unwrap_or(0.0);
+            let hops = distances.hops(a, b).unwrap_or(u32::MAX);
+            let hops = f64::from(hops) / wiring.hosts() as f64;
+            1.0 + FOR_BYTES * bytes / most + FOR_HOPS * hops.min(1.0)
         };
-        let by_merit = |a: &Pair, b: &Pair| {
-            let [a, b] = [a, b].map(merit);
-            a.partial_cmp(&b).unwrap_or(Ordering::Equal)
-        };
-        fitting.into_iter().max_by(by_merit)
+        let weights = fitting.into_iter().map(|ends| (ends, merit(ends)));
+        matching::heaviest(&weights.collect(), wiring, self.limits)
     }
 }
+
+/// Against 1 for another pair that is joined.
+const FOR_BYTES: f64 = 0.1;
+const FOR_HOPS: f64 = 0.01;

@@ -10,7 +10,7 @@ use reweave_common::units::{Bytes, Rate};
 use reweave_planner::cluster::{Ground, Spread, Training, Unfit};
 use reweave_planner::parallel::together::{self, Dealing};
 use reweave_planner::parallel::{Help, operators, presets};
-use reweave_planner::topology::{Limits, Request, TopologyError};
+use reweave_planner::topology::{Limits, Request};
 use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::preset::Batch;
 use reweave_planner::workload::job::{Losses, PresetJob};

@@ -10,7 +10,7 @@ use reweave_common::units::Bytes;
 
 use super::layered::pieces;
 use super::layers::{self, Layer, View};
-use super::{Family, Layered, Preset, PresetError, Zero, embedding, tables};
+use super::{DENSE, Family, Layered, Preset, PresetError, Zero, embedding, tables};
 
 const WEIGHT_BYTES: f64 = 2.0;
 const OPTIMIZER_BYTES: f64 = 12.0;
@@ -62,6 +62,7 @@ impl Preset {
         let dense = layers::chain(model, &view)?;
         let dense: f64 = dense
             .iter()
+            .filter(|layer| DENSE.contains(&layer.name.as_str()))
             .map(|it| self.state(it, data) + self.kept(it))
             .sum();
         Ok(Bytes::new((most * rows as f64 * of_row + dense) as u64))

@@ -519,8 +519,8 @@ impl Preset {
         let whole = samples as f64 * ranks as f64;
         let one = lookup.cost(whole).times(1.0 / columns as f64);
         tables::Tables {
-            bottom: &dense("dense_2048_2048")?,
-            top: &dense("dense_4096_4096")?,
+            bottom: &dense(DENSE[0])?,
+            top: &dense(DENSE[1])?,
             held: tables::dealt_out(tables * columns, ranks, self.gpus_per_host),
             lookup: self.gpu.scaled(Kind::Embedding, one),
             entry_bytes: row_bytes / columns as u64,
@@ -531,6 +531,9 @@ impl Preset {
         .iteration()
     }
 }
+
+/// Layers of models around tables before what is looked up arrives, and after that.
+const DENSE: [&str; 2] = ["dense_2048_2048", "dense_4096_4096"];
 
 fn embedding() -> Option<Measured> {
     measured().into_iter().find(|it| it.kind == Kind::Embedding)
