@@ -65,6 +65,9 @@ impl Trio {
         let mut issue = Command::new(self.programs.reweave());
         let issue = issue.args(["cluster", "issue", "--role", "coordinator", "--dir"]);
         done(issue.arg(&certificates).args(["--name", "c0", "c1", "c2"]));
+        let mut issue = Command::new(self.programs.reweave());
+        let issue = issue.args(["cluster", "issue", "--role", "viewer", "--dir"]);
+        done(issue.arg(&certificates).args(["--name", "vic"]));
     }
 
     fn settings(&self, index: usize) -> String {
@@ -265,6 +268,30 @@ fn one_of_three_decides_nothing_and_two_go_on() {
     trio.start(others[0]);
     trio.leader_after(term);
     trio.answers();
+}
+
+/// Whoever leads, and whoever does not: nobody talks to somebody who is shut out.
+#[test]
+fn all_three_shut_a_member_out_within_five_seconds() {
+    let trio = Trio::started();
+    trio.leader_after(0);
+    trio.answers();
+    let is_shut_out = |address: &String| {
+        let mut look = Command::new(trio.programs.reweave());
+        look.args(["--coordinator", address, "status", "--identity"]);
+        let said = look.arg(trio.path("certificates/viewers/vic")).output();
+        let said = said.expect("it was built").stderr;
+        String::from_utf8_lossy(&said).contains("refuses this certificate")
+    };
+    assert!(!trio.addresses.iter().any(is_shut_out));
+    let began = Instant::now();
+    done(
+        trio.reweave()
+            .args(["cluster", "revoke", "vic", "--role", "viewer"]),
+    );
+    wait(|| trio.addresses.iter().all(is_shut_out).then_some(()));
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
 /// Under its own number it would vote without knowing what it had promised.

@@ -34,19 +34,41 @@ impl Histogram {
         }
     }
 
+    /// Most of the time all buckets are known already, and then nothing is moved.
     pub fn merge(&mut self, other: &Self) {
-        let known = self.buckets.len();
-        let mut below = 0;
+        let missing = self.add_known(other);
+        if missing == 0 {
+            return;
+        }
+        let mut both = Vec::with_capacity(self.buckets.len() + missing);
+        let mut own = self.buckets.iter().copied().peekable();
         for &(bucket, count) in &other.buckets {
-            below += self.buckets[below..known].partition_point(|it| it.0 < bucket);
-            match self.buckets[below..known].first_mut() {
-                Some((same, own)) if *same == bucket => add(own, count),
-                _ => self.buckets.push((bucket, count)),
+            while let Some(below) = own.next_if(|it| it.0 < bucket) {
+                both.push(below);
+            }
+            if own.peek().is_none_or(|it| it.0 != bucket) {
+                both.push((bucket, count));
             }
         }
-        if self.buckets.len() > known {
-            self.buckets.sort_by_key(|it| it.0);
+        both.extend(own);
+        self.buckets = both;
+    }
+
+    /// Adds what falls into buckets that are there; how many are not.
+    fn add_known(&mut self, other: &Self) -> usize {
+        let mut own = self.buckets.iter_mut();
+        let mut at = own.next();
+        let mut missing = 0;
+        for &(bucket, count) in &other.buckets {
+            while at.as_ref().is_some_and(|it| it.0 < bucket) {
+                at = own.next();
+            }
+            match &mut at {
+                Some((same, known)) if *same == bucket => add(known, count),
+                _ => missing += 1,
+            }
         }
+        missing
     }
 
     pub fn count(&self) -> u64 {
@@ -59,14 +81,27 @@ impl Histogram {
 
     /// The duration that this share of all does not exceed: 0 gives the least, 1 the most.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
-        let rank = (share * self.count() as f64).ceil().max(1.0) as u64;
-        let mut below = 0;
-        let reached = |(_, count): &&(u16, u32)| {
-            below += u64::from(*count);
-            below >= rank
-        };
-        let &(bucket, _) = self.buckets.iter().find(reached)?;
-        Some(Duration::from_nanos(middle_of(bucket)))
+        self.quantiles([share]).map(|[it]| it)
+    }
+
+    /// Of shares that ascend.
+    pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> Option<[Duration; N]> {
+        let all = self.count() as f64;
+        let (mut buckets, mut below, mut last) = (self.buckets.iter(), 0, self.buckets.first()?.0);
+        Some(shares.map(|share| {
+            let rank = (share * all).ceil().max(1.0) as u64;
+            while below < rank
+                && let Some(&(bucket, count)) = buckets.next()
+            {
+                (below, last) = (below + u64::from(count), bucket);
+            }
+            Duration::from_nanos(middle_of(last))
+        }))
+    }
+
+    pub fn least(&self) -> Option<Duration> {
+        let (bucket, _) = self.buckets.first()?;
+        Some(Duration::from_nanos(middle_of(*bucket)))
     }
 
     pub fn median(&self) -> Option<Duration> {

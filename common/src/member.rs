@@ -117,6 +117,11 @@ impl DenyList {
         self.0.get(member).is_some_and(|last| admitted <= *last)
     }
 
+    /// Whether it was ever shut out.
+    pub fn names(&self, member: &Member) -> bool {
+        self.0.contains_key(member)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&Member, Admission)> {
         self.0.iter().map(|(member, last)| (member, *last))
     }

@@ -18,6 +18,8 @@ pub(crate) enum DataError {
     Folder(#[from] KeepError),
     #[error(transparent)]
     Log(#[from] LogError),
+    #[error("{} is no folder, and the coordinator's data needs one", path.display())]
+    NoFolder { path: PathBuf },
     #[error("{} was made for cluster {theirs:?}, and this one is {ours:?}", folder.display())]
     OtherCluster {
         folder: PathBuf,
@@ -59,6 +61,7 @@ impl DataError {
             Self::OtherCluster { .. }
             | Self::OtherFabric { .. }
             | Self::OtherMember { .. }
+            | Self::NoFolder { .. }
             | Self::NoName { .. } => true,
             Self::Log(error) => error.is_bad_input(),
             Self::Folder(_) | Self::OtherVersion { .. } | Self::Name { .. } => false,
@@ -91,6 +94,10 @@ fn log_in(folder: &Path) -> PathBuf {
 
 /// Whether a start would take what lies in this folder, if anything does. Changes nothing.
 pub(crate) fn look(folder: &Path) -> Result<(), DataError> {
+    if folder.exists() && !folder.is_dir() {
+        let path = folder.to_owned();
+        return Err(DataError::NoFolder { path });
+    }
     Ok(replication::look(&log_in(folder))?)
 }
 

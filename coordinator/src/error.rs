@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use reweave_common::input::InputError;
-use reweave_link::LinkError;
 use reweave_link::pki::PkiError;
+use reweave_link::{LinkError, Refusal};
 use thiserror::Error;
 
 use crate::data::DataError;
@@ -28,6 +28,8 @@ pub(crate) enum CoordinatorError {
     },
     #[error("{folder} holds the certificate of {member}, and this program needs a coordinator's")]
     NotACoordinator { folder: String, member: String },
+    #[error("nobody will accept the certificate in {}: {problem}", folder.display())]
+    Unaccepted { folder: PathBuf, problem: Refusal },
     #[error("cannot listen")]
     Listen { source: Box<LinkError> },
     #[error("cannot serve health and metrics at {address}: give another address with --http")]
@@ -73,6 +75,7 @@ impl CoordinatorError {
             | Self::Read { .. }
             | Self::Identity { .. }
             | Self::NotACoordinator { .. }
+            | Self::Unaccepted { .. }
             | Self::Introduction(IntroductionError::Stranger { .. }) => 2,
             Self::Data(error) if error.is_bad_input() => 2,
             Self::History(error) if error.is_bad_input() => 2,

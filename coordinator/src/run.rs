@@ -9,9 +9,9 @@ use reweave_common::error::told;
 use reweave_common::member::DenyList;
 use reweave_link::join::Door;
 use reweave_link::{Identity, Listener, Role};
-use reweave_replica::{FolderId, Message};
+use reweave_replica::FolderId;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::beginning::open;
@@ -26,8 +26,8 @@ use crate::http;
 use crate::intake::{Event, Intake, Queue, queue};
 use crate::recorder::{Beginning, Recorder};
 use crate::replication::{
-    Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Replication, ReplicationError,
-    carry_posts,
+    Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Posts, Replication,
+    ReplicationError, keep_open,
 };
 use crate::service;
 use crate::sessions::{Allowances, MOST_OPERATORS, Places, ROLES, welcome};
@@ -91,7 +91,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
 struct Parts {
     engine: Engine,
     drive: Drive,
-    posts: mpsc::UnboundedReceiver<Message>,
+    posts: Posts,
     cluster: watch::Receiver<Cluster>,
     replication: Replication,
     acquaintances: Acquaintances,
@@ -110,12 +110,12 @@ fn prepare(
         );
     }
     let directory = Directory::new(opened.saved.member, &config.members);
-    let (posts, posted) = mpsc::unbounded_channel();
+    let posts = Posts::default();
     let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
     let acquaintances = Acquaintances::default();
     let outlets = Outlets {
         intake: intake.clone(),
-        posts,
+        posts: posts.clone(),
         cluster: published,
         acquaintances: acquaintances.clone(),
     };
@@ -144,7 +144,7 @@ fn prepare(
     Ok(Parts {
         engine,
         drive,
-        posts: posted,
+        posts,
         cluster,
         replication,
         acquaintances,
@@ -189,7 +189,7 @@ impl Threads {
 /// What the network has to do with the replica.
 struct Network {
     folder: FolderId,
-    posts: mpsc::UnboundedReceiver<Message>,
+    posts: Posts,
     cluster: watch::Receiver<Cluster>,
     replication: Replication,
     acquaintances: Acquaintances,
@@ -240,7 +240,7 @@ async fn serve(
         folder: network.folder,
         cluster: network.cluster,
     };
-    let posting = carry_posts(network.posts, own, network.replication);
+    let posting = keep_open(network.posts, own, network.replication);
     let outcome = tokio::select! {
         error = openings.welcome(&house) => Err(error),
         () = posting => Ok(()),

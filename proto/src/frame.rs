@@ -8,8 +8,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-/// No message is longer.
+/// No message is longer that somebody sends of its own accord.
 pub const MAX_FRAME_BYTES: usize = 1 << 20;
+
+/// Nor is an answer longer than this: the state of a whole cluster.
+pub const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 const HEADER_BYTES: usize = 4;
 
@@ -33,10 +36,15 @@ pub enum WireError {
 
 /// One message as one frame, ready to be sent.
 pub fn encode<T: Serialize>(message: &T) -> Result<Bytes, WireError> {
+    encode_within(MAX_FRAME_BYTES, message)
+}
+
+/// The same for whoever is ready to receive so much.
+pub fn encode_within<T: Serialize>(limit_bytes: usize, message: &T) -> Result<Bytes, WireError> {
     let frame = vec![0; HEADER_BYTES];
     let mut frame = postcard::to_extend(message, frame).map_err(WireError::Unwritable)?;
     let length_bytes = frame.len() - HEADER_BYTES;
-    let header = checked_header(length_bytes, MAX_FRAME_BYTES)?;
+    let header = checked_header(length_bytes, limit_bytes)?;
     frame[..HEADER_BYTES].copy_from_slice(&header);
     Ok(frame.into())
 }

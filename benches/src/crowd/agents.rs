@@ -1,5 +1,6 @@
 //! All agents, in this process.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -34,7 +35,7 @@ impl Crowd {
         let counts = Arc::<Counts>::default();
         let mut agents = JoinSet::new();
         for host in 0..count {
-            let folder = members.path(&format!("h{host}"));
+            let folder = members.agent(host);
             let certificate = Certificate::load(&folder, Role::Agent);
             let certificate = certificate.expect("it was issued");
             let dialer = Dialer::new(
@@ -42,7 +43,8 @@ impl Crowd {
                 members.addresses.clone(),
                 Role::Coordinator,
             );
-            let uplink = (dialer.expect("there is an address"), certificate);
+            let dialer = dialer.expect("there is an address");
+            let uplink = (dialer.sending_from(home(host)), certificate);
             agents.spawn(live(host, count, uplink, Arc::clone(&counts)));
         }
         Self {
@@ -50,6 +52,11 @@ impl Crowd {
             _agents: agents,
         }
     }
+}
+
+/// Each has an address of its own, as hosts do: of one address, few are let in together.
+fn home(host: usize) -> IpAddr {
+    Ipv4Addr::from_bits(Ipv4Addr::new(127, 1, 0, 0).to_bits() + host as u32 + 1).into()
 }
 
 /// Reports every second, each at a time of its own, and at once when it is connected.

@@ -130,7 +130,7 @@ impl Hostile {
         hostile.args(["--idle", "0"]);
         hostile.arg(env::current_exe().expect("it runs"));
         hostile.arg("hostile").arg(members.addresses[0].to_string());
-        hostile.args((0..agents).map(|host| members.path(&format!("h{host}"))));
+        hostile.args((0..agents).map(|host| members.agent(host)));
         Self(hostile.spawn().expect("chrt is there"))
     }
 }

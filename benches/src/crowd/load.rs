@@ -135,7 +135,7 @@ async fn deliveries(members: &Members, operator: &mut Operator, agents: usize) -
 pub(crate) fn listen(members: &Members, agents: Range<usize>) -> UnboundedReceiver<Duration> {
     let (tell, heard) = mpsc::unbounded_channel();
     for listener in agents {
-        let identity = members.identity(&format!("h{listener}"));
+        let identity = members.agent_identity(listener);
         let (address, tell) = (members.addresses[0], tell.clone());
         tokio::spawn(async move {
             let session = connect(&[address], &identity, PeerRole::Coordinator).await;

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ use tempfile::TempDir;
 /// As many coordinators as were asked for, and what they are given.
 pub(crate) struct Members {
     folder: TempDir,
+    /// What agents keep, each of which would have a disk of its own: here, memory.
+    agents: TempDir,
     programs: Programs,
     pub(crate) addresses: Vec<SocketAddr>,
     running: Vec<Option<Child>>,
@@ -36,6 +38,7 @@ impl Members {
     pub(crate) fn new(coordinators: usize, agents: usize) -> Self {
         let members = Self {
             folder: tempfile::tempdir().expect("there is room"),
+            agents: tempfile::tempdir_in("/dev/shm").expect("there is room"),
             programs: Programs::beside_this().expect("the programs are built"),
             addresses: (0..coordinators).map(|_| free_udp()).collect(),
             running: (0..coordinators).map(|_| None).collect(),
@@ -53,19 +56,27 @@ impl Members {
         self.folder.path().join(name)
     }
 
+    pub(crate) fn agent(&self, host: usize) -> PathBuf {
+        self.agents.path().join(format!("h{host}"))
+    }
+
     fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).expect("there is room");
     }
 
     fn certify(&self, agents: usize) {
         let authority = Authority::create(&self.path("authority"), "crowd").expect("there is room");
-        let issue = |role, name: &str| {
-            let issued = authority.issue(role, name, Validity::day(), &self.path(name));
+        let issue = |role, name: &str, folder: &Path| {
+            let issued = authority.issue(role, name, Validity::day(), folder);
             issued.expect("there is room");
         };
-        issue(Role::Operator, "op");
-        (0..self.addresses.len()).for_each(|place| issue(Role::Coordinator, &format!("c{place}")));
-        (0..agents).for_each(|host| issue(Role::Agent, &format!("h{host}")));
+        issue(Role::Operator, "op", &self.path("op"));
+        for name in (0..self.addresses.len()).map(|place| format!("c{place}")) {
+            issue(Role::Coordinator, &name, &self.path(&name));
+        }
+        for host in 0..agents {
+            issue(Role::Agent, &format!("h{host}"), &self.agent(host));
+        }
     }
 
     fn settings(&self, place: usize) -> String {
@@ -114,6 +125,10 @@ impl Members {
 
     pub(crate) fn identity(&self, name: &str) -> Identity {
         Identity::load(&self.path(name)).expect("it was issued")
+    }
+
+    pub(crate) fn agent_identity(&self, host: usize) -> Identity {
+        Identity::load(&self.agent(host)).expect("it was issued")
     }
 
     pub(crate) fn operator(&self, place: usize) -> Operator {

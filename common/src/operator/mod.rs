@@ -199,6 +199,10 @@ pub enum Refused {
     TooLong { longest_s: u64 },
     /// So many tokens are out.
     TooManyTokens { most: usize },
+    /// So many are shut out, and none is ever forgotten.
+    TooManyShutOut { most: usize },
+    /// Whoever asks would shut itself out, and perhaps nobody would be left who may.
+    Oneself,
     /// This coordinator cannot sign certificates.
     CannotSign { why: String },
     /// Another coordinator does; there, if that is known.
@@ -252,6 +256,14 @@ impl fmt::Display for Refused {
             Self::TooManyTokens { most } => write!(
                 f,
                 "{most} tokens are out and not used; wait until some have expired"
+            ),
+            Self::TooManyShutOut { most } => write!(
+                f,
+                "{most} members are shut out, which is all that are remembered; found the cluster \
+                 anew with `reweave cluster init`"
+            ),
+            Self::Oneself => f.write_str(
+                "nobody shuts itself out; ask with another operator's certificate",
             ),
             Self::CannotSign { why } => {
                 write!(f, "this coordinator cannot sign certificates: {why}")

@@ -156,6 +156,17 @@ impl Stamped {
 }
 
 impl Lost {
+    fn merge(&mut self, other: Self) {
+        let pairs = [
+            (&mut self.there, other.there),
+            (&mut self.back, other.back),
+            (&mut self.somewhere, other.somewhere),
+        ];
+        for (own, more) in pairs {
+            *own = own.saturating_add(more);
+        }
+    }
+
     pub fn count(&self) -> u64 {
         let known = self.there.saturating_add(self.back);
         known.saturating_add(self.somewhere)
@@ -176,9 +187,6 @@ impl Tally {
     pub fn merge(&mut self, other: &Self) {
         let pairs = [
             (&mut self.answered, other.answered),
-            (&mut self.lost.there, other.lost.there),
-            (&mut self.lost.back, other.lost.back),
-            (&mut self.lost.somewhere, other.lost.somewhere),
             (&mut self.refused, other.refused),
             (&mut self.unsent, other.unsent),
             (&mut self.reordered, other.reordered),
@@ -191,6 +199,7 @@ impl Tally {
         for (own, more) in pairs {
             *own = own.saturating_add(more);
         }
+        self.lost.merge(other.lost);
         self.network.merge(&other.network);
         self.responder.merge(&other.responder);
         self.prober.merge(&other.prober);

@@ -65,12 +65,12 @@ impl Spread {
     /// None of nothing.
     pub fn of(histogram: &Histogram) -> Option<Self> {
         let micros = |duration: Duration| duration.as_nanos() as f64 / 1e3;
-        let at = |share| histogram.quantile(share).map(micros);
+        let [least, median, p99, most] = histogram.quantiles([0.0, 0.5, 0.99, 1.0])?.map(micros);
         Some(Self {
-            least: at(0.0)?,
-            median: at(0.5)?,
-            p99: at(0.99)?,
-            most: at(1.0)?,
+            least,
+            median,
+            p99,
+            most,
         })
     }
 }

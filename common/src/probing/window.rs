@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Tally;
+use super::{Lost, Routers, Tally};
 use crate::moment::Moment;
 
 /// Tallies of the last half-minute to minute, merged.
@@ -36,6 +36,25 @@ impl ProbeWindow {
         let mut tally = self.earlier.clone();
         tally.merge(&self.current);
         tally
+    }
+
+    /// How many were answered, and how many not, without the times of any.
+    pub fn outcome(&self) -> (u64, Lost) {
+        let [earlier, current] = [&self.earlier, &self.current];
+        let mut lost = earlier.lost;
+        lost.merge(current.lost);
+        (earlier.answered.saturating_add(current.answered), lost)
+    }
+
+    /// Of the last answer.
+    pub fn routers(&self) -> Option<Routers> {
+        self.current.routers.or(self.earlier.routers)
+    }
+
+    /// The same, to others of its pair.
+    pub fn add_to(&self, all: &mut Tally) {
+        all.merge(&self.earlier);
+        all.merge(&self.current);
     }
 
     /// Lets go of what is too old; says whether anything is left.

@@ -58,7 +58,7 @@ impl Latencies {
         let flows = self.flows.entry(node).or_default();
         for reading in &sample.readings {
             if let Reading::Probes(probes) = reading
-                && let Some(least) = probes.tally.network.quantile(0.0)
+                && let Some(least) = probes.tally.network.least()
                 && (flows.len() < Self::MOST_FLOWS || flows.contains_key(&probes.flow))
             {
                 let flow = flows.entry(probes.flow).or_default();

@@ -43,13 +43,11 @@ pub struct Probed {
 impl Probed {
     pub fn of(reading: &ProbeReading) -> Self {
         let ProbeReading { flow, tally } = reading;
-        let at = |share| tally.network.quantile(share);
-        let network = || Some([at(0.5)?, at(0.99)?, at(1.0)?]);
         Self {
             flow: *flow,
             sent: tally.sent(),
             lost: tally.lost.count(),
-            network: network(),
+            network: tally.network.quantiles([0.5, 0.99, 1.0]),
         }
     }
 }

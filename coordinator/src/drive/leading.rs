@@ -15,8 +15,8 @@ pub(super) struct Leading {
     term: u64,
     /// In this term.
     proposed: u64,
-    /// A command was proposed and is not applied yet.
-    is_proposing: bool,
+    /// Of these, one after the other.
+    applied: u64,
 }
 
 impl Leading {
@@ -26,7 +26,7 @@ impl Leading {
             core: Core::resume(policy, fabric, state),
             term,
             proposed: 0,
-            is_proposing: false,
+            applied: 0,
         }
     }
 
@@ -43,14 +43,13 @@ impl Leading {
     }
 
     pub(super) fn apply(&mut self, command: Command) {
-        self.is_proposing = false;
+        self.applied = self.proposed;
         self.core.apply(command);
     }
 
     /// No name is given twice: terms have one leader each.
     pub(super) fn name_proposal(&mut self, by: MemberId) -> RequestId {
         self.proposed += 1;
-        self.is_proposing = true;
         RequestId {
             client: by.0,
             number: (self.term << 32) + self.proposed,
@@ -58,7 +57,17 @@ impl Leading {
     }
 
     pub(super) fn is_proposing(&self) -> bool {
-        self.is_proposing
+        self.applied < self.proposed
+    }
+
+    /// How many commands it has proposed in this term.
+    pub(super) fn proposed(&self) -> u64 {
+        self.proposed
+    }
+
+    /// How many of them are agreed on.
+    pub(super) fn applied(&self) -> u64 {
+        self.applied
     }
 
     pub(super) fn state(&self) -> &State {

@@ -7,6 +7,7 @@
 
 mod leading;
 mod seats;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, Replication, Task};
 use leading::Leading;
 use seats::Seats;
+use waiting::Waiting;
 
 /// What is under way when the end comes may take so long.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
@@ -50,7 +52,7 @@ pub(crate) struct Drive {
     agents: Seats<NodeId, Instruction>,
     drivers: Seats<OpticalId, Switchover>,
     /// Operators that wait for an answer.
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: Waiting,
     /// Newcomers that do.
     knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
@@ -62,14 +64,6 @@ pub(crate) struct Drive {
 enum Part {
     Leads(Box<Leading>),
     Follows(Box<State>),
-}
-
-struct Waiting {
-    /// Nobody else led when it asked.
-    is_certain: bool,
-    /// Until that is certain.
-    answer: Option<Response>,
-    reply: oneshot::Sender<Response>,
 }
 
 /// What a drive is put together from.
@@ -100,7 +94,7 @@ impl Drive {
             disk_is_full: false,
             agents: Seats::default(),
             drivers: Seats::default(),
-            waiting: BTreeMap::new(),
+            waiting: Waiting::default(),
             knocking: BTreeMap::new(),
             last_request: 0,
         }
@@ -222,13 +216,11 @@ impl Drive {
             }
             Outcome::TakeSnapshot { index } => self.take_snapshot(index),
             Outcome::ReadReady(ReadId(id)) => {
-                self.be_certain(id);
+                self.waiting.handle_certain(id);
                 Ok(())
             }
             Outcome::ReadLost(ReadId(id)) => {
-                if let Some(waiting) = self.waiting.remove(&id) {
-                    let _ = waiting.reply.send(self.elsewhere());
-                }
+                self.waiting.dismiss(id, self.elsewhere());
                 Ok(())
             }
             Outcome::Stands(Standing::Leads { term }) => self.lead(term),
@@ -310,9 +302,7 @@ impl Drive {
         self.part = Part::Follows(Box::new(state));
         self.agents.clear();
         self.drivers.clear();
-        for (_, waiting) in std::mem::take(&mut self.waiting) {
-            let _ = waiting.reply.send(self.elsewhere());
-        }
+        self.waiting.dismiss_all(&self.elsewhere());
         // Newcomers are sent to another when nobody answers here.
         self.knocking.clear();
     }
@@ -329,28 +319,26 @@ impl Drive {
         Response::Refused(Refused::NotLeading { leader })
     }
 
-    /// Nothing is answered before it is certain that nobody else has come to lead meanwhile; that is
-    /// found out while the core is at it. If nobody had when this was asked, then the core knew all
-    /// that was agreed on; and what it wants done now is not agreed on where another leads.
+    /// If nobody else had come to lead when this was asked, then the core knew all that was agreed
+    /// on; what it wants done now is not agreed on where another leads. Where nothing will be
+    /// decided, that is found out while the core is at it.
     fn ask(
         &mut self,
         by: Asker,
         request: Request,
         reply: oneshot::Sender<Response>,
     ) -> Result<(), CoordinatorError> {
-        if !self.leads() {
+        let Part::Leads(leading) = &self.part else {
             // An operator who has left wants no answer.
             let _ = reply.send(self.elsewhere());
             return Ok(());
-        }
-        let id = self.next_request();
-        let waiting = Waiting {
-            is_certain: false,
-            answer: None,
-            reply,
         };
-        self.waiting.insert(id, waiting);
-        self.replication.put(Task::Read(ReadId(id)));
+        let (proposed, is_sought) = (leading.proposed(), !request.decides());
+        let id = self.next_request();
+        self.waiting.push(id, proposed, is_sought, reply);
+        if is_sought {
+            self.replication.put(Task::Read(ReadId(id)));
+        }
         self.feed(match by {
             Asker::Member(principal) => Input::Operator {
                 id,
@@ -504,27 +492,12 @@ impl Drive {
     }
 
     fn answer(&mut self, id: u64, response: Response) {
-        if let Some(waiting) = self.waiting.get_mut(&id) {
-            waiting.answer = Some(response);
-            self.answer_if_certain(id);
-        }
-    }
-
-    fn be_certain(&mut self, id: u64) {
-        if let Some(waiting) = self.waiting.get_mut(&id) {
-            waiting.is_certain = true;
-            self.answer_if_certain(id);
-        }
-    }
-
-    /// An operator who has left wants no answer.
-    fn answer_if_certain(&mut self, id: u64) {
-        let ready = |waiting: &Waiting| waiting.is_certain && waiting.answer.is_some();
-        if self.waiting.get(&id).is_some_and(ready)
-            && let Some(waiting) = self.waiting.remove(&id)
-            && let Some(answer) = waiting.answer
-        {
-            let _ = waiting.reply.send(answer);
+        let applied = match &self.part {
+            Part::Leads(leading) => leading.applied(),
+            Part::Follows(_) => 0,
+        };
+        if self.waiting.handle_answer(id, response, applied) {
+            self.replication.put(Task::Read(ReadId(id)));
         }
     }
 }

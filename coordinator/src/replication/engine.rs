@@ -11,11 +11,12 @@ use reweave_replica::{
     Applied, Batch, Change, Effect, FolderId, Kind, MemberId, Message, ReadId, Replica, RequestId,
     Saved, Status, Timing,
 };
-use tokio::sync::{mpsc as channel, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use super::acquaintances::Acquaintances;
 use super::cluster::{Cluster, Directory};
 use super::members::Orders;
+use super::peers::Posts;
 use super::store::{LogError, Store};
 use super::{Outcome, ReplicationError};
 use crate::intake::{Event, Intake};
@@ -83,7 +84,7 @@ impl Replication {
 /// What the engine tells others.
 pub(crate) struct Outlets {
     pub(crate) intake: Intake,
-    pub(crate) posts: channel::UnboundedSender<Message>,
+    pub(crate) posts: Posts,
     pub(crate) cluster: watch::Sender<Cluster>,
     pub(crate) acquaintances: Acquaintances,
 }
@@ -294,8 +295,7 @@ impl Engine {
 
     fn carry_out_one(&mut self, effect: Effect) -> Result<(), ReplicationError> {
         match effect {
-            // Without a post nobody is reached, which is as good as lost.
-            Effect::Send(message) => drop(self.outlets.posts.send(message)),
+            Effect::Send(message) => self.outlets.posts.send(message),
             Effect::Persist(batch) => self.persist(&batch)?,
             Effect::Apply(Applied { index, payload, .. }) => {
                 self.tell(Outcome::Applied { index, payload });

@@ -36,19 +36,22 @@ impl Letter {
         }
     }
 
-    /// What is large goes beside what is urgent, and what is short goes alone: where packets are
-    /// lost, none of it waits for another.
+    /// What is large goes beside what is urgent.
     pub(crate) async fn send(&self, session: &Session) -> Result<(), LinkError> {
-        let may_be_lost = matches!(self, Self::Replica(_));
-        if may_be_lost && session.send_loose(self)? {
-            return Ok(());
-        }
         let channel = match self {
             Self::Replica(message) if message.kind == Kind::Snapshot => Channel::Telemetry,
             _ => Channel::Commands,
         };
         // Writing to memory does not fail.
         let bytes = postcard::to_stdvec(self).unwrap_or_default();
+        if bytes.len() > MOST_BYTES {
+            // It would be thrown away at the other end, again and again.
+            let length = bytes.len();
+            tracing::error!(
+                "a letter of {length} bytes is not sent: no more than {MOST_BYTES} are taken"
+            );
+            return Ok(());
+        }
         let parts = bytes.chunks(PART_BYTES);
         let count = parts.len();
         for (number, part) in parts.enumerate() {

@@ -20,7 +20,7 @@ pub(crate) use cluster::{Cluster, Directory};
 pub(crate) use engine::{Engine, Outlets, Replication, Task};
 pub(crate) use introduction::{Introduction, IntroductionError};
 pub(crate) use letters::{Joiner, Letter, Unheard};
-pub(crate) use peers::{Own, carry_posts};
+pub(crate) use peers::{Own, Posts, keep_open};
 pub(crate) use store::{LogError, Opened, Store, look};
 
 /// What the drive has to know of it.

@@ -4,9 +4,11 @@
 //! Messages may be lost, and are rather lost than late.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reweave_common::error::told;
+use reweave_common::lock::lock;
 use reweave_link::{Identity, LinkError, Role, Session, connect};
 use reweave_replica::{FolderId, Member, MemberId, Message};
 use tokio::sync::{mpsc, watch};
@@ -17,38 +19,63 @@ use super::cluster::Cluster;
 use super::engine::{Replication, Task};
 use super::letters::Letter;
 
-/// Messages for one peer that have not been sent yet.
+/// Letters to one peer that have not been sent yet. There is never more in them than Raft has under
+/// way to one peer.
 const OUTBOX: usize = 256;
 /// Clocks drift slowly, and are set rarely.
 const HERE_EVERY: Duration = Duration::from_secs(10);
 /// From one attempt to reach a peer to the next, and up to twice that.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Delivers what the replica sends, for as long as there is one.
-pub(crate) async fn carry_posts(
-    mut posts: mpsc::UnboundedReceiver<Message>,
-    own: Own,
-    replication: Replication,
-) {
+/// Where messages to others are left.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Posts(Arc<Mutex<BTreeMap<MemberId, Arc<Post>>>>);
+
+#[derive(Debug)]
+struct Post {
+    /// While the peer is reached.
+    session: Mutex<Option<Arc<Session>>>,
+    outbox: mpsc::Sender<Letter>,
+}
+
+impl Posts {
+    /// Without a way to whom it is for, it is lost.
+    pub(crate) fn send(&self, message: Message) {
+        let post = lock(&self.0).get(&message.to).cloned();
+        if let Some(post) = post {
+            post.send(Letter::Replica(Box::new(message)));
+        }
+    }
+}
+
+impl Post {
+    /// Short ones go at once: on a calm cluster most of the time that a decision takes is spent
+    /// handing it on.
+    fn send(&self, letter: Letter) {
+        let session = lock(&self.session).clone();
+        let Some(session) = session else {
+            return;
+        };
+        if let Ok(false) = session.send_loose(&letter) {
+            // What finds no place is lost.
+            let _ = self.outbox.try_send(letter);
+        }
+    }
+}
+
+/// Keeps a way open to every other coordinator, for as long as there is a replica.
+pub(crate) async fn keep_open(posts: Posts, own: Own, replication: Replication) {
     let mut cluster = own.cluster.clone();
     let mut lines = Lines {
         lines: BTreeMap::new(),
+        posts,
         own,
         replication,
     };
-    lines.follow(&cluster.borrow_and_update().clone());
     loop {
-        tokio::select! {
-            changed = cluster.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-                lines.follow(&cluster.borrow_and_update().clone());
-            }
-            post = posts.recv() => match post {
-                Some(message) => lines.send(message),
-                None => return,
-            },
+        lines.follow(&cluster.borrow_and_update().clone());
+        if cluster.changed().await.is_err() {
+            return;
         }
     }
 }
@@ -73,13 +100,13 @@ impl Own {
 /// One line to each peer.
 struct Lines {
     lines: BTreeMap<MemberId, Line>,
+    posts: Posts,
     own: Own,
     replication: Replication,
 }
 
 struct Line {
     member: Member,
-    outbox: mpsc::Sender<Message>,
     task: JoinHandle<()>,
 }
 
@@ -95,6 +122,7 @@ impl Lines {
         let peers: BTreeMap<_, _> = cluster.directory.peers().collect();
         self.lines
             .retain(|id, line| peers.get(id).is_some_and(|&member| line.leads_to(member)));
+        lock(&self.posts.0).retain(|id, _| self.lines.contains_key(id));
         for (id, member) in peers {
             if !self.lines.contains_key(&id) {
                 let line = self.line(id, member.clone());
@@ -104,24 +132,22 @@ impl Lines {
     }
 
     fn line(&self, id: MemberId, member: Member) -> Line {
-        let (outbox, messages) = mpsc::channel(OUTBOX);
+        let (outbox, letters) = mpsc::channel(OUTBOX);
+        let post = Arc::new(Post {
+            session: Mutex::default(),
+            outbox,
+        });
+        lock(&self.posts.0).insert(id, Arc::clone(&post));
         let keeper = Keeper {
             id,
             member: member.clone(),
+            post,
             own: self.own.clone(),
             replication: self.replication.clone(),
         };
         Line {
             member,
-            outbox,
-            task: tokio::spawn(keeper.keep(messages)),
-        }
-    }
-
-    fn send(&self, message: Message) {
-        if let Some(line) = self.lines.get(&message.to) {
-            // What finds no place is lost.
-            let _ = line.outbox.try_send(message);
+            task: tokio::spawn(keeper.keep(letters)),
         }
     }
 }
@@ -136,20 +162,22 @@ impl Line {
 struct Keeper {
     id: MemberId,
     member: Member,
+    post: Arc<Post>,
     own: Own,
     replication: Replication,
 }
 
 impl Keeper {
-    async fn keep(self, mut messages: mpsc::Receiver<Message>) {
+    async fn keep(self, mut letters: mpsc::Receiver<Letter>) {
         let mut reachable = true;
         loop {
             let ended = match self.reach().await {
                 Ok(session) => {
                     tracing::info!("coordinator {} is there", self.member.name);
                     reachable = true;
-                    while messages.try_recv().is_ok() {}
-                    speak(&session, self.own.clone(), &mut messages).await
+                    let ended = self.speak(session, &mut letters).await;
+                    while letters.try_recv().is_ok() {}
+                    ended
                 }
                 Err(error) => error,
             };
@@ -160,6 +188,19 @@ impl Keeper {
             self.replication.put(Task::Unreachable(self.id));
             sleep(PAUSE.mul_f64(1.0 + rand::random::<f64>())).await;
         }
+    }
+
+    /// Says who is here, and lets others speak, until that fails.
+    async fn speak(&self, session: Session, letters: &mut mpsc::Receiver<Letter>) -> LinkError {
+        let session = Arc::new(session);
+        let mut own = self.own.clone();
+        if let Err(error) = own.here().send(&session).await {
+            return error;
+        }
+        *lock(&self.post.session) = Some(Arc::clone(&session));
+        let ended = hand_on(&session, own, letters).await;
+        *lock(&self.post.session) = None;
+        ended
     }
 
     async fn reach(&self) -> Result<Session, LinkError> {
@@ -180,20 +221,21 @@ impl Keeper {
     }
 }
 
-/// Says who is here, and then what there is to say, until that fails.
-async fn speak(
+/// What is too long to go at once, and now and then who is here.
+async fn hand_on(
     session: &Session,
     mut own: Own,
-    messages: &mut mpsc::Receiver<Message>,
+    letters: &mut mpsc::Receiver<Letter>,
 ) -> LinkError {
     let mut here = interval(HERE_EVERY);
+    here.reset();
     loop {
         let letter = tokio::select! {
             biased;
             _ = here.tick() => own.here(),
             Ok(()) = own.cluster.changed() => own.here(),
-            message = messages.recv() => match message {
-                Some(message) => Letter::Replica(Box::new(message)),
+            letter = letters.recv() => match letter {
+                Some(letter) => letter,
                 None => return LinkError::ChannelEnded,
             },
             error = session.closed() => return error,

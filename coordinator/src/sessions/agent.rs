@@ -7,7 +7,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
 use reweave_common::operator::About;
 use reweave_common::sample::{Reading, Sample};
-use reweave_link::{Channel, Session};
+use reweave_link::{Channel, Pace, Session};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use tokio::sync::mpsc;
 
@@ -42,6 +42,7 @@ pub(super) async fn serve(
         session: &session,
         from,
         house: &house,
+        renewals: member::renewals(),
     };
     let name = &session.peer().name;
     tracing::info!("agent {name} is here, from {}", session.address());
@@ -55,6 +56,7 @@ struct Agent<'s> {
     session: &'s Session,
     from: Origin,
     house: &'s House,
+    renewals: Pace,
 }
 
 impl Agent<'_> {
@@ -116,6 +118,7 @@ impl Agent<'_> {
                 self.describe(Some(skew_us(time_of_day_us, time_of_day())))?;
             }
             AgentMessage::Renew { request } => {
+                self.renewals.take_one().await;
                 member::renew::<OfAgents>(self.session, self.house, &request).await?;
             }
         }

@@ -37,6 +37,7 @@ pub(super) async fn serve(session: Session, id: SessionId, house: House) {
         id,
         house: &house,
         drives: Mutex::default(),
+        renewals: member::renewals(),
     };
     let ending = driver.serve().await;
     // Without a queue nobody needs to know.
@@ -52,6 +53,7 @@ struct Driver<'s> {
     house: &'s House,
     /// What it reaches, each with the place it holds for as long as the session lasts.
     drives: Mutex<BTreeMap<OpticalName, Place<OpticalId>>>,
+    renewals: Pace,
 }
 
 impl Driver<'_> {
@@ -150,6 +152,7 @@ impl Driver<'_> {
                 }
             }
             DriverMessage::Renew { request } => {
+                self.renewals.take_one().await;
                 member::renew::<OfDrivers>(self.session, self.house, &request).await?;
             }
             // The first makes sense once, and the second is there to be acknowledged.

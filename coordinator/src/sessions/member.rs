@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use reweave_common::error::told;
 use reweave_common::member::DenyList;
-use reweave_link::{Channel, LinkError, Session};
+use reweave_link::{Channel, LinkError, Pace, Session};
 use reweave_proto::message::Order;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
@@ -20,6 +20,12 @@ pub(super) const OUTBOX: usize = 64;
 const ELECTION: Duration = Duration::from_secs(3);
 /// A member that was told to go elsewhere goes soon.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Signing takes a hundred times what anything else does that members ask for, and one certificate
+/// lasts for a day. Beyond, its own session waits.
+pub(super) fn renewals() -> Pace {
+    Pace::new(1, 3)
+}
 
 /// What one kind of member is told, and in which messages.
 pub(super) trait Kind {

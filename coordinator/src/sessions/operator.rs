@@ -6,7 +6,7 @@ use reweave_common::operator::{Refused, Request, Response};
 use reweave_link::{Channel, LinkError, Pace, Session};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Ending;
+use super::{Ending, member};
 use crate::house::House;
 use crate::intake::{Asker, Closed};
 
@@ -37,16 +37,20 @@ pub(super) async fn serve(session: Session, house: House, _seat: OwnedSemaphoreP
 }
 
 async fn answer_all(session: &Session, house: &House) -> Ending {
+    let renewals = member::renewals();
     loop {
-        if let Err(ending) = answer_one(session, house).await {
+        if let Err(ending) = answer_one(session, house, &renewals).await {
             return ending;
         }
     }
 }
 
-async fn answer_one(session: &Session, house: &House) -> Result<(), Ending> {
+async fn answer_one(session: &Session, house: &House, renewals: &Pace) -> Result<(), Ending> {
     let response = match session.receive(Channel::Commands).await? {
-        Request::Renew { request } => renew(session, house, &request),
+        Request::Renew { request } => {
+            renewals.take_one().await;
+            renew(session, house, &request)
+        }
         request @ (Request::Coordinators | Request::ChangeMembers(_)) => {
             members(session, house, request).await?
         }

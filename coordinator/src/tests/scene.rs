@@ -25,7 +25,9 @@ use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::intake::{Asker, Event, Intake, Origin, Queue, SessionId, queue};
 use crate::recorder::{Beginning, Recorder};
-use crate::replication::{Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Store};
+use crate::replication::{
+    Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Posts, Store,
+};
 
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                                  host_gbps = 0.4\nuplink_gbps = 0.2\n";
@@ -104,10 +106,9 @@ impl Scene {
         let opened = self.opened();
         let directory = Directory::new(OWN, &BTreeMap::new());
         let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
-        let (posts, _) = mpsc::unbounded_channel();
         let outlets = Outlets {
             intake: self.intake.clone(),
-            posts,
+            posts: Posts::default(),
             cluster: published,
             acquaintances: Acquaintances::default(),
         };

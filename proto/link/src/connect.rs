@@ -1,6 +1,6 @@
 //! The side that connects.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use quinn::ClientConfig;
@@ -19,6 +19,28 @@ use crate::{opening, tls, transport};
 /// An address that answers does so sooner.
 const HEAD_START: Duration = Duration::from_millis(250);
 
+/// Who connects, and to whom.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) ours: Identity,
+    pub(crate) hello: Hello,
+    /// What the peer must be.
+    pub(crate) role: Role,
+    /// None where the kernel chooses by the route.
+    pub(crate) from: Option<IpAddr>,
+}
+
+impl Caller {
+    pub(crate) fn new(ours: &Identity, role: Role) -> Self {
+        Self {
+            ours: ours.clone(),
+            hello: Hello::new(ours.cluster()),
+            role,
+            from: None,
+        }
+    }
+}
+
 /// Tries each address once, in order, until a peer of this role answers. One that says nothing does
 /// not keep the next from being tried.
 pub async fn connect(
@@ -26,24 +48,21 @@ pub async fn connect(
     ours: &Identity,
     role: Role,
 ) -> Result<Session, LinkError> {
-    let hello = Hello::new(ours.cluster());
-    let raced = race(addresses, ours, role, &hello).await;
+    let raced = race(addresses, &Caller::new(ours, role)).await;
     raced.map(|(_, session)| session).map_err(summary)
 }
 
 /// The first that answers, and which of them it is.
 pub(crate) async fn race(
     addresses: &[SocketAddr],
-    ours: &Identity,
-    role: Role,
-    hello: &Hello,
+    caller: &Caller,
 ) -> Result<(usize, Session), Vec<LinkError>> {
     let (mut waiting, mut failures) = (addresses.iter().enumerate(), vec![]);
     let mut attempts = JoinSet::new();
     loop {
         if let Some((nth, &address)) = waiting.next() {
-            let (ours, hello) = (ours.clone(), hello.clone());
-            attempts.spawn(async move { (nth, reach(address, &ours, role, &hello).await) });
+            let caller = caller.clone();
+            attempts.spawn(async move { (nth, reach(address, &caller).await) });
         }
         let is_last = waiting.len() == 0;
         tokio::select! {
@@ -71,23 +90,18 @@ fn summary(mut failures: Vec<LinkError>) -> LinkError {
 }
 
 /// One attempt at one address, within the deadline.
-pub(crate) async fn reach(
-    address: SocketAddr,
-    ours: &Identity,
-    role: Role,
-    hello: &Hello,
-) -> Result<Session, LinkError> {
-    let handshake = Handshake::new(ours, hello, address);
-    match timeout(HANDSHAKE_DEADLINE, run(&handshake, role)).await {
+pub(crate) async fn reach(address: SocketAddr, caller: &Caller) -> Result<Session, LinkError> {
+    let handshake = Handshake::new(&caller.ours, &caller.hello, address);
+    match timeout(HANDSHAKE_DEADLINE, run(&handshake, caller)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(handshake.timed_out()),
     }
 }
 
-async fn run(handshake: &Handshake, role: Role) -> Result<Session, LinkError> {
+async fn run(handshake: &Handshake, caller: &Caller) -> Result<Session, LinkError> {
     let address = handshake.address;
-    let config = client_config(handshake, role)?;
-    let endpoint = transport::client_endpoint(address)?;
+    let config = client_config(handshake, caller.role)?;
+    let endpoint = transport::client_endpoint(address, caller.from)?;
     let connection = endpoint
         .connect_with(config, address, tls::SERVER_NAME)
         .map_err(|source| LinkError::Connect { address, source })?

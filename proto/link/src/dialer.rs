@@ -1,14 +1,13 @@
 //! Comes back whenever a session is lost.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use reweave_common::error::told;
-use reweave_proto::hello::Hello;
 use reweave_proto::name::Role;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::backoff::Backoff;
-use crate::connect::race;
+use crate::connect::{Caller, race};
 use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::session::Session;
@@ -18,9 +17,7 @@ const STEADY: Duration = Duration::from_secs(10);
 
 /// Knows several addresses and stays with the one that answered last.
 pub struct Dialer {
-    ours: Identity,
-    hello: Hello,
-    role: Role,
+    caller: Caller,
     addresses: Vec<SocketAddr>,
     /// Index of the address to try next.
     turn: usize,
@@ -36,9 +33,7 @@ impl Dialer {
             return Err(LinkError::NoAddress);
         }
         Ok(Self {
-            ours: ours.clone(),
-            hello: Hello::new(ours.cluster()),
-            role,
+            caller: Caller::new(ours, role),
             addresses,
             turn: 0,
             backoff: Backoff::default(),
@@ -46,9 +41,15 @@ impl Dialer {
         })
     }
 
+    /// From this address of this host, which the peers then see.
+    pub fn sending_from(mut self, address: IpAddr) -> Self {
+        self.caller.from = Some(address);
+        self
+    }
+
     /// A new certificate, for the sessions to come.
     pub fn renew(&mut self, ours: &Identity) {
-        self.ours = ours.clone();
+        self.caller.ours = ours.clone();
     }
 
     /// The peer has said who should be asked instead of it. Whoever is not known is not asked, and
@@ -104,7 +105,7 @@ impl Dialer {
     async fn round(&mut self) -> Option<Session> {
         let mut addresses = self.addresses.clone();
         addresses.rotate_left(self.turn);
-        match race(&addresses, &self.ours, self.role, &self.hello).await {
+        match race(&addresses, &self.caller).await {
             Ok((nth, session)) => {
                 self.turn = (self.turn + nth) % self.addresses.len();
                 Some(session)

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, RecvStream, SendStream};
-use reweave_proto::frame::MAX_FRAME_BYTES;
+use reweave_proto::frame::{MAX_ANSWER_BYTES, MAX_FRAME_BYTES};
 use reweave_proto::hello::{Hello, HelloError, MAX_HELLO_BYTES, Version};
 use thiserror::Error;
 
@@ -49,7 +49,7 @@ struct Stream {
 
 pub(crate) async fn open(connection: &Connection, ours: &Hello) -> Result<Opened, OpeningError> {
     let opened = match open_channels(connection).await {
-        Ok(channels) => greet(channels, ours).await,
+        Ok(channels) => greet(channels, ours, MAX_ANSWER_BYTES).await,
         Err(error) => Err(error),
     };
     opened.inspect_err(|error| farewell(connection, error))
@@ -57,7 +57,7 @@ pub(crate) async fn open(connection: &Connection, ours: &Hello) -> Result<Opened
 
 pub(crate) async fn accept(connection: &Connection, ours: &Hello) -> Result<Opened, OpeningError> {
     let opened = match accept_channels(connection).await {
-        Ok(channels) => greet(channels, ours).await,
+        Ok(channels) => greet(channels, ours, MAX_FRAME_BYTES).await,
         Err(error) => Err(error),
     };
     part(connection, opened).await
@@ -122,7 +122,12 @@ fn prefer(stream: &SendStream, channel: Channel) {
     let _ = stream.set_priority(channel.priority());
 }
 
-async fn greet(channels: Channels, ours: &Hello) -> Result<Opened, OpeningError> {
+/// Who connects has chosen whom to ask, and takes longer answers than it could send.
+async fn greet(
+    channels: Channels,
+    ours: &Hello,
+    limit_bytes: usize,
+) -> Result<Opened, OpeningError> {
     let Channels {
         commands,
         telemetry,
@@ -130,8 +135,8 @@ async fn greet(channels: Channels, ours: &Hello) -> Result<Opened, OpeningError>
     let mut writer = Writer::new(commands.send);
     let mut reader = Reader::new(commands.receive, MAX_HELLO_BYTES);
     let (theirs, version) = greet_on(&mut writer, &mut reader, ours).await?;
-    reader.raise_limit(MAX_FRAME_BYTES);
-    let telemetry_reader = Reader::new(telemetry.receive, MAX_FRAME_BYTES);
+    reader.raise_limit(limit_bytes);
+    let telemetry_reader = Reader::new(telemetry.receive, limit_bytes);
     Ok(Opened {
         version,
         build: printable(&theirs.build),

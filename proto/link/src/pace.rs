@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reweave_common::lock::lock;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
 /// What a frame counts for besides its bytes: it is work for whoever reads it.
@@ -33,9 +34,13 @@ impl Pace {
         })))
     }
 
-    /// Waits until as much as was taken has come in again.
+    /// Waits until as much as was taken has come in again. Where nothing is owed, others have their
+    /// turn and that is all: a sleep lasts until the next millisecond, however short it is.
     pub async fn wait(&self) {
-        sleep(self.pause()).await;
+        match self.pause() {
+            Duration::ZERO => yield_now().await,
+            owed => sleep(owed).await,
+        }
     }
 
     /// Waits, and takes one.

@@ -10,7 +10,7 @@ use reweave_common::error::told;
 use reweave_common::lock::lock;
 use reweave_common::member::DenyList;
 pub use reweave_common::member::Member as Peer;
-use reweave_proto::frame::{self, FrameDecoder};
+use reweave_proto::frame::{self, FrameDecoder, MAX_ANSWER_BYTES, MAX_FRAME_BYTES};
 use reweave_proto::hello::Version;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -271,7 +271,11 @@ impl Session {
     /// Waits while the channel is full. When the wait is given up, the message is either not sent
     /// at all, or is finished ahead of the next one on this channel.
     pub async fn send<T: Serialize>(&self, channel: Channel, message: &T) -> Result<(), LinkError> {
-        let frame = frame::encode(message).map_err(LinkError::Unsendable)?;
+        let limit_bytes = match self.endpoint {
+            Some(_) => MAX_FRAME_BYTES,
+            None => MAX_ANSWER_BYTES,
+        };
+        let frame = frame::encode_within(limit_bytes, message).map_err(LinkError::Unsendable)?;
         let mut writer = self.lane(channel).writer.lock().await;
         Ok(writer.send(frame).await?)
     }

@@ -1,7 +1,7 @@
 //! The limits of a session, and the socket it runs over.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,12 +106,16 @@ fn base(streams_from_peer: u32) -> TransportConfig {
 }
 
 /// Somewhere to send from to `peer`.
-pub(crate) fn client_endpoint(peer: SocketAddr) -> Result<quinn::Endpoint, LinkError> {
+pub(crate) fn client_endpoint(
+    peer: SocketAddr,
+    from: Option<IpAddr>,
+) -> Result<quinn::Endpoint, LinkError> {
     let any = match peer {
-        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
     };
-    endpoint(any, EndpointConfig::default(), None, None)
+    let from = SocketAddr::new(from.unwrap_or(any), 0);
+    endpoint(from, EndpointConfig::default(), None, None)
 }
 
 /// Where there are shares, nobody is heard beyond its own.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use reweave_common::bandwidth::Bandwidth;
 use reweave_common::ids::NodeId;
-use reweave_common::probing::Tally;
+use reweave_common::probing::Lost;
 use reweave_common::rdma::RdmaReading;
 use reweave_common::snapshot::{FlowState, Hop};
 use reweave_common::units::Rate;
@@ -67,7 +67,7 @@ fn probes(picture: &Picture<'_>) -> Vec<Probed> {
                 && is_free(back)
             {
                 let [there, back] = [there, back].map(|way| nodes(known, way));
-                probes.extend(told(&window.tally(), there, back));
+                probes.extend(told(window.outcome(), there, back));
             }
         }
     }
@@ -75,8 +75,8 @@ fn probes(picture: &Picture<'_>) -> Vec<Probed> {
 }
 
 /// Each direction by itself, where it is known which of them lost a probe.
-fn told(tally: &Tally, there: Vec<String>, back: Vec<String>) -> Vec<Probed> {
-    let lost = tally.lost;
+fn told((answered, lost): (u64, Lost), there: Vec<String>, back: Vec<String>) -> Vec<Probed> {
+    let sent = answered.saturating_add(lost.count());
     let probed = |path, sent, lost| Probed {
         path,
         sent,
@@ -86,11 +86,11 @@ fn told(tally: &Tally, there: Vec<String>, back: Vec<String>) -> Vec<Probed> {
     };
     if lost.somewhere > 0 {
         let round: Vec<_> = there.into_iter().chain(back.into_iter().skip(1)).collect();
-        return vec![probed(round, tally.sent(), lost.count())];
+        return vec![probed(round, sent, lost.count())];
     }
-    let arrived = tally.answered.saturating_add(lost.back);
+    let arrived = answered.saturating_add(lost.back);
     vec![
-        probed(there, tally.sent(), lost.there),
+        probed(there, sent, lost.there),
         probed(back, arrived, lost.back),
     ]
 }
@@ -119,7 +119,7 @@ fn traces(known: Known<'_>) -> Vec<Trace> {
     for (from, node) in known.ingest.observations().nodes() {
         for (flow, window) in &node.probes {
             let to = known.ingest.owner(*flow.destination.ip());
-            if let (Some(to), Some(routers)) = (to, window.tally().routers) {
+            if let (Some(to), Some(routers)) = (to, window.routers()) {
                 traces.insert((from, to), routers);
             }
         }

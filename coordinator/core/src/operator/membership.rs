@@ -8,7 +8,7 @@ use reweave_common::operator::{Refused, Response};
 use super::status::millis;
 use crate::command::{Author, Change};
 use crate::rollout::Turn;
-use crate::state::{MOST_TOKENS, MOST_VISITORS};
+use crate::state::{MOST_SHUT_OUT, MOST_TOKENS, MOST_VISITORS};
 
 /// Whoever finds a token later finds nothing.
 const LONGEST: Duration = Duration::from_mins(15);
@@ -82,13 +82,20 @@ fn hindrance(turn: &Turn<'_>, member: &Member, lasting: Duration) -> Option<Refu
 }
 
 /// A node that the fabric has lost may still have a certificate, so only the name must be one.
-pub(super) fn revoke(turn: &mut Turn<'_>, principal: String, member: Member) -> Response {
+pub(super) fn revoke(turn: &mut Turn<'_>, asking: &Member, member: Member) -> Response {
     if !member.is_sound() {
         return Response::Refused(Refused::NoSuchMember { member });
     }
+    if member == *asking {
+        return Response::Refused(Refused::Oneself);
+    }
+    if !turn.state.membership().has_room_for(&member) {
+        let most = MOST_SHUT_OUT;
+        return Response::Refused(Refused::TooManyShutOut { most });
+    }
     turn.decide_beside(Change::Revoked {
         member: member.clone(),
-        by: Author::Operator(principal),
+        by: Author::Operator(asking.name.clone()),
     });
     Response::Revoked { member }
 }

@@ -51,11 +51,11 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
     if let Some(refused) = objection(&principal, &request, seen) {
         return turn.out.reply(id, Response::Refused(refused));
     }
-    let member = principal.clone();
+    let asking = principal.clone();
     let principal = principal.name;
     let response = match request {
-        Request::WhoAmI => Response::You(member),
-        Request::Visit { token, lasting } => membership::let_visit(turn, member, token, lasting),
+        Request::WhoAmI => Response::You(asking),
+        Request::Visit { token, lasting } => membership::let_visit(turn, asking, token, lasting),
         Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
         Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
         Request::Diagnose => diagnose(turn, seen),
@@ -77,7 +77,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             token,
             lasting,
         } => membership::invite(turn, principal, member, token, lasting),
-        Request::Revoke { member } => membership::revoke(turn, principal, member),
+        Request::Revoke { member } => membership::revoke(turn, &asking, member),
         Request::Coordinators | Request::ChangeMembers(_) => {
             Response::Refused(Refused::Membership {
                 why: "whoever decides is not who knows".to_owned(),

@@ -1,6 +1,9 @@
 //! What hosts say of the way to each other.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::time::Duration;
 
 use reweave_common::ids::NodeId;
 use reweave_common::operator::{PairStatus, ProbeStatus};
@@ -15,20 +18,24 @@ pub(super) fn probes(known: Known<'_>) -> ProbeStatus {
     let pairs = pairs(known);
     let mut all = Tally::default();
     pairs.values().for_each(|tally| all.merge(tally));
-    let mut worst: Vec<_> = pairs
+    // There may be hundreds of thousands, of which few are told.
+    let worse = |(one, _): &(Badness, _), other: &(Badness, _)| other.0.total_cmp(one);
+    let mut ranked: Vec<_> = pairs
         .iter()
-        .map(|((from, to), tally)| pair(known, *from, *to, tally))
+        .map(|pair| (Badness::of(pair.1), pair))
         .collect();
-    worst.sort_by(|a, b| {
-        badness(b)
-            .partial_cmp(&badness(a))
-            .unwrap_or(std::cmp::Ordering::Equal)
-    });
-    worst.truncate(MOST_PAIRS);
+    if ranked.len() > MOST_PAIRS {
+        ranked.select_nth_unstable_by(MOST_PAIRS, worse);
+        ranked.truncate(MOST_PAIRS);
+    }
+    ranked.sort_by(worse);
+    let worst = ranked
+        .into_iter()
+        .map(|(_, ((from, to), tally))| pair(known, *from, *to, tally));
     ProbeStatus {
         pairs: pairs.len(),
         all: (!pairs.is_empty()).then(|| Summary::from(&all)),
-        worst,
+        worst: worst.collect(),
     }
 }
 
@@ -38,7 +45,10 @@ pub(super) fn pairs(known: Known<'_>) -> BTreeMap<(NodeId, NodeId), Tally> {
     for (from, node) in known.ingest.observations().nodes() {
         for (flow, window) in &node.probes {
             if let Some(to) = known.ingest.owner(*flow.destination.ip()) {
-                pairs.entry((from, to)).or_default().merge(&window.tally());
+                match pairs.entry((from, to)) {
+                    Entry::Vacant(none) => drop(none.insert(window.tally())),
+                    Entry::Occupied(mut some) => window.add_to(some.get_mut()),
+                }
             }
         }
     }
@@ -53,11 +63,16 @@ fn pair(known: Known<'_>, from: NodeId, to: NodeId, tally: &Tally) -> PairStatus
     }
 }
 
-/// First by the loss that there is for sure, then by the time that one in a hundred takes.
-fn badness(pair: &PairStatus) -> [f64; 2] {
-    let loss = pair.summary.loss.map_or(0.0, |loss| loss.least);
-    [
-        loss,
-        pair.summary.network_us.map_or(0.0, |spread| spread.p99),
-    ]
+/// The loss that there is for sure, and then the time that one in a hundred takes.
+struct Badness(f64, Duration);
+
+impl Badness {
+    fn of(tally: &Tally) -> Self {
+        let loss = tally.loss().map_or(0.0, |loss| loss.least);
+        Self(loss, tally.network.quantile(0.99).unwrap_or_default())
+    }
+
+    fn total_cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0).then(self.1.cmp(&other.1))
+    }
 }

@@ -12,6 +12,8 @@ use crate::command::Author;
 
 /// Tokens that are out at once: enough for all nodes of a cluster to join together.
 pub(crate) const MOST_TOKENS: usize = 8192;
+/// Whoever is in the cluster is told of all of them.
+pub(crate) const MOST_SHUT_OUT: usize = 1 << 16;
 /// People with a browser, and scripts.
 pub(crate) const MOST_VISITORS: usize = 1024;
 
@@ -102,6 +104,10 @@ impl Membership {
         &self.denied
     }
 
+    pub(crate) fn has_room_for(&self, shut_out: &Member) -> bool {
+        self.denied.len() < MOST_SHUT_OUT || self.denied.names(shut_out)
+    }
+
     /// Tokens that may still be used.
     pub fn open(&self, now: Moment) -> impl Iterator<Item = &Invitation> {
         let open = move |it: &&Invitation| it.used.is_none() && now < it.expires;
@@ -180,7 +186,8 @@ impl Membership {
         }
     }
 
-    /// Tokens made for it before are worth nothing either.
+    /// Tokens made for it before are worth nothing either. What was promised is kept, whatever was
+    /// promised beside it.
     pub(super) fn revoke(&mut self, member: Member, up_to: Admission) {
         self.tokens.retain(|_, held| held.member != member);
         self.visitors.retain(|_, held| held.member != member);

@@ -27,7 +27,7 @@ mod step;
 
 pub use journey::{Heading, Journey, Moving, Stage};
 pub use membership::{Invitation, Membership, NoEntry, Pass};
-pub(crate) use membership::{MOST_TOKENS, MOST_VISITORS, Standing};
+pub(crate) use membership::{MOST_SHUT_OUT, MOST_TOKENS, MOST_VISITORS, Standing};
 pub use rollout::{Ended, Outcome, Phase, Rollout, Signed, Undo};
 pub use step::{Answer, Step, Target};
 

@@ -8,6 +8,8 @@ use reweave_common::operator::{About, Mode, Refused, Request, Response};
 
 use super::cluster::Cluster;
 use super::scene::status;
+use crate::command::{Author, Change};
+use crate::state::{MOST_SHUT_OUT, MOST_TOKENS};
 use crate::{Effect, Input, NoEntry, Pass};
 
 const TOKEN: Digest = Digest([7; 32]);
@@ -318,4 +320,67 @@ fn people_who_wait_share_an_entry() {
     let membership = core.state().membership();
     assert_eq!(membership.denied().len(), 3);
     assert_eq!(membership.open(now).count(), 1);
+}
+
+/// So that a script gone wild does not fill the memory of everybody who is told.
+#[test]
+fn no_more_tokens_are_out_than_nodes_could_want_together() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let expires = cluster.now() + 10 * MINUTE;
+    let tokens = (0..MOST_TOKENS as u64).map(|number| {
+        let mut token = Digest([0; 32]);
+        token.0[..8].copy_from_slice(&number.to_le_bytes());
+        let by = Author::Policy;
+        Change::Invited {
+            token,
+            member: h0(),
+            expires,
+            by,
+        }
+    });
+    cluster.append(Change::Together(tokens.collect()));
+    let most = MOST_TOKENS;
+    let one_more = invitation(h0(), MINUTE);
+    assert_eq!(
+        refused(cluster.ask(one_more.clone())),
+        Refused::TooManyTokens { most }
+    );
+    cluster.run_for(10 * MINUTE);
+    let answer = cluster.ask(one_more);
+    assert!(matches!(answer, Response::Invited { .. }), "{answer:?}");
+}
+
+#[test]
+fn who_is_shut_out_is_remembered_up_to_a_number_and_can_be_shut_out_again() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let viewer = |number: usize| Member::new(Role::Viewer, &format!("v{number}"));
+    let revoked = (0..MOST_SHUT_OUT).map(|number| Change::Revoked {
+        member: viewer(number),
+        by: Author::Policy,
+    });
+    cluster.append(Change::Together(revoked.collect()));
+    let most = MOST_SHUT_OUT;
+    let member = viewer(most);
+    assert_eq!(
+        refused(cluster.ask(Request::Revoke { member })),
+        Refused::TooManyShutOut { most }
+    );
+    let member = viewer(7);
+    let again = cluster.ask(Request::Revoke {
+        member: member.clone(),
+    });
+    assert_eq!(again, Response::Revoked { member });
+}
+
+#[test]
+fn nobody_shuts_itself_out() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let member = Member::new(Role::Operator, "ada");
+    let answer = refused(cluster.ask(Request::Revoke { member }));
+    assert_eq!(answer, Refused::Oneself);
+    let other = Member::new(Role::Operator, "bob");
+    let answer = cluster.ask(Request::Revoke {
+        member: other.clone(),
+    });
+    assert_eq!(answer, Response::Revoked { member: other });
 }

@@ -77,6 +77,8 @@ impl From<Refused> for Problem {
             Refused::NoSuchMember { .. }
             | Refused::TooLong { .. }
             | Refused::TooManyTokens { .. }
+            | Refused::TooManyShutOut { .. }
+            | Refused::Oneself
             | Refused::TooManyVisitors { .. }
             | Refused::CannotSign { .. }
             | Refused::Membership { .. } => (StatusCode::BAD_REQUEST, "urn:reweave:refused"),

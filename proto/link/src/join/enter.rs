@@ -94,7 +94,7 @@ pub async fn enter(
 async fn knock(address: SocketAddr, token: &Token, key: &KeyRequest) -> Result<Answer, JoinError> {
     let verdict = Arc::default();
     let config = client_config(token, &verdict)?;
-    let endpoint = transport::client_endpoint(address)?;
+    let endpoint = transport::client_endpoint(address, None)?;
     let connecting = endpoint.connect_with(config, address, SERVER_NAME);
     let connection = connecting
         .map_err(|source| LinkError::Connect { address, source })?

@@ -9,7 +9,7 @@ use reweave_proto::hello::{Hello, Version};
 use tokio::time::Instant;
 
 use super::cluster::{Cluster, EVERYBODY, listen, pair, soon};
-use crate::connect::reach;
+use crate::connect::{Caller, reach};
 use crate::session::Channel;
 use crate::{HANDSHAKE_DEADLINE, LinkError, Listener, Role, Session, connect, tls, transport};
 
@@ -30,8 +30,11 @@ async fn greet(host: Hello, visitor: Hello) -> (Outcome, Outcome) {
     let host = Listener::bind_as(loopback, &cluster.coordinator(), EVERYBODY, host);
     let mut listener = host.unwrap();
     let address = listener.address().unwrap();
-    let agent = cluster.agent();
-    let reaching = reach(address, &agent, Role::Coordinator, &visitor);
+    let caller = Caller {
+        hello: visitor,
+        ..Caller::new(&cluster.agent(), Role::Coordinator)
+    };
+    let reaching = reach(address, &caller);
     let (accepted, connected) = soon(async { tokio::join!(listener.accept(), reaching) }).await;
     (accepted.unwrap(), connected)
 }
@@ -95,7 +98,7 @@ async fn stray(cluster: &Cluster, address: SocketAddr) -> quinn::Connection {
     let agent = cluster.member(Role::Agent, "stray");
     let crypto = tls::client(&agent, Role::Coordinator, Arc::default()).unwrap();
     let config = ClientConfig::new(Arc::new(crypto));
-    let endpoint = transport::client_endpoint(address).unwrap();
+    let endpoint = transport::client_endpoint(address, None).unwrap();
     let connecting = endpoint.connect_with(config, address, "x").unwrap();
     connecting.await.unwrap()
 }

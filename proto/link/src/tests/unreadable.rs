@@ -79,3 +79,22 @@ async fn a_message_that_is_too_long_is_not_sent_and_harms_nobody() {
         7
     );
 }
+
+/// The state of a whole cluster is longer than anything that agents report.
+#[tokio::test]
+async fn whoever_connected_takes_answers_that_it_could_not_send() {
+    let (coordinator, agent) = pair().await;
+    let answer = vec![7_u8; 3 << 20];
+    let sending = coordinator.send(Channel::Commands, &answer);
+    let receiving = soon(agent.receive::<Vec<u8>>(Channel::Commands));
+    let (sent, received) = tokio::join!(sending, receiving);
+    sent.unwrap();
+    assert!(received.unwrap() == answer, "another one came");
+    let endless = coordinator
+        .send(Channel::Commands, &vec![0_u8; 64 << 20])
+        .await;
+    assert!(matches!(
+        endless,
+        Err(LinkError::Unsendable(WireError::Oversized { .. }))
+    ));
+}
