@@ -194,11 +194,11 @@ fn no_circle_of_full_buffers_can_arise() {
     }
 }
 
-/// All tables of a fabric without some of its links.
+/// All tables of a fabric without some of its links; of its shortest routes where none are given.
 fn tables(
     fabric: &Fabric,
     closed: &[[u32; 2]],
-    routes: impl FnOnce(&Ground<'_>) -> Routes,
+    routes: Option<&Routes>,
     order: Option<&Order>,
 ) -> Tables {
     let node = |host: u32| NodeId::from_index(host as usize);
@@ -211,7 +211,7 @@ fn tables(
         fabric,
         closed: &closed,
     };
-    let routes = routes(&ground);
+    let routes = routes.cloned().unwrap_or_else(|| ground.shortest());
     ground.tables(&routes, order, fabric.nodes().map(|(at, _)| at))
 }
 
@@ -240,7 +240,7 @@ fn tables_hold_the_ways_of_their_host_with_their_weights() {
     let fabric = fabric(&wiring);
     let routes = balanced(&wiring, &all_to_all(12), Effort::default());
     let order = Order::of(&wiring);
-    let tables = tables(&fabric, &[], |_| routes.clone(), Some(&order));
+    let tables = tables(&fabric, &[], Some(&routes), Some(&order));
     for (from, to) in all_to_all(12).into_keys() {
         let ends = [from, to].map(|host| NodeId::from_index(host as usize));
         let way = follow(&fabric, &tables, ends[0], ends[1]);
@@ -274,7 +274,7 @@ fn tables_around_dark_links_weigh_next_hops_by_the_ways_behind_them() {
         ],
     );
     let fabric = fabric(&wiring);
-    let tables = tables(&fabric, &[[0, 3]], |ground| ground.shortest(), None);
+    let tables = tables(&fabric, &[[0, 3]], None, None);
     let [h0, h3] = [0, 3].map(NodeId::from_index);
     let weights: Vec<_> = tables[&h0]
         .next_hops(h3)
@@ -297,7 +297,7 @@ fn links_side_by_side_share_the_weight_of_their_next_hop() {
     "#;
     let fabric = Fabric::parse("fabric.toml", text).unwrap();
     let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| fabric.find(name).unwrap());
-    let tables = tables(&fabric, &[], |ground| ground.shortest(), None);
+    let tables = tables(&fabric, &[], None, None);
     let weights = |to| -> Vec<_> {
         let next = tables[&a].next_hops(to).iter();
         next.map(|it| (fabric.link(it.link).far(a).node, it.weight))
