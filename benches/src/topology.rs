@@ -100,7 +100,9 @@ fn repair() {
     let drafts = topology::drafts(&job, &request(128, 4)).expect("there is a topology");
     let (design, routes) = (&drafts[0].design, &drafts[0].routes);
     let failed = [Failed::Cable(design.wiring.pairs()[0])];
-    let (repaired, took_s) = timed(|| topology::repair(design, Some(routes), &job, &failed));
+    let request = request(128, 4);
+    let (repaired, took_s) =
+        timed(|| topology::repair(design, Some(routes), &job, &request, &failed));
     let changed = repaired.expect("there is another way").changed.len();
     println!(
         "repair-128-d4 128 4 {changed}-tables {:.3} {took_s:.4} {REPAIR_S} {:.0}",

@@ -139,6 +139,8 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: serde_json::Error,
     },
+    #[error("{}: {problem}; plan again with `reweave plan topology`", path.display())]
+    UntruePlan { path: PathBuf, problem: String },
     #[error("{} is not what `reweave plan shard --output json` says", path.display())]
     BadShards {
         path: PathBuf,
@@ -231,8 +233,18 @@ pub(crate) enum CliError {
     },
     #[error("{option} {value:?} is out of its range")]
     BadOption { option: &'static str, value: f64 },
-    #[error("the plan has no {name}; panels are numbered from panel0, in the order of --panel")]
-    NoSuchPanel { name: String },
+    #[error(
+        "the plan has no {name}; {}",
+        if panels.is_empty() { "it has no panels: name a link or a host".to_owned() }
+        else { format!("it has {}", panels.join(", ")) }
+    )]
+    NoSuchPanel { name: String, panels: Vec<String> },
+    #[error("the plan has no link {name}; {host} has {}", links.join(", "))]
+    NotLaid {
+        name: String,
+        host: String,
+        links: Vec<String>,
+    },
     #[error("the fabric has no link {name}; links are called as in leaf0-spine1")]
     NoSuchLink { name: String },
     #[error("{text:?} is no stretch of time: write 2026-11-20T14:00:00Z/10m, or 1h/10m")]
@@ -328,6 +340,8 @@ impl CliError {
             | Self::NoPlan { .. }
             | Self::OtherFabric { .. }
             | Self::BadPlan { .. }
+            | Self::UntruePlan { .. }
+            | Self::NotLaid { .. }
             | Self::BadShards { .. }
             | Self::NotOver { .. }
             | Self::Unfit { .. }

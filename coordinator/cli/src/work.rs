@@ -1,16 +1,17 @@
 //! Job files, and the work that they name.
 
+use std::collections::BTreeSet;
 use std::iter::repeat_n;
 use std::path::{Path, PathBuf};
 
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::Iteration;
 use reweave_common::timings::Timings;
 use reweave_formats::topoopt;
 use reweave_planner::parallel::presets;
 use reweave_planner::workload::job::operators::{Model, OperatorError, Split};
-use reweave_planner::workload::job::preset::Parallelism;
-use reweave_planner::workload::job::{JobFile, PresetJob};
+use reweave_planner::workload::job::preset::{Parallelism, PresetError};
+use reweave_planner::workload::job::{JobFile, Losses, PresetJob};
 use reweave_planner::workload::{Choices, Settings};
 
 use crate::error::CliError;
@@ -38,6 +39,14 @@ pub(crate) struct Work {
     pub(crate) iteration: Iteration,
     pub(crate) placement: Vec<NodeId>,
     pub(crate) settings: Settings,
+}
+
+/// How a job is dealt out to hosts.
+#[derive(Debug, Clone)]
+pub(crate) enum Deal {
+    AsItsFileSays,
+    Splits(Vec<Split>),
+    Spread(Parallelism),
 }
 
 impl Source {
@@ -69,6 +78,51 @@ impl Source {
                 self.split(hosts, &splits.map_err(|source| self.bad_operators(source))?)
             }
             Kind::Preset(job) => self.preset(job, &hosts),
+        }
+    }
+
+    pub(crate) fn dealt(&self, hosts: Vec<NodeId>, deal: &Deal) -> Result<Work, CliError> {
+        match deal {
+            Deal::AsItsFileSays => self.work(hosts),
+            Deal::Splits(splits) => self.split(hosts, splits),
+            Deal::Spread(parallelism) => self.spread(hosts, *parallelism),
+        }
+    }
+
+    /// What is gone when some of so many hosts fail.
+    pub(crate) fn losses(
+        &self,
+        hosts: usize,
+        deal: &Deal,
+        dead: &BTreeSet<u32>,
+    ) -> Result<Losses, CliError> {
+        match &self.kind {
+            Kind::Operators { model, timings, .. } => {
+                let dead = dead.iter().map(|&host| Rank::from_index(host as usize));
+                let dead = dead.collect();
+                if let Deal::Splits(splits) = deal {
+                    return Ok(model.losses(splits, &dead));
+                }
+                let splits = model.data_parallel(timings, hosts);
+                let splits = splits.map_err(|source| self.bad_operators(source))?;
+                Ok(model.losses(&splits, &dead))
+            }
+            Kind::Preset(job) => {
+                let preset = match deal {
+                    Deal::Spread(parallelism) => {
+                        presets::Search::new(&job.preset, hosts, None).spread(*parallelism)
+                    }
+                    _ => job.preset.clone(),
+                };
+                let each = preset.gpus_per_host;
+                let of_host = |&host: &u32| {
+                    let first = host as usize * each;
+                    (first..first + each).map(Rank::from_index)
+                };
+                let dead = dead.iter().flat_map(of_host).collect();
+                let losses = preset.losses(hosts * each, &dead);
+                losses.map_err(|source| self.bad_preset(source))
+            }
         }
     }
 
@@ -117,10 +171,7 @@ impl Source {
             .flat_map(|&host| repeat_n(host, each))
             .collect();
         let iteration = job.preset.iteration(placement.len());
-        let iteration = iteration.map_err(|source| CliError::Preset {
-            path: self.file.clone(),
-            source,
-        })?;
+        let iteration = iteration.map_err(|source| self.bad_preset(source))?;
         Ok(Work {
             iteration,
             placement,
@@ -130,6 +181,13 @@ impl Source {
                 ..Settings::default()
             },
         })
+    }
+
+    fn bad_preset(&self, source: PresetError) -> CliError {
+        CliError::Preset {
+            path: self.file.clone(),
+            source,
+        }
     }
 
     pub(crate) fn bad_operators(&self, source: OperatorError) -> CliError {

@@ -1,14 +1,13 @@
 //! Circuits that a person wants: the plan that has them, with routes that suit them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use reweave_common::course::Tables;
 use reweave_common::fabric::{Circuits, Fabric};
-use reweave_common::forwarding::{ForwardingTable, NextHop};
-use reweave_common::ids::NodeId;
+use reweave_common::ids::LinkId;
 use reweave_common::plan::{Plan, Report};
-use reweave_common::routes::Routes;
 use reweave_common::units::Rate;
+use reweave_planner::routing::Ground;
 
 use crate::model::Picture;
 use crate::state::State;
@@ -26,7 +25,7 @@ pub(crate) fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> P
         generation: state.next_generation(),
         parent: in_force.generation,
         pins: in_force.pins.clone(),
-        tables: tables(fabric, &Routes::around(fabric, &closed)),
+        tables: tables(fabric, &closed),
         circuits,
         moves: Vec::new(),
         predictions: Vec::new(),
@@ -40,23 +39,8 @@ pub(crate) fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> P
 }
 
 /// Of nodes with fibres: whoever has none is not asked to know where circuits lead.
-fn tables(fabric: &Fabric, routes: &Routes) -> Tables {
+fn tables(fabric: &Fabric, closed: &BTreeSet<LinkId>) -> Tables {
+    let ground = Ground { fabric, closed };
     let nodes: BTreeSet<_> = fabric.fibres().map(|fibre| fibre.node).collect();
-    let table = |at| (at, table(fabric, routes, at));
-    nodes.into_iter().map(table).collect()
-}
-
-fn table(fabric: &Fabric, routes: &Routes, at: NodeId) -> ForwardingTable {
-    let hop = |&link| NextHop { link, weight: 1 };
-    let hops = |to| routes.next_hops(at, to).iter().map(hop).collect();
-    let towards = fabric.endpoints().map(|to| (to, hops(to)));
-    let towards: BTreeMap<_, Vec<_>> = towards.collect();
-    ForwardingTable {
-        at,
-        towards: towards
-            .into_iter()
-            .filter(|(_, hops)| !hops.is_empty())
-            .collect(),
-        raises: Vec::new(),
-    }
+    ground.tables(&ground.shortest(), None, nodes)
 }

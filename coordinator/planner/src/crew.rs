@@ -6,6 +6,9 @@
 /// One piece of work.
 pub type Piece<'w> = Box<dyn FnOnce() + Send + 'w>;
 
+/// Whether there is time for more. Whoever always says yes gets the same answer every time.
+pub type InTime<'t> = &'t (dyn Fn() -> bool + Sync);
+
 /// Whoever does all pieces, in any order, and comes back when all are done.
 pub trait Crew: Sync {
     fn all(&self, pieces: Vec<Piece<'_>>);

@@ -12,6 +12,7 @@ pub mod collectives;
 pub mod crew;
 mod dice;
 pub mod fim;
+pub mod gain;
 pub mod maxmin;
 mod mend;
 pub mod parallel;

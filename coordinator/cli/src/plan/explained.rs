@@ -1,25 +1,23 @@
 //! What was weighed, and what else there is to know of a proposal.
 
+use std::collections::BTreeSet;
+
+use reweave_planner::crew::InTime;
 use reweave_planner::topology::prices::{Bill, TREE_CABLES, TREE_SWITCH_PORTS};
-use reweave_planner::topology::{
-    self, Failed, Job, Lost, Outlook, Pair, Proposal, Request, Rival, TopologyError, backups,
-};
+use reweave_planner::topology::{self, Case, Failed, Job, Lost, Outlook, Proposal, Request, Rival};
 use reweave_planner::workload::effects::Interval;
+use reweave_planner::workload::job::Losses;
 use serde::Serialize;
 
 use super::crew::Cores;
+use super::tables::{self, Backup};
 use crate::page::Page;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Explained {
     lost: Vec<Weighed>,
-    /// How many ordered pairs of hosts are 1, 2, 3, ... links apart.
-    pairs_by_hops: Vec<u64>,
-    /// Of the links in both directions, percent: the least used, the tenth part of them, two tenths,
-    /// ... and the most used.
-    load_percent: Vec<f64>,
     interval: Option<Interval>,
-    /// For each link, the way around it that takes over at once when it fails.
+    /// For each link, what of the tables changes at once when it fails.
     backups: Vec<Backup>,
     /// What an iteration takes after failures, with other routes over the same circuits.
     failures: Vec<Failure>,
@@ -36,17 +34,13 @@ struct Weighed {
 }
 
 #[derive(Debug, Serialize)]
-struct Backup {
-    link: Pair,
-    /// Nothing when some hosts cannot reach others without the link.
-    way: Option<Vec<u32>>,
-}
-
-#[derive(Debug, Serialize)]
 struct Failure {
     failed: String,
     /// Nothing when what is left cannot go on.
     iteration_ms: Option<f64>,
+    /// Of hosts, what is gone with them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    losses: Option<Losses>,
 }
 
 /// What must be bought, and what else could be.
@@ -94,68 +88,73 @@ pub(super) struct Market {
     pub(super) others: Vec<Other>,
 }
 
+/// What is explained, and what is known of it besides.
+pub(super) struct Subject<'s> {
+    pub(super) proposal: &'s Proposal,
+    pub(super) job: &'s Job<'s>,
+    pub(super) request: &'s Request,
+    /// What hosts are called.
+    pub(super) names: &'s [u32],
+    /// What is gone with hosts that fail.
+    pub(super) losses: &'s dyn Fn(&BTreeSet<u32>) -> Option<Losses>,
+    pub(super) in_time: InTime<'s>,
+}
+
 impl Explained {
-    pub(super) fn of(
-        proposal: &Proposal,
-        job: &Job<'_>,
-        request: &Request,
-        market: Market,
-    ) -> Result<Self, TopologyError> {
-        let design = &proposal.design;
-        let outlook = topology::outlook(design, &proposal.routes, job, request, &Cores);
-        let backup = |(link, way)| Backup { link, way };
-        Ok(Self {
+    pub(super) fn of(subject: &Subject<'_>, market: Market) -> Self {
+        let Subject {
+            proposal,
+            job,
+            request,
+            names,
+            ..
+        } = subject;
+        let (design, routes) = (&proposal.design, &proposal.routes);
+        let outlook = topology::outlook(design, routes, job, request, &Cores, subject.in_time);
+        let backups = outlook.backups.iter();
+        Self {
             lost: proposal.lost.iter().map(Weighed::of).collect(),
-            pairs_by_hops: proposal.distances.histogram(),
-            load_percent: loads(proposal),
             interval: proposal.interval.clone(),
-            backups: backups(&design.wiring).into_iter().map(backup).collect(),
-            failures: failures(&outlook),
+            backups: backups.map(|it| Backup::of(it, names)).collect(),
+            failures: subject.failures(&outlook),
             cost: Cost::of(proposal, market),
-        })
+        }
+    }
+}
+
+impl Subject<'_> {
+    fn failures(&self, outlook: &Outlook) -> Vec<Failure> {
+        let failure = |case: &Case| Failure {
+            failed: self.named(case.failed),
+            iteration_ms: case.iteration_ms,
+            losses: match case.failed {
+                Failed::Host(host) => (self.losses)(&BTreeSet::from([host])),
+                _ => None,
+            },
+        };
+        outlook.cases.iter().map(failure).collect()
+    }
+
+    /// As `plan repair --failed` takes it.
+    fn named(&self, failed: Failed) -> String {
+        let name = |host: u32| tables::name(self.names[host as usize]);
+        match failed {
+            Failed::Cable([a, b]) => format!("{}-{}", name(a), name(b)),
+            Failed::Port { of, towards } => format!("{}:{}", name(of), name(towards)),
+            Failed::Host(host) => name(host),
+            Failed::Panel(panel) => format!("panel{panel}"),
+        }
     }
 }
 
 impl Weighed {
     fn of(lost: &Lost) -> Self {
         Self {
-            what: lost.family.to_string(),
+            what: lost.what.clone(),
             screened_ms: lost.screened_ms,
             iteration_ms: lost.iteration_ms,
             mean_hops: lost.mean_hops,
         }
-    }
-}
-
-/// In tenths, from the least used link to the most used one.
-fn loads(proposal: &Proposal) -> Vec<f64> {
-    let used = proposal.evaluation.lanes.iter();
-    let mut loads: Vec<_> = used.map(|lane| lane.utilization * 100.0).collect();
-    let lanes = proposal.design.wiring.cables() * 2;
-    loads.resize(lanes.max(loads.len()), 0.0);
-    loads.sort_by(f64::total_cmp);
-    (0..=10)
-        .map(|tenth| loads[tenth * (loads.len() - 1) / 10])
-        .collect()
-}
-
-fn failures(outlook: &Outlook) -> Vec<Failure> {
-    let cases = outlook.cases.iter();
-    cases
-        .map(|case| Failure {
-            failed: named(case.failed),
-            iteration_ms: case.iteration_ms,
-        })
-        .collect()
-}
-
-/// As `plan repair --failed` takes it.
-fn named(failed: Failed) -> String {
-    match failed {
-        Failed::Cable([a, b]) => format!("h{a}-h{b}"),
-        Failed::Port { of, towards } => format!("h{of}:h{towards}"),
-        Failed::Host(host) => format!("h{host}"),
-        Failed::Panel(panel) => format!("panel{panel}"),
     }
 }
 
@@ -180,22 +179,6 @@ impl Cost {
 impl Explained {
     pub(super) fn show(&self, page: &mut Page) {
         self.show_lost(page);
-        page.heading("How far hosts are apart");
-        let rows = (1..).zip(&self.pairs_by_hops);
-        page.table(
-            ["links", "pairs"],
-            rows.map(|(hops, pairs): (u32, _)| [hops.to_string(), pairs.to_string()]),
-        );
-        page.heading("How full links are");
-        let tenths: Vec<_> = self
-            .load_percent
-            .iter()
-            .map(|it| format!("{it:.1}"))
-            .collect();
-        page.line(&format!(
-            "  from the least to the most used, in tenths of all: {} %",
-            tenths.join(" ")
-        ));
         self.show_failures(page);
         self.cost.show(page);
     }
@@ -225,9 +208,9 @@ impl Explained {
 
     fn show_failures(&self, page: &mut Page) {
         page.heading("When something fails");
-        let without = self.backups.iter().filter(|it| it.way.is_none()).count();
+        let without = self.backups.iter().filter(|it| !it.is_ready()).count();
         page.line(&match without {
-            0 => "  each link has a way around it".to_owned(),
+            0 => "  for each link it is known what of the tables changes when it fails".to_owned(),
             1 => "  one link has no way around it".to_owned(),
             _ => format!("  {without} links have no way around them"),
         });
@@ -250,6 +233,9 @@ impl Explained {
                     failure.failed
                 ),
             });
+            if let Some(losses) = &failure.losses {
+                page.line(&format!("    {losses}"));
+            }
         }
     }
 }

@@ -12,6 +12,8 @@ mod request;
 mod searching;
 mod shard;
 mod show;
+mod summary;
+mod tables;
 mod topology;
 mod tuner;
 

@@ -1,26 +1,35 @@
-//! `reweave plan repair`: other routes at once, when something of a topology fails.
+//! `reweave plan repair`: other routes at once, when something of a topology fails, and then other
+//! circuits, where these are worth it.
 
+mod given;
+mod rewired;
+
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
-use reweave_common::ids::Rank;
-use reweave_planner::topology::{
-    self, Design, Failed, Job, Pair, Proposal, Wiring, candidates::Family, pair,
-};
-use serde::{Deserialize, Serialize};
+use reweave_common::iteration::Iteration;
+use reweave_planner::cluster::Switching;
+use reweave_planner::topology::prices::PUBLISHED;
+use reweave_planner::topology::{self, Design, Failed, Job, Proposal, Request, Worth};
+use reweave_planner::workload::job::Losses;
+use serde::Serialize;
 
 use super::crew::Cores;
-use super::show::{Asked, Degrees, Patched};
-use super::topology::{hosts, place};
+use super::explained::{Explained, Market, Subject};
+use super::summary::Summary;
+use super::tables;
+use super::topology::{others_as_given, place};
 use crate::error::CliError;
 use crate::page::Page;
-use crate::sim::input;
-use crate::work::{Source, Work};
+use crate::work::Work;
 use crate::{Output, print};
+use given::Given;
+use rewired::Rewired;
 
-/// Other routes at once, when something of a topology fails
+/// Other routes at once, when something of a topology fails, and then other circuits that are worth it
 #[derive(Debug, Args)]
 pub(crate) struct Repair {
     /// What `plan topology --output json` said
@@ -29,181 +38,179 @@ pub(crate) struct Repair {
     /// as in panel0; may be repeated
     #[arg(long, required = true, value_name = "WHAT")]
     failed: Vec<String>,
+    /// How many iterations the job still has: circuits are moved only where that saves more than it costs
+    #[arg(long, value_name = "N")]
+    iterations: Option<u64>,
+    /// What moves circuits: patch-panel, 3d-mems, 2d-mems or silicon-photonic
+    #[arg(long, value_name = "WHAT", default_value = "patch-panel", value_parser = switching)]
+    switching: Switching,
+    /// Also what comes of further failures, and what else could be built
+    #[arg(long)]
+    explain: bool,
 }
 
-/// What is read of a plan.
-#[derive(Debug, Deserialize)]
-struct Plan {
-    links: Vec<Pair>,
-    rings: Vec<Vec<u32>>,
-    #[serde(default)]
-    splits: Vec<Vec<u32>>,
-    #[serde(default)]
-    patches: Vec<Patched>,
-    parallelism: Option<Degrees>,
-    asked: Asked,
+fn switching(name: &str) -> Result<Switching, String> {
+    let known = Switching::KNOWN.map(|(known, _)| known).join(", ");
+    Switching::named(name).ok_or_else(|| format!("it is none of {known}"))
 }
 
+/// What is done at once.
 #[derive(Debug, Serialize)]
-struct Answer {
+struct AtOnce {
     failed: Vec<String>,
+    /// As the plan said.
     before_ms: f64,
-    iteration_ms: f64,
-    /// With other circuits too.
-    rewired: Rewired,
     /// How long it took to find the routes.
     planning_ms: f64,
-    /// Hosts that need another table.
+    /// Hosts that need another table: those that are told.
     changed: Vec<String>,
+    /// Where hosts failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    losses: Option<Losses>,
+    #[serde(flatten)]
+    summary: Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explained: Option<Explained>,
 }
 
-/// What is better when there is time to move fibres.
-#[derive(Debug, Serialize)]
-struct Rewired {
-    iteration_ms: f64,
-    links: Vec<Pair>,
-    /// Of these links, those that are there already.
-    kept: usize,
-}
-
-impl Rewired {
-    /// Hosts of the proposal are numbered without those that failed.
-    fn of(proposal: &Proposal, names: &[u32], before: &[Pair]) -> Self {
-        let pairs = proposal.design.wiring.pairs().into_iter();
-        let links: Vec<_> = pairs
-            .map(|[a, b]| pair(names[a as usize], names[b as usize]))
-            .collect();
-        Self {
-            iteration_ms: proposal.evaluation.iteration_ms,
-            kept: links.iter().filter(|link| before.contains(link)).count(),
-            links,
-        }
-    }
+/// A plan of which something failed.
+struct Broken<'b> {
+    given: &'b Given,
+    design: Design,
+    request: Request,
+    work: Work,
+    place: Vec<u32>,
+    failed: Vec<Failed>,
 }
 
 impl Repair {
+    /// Routes are said before other circuits are looked for.
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        let bad = |source| CliError::BadPlan {
-            path: self.plan.clone(),
-            source,
+        let given = Given::read(&self.plan)?;
+        let broken = self.broken(&given)?;
+        let began = Instant::now();
+        let repaired = broken.repaired()?;
+        let planning_ms = began.elapsed().as_secs_f64() * 1e3;
+        let proposal = repaired.proposal(&broken.job(), &broken.request);
+        let mut proposal = proposal.map_err(CliError::Topology)?;
+        let at_once = AtOnce {
+            failed: self.failed.clone(),
+            before_ms: given.iteration_ms,
+            planning_ms,
+            changed: repaired.changed.iter().copied().map(tables::name).collect(),
+            losses: broken.losses()?,
+            summary: Summary::of(&proposal, &broken.all(), &repaired.changed),
+            explained: match self.explain {
+                true => Some(broken.explained(&proposal, &repaired.iteration)?),
+                false => None,
+            },
         };
-        let plan: Plan = serde_json::from_str(&input::text(&self.plan)?).map_err(bad)?;
-        let answer = self.answer(&plan)?;
-        print(output, &answer, |page| show(page, &answer))
+        print(output, &at_once, |page| show(page, &at_once))?;
+        let rewired = self.rewired(&broken, &mut proposal, &repaired.iteration)?;
+        print(output, &rewired, |page| rewired.show(page))
     }
 
-    fn answer(&self, plan: &Plan) -> Result<Answer, CliError> {
-        let (request, work) = (plan.asked.ports.request()?, plan.work()?);
-        let place = place(&work);
-        let job = Job {
-            iteration: &work.iteration,
-            place: &place,
-            settings: &work.settings,
-        };
-        let design = plan.design();
-        let failed = self.failed.iter().map(|name| plan.failed(name));
-        let failed: Vec<_> = failed.collect::<Result<_, _>>()?;
-        let whole = topology::repair(&design, None, &job, &[]).map_err(CliError::Topology)?;
-        let began = Instant::now();
-        let repaired = topology::repair(&design, Some(&whole.routes), &job, &failed);
-        let planning_ms = began.elapsed().as_secs_f64() * 1e3;
-        let repaired = repaired.map_err(CliError::Topology)?;
-        let ms = |it: &topology::Repair| it.iteration_ms(&job, request.rate, request.work);
-        let rewired = topology::rewire(&design, &job, &request, &failed, &Cores);
-        let (rewired, names) = rewired.map_err(CliError::Topology)?;
-        Ok(Answer {
-            failed: self.failed.clone(),
-            before_ms: ms(&whole).map_err(CliError::Topology)?,
-            iteration_ms: ms(&repaired).map_err(CliError::Topology)?,
-            rewired: Rewired::of(&rewired, &names, &plan.links),
-            planning_ms,
-            changed: repaired
-                .changed
-                .iter()
-                .map(|host| format!("h{host}"))
-                .collect(),
+    fn broken<'b>(&self, given: &'b Given) -> Result<Broken<'b>, CliError> {
+        let failed = self.failed.iter().map(|name| given.failed(name));
+        let work = given.work()?;
+        Ok(Broken {
+            design: given.design(),
+            request: given.asked.ports.request()?,
+            place: place(&work),
+            failed: failed.collect::<Result<_, _>>()?,
+            given,
+            work,
         })
     }
-}
 
-impl Plan {
-    fn design(&self) -> Design {
-        Design {
-            family: Family::Random,
-            wiring: Wiring::of(self.asked.ports.hosts, self.links.iter().copied()),
-            rings: self.rings.clone(),
-            patches: self.patches.iter().map(|it| it.patch()).collect(),
-        }
-    }
-
-    fn work(&self) -> Result<Work, CliError> {
-        let source = Source::read(&self.asked.job)?;
-        let hosts = hosts(self.asked.ports.hosts);
-        if let Some(degrees) = self.parallelism {
-            return source.spread(hosts, degrees.parallelism());
-        }
-        if self.splits.is_empty() {
-            return source.work(hosts);
-        }
-        let ranks = |split: &Vec<u32>| {
-            split
-                .iter()
-                .map(|&it| Rank::from_index(it as usize))
-                .collect()
+    fn rewired(
+        &self,
+        broken: &Broken<'_>,
+        proposal: &mut Proposal,
+        left: &Iteration,
+    ) -> Result<Rewired, CliError> {
+        let (job, request) = (broken.job(), &broken.request);
+        let told = proposal.tell_interval(&broken.job_of(left), request);
+        told.map_err(CliError::Topology)?;
+        let worth = Worth {
+            iterations: self.iterations.map(|it| it as f64),
+            cost_ms: &|moved| self.switching.time_ms(moved),
         };
-        let splits: Vec<_> = self.splits.iter().map(ranks).collect();
-        source.split(hosts, &splits)
-    }
-
-    fn failed(&self, name: &str) -> Result<Failed, CliError> {
-        let ports = &self.asked.ports;
-        if let Some(panel) = name.strip_prefix("panel") {
-            let on = |nth: &usize| self.patches.iter().any(|it| it.patch().panel == *nth);
-            let panel = panel.parse().ok().filter(on);
-            return panel
-                .map(Failed::Panel)
-                .ok_or_else(|| CliError::NoSuchPanel {
-                    name: name.to_owned(),
-                });
-        }
-        if let Some((of, towards)) = name.split_once(':') {
-            let [of, towards] = [ports.host(of)?, ports.host(towards)?];
-            self.laid(pair(of, towards), name)?;
-            return Ok(Failed::Port { of, towards });
-        }
-        if !name.contains('-') {
-            return ports.host(name).map(Failed::Host);
-        }
-        self.laid(ports.cable(name)?, name).map(Failed::Cable)
-    }
-
-    fn laid(&self, cable: Pair, name: &str) -> Result<Pair, CliError> {
-        match self.links.contains(&cable) {
-            true => Ok(cable),
-            false => Err(CliError::NoSuchLink {
-                name: name.to_owned(),
-            }),
-        }
+        let lies = (&broken.design, &*proposal);
+        let found = topology::rewire(lies, &job, request, &broken.failed, worth, &Cores);
+        Ok(Rewired::of(&found.map_err(CliError::Topology)?, proposal))
     }
 }
 
-fn show(page: &mut Page, answer: &Answer) {
+impl Broken<'_> {
+    fn job(&self) -> Job<'_> {
+        self.job_of(&self.work.iteration)
+    }
+
+    fn job_of<'j>(&'j self, iteration: &'j Iteration) -> Job<'j> {
+        Job {
+            iteration,
+            place: &self.place,
+            settings: &self.work.settings,
+        }
+    }
+
+    fn all(&self) -> Vec<u32> {
+        (0..self.request.limits.hosts() as u32).collect()
+    }
+
+    fn repaired(&self) -> Result<topology::Repair, CliError> {
+        let (job, request) = (self.job(), &self.request);
+        let before = Some(&self.given.routes);
+        let repaired = topology::repair(&self.design, before, &job, request, &self.failed);
+        repaired.map_err(CliError::Topology)
+    }
+
+    fn losses(&self) -> Result<Option<Losses>, CliError> {
+        let dead = topology::lost_hosts(&self.failed);
+        let losses = |dead: &BTreeSet<u32>| self.given.losses(dead);
+        (!dead.is_empty()).then(|| losses(&dead)).transpose()
+    }
+
+    /// `left` is what those do that are left.
+    fn explained(&self, proposal: &Proposal, left: &Iteration) -> Result<Explained, CliError> {
+        let (job, request) = (self.job_of(left), &self.request);
+        let market = Market {
+            others: others_as_given(&job, request, &PUBLISHED)?,
+            priced: false,
+            bill: PUBLISHED,
+        };
+        let subject = Subject {
+            proposal,
+            job: &job,
+            request,
+            names: &self.all(),
+            losses: &|dead| self.given.losses(dead).ok(),
+            in_time: &|| true,
+        };
+        Ok(Explained::of(&subject, market))
+    }
+}
+
+fn show(page: &mut Page, answer: &AtOnce) {
     page.heading("Other routes at once");
     page.line(&format!(
         "  without {}, an iteration takes {:.2} ms instead of {:.2} ms",
         answer.failed.join(" and "),
-        answer.iteration_ms,
+        answer.summary.iteration_ms,
         answer.before_ms
     ));
+    if let Some(losses) = &answer.losses {
+        page.line(&format!("  {losses}"));
+    }
     page.line(&format!(
         "  {} hosts need another table; found in {:.1} ms",
         answer.changed.len(),
         answer.planning_ms
     ));
-    page.line(&format!(
-        "  with other circuits too it would take {:.2} ms; {} of their {} links are there already",
-        answer.rewired.iteration_ms,
-        answer.rewired.kept,
-        answer.rewired.links.len()
-    ));
+    answer.summary.show(page);
+    if let Some(explained) = &answer.explained {
+        answer.summary.show_lengths(page);
+        explained.show(page);
+    }
 }

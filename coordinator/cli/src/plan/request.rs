@@ -72,10 +72,18 @@ impl Ports {
         self.memory_gb.map(bytes).transpose()
     }
 
+    pub(crate) fn panels(&self) -> usize {
+        self.panel.len()
+    }
+
     fn limits(&self) -> Result<Limits, CliError> {
         if self.hosts > MOST_HOSTS {
             let (hosts, most) = (self.hosts, MOST_HOSTS);
             return Err(CliError::Topology(TopologyError::ManyHosts { hosts, most }));
+        }
+        if self.hosts < 2 {
+            let hosts = self.hosts;
+            return Err(CliError::Topology(TopologyError::FewHosts { hosts }));
         }
         let mut limits = Limits::plain(self.hosts, self.degree);
         for name in &self.dead_port {

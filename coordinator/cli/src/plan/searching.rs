@@ -30,11 +30,15 @@ impl Searching {
 
     /// Whether there is time to go on.
     pub(super) fn go_on(&self, progress: &Progress) -> bool {
-        let took = self.began.elapsed();
         if self.visible {
-            self.show(progress, took);
+            self.show(progress, self.began.elapsed());
         }
-        self.within.is_none_or(|within| took < within)
+        self.in_time()
+    }
+
+    pub(super) fn in_time(&self) -> bool {
+        self.within
+            .is_none_or(|within| self.began.elapsed() < within)
     }
 
     fn show(&self, progress: &Progress, took: Duration) {
@@ -54,12 +58,9 @@ impl Searching {
         );
     }
 
-    pub(super) fn end(self) {
-        let shown = self
-            .shown
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        if shown.is_some() {
+    pub(super) fn end(&self) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.take().is_some() {
             let _ = write!(io::stderr(), "\r{:60}\r", "");
         }
     }

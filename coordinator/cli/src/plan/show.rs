@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 
+use reweave_common::ids::Rank;
 use reweave_planner::parallel::presets;
 use reweave_planner::parallel::together::Pairing;
-use reweave_planner::routing::Order;
-use reweave_planner::topology::{Lost, Pair, Patch, Proposal};
-use reweave_planner::workload::effects::Interval;
 use reweave_planner::workload::job::operators::{Model, Split};
 use reweave_planner::workload::job::preset::{Parallelism, Zero};
 use serde::{Deserialize, Serialize};
 
 use super::explained::Explained;
 use super::request::Ports;
+use super::summary::Summary;
 use crate::page::Page;
+use crate::work::Deal;
 
 /// What was asked, so that an answer says all that a later question needs.
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,9 +25,9 @@ pub(super) struct Asked {
 /// How a model is spread.
 #[derive(Debug, Default)]
 pub(super) struct Spread {
-    splits: Vec<Vec<u32>>,
-    parallelism: Option<Degrees>,
-    report: Vec<String>,
+    pub(super) splits: Vec<Vec<u32>>,
+    pub(super) parallelism: Option<Degrees>,
+    pub(super) report: Vec<String>,
 }
 
 /// How a preset is spread, as its job file would say it.
@@ -43,7 +43,34 @@ pub(super) struct Degrees {
     zero: u64,
 }
 
+/// How a plan says that a job is dealt out.
+pub(super) fn deal(parallelism: Option<Degrees>, splits: &[Vec<u32>]) -> Deal {
+    let ranks = |split: &Vec<u32>| {
+        let ranks = split.iter().map(|&it| Rank::from_index(it as usize));
+        ranks.collect()
+    };
+    match parallelism {
+        Some(degrees) => Deal::Spread(degrees.parallelism()),
+        None if splits.is_empty() => Deal::AsItsFileSays,
+        None => Deal::Splits(splits.iter().map(ranks).collect()),
+    }
+}
+
 impl Degrees {
+    /// Whether there is at least one of each.
+    pub(super) fn are_some(&self) -> bool {
+        let all = [
+            self.data,
+            self.tensor,
+            self.pipeline,
+            self.interleave,
+            self.microbatches,
+            self.expert,
+            self.columns,
+        ];
+        all.iter().all(|&degree| degree > 0)
+    }
+
     fn of(spread: Parallelism) -> Self {
         Self {
             data: spread.data.unwrap_or(1),
@@ -57,7 +84,7 @@ impl Degrees {
         }
     }
 
-    pub(super) fn parallelism(self) -> Parallelism {
+    fn parallelism(self) -> Parallelism {
         Parallelism {
             data: Some(self.data),
             tensor: self.tensor,
@@ -76,7 +103,7 @@ const MOST_OPERATORS: usize = 12;
 
 impl Spread {
     pub(super) fn of_preset(search: &presets::Search, found: &Pairing<Parallelism>) -> Self {
-        let needed = search.needed(found.deal).ok().flatten();
+        let needed = search.needed(found.deal).ok();
         let needed = needed.map_or(String::new(), |needed| {
             format!("; a processor holds {:.1} GB", needed.count() as f64 / 1e9)
         });
@@ -146,202 +173,26 @@ fn names(hosts: &[u32]) -> String {
     names.join(" ")
 }
 
-/// A link's way through a panel.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Patched {
-    link: Pair,
-    panel: usize,
-    ports: [usize; 2],
-}
-
-impl Patched {
-    pub(super) fn of(patch: &Patch) -> Self {
-        Self {
-            link: patch.cable,
-            panel: patch.panel,
-            ports: patch.ports,
-        }
-    }
-
-    pub(super) fn patch(self) -> Patch {
-        Patch {
-            cable: self.link,
-            panel: self.panel,
-            ports: self.ports,
-        }
-    }
-}
-
 #[derive(Debug, Serialize)]
 pub(crate) struct Answer {
-    links: Vec<Pair>,
-    iteration_ms: f64,
-    /// What exact shares leave out makes it no shorter than the first, and no longer than the second.
-    interval_ms: Option<[f64; 2]>,
-    ideal_switch_ms: f64,
-    /// No wiring of these ports is faster.
-    bound_ms: f64,
-    diameter: u32,
-    mean_hops: f64,
-    bandwidth_tax: f64,
-    family: &'static str,
-    /// Ways through all hosts in a ring, for what they reduce.
-    rings: Vec<Vec<u32>>,
-    /// Where there are panels: which link runs through which, over which ports of it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    patches: Vec<Patched>,
+    #[serde(flatten)]
+    pub(super) summary: Summary,
     /// By operator, the servers that it is split over; empty for presets.
-    splits: Vec<Vec<u32>>,
+    pub(super) splits: Vec<Vec<u32>>,
     /// How a preset is spread; left out for operators.
     #[serde(skip_serializing_if = "Option::is_none")]
-    parallelism: Option<Degrees>,
-    /// Classes of service that a lossless fabric needs, so that no circle of full buffers can arise.
-    classes: u32,
-    report: Vec<String>,
-    asked: Asked,
+    pub(super) parallelism: Option<Degrees>,
+    pub(super) asked: Asked,
     #[serde(skip_serializing_if = "Option::is_none")]
-    explained: Option<Explained>,
-}
-
-impl Answer {
-    pub(super) fn new(
-        proposal: &Proposal,
-        spread: Spread,
-        asked: Asked,
-        explained: Option<Explained>,
-    ) -> Self {
-        let mut report = report(proposal);
-        report.extend(spread.report);
-        Self {
-            links: proposal.design.wiring.pairs(),
-            iteration_ms: proposal.evaluation.iteration_ms,
-            interval_ms: proposal.interval.as_ref().map(|it| [it.low_ms, it.high_ms]),
-            ideal_switch_ms: proposal.ideal.iteration_ms,
-            bound_ms: proposal.bound_ms,
-            diameter: proposal.distances.diameter(),
-            mean_hops: proposal.distances.mean(),
-            bandwidth_tax: proposal.bandwidth_tax,
-            family: proposal.design.family.word(),
-            rings: proposal.design.rings.clone(),
-            patches: proposal.design.patches.iter().map(Patched::of).collect(),
-            splits: spread.splits,
-            parallelism: spread.parallelism,
-            classes: Order::of(&proposal.design.wiring).classes(&proposal.routes),
-            report,
-            asked,
-            explained,
-        }
-    }
-}
-
-fn report(proposal: &Proposal) -> Vec<String> {
-    let (took, ideal) = (
-        proposal.evaluation.iteration_ms,
-        proposal.ideal.iteration_ms,
-    );
-    let mut report = vec![
-        format!(
-            "{}: {} links, hosts {:.2} links apart on average and {} at most",
-            proposal.design.family,
-            proposal.design.wiring.cables(),
-            proposal.distances.mean(),
-            proposal.distances.diameter()
-        ),
-        format!(
-            "an iteration takes {took:.2} ms, on one ideal switch with the same ports {ideal:.2} ms"
-        ),
-        between(proposal),
-        format!(
-            "nothing is faster than {:.2} ms: {}",
-            proposal.bound_ms,
-            what_bounds(proposal)
-        ),
-        format!(
-            "each byte crosses {:.3} links on average",
-            proposal.bandwidth_tax
-        ),
-    ];
-    report.extend(dark(proposal));
-    report.extend(
-        proposal
-            .lost
-            .iter()
-            .take(MOST_LOST)
-            .map(|lost| why_lost(lost, took)),
-    );
-    report
-}
-
-fn between(proposal: &Proposal) -> String {
-    match &proposal.interval {
-        None => "how far that is off was not asked".to_owned(),
-        Some(Interval {
-            low_ms, high_ms, ..
-        }) => format!("with what exact shares leave out, between {low_ms:.2} and {high_ms:.2} ms"),
-    }
-}
-
-/// Where ports have no partner.
-fn dark(proposal: &Proposal) -> Option<String> {
-    let wiring = &proposal.design.wiring;
-    let [least, most] = wiring.degrees();
-    let hosts = wiring.hosts();
-    let dark = most * hosts - 2 * wiring.cables();
-    (least < most).then(|| match hosts * most % 2 {
-        1 => format!(
-            "{dark} ports stay dark: {hosts} hosts of {most} ports have an odd number of ends; {} hosts, \
-             or a degree of {}, would use all",
-            hosts + 1,
-            most - 1
-        ),
-        _ => format!(
-            "{dark} ports stay dark, as what has failed or cannot be joined leaves them no partner"
-        ),
-    })
-}
-
-/// More of what lost tells nobody anything.
-const MOST_LOST: usize = 4;
-
-fn what_bounds(proposal: &Proposal) -> &'static str {
-    let bounds = &proposal.ideal.bounds;
-    if bounds.compute_ms >= proposal.bound_ms {
-        "the busiest server computes so long"
-    } else if bounds.chain_ms > bounds.communication_ms && bounds.chain_ms <= proposal.bound_ms {
-        "so long is the longest chain of tasks that wait for one another"
-    } else {
-        "the busiest server sends so long over all its ports"
-    }
-}
-
-fn why_lost(lost: &Lost, best_ms: f64) -> String {
-    match lost.iteration_ms {
-        Some(ms) if ms > best_ms * 1.001 => {
-            format!("not {}: an iteration would take {ms:.2} ms", lost.family)
-        }
-        Some(_) => format!(
-            "not {}: as fast, and hosts {:.2} links apart",
-            lost.family, lost.mean_hops
-        ),
-        None => format!(
-            "not {}: its fullest link needs {:.2} ms, and others were more promising",
-            lost.family, lost.screened_ms
-        ),
-    }
+    pub(super) explained: Option<Explained>,
 }
 
 pub(crate) fn proposal(page: &mut Page, answer: &Answer) {
     page.heading("The topology");
-    answer
-        .report
-        .iter()
-        .for_each(|line| page.line(&format!("  {line}")));
-    page.heading("Links");
-    for links in answer.links.chunks(10) {
-        let links: Vec<_> = links.iter().map(|[a, b]| format!("h{a}-h{b}")).collect();
-        page.line(&format!("  {}", links.join(" ")));
-    }
+    answer.summary.show(page);
+    answer.summary.show_links(page);
     if let Some(explained) = &answer.explained {
+        answer.summary.show_lengths(page);
         explained.show(page);
     }
 }

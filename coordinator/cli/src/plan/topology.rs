@@ -1,7 +1,7 @@
 //! `reweave plan topology`: circuits, routes and the spread of a job.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use clap::Args;
 use reweave_common::ids::NodeId;
 use reweave_common::timings::Timings;
 use reweave_common::units::Bytes;
-use reweave_planner::parallel::{Help, Progress, operators, others, presets, together};
+use reweave_planner::parallel::{Help, operators, others, presets, together};
 use reweave_planner::topology::prices::{Bill, PUBLISHED};
 use reweave_planner::topology::{self, Job, Proposal, Request, TopologyError, picture};
 use reweave_planner::workload::Settings;
@@ -17,11 +17,12 @@ use reweave_planner::workload::job::PresetJob;
 use reweave_planner::workload::job::operators::Model;
 
 use super::crew::Cores;
-use super::explained::{Explained, Market, Other};
+use super::explained::{Explained, Market, Other, Subject};
 use super::prices;
 use super::request::Ports;
 use super::searching::Searching;
 use super::show::{self, Answer, Asked, Spread};
+use super::summary::Summary;
 use crate::error::CliError;
 use crate::work::{Kind, Source, Work};
 use crate::{Output, print};
@@ -66,17 +67,34 @@ impl Topology {
             ..self.ports.request()?
         };
         let bill = self.bill(&request)?;
-        let found = self.propose(&source, &request, &bill)?;
+        let searching = self.searching();
+        let found = self.propose(&source, &request, &bill, &searching)?;
+        searching.end();
         self.draw(&found.proposal)?;
-        let asked = Asked {
-            job: self.job.clone(),
-            ports: self.ports.clone(),
-        };
+        // Whoever asks for a repair later may do so in another folder.
+        let job = path::absolute(&self.job).unwrap_or_else(|_| self.job.clone());
+        let ports = self.ports.clone();
         let explained = match self.explain {
-            true => Some(self.explained(&found, &request, bill)?),
+            true => Some(self.explained(&source, &found, (&request, bill), &searching)),
             false => None,
         };
-        let answer = Answer::new(&found.proposal, found.spread, asked, explained);
+        let mut summary = Summary::whole(&found.proposal);
+        let Spread {
+            splits,
+            parallelism,
+            report,
+        } = found.spread;
+        summary.add(report);
+        if !searching.in_time() {
+            summary.add(vec!["the time was up before all was weighed".to_owned()]);
+        }
+        let answer = Answer {
+            summary,
+            splits,
+            parallelism,
+            asked: Asked { job, ports },
+            explained,
+        };
         print(output, &answer, |page| show::proposal(page, &answer))
     }
 
@@ -89,25 +107,41 @@ impl Topology {
 
     fn explained(
         &self,
+        source: &Source,
         found: &Found,
-        request: &Request,
-        bill: Bill,
-    ) -> Result<Explained, CliError> {
+        (request, bill): (&Request, Bill),
+        searching: &Searching,
+    ) -> Explained {
+        let (hosts, work) = (self.ports.hosts, &found.work);
         let job = Job {
-            iteration: &found.work.iteration,
-            place: &place(&found.work),
-            settings: &found.work.settings,
+            iteration: &work.iteration,
+            place: &place(work),
+            settings: &work.settings,
         };
         let market = Market {
             others: found.others.clone(),
             priced: self.prices.is_some(),
             bill,
         };
-        let explained = Explained::of(&found.proposal, &job, request, market);
-        explained.map_err(CliError::Topology)
+        let deal = show::deal(found.spread.parallelism, &found.spread.splits);
+        let subject = Subject {
+            proposal: &found.proposal,
+            job: &job,
+            request,
+            names: &(0..hosts as u32).collect::<Vec<_>>(),
+            losses: &|dead| source.losses(hosts, &deal, dead).ok(),
+            in_time: &|| searching.in_time(),
+        };
+        Explained::of(&subject, market)
     }
 
-    fn propose(&self, source: &Source, request: &Request, bill: &Bill) -> Result<Found, CliError> {
+    fn propose(
+        &self,
+        source: &Source,
+        request: &Request,
+        bill: &Bill,
+        searching: &Searching,
+    ) -> Result<Found, CliError> {
         match &source.kind {
             Kind::Operators {
                 model,
@@ -118,15 +152,21 @@ impl Topology {
                     choices: choices.clone(),
                     ..Settings::default()
                 };
-                self.split(source, (model, timings), &settings, (request, bill))
+                self.split(
+                    source,
+                    (model, timings),
+                    &settings,
+                    (request, bill),
+                    searching,
+                )
             }
-            Kind::Preset(job) if !self.keep => self.spread(source, job, (request, bill)),
+            Kind::Preset(job) if !self.keep => self.spread(source, job, (request, bill), searching),
             _ => {
                 let work = source.work(hosts(self.ports.hosts))?;
                 Ok(Found {
-                    proposal: plan(&work, request)?,
+                    proposal: plan(&work, request, searching)?,
                     spread: Spread::default(),
-                    others: self.as_given(&work, request, bill)?,
+                    others: self.as_given(&work, request, bill, searching)?,
                     work,
                 })
             }
@@ -140,6 +180,7 @@ impl Topology {
         (model, timings): (&Model, &Timings),
         settings: &Settings,
         (request, bill): (&Request, &Bill),
+        searching: &Searching,
     ) -> Result<Found, CliError> {
         let search = operators::Search {
             model,
@@ -153,14 +194,18 @@ impl Topology {
         let start = start.map_err(|error| source.bad_operators(error))?;
         let start = search.with_room(start);
         let start = start.map_err(|crowded| CliError::Topology(TopologyError::Crowded(crowded)))?;
-        let progress = self.searching();
-        let go_on = |it: &_| progress.go_on(it);
-        let found = together::search(&search, start, settings, request, help(&go_on));
+        let (go_on, in_time) = (|it: &_| searching.go_on(it), || searching.in_time());
+        let help = Help {
+            crew: &Cores,
+            go_on: &go_on,
+            in_time: &in_time,
+        };
+        let found = together::search(&search, start, settings, request, help);
         let found = found.map_err(CliError::Topology)?;
         let terms = (request, bill.times(bill.fat_tree));
-        let others = self
-            .others(|| others::at_their_best(&search, &found.deal, settings, terms, help(&go_on)));
-        progress.end();
+        let others = self.others(searching, || {
+            others::at_their_best(&search, &found.deal, settings, terms, help)
+        });
         Ok(Found {
             others: of_each(others?, |_| None),
             spread: Spread::of_operators(model, &found),
@@ -175,6 +220,7 @@ impl Topology {
         source: &Source,
         job: &PresetJob,
         (request, bill): (&Request, &Bill),
+        searching: &Searching,
     ) -> Result<Found, CliError> {
         let own = Bytes::new(job.preset.gpu.memory_gb * 1_000_000_000);
         let memory = self.ports.memory()?.unwrap_or(own);
@@ -185,14 +231,18 @@ impl Topology {
             choices: job.choices.clone(),
             ..Settings::default()
         };
-        let progress = self.searching();
-        let go_on = |it: &_| progress.go_on(it);
-        let found = together::search(&search, start, &settings, request, help(&go_on));
+        let (go_on, in_time) = (|it: &_| searching.go_on(it), || searching.in_time());
+        let help = Help {
+            crew: &Cores,
+            go_on: &go_on,
+            in_time: &in_time,
+        };
+        let found = together::search(&search, start, &settings, request, help);
         let found = found.map_err(CliError::Topology)?;
         let terms = (request, bill.times(bill.fat_tree));
-        let others = self
-            .others(|| others::at_their_best(&search, &found.deal, &settings, terms, help(&go_on)));
-        progress.end();
+        let others = self.others(searching, || {
+            others::at_their_best(&search, &found.deal, &settings, terms, help)
+        });
         Ok(Found {
             others: of_each(others?, |deal| Some(presets::Words(*deal).to_string())),
             spread: Spread::of_preset(&search, &found),
@@ -204,9 +254,10 @@ impl Topology {
     /// What else could be built, where somebody asks.
     fn others<D>(
         &self,
+        searching: &Searching,
         find: impl FnOnce() -> Result<Vec<others::Other<D>>, TopologyError>,
     ) -> Result<Vec<others::Other<D>>, CliError> {
-        match self.explain {
+        match self.explain && searching.in_time() {
             true => find().map_err(CliError::Topology),
             false => Ok(Vec::new()),
         }
@@ -218,8 +269,9 @@ impl Topology {
         work: &Work,
         request: &Request,
         bill: &Bill,
+        searching: &Searching,
     ) -> Result<Vec<Other>, CliError> {
-        if !self.explain {
+        if !self.explain || !searching.in_time() {
             return Ok(Vec::new());
         }
         let job = Job {
@@ -227,11 +279,7 @@ impl Topology {
             place: &place(work),
             settings: &work.settings,
         };
-        let rivals = topology::rivals(&job, request, bill.times(bill.fat_tree), &Cores);
-        let rivals = rivals.map_err(CliError::Topology)?.into_iter();
-        Ok(rivals
-            .map(|(rival, ms)| Other::new(rival, ms, None))
-            .collect())
+        others_as_given(&job, request, bill)
     }
 
     fn searching(&self) -> Searching {
@@ -274,6 +322,18 @@ fn of_each<D>(others: Vec<others::Other<D>>, words: impl Fn(&D) -> Option<String
     others.into_iter().map(other).collect()
 }
 
+/// What else could be built for a job that stays as it is dealt out.
+pub(super) fn others_as_given(
+    job: &Job<'_>,
+    request: &Request,
+    bill: &Bill,
+) -> Result<Vec<Other>, CliError> {
+    let rivals = topology::rivals(job, request, bill.times(bill.fat_tree), &Cores);
+    let rivals = rivals.map_err(CliError::Topology)?.into_iter();
+    let other = |(rival, ms)| Other::new(rival, ms, None);
+    Ok(rivals.map(other).collect())
+}
+
 pub(super) fn hosts(count: usize) -> Vec<NodeId> {
     (0..count).map(NodeId::from_index).collect()
 }
@@ -285,19 +345,13 @@ pub(super) fn place(work: &Work) -> Vec<u32> {
         .collect()
 }
 
-fn plan(work: &Work, request: &Request) -> Result<Proposal, CliError> {
+fn plan(work: &Work, request: &Request, searching: &Searching) -> Result<Proposal, CliError> {
     let place = place(work);
     let job = Job {
         iteration: &work.iteration,
         place: &place,
         settings: &work.settings,
     };
-    topology::plan_with(&job, request, &Cores).map_err(CliError::Topology)
-}
-
-fn help<'h>(go_on: &'h (dyn Fn(&Progress) -> bool + Sync)) -> Help<'h> {
-    Help {
-        crew: &Cores,
-        go_on,
-    }
+    let found = topology::plan_until(&job, request, &Cores, &|| searching.in_time());
+    found.map_err(CliError::Topology)
 }

@@ -1,7 +1,7 @@
 //! `reweave plan topology`: published models no slower than published, and what it says of bad input.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use libtest_mimic::{Failed, Trial};
@@ -44,21 +44,21 @@ fn answer(output: &Output) -> Result<Value, Failed> {
     }
 }
 
-/// The median of ten seeds.
+/// The median of ten seeds, with nothing but what must be said; and no slower than as its file says.
 fn is_as_fast(data: &Path, model: &str, most_ms: f64) -> Result<(), Failed> {
     let job = data.join(format!("topoopt/models/{model}.toml"));
-    let mut found = Vec::new();
     let ms = |answer: Value| answer["iteration_ms"].as_f64().unwrap_or(f64::INFINITY);
+    let mut found = Vec::new();
     for seed in 0..10 {
-        let output = plan(&job, 16, 4, &["--keep", "--seed", &seed.to_string()])?;
+        let output = plan(&job, 16, 4, &["--seed", &seed.to_string()])?;
         found.push(ms(answer(&output)?));
     }
-    let searched = ms(answer(&plan(&job, 16, 4, &["--tries", "12"])?)?);
-    if searched > found[1] * 1.001 {
-        return Err(format!("the search made it {searched} ms from {} ms", found[1]).into());
+    let kept = ms(answer(&plan(&job, 16, 4, &["--keep", "--seed", "0"])?)?);
+    if found[0] > kept * 1.001 {
+        return Err(format!("the search made it {} ms from {kept} ms", found[0]).into());
     }
     found.sort_by(f64::total_cmp);
-    match found[5] <= most_ms {
+    match (found[4] + found[5]) / 2.0 <= most_ms {
         true => Ok(()),
         false => Err(format!("{found:?}, published are {most_ms} ms").into()),
     }
@@ -67,7 +67,7 @@ fn is_as_fast(data: &Path, model: &str, most_ms: f64) -> Result<(), Failed> {
 type Check = fn() -> Result<(), Failed>;
 
 /// Hosts, degree, what is said of them, and the hosts and degree that are named instead.
-const REFUSED: [(u32, u32, &str, [u32; 2]); 4] = [
+const REFUSED: [(u32, u32, &str, [u32; 2]); 5] = [
     (
         12,
         12,
@@ -76,6 +76,7 @@ const REFUSED: [(u32, u32, &str, [u32; 2]); 4] = [
     ),
     (12, 1, "take a degree of 2", [12, 2]),
     (1, 1, "two hosts or more, this is 1; take 2", [2, 1]),
+    (0, 1, "two hosts or more, this is 0; take 2", [2, 1]),
     (
         16385,
         4,
@@ -93,7 +94,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         let name = format!("plans::refused: {}", options.join(" "));
         Trial::test(name, move || is_wrong(options, said))
     });
-    let others: [(&str, Check); 10] = [
+    let others: [(&str, Check); 14] = [
         (
             "plans::what is named instead of too little memory",
             little_memory,
@@ -104,6 +105,16 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         ("plans::twelve hosts", twelve_hosts),
         ("plans::an odd end", an_odd_end),
         ("plans::repair", repair),
+        ("plans::repair without a host", repair_without_a_host),
+        (
+            "plans::repair without the only copy",
+            repair_without_the_only_copy,
+        ),
+        (
+            "plans::repair of hosts that forward little",
+            repair_of_hosts_that_forward_little,
+        ),
+        ("plans::plans that cannot be", untrue_plans),
         ("plans::a preset is spread anew", spread_anew),
         ("plans::panels", panels),
         ("plans::prices", prices),
@@ -177,15 +188,12 @@ fn little_memory() -> Result<(), Failed> {
 fn unknown_gate() -> Result<(), Failed> {
     let folder = tempfile::TempDir::new()?;
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
-    write(
-        "moe.toml",
-        "model = \"moe\"\nsize = \"64e\"\nbatch_per_replica = 8\n",
-    )?;
+    write("vgg.toml", "model = \"vgg16\"\nbatch_per_replica = 8\n")?;
     write("gates.csv", "iteration,from,to,bytes\n0,0,4,1000\n")?;
     write(
         "cluster.toml",
         "gbps = 100\nswitching = \"3d-mems\"\n[[block]]\nname = \"a\"\nhosts = 4\nports = 4\n\
-         switched_gbps = 100\n[[job]]\nname = \"moe\"\nfile = \"moe.toml\"\nservers = 4\niterations = 100\n\
+         switched_gbps = 100\n[[job]]\nname = \"moe\"\nfile = \"vgg.toml\"\nservers = 4\niterations = 100\n\
          gates = \"gates.csv\"\n",
     )?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
@@ -201,16 +209,20 @@ fn unknown_gate() -> Result<(), Failed> {
 /// One operator of 8 GB, on this server, with a batch of so many samples, and its measurement.
 fn operators(server: usize, batch: u32, more: &[&str]) -> Result<Output, Failed> {
     let folder = tempfile::TempDir::new()?;
+    plan(&one_operator(folder.path(), server, batch)?, 12, 4, more)
+}
+
+fn one_operator(folder: &Path, server: usize, batch: u32) -> Result<PathBuf, Failed> {
     let profile = r#"{"batch_size": 64, "measurements": [
         {"name": "dense", "pc_str": "2-1-1", "fw_time": 1, "bw_time": 2, "mem_req": 8000000000}]}"#;
-    std::fs::write(folder.path().join("profile.json"), profile)?;
-    let job = folder.path().join("job.toml");
+    std::fs::write(folder.join("profile.json"), profile)?;
+    let job = folder.join("job.toml");
     let text = format!(
         "model = \"one\"\nbatch = {batch}\nprofile = \"profile.json\"\n[[operator]]\nname = \"only\"\n\
          timing = \"dense\"\nweight_bytes = 8\nout_bytes_per_sample = 8\nservers = [{server}]\n"
     );
     std::fs::write(&job, text)?;
-    plan(&job, 12, 4, more)
+    Ok(job)
 }
 
 fn says(output: &Output, said: &str) -> Result<(), Failed> {
@@ -250,15 +262,61 @@ fn twelve_hosts() -> Result<(), Failed> {
     let (first, again) = (answer(&first?)?, answer(&again?)?);
     let links = first["links"].as_array().map_or(0, Vec::len);
     let ms = |key: &str| first[key].as_f64().unwrap_or(f64::NAN);
-    let hops = &first["explained"]["pairs_by_hops"];
     let good = links == 24
-        && *hops == serde_json::json!([48, 60, 24])
+        && first["pairs_by_hops"] == serde_json::json!([48, 60, 24])
         && (ms("iteration_ms") / ms("ideal_switch_ms") - 1.0).abs() < 1e-6
+        && all_reach_all(&first["tables"], 12, None)
+        && backups_lead_around(&first)
         && first == again;
     match good {
         true => Ok(()),
         false => Err(first.to_string().into()),
     }
+}
+
+/// Whether tables lead from each of so many hosts to each other, whichever next hop is taken, and
+/// never over one link.
+fn all_reach_all(tables: &Value, hosts: usize, without: Option<[&str; 2]>) -> bool {
+    let name = |host: usize| format!("h{host}");
+    let pairs = (0..hosts).flat_map(|a| (0..hosts).map(move |b| (a, b)));
+    pairs.filter(|(a, b)| a != b).all(|(from, to)| {
+        let (mut open, to) = (vec![(name(from), 0)], name(to));
+        while let Some((at, hops)) = open.pop() {
+            let next = tables[&at]["towards"][&to].as_array();
+            let Some(next) = next.filter(|_| hops < hosts) else {
+                return false;
+            };
+            for hop in next {
+                let end = hop[0].as_str().unwrap_or("").to_owned();
+                let ends = [at.as_str(), end.as_str()];
+                let dead = without.is_some_and(|[a, b]| ends == [a, b] || ends == [b, a]);
+                if dead || hop[1].as_u64().is_none_or(|weight| weight == 0) {
+                    return false;
+                }
+                if end != to {
+                    open.push((end, hops + 1));
+                }
+            }
+        }
+        true
+    })
+}
+
+/// Whether what is ready for each link leads all around it.
+fn backups_lead_around(answer: &Value) -> bool {
+    let backups = answer["explained"]["backups"].as_array().cloned();
+    let backups = backups.unwrap_or_default();
+    let link = |backup: &Value| [0, 1].map(|end| format!("h{}", backup["link"][end]));
+    let around = |backup: &Value| {
+        let mut tables = answer["tables"].clone();
+        for entry in backup["entries"].as_array().into_iter().flatten() {
+            let [at, to] = ["at", "to"].map(|key| entry[key].as_str().unwrap_or(""));
+            tables[at]["towards"][to] = entry["next"].clone();
+        }
+        let [a, b] = link(backup);
+        all_reach_all(&tables, 12, Some([&a, &b]))
+    };
+    backups.len() == 24 && backups.iter().all(around)
 }
 
 /// Thirteen hosts of three ports have one end too many, which is said with what would do.
@@ -272,38 +330,177 @@ fn an_odd_end() -> Result<(), Failed> {
     }
 }
 
-/// One link of two rings fails: what is left reduces hardly slower than before.
+/// What is said of a repair: what is done at once, and other circuits after it.
+fn repaired(plan: &Path, failed: &str, more: &[&str]) -> Result<[Value; 2], Failed> {
+    let output = repairing(plan, failed, more)?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    let lines = String::from_utf8(output.stdout)?;
+    let lines: Vec<Value> = lines
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    let lines: Result<[Value; 2], _> = lines.try_into();
+    lines.map_err(|lines| format!("{} lines", lines.len()).into())
+}
+
+fn repairing(plan: &Path, failed: &str, more: &[&str]) -> Result<Output, Failed> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+    command.args(["plan", "repair", "--output", "json", "--failed", failed]);
+    Ok(command.args(more).arg(plan).output()?)
+}
+
+fn written(planned: &Output) -> Result<NamedTempFile, Failed> {
+    let mut file = NamedTempFile::new()?;
+    file.write_all(&planned.stdout)?;
+    Ok(file)
+}
+
+/// A plan's tables with those that a repair changes.
+fn tables_after(plan: &Value, at_once: &Value) -> Value {
+    let mut tables = plan["tables"].clone();
+    for (host, table) in at_once["tables"].as_object().into_iter().flatten() {
+        tables[host] = table.clone();
+    }
+    tables
+}
+
+/// One link of two rings fails: what is left reduces hardly slower than the plan said, over tables
+/// that lead around the link, and no circuit is worth moving.
 fn repair() -> Result<(), Failed> {
     let job = job()?;
     let planned = plan(job.path(), 12, 4, &[])?;
-    let mut file = NamedTempFile::new()?;
-    file.write_all(&planned.stdout)?;
-    let repaired = |failed: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
-        command.args(["plan", "repair", "--output", "json", "--failed", failed]);
-        command.arg(file.path()).output()
-    };
-    let found = answer(&repaired("h0-h1")?)?;
+    let (file, whole) = (written(&planned)?, answer(&planned)?);
+    let [found, later] = repaired(file.path(), "h0-h1", &["--explain"])?;
     let ms = |key: &str| found[key].as_f64().unwrap_or(f64::NAN);
-    if !(ms("before_ms")..=ms("before_ms") * 4.0 / 3.0).contains(&ms("iteration_ms")) {
-        return Err(found.to_string().into());
-    }
-    for failed in ["h0:h1", "h3"] {
-        let found = answer(&repaired(failed)?)?;
-        let rewired = found["rewired"]["links"].as_array().map_or(0, Vec::len);
-        let uses_h3 = found["rewired"]["links"]
+    let left = found["links"].as_array().map_or(0, Vec::len);
+    let told = found["tables"].as_object().map_or(0, serde_json::Map::len);
+    let good = found["before_ms"] == whole["iteration_ms"]
+        && (ms("before_ms")..=ms("before_ms") * 4.0 / 3.0).contains(&ms("iteration_ms"))
+        && left == 23
+        && found["changed"].as_array().map(Vec::len) == Some(told)
+        && all_reach_all(&tables_after(&whole, &found), 12, Some(["h0", "h1"]))
+        && found["bandwidth_tax"].is_f64()
+        && found["explained"]["failures"]
             .as_array()
-            .is_some_and(|links| links.iter().any(|link| link[0] == 3 || link[1] == 3));
-        if rewired < 20 || (failed == "h3" && uses_h3) {
-            return Err(found.to_string().into());
-        }
+            .is_some_and(|it| it.len() >= 23)
+        && found["explained"]["cost"]["others"]
+            .as_array()
+            .is_some_and(|it| it.len() == 4)
+        && later["interval_ms"][0].as_f64() <= Some(ms("iteration_ms"));
+    if !good {
+        return Err(format!("{found} {later}").into());
     }
-    let refused = repaired("h0-h2")?;
-    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-    match refused.status.code() == Some(2) && words.contains("no link h0-h2") {
+    let worth = later["best"]
+        .as_u64()
+        .map(|best| later["rewired"][best as usize].clone());
+    if worth.is_some_and(|it| it["interval_ms"][1].as_f64() >= later["interval_ms"][0].as_f64()) {
+        return Err(later.to_string().into());
+    }
+    let refused = repairing(file.path(), "h0-h2", &[])?;
+    says(&refused, "the plan has no link h0-h2; h0 has h0-h1")?;
+    says(&repairing(file.path(), "panel0", &[])?, "it has no panels")
+}
+
+/// Those beside a host are joined, all other circuits stay, and what is gone with the host is said.
+fn repair_without_a_host() -> Result<(), Failed> {
+    let planned = plan(job()?.path(), 12, 4, &[])?;
+    // The job's file is gone by now.
+    says(
+        &repairing(written(&planned)?.path(), "h3", &[])?,
+        "cannot read /",
+    )?;
+    let job = job()?;
+    let file = written(&plan(job.path(), 12, 4, &[])?)?;
+    let [found, later] = repaired(file.path(), "h3", &[])?;
+    let lost = found["losses"]["batch"].as_f64().unwrap_or(0.0);
+    let first = &later["rewired"][0];
+    let names_h3 = |it: &Value| {
+        let links = it["links"].as_array().cloned().unwrap_or_default();
+        links.is_empty() || links.iter().any(|link| link[0] == 3 || link[1] == 3)
+    };
+    let good = (lost - 1.0 / 12.0).abs() < 1e-9
+        && first["how"] == "mended"
+        && [&first["kept"], &first["torn"], &first["set"]] == [20, 0, 2]
+        && !names_h3(&found)
+        && !names_h3(first);
+    if !good {
+        return Err(format!("{found} {later}").into());
+    }
+    // Nothing is worth a minute of a person's time for each circuit, one iteration before the end.
+    let [_, later] = repaired(file.path(), "h3", &["--iterations", "1"])?;
+    match later["best"].is_null() {
         true => Ok(()),
-        false => Err(words.into()),
+        false => Err(later.to_string().into()),
     }
+}
+
+/// Of operators, the only copy of what one server holds is missed.
+fn repair_without_the_only_copy() -> Result<(), Failed> {
+    let folder = tempfile::TempDir::new()?;
+    let job = one_operator(folder.path(), 3, 64)?;
+    let file = written(&plan(&job, 12, 4, &["--keep"])?)?;
+    let [found, _] = repaired(file.path(), "h3", &[])?;
+    match found["losses"] == serde_json::json!({"only_copies": ["only"], "batch": 1.0}) {
+        true => Ok(()),
+        false => Err(found.to_string().into()),
+    }
+}
+
+/// What hosts can forward counts in a plan and after a failure alike.
+fn repair_of_hosts_that_forward_little() -> Result<(), Failed> {
+    let mut job = NamedTempFile::new()?;
+    job.write_all(b"model = \"dlrm\"\nbatch_per_replica = 64\n")?;
+    let after = |more: &[&str]| -> Result<[f64; 2], Failed> {
+        let planned = plan(job.path(), 12, 4, more)?;
+        let whole = answer(&planned)?;
+        let [a, b] = [0, 1].map(|end| format!("h{}", whole["links"][0][end]));
+        let [found, _] = repaired(written(&planned)?.path(), &format!("{a}-{b}"), &[])?;
+        let ms = |answer: &Value| answer["iteration_ms"].as_f64().unwrap_or(f64::NAN);
+        Ok([ms(&whole), ms(&found)])
+    };
+    let (free, slow) = (after(&[])?, after(&["--relay-gbps", "1"])?);
+    match slow[0] > free[0] * 1.1 && slow[1] > slow[0] * 0.99 {
+        true => Ok(()),
+        false => Err(format!("{slow:?} ms with little to forward, {free:?} ms with all").into()),
+    }
+}
+
+/// A plan that names what is not there is refused, and nothing falls over.
+fn untrue_plans() -> Result<(), Failed> {
+    let job = job()?;
+    let whole = answer(&plan(job.path(), 12, 4, &[])?)?;
+    let no_host = "and its hosts are h0 to h11";
+    let wrong: [(&str, Value, &str); 6] = [
+        ("links", serde_json::json!([[0, 99]]), no_host),
+        ("rings", serde_json::json!([[0, 1, 12]]), no_host),
+        ("splits", serde_json::json!([[12]]), no_host),
+        (
+            "tables",
+            serde_json::json!({"h12": {"towards": {"h0": [["h1", 1]]}}}),
+            no_host,
+        ),
+        (
+            "links",
+            serde_json::json!([[1, 0]]),
+            "the smaller host comes first",
+        ),
+        (
+            "parallelism",
+            serde_json::json!({"data": 0, "tensor": 1, "pipeline": 1, "interleave": 1,
+                "microbatches": 1, "expert": 1, "columns": 1, "zero": 0}),
+            "a degree of its parallelism is 0",
+        ),
+    ];
+    for (key, value, said) in wrong {
+        let mut plan = whole.clone();
+        plan[key] = value;
+        let mut file = NamedTempFile::new()?;
+        file.write_all(plan.to_string().as_bytes())?;
+        says(&repairing(file.path(), "h0", &[])?, said)?;
+    }
+    Ok(())
 }
 
 /// What a plan says of the spread is what a repair of it goes by.
@@ -320,12 +517,8 @@ fn spread_anew() -> Result<(), Failed> {
     let interval = &found["interval_ms"];
     let within = interval[0].as_f64() <= found["iteration_ms"].as_f64()
         && found["iteration_ms"].as_f64() <= interval[1].as_f64();
-    let mut file = NamedTempFile::new()?;
-    file.write_all(&planned.stdout)?;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
-    command.args(["plan", "repair", "--output", "json", "--failed", "h7"]);
-    let repaired = answer(&command.arg(file.path()).output()?)?;
-    let same = (ms(&repaired, "before_ms") / ms(&found, "iteration_ms") - 1.0).abs() < 0.02;
+    let [repaired, _] = repaired(written(&planned)?.path(), "h7", &[])?;
+    let same = repaired["before_ms"] == found["iteration_ms"];
     match faster && within && same && found["parallelism"]["data"] != 32 {
         true => Ok(()),
         false => Err(format!("{found} {kept} {repaired}").into()),
@@ -341,15 +534,17 @@ fn panels() -> Result<(), Failed> {
     let links = found["links"].as_array().map_or(0, Vec::len);
     let patches = found["patches"].as_array().cloned().unwrap_or_default();
     let on = |panel: u64| patches.iter().filter(|it| it["panel"] == panel).count();
-    let mut file = NamedTempFile::new()?;
-    file.write_all(&planned.stdout)?;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
-    command.args(["plan", "repair", "--output", "json", "--failed", "panel1"]);
-    let repaired = answer(&command.arg(file.path()).output()?)?;
-    let left = repaired["rewired"]["links"].as_array().map_or(0, Vec::len);
-    match links == patches.len() && (0..4).all(|it| on(it) <= 6) && left <= 18 {
+    let [_, later] = repaired(written(&planned)?.path(), "panel1", &[])?;
+    let anew = later["rewired"].as_array().cloned().unwrap_or_default();
+    let few = |it: &Value| {
+        it["links"]
+            .as_array()
+            .is_some_and(|links| links.len() <= 18)
+    };
+    let patched = links == patches.len() && (0..4).all(|it| on(it) <= 6);
+    match patched && !anew.is_empty() && anew.iter().all(few) {
         true => Ok(()),
-        false => Err(format!("{found} {repaired}").into()),
+        false => Err(format!("{found} {later}").into()),
     }
 }
 

@@ -14,11 +14,15 @@ const HEAD: &str = "gbps = 100\nswitching = \"3d-mems\"\nflip_ms = 0.1\n\
 type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
-    let checks: [(&str, Check); 5] = [
+    let checks: [(&str, Check); 9] = [
         ("shards::a cluster goes on", a_cluster_goes_on),
         ("shards::over two blocks", over_two_blocks),
         ("shards::shared links", shared_links),
         ("shards::experts", experts),
+        ("shards::a spread of its own", spread_in_a_shard),
+        ("shards::little memory", little_memory_in_a_shard),
+        ("shards::all come at once", all_come_at_once),
+        ("shards::the manual's", the_cluster_of_the_manual),
         ("shards::bad input", bad_input),
     ];
     checks
@@ -101,7 +105,7 @@ fn a_cluster_goes_on() -> Result<(), Failed> {
     let ratio = shard["iteration_ms"].as_f64().unwrap_or(0.0)
         / shard["ideal_switch_ms"].as_f64().unwrap_or(1.0);
     is(
-        !storage && (ratio - 1.0).abs() < 0.01 && shard["routes"]["h0"]["h1"].is_array(),
+        !storage && (ratio - 1.0).abs() < 0.01 && shard["tables"]["h0"]["towards"]["h1"].is_array(),
         &began,
     )?;
     let after = ["--after", "now.json", "--elapsed-s", "60"];
@@ -187,12 +191,144 @@ fn experts() -> Result<(), Failed> {
     let jobs = job("moe", "servers = 4\ngates = \"gates.csv\"");
     let answer = answer(&plan(folder.path(), &jobs, &["--explain"])?)?;
     let experts = &answer["experts"][0];
-    let circuits = experts["circuits"].as_array().map_or(0, Vec::len);
+    let ports = |circuits: &Value| -> Vec<String> {
+        let circuits = circuits.as_array().cloned().unwrap_or_default();
+        let ends = circuits
+            .iter()
+            .flat_map(|it| it["ends"].as_array().cloned());
+        ends.flatten().map(|end| end.to_string()).collect()
+    };
+    let (laid, stay) = (
+        ports(&experts["circuits"]),
+        ports(&answer["shards"][0]["circuits"]),
+    );
+    let is_free = |port: &String| !stay.contains(port);
     let degree = &answer["degrees"][0]["degree"];
     is(
-        experts["advice"]["pays"] == false && circuits > 0 && degree["fat_tree_ms"].is_f64(),
+        experts["advice"]["pays"] == false
+            && !laid.is_empty()
+            && !stay.is_empty()
+            && laid.iter().all(is_free)
+            && degree["fat_tree_ms"].is_f64(),
         &answer,
     )
+}
+
+/// A shard's job is spread as one of its own servers would be, and says all that a topology does.
+fn spread_in_a_shard() -> Result<(), Failed> {
+    let folder = folder()?;
+    let bert = "model = \"bert\"\nbatch_per_replica = 16\ngpus_per_host = 4\n";
+    fs::write(folder.path().join("bert.toml"), bert)?;
+    let job = "[[job]]\nname = \"bert\"\nfile = \"bert.toml\"\nservers = 8\niterations = 1000\n";
+    let found = answer(&plan(folder.path(), job, &["--explain"])?)?;
+    let shard = &found["shards"][0];
+    let mut alone = Command::new(env!("CARGO_BIN_EXE_reweave"));
+    alone.current_dir(folder.path());
+    alone.args(
+        "plan topology --output json --job bert.toml --hosts 8 --degree 4 --gbps 100".split(' '),
+    );
+    let alone = answer(&alone.output()?)?;
+    let ms = |answer: &Value| answer["iteration_ms"].as_f64().unwrap_or(f64::NAN);
+    let said = [
+        "interval_ms",
+        "ideal_switch_ms",
+        "spread_bound_ms",
+        "bandwidth_tax",
+        "pairs_by_hops",
+        "load_percent",
+        "report",
+    ];
+    let explained = &shard["explained"];
+    is(
+        ms(shard) <= ms(&alone) * 1.02
+            && said.iter().all(|key| !shard[key].is_null())
+            && explained["failures"]
+                .as_array()
+                .is_some_and(|it| !it.is_empty())
+            && explained["backups"][0]["entries"].is_array()
+            && explained["cost"]["others"]
+                .as_array()
+                .is_some_and(|it| it.len() == 4)
+            && explained["lost"]
+                .as_array()
+                .is_some_and(|it| !it.is_empty()),
+        &found,
+    )
+}
+
+/// What `plan topology` fits into memory, a shard does too.
+fn little_memory_in_a_shard() -> Result<(), Failed> {
+    let folder = folder()?;
+    let gpt = "model = \"gpt\"\nsize = \"1.3b\"\nbatch_per_replica = 1\ngpus_per_host = 4\n";
+    fs::write(folder.path().join("gpt.toml"), gpt)?;
+    let text = |gb: u32| {
+        let jobs = "[[job]]\nname = \"gpt\"\nfile = \"gpt.toml\"\nservers = 4\niterations = 1000\n";
+        format!("memory_gb = {gb}\n{HEAD}{jobs}")
+    };
+    let step = |gb: u32| -> Result<Value, Failed> {
+        fs::write(folder.path().join("m.toml"), text(gb))?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+        command.current_dir(folder.path());
+        answer(
+            &command
+                .args("plan shard m.toml --output json".split(' '))
+                .output()?,
+        )
+    };
+    // 16 bytes for each of 1.3 billion parameters are more than 12 GB, unless they are dealt out.
+    let (some, none) = (step(12)?, step(1)?);
+    is(words(&some) == ["gpt starts"], &some)?;
+    let why = none["steps"][0]["why"].as_str().unwrap_or("");
+    is(
+        words(&none) == ["gpt refused"] && why.contains("no spread fits"),
+        &none,
+    )
+}
+
+/// Who comes at the same time is let in at once: nothing is laid that is torn before it was used.
+fn all_come_at_once() -> Result<(), Failed> {
+    let folder = folder()?;
+    let elastic = job("elastic", "servers = 3\nmost_servers = 8");
+    let jobs = [elastic, job("second", "servers = 4")].concat();
+    let found = answer(&plan(folder.path(), &jobs, &[])?)?;
+    let steps = found["steps"].as_array().cloned().unwrap_or_default();
+    let torn = steps.iter().any(|step| step["touched"]["torn"] != 0);
+    let circuits = |nth: usize| {
+        found["shards"][nth]["circuits"]
+            .as_array()
+            .map_or(0, Vec::len)
+    };
+    let set = |nth: usize| steps[nth]["touched"]["set"].as_u64();
+    is(
+        words(&found) == ["elastic starts", "second starts"]
+            && !torn
+            && (0..2).all(|nth| set(nth) == Some(circuits(nth) as u64)),
+        &found,
+    )
+}
+
+/// The cluster that the manual shows.
+fn the_cluster_of_the_manual() -> Result<(), Failed> {
+    let folder = folder()?;
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/planning.md");
+    let manual = fs::read_to_string(manual)?;
+    let lines = manual
+        .lines()
+        .skip_while(|line| !line.starts_with("    gbps = 100"));
+    let lines = lines.take_while(|line| line.is_empty() || line.starts_with("    "));
+    let text: Vec<_> = lines.map(str::trim_start).collect();
+    fs::write(folder.path().join("shown.toml"), text.join("\n"))?;
+    fs::write(
+        folder.path().join("bert.toml"),
+        "model = \"vgg16\"\nbatch_per_replica = 32\n",
+    )?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+    command.current_dir(folder.path());
+    let found = command
+        .args("plan shard shown.toml --output json".split(' '))
+        .output()?;
+    let found = answer(&found)?;
+    is(words(&found) == ["bert starts"], &found)
 }
 
 /// Jobs, more arguments, and what is said in one line.

@@ -37,6 +37,8 @@ pub struct JobEntry {
     /// What each server sent each other in the iterations before, as a file relative to this one's
     /// folder.
     pub gates: Option<String>,
+    /// How many ports of a server are for circuits by these.
+    pub gate_ports: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -81,6 +83,7 @@ struct JobTable {
     most_servers: Option<Spanned<i64>>,
     iterations: Spanned<i64>,
     gates: Option<Spanned<String>>,
+    gate_ports: Option<Spanned<i64>>,
 }
 
 const NO_SWITCHES: &str = "what finds no circuit goes over packet switches: say under [[block]] how fast, as switched_gbps";
@@ -280,7 +283,14 @@ impl Reader<'_> {
             let problem = format!("{most} is fewer than the {least} under `servers`");
             return Err(self.0.error(value.span(), problem));
         }
+        let gate_ports = job.gate_ports.as_ref();
+        if let Some(ports) = gate_ports.filter(|_| job.gates.is_none()) {
+            let problem = "it has no gates: say where they are, as gates = \"gates.csv\"";
+            return Err(self.0.error(ports.span(), problem));
+        }
+        let gate_ports = gate_ports.map(|ports| self.0.whole(ports, 1..=MOST_PORTS));
         Ok(JobEntry {
+            gate_ports: gate_ports.transpose()?.map(|ports| ports as usize),
             iterations: self.0.whole(&job.iterations, 1..=MOST_ITERATIONS)?,
             name: job.name.into_inner(),
             file: job.file,

@@ -7,7 +7,6 @@
 
 mod circuits;
 mod degree;
-mod estimate;
 mod file;
 mod fleet;
 mod ground;
@@ -20,9 +19,9 @@ mod splice;
 #[cfg(test)]
 mod tests;
 
+pub use crate::gain::{Estimate, Gain};
 pub use circuits::{Circuit, Laid, Lying, Port, Ports, Room, Touched, lay};
 pub use degree::Degree;
-pub use estimate::{Estimate, Gain};
 pub use file::{ClusterFile, JobEntry};
 pub use fleet::{Event, Fleet, Job, Running, Step, Waiting, What};
 pub use ground::{Block, Ground, Host, Server, Switching, Trunk};

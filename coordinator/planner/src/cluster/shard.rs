@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
-use std::time::Duration;
 
 use reweave_common::carriage::Carriage;
 use reweave_common::ids::NodeId;
@@ -12,15 +11,14 @@ use reweave_common::iteration::Iteration;
 use reweave_common::units::{Bytes, Rate};
 
 use super::circuits::{Circuit, Lying, Ports, Room, lay};
-use super::estimate::Estimate;
 use super::ground::{Ground, Server};
 use super::seating;
-use crate::routing::Routes;
+use crate::gain::Estimate;
 use crate::topology::{
-    self, Blocks, Design, Failed, Job, Limits, Pair, Panel, Request, TopologyError, Wiring,
-    candidates::Family, ideal_switch, pair,
+    self, Altered, Blocks, Design, Failed, Family, Job, Limits, Pair, Panel, Proposal, Request,
+    TopologyError, Wiring, ideal_switch, pair,
 };
-use crate::workload::effects::{Effects, Setting};
+use crate::workload::job::Losses;
 use crate::workload::{Network, Settings, simulate};
 
 /// A job on some number of servers.
@@ -42,6 +40,16 @@ pub trait Training: fmt::Debug {
     fn key(&self) -> &str;
 
     fn on(&self, servers: usize) -> Result<Spread, Unfit>;
+
+    /// What is gone when some of so many servers fail, where that is known.
+    fn losses(&self, _servers: usize, _dead: &BTreeSet<u32>) -> Option<Losses> {
+        None
+    }
+
+    /// How many ports of a server are for circuits that change with every iteration.
+    fn kept_ports(&self) -> usize {
+        0
+    }
 }
 
 /// Why a job cannot run on some servers, and what comes nearest.
@@ -64,9 +72,9 @@ impl From<TopologyError> for Unfit {
 pub struct Shard {
     /// In the order of the job's ranks.
     pub servers: Vec<Server>,
-    /// The wiring of their hosts, which are counted in the order in which the servers name them.
-    pub design: Design,
-    pub routes: Routes,
+    /// The wiring of their hosts, which are counted in the order in which the servers name them, and
+    /// all that is known of it.
+    pub proposal: Rc<Proposal>,
     pub circuits: Vec<Circuit>,
     /// How many circuits each link of the wiring has.
     pub parallel: usize,
@@ -76,6 +84,16 @@ pub struct Shard {
 }
 
 impl Shard {
+    /// Of a server's host in the wiring.
+    pub fn number(&self, server: &Server) -> u32 {
+        let place = self.hosts().iter().position(|&it| it == server.host);
+        place.unwrap_or(0) as u32
+    }
+
+    pub fn design(&self) -> &Design {
+        &self.proposal.design
+    }
+
     /// By their number in the wiring.
     pub fn hosts(&self) -> Vec<u32> {
         hosts(&self.servers)
@@ -143,8 +161,7 @@ struct Kind {
 #[derive(Debug)]
 struct Formed {
     parallel: usize,
-    design: Design,
-    routes: Routes,
+    proposal: Rc<Proposal>,
     estimate: Estimate,
 }
 
@@ -181,7 +198,12 @@ impl Forming {
         let bare = self.bare(training, servers.to_vec(), lying)?;
         let formed = self.formed(training, &bare)?;
         let links: Vec<_> = lying.own.iter().map(Circuit::hosts).collect();
-        let order = seating::order(&formed.design.wiring, &bare.hosts, &bare.kinds(), &links);
+        let order = seating::order(
+            &formed.proposal.design.wiring,
+            &bare.hosts,
+            &bare.kinds(),
+            &links,
+        );
         if order == bare.hosts {
             return bare.laid(&formed, lying.own);
         }
@@ -201,6 +223,17 @@ impl Forming {
         let bare = self.bare(training, servers.to_vec(), lying)?;
         let formed = bare.measured(design, parallel, &[])?;
         bare.laid(&formed, lying.own)
+    }
+
+    /// Whatever is to be found out about the job of a shard, as it is dealt out there.
+    pub fn told<T>(
+        &self,
+        training: &dyn Training,
+        shard: &Shard,
+        ask: impl FnOnce(&Job<'_>, &Request) -> T,
+    ) -> Result<T, Unfit> {
+        let bare = self.bare(training, shard.servers.clone(), Lying::default())?;
+        Ok(ask(&bare.job(), &bare.request(shard.parallel)))
     }
 
     /// What an iteration takes where one switch gives each host this rate.
@@ -240,7 +273,7 @@ impl Forming {
         let place = spread.server.iter().map(|&server| number(server)).collect();
         let block = |&host: &u32| (host, self.ground.hosts[host as usize].block);
         let room = Room {
-            ports: self.ports(&servers),
+            ports: self.ports(&servers, training.kept_ports()),
             block: hosts.iter().map(block).collect(),
             fibres: self.ground.free_fibres(lying.others),
         };
@@ -254,11 +287,25 @@ impl Forming {
         })
     }
 
-    fn ports(&self, servers: &[Server]) -> Ports {
+    /// Those that circuits lie on which stay.
+    fn ports(&self, servers: &[Server], kept: usize) -> Ports {
+        let stay = |server: Server| self.ground.ports(server).count().saturating_sub(kept);
+        self.chosen_ports(servers, |server, nth| nth < stay(server))
+    }
+
+    /// Those that the training keeps for circuits that change with every iteration.
+    pub fn kept_ports(&self, training: &dyn Training, servers: &[Server]) -> Ports {
+        let kept = training.kept_ports();
+        let stay = |server: Server| self.ground.ports(server).count().saturating_sub(kept);
+        self.chosen_ports(servers, |server, nth| nth >= stay(server))
+    }
+
+    fn chosen_ports(&self, servers: &[Server], is_it: impl Fn(Server, usize) -> bool) -> Ports {
         let mut ports = Ports::new();
         for &server in servers {
-            let own = self.ground.ports(server);
-            let own = own.map(|port| (port, self.ground.switch(server.host, port)));
+            let own = self.ground.ports(server).enumerate();
+            let own = own.filter(|(nth, _)| is_it(server, *nth));
+            let own = own.map(|(_, port)| (port, self.ground.switch(server.host, port)));
             ports.entry(server.host).or_default().extend(own);
         }
         ports.values_mut().for_each(|list| list.sort_unstable());
@@ -288,6 +335,7 @@ impl Forming {
 fn alone() -> Design {
     Design {
         family: Family::Random,
+        altered: Altered::default(),
         wiring: Wiring::new(1),
         rings: Vec::new(),
         patches: Vec::new(),
@@ -384,30 +432,33 @@ impl Bare<'_> {
     }
 
     fn planned_with(&self, parallel: usize) -> Result<Formed, Unfit> {
+        let proposal = topology::plan(&self.job(), &self.request(parallel))?;
+        Ok(self.formed(parallel, proposal))
+    }
+
+    fn request(&self, parallel: usize) -> Request {
         let limits = self.limits(parallel);
-        let request = Request {
-            degree: limits.most_ports(),
+        Request {
+            degree: limits.most_ports().max(1),
             limits,
             rate: self.rate(parallel),
             seed: self.forming.seed,
             work: self.forming.work,
             relay: None,
             interval: true,
+        }
+    }
+
+    fn formed(&self, parallel: usize, proposal: Proposal) -> Formed {
+        let estimate = Estimate {
+            samples: self.spread.samples,
+            ..proposal.estimate()
         };
-        let proposal = topology::plan(&self.job(), &request)?;
-        let ms = proposal.evaluation.iteration_ms;
-        let interval = proposal.interval.as_ref();
-        Ok(Formed {
+        Formed {
             parallel,
-            estimate: Estimate {
-                ms,
-                low_ms: interval.map_or(ms, |it| it.low_ms),
-                high_ms: interval.map_or(ms, |it| it.high_ms),
-                samples: self.spread.samples,
-            },
-            design: proposal.design,
-            routes: proposal.routes,
-        })
+            estimate,
+            proposal: Rc::new(proposal),
+        }
     }
 
     /// A wiring without some of its links, with the routes that it then needs.
@@ -417,37 +468,16 @@ impl Bare<'_> {
         parallel: usize,
         missing: &[Pair],
     ) -> Result<Formed, Unfit> {
-        let rate = self.rate(parallel);
+        let (job, request) = (self.job(), self.request(parallel));
         let failed: Vec<_> = missing.iter().map(|&ends| Failed::Cable(ends)).collect();
-        let repaired = topology::repair(design, None, &self.job(), &failed)?;
-        let fabric = repaired.design.wiring.fabric(rate, Duration::ZERO);
-        let fabric = fabric.map_err(TopologyError::from)?;
-        let placement: Vec<_> = self.place.iter().map(|&host| node(host)).collect();
-        let (settings, work) = (self.spread.settings.clone(), self.forming.work);
-        let network = Network::new(&fabric, &placement, &repaired.carriage, settings);
-        let setting = Setting {
-            iteration: &self.spread.iteration,
-            network: &network,
-        };
-        let interval = setting.interval(&Effects::default(), work, &mut |_| {});
-        let interval = interval.map_err(TopologyError::from)?;
-        Ok(Formed {
-            parallel,
-            estimate: Estimate {
-                ms: repaired.iteration_ms(&self.job(), rate, work)?,
-                low_ms: interval.low_ms,
-                high_ms: interval.high_ms,
-                samples: self.spread.samples,
-            },
-            design: repaired.design,
-            routes: repaired.routes,
-        })
+        let repaired = topology::repair(design, None, &job, &request, &failed)?;
+        Ok(self.formed(parallel, repaired.proposal(&job, &request)?))
     }
 
     /// Puts the wiring on ports.
     fn laid(self, formed: &Formed, old: &[Circuit]) -> Result<Shard, Unfit> {
         let real = |[a, b]: Pair| pair(self.hosts[a as usize], self.hosts[b as usize]);
-        let pairs = formed.design.wiring.pairs();
+        let pairs = formed.proposal.design.wiring.pairs();
         let each = |&ends: &Pair| std::iter::repeat_n(real(ends), formed.parallel);
         let links: Vec<_> = pairs.iter().flat_map(each).collect();
         let mut laid = lay(&self.room, &links, old);
@@ -459,15 +489,14 @@ impl Bare<'_> {
         let missing: Vec<_> = pairs.into_iter().filter(missing).collect();
         laid.circuits
             .retain(|circuit| !laid.unlaid.contains(&circuit.hosts()));
-        let less = self.measured(&formed.design, formed.parallel, &missing)?;
+        let less = self.measured(&formed.proposal.design, formed.parallel, &missing)?;
         self.shard(&less, laid.circuits)
     }
 
     fn shard(&self, formed: &Formed, circuits: Vec<Circuit>) -> Result<Shard, Unfit> {
         Ok(Shard {
             servers: self.servers.clone(),
-            design: formed.design.clone(),
-            routes: formed.routes.clone(),
+            proposal: Rc::clone(&formed.proposal),
             circuits,
             parallel: formed.parallel,
             estimate: formed.estimate,

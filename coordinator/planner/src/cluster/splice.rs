@@ -16,12 +16,15 @@ pub(super) fn insert(design: &Design, ports: usize) -> Design {
         splicing.splice_ring(ring, hosts * ring / rings);
     }
     splicing.splice_links(ports);
+    let before = Wiring::of(hosts + 1, design.wiring.pairs());
+    let altered = design.altered.besides(&before, &splicing.wiring);
     let Splicing {
         wiring, mut rings, ..
     } = splicing;
     rings.retain(|ring| ring.len() == hosts + 1);
     Design {
         family: design.family.clone(),
+        altered,
         wiring,
         rings,
         patches: Vec::new(),
@@ -111,6 +114,7 @@ fn without(wiring: &Wiring, rings: Vec<Vec<u32>>, design: &Design, host: u32) ->
     let ring = |ring: Vec<u32>| ring.into_iter().map(counted).collect();
     Design {
         family: design.family.clone(),
+        altered: design.altered.besides(&design.wiring, wiring),
         wiring: Wiring::of(wiring.hosts() - 1, pairs.map(|ends| ends.map(counted))),
         rings: rings.into_iter().map(ring).collect(),
         patches: Vec::new(),

@@ -248,3 +248,59 @@ fn what_cannot_be_done_is_refused() {
         );
     }
 }
+
+/// A graph of hosts that pass on what they have, of switches, and of links by their names and Gb/s.
+fn graph(hosts: &[String], switches: &[&str], links: &[(String, String, u32)]) -> Fabric {
+    let node = |name: &str, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    let hosts = hosts.iter().map(|name| node(name, "relay"));
+    let switches = switches.iter().map(|name| node(name, "switch"));
+    let links = links
+        .iter()
+        .map(|(a, b, gbps)| format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = {gbps}\n"));
+    let parts: Vec<_> = hosts.chain(switches).chain(links).collect();
+    fabric(&format!("kind = \"graph\"\n{}", parts.concat()))
+}
+
+/// Gigabytes that all get of all in a second.
+fn gathered_gbytes_per_s(fabric: &Fabric) -> f64 {
+    1e9 / optimum_ms(fabric, AllGather, 1e9) / 1e6
+}
+
+/// Two boxes of eight A100: 300 GB/s of each to the switch inside, 25 to those between boxes. All but
+/// one of sixteen send to the last over 325.
+#[test]
+fn two_boxes_of_eight_gather_as_fast_as_published() {
+    let name = |nth: usize| format!("g{nth}");
+    let link = |nth: usize| {
+        let inside = format!("box{}", nth / 8);
+        [
+            (name(nth), inside, 2400),
+            (name(nth), "between".to_owned(), 200),
+        ]
+    };
+    let hosts: Vec<_> = (0..16).map(name).collect();
+    let links: Vec<_> = (0..16).flat_map(link).collect();
+    let found = gathered_gbytes_per_s(&graph(&hosts, &["box0", "box1", "between"], &links));
+    assert!((found - 346.67).abs() < 0.01, "{found} GB/s");
+}
+
+/// Two boxes of sixteen halves of MI250: seven links of 50 GB/s each, four of them to the other half,
+/// and 16 GB/s between boxes. All but two halves send to these over 300 and twice 16.
+#[test]
+fn two_boxes_of_sixteen_halves_gather_as_fast_as_published() {
+    let name = |half: usize, nth: usize| format!("{}{nth}", ["a", "b"][half]);
+    let mut links = Vec::new();
+    for nth in 0..16 {
+        let (first, place) = (nth / 8 * 8, nth % 8);
+        let there = |further: usize| first + (place + further) % 8;
+        links.push((name(0, nth), name(1, nth), 1600));
+        links.push((name(0, nth), name(1, there(4)), 400));
+        for half in [0, 1] {
+            links.push((name(half, nth), name(half, there(1)), 400));
+            links.push((name(half, nth), "between".to_owned(), 128));
+        }
+    }
+    let hosts: Vec<_> = (0..32).map(|nth| name(nth / 16, nth % 16)).collect();
+    let found = gathered_gbytes_per_s(&graph(&hosts, &["between"], &links));
+    assert!((found - 354.13).abs() < 0.01, "{found} GB/s");
+}

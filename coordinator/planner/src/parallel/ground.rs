@@ -7,7 +7,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
 
-use crate::crew::Crew;
+use crate::crew::{Crew, InTime};
 use crate::routing::{self, Effort, Routes};
 use crate::topology::{
     self, Demand, Design, Known, Proposal, Request, TopologyError, Wired, ideal_switch,
@@ -21,6 +21,8 @@ pub struct Help<'h> {
     /// Is told now and then how far it is, and says whether to go on. Whoever always says yes gets
     /// the same answer every time.
     pub go_on: &'h (dyn Fn(&Progress) -> bool + Sync),
+    /// Whether there is time, where there is nothing to tell.
+    pub in_time: InTime<'h>,
 }
 
 /// How far a search is.
@@ -140,7 +142,7 @@ impl<'g> Ground<'g> {
                 topology::carriage(found.wired(), iteration, &self.place, &demand, 0)
             }
         };
-        let settings = self.settings.clone();
+        let settings = self.request.settings(self.settings);
         let network = Network::new(&self.fabric, &self.placement, &carriage, settings);
         let timeline = simulate(iteration, &network, self.request.work);
         timeline.map_err(TopologyError::from)

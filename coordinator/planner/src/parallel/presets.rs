@@ -14,6 +14,8 @@ use crate::workload::job::preset::{Batch, Parallelism, Preset, PresetError, Zero
 /// What is searched.
 #[derive(Debug, Clone)]
 pub struct Search {
+    /// As its file says, on however many hosts.
+    given: Preset,
     preset: Preset,
     hosts: usize,
     /// Of a processor; no limit where there is no figure.
@@ -27,7 +29,7 @@ pub struct NoRoom {
     /// The least that a processor needs of these, and how.
     pub least: Bytes,
     pub spread: Parallelism,
-    /// So many hosts would do for the same batch.
+    /// So many hosts would do.
     pub hosts: Option<usize>,
 }
 
@@ -59,20 +61,27 @@ const MOST_TIMES: usize = 64;
 impl Search {
     /// The batch of the whole job stays what it is, however it is spread: iterations of other batches
     /// could not be compared.
-    pub fn new(preset: &Preset, hosts: usize, memory: Option<Bytes>) -> Self {
-        let mut preset = preset.clone();
+    pub fn new(given: &Preset, hosts: usize, memory: Option<Bytes>) -> Self {
+        let mut preset = given.clone();
         let ranks = hosts * preset.gpus_per_host;
         let own = &preset.parallelism;
-        let data = own.data.unwrap_or(ranks / (own.tensor * own.pipeline));
+        let each = (own.tensor * own.pipeline).max(1);
+        let data = own.data.unwrap_or((ranks / each).max(1));
         if let Batch::PerReplica(samples) = preset.batch {
             preset.batch = Batch::Whole(samples.saturating_mul(data.max(1) as u64));
         }
         preset.parallelism.data = Some(data);
         Self {
+            given: given.clone(),
             preset,
             hosts,
             memory,
         }
+    }
+
+    /// Of the whole job.
+    pub fn batch(&self) -> Batch {
+        self.preset.batch
     }
 
     fn ranks(&self) -> usize {
@@ -86,8 +95,8 @@ impl Search {
         spread
     }
 
-    /// What the fullest processor holds; nothing where that is not known.
-    pub fn needed(&self, parallelism: Parallelism) -> Result<Option<Bytes>, PresetError> {
+    /// What the fullest processor holds.
+    pub fn needed(&self, parallelism: Parallelism) -> Result<Bytes, PresetError> {
         self.spread(parallelism).memory(self.ranks())
     }
 
@@ -100,12 +109,11 @@ impl Search {
         }
         let fitting = self.fitting();
         let least = fitting.into_iter().min_by_key(|it| self.needed(*it).ok());
-        least.ok_or_else(|| TopologyError::NoRoom(self.no_room(own, needed.unwrap_or_default())))
+        least.ok_or_else(|| TopologyError::NoRoom(self.no_room(own, needed)))
     }
 
-    fn has_room(&self, needed: Option<Bytes>) -> bool {
-        let over = |(needed, memory)| needed > memory;
-        !needed.zip(self.memory).is_some_and(over)
+    fn has_room(&self, needed: Bytes) -> bool {
+        self.memory.is_none_or(|memory| needed <= memory)
     }
 
     /// Every spread that fits into the memory. No more of the state is dealt out than memory asks
@@ -136,10 +144,8 @@ impl Search {
         let (least, spread) = self.least().unwrap_or((needed, own));
         let memory = self.memory.unwrap_or_default();
         let times = std::iter::successors(Some(2), |it| Some(it * 2));
-        let more = |times: usize| Self {
-            hosts: self.hosts * times,
-            ..self.clone()
-        };
+        // A batch of each replica grows with the hosts, as it would if the file were planned for them.
+        let more = |times: usize| Self::new(&self.given, self.hosts * times, self.memory);
         let mut more = times.take_while(|it| *it <= MOST_TIMES).map(more);
         NoRoom {
             memory,
@@ -154,9 +160,9 @@ impl Search {
     /// The least that a processor can do with, and how.
     fn least(&self) -> Option<(Bytes, Parallelism)> {
         let whole = |plain: Parallelism| {
-            let zero = zeros(plain).last()?;
-            let spread = Parallelism { zero, ..plain };
-            Some((self.needed(spread).ok()??, spread))
+            let spreads = zeros(plain).map(|zero| Parallelism { zero, ..plain });
+            let known = spreads.filter_map(|it| Some((self.needed(it).ok()?, it)));
+            known.min_by_key(|(needed, _)| *needed)
         };
         let all = self.all().into_iter().filter_map(whole);
         all.min_by_key(|(needed, _)| *needed)

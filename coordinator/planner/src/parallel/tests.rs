@@ -20,6 +20,7 @@ use crate::workload::job::preset::{Batch, Parallelism, Preset, Zero};
 const HELP: Help<'_> = Help {
     crew: &Alone,
     go_on: &|_| true,
+    in_time: &|| true,
 };
 
 fn timings() -> Timings {
@@ -171,7 +172,7 @@ fn no_more_of_the_state_is_dealt_out_than_memory_asks_for() {
     let zero = |memory: u64| {
         let search = presets::Search::new(&preset, 4, Some(Bytes::new(memory)));
         let start = search.start().unwrap();
-        assert!(search.needed(start).unwrap().unwrap() <= Bytes::new(memory));
+        assert!(search.needed(start).unwrap() <= Bytes::new(memory));
         start.zero
     };
     // 6.7 billion parameters of 16 bytes do not fit into 80 GB, and do into 400.
@@ -184,7 +185,7 @@ fn no_more_of_the_state_is_dealt_out_than_memory_asks_for() {
     let needs = |stage| {
         let zero = Zero::stage(stage).unwrap();
         let needed = search.needed(Parallelism { zero, ..plain }).unwrap();
-        needed.unwrap().count() as f64 / 1e9
+        needed.count() as f64 / 1e9
     };
     // Of 16 bytes, 12 are the optimizer's, 2 the gradient's and 2 the weight's.
     let parameters = (needs(0) - needs(3)) / (16.0 * 31.0 / 32.0);
@@ -280,4 +281,52 @@ fn tables_are_cut_so_that_every_processor_holds_a_part() {
     assert_eq!(found.deal.columns, 2);
     let last = found.proposal.evaluation.iteration_ms;
     assert!(last < found.course[0], "{:?}", found.course);
+}
+
+/// What is named is enough, and half of it is not, also where the batch grows with the hosts.
+#[test]
+fn hosts_that_are_named_for_too_little_memory_would_do() {
+    for batch in [Batch::PerReplica(4), Batch::Whole(64)] {
+        let mut preset = Preset::named("gpt", Some("6.7b"), batch).unwrap();
+        preset.gpus_per_host = 8;
+        let search = |hosts| presets::Search::new(&preset, hosts, Some(Bytes::new(4_000_000_000)));
+        let Err(TopologyError::NoRoom(no_room)) = search(2).start() else {
+            panic!("{batch:?}: there is room on two hosts");
+        };
+        let hosts = no_room.hosts.unwrap();
+        let start = search(hosts).start();
+        assert!(start.is_ok(), "{batch:?}: {hosts} hosts: {start:?}");
+        assert!(
+            search(hosts / 2).start().is_err(),
+            "{batch:?}: {hosts} hosts"
+        );
+    }
+}
+
+/// 64 tables of ten million rows do not fit into what one processor has, and their columns do.
+#[test]
+fn tables_are_held_only_where_there_is_memory_for_them() {
+    let mut preset = Preset::named("dlrm", None, Batch::PerReplica(64)).unwrap();
+    preset.gpus_per_host = 4;
+    let needed = |memory: u64| {
+        let search = presets::Search::new(&preset, 32, Some(Bytes::new(memory)));
+        let start = search.start()?;
+        Ok::<_, TopologyError>((start.columns, search.needed(start).unwrap()))
+    };
+    let (columns, whole) = needed(80_000_000_000).unwrap();
+    assert_eq!(columns, 1);
+    let (cut, part) = needed(whole.count() * 7 / 8).unwrap();
+    assert!(cut > 1 && part < whole, "{cut} parts of {part:?}");
+    assert!(matches!(needed(1_000_000), Err(TopologyError::NoRoom(_))));
+    preset.table_rows = Some(1000);
+    let few = presets::Search::new(&preset, 32, None);
+    assert!(few.needed(preset.parallelism).unwrap() < whole);
+}
+
+#[test]
+fn no_hosts_are_refused_and_nothing_falls_over() {
+    let preset = Preset::named("vgg16", None, Batch::Whole(64)).unwrap();
+    assert!(preset.iteration(0).is_err());
+    assert!(presets::Search::new(&preset, 0, None).start().is_err());
+    assert!(towers().data_parallel(&timings(), 0).is_err());
 }

@@ -55,7 +55,8 @@ const WORTHWHILE: f64 = 0.998;
 /// what hosts save that reduce as one ([`Searching::least_part`]).
 const OF_IDEAL: f64 = 0.98;
 
-/// From this way on, the best way with the best topology for it. Never slower than this one.
+/// From this way on, the best way with the best topology for it that is known when time is up. Never
+/// slower than this one.
 pub fn search<M: Dealing>(
     model: &M,
     start: M::Deal,
@@ -81,6 +82,9 @@ pub fn search<M: Dealing>(
     };
     let mut known = vec![start];
     for turn in 0..MOST_TURNS {
+        if !(help.in_time)() {
+            break;
+        }
         let before = pairing.proposal.evaluation.iteration_ms;
         let ground = searching.ground(&pairing.proposal, turn)?;
         let better = model.better(&pairing.deal, &ground)?;
@@ -100,7 +104,7 @@ pub fn search<M: Dealing>(
             break;
         }
     }
-    if request.interval {
+    if request.interval && (help.in_time)() {
         let iteration = model.iteration(&pairing.deal)?;
         let job = Job {
             iteration: &iteration,
@@ -126,7 +130,7 @@ impl<'s, M: Dealing> Searching<'s, M> {
             place: &self.model.place(),
             settings: self.settings,
         };
-        topology::plan_with(&job, self.request, self.help.crew)
+        topology::plan_until(&job, self.request, self.help.crew, self.help.in_time)
     }
 
     /// Topologies for the most promising. Whether nothing else can be better then: all the ways there
@@ -149,7 +153,7 @@ impl<'s, M: Dealing> Searching<'s, M> {
             if least_ms >= pairing.proposal.evaluation.iteration_ms || known.contains(&deal) {
                 continue;
             }
-            if nth >= PROMISING {
+            if nth >= PROMISING || !(self.help.in_time)() {
                 all = false;
                 continue;
             }

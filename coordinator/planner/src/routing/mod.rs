@@ -6,6 +6,7 @@
 
 mod balance;
 mod coins;
+mod detours;
 mod lanes;
 mod order;
 mod picked;
@@ -16,8 +17,9 @@ mod tests;
 
 pub use balance::{Effort, balanced, balanced_by};
 pub use coins::{Change, by_coins};
+pub use detours::{Entry, detours};
 pub use lanes::Lanes;
 pub use order::{Order, up_and_down};
 pub use picked::{Known, Ways, all_ways, one_way_each};
 pub use splits::{Routes, Way};
-pub use table::table;
+pub use table::Ground;

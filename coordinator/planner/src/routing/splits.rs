@@ -19,7 +19,7 @@ pub struct Way {
     pub share: f64,
 }
 
-/// The weights of a host add up to about as much.
+/// The weights of a host add up to about as much, before they are made as small as they can be.
 const WHOLE: f64 = 240.0;
 
 impl Routes {
@@ -62,6 +62,9 @@ impl Routes {
                 false => 0,
             };
         }
+        // A kernel that is told one next hop of whatever weight says that it has one of weight 1.
+        let common = weights.iter().copied().fold(0, gcd).max(1);
+        weights.iter_mut().for_each(|weight| *weight /= common);
     }
 
     /// The ways between two hosts, the fullest first, and at most so many of them; what the others
@@ -198,6 +201,10 @@ impl Routes {
         }
         order
     }
+}
+
+fn gcd(a: u8, b: u8) -> u8 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The part of the traffic that takes a way so far, the host where it ends, and its last step.

@@ -2,8 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use reweave_common::course::Tables;
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::units::Rate;
+
 use super::*;
-use crate::topology::{Distances, Wiring, strides};
+use crate::topology::{Distances, Wiring, pair, strides};
 
 fn circulant(hosts: usize, steps: &[usize]) -> Wiring {
     let members: Vec<_> = (0..hosts as u32).collect();
@@ -189,34 +194,163 @@ fn no_circle_of_full_buffers_can_arise() {
     }
 }
 
+/// All tables of a fabric without some of its links; of its shortest routes where none are given.
+fn tables(
+    fabric: &Fabric,
+    closed: &[[u32; 2]],
+    routes: Option<&Routes>,
+    order: Option<&Order>,
+) -> Tables {
+    let node = |host: u32| NodeId::from_index(host as usize);
+    let links = closed.iter().flat_map(|ends| {
+        let [a, b] = ends.map(node);
+        fabric.links_between(a, b)
+    });
+    let closed = links.collect();
+    let ground = Ground {
+        fabric,
+        closed: &closed,
+    };
+    let routes = routes.cloned().unwrap_or_else(|| ground.shortest());
+    ground.tables(&routes, order, fabric.nodes().map(|(at, _)| at))
+}
+
+/// Where the heaviest next hops lead from one node to another, at most so far.
+fn follow(fabric: &Fabric, tables: &Tables, from: NodeId, to: NodeId) -> Vec<NodeId> {
+    let mut way = vec![from];
+    while way.len() <= fabric.nodes().len() && way[way.len() - 1] != to {
+        let at = way[way.len() - 1];
+        let next = tables[&at].next_hops(to).iter();
+        let Some(heaviest) = next.max_by_key(|it| it.weight) else {
+            break;
+        };
+        way.push(fabric.link(heaviest.link).far(at).node);
+    }
+    way
+}
+
+fn fabric(wiring: &Wiring) -> Fabric {
+    let rate = Rate::from_gbps(100.0).unwrap();
+    wiring.fabric(rate, Default::default()).unwrap()
+}
+
 #[test]
-fn tables_hold_the_ways_of_their_host() {
-    use reweave_common::units::Rate;
+fn tables_hold_the_ways_of_their_host_with_their_weights() {
     let wiring = circulant(12, &[1, 5]);
-    let fabric = wiring
-        .fabric(Rate::from_gbps(100.0).unwrap(), Default::default())
-        .unwrap();
+    let fabric = fabric(&wiring);
     let routes = balanced(&wiring, &all_to_all(12), Effort::default());
     let order = Order::of(&wiring);
-    let tables: Vec<_> = (0..12)
-        .map(|host| table(&routes, &order, &fabric, host))
-        .collect();
+    let tables = tables(&fabric, &[], Some(&routes), Some(&order));
     for (from, to) in all_to_all(12).into_keys() {
-        let mut at = from;
-        for _ in 0..12 {
-            let node = reweave_common::ids::NodeId::from_index(to as usize);
-            let Some(next) = tables[at as usize].next_hops(node).first() else {
-                break;
-            };
-            at = fabric
-                .link(next.link)
-                .far(tables[at as usize].at)
-                .node
-                .index() as u32;
-        }
-        assert_eq!(at, to, "from {from}");
+        let ends = [from, to].map(|host| NodeId::from_index(host as usize));
+        let way = follow(&fabric, &tables, ends[0], ends[1]);
+        assert_eq!(way.last(), Some(&ends[1]), "from {from}: {way:?}");
+        let said = tables[&ends[0]].next_hops(ends[1]).iter();
+        let said = said.map(|hop| {
+            let next = fabric.link(hop.link).far(ends[0]).node;
+            (next.index() as u32, hop.weight)
+        });
+        let meant = routes.next(from, to);
+        let meant = meant.map(|(lane, weight)| (routes.lanes().end(lane), u32::from(weight)));
+        assert!(said.eq(meant), "from {from} to {to}");
     }
-    assert!(tables.iter().any(|table| !table.raises.is_empty()));
+    assert!(tables.values().any(|table| !table.raises.is_empty()));
+}
+
+#[test]
+fn tables_around_dark_links_weigh_next_hops_by_the_ways_behind_them() {
+    // From 0 to 3 three ways are shortest: two by way of 1, one by way of 2.
+    let wiring = Wiring::of(
+        6,
+        [
+            [0, 1],
+            [0, 2],
+            [1, 4],
+            [1, 5],
+            [2, 4],
+            [4, 3],
+            [5, 3],
+            [0, 3],
+        ],
+    );
+    let fabric = fabric(&wiring);
+    let tables = tables(&fabric, &[[0, 3]], None, None);
+    let [h0, h3] = [0, 3].map(NodeId::from_index);
+    let weights: Vec<_> = tables[&h0]
+        .next_hops(h3)
+        .iter()
+        .map(|it| it.weight)
+        .collect();
+    assert_eq!(weights, [2, 1]);
+    assert_eq!(follow(&fabric, &tables, h3, h0).len(), 4);
+}
+
+/// A next hop that two links lead to has its weight from both together.
+#[test]
+fn links_side_by_side_share_the_weight_of_their_next_hop() {
+    let text = r#"
+        kind = "graph"
+        node = [{ name = "a", role = "relay" }, { name = "b", role = "relay" },
+                { name = "c", role = "relay" }, { name = "d", role = "relay" }]
+        link = [{ a = "a", b = "b", gbps = 1, count = 2 }, { a = "a", b = "c", gbps = 1 },
+                { a = "b", b = "d", gbps = 1 }, { a = "c", b = "d", gbps = 1 }]
+    "#;
+    let fabric = Fabric::parse("fabric.toml", text).unwrap();
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| fabric.find(name).unwrap());
+    let tables = tables(&fabric, &[], None, None);
+    let weights = |to| -> Vec<_> {
+        let next = tables[&a].next_hops(to).iter();
+        next.map(|it| (fabric.link(it.link).far(a).node, it.weight))
+            .collect()
+    };
+    // Two of the three ways begin with a link to b.
+    assert_eq!(weights(d), [(b, 1), (b, 1), (c, 1)]);
+    assert_eq!(weights(b), [(b, 1), (b, 1)]);
+    assert_eq!(weights(c), [(c, 1)]);
+}
+
+/// Whoever a cable fails for has other ways at once, without a circle.
+#[test]
+fn detours_lead_around_each_cable_and_change_few_entries() {
+    for (hosts, steps) in [(12, &[1, 5][..]), (16, &[1]), (20, &[1, 3, 7])] {
+        let wiring = circulant(hosts, steps);
+        let routes = balanced(&wiring, &all_to_all(hosts as u32), Effort::default());
+        for cable in wiring.pairs() {
+            let entries = detours(&routes, cable).unwrap();
+            let around = routes.with(&entries);
+            for (from, to) in all_to_all(hosts as u32).into_keys() {
+                let ways = around.ways(from, to, 64);
+                let share: f64 = ways.iter().map(|way| way.share).sum();
+                assert!(
+                    (share - 1.0).abs() < 1e-9,
+                    "{from} to {to} without {cable:?}"
+                );
+                for way in ways {
+                    let crosses = |hop: &[u32]| pair(hop[0], hop[1]) == cable;
+                    assert!(!way.hosts.windows(2).any(crosses), "{way:?}");
+                    assert!(way.hosts.len() <= hosts, "a circle: {way:?}");
+                }
+                assert_eq!(
+                    around.farthest_first(to).len(),
+                    hosts,
+                    "a circle towards {to}"
+                );
+            }
+            let touched = entries.iter().filter(|it| !cable.contains(&it.at)).count();
+            assert!(
+                steps.len() == 1 || touched * 20 < hosts * hosts,
+                "{touched}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_leads_around_a_bridge() {
+    let wiring = Wiring::of(5, [[0, 1], [1, 2], [2, 3], [3, 0], [3, 4]]);
+    let routes = balanced(&wiring, &all_to_all(5), Effort::default());
+    assert_eq!(detours(&routes, [3, 4]), None);
+    assert!(detours(&routes, [0, 1]).is_some());
 }
 
 #[test]

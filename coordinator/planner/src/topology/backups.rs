@@ -5,50 +5,9 @@ use super::demand::Demand;
 use super::error::TopologyError;
 use super::plan::{Job, Request};
 use super::repair::{Failed, repair};
-use super::wiring::{Pair, Wiring};
-use crate::crew::{self, Crew};
-use crate::routing::Routes;
-
-/// For each cable, the shortest way around it: what its two hosts do by themselves, before anybody
-/// has planned anything. A cable without one is a bridge.
-pub fn backups(wiring: &Wiring) -> Vec<(Pair, Option<Vec<u32>>)> {
-    let around = |[a, b]: Pair| {
-        let mut came_from = vec![u32::MAX; wiring.hosts()];
-        came_from[a as usize] = a;
-        let mut line = vec![a];
-        let mut at = 0;
-        while let Some(&host) = line.get(at) {
-            at += 1;
-            for &next in wiring.neighbours(host) {
-                let is_it = host == a && next == b;
-                if came_from[next as usize] == u32::MAX && !is_it {
-                    came_from[next as usize] = host;
-                    line.push(next);
-                }
-            }
-        }
-        way_back(&came_from, a, b)
-    };
-    wiring
-        .pairs()
-        .into_iter()
-        .map(|pair| (pair, around(pair)))
-        .collect()
-}
-
-fn way_back(came_from: &[u32], a: u32, b: u32) -> Option<Vec<u32>> {
-    let mut way = vec![b];
-    let mut at = b;
-    while at != a {
-        at = came_from[at as usize];
-        if at == u32::MAX {
-            return None;
-        }
-        way.push(at);
-    }
-    way.reverse();
-    Some(way)
-}
+use super::wiring::Pair;
+use crate::crew::{self, Crew, InTime};
+use crate::routing::{Entry, Routes, detours};
 
 /// What an iteration takes when something fails, with other routes over the same circuits.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,23 +20,25 @@ pub struct Case {
 /// Where there are more cables than these, only the fullest is thought away.
 const MOST_CABLES: usize = 64;
 
-/// The worst that single failures do.
+/// What single failures do, and what is ready for them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
-    /// Cables without which some would be cut off.
-    pub bridges: Vec<Pair>,
+    /// For each cable, the entries of tables that change when it fails, before anybody has planned
+    /// anything; nothing for one without which some would be cut off.
+    pub backups: Vec<(Pair, Option<Vec<Entry>>)>,
     /// Each cable, or the one that carries most where there are many; the host that forwards most, and
     /// each panel.
     pub cases: Vec<Case>,
 }
 
-/// What would happen to a design.
+/// What would happen to a design. When time is up, the rest is left out.
 pub fn outlook(
     design: &Design,
     routes: &Routes,
     job: &Job<'_>,
     request: &Request,
     crew: &dyn Crew,
+    in_time: InTime<'_>,
 ) -> Outlook {
     let panels = (0..request.limits.panels.len()).map(Failed::Panel);
     let cables = design.wiring.pairs();
@@ -88,18 +49,21 @@ pub fn outlook(
     };
     let failures = cables.into_iter().chain(host).chain(panels);
     let after = |failed| -> Result<f64, TopologyError> {
-        repair(design, None, job, &[failed])?.iteration_ms(job, request.rate, request.work)
+        repair(design, None, job, request, &[failed])?.iteration_ms(job, request)
     };
-    let case = |failed| Case {
-        failed,
-        iteration_ms: after(failed).ok(),
+    let backup = |cable| (cable, detours(routes, cable));
+    let case = |failed| {
+        in_time().then(|| Case {
+            failed,
+            iteration_ms: after(failed).ok(),
+        })
     };
     Outlook {
-        bridges: backups(&design.wiring)
+        backups: crew::each(crew, design.wiring.pairs(), backup),
+        cases: crew::each(crew, failures.collect(), case)
             .into_iter()
-            .filter_map(|(cable, way)| way.is_none().then_some(cable))
+            .flatten()
             .collect(),
-        cases: crew::each(crew, failures.collect(), case),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::cycles;
 use super::demand::{Demand, Group};
 use super::fill;
@@ -11,12 +13,13 @@ use super::matching;
 use super::panels::{self, Patch};
 use super::products;
 use super::strides;
-use super::wiring::Wiring;
-use crate::crew::{self, Alone, Crew};
+use super::wiring::{Pair, Wiring};
+use crate::crew::{self, Alone, Crew, InTime};
 use crate::dice::Dice;
 
 /// How a wiring came about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// Rings by strides in geometric steps.
     Totient {
@@ -120,6 +123,9 @@ impl fmt::Display for Family {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Design {
     pub family: Family,
+    /// How many cables its family lacks here, and how many there are besides: limits take some away,
+    /// and ports that are left are joined.
+    pub altered: Altered,
     pub wiring: Wiring,
     /// Rings through all hosts; no two have a cable in common.
     pub rings: Vec<Vec<u32>>,
@@ -127,7 +133,66 @@ pub struct Design {
     pub patches: Vec<Patch>,
 }
 
+/// How a wiring differs from others of its family, in cables.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Altered {
+    pub lacking: usize,
+    pub more: usize,
+}
+
+impl Altered {
+    /// What is changed from one wiring of the same hosts to another, besides what was changed already.
+    pub(crate) fn besides(self, before: &Wiring, after: &Wiring) -> Self {
+        let new = after.pairs().into_iter();
+        let new = new.filter(|&[a, b]| !before.joins(a, b)).count();
+        Self {
+            lacking: self.lacking + before.cables() + new - after.cables(),
+            more: self.more + new,
+        }
+    }
+}
+
 impl Design {
+    /// Whether it has just the cables that its family says.
+    pub fn is_as_named(&self) -> bool {
+        self.altered == Altered::default()
+    }
+
+    /// What it is, as a report says it.
+    pub fn words(&self) -> String {
+        let Altered { lacking, more } = self.altered;
+        let links = |count: usize| if count == 1 { "link" } else { "links" };
+        let mut words = self.family.to_string();
+        if lacking > 0 {
+            words += &format!(" without {lacking} {}", links(lacking));
+        }
+        match more {
+            0 => words,
+            _ => format!("{words} and {more} {} besides", links(more)),
+        }
+    }
+
+    /// The same for some of its hosts, which are numbered anew in this order.
+    pub(super) fn of_hosts(&self, hosts: &[u32]) -> Self {
+        let number = |host: u32| hosts.iter().position(|&it| it == host).map(|it| it as u32);
+        let both = |[a, b]: Pair| Some([number(a)?, number(b)?]);
+        let patch = |patch: &Patch| {
+            Some(Patch {
+                cable: both(patch.cable)?,
+                ..*patch
+            })
+        };
+        let ring = |ring: &Vec<u32>| ring.iter().map(|&host| number(host)).collect();
+        let pairs = self.wiring.pairs().into_iter();
+        Self {
+            family: self.family.clone(),
+            altered: self.altered,
+            wiring: Wiring::of(hosts.len(), pairs.filter_map(both)),
+            rings: self.rings.iter().filter_map(ring).collect(),
+            patches: self.patches.iter().filter_map(patch).collect(),
+        }
+    }
+
     /// Whether every cable lies on one of its rings.
     pub fn is_all_rings(&self) -> bool {
         let on_rings: usize = self.rings.iter().map(Vec::len).sum();
@@ -151,12 +216,21 @@ struct Ground<'g> {
 
 /// One wiring of each family that suits, all ports in use as far as that goes.
 pub fn all(demand: &Demand, limits: &Limits, seed: u64) -> Vec<Design> {
-    all_with(demand, limits, seed, &Alone)
+    all_with(demand, limits, seed, &Alone, &|| true)
 }
 
-/// The same, by as many hands as there are.
-pub fn all_with(demand: &Demand, limits: &Limits, seed: u64, crew: &dyn Crew) -> Vec<Design> {
+/// The same, by as many hands as there are. When time is up, only those that are laid out already.
+pub fn all_with(
+    demand: &Demand,
+    limits: &Limits,
+    seed: u64,
+    crew: &dyn Crew,
+    in_time: InTime<'_>,
+) -> Vec<Design> {
     let designs = crew::each(crew, layouts(demand, limits), |(nth, layout)| {
+        if nth > 0 && !in_time() {
+            return None;
+        }
         // Each with dice of its own, so that none depends on the others.
         let seed = Dice::new(seed.wrapping_add(nth)).next();
         let mut ground = Ground {
@@ -169,7 +243,15 @@ pub fn all_with(demand: &Demand, limits: &Limits, seed: u64, crew: &dyn Crew) ->
         let design = ground.lay_out(layout)?;
         Some(ground.finished(design))
     });
-    designs.into_iter().flatten().collect()
+    each_once(designs.into_iter().flatten())
+}
+
+/// Few hosts leave little room: what several families come to is named after the first of them.
+fn each_once(designs: impl Iterator<Item = Design>) -> Vec<Design> {
+    let mut known = BTreeSet::new();
+    let mut designs: Vec<_> = designs.collect();
+    designs.retain(|design| known.insert(design.wiring.pairs()));
+    designs
 }
 
 /// A family, before it is laid out.
@@ -235,6 +317,7 @@ fn by_strides(hosts: usize, strides: &[usize]) -> Design {
     Design {
         wiring: Wiring::of(hosts, strides::pairs(&members, strides)),
         rings: rings.collect(),
+        altered: Altered::default(),
         patches: Vec::new(),
         family: Family::Totient {
             strides: strides.to_vec(),
@@ -264,8 +347,10 @@ impl Ground<'_> {
             wiring,
             rings,
             patches,
+            altered,
             ..
         } = &mut design;
+        let before = wiring.clone();
         fill::trim(wiring, self.limits);
         fill::fill(wiring, self.limits, &mut self.dice);
         fill::connect(wiring, self.limits, &mut self.dice);
@@ -273,6 +358,7 @@ impl Ground<'_> {
         fill::spare_fibres(wiring, self.limits);
         *patches = panels::patch(wiring, rings, self.limits, &mut self.dice);
         rings.retain(|ring| is_whole(ring, wiring));
+        *altered = altered.besides(&before, wiring);
         design
     }
 
@@ -304,6 +390,7 @@ impl Ground<'_> {
             },
             wiring,
             rings: Vec::new(),
+            altered: Altered::default(),
             patches: Vec::new(),
         })
     }
@@ -313,6 +400,7 @@ impl Ground<'_> {
         Some(Design {
             wiring: products::product(&factors),
             rings: Vec::new(),
+            altered: Altered::default(),
             patches: Vec::new(),
             family: Family::Product {
                 factors: factors.into_iter().map(|factor| factor.name).collect(),
@@ -320,12 +408,9 @@ impl Ground<'_> {
         })
     }
 
-    /// Ports are dealt out by what groups and what pairs send in all; groups have one at least.
     fn matched(&mut self) -> Design {
         let ports = self.limits.most_ports();
-        let (groups, pairs) = (self.demand.group_bytes(), self.demand.pair_bytes());
-        let part = (ports as f64 * groups / (groups + pairs)).ceil() as usize;
-        let rings = part.clamp(1, ports) / 2;
+        let rings = ports_of_groups(self.demand, ports) / 2;
         let mut design = by_strides(self.hosts, &strides::select(self.hosts, rings));
         fill::trim(&mut design.wiring, self.limits);
         let mut weights = matching::weights(self.demand);
@@ -366,6 +451,7 @@ impl Ground<'_> {
             },
             wiring,
             rings: Vec::new(),
+            altered: Altered::default(),
             patches: Vec::new(),
         }
     }
@@ -389,6 +475,13 @@ impl Ground<'_> {
         laid.shorten(heavy, self);
         Some(laid.design(Family::Heavy { heavy, random }))
     }
+}
+
+/// Ports are dealt out by what groups and what pairs send in all; groups have one at least.
+pub(super) fn ports_of_groups(demand: &Demand, ports: usize) -> usize {
+    let (groups, pairs) = (demand.group_bytes(), demand.pair_bytes());
+    let part = (ports as f64 * groups / (groups + pairs)).ceil() as usize;
+    part.clamp(1, ports)
 }
 
 /// A wiring of rings, ring by ring.
@@ -436,6 +529,7 @@ impl Laid {
             family,
             wiring: self.wiring,
             rings: self.rings,
+            altered: Altered::default(),
             patches: Vec::new(),
         }
     }

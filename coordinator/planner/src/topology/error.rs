@@ -86,8 +86,9 @@ impl fmt::Display for TopologyError {
             ),
             Self::UnknownHost { host, hosts } => write!(
                 f,
-                "the job sends to h{host}, and there are {hosts} hosts: h0 to h{}",
-                hosts - 1
+                "the job sends to h{host}, and there are {hosts} hosts: h0 to h{}; take {} hosts",
+                hosts - 1,
+                host + 1
             ),
             Self::Apart {
                 host,

@@ -16,7 +16,8 @@ use super::distances::Distances;
 use super::error::TopologyError;
 use super::limits::Limits;
 use super::wiring::{Wiring, ideal_switch};
-use crate::crew::{self, Alone, Crew};
+use crate::crew::{self, Alone, Crew, InTime};
+use crate::gain::Estimate;
 use crate::routing::{self, Effort, Routes};
 use crate::workload::effects::{Effects, Interval, Setting};
 use crate::workload::{self, Evaluation, Network, Settings};
@@ -47,7 +48,7 @@ pub struct Request {
 }
 
 impl Request {
-    fn effort(&self, wiring: &Wiring) -> Effort {
+    pub(super) fn effort(&self, wiring: &Wiring) -> Effort {
         let lanes = |relay: Rate| relay.gbps() / self.rate.gbps();
         Effort {
             relay: self.relay.map(lanes),
@@ -60,9 +61,9 @@ impl Request {
         Rate::from_bits_per_s(self.rate.bits_per_s() * self.degree as u64)
     }
 
-    /// Those of the job, where hosts forward no more than they can.
-    fn settings(&self, job: &Job<'_>) -> Settings {
-        let mut settings = job.settings.clone();
+    /// Those of a job, where hosts forward no more than they can.
+    pub(crate) fn settings(&self, settings: &Settings) -> Settings {
+        let mut settings = settings.clone();
         settings.costs.relay_rate = self.relay.or(settings.costs.relay_rate);
         settings
     }
@@ -80,7 +81,7 @@ pub struct Proposal {
     /// On one switch that gives each host all its ports' rates at one.
     pub ideal: Evaluation,
     pub interval: Option<Interval>,
-    /// No wiring of these ports is faster, and no way to reduce.
+    /// With this spread, no wiring of these ports is faster, and no way to reduce.
     pub bound_ms: f64,
     pub bandwidth_tax: f64,
     /// The best first.
@@ -90,7 +91,8 @@ pub struct Proposal {
 /// A wiring that was weighed and lost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lost {
-    pub family: Family,
+    /// As it was in the end, with what limits took from it and what ports were left for.
+    pub what: String,
     /// What its fullest lane carries takes so long.
     pub screened_ms: f64,
     pub mean_hops: f64,
@@ -119,13 +121,35 @@ pub fn plan_with(
     request: &Request,
     crew: &dyn Crew,
 ) -> Result<Proposal, TopologyError> {
+    plan_until(job, request, crew, &|| true)
+}
+
+/// The best that is known when time is up, and one in any case.
+pub fn plan_until(
+    job: &Job<'_>,
+    request: &Request,
+    crew: &dyn Crew,
+    in_time: InTime<'_>,
+) -> Result<Proposal, TopologyError> {
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
-    let (mut drafts, sketched) = drafts_with(job, request, crew)?;
+    let (mut drafts, mut lost) = drafts_until(job, request, crew, in_time)?;
     let rest = drafts.split_off(worth_simulating(&drafts, &demand));
-    let played = crew::each(crew, drafts, |draft| draft.play(job, &demand, request));
-    let played = played.into_iter().collect::<Result<_, _>>()?;
-    let rest = rest.iter().map(|draft| draft.lost(None)).chain(sketched);
-    choose(job, request, &demand, played, rest.collect())
+    lost.splice(0..0, rest.iter().map(|draft| draft.lost(None)));
+    let drafts = drafts.into_iter().enumerate().collect();
+    let played = crew::each(crew, drafts, |(nth, draft): (usize, Draft)| {
+        if nth > 0 && !in_time() {
+            return Ok(Err(draft.lost(None)));
+        }
+        draft.play(job, &demand, request).map(Ok)
+    });
+    let mut best = Vec::new();
+    for played in played {
+        match played? {
+            Ok(played) => best.push(played),
+            Err(late) => lost.push(late),
+        }
+    }
+    choose(job, request, &demand, best, lost)
 }
 
 /// So many of these, the first of which promises most.
@@ -143,18 +167,19 @@ fn worth_simulating(drafts: &[Draft], demand: &Demand) -> usize {
 
 /// Candidates with their routes, the most promising first. None of them is simulated yet.
 pub fn drafts(job: &Job<'_>, request: &Request) -> Result<Vec<Draft>, TopologyError> {
-    Ok(drafts_with(job, request, &Alone)?.0)
+    Ok(drafts_until(job, request, &Alone, &|| true)?.0)
 }
 
-/// Also those that were not worth routes.
-fn drafts_with(
+/// Also those that were not worth routes, or came too late for them.
+fn drafts_until(
     job: &Job<'_>,
     request: &Request,
     crew: &dyn Crew,
+    in_time: InTime<'_>,
 ) -> Result<(Vec<Draft>, Vec<Lost>), TopologyError> {
     check(job, request)?;
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
-    let designs = candidates::all_with(&demand, &request.limits, request.seed, crew);
+    let designs = candidates::all_with(&demand, &request.limits, request.seed, crew, in_time);
     let parts = designs.first().map(|design| design.wiring.parts());
     let whole = designs.into_iter().filter(|it| it.wiring.is_connected());
     let sketch = |design| Sketch::of(design, &demand, request.rate);
@@ -166,11 +191,25 @@ fn drafts_with(
         ROUTED
     };
     let rest = sketches.split_off(most.min(sketches.len()));
-    let mut drafts = crew::each(crew, sketches, |it| Draft::of(it.design, &demand, request));
+    let mut lost: Vec<_> = rest.into_iter().map(Sketch::lost).collect();
+    let sketches = sketches.into_iter().enumerate().collect();
+    let routed = crew::each(crew, sketches, |(nth, it): (usize, Sketch)| {
+        match nth == 0 || in_time() {
+            true => Ok(Draft::of(it.design, &demand, request)),
+            false => Err(it.lost()),
+        }
+    });
+    let mut drafts = Vec::new();
+    for routed in routed {
+        match routed {
+            Ok(draft) => drafts.push(draft),
+            Err(late) => lost.push(late),
+        }
+    }
     drafts.sort_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(Ordering::Equal));
     match (drafts.is_empty(), parts) {
         (true, Some(parts)) => Err(apart(&parts, demand.hosts)),
-        _ => Ok((drafts, rest.into_iter().map(Sketch::lost).collect())),
+        _ => Ok((drafts, lost)),
     }
 }
 
@@ -210,7 +249,7 @@ impl Sketch {
 
     fn lost(self) -> Lost {
         Lost {
-            family: self.design.family,
+            what: self.design.words(),
             screened_ms: self.least_ms,
             mean_hops: self.mean_hops,
             iteration_ms: None,
@@ -258,10 +297,11 @@ pub struct Draft {
 }
 
 impl Draft {
-    fn of(design: Design, demand: &Demand, request: &Request) -> Self {
+    pub(super) fn of(design: Design, demand: &Demand, request: &Request) -> Self {
         let distances = Distances::of(&design.wiring);
         let routes = match &design.family {
-            Family::Totient { strides } if demand.pairs.is_empty() => {
+            // Change counts on every cable of the strides being there.
+            Family::Totient { strides } if demand.pairs.is_empty() && design.is_as_named() => {
                 let change = routing::Change::of(demand.hosts, strides);
                 routing::by_coins(routing::Lanes::of(&design.wiring), &change)
             }
@@ -270,6 +310,17 @@ impl Draft {
                 routing::balanced_by(&design.wiring, &distances, &demand.pairs, effort)
             }
         };
+        Self::along(design, routes, distances, demand, request)
+    }
+
+    /// With routes that are given.
+    pub(super) fn along(
+        design: Design,
+        routes: Routes,
+        distances: Distances,
+        demand: &Demand,
+        request: &Request,
+    ) -> Self {
         let loads = routes.loads_by(&distances, demand.pairs.iter());
         let fullest = loads.into_iter().fold(0.0, f64::max);
         Self {
@@ -282,7 +333,7 @@ impl Draft {
 
     fn lost(&self, iteration_ms: Option<f64>) -> Lost {
         Lost {
-            family: self.design.family.clone(),
+            what: self.design.words(),
             screened_ms: self.screened_ms,
             mean_hops: self.distances.mean(),
             iteration_ms,
@@ -292,6 +343,17 @@ impl Draft {
     /// Fast first; of those that are alike, the nearer hosts.
     fn rank(&self) -> (f64, f64) {
         (self.screened_ms, self.distances.mean())
+    }
+
+    /// What it does for a job, with nothing beside it.
+    pub(super) fn proposed(
+        self,
+        job: &Job<'_>,
+        demand: &Demand,
+        request: &Request,
+    ) -> Result<Proposal, TopologyError> {
+        let played = self.play(job, demand, request)?;
+        played.propose(job, request, demand, Vec::new())
     }
 
     fn play(
@@ -309,7 +371,12 @@ impl Draft {
         let carriage = carriage(wired, job.iteration, job.place, demand, MOST_SPREAD_PAIRS);
         let end = {
             let placement = places(job.place);
-            let network = Network::new(&fabric, &placement, &carriage, request.settings(job));
+            let network = Network::new(
+                &fabric,
+                &placement,
+                &carriage,
+                request.settings(job.settings),
+            );
             workload::simulate(job.iteration, &network, request.work)?.end
         };
         Ok(Played {
@@ -407,7 +474,7 @@ impl Played {
     ) -> Result<Proposal, TopologyError> {
         let placement = places(job.place);
         let evaluate = |fabric: &Fabric, placement: &[NodeId], carriage: &Carriage| {
-            let network = Network::new(fabric, placement, carriage, request.settings(job));
+            let network = Network::new(fabric, placement, carriage, request.settings(job.settings));
             workload::evaluate(job.iteration, &network, request.work, &mut |_| {})
         };
         let evaluation = evaluate(&self.fabric, &placement, &self.carriage)?;
@@ -439,9 +506,21 @@ impl Played {
 }
 
 impl Proposal {
+    /// What an iteration takes, and how sure that is.
+    pub fn estimate(&self) -> Estimate {
+        let ms = self.evaluation.iteration_ms;
+        let interval = self.interval.as_ref();
+        Estimate {
+            ms,
+            low_ms: interval.map_or(ms, |it| it.low_ms),
+            high_ms: interval.map_or(ms, |it| it.high_ms),
+            samples: 1.0,
+        }
+    }
+
     /// Finds out between which times an iteration lies.
     pub fn tell_interval(&mut self, job: &Job<'_>, request: &Request) -> Result<(), TopologyError> {
-        let (placement, settings) = (places(job.place), request.settings(job));
+        let (placement, settings) = (places(job.place), request.settings(job.settings));
         let network = Network::new(&self.fabric, &placement, &self.carriage, settings);
         let setting = Setting {
             iteration: job.iteration,

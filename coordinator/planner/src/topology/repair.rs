@@ -6,17 +6,15 @@ use std::time::Duration;
 use reweave_common::carriage::Carriage;
 use reweave_common::fabric::Fabric;
 use reweave_common::iteration::Iteration;
-use reweave_common::units::Rate;
 
 use super::candidates::{Design, is_whole};
 use super::carry::{Known, MOST_SPREAD_PAIRS, Wired, carriage};
 use super::demand::Demand;
+use super::distances::Distances;
 use super::error::TopologyError;
-use super::limits::Limits;
-use super::plan::{Job, Proposal, Request, places, plan_with};
+use super::plan::{Draft, Job, Proposal, Request, places};
 use super::survivors;
 use super::wiring::{Pair, Wiring, pair};
-use crate::crew::Crew;
 use crate::routing::{self, Effort, Routes};
 use crate::workload::{self, Network};
 
@@ -72,17 +70,11 @@ pub fn repair(
     design: &Design,
     before: Option<&Routes>,
     job: &Job<'_>,
+    request: &Request,
     failed: &[Failed],
 ) -> Result<Repair, TopologyError> {
-    let mut left = design.clone();
-    for [a, b] in failed.iter().flat_map(|failed| failed.cables(design)) {
-        left.wiring.part(a, b);
-    }
-    let Design {
-        wiring, patches, ..
-    } = &mut left;
-    patches.retain(|patch| wiring.joins(patch.cable[0], patch.cable[1]));
-    let iteration = survivors::iteration(job, &hosts(failed))?;
+    let mut left = left_of(design, failed);
+    let iteration = survivors::iteration(job, &lost_hosts(failed))?;
     let job = Job {
         iteration: &iteration,
         ..*job
@@ -92,7 +84,7 @@ pub fn repair(
     left.rings.retain(|ring| is_whole(ring, &left.wiring));
     let effort = Effort {
         rounds: ROUNDS_AT_ONCE,
-        ..Effort::default()
+        ..request.effort(&left.wiring)
     };
     let routes = routing::balanced(&left.wiring, &demand.pairs, effort);
     let wired = Wired {
@@ -110,7 +102,21 @@ pub fn repair(
     })
 }
 
-fn hosts(failed: &[Failed]) -> BTreeSet<u32> {
+/// The cables that still lie.
+fn left_of(design: &Design, failed: &[Failed]) -> Design {
+    let mut left = design.clone();
+    for [a, b] in failed.iter().flat_map(|failed| failed.cables(design)) {
+        left.wiring.part(a, b);
+    }
+    left.altered = design.altered.besides(&design.wiring, &left.wiring);
+    let wiring = &left.wiring;
+    left.patches
+        .retain(|patch| wiring.joins(patch.cable[0], patch.cable[1]));
+    left
+}
+
+/// Those among what has failed.
+pub fn lost_hosts(failed: &[Failed]) -> BTreeSet<u32> {
     let host = |failed: &Failed| match *failed {
         Failed::Host(host) => Some(host),
         _ => None,
@@ -160,85 +166,25 @@ fn changed(before: Option<&Routes>, after: &Routes) -> Vec<u32> {
 
 impl Repair {
     /// What an iteration takes from now on.
-    pub fn iteration_ms(&self, job: &Job<'_>, rate: Rate, work: u64) -> Result<f64, TopologyError> {
-        let fabric: Fabric = self.design.wiring.fabric(rate, Duration::ZERO)?;
-        let placement = places(job.place);
-        let network = Network::new(&fabric, &placement, &self.carriage, job.settings.clone());
-        Ok(workload::simulate(&self.iteration, &network, work)?
+    pub fn iteration_ms(&self, job: &Job<'_>, request: &Request) -> Result<f64, TopologyError> {
+        let fabric: Fabric = self.design.wiring.fabric(request.rate, Duration::ZERO)?;
+        let (placement, settings) = (places(job.place), request.settings(job.settings));
+        let network = Network::new(&fabric, &placement, &self.carriage, settings);
+        Ok(workload::simulate(&self.iteration, &network, request.work)?
             .end
             .millis())
     }
-}
 
-/// The best topology for those that are left, other circuits and all. Hosts are numbered without
-/// those that failed: the second is what they are called.
-pub fn rewire(
-    design: &Design,
-    job: &Job<'_>,
-    request: &Request,
-    failed: &[Failed],
-    crew: &dyn Crew,
-) -> Result<(Proposal, Vec<u32>), TopologyError> {
-    let mut limits = request.limits.clone();
-    failed
-        .iter()
-        .for_each(|&failed| without(&mut limits, design, failed));
-    let dead = hosts(failed);
-    let names: Vec<_> = (0..limits.hosts() as u32)
-        .filter(|host| !dead.contains(host))
-        .collect();
-    let iteration = survivors::iteration(job, &dead)?;
-    // Ranks of hosts that failed do nothing, wherever that is.
-    let number = |host: &u32| names.binary_search(host).unwrap_or(0) as u32;
-    let place: Vec<_> = job.place.iter().map(number).collect();
-    let job = Job {
-        iteration: &iteration,
-        place: &place,
-        settings: job.settings,
-    };
-    let request = Request {
-        degree: limits.most_ports(),
-        limits: limits.of(&names),
-        ..request.clone()
-    };
-    Ok((plan_with(&job, &request, crew)?, names))
-}
-
-/// Takes what has failed out of what new circuits may use.
-fn without(limits: &mut Limits, design: &Design, failed: Failed) {
-    match failed {
-        Failed::Cable(cable) => {
-            for end in cable {
-                darken(limits, design, end, cable);
-            }
-            limits.cut.insert(cable);
-        }
-        Failed::Port { of, towards } => darken(limits, design, of, pair(of, towards)),
-        Failed::Host(_) => {}
-        Failed::Panel(nth) => {
-            let Limits { ports, panels, .. } = limits;
-            let on_panel = panels
-                .get_mut(nth)
-                .map(|panel| std::mem::take(&mut panel.ports));
-            for (ports, on_panel) in ports.iter_mut().zip(on_panel.iter().flatten()) {
-                *ports = ports.saturating_sub(*on_panel);
-            }
-            if let Some(panel) = panels.get_mut(nth) {
-                panel.ports = vec![0; ports.len()];
-            }
-        }
-    }
-}
-
-/// A host's port at a cable works no more.
-fn darken(limits: &mut Limits, design: &Design, host: u32, cable: Pair) {
-    let less = |ports: &mut Vec<usize>| {
-        let ports = &mut ports[host as usize];
-        *ports = ports.saturating_sub(1);
-    };
-    less(&mut limits.ports);
-    let patch = design.patches.iter().find(|patch| patch.cable == cable);
-    if let Some(panel) = patch.and_then(|patch| limits.panels.get_mut(patch.panel)) {
-        less(&mut panel.ports);
+    /// All that is to be known of it.
+    pub fn proposal(&self, job: &Job<'_>, request: &Request) -> Result<Proposal, TopologyError> {
+        let job = Job {
+            iteration: &self.iteration,
+            ..*job
+        };
+        let demand = Demand::of(job.iteration, job.place, self.design.wiring.hosts());
+        let distances = Distances::of(&self.design.wiring);
+        let (design, routes) = (self.design.clone(), self.routes.clone());
+        let draft = Draft::along(design, routes, distances, &demand, request);
+        draft.proposed(&job, &demand, request)
     }
 }

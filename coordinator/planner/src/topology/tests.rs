@@ -8,3 +8,4 @@ mod limited;
 mod patched;
 mod reduced;
 mod repaired;
+mod rewired;

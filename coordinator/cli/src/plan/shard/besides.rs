@@ -6,8 +6,10 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_planner::cluster::phases::{Player, Together, together};
 use reweave_planner::cluster::regional::{self, Advice, Region};
-use reweave_planner::cluster::{Degree, Fleet, JobEntry, Running, Spread, Unfit};
-use reweave_planner::topology::Pair;
+use reweave_planner::cluster::{
+    Circuit, Degree, Fleet, JobEntry, Room, Running, Server, Spread, Unfit, lay,
+};
+use reweave_planner::topology::{Pair, pair};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -18,8 +20,10 @@ use crate::sim::{MOST_WORK, input};
 pub(super) struct Experts {
     pub(super) job: String,
     pub(super) advice: Advice,
-    /// For the next iteration, by the last counts: pairs of the job's hosts, once for each circuit.
-    circuits: Vec<Pair>,
+    /// For the next iteration, by the last counts, on the ports that are kept for it.
+    circuits: Vec<Circuit>,
+    /// Hosts that were to be joined and have no ports on one switch.
+    unlaid: Vec<Pair>,
 }
 
 #[derive(Debug, Serialize)]
@@ -98,21 +102,48 @@ impl Besides<'_> {
         );
         let past = past.map_err(CliError::Input)?;
         let server = shard.servers[0];
-        let Some(switched) = ground.blocks[ground.block_of(server)].switched else {
+        let room = self.kept_room(running);
+        let ports = room.ports.values().map(Vec::len).min().unwrap_or(0);
+        let switched = ground.blocks[ground.block_of(server)].switched;
+        let Some(switched) = switched.filter(|_| ports > 0) else {
             return Ok(None);
         };
         let region = Region {
-            ports: ground.ports(server).count(),
+            ports,
             circuit_gbps: ground.rate.gbps(),
             switched_gbps: switched.gbps(),
         };
         let advice = region.advice(&past, |moved| ground.switching.time_ms(moved), 0.0);
-        let last = past.last().map(|counts| region.circuits(counts).pairs());
-        Ok(advice.zip(last).map(|(advice, circuits)| Experts {
+        let Some((advice, last)) = advice.zip(past.last()) else {
+            return Ok(None);
+        };
+        let named = |[a, b]: Pair| pair(hosts[a as usize], hosts[b as usize]);
+        let pairs = region.circuits(last).pairs();
+        let laid = lay(
+            &room,
+            &pairs.into_iter().map(named).collect::<Vec<_>>(),
+            &[],
+        );
+        Ok(Some(Experts {
             job: running.job.name.clone(),
             advice,
-            circuits,
+            circuits: laid.circuits,
+            unlaid: laid.unlaid,
         }))
+    }
+
+    /// Ports that none of the circuits lies on which stay, and fibres that are free.
+    fn kept_room(&self, running: &Running) -> Room {
+        let forming = &self.fleet.forming;
+        let servers = &running.shard.servers;
+        // No job is called so: these are the circuits of all.
+        let lying = self.fleet.others("");
+        let block = |server: &Server| (server.host, forming.ground.block_of(*server));
+        Room {
+            ports: forming.kept_ports(&*running.job.training, servers),
+            block: servers.iter().map(block).collect(),
+            fibres: forming.ground.free_fibres(&lying),
+        }
     }
 
     /// Of jobs that have somebody to send to.

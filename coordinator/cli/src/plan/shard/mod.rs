@@ -11,7 +11,9 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use clap::Args;
-use reweave_planner::cluster::{ClusterFile, Event, Fleet, Forming, Job, JobEntry, Step, Training};
+use reweave_planner::cluster::{
+    ClusterFile, Event, Fleet, Forming, Ground, Job, JobEntry, Step, Training,
+};
 
 use crate::error::CliError;
 use crate::sim::{MOST_WORK, input};
@@ -48,7 +50,7 @@ impl Shard {
         let text = input::text(&self.cluster)?;
         let file = ClusterFile::parse(&self.cluster.display().to_string(), &text);
         let file = file.map_err(CliError::Input)?;
-        let jobs = self.jobs(&file.jobs)?;
+        let jobs = self.jobs(&file.ground, &file.jobs)?;
         let mut fleet = Fleet::new(Forming::new(file.ground, self.seed, MOST_WORK));
         let ended = self.resume(&mut fleet, &jobs)?;
         let steps = settle(&mut fleet, &jobs);
@@ -57,7 +59,7 @@ impl Shard {
             entries: &file.jobs,
             folder: self.cluster.parent().unwrap_or(Path::new("")),
         };
-        let mut answer = Answer::new(&fleet, ended, steps, self.explain);
+        let mut answer = Answer::new(&fleet, ended, steps, self.explain)?;
         answer.experts = besides.experts()?;
         if self.explain {
             answer.degrees = besides.degrees();
@@ -68,16 +70,21 @@ impl Shard {
         print(output, &answer, |page| show::answer(page, &answer))
     }
 
-    fn jobs(&self, entries: &[JobEntry]) -> Result<Vec<Job>, CliError> {
+    fn jobs(&self, ground: &Ground, entries: &[JobEntry]) -> Result<Vec<Job>, CliError> {
         let folder = self.cluster.parent().unwrap_or(Path::new(""));
-        let mut known: BTreeMap<&str, Rc<dyn Training>> = BTreeMap::new();
+        let mut known: BTreeMap<_, Rc<dyn Training>> = BTreeMap::new();
         let mut jobs = Vec::new();
         for entry in entries {
-            let training = match known.get(entry.file.as_str()) {
+            let alike = (&entry.file, entry.gates.is_some(), entry.gate_ports);
+            let training = match known.get(&alike) {
                 Some(training) => Rc::clone(training),
-                None => Rc::new(Trained::read(&folder.join(&entry.file))?),
+                None => {
+                    let file = folder.join(&entry.file);
+                    let kept = |ports| kept_ports(entry, ports);
+                    Rc::new(Trained::read(&file, ground, kept, self.seed)?)
+                }
             };
-            known.insert(&entry.file, Rc::clone(&training));
+            known.insert(alike, Rc::clone(&training));
             jobs.push(Job {
                 name: entry.name.clone(),
                 training,
@@ -101,6 +108,15 @@ impl Shard {
         let ended = State::read(path)?.resume(fleet, jobs, path)?;
         fleet.now_ms = self.elapsed_s * 1e3;
         Ok(ended)
+    }
+}
+
+/// Half of all ports where there are gates, and nobody says how many.
+fn kept_ports(entry: &JobEntry, ports: usize) -> usize {
+    match (&entry.gates, entry.gate_ports) {
+        (None, _) => 0,
+        (Some(_), Some(kept)) => kept.min(ports),
+        (Some(_), None) => ports / 2,
     }
 }
 

@@ -1,15 +1,18 @@
 //! Shards for scripts and for people.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use reweave_planner::cluster::phases::Together;
-use reweave_planner::cluster::{Circuit, Fleet, Running, Step, Waiting};
-use reweave_planner::routing::Order;
-use reweave_planner::topology::Pair;
+use reweave_planner::cluster::{Circuit, Fleet, Running, Server, Step, Unfit, Waiting};
+use reweave_planner::topology::prices::PUBLISHED;
 use serde::Serialize;
 
 use super::besides::{Beside, Experts, Sharing};
+use crate::error::CliError;
 use crate::page::Page;
+use crate::plan::explained::{Explained, Market, Subject};
+use crate::plan::summary::Summary;
+use crate::plan::topology::others_as_given;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Answer {
@@ -41,25 +44,17 @@ struct Shard {
     servers: Vec<String>,
     /// The fewest servers and the most that it asked for.
     asked: [usize; 2],
-    /// Pairs of its hosts, which are counted in the order in which `servers` names them.
-    links: Vec<Pair>,
     /// How many circuits each link has.
     parallel: usize,
-    rings: Vec<Vec<u32>>,
     circuits: Vec<Circuit>,
-    family: &'static str,
-    /// Classes of service that a lossless fabric needs.
-    classes: u32,
-    iteration_ms: f64,
-    interval_ms: [f64; 2],
-    ideal_switch_ms: f64,
     samples_left: f64,
     ends_s: f64,
-    /// By host, and by the host that something is meant for: the next hosts, with their weights.
-    routes: Routes,
+    /// Hosts are called as in the cluster.
+    #[serde(flatten)]
+    summary: Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explained: Option<Explained>,
 }
-
-type Routes = BTreeMap<String, BTreeMap<String, Vec<(String, u8)>>>;
 
 #[derive(Debug, Serialize)]
 struct Queued {
@@ -74,11 +69,18 @@ struct Queued {
 }
 
 impl Answer {
-    pub(super) fn new(fleet: &Fleet, ended: Vec<String>, steps: Vec<Step>, explain: bool) -> Self {
+    pub(super) fn new(
+        fleet: &Fleet,
+        ended: Vec<String>,
+        steps: Vec<Step>,
+        explain: bool,
+    ) -> Result<Self, CliError> {
         let ground = &fleet.forming.ground;
         let free = fleet.free();
-        Self {
-            shards: fleet.running.iter().map(|it| shard(fleet, it)).collect(),
+        let running = fleet.running.iter();
+        let shards = running.map(|it| shard(fleet, it, explain));
+        Ok(Self {
+            shards: shards.collect::<Result<_, _>>()?,
             waiting: fleet.waiting.iter().map(|it| queued(fleet, it)).collect(),
             ended,
             free: free.into_iter().map(|it| ground.name(it)).collect(),
@@ -87,16 +89,22 @@ impl Answer {
             degrees: Vec::new(),
             together: Vec::new(),
             explain,
-        }
+        })
     }
 }
 
-fn shard(fleet: &Fleet, running: &Running) -> Shard {
+fn shard(fleet: &Fleet, running: &Running, explain: bool) -> Result<Shard, CliError> {
     let (ground, shard) = (&fleet.forming.ground, &running.shard);
     let estimate = &shard.estimate;
-    let wiring = &shard.design.wiring;
     let blocks = ground.blocks_of(&shard.servers);
-    Shard {
+    let hosts = shard.hosts();
+    let told: Vec<_> = (0..hosts.len() as u32).collect();
+    let mut summary = Summary::of(&shard.proposal, &hosts, &told);
+    summary.interval_ms = Some([estimate.low_ms, estimate.high_ms]);
+    summary.ideal_switch_ms = shard.ideal_ms;
+    // Whoever is alone has no links, and nothing that could fail between hosts.
+    let explain = explain && !shard.circuits.is_empty();
+    Ok(Shard {
         job: running.job.name.clone(),
         blocks: blocks
             .into_iter()
@@ -104,38 +112,44 @@ fn shard(fleet: &Fleet, running: &Running) -> Shard {
             .collect(),
         servers: shard.servers.iter().map(|&it| ground.name(it)).collect(),
         asked: running.job.servers,
-        links: wiring.pairs(),
         parallel: shard.parallel,
-        rings: shard.design.rings.clone(),
         circuits: shard.circuits.clone(),
-        family: shard.design.family.word(),
-        classes: Order::of(wiring).classes(&shard.routes),
-        iteration_ms: estimate.ms,
-        interval_ms: [estimate.low_ms, estimate.high_ms],
-        ideal_switch_ms: shard.ideal_ms,
         samples_left: running.left_at(fleet.now_ms),
         ends_s: (running.ends_ms() - fleet.now_ms).max(0.0) / 1e3,
-        routes: routes(running),
-    }
+        summary,
+        explained: explain.then(|| explained(fleet, running)).transpose()?,
+    })
 }
 
-fn routes(running: &Running) -> Routes {
-    let (routes, hosts) = (&running.shard.routes, running.shard.hosts());
-    let name = |host: u32| format!("h{}", hosts[host as usize]);
-    let all = 0..hosts.len() as u32;
-    let towards = |at: u32, to: u32| {
-        let next = routes.next(at, to);
-        next.map(|(lane, weight)| (name(routes.lanes().end(lane)), weight))
-            .collect::<Vec<_>>()
-    };
-    let table = |at: u32| {
-        let others = all.clone().filter(move |&to| to != at);
-        (
-            name(at),
-            others.map(|to| (name(to), towards(at, to))).collect(),
-        )
-    };
-    all.clone().map(table).collect()
+fn explained(fleet: &Fleet, running: &Running) -> Result<Explained, CliError> {
+    let (shard, training) = (&running.shard, &*running.job.training);
+    let told = fleet.forming.told(training, shard, |job, request| {
+        let market = Market {
+            others: others_as_given(job, request, &PUBLISHED)?,
+            priced: false,
+            bill: PUBLISHED,
+        };
+        let losses = |dead: &BTreeSet<u32>| {
+            let on_dead = |it: &&Server| dead.contains(&(shard.number(it)));
+            let servers = shard.servers.iter().enumerate();
+            let gone = servers.filter(|(_, it)| on_dead(it));
+            let gone = gone.map(|(server, _)| server as u32).collect();
+            training.losses(shard.servers.len(), &gone)
+        };
+        let subject = Subject {
+            proposal: &shard.proposal,
+            job,
+            request,
+            names: &shard.hosts(),
+            losses: &losses,
+            in_time: &|| true,
+        };
+        Ok(Explained::of(&subject, market))
+    });
+    told.map_err(|Unfit(problem)| CliError::Unfit {
+        job: running.job.name.clone(),
+        problem,
+    })?
 }
 
 fn queued(fleet: &Fleet, waiting: &Waiting) -> Queued {
@@ -162,9 +176,9 @@ pub(super) fn answer(page: &mut Page, answer: &Answer) {
             shard.blocks.join(" and "),
             shard.servers.len().to_string(),
             shard.circuits.len().to_string(),
-            format!("{:.2}", shard.iteration_ms),
-            format!("{:.2} to {:.2}", shard.interval_ms[0], shard.interval_ms[1]),
-            format!("{:.2}", shard.ideal_switch_ms),
+            format!("{:.2}", shard.summary.iteration_ms),
+            shard.summary.between(),
+            format!("{:.2}", shard.summary.ideal_switch_ms),
             format!("{:.0}", shard.ends_s),
         ]
     };
@@ -253,12 +267,11 @@ fn explain(page: &mut Page, shard: &Shard) {
         let line: Vec<_> = line.iter().map(circuit).collect();
         page.line(&format!("  {}", line.join("  ")));
     }
-    for (at, table) in &shard.routes {
-        let towards = table
-            .iter()
-            .map(|(to, next)| format!("{to} by {}", by(next)));
-        let towards: Vec<_> = towards.collect();
-        page.line(&format!("  {at} sends to {}", towards.join(", ")));
+    shard.summary.show(page);
+    shard.summary.show_tables(page);
+    if let Some(explained) = &shard.explained {
+        shard.summary.show_lengths(page);
+        explained.show(page);
     }
 }
 
@@ -272,13 +285,4 @@ fn circuit(circuit: &Circuit) -> String {
     let fibre = circuit.fibre.map(|it| format!("fibre {it} - "));
     let fibre = fibre.unwrap_or_default();
     format!("s{}: {a} - {fibre}{b}", circuit.switch)
-}
-
-fn by(next: &[(String, u8)]) -> String {
-    let total: f64 = next.iter().map(|(_, weight)| f64::from(*weight)).sum();
-    let part = |(name, weight): &(String, u8)| match next.len() {
-        1 => name.clone(),
-        _ => format!("{name} {:.0} %", f64::from(*weight) / total * 100.0),
-    };
-    next.iter().map(part).collect::<Vec<_>>().join(" + ")
 }

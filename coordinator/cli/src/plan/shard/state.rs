@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use reweave_planner::cluster::{Circuit, Fleet, Ground, Job, Lying, Server};
-use reweave_planner::topology::{Design, Pair, Wiring, candidates::Family};
+use reweave_planner::topology::{Altered, Design, Family, Pair, Wiring};
 use serde::Deserialize;
 
 use crate::error::CliError;
@@ -34,6 +34,8 @@ struct Before {
     links: Vec<Pair>,
     parallel: usize,
     rings: Vec<Vec<u32>>,
+    family: Family,
+    altered: Altered,
     circuits: Vec<Circuit>,
     samples_left: f64,
 }
@@ -89,21 +91,13 @@ impl Before {
         taken: &mut BTreeSet<Server>,
     ) -> Result<(), String> {
         let servers = self.servers(&fleet.forming.ground, taken)?;
-        let hosts: BTreeSet<_> = servers.iter().map(|server| server.host).collect();
-        let named = self
-            .links
-            .iter()
-            .flatten()
-            .chain(self.rings.iter().flatten());
-        if let Some(host) = named.copied().find(|&it| it as usize >= hosts.len()) {
-            return Err(format!("a link names host {host} of {}", hosts.len()));
+        let mut hosts = Vec::new();
+        for server in &servers {
+            if !hosts.contains(&server.host) {
+                hosts.push(server.host);
+            }
         }
-        let design = Design {
-            family: Family::Random,
-            wiring: Wiring::of(hosts.len(), self.links.iter().copied()),
-            rings: self.rings.clone(),
-            patches: Vec::new(),
-        };
+        let design = self.design(&hosts)?;
         let wiring = (&design, self.parallel.max(1));
         let lying = Lying {
             own: &self.circuits,
@@ -120,6 +114,26 @@ impl Before {
             self.samples_left,
         );
         Ok(())
+    }
+
+    /// In which its hosts are counted in the order of its servers.
+    fn design(&self, hosts: &[u32]) -> Result<Design, String> {
+        let number = |host: &u32| {
+            let place = hosts.iter().position(|it| it == host);
+            let place = place.map(|it| it as u32);
+            place.ok_or_else(|| format!("a link names h{host}, on which it has no server"))
+        };
+        let pair = |[a, b]: &Pair| Ok([number(a)?, number(b)?]);
+        let ring = |ring: &Vec<u32>| ring.iter().map(number).collect();
+        let pairs = self.links.iter().map(pair);
+        let pairs = pairs.collect::<Result<Vec<_>, String>>()?;
+        Ok(Design {
+            family: self.family.clone(),
+            altered: self.altered,
+            wiring: Wiring::of(hosts.len(), pairs),
+            rings: self.rings.iter().map(ring).collect::<Result<_, _>>()?,
+            patches: Vec::new(),
+        })
     }
 
     fn servers(

@@ -1,28 +1,157 @@
 //! A job file as something that can run on any number of servers.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::rc::Rc;
 
 use reweave_common::ids::NodeId;
-use reweave_planner::cluster::{Spread, Training, Unfit};
-use reweave_planner::workload::job::PresetJob;
+use reweave_common::units::{Bytes, Rate};
+use reweave_planner::cluster::{Ground, Spread, Training, Unfit};
+use reweave_planner::parallel::together::{self, Dealing};
+use reweave_planner::parallel::{Help, operators, presets};
+use reweave_planner::topology::{Limits, Request};
+use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::preset::Batch;
+use reweave_planner::workload::job::{Losses, PresetJob};
 
 use crate::error::CliError;
+use crate::plan::crew::Cores;
 use crate::plan::topology::{hosts, place};
-use crate::work::{Kind, Source};
+use crate::sim::MOST_WORK;
+use crate::work::{Deal, Kind, Source};
+
+/// What a server of the cluster offers.
+#[derive(Debug, Clone, Copy)]
+struct Offer {
+    ports: usize,
+    rate: Rate,
+    /// Of a GPU.
+    memory: Option<Bytes>,
+    seed: u64,
+}
 
 #[derive(Debug)]
 pub(super) struct Trained {
     key: String,
     source: Source,
+    offer: Offer,
+    /// Ports that are for circuits by gates.
+    kept: usize,
+    /// By number of servers, how it is dealt out to these.
+    known: RefCell<BTreeMap<usize, Rc<Deal>>>,
 }
 
 impl Trained {
-    pub(super) fn read(file: &Path) -> Result<Self, CliError> {
+    /// `kept` of all ports are for circuits by gates.
+    pub(super) fn read(
+        file: &Path,
+        ground: &Ground,
+        kept: impl FnOnce(usize) -> usize,
+        seed: u64,
+    ) -> Result<Self, CliError> {
+        let ports = ground.servers().map(|server| ground.ports(server).count());
+        let ports = ports.max().unwrap_or(1);
+        let kept = kept(ports);
         Ok(Self {
-            key: file.display().to_string(),
+            key: format!("{} {kept}", file.display()),
             source: Source::read(file)?,
+            kept,
+            offer: Offer {
+                ports: ports.saturating_sub(kept).max(1),
+                rate: ground.rate,
+                memory: ground.memory,
+                seed,
+            },
+            known: RefCell::default(),
         })
+    }
+
+    /// The best that is known for so many servers, before there is a topology for them.
+    fn deal(&self, servers: usize) -> Result<Rc<Deal>, Unfit> {
+        if let Some(known) = self.known.borrow().get(&servers) {
+            return Ok(Rc::clone(known));
+        }
+        let deal = Rc::new(self.searched(servers)?);
+        self.known.borrow_mut().insert(servers, Rc::clone(&deal));
+        Ok(deal)
+    }
+
+    fn searched(&self, servers: usize) -> Result<Deal, Unfit> {
+        let offer = &self.offer;
+        match &self.source.kind {
+            Kind::Operators {
+                model,
+                timings,
+                choices,
+            } => {
+                let search = operators::Search {
+                    model,
+                    timings,
+                    servers,
+                    memory: offer.memory,
+                    seed: offer.seed,
+                    tries: None,
+                };
+                let start = model.data_parallel(timings, servers);
+                let start = start.map_err(|error| Unfit(error.to_string()))?;
+                let start = search.with_room(start);
+                let start = start.map_err(|crowded| Unfit(crowded.to_string()))?;
+                let settings = Settings {
+                    choices: choices.clone(),
+                    ..Settings::default()
+                };
+                let best = offer.best(&search, start, &settings, servers)?;
+                Ok(Deal::Splits(best))
+            }
+            Kind::Preset(job) => {
+                let own = Bytes::new(job.preset.gpu.memory_gb * 1_000_000_000);
+                let memory = Some(offer.memory.unwrap_or(own));
+                let search = presets::Search::new(&job.preset, servers, memory);
+                let start = search.start()?;
+                let settings = Settings {
+                    inside: job.inside,
+                    choices: job.choices.clone(),
+                    ..Settings::default()
+                };
+                let best = offer.best(&search, start, &settings, servers)?;
+                Ok(Deal::Spread(best))
+            }
+        }
+    }
+}
+
+impl Offer {
+    /// Spread and topology are searched in turn, as for servers of its own. From there on, the topology
+    /// is made for the servers that it gets.
+    fn best<M: Dealing>(
+        &self,
+        model: &M,
+        start: M::Deal,
+        settings: &Settings,
+        servers: usize,
+    ) -> Result<M::Deal, Unfit> {
+        let degree = self.ports.min(servers - 1);
+        let least = if servers > 2 { 2 } else { 1 };
+        if degree < least {
+            return Ok(start);
+        }
+        let parallel = (self.ports / degree) as u64;
+        let request = Request {
+            limits: Limits::plain(servers, degree),
+            degree,
+            rate: Rate::from_bits_per_s(self.rate.bits_per_s() * parallel),
+            seed: self.seed,
+            work: MOST_WORK,
+            relay: None,
+            interval: false,
+        };
+        let help = Help {
+            crew: &Cores,
+            go_on: &|_| true,
+            in_time: &|| true,
+        };
+        Ok(together::search(model, start, settings, &request, help)?.deal)
     }
 }
 
@@ -32,7 +161,11 @@ impl Training for Trained {
     }
 
     fn on(&self, servers: usize) -> Result<Spread, Unfit> {
-        let work = self.source.work(hosts(servers));
+        if servers == 0 {
+            return Err(Unfit("it needs a server: ask for 1".to_owned()));
+        }
+        let deal = self.deal(servers)?;
+        let work = self.source.dealt(hosts(servers), &deal);
         let work = work.map_err(|error| Unfit(error.told()))?;
         let ranks = work.iteration.ranks();
         let used = work.placement[..ranks]
@@ -43,28 +176,33 @@ impl Training for Trained {
                 "it has work for {used} servers only: ask for {used}"
             )));
         }
-        let (samples, memory) = match &self.source.kind {
-            Kind::Operators { model, .. } => (model.batch as f64, None),
-            Kind::Preset(job) => (samples(job, ranks), job.preset.memory(ranks).ok().flatten()),
+        let samples = match &self.source.kind {
+            Kind::Operators { model, .. } => model.batch as f64,
+            Kind::Preset(job) => samples(job, servers),
         };
         Ok(Spread {
             server: place(&work),
             iteration: work.iteration,
             settings: work.settings,
             samples,
-            memory,
+            // What does not fit is not searched any further.
+            memory: None,
         })
+    }
+
+    fn kept_ports(&self) -> usize {
+        self.kept
+    }
+
+    fn losses(&self, servers: usize, dead: &BTreeSet<u32>) -> Option<Losses> {
+        let deal = self.deal(servers).ok()?;
+        self.source.losses(servers, &deal, dead).ok()
     }
 }
 
-/// What all replicas learn from together.
-fn samples(job: &PresetJob, ranks: usize) -> f64 {
-    let spread = &job.preset.parallelism;
-    let replicas = spread
-        .data
-        .unwrap_or(ranks / (spread.tensor * spread.pipeline));
-    match job.preset.batch {
-        Batch::Whole(batch) => batch as f64,
-        Batch::PerReplica(batch) => batch as f64 * replicas as f64,
+/// What all replicas learn from together, as the file spreads it: the batch stays what it is.
+fn samples(job: &PresetJob, servers: usize) -> f64 {
+    match presets::Search::new(&job.preset, servers, None).batch() {
+        Batch::Whole(batch) | Batch::PerReplica(batch) => batch as f64,
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::super::circuits::{Circuit, Lying, Touched};
-use super::super::estimate::span;
 use super::super::ground::{Ground, Server};
 use super::super::seating;
 use super::super::shard::Shard;
 use super::{Fleet, Job, Running, Step, What, moment};
+use crate::gain::span;
 
 impl Fleet {
     /// Why a job can never run here, however empty the cluster is.
@@ -166,37 +166,67 @@ impl Fleet {
 
     fn start(&mut self, nth: usize, shard: Shard) {
         let waiting = self.waiting.remove(nth);
-        let ground = &self.forming.ground;
         let prepared = waiting.next.is_some_and(|next| next.prepared.is_some());
-        let set_ms = match ground.flip_ms {
-            Some(flip_ms) if prepared => flip_ms,
-            _ => ground.switching.time_ms(shard.circuits.len()),
-        };
-        let why = format!(
-            "on {} of {} with {}{}, {}; an iteration takes {:.2} ms, {:.2} ms on an ideal switch",
-            self.names(&shard.servers),
-            blocks(ground, &shard.servers),
-            Self::count(&shard.circuits),
-            if prepared { " that lay ready" } else { "" },
-            moment(set_ms),
-            shard.estimate.ms,
-            shard.ideal_ms,
-        );
-        self.steps.push(Step {
-            at_ms: self.now_ms,
-            job: waiting.job.name.clone(),
-            what: What::Starts,
-            why,
-            servers: shard.servers.len(),
-            touched: Touched::between(&[], &shard.circuits),
-            gain: None,
-        });
+        let set_ms = self.set_ms(&shard, prepared);
+        let step = self.start_of(&waiting.job.name, &shard, prepared);
+        self.steps.push(step);
         self.running.push(Running {
             left: waiting.job.samples().unwrap_or(0.0),
             since_ms: self.now_ms + set_ms,
             job: waiting.job,
             shard,
         });
+    }
+
+    /// A job that starts at this very moment starts with another shard instead: no circuit of the first
+    /// has been laid. Whether it is one.
+    pub(super) fn start_instead(&mut self, nth: usize, shard: &Shard) -> bool {
+        let Some(step) = self.starting(nth) else {
+            return false;
+        };
+        let job = &self.running[nth].job;
+        let since_ms = self.now_ms + self.set_ms(shard, false);
+        self.steps[step] = self.start_of(&job.name, shard, false);
+        let running = &mut self.running[nth];
+        (running.shard, running.since_ms) = (shard.clone(), since_ms);
+        true
+    }
+
+    /// The step with which a job starts now.
+    pub(super) fn starting(&self, nth: usize) -> Option<usize> {
+        let name = &self.running[nth].job.name;
+        let starts = |step: &Step| step.what == What::Starts && step.job == *name;
+        self.steps.iter().position(starts)
+    }
+
+    fn set_ms(&self, shard: &Shard, prepared: bool) -> f64 {
+        let ground = &self.forming.ground;
+        match ground.flip_ms {
+            Some(flip_ms) if prepared => flip_ms,
+            _ => ground.switching.time_ms(shard.circuits.len()),
+        }
+    }
+
+    fn start_of(&self, job: &str, shard: &Shard, prepared: bool) -> Step {
+        let why = format!(
+            "on {} of {} with {}{}, {}; an iteration takes {:.2} ms, {:.2} ms on an ideal switch",
+            self.names(&shard.servers),
+            blocks(&self.forming.ground, &shard.servers),
+            Self::count(&shard.circuits),
+            if prepared { " that lay ready" } else { "" },
+            moment(self.set_ms(shard, prepared)),
+            shard.estimate.ms,
+            shard.ideal_ms,
+        );
+        Step {
+            at_ms: self.now_ms,
+            job: job.to_owned(),
+            what: What::Starts,
+            why,
+            servers: shard.servers.len(),
+            touched: Touched::between(&[], &shard.circuits),
+            gain: None,
+        }
     }
 
     /// Others give way: elastic jobs servers that they can do without, or jobs move elsewhere.

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::super::circuits::{Lying, Touched};
-use super::super::estimate::span;
 use super::super::ground::Server;
 use super::super::seating;
 use super::{Fleet, Next, Step, What};
+use crate::gain::span;
 
 impl Fleet {
     /// When a job that waits gets which servers, as those before it leave it. Where ports have a second

@@ -17,9 +17,9 @@ use std::rc::Rc;
 use serde::Serialize;
 
 use super::circuits::{Circuit, Lying, Touched};
-use super::estimate::{Gain, span};
 use super::ground::Server;
 use super::shard::{Forming, Shard, Training, Unfit};
+use crate::gain::{Gain, span};
 
 /// A job that is to run.
 #[derive(Debug, Clone)]
@@ -289,6 +289,9 @@ impl Fleet {
 
     /// Changes the shard of a running job, which stands still for so long.
     fn change(&mut self, nth: usize, shard: Shard, what: What, why: String, gain: Option<Gain>) {
+        if self.start_instead(nth, &shard) {
+            return;
+        }
         let cost_ms = gain.map_or_else(
             || self.cost_ms(&self.running[nth].shard, &shard),
             |it| it.cost_ms,

@@ -1,11 +1,11 @@
 //! Jobs that move to other blocks so that one that waits fits.
 
 use super::super::circuits::Lying;
-use super::super::estimate::{Gain, span};
 use super::super::packing::{Packed, pack};
 use super::super::seating;
 use super::super::shard::Shard;
 use super::{Fleet, Job, Running, What};
+use crate::gain::{Gain, span};
 
 impl Fleet {
     /// Whether jobs were moved. The server time that the waiting job surely saves must be more than

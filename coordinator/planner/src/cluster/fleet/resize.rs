@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::super::circuits::{Lying, Touched};
-use super::super::estimate::Gain;
 use super::super::ground::Server;
 use super::super::seating;
 use super::super::shard::{Shard, hosts};
 use super::super::splice;
 use super::{Fleet, Job, Running, What};
+use crate::gain::Gain;
 
 impl Fleet {
     /// A job asks for another range; what runs outside of it is changed at once.
@@ -159,12 +159,20 @@ impl Fleet {
     /// wiring surely saves more than it costs to touch more circuits.
     fn resized(&self, nth: usize, servers: &[Server]) -> Option<(Shard, Way)> {
         let running = &self.running[nth];
+        let is_starting = self.starting(nth).is_some();
         let lying = Lying {
-            own: &running.shard.circuits,
+            own: if is_starting {
+                &[]
+            } else {
+                &running.shard.circuits
+            },
             others: &self.others(&running.job.name),
         };
         let anew = self.forming.shard(&*running.job.training, servers, lying);
         let anew = anew.ok();
+        if is_starting {
+            return anew.map(|it| (it, Way::Anew));
+        }
         let spliced = self.spliced(nth, servers);
         match (spliced, anew) {
             (Some(spliced), Some(anew)) => {
@@ -200,7 +208,7 @@ impl Fleet {
         {
             return None;
         }
-        let mut design = shard.design.clone();
+        let mut design = shard.design().clone();
         let mut order = before;
         while let Some(place) = order.iter().position(|host| !after.contains(host)) {
             design = splice::remove(&design, place as u32);

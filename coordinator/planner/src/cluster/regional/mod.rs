@@ -11,7 +11,7 @@ pub use gates::parse;
 
 use serde::Serialize;
 
-use super::estimate::span;
+use crate::gain::span;
 use crate::topology::Pair;
 
 /// What hosts send each other in an iteration, in bytes.
@@ -386,7 +386,7 @@ impl Region {
         Some(advice)
     }
 
-    /// How many ports make circuits that stay as fast as those that are laid anew.
+    /// How few ports make circuits that stay as fast as those that are laid anew.
     fn ports_instead(&self, past: &[Counts], enough_ms: f64) -> Option<usize> {
         let mean_counts = Counts::mean(past);
         let does = |ports: &usize| {
@@ -398,7 +398,7 @@ impl Region {
             let times = past[1..].iter().map(|counts| wider.time_ms(counts, &fixed));
             mean(&times.collect::<Vec<_>>()) <= enough_ms
         };
-        (self.ports..=self.ports * MOST_TIMES_WIDER).find(does)
+        (1..=self.ports * MOST_TIMES_WIDER).find(does)
     }
 }
 

@@ -189,6 +189,25 @@ fn more_ports_do_as_well_as_circuits_laid_anew() {
     assert!((3..=8).contains(&ports), "{advice:?}");
 }
 
+/// Who was favoured last is never favoured next: what is laid anew is always wrong, and one port with
+/// circuits that stay does as well as two.
+#[test]
+fn fewer_ports_may_do_as_well_as_circuits_laid_anew() {
+    let iteration = |nth: usize| {
+        let (shift, mut counts) = (1 + nth % 2, Counts::new(8));
+        for from in 0..8 {
+            for to in 0..8 {
+                let favoured = to == (from + shift) % 8 || from == (to + shift) % 8;
+                counts.add(from, to, if favoured { 50e6 } else { 1e6 });
+            }
+        }
+        counts
+    };
+    let past: Vec<_> = (0..30).map(iteration).collect();
+    let advice = region(2).advice(&past, |_| 0.0, 0.0).unwrap();
+    assert_eq!(advice.ports_instead, Some(1), "{advice:?}");
+}
+
 #[test]
 fn counts_are_read_and_bad_lines_are_named() {
     let text = "iteration,from,to,bytes\n0,0,1,5\n1, 1, 0, 7\n\n1,1,1,9\n";

@@ -102,7 +102,7 @@ fn a_port_for_each_switch_is_enough_or_said() {
             .shard(&training, &servers(0..hosts), Lying::default())
             .unwrap();
         assert!(keeps_to_its_ports(&forming, &shard));
-        let links = shard.design.wiring.cables() * shard.parallel;
+        let links = shard.design().wiring.cables() * shard.parallel;
         assert_eq!(shard.circuits.len(), links, "{hosts} hosts");
     }
 }

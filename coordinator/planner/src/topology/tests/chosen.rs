@@ -10,7 +10,7 @@ use super::reduced::times;
 use super::*;
 use crate::workload::Settings;
 
-fn request(hosts: usize, degree: usize) -> Request {
+pub(super) fn request(hosts: usize, degree: usize) -> Request {
     Request {
         limits: Limits::plain(hosts, degree),
         degree,
@@ -23,7 +23,7 @@ fn request(hosts: usize, degree: usize) -> Request {
 }
 
 /// Every group does this at once.
-fn together(hosts: usize, groups: &[Vec<usize>], operation: Operation) -> Iteration {
+pub(super) fn together(hosts: usize, groups: &[Vec<usize>], operation: Operation) -> Iteration {
     let mut builder = IterationBuilder::new(hosts);
     let name = builder.name("together");
     for group in groups {

@@ -1,6 +1,9 @@
 //! Ports, reach and what has failed.
 
+use reweave_common::iteration::Operation;
+
 use super::*;
+use crate::workload::Settings;
 
 fn demand(hosts: usize) -> Demand {
     let pairs = (0..hosts as u32).map(|a| ((a, (a + 3) % hosts as u32), 1e6));
@@ -79,4 +82,145 @@ fn all_ports_are_used_but_the_one_that_has_no_partner() {
             );
         }
     }
+}
+
+/// Change counts on every cable of its strides: where one cannot be, traffic goes around it.
+#[test]
+fn all_reach_all_where_a_ring_lacks_a_cable() {
+    let groups = vec![(0..12).collect()];
+    let iteration = chosen::together(12, &groups, Operation::AllReduce);
+    let (place, settings) = ((0..12).collect::<Vec<_>>(), Settings::default());
+    let job = Job {
+        iteration: &iteration,
+        place: &place,
+        settings: &settings,
+    };
+    let mut request = chosen::request(12, 4);
+    request.limits.cut = [[0, 1], [4, 9]].into();
+    let drafts = drafts(&job, &request).unwrap();
+    let totient = drafts
+        .iter()
+        .find(|it| it.design.family.word() == "totient")
+        .unwrap();
+    assert!(!totient.design.is_as_named());
+    for draft in &drafts {
+        for (from, to) in (0..12).flat_map(|a| (0..12).map(move |b| (a, b))) {
+            let share: f64 = draft
+                .routes
+                .ways(from, to, 64)
+                .iter()
+                .map(|it| it.share)
+                .sum();
+            let what = draft.design.words();
+            assert!(
+                from == to || (share - 1.0).abs() < 1e-9,
+                "{what}: {from} to {to}: {share}"
+            );
+        }
+    }
+}
+
+/// What a report names is what was there.
+#[test]
+fn no_two_candidates_are_the_same_and_each_is_called_what_it_is() {
+    // Any two of five hosts are joined, whatever the family.
+    let designs = candidates::all(&demand(5), &Limits::plain(5, 4), 1);
+    assert_eq!(designs.len(), 1, "{designs:?}");
+    let mut limits = Limits::plain(12, 4);
+    limits.cut = [[0, 1]].into();
+    let designs = candidates::all(&demand(12), &limits, 1);
+    let totient = designs
+        .iter()
+        .find(|it| it.family.word() == "totient")
+        .unwrap();
+    let words = totient.words();
+    assert!(
+        words.starts_with("rings by strides 1, 5 without "),
+        "{words}"
+    );
+    let joined = totient.wiring.cables() + totient.altered.lacking - totient.altered.more;
+    assert_eq!(joined, 24, "{words}");
+}
+
+/// Ten hosts in pairs that send each other ever more: no others weigh more together.
+#[test]
+fn a_matching_is_the_heaviest_there_is() {
+    let weights: matching::Weights = [
+        ([0, 1], 10.0),
+        ([1, 2], 11.0),
+        ([2, 3], 10.0),
+        ([3, 4], 1.0),
+    ]
+    .into();
+    let (empty, limits) = (Wiring::new(5), Limits::plain(5, 1));
+    // The heaviest pair alone would leave out two that weigh more together.
+    assert_eq!(
+        matching::heaviest(&weights, &empty, &limits),
+        [[0, 1], [2, 3]]
+    );
+    let joined = Wiring::of(5, [[0, 1]]);
+    let plain = Limits::plain(5, 2);
+    assert_eq!(
+        matching::heaviest(&weights, &joined, &plain),
+        [[1, 2], [3, 4]]
+    );
+    let mut cut = Limits::plain(5, 1);
+    cut.cut = [[2, 3]].into();
+    assert_eq!(matching::heaviest(&weights, &empty, &cut), [[1, 2], [3, 4]]);
+}
+
+/// What has got a cable counts half, so that others have their turn.
+#[test]
+fn matchings_one_after_the_other_halve_what_they_serve() {
+    let mut weights: matching::Weights =
+        [([0, 1], 10.0), ([1, 2], 6.0), ([2, 3], 10.0), ([0, 3], 6.0)].into();
+    let mut wiring = Wiring::new(4);
+    matching::add(&mut wiring, &mut weights, 2, &Limits::plain(4, 2));
+    assert_eq!(wiring.pairs(), [[0, 1], [0, 3], [1, 2], [2, 3]]);
+    assert_eq!(weights[&[0, 1]], 5.0);
+    assert_eq!(weights[&[0, 3]], 3.0);
+}
+
+/// Ports of groups, rounded up, and one at least: d_A and what is left for d_MP.
+#[test]
+fn ports_are_dealt_out_by_bytes() {
+    let demand = |groups: f64, pairs: f64| Demand {
+        hosts: 8,
+        groups: vec![Group {
+            members: (0..8).collect(),
+            bytes: groups / 8.0,
+        }],
+        pairs: [((0, 1), pairs)].into(),
+    };
+    for (groups, pairs, ports, of_groups) in [
+        (1.0, 0.0, 4, 4),
+        (3.0, 1.0, 4, 3),
+        (1.0, 1.0, 4, 2),
+        (1.0, 2.0, 4, 2),
+        (0.0, 1.0, 4, 1),
+        (1.0, 9.0, 8, 1),
+        (5.0, 3.0, 8, 5),
+    ] {
+        let found = candidates::ports_of_groups(&demand(groups, pairs), ports);
+        assert_eq!(found, of_groups, "{groups} to {pairs} on {ports}");
+    }
+}
+
+/// When time is up from the beginning, one candidate is simulated, and the others are named.
+#[test]
+fn there_is_a_topology_when_there_is_no_time() {
+    let groups = vec![(0..12).collect()];
+    let iteration = chosen::together(12, &groups, Operation::AllToAll);
+    let (place, settings) = ((0..12).collect::<Vec<_>>(), Settings::default());
+    let job = Job {
+        iteration: &iteration,
+        place: &place,
+        settings: &settings,
+    };
+    let request = chosen::request(12, 4);
+    let hasty = plan_until(&job, &request, &crate::crew::Alone, &|| false).unwrap();
+    assert!(hasty.lost.iter().all(|lost| lost.iteration_ms.is_none()));
+    let patient = plan(&job, &request).unwrap();
+    assert!(patient.lost.iter().any(|lost| lost.iteration_ms.is_some()));
+    assert!(patient.evaluation.iteration_ms <= hasty.evaluation.iteration_ms);
 }

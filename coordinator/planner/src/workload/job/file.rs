@@ -19,6 +19,7 @@ const MOST_BATCH: i64 = 1 << 40;
 const MOST_SEQ: i64 = 1 << 24;
 const MOST_GPUS_PER_HOST: i64 = 1 << 7;
 const MOST_TABLES: i64 = 1 << 16;
+const MOST_ROWS: i64 = 1 << 40;
 /// Nobody deals a model out more finely.
 const MOST_WAYS: i64 = 1 << 16;
 /// A petabyte.
@@ -60,6 +61,7 @@ struct PresetFile {
     #[serde(default)]
     recompute: bool,
     tables: Option<Spanned<i64>>,
+    table_rows: Option<Spanned<i64>>,
     parallelism: Option<ParallelismTable>,
     collectives: Option<CollectivesTable>,
 }
@@ -208,12 +210,13 @@ fn preset(document: &Document<'_>, file: &PresetFile) -> Result<PresetJob, Input
     if let Some(bytes) = count(&file.gradient_bytes, 8)? {
         preset.gradient_bytes = bytes;
     }
-    if let Some(tables) = &file.tables {
-        if !preset.has_tables() {
-            return Err(document.error(tables.span(), "this model has no embedding tables"));
-        }
-        preset.tables = count(&file.tables, MOST_TABLES)?.map(|count| count as usize);
+    if let Some(key) = file.tables.as_ref().or(file.table_rows.as_ref())
+        && !preset.has_tables()
+    {
+        return Err(document.error(key.span(), "this model has no embedding tables"));
     }
+    preset.tables = count(&file.tables, MOST_TABLES)?.map(|count| count as usize);
+    preset.table_rows = count(&file.table_rows, MOST_ROWS)?;
     if let Some(table) = &file.parallelism {
         preset.parallelism = parallelism(document, table)?;
     }

@@ -2,7 +2,9 @@
 
 mod collectives;
 mod file;
+mod losses;
 pub mod operators;
 pub mod preset;
 
 pub use file::{JobFile, PresetJob};
+pub use losses::Losses;

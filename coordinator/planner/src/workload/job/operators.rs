@@ -14,6 +14,8 @@ use reweave_common::iteration::{
 use reweave_common::timings::{Timing, Timings};
 use reweave_common::units::Bytes;
 
+use super::preset::nearest_divisor;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator {
     pub name: String,
@@ -59,6 +61,7 @@ pub enum OperatorError {
         splits: usize,
         operators: usize,
     },
+    NoServers,
     Iteration(IterationError),
 }
 
@@ -74,7 +77,8 @@ impl fmt::Display for OperatorError {
                 batch,
             } => write!(
                 f,
-                "{operator}: a batch of {batch} cannot be split over {parts} servers"
+                "{operator}: a batch of {batch} cannot be split over {parts} servers; {} can share it",
+                nearest_divisor(*batch, *parts as u64)
             ),
             Self::NoServer {
                 operator,
@@ -86,8 +90,12 @@ impl fmt::Display for OperatorError {
                 server + 1
             ),
             Self::WrongSplits { splits, operators } => {
-                write!(f, "{splits} splits for {operators} operators")
+                write!(
+                    f,
+                    "{splits} splits for {operators} operators: plan again for the model as it is"
+                )
             }
+            Self::NoServers => f.write_str("a job runs on one server or more; take 1"),
             Self::Iteration(error) => error.fmt(f),
         }
     }
@@ -107,6 +115,9 @@ impl Model {
         timings: &Timings,
         servers: usize,
     ) -> Result<Vec<Split>, OperatorError> {
+        if servers == 0 {
+            return Err(OperatorError::NoServers);
+        }
         let mut whole = 0;
         let split = |operator: &Operator| {
             if let Some(given) = &operator.servers {

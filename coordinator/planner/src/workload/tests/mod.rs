@@ -17,6 +17,7 @@ mod breakdown;
 mod candidates;
 mod effects;
 mod jobs;
+mod losses;
 mod networks;
 mod operators;
 mod packets;

@@ -248,7 +248,8 @@ fn what_does_not_divide_is_refused_with_what_does() {
     );
     assert_eq!(
         said(Parallelism { tensor: 8, ..plain }, 4),
-        "the job needs 8 GPUs, and the hosts have 4"
+        "the job needs 8 GPUs, and the hosts have 4; take hosts of 8 GPUs in all, or write smaller degrees \
+         under [parallelism]"
     );
     assert_eq!(
         said(

@@ -9,21 +9,66 @@
 use reweave_common::units::Bytes;
 
 use super::layered::pieces;
-use super::layers::Layer;
-use super::{Family, Preset, PresetError, Zero};
+use super::layers::{self, Layer, View};
+use super::{DENSE, Family, Layered, Preset, PresetError, Zero, embedding, tables};
 
 const WEIGHT_BYTES: f64 = 2.0;
 const OPTIMIZER_BYTES: f64 = 12.0;
+/// By which a row of a table learns.
+const OF_A_ROW: f64 = 4.0;
 /// Kept for the way back, against the output.
 const OF_A_TRANSFORMER: f64 = 17.0;
 const OF_ANOTHER: f64 = 2.0;
 
 impl Preset {
-    /// The fullest rank's; nothing for models around tables, whose size is not known.
-    pub fn memory(&self, ranks: usize) -> Result<Option<Bytes>, PresetError> {
-        let Family::Layered(layered) = self.family else {
-            return Ok(None);
+    /// The fullest rank's.
+    pub fn memory(&self, ranks: usize) -> Result<Bytes, PresetError> {
+        match self.family {
+            Family::Layered(layered) => self.memory_of_layers(layered, ranks),
+            Family::Tables {
+                model,
+                tables,
+                rows,
+            } => {
+                let tables = self.tables.unwrap_or(tables);
+                let rows = self.table_rows.unwrap_or(rows);
+                self.memory_of_tables(model, ranks, tables, rows)
+            }
+        }
+    }
+
+    /// The tables of the rank that has most, and the dense layers, which all have.
+    fn memory_of_tables(
+        &self,
+        model: &str,
+        ranks: usize,
+        tables: usize,
+        rows: u64,
+    ) -> Result<Bytes, PresetError> {
+        self.check_columns()?;
+        let data = self.replicas(ranks)?;
+        let columns = self.parallelism.columns;
+        let held = tables::dealt_out(tables * columns, data, self.gpus_per_host);
+        let most = held.into_iter().max().unwrap_or(0) as f64;
+        let row = embedding().ok_or(PresetError::Unmeasured)?;
+        let of_row = row.output_bytes_per_sample as f64 / columns as f64 + OF_A_ROW;
+        let view = View {
+            gpu: self.gpu,
+            tensor: 1,
+            expert: 1,
+            samples: self.samples(data)? as f64,
+            seq: None,
         };
+        let dense = layers::chain(model, &view)?;
+        let dense: f64 = dense
+            .iter()
+            .filter(|layer| DENSE.contains(&layer.name.as_str()))
+            .map(|it| self.state(it, data) + self.kept(it))
+            .sum();
+        Ok(Bytes::new((most * rows as f64 * of_row + dense) as u64))
+    }
+
+    fn memory_of_layers(&self, layered: Layered, ranks: usize) -> Result<Bytes, PresetError> {
         let spread = &self.parallelism;
         let data = self.replicas(ranks)?;
         let layers = self.layers(layered, self.samples(data)?)?;
@@ -36,7 +81,7 @@ impl Preset {
             own.flat_map(|piece| piece.iter()).map(layer).sum()
         };
         let most = (0..spread.pipeline).map(of_stage).fold(0.0, f64::max);
-        Ok(Some(Bytes::new(most as u64)))
+        Ok(Bytes::new(most as u64))
     }
 
     /// Weights, gradients and the optimizer's.

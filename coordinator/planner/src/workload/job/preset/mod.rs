@@ -5,6 +5,7 @@ pub mod gpu;
 mod grid;
 mod layered;
 mod layers;
+mod losses;
 mod memory;
 mod profile;
 mod schedule;
@@ -94,6 +95,8 @@ enum Family {
     Tables {
         model: &'static str,
         tables: usize,
+        /// Of each table.
+        rows: u64,
     },
 }
 
@@ -127,8 +130,8 @@ const PRESETS: [(&str, &[(&str, Family)]); 10] = [
             ("64e", Family::Layered(Layered::FineGrained)),
         ],
     ),
-    ("dlrm", &[("", tables("dlrm"))]),
-    ("ncf", &[("", tables("ncf"))]),
+    ("dlrm", &[("", tables("dlrm", 10_000_000))]),
+    ("ncf", &[("", tables("ncf", 1_000_000))]),
 ];
 
 const fn chain(model: &'static str) -> Family {
@@ -139,8 +142,12 @@ const fn transformer(model: &'static str) -> Family {
     Family::Layered(Layered::Transformer { model })
 }
 
-const fn tables(model: &'static str) -> Family {
-    Family::Tables { model, tables: 64 }
+const fn tables(model: &'static str, rows: u64) -> Family {
+    Family::Tables {
+        model,
+        tables: 64,
+        rows,
+    }
 }
 
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -174,8 +181,9 @@ pub struct Preset {
     pub gradient_bytes: u64,
     /// Whether activations are computed again on the way back rather than kept.
     pub recompute: bool,
-    /// Embedding tables, for the models that have some.
+    /// Embedding tables, for the models that have some, and the rows of each.
     pub tables: Option<usize>,
+    pub table_rows: Option<u64>,
     pub parallelism: Parallelism,
 }
 
@@ -274,12 +282,16 @@ impl fmt::Display for PresetError {
                 "rows of {bytes} bytes cannot be cut into {columns} parts alike; write columns = {}",
                 nearest_divisor(*bytes, *columns as u64)
             ),
-            Self::FewLayers { layers, places } => {
-                write!(f, "{layers} layers cannot be cut into {places} pieces")
-            }
-            Self::FewRanks { ranks, needed } => {
-                write!(f, "the job needs {needed} GPUs, and the hosts have {ranks}")
-            }
+            Self::FewLayers { layers, places } => write!(
+                f,
+                "{layers} layers cannot be cut into {places} pieces; write pipeline times interleave = \
+                 {layers} or less"
+            ),
+            Self::FewRanks { ranks, needed } => write!(
+                f,
+                "the job needs {needed} GPUs, and the hosts have {ranks}; take hosts of {needed} GPUs in \
+                 all, or write smaller degrees under [parallelism]"
+            ),
             Self::UnevenRanks { ranks, each } => write!(
                 f,
                 "{ranks} GPUs are no whole number of replicas of {each}: write data = {}",
@@ -307,7 +319,8 @@ impl fmt::Display for PresetError {
 
 impl std::error::Error for PresetError {}
 
-fn nearest_divisor(whole: u64, wanted: u64) -> u64 {
+/// The largest part that is no larger than is wanted, and into which the whole can be dealt out.
+pub(in crate::workload::job) fn nearest_divisor(whole: u64, wanted: u64) -> u64 {
     let fits = |part: &u64| whole.is_multiple_of(*part);
     (1..=wanted.min(whole)).rev().find(fits).unwrap_or(1)
 }
@@ -329,6 +342,7 @@ impl Preset {
             gradient_bytes: 2,
             recompute: false,
             tables: None,
+            table_rows: None,
             parallelism: Parallelism::default(),
         })
     }
@@ -360,7 +374,7 @@ impl Preset {
         let samples = self.samples(data)?;
         match self.family {
             Family::Layered(layered) => self.layered(layered, data, samples),
-            Family::Tables { model, tables } => {
+            Family::Tables { model, tables, .. } => {
                 let tables = self.tables.unwrap_or(tables);
                 self.around_tables(model, tables, data, samples)
             }
@@ -368,11 +382,15 @@ impl Preset {
     }
 
     fn replicas(&self, ranks: usize) -> Result<usize, PresetError> {
-        let each = self.parallelism.tensor * self.parallelism.pipeline;
+        let each = (self.parallelism.tensor * self.parallelism.pipeline).max(1);
         match self.parallelism.data {
             Some(data) if data * each > ranks => Err(PresetError::FewRanks {
                 ranks,
                 needed: data * each,
+            }),
+            Some(0) => Err(PresetError::FewRanks {
+                ranks,
+                needed: each,
             }),
             Some(data) => Ok(data),
             None if ranks < each => Err(PresetError::FewRanks {
@@ -455,6 +473,26 @@ impl Preset {
         Ok(())
     }
 
+    /// Tables are spread over ranks, and nothing else of a model around them is spread.
+    fn check_columns(&self) -> Result<(), PresetError> {
+        let columns = self.parallelism.columns;
+        let plain = Parallelism {
+            data: self.parallelism.data,
+            columns,
+            ..Parallelism::default()
+        };
+        if self.parallelism != plain {
+            let what = "all of [parallelism] but data and columns";
+            return Err(PresetError::NotSpread { what });
+        }
+        let row = embedding().ok_or(PresetError::Unmeasured)?;
+        let bytes = row.output_bytes_per_sample;
+        match bytes.is_multiple_of(columns as u64) {
+            true => Ok(()),
+            false => Err(PresetError::UnevenColumns { bytes, columns }),
+        }
+    }
+
     fn around_tables(
         &self,
         model: &str,
@@ -462,15 +500,7 @@ impl Preset {
         ranks: usize,
         samples: u64,
     ) -> Result<Iteration, PresetError> {
-        let plain = Parallelism {
-            data: self.parallelism.data,
-            columns: self.parallelism.columns,
-            ..Parallelism::default()
-        };
-        if self.parallelism != plain {
-            let what = "all of [parallelism] but data and columns";
-            return Err(PresetError::NotSpread { what });
-        }
+        self.check_columns()?;
         let view = View {
             gpu: self.gpu,
             tensor: 1,
@@ -484,17 +514,13 @@ impl Preset {
             Ok::<Vec<_>, PresetError>(named.collect())
         };
         let lookup = embedding().ok_or(PresetError::Unmeasured)?;
-        let (row_bytes, columns) = (lookup.output_bytes_per_sample, plain.columns);
-        if !row_bytes.is_multiple_of(columns as u64) {
-            let bytes = row_bytes;
-            return Err(PresetError::UnevenColumns { bytes, columns });
-        }
+        let (row_bytes, columns) = (lookup.output_bytes_per_sample, self.parallelism.columns);
         // A narrower row is read in as much less time.
         let whole = samples as f64 * ranks as f64;
         let one = lookup.cost(whole).times(1.0 / columns as f64);
         tables::Tables {
-            bottom: &dense("dense_2048_2048")?,
-            top: &dense("dense_4096_4096")?,
+            bottom: &dense(DENSE[0])?,
+            top: &dense(DENSE[1])?,
             held: tables::dealt_out(tables * columns, ranks, self.gpus_per_host),
             lookup: self.gpu.scaled(Kind::Embedding, one),
             entry_bytes: row_bytes / columns as u64,
@@ -505,6 +531,9 @@ impl Preset {
         .iteration()
     }
 }
+
+/// Layers of models around tables before what is looked up arrives, and after that.
+const DENSE: [&str; 2] = ["dense_2048_2048", "dense_4096_4096"];
 
 fn embedding() -> Option<Measured> {
     measured().into_iter().find(|it| it.kind == Kind::Embedding)

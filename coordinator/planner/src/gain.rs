@@ -65,7 +65,7 @@ impl Gain {
 }
 
 /// Milliseconds as a person says them.
-pub(super) fn span(ms: f64) -> String {
+pub(crate) fn span(ms: f64) -> String {
     let [seconds, minutes, hours] = [1e3, 6e4, 3.6e6].map(|unit| ms / unit);
     match ms.abs() {
         0.0 => "nothing".to_owned(),

@@ -1,0 +1,89 @@
+//! Other circuits for what failed, and whether they are worth it.
+
+use reweave_planner::topology::{Choice, Moved, Proposal, Rewiring, Way};
+use serde::Serialize;
+
+use crate::page::Page;
+use crate::plan::summary::Summary;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Rewired {
+    /// Of what was done at once.
+    interval_ms: Option<[f64; 2]>,
+    /// What touches fewest circuits first.
+    rewired: Vec<Weighed>,
+    /// Which of them is worth it; nothing where the routes alone will do.
+    best: Option<usize>,
+    /// Why nothing could be planned anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Weighed {
+    how: &'static str,
+    /// Circuits that are left, and what becomes of them.
+    kept: usize,
+    torn: usize,
+    set: usize,
+    pays: bool,
+    why: String,
+    #[serde(flatten)]
+    summary: Summary,
+}
+
+impl Rewired {
+    pub(super) fn of(rewiring: &Rewiring, repaired: &Proposal) -> Self {
+        let estimate = repaired.estimate();
+        let choices = rewiring.choices.iter().enumerate();
+        let weighed = |(nth, choice)| Weighed::of(choice, rewiring, rewiring.best == Some(nth));
+        Self {
+            interval_ms: Some([estimate.low_ms, estimate.high_ms]),
+            rewired: choices.map(weighed).collect(),
+            best: rewiring.best,
+            refused: rewiring.refused.as_ref().map(ToString::to_string),
+        }
+    }
+
+    pub(super) fn show(&self, page: &mut Page) {
+        page.heading("Other circuits");
+        for it in &self.rewired {
+            page.line(&format!(
+                "  {}: {} circuits stay, {} go and {} come; an iteration takes {:.2} ms: {}",
+                it.how, it.kept, it.torn, it.set, it.summary.iteration_ms, it.why
+            ));
+        }
+        if let Some(refused) = &self.refused {
+            page.line(&format!("  none anew: {refused}"));
+        }
+        let Some(best) = self.best else {
+            page.line("  leave all circuits where they are");
+            return;
+        };
+        let best = &self.rewired[best];
+        page.line(&format!("  worth it: {}", best.how));
+        best.summary.show(page);
+        best.summary.show_links(page);
+    }
+}
+
+impl Weighed {
+    /// The tables of what is not worth it tell nobody anything.
+    fn of(choice: &Choice, rewiring: &Rewiring, is_best: bool) -> Self {
+        let Moved { kept, torn, set } = choice.moved;
+        let hosts = rewiring.names.len() as u32;
+        let told: Vec<_> = (0..if is_best { hosts } else { 0 }).collect();
+        Self {
+            how: match choice.way {
+                Way::Mended => "mended",
+                Way::Anew => "anew",
+            },
+            kept,
+            torn,
+            set,
+            pays: choice.gain.pays(),
+            why: choice.gain.reason(),
+            summary: Summary::of(&choice.proposal, &rewiring.names, &told),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What is to be known of any topology, whatever it was made for.
+
+use reweave_planner::routing::Order;
+use reweave_planner::topology::{Altered, Family, Lost, Pair, Patch, Proposal, pair};
+use reweave_planner::workload::effects::Interval;
+use serde::{Deserialize, Serialize};
+
+use super::tables::{self, Tables};
+use crate::page::Page;
+
+/// A link's way through a panel.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Patched {
+    link: Pair,
+    panel: usize,
+    ports: [usize; 2],
+}
+
+impl Patched {
+    fn of(patch: &Patch, link: Pair) -> Self {
+        Self {
+            link,
+            panel: patch.panel,
+            ports: patch.ports,
+        }
+    }
+
+    pub(super) fn patch(self) -> Patch {
+        Patch {
+            cable: self.link,
+            panel: self.panel,
+            ports: self.ports,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary {
+    pub(super) links: Vec<Pair>,
+    pub(super) iteration_ms: f64,
+    /// What exact shares leave out makes it no shorter than the first, and no longer than the second.
+    pub(super) interval_ms: Option<[f64; 2]>,
+    pub(super) ideal_switch_ms: f64,
+    /// With this spread, no wiring of these ports is faster.
+    spread_bound_ms: f64,
+    diameter: u32,
+    mean_hops: f64,
+    /// How many ordered pairs of hosts are 1, 2, 3, ... links apart.
+    pairs_by_hops: Vec<u64>,
+    /// Of the links in both directions, percent: the least used, the tenth part of them, two tenths,
+    /// ... and the most used.
+    load_percent: Vec<f64>,
+    bandwidth_tax: f64,
+    family: Family,
+    /// How many links its family lacks here, and how many there are besides.
+    altered: Altered,
+    /// Ways through all hosts in a ring, for what they reduce.
+    rings: Vec<Vec<u32>>,
+    /// Where there are panels: which link runs through which, over which ports of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    patches: Vec<Patched>,
+    /// Classes of service that a lossless fabric needs, so that no circle of full buffers can arise.
+    classes: u32,
+    tables: Tables,
+    report: Vec<String>,
+}
+
+impl Summary {
+    /// Hosts are called by these numbers; those whose tables are told are counted as the proposal does.
+    pub(super) fn of(proposal: &Proposal, names: &[u32], told: &[u32]) -> Self {
+        let design = &proposal.design;
+        let called = |host: &u32| names[*host as usize];
+        let named = |[a, b]: Pair| pair(called(&a), called(&b));
+        let rings = design.rings.iter();
+        Self {
+            links: design.wiring.pairs().into_iter().map(named).collect(),
+            iteration_ms: proposal.evaluation.iteration_ms,
+            interval_ms: proposal.interval.as_ref().map(|it| [it.low_ms, it.high_ms]),
+            ideal_switch_ms: proposal.ideal.iteration_ms,
+            spread_bound_ms: proposal.bound_ms,
+            diameter: proposal.distances.diameter(),
+            mean_hops: proposal.distances.mean(),
+            pairs_by_hops: proposal.distances.histogram(),
+            load_percent: loads(proposal),
+            bandwidth_tax: proposal.bandwidth_tax,
+            family: design.family.clone(),
+            altered: design.altered,
+            rings: rings
+                .map(|ring| ring.iter().map(called).collect())
+                .collect(),
+            patches: design
+                .patches
+                .iter()
+                .map(|patch| Patched::of(patch, named(patch.cable)))
+                .collect(),
+            classes: Order::of(&design.wiring).classes(&proposal.routes),
+            tables: tables::of(proposal, names, told),
+            report: report(proposal),
+        }
+    }
+
+    /// Hosts are called by their own numbers, and the tables of all are told.
+    pub(super) fn whole(proposal: &Proposal) -> Self {
+        let all: Vec<_> = (0..proposal.design.wiring.hosts() as u32).collect();
+        Self::of(proposal, &all, &all)
+    }
+
+    pub(super) fn add(&mut self, report: Vec<String>) {
+        self.report.extend(report);
+    }
+
+    pub(super) fn show(&self, page: &mut Page) {
+        let lines = self.report.iter();
+        lines.for_each(|line| page.line(&format!("  {line}")));
+    }
+
+    pub(super) fn show_lengths(&self, page: &mut Page) {
+        page.heading("How far hosts are apart");
+        let rows = (1..).zip(&self.pairs_by_hops);
+        page.table(
+            ["links", "pairs"],
+            rows.map(|(hops, pairs): (u32, _)| [hops.to_string(), pairs.to_string()]),
+        );
+        page.heading("How full links are");
+        let tenths = self.load_percent.iter().map(|it| format!("{it:.1}"));
+        page.line(&format!(
+            "  from the least to the most used, in tenths of all: {} %",
+            tenths.collect::<Vec<_>>().join(" ")
+        ));
+    }
+
+    /// `12.30 to 14.10`
+    pub(super) fn between(&self) -> String {
+        let [low, high] = self.interval_ms.unwrap_or([self.iteration_ms; 2]);
+        format!("{low:.2} to {high:.2}")
+    }
+
+    pub(super) fn show_tables(&self, page: &mut Page) {
+        for (at, table) in &self.tables {
+            let towards = table.towards.iter();
+            let towards = towards.map(|(to, next)| format!("{to} by {}", by(next)));
+            let towards: Vec<_> = towards.collect();
+            page.line(&format!("  {at} sends to {}", towards.join(", ")));
+        }
+    }
+
+    pub(super) fn show_links(&self, page: &mut Page) {
+        page.heading("Links");
+        for links in self.links.chunks(10) {
+            let links: Vec<_> = links.iter().map(|[a, b]| format!("h{a}-h{b}")).collect();
+            page.line(&format!("  {}", links.join(" ")));
+        }
+    }
+}
+
+fn by(next: &[(String, u32)]) -> String {
+    let total: f64 = next.iter().map(|(_, weight)| f64::from(*weight)).sum();
+    let part = |(name, weight): &(String, u32)| match next.len() {
+        1 => name.clone(),
+        _ => format!("{name} {:.0} %", f64::from(*weight) / total * 100.0),
+    };
+    next.iter().map(part).collect::<Vec<_>>().join(" + ")
+}
+
+/// In tenths, from the least used link to the most used one.
+fn loads(proposal: &Proposal) -> Vec<f64> {
+    let used = proposal.evaluation.lanes.iter();
+    let mut loads: Vec<_> = used.map(|lane| lane.utilization * 100.0).collect();
+    let lanes = proposal.design.wiring.cables() * 2;
+    loads.resize(lanes.max(loads.len()), 0.0);
+    loads.sort_by(f64::total_cmp);
+    let tenth = |tenth: usize| loads.get(tenth * loads.len().saturating_sub(1) / 10);
+    (0..=10).filter_map(|nth| tenth(nth).copied()).collect()
+}
+
+fn report(proposal: &Proposal) -> Vec<String> {
+    let (took, ideal) = (
+        proposal.evaluation.iteration_ms,
+        proposal.ideal.iteration_ms,
+    );
+    let mut report = vec![
+        format!(
+            "{}: {} links, hosts {:.2} links apart on average and {} at most",
+            proposal.design.words(),
+            proposal.design.wiring.cables(),
+            proposal.distances.mean(),
+            proposal.distances.diameter()
+        ),
+        format!(
+            "an iteration takes {took:.2} ms, on one ideal switch with the same ports {ideal:.2} ms"
+        ),
+        between(proposal),
+        format!(
+            "with this spread nothing is faster than {:.2} ms: {}",
+            proposal.bound_ms,
+            what_bounds(proposal)
+        ),
+        format!(
+            "each byte crosses {:.3} links on average",
+            proposal.bandwidth_tax
+        ),
+    ];
+    report.extend(dark(proposal));
+    report.extend(
+        proposal
+            .lost
+            .iter()
+            .take(MOST_LOST)
+            .map(|lost| why_lost(lost, took)),
+    );
+    report
+}
+
+fn between(proposal: &Proposal) -> String {
+    match &proposal.interval {
+        None => "how far that is off is not known yet".to_owned(),
+        Some(Interval {
+            low_ms, high_ms, ..
+        }) => format!("with what exact shares leave out, between {low_ms:.2} and {high_ms:.2} ms"),
+    }
+}
+
+/// Where ports have no partner.
+fn dark(proposal: &Proposal) -> Option<String> {
+    let wiring = &proposal.design.wiring;
+    let [least, most] = wiring.degrees();
+    let hosts = wiring.hosts();
+    let dark = most * hosts - 2 * wiring.cables();
+    (least < most).then(|| match hosts * most % 2 {
+        1 => format!(
+            "{dark} ports stay dark: {hosts} hosts of {most} ports have an odd number of ends; {} hosts, \
+             or a degree of {}, would use all",
+            hosts + 1,
+            most - 1
+        ),
+        _ => format!(
+            "{dark} ports stay dark, as what has failed or cannot be joined leaves them no partner"
+        ),
+    })
+}
+
+/// More of what lost tells nobody anything.
+const MOST_LOST: usize = 4;
+
+fn what_bounds(proposal: &Proposal) -> &'static str {
+    let bounds = &proposal.ideal.bounds;
+    if bounds.compute_ms >= proposal.bound_ms {
+        "the busiest server computes so long"
+    } else if bounds.chain_ms > bounds.communication_ms && bounds.chain_ms <= proposal.bound_ms {
+        "so long is the longest chain of tasks that wait for one another"
+    } else {
+        "the busiest server sends so long over all its ports"
+    }
+}
+
+fn why_lost(lost: &Lost, best_ms: f64) -> String {
+    match lost.iteration_ms {
+        Some(ms) if ms > best_ms * 1.001 => {
+            format!("not {}: an iteration would take {ms:.2} ms", lost.what)
+        }
+        Some(_) => format!(
+            "not {}: as fast, and hosts {:.2} links apart",
+            lost.what, lost.mean_hops
+        ),
+        None => format!(
+            "not {}: its fullest link needs {:.2} ms, and others were more promising",
+            lost.what, lost.screened_ms
+        ),
+    }
+}

@@ -1,0 +1,185 @@
+//! Ports whose cables led to what has failed, joined to each other; all other cables stay.
+
+use std::collections::BTreeSet;
+
+use super::candidates::{Design, is_whole};
+use super::demand::Demand;
+use super::distances::Distances;
+use super::fill;
+use super::limits::{Limits, Panel};
+use super::matching;
+use super::panels::Patch;
+use super::plan::Request;
+use super::repair::{Failed, lost_hosts};
+use super::wiring::{Pair, pair};
+
+/// A design with what can be joined of that; nothing where that is nothing. `limits` are those that
+/// failures leave; hosts have the numbers that they had.
+pub(super) fn mended(
+    (before, left): (&Design, &Design),
+    request: &Request,
+    limits: &Limits,
+    failed: &[Failed],
+    demand: &Demand,
+) -> Option<Design> {
+    let mending = || Mending {
+        limits,
+        panels: &request.limits.panels,
+        dead: lost_hosts(failed),
+        taken: taken(before, left, failed),
+        design: left.clone(),
+    };
+    let along_rings = mending().closed(&before.rings, demand);
+    let freely = mending().closed(&[], demand);
+    let more = freely.wiring.cables() > along_rings.wiring.cables();
+    let mut design = if more { freely } else { along_rings };
+    design.altered = left.altered.besides(&left.wiring, &design.wiring);
+    (design.wiring.cables() > left.wiring.cables()).then_some(design)
+}
+
+/// Ports of panels that are in use, or do not work.
+fn taken(before: &Design, left: &Design, failed: &[Failed]) -> BTreeSet<(usize, usize)> {
+    let of = |design: &Design, cable: Pair| {
+        let patch = design.patches.iter().find(|patch| patch.cable == cable);
+        patch.copied()
+    };
+    let kept = left
+        .patches
+        .iter()
+        .flat_map(|patch| patch.ports.map(|it| (patch.panel, it)));
+    let dark = failed.iter().flat_map(|failed| {
+        let (cable, ends): (Pair, Vec<u32>) = match *failed {
+            Failed::Cable(cable) => (cable, cable.to_vec()),
+            Failed::Port { of, towards } => (pair(of, towards), vec![of]),
+            Failed::Host(_) | Failed::Panel(_) => return Vec::new(),
+        };
+        let patch = of(before, cable).into_iter();
+        let ports = patch.flat_map(|patch| {
+            let ends = cable
+                .iter()
+                .zip(patch.ports)
+                .filter(|(end, _)| ends.contains(end));
+            ends.map(|(_, port)| (patch.panel, port))
+                .collect::<Vec<_>>()
+        });
+        ports.collect()
+    });
+    kept.chain(dark).collect()
+}
+
+struct Mending<'m> {
+    limits: &'m Limits,
+    /// With the numbers that their ports have had from the beginning.
+    panels: &'m [Panel],
+    dead: BTreeSet<u32>,
+    taken: BTreeSet<(usize, usize)>,
+    design: Design,
+}
+
+impl Mending<'_> {
+    /// First along rings, and then as many as can be.
+    fn closed(mut self, rings: &[Vec<u32>], demand: &Demand) -> Design {
+        self.close_rings(rings);
+        loop {
+            let cables = self.design.wiring.cables();
+            for [a, b] in self.matched(demand) {
+                if self.fits(a, b) {
+                    self.join(a, b);
+                }
+            }
+            if self.design.wiring.cables() == cables {
+                return self.design;
+            }
+        }
+    }
+
+    /// A ring goes on without a host when those beside it are joined.
+    fn close_rings(&mut self, rings: &[Vec<u32>]) {
+        let mut whole = Vec::new();
+        for ring in rings {
+            let alive = ring
+                .iter()
+                .copied()
+                .filter(|host| !self.dead.contains(host));
+            let ring: Vec<_> = alive.collect();
+            for (nth, &host) in ring.iter().enumerate() {
+                let next = ring[(nth + 1) % ring.len()];
+                if self.fits(host, next) {
+                    self.join(host, next);
+                }
+            }
+            if ring.len() > 2 && is_whole(&ring, &self.design.wiring) {
+                whole.push(ring);
+            }
+        }
+        self.design.rings = whole;
+    }
+
+    fn fits(&self, a: u32, b: u32) -> bool {
+        let has_port = |host: u32| {
+            let ports = self.limits.ports[host as usize];
+            self.design.wiring.degree(host) < ports && !self.dead.contains(&host)
+        };
+        has_port(a)
+            && has_port(b)
+            && self.limits.have_room(&self.design.wiring, a, b)
+            && (self.panels.is_empty() || self.patch(a, b).is_some())
+    }
+
+    fn join(&mut self, a: u32, b: u32) {
+        if let Some(patch) = self.patch(a, b) {
+            self.taken
+                .extend(patch.ports.map(|port| (patch.panel, port)));
+            self.design.patches.push(patch);
+        }
+        self.design.wiring.join(a, b);
+    }
+
+    /// On the first panel with a port for both.
+    fn patch(&self, a: u32, b: u32) -> Option<Patch> {
+        let cable = pair(a, b);
+        (0..self.panels.len()).find_map(|panel| {
+            let [first, second] = cable.map(|host| self.port(panel, host));
+            Some(Patch {
+                cable,
+                panel,
+                ports: [first?, second?],
+            })
+        })
+    }
+
+    fn port(&self, panel: usize, host: u32) -> Option<usize> {
+        let all = &self.panels[panel].ports;
+        let before: usize = all[..host as usize].iter().sum();
+        let works = self.limits.panels[panel].ports[host as usize] > 0;
+        let mut own = before..before + all[host as usize];
+        own.find(|&port| works && !self.taken.contains(&(panel, port)))
+    }
+
+    /// As many pairs as can be joined at once; of these, those that send each other most, or else are
+    /// farthest from each other.
+    fn matched(&self, demand: &Demand) -> Vec<Pair> {
+        let wiring = &self.design.wiring;
+        let free: Vec<_> = fill::free(wiring, self.limits).collect();
+        let pairs = free.iter().enumerate();
+        let pairs = pairs.flat_map(|(nth, &a)| free[nth + 1..].iter().map(move |&b| [a, b]));
+        let fitting: Vec<_> = pairs.filter(|&[a, b]| self.fits(a, b)).collect();
+        if fitting.is_empty() {
+            return Vec::new();
+        }
+        let (sent, distances) = (matching::weights(demand), Distances::of(wiring));
+        let most = sent.values().copied().fold(1.0, f64::max);
+        let merit = |[a, b]: Pair| {
+            let bytes = sent.get(&[a, b]).copied().unwrap_or(0.0);
+            let hops = distances.hops(a, b).unwrap_or(u32::MAX);
+            let hops = f64::from(hops) / wiring.hosts() as f64;
+            1.0 + FOR_BYTES * bytes / most + FOR_HOPS * hops.min(1.0)
+        };
+        let weights = fitting.into_iter().map(|ends| (ends, merit(ends)));
+        matching::heaviest(&weights.collect(), wiring, self.limits)
+    }
+}
+
+/// Against 1 for another pair that is joined.
+const FOR_BYTES: f64 = 0.1;
+const FOR_HOPS: f64 = 0.01;

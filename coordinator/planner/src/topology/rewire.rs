@@ -1,0 +1,231 @@
+//! What is better than a repair, when there is time to move circuits.
+//!
+//! Ports whose cables lead to what has failed are joined to each other, and all circuits that are left
+//! stay; or all is planned anew. Either is taken only where it surely saves more than moving its
+//! circuits costs, and the second only where it surely saves more than the first.
+
+use std::collections::BTreeSet;
+
+use super::candidates::Design;
+use super::demand::Demand;
+use super::error::TopologyError;
+use super::limits::Limits;
+use super::mended::mended;
+use super::plan::{Draft, Job, Proposal, Request, plan_with};
+use super::repair::{Failed, lost_hosts};
+use super::survivors;
+use super::wiring::{Pair, pair};
+use crate::crew::Crew;
+use crate::gain::Gain;
+
+/// What moving circuits is weighed by.
+#[derive(Clone, Copy)]
+pub struct Worth<'w> {
+    /// That the job still has; moving costs nothing where that is not known.
+    pub iterations: Option<f64>,
+    /// How long it takes to move so many circuits.
+    pub cost_ms: &'w dyn Fn(usize) -> f64,
+}
+
+/// How other circuits come about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// What lost its other end is joined.
+    Mended,
+    Anew,
+}
+
+/// What is done to circuits that are left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    pub kept: usize,
+    pub torn: usize,
+    pub set: usize,
+}
+
+/// Other circuits, and what they are worth.
+#[derive(Debug)]
+pub struct Choice {
+    pub way: Way,
+    pub proposal: Proposal,
+    pub moved: Moved,
+    /// Against what is best without them.
+    pub gain: Gain,
+}
+
+/// Hosts are numbered without those that failed.
+#[derive(Debug)]
+pub struct Rewiring {
+    /// What those are called that are left.
+    pub names: Vec<u32>,
+    /// Whatever touches fewest first.
+    pub choices: Vec<Choice>,
+    /// Which of them is worth it.
+    pub best: Option<usize>,
+    /// Why nothing could be planned anew.
+    pub refused: Option<TopologyError>,
+}
+
+/// Other circuits for those that are left. `before` is the design without anything failed.
+pub fn rewire(
+    (before, repaired): (&Design, &Proposal),
+    job: &Job<'_>,
+    request: &Request,
+    failed: &[Failed],
+    worth: Worth<'_>,
+    crew: &dyn Crew,
+) -> Result<Rewiring, TopologyError> {
+    let mut limits = request.limits.clone();
+    failed
+        .iter()
+        .for_each(|&failed| without(&mut limits, before, failed));
+    let dead = lost_hosts(failed);
+    let iteration = survivors::iteration(job, &dead)?;
+    let demand = Demand::of(&iteration, job.place, limits.hosts());
+    let left = (0..limits.hosts() as u32).filter(|host| !dead.contains(host));
+    let mut rewiring = Rewiring {
+        names: left.collect(),
+        choices: Vec::new(),
+        best: None,
+        refused: None,
+    };
+    let mended = mended(
+        (before, &repaired.design),
+        request,
+        &limits,
+        failed,
+        &demand,
+    );
+    // Ranks of hosts that failed do nothing, wherever that is.
+    let number = |host: &u32| rewiring.names.binary_search(host).unwrap_or(0) as u32;
+    let place: Vec<_> = job.place.iter().map(number).collect();
+    let job = Job {
+        iteration: &iteration,
+        place: &place,
+        settings: job.settings,
+    };
+    let request = Request {
+        degree: limits.most_ports(),
+        limits: limits.of(&rewiring.names),
+        interval: true,
+        ..request.clone()
+    };
+    let mut found = Vec::new();
+    if let Some(design) = mended {
+        let demand = Demand::of(job.iteration, job.place, rewiring.names.len());
+        let draft = Draft::of(design.of_hosts(&rewiring.names), &demand, &request);
+        found.push((Way::Mended, draft.proposed(&job, &demand, &request)?));
+    }
+    match plan_with(&job, &request, crew) {
+        Ok(proposal) => found.push((Way::Anew, proposal)),
+        Err(error) => rewiring.refused = Some(error),
+    }
+    rewiring.weigh(repaired, found, worth);
+    Ok(rewiring)
+}
+
+impl Rewiring {
+    fn weigh(&mut self, repaired: &Proposal, found: Vec<(Way, Proposal)>, worth: Worth<'_>) {
+        let moved = |proposal: &Proposal| self.moved(&repaired.design, &proposal.design);
+        let found = found.into_iter().map(|(way, it)| (moved(&it), way, it));
+        let mut found: Vec<_> = found.collect();
+        found.sort_by_key(|(moved, ..)| moved.torn + moved.set);
+        let (mut best, mut spent_ms) = (repaired.estimate(), 0.0);
+        for (moved, way, proposal) in found {
+            let cost_ms = worth
+                .iterations
+                .map_or(0.0, |_| (worth.cost_ms)(moved.at_once()));
+            let (estimate, left) = (proposal.estimate(), worth.iterations.unwrap_or(1.0));
+            let gain = Gain::of(&best, &estimate, left, cost_ms - spent_ms);
+            if gain.pays() {
+                (best, spent_ms) = (estimate, cost_ms);
+                self.best = Some(self.choices.len());
+            }
+            self.choices.push(Choice {
+                way,
+                proposal,
+                moved,
+                gain,
+            });
+        }
+    }
+
+    fn moved(&self, left: &Design, new: &Design) -> Moved {
+        let old = circuits(left, |host| host);
+        let new = circuits(new, |host| self.names[host as usize]);
+        let kept = old.intersection(&new).count();
+        Moved {
+            kept,
+            torn: old.len() - kept,
+            set: new.len() - kept,
+        }
+    }
+
+    /// Whom a link of a choice joins.
+    pub fn named(&self, [a, b]: Pair) -> Pair {
+        pair(self.names[a as usize], self.names[b as usize])
+    }
+}
+
+impl Moved {
+    /// A switch sets up what is new; what it tears down goes with that.
+    fn at_once(self) -> usize {
+        self.set.max(self.torn)
+    }
+}
+
+/// A link that runs over another panel is another circuit.
+fn circuits(design: &Design, name: impl Fn(u32) -> u32) -> BTreeSet<(Pair, Option<usize>)> {
+    let named = |[a, b]: Pair| pair(name(a), name(b));
+    match design.patches.is_empty() {
+        true => {
+            let pairs = design.wiring.pairs().into_iter();
+            pairs.map(|ends| (named(ends), None)).collect()
+        }
+        false => {
+            let patches = design.patches.iter();
+            patches
+                .map(|patch| (named(patch.cable), Some(patch.panel)))
+                .collect()
+        }
+    }
+}
+
+/// Takes what has failed out of what new circuits may use.
+fn without(limits: &mut Limits, design: &Design, failed: Failed) {
+    match failed {
+        Failed::Cable(cable) => {
+            for end in cable {
+                darken(limits, design, end, cable);
+            }
+            limits.cut.insert(cable);
+        }
+        Failed::Port { of, towards } => darken(limits, design, of, pair(of, towards)),
+        Failed::Host(_) => {}
+        Failed::Panel(nth) => {
+            let Limits { ports, panels, .. } = limits;
+            let on_panel = panels
+                .get_mut(nth)
+                .map(|panel| std::mem::take(&mut panel.ports));
+            for (ports, on_panel) in ports.iter_mut().zip(on_panel.iter().flatten()) {
+                *ports = ports.saturating_sub(*on_panel);
+            }
+            if let Some(panel) = panels.get_mut(nth) {
+                panel.ports = vec![0; ports.len()];
+            }
+        }
+    }
+}
+
+/// A host's port at a cable works no more.
+fn darken(limits: &mut Limits, design: &Design, host: u32, cable: Pair) {
+    let less = |ports: &mut Vec<usize>| {
+        let ports = &mut ports[host as usize];
+        *ports = ports.saturating_sub(1);
+    };
+    less(&mut limits.ports);
+    let patch = design.patches.iter().find(|patch| patch.cable == cable);
+    if let Some(panel) = patch.and_then(|patch| limits.panels.get_mut(patch.panel)) {
+        less(&mut panel.ports);
+    }
+}

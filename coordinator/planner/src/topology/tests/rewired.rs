@@ -1,0 +1,147 @@
+//! Circuits that are moved after a failure: few, and only where that is surely worth it.
+
+use super::repaired::{HOSTS, Training, request};
+use super::*;
+use crate::crew::Alone;
+
+/// What comes of a failure with so many iterations left and so long for each circuit.
+fn after(
+    request: &Request,
+    failed: Failed,
+    iterations: Option<f64>,
+    each_ms: f64,
+) -> (Proposal, Rewiring) {
+    let training = Training::default();
+    let job = training.job();
+    let planned = plan(&job, request).unwrap();
+    let request = Request {
+        interval: true,
+        ..request.clone()
+    };
+    let failed = [failed];
+    let repaired = repair(&planned.design, None, &job, &request, &failed).unwrap();
+    let repaired = repaired.proposal(&job, &request).unwrap();
+    let cost_ms = |moved: usize| moved as f64 * each_ms;
+    let worth = Worth {
+        iterations,
+        cost_ms: &cost_ms,
+    };
+    let lies = (&planned.design, &repaired);
+    let rewiring = rewire(lies, &job, &request, &failed, worth, &Alone).unwrap();
+    (repaired, rewiring)
+}
+
+fn choice(rewiring: &Rewiring, way: Way) -> &Choice {
+    rewiring.choices.iter().find(|it| it.way == way).unwrap()
+}
+
+#[test]
+fn those_beside_a_host_that_failed_are_joined_and_nothing_else_is_touched() {
+    let (repaired, rewiring) = after(&request(), Failed::Host(5), None, 0.0);
+    assert_eq!(
+        rewiring.names,
+        [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
+    );
+    let mended = choice(&rewiring, Way::Mended);
+    let cables = repaired.design.wiring.cables();
+    assert_eq!((mended.moved.kept, mended.moved.torn), (cables, 0));
+    assert_eq!(mended.moved.set, 2);
+    assert_eq!(mended.proposal.design.wiring.degrees(), [4, 4]);
+    assert!(repaired.design.wiring.pairs().iter().all(|&ends| {
+        let wiring = &mended.proposal.design.wiring;
+        wiring
+            .pairs()
+            .iter()
+            .any(|&new| rewiring.named(new) == ends)
+    }));
+    let anew = choice(&rewiring, Way::Anew);
+    assert!(anew.moved.set >= 2 && anew.proposal.design.wiring.hosts() == HOSTS - 1);
+}
+
+/// Each of the choices is no slower than what it takes the place of, however the uncertainty falls.
+#[test]
+fn circuits_are_moved_only_where_that_surely_saves_more_than_it_costs() {
+    for failed in [Failed::Host(5), Failed::Cable([0, 1])] {
+        let lies = plan(&Training::default().job(), &request()).unwrap().design;
+        let failed = match failed {
+            Failed::Cable(_) => Failed::Cable(lies.wiring.pairs()[0]),
+            other => other,
+        };
+        let (repaired, rewiring) = after(&request(), failed, None, 0.0);
+        let mut last = repaired.estimate();
+        for (nth, choice) in rewiring.choices.iter().enumerate() {
+            let estimate = choice.proposal.estimate();
+            let is_taken = choice.gain.pays();
+            assert_eq!(
+                is_taken,
+                estimate.high_ms < last.low_ms,
+                "{:?}",
+                choice.gain
+            );
+            if is_taken {
+                last = estimate;
+                assert!(rewiring.best >= Some(nth));
+            }
+        }
+    }
+}
+
+/// What all gain in the iterations that are left is less than moving one circuit costs.
+#[test]
+fn nothing_is_moved_when_the_job_is_nearly_done() {
+    let (_, rewiring) = after(&request(), Failed::Host(5), Some(1.0), 1e9);
+    assert!(!rewiring.choices.is_empty());
+    assert_eq!(rewiring.best, None);
+}
+
+#[test]
+fn the_other_end_of_a_failed_port_may_be_used_again() {
+    let design = plan(&Training::default().job(), &request()).unwrap().design;
+    let [a, b] = design.wiring.pairs()[0];
+    let degrees = |failed| {
+        let (_, rewiring) = after(&request(), failed, None, 0.0);
+        let wiring = &choice(&rewiring, Way::Anew).proposal.design.wiring;
+        ([a, b].map(|end| wiring.degree(end)), wiring.joins(a, b))
+    };
+    let port = degrees(Failed::Port { of: a, towards: b });
+    assert_eq!(port.0[0], 3);
+    let (cable, joined) = degrees(Failed::Cable([a, b]));
+    assert!(cable.iter().all(|&ports| ports <= 3) && !joined);
+}
+
+fn with_panels() -> Request {
+    let mut request = request();
+    let panel = |nth| Panel {
+        name: format!("panel{nth}"),
+        ports: vec![1; HOSTS],
+    };
+    request.limits.panels = (0..4).map(panel).collect();
+    request
+}
+
+#[test]
+fn nothing_lies_on_a_panel_that_failed() {
+    let (_, rewiring) = after(&with_panels(), Failed::Panel(2), None, 0.0);
+    let design = &choice(&rewiring, Way::Anew).proposal.design;
+    assert!(design.patches.iter().all(|patch| patch.panel != 2));
+    assert_eq!(design.wiring.degrees()[1], 3);
+}
+
+/// What is joined on panels takes the ports that the failed host's circuits had there.
+#[test]
+fn what_is_joined_finds_ports_of_panels() {
+    let (repaired, rewiring) = after(&with_panels(), Failed::Host(5), None, 0.0);
+    let Some(mended) = rewiring.choices.iter().find(|it| it.way == Way::Mended) else {
+        // Those beside it may have no panel in common.
+        return;
+    };
+    let design = &mended.proposal.design;
+    assert_eq!(design.patches.len(), design.wiring.cables());
+    assert_eq!(mended.moved.kept, repaired.design.patches.len());
+    let ports = design.patches.iter();
+    let ports: Vec<_> = ports
+        .flat_map(|it| it.ports.map(|port| (it.panel, port)))
+        .collect();
+    let each: std::collections::BTreeSet<_> = ports.iter().collect();
+    assert_eq!(each.len(), ports.len());
+}
