@@ -283,17 +283,24 @@ fn tables_are_cut_so_that_every_processor_holds_a_part() {
     assert!(last < found.course[0], "{:?}", found.course);
 }
 
-/// What is named is enough, and half of it is not, also where the batch grows with the hosts.
+/// What is named is enough, and half of it is not, also where the batch grows with the hosts: then what
+/// is kept of samples stays as large, and no number of hosts helps.
 #[test]
 fn hosts_that_are_named_for_too_little_memory_would_do() {
-    for batch in [Batch::PerReplica(4), Batch::Whole(64)] {
+    let gb = 1_000_000_000;
+    for (batch, memory, some) in [
+        (Batch::PerReplica(4), 4 * gb, true),
+        (Batch::Whole(64), 4 * gb, true),
+        (Batch::PerReplica(256), 8 * gb, false),
+    ] {
         let mut preset = Preset::named("gpt", Some("6.7b"), batch).unwrap();
         preset.gpus_per_host = 8;
-        let search = |hosts| presets::Search::new(&preset, hosts, Some(Bytes::new(4_000_000_000)));
+        let search = |hosts| presets::Search::new(&preset, hosts, Some(Bytes::new(memory)));
         let Err(TopologyError::NoRoom(no_room)) = search(2).start() else {
             panic!("{batch:?}: there is room on two hosts");
         };
-        let hosts = no_room.hosts.unwrap();
+        assert_eq!(no_room.hosts.is_some(), some, "{batch:?}: {no_room}");
+        let Some(hosts) = no_room.hosts else { continue };
         let start = search(hosts).start();
         assert!(start.is_ok(), "{batch:?}: {hosts} hosts: {start:?}");
         assert!(
