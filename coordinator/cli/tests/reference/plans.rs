@@ -44,18 +44,19 @@ fn answer(output: &Output) -> Result<Value, Failed> {
     }
 }
 
-/// The median of ten seeds, with nothing but what must be said; and no slower than as its file says.
+/// The median of ten seeds for the spread that its file names; and no slower where the spread is
+/// searched too, as people have it. (`reweave-bench medians` has ten seeds of that.)
 fn is_as_fast(data: &Path, model: &str, most_ms: f64) -> Result<(), Failed> {
     let job = data.join(format!("topoopt/models/{model}.toml"));
     let ms = |answer: Value| answer["iteration_ms"].as_f64().unwrap_or(f64::INFINITY);
     let mut found = Vec::new();
     for seed in 0..10 {
-        let output = plan(&job, 16, 4, &["--seed", &seed.to_string()])?;
+        let output = plan(&job, 16, 4, &["--keep", "--seed", &seed.to_string()])?;
         found.push(ms(answer(&output)?));
     }
-    let kept = ms(answer(&plan(&job, 16, 4, &["--keep", "--seed", "0"])?)?);
-    if found[0] > kept * 1.001 {
-        return Err(format!("the search made it {} ms from {kept} ms", found[0]).into());
+    let searched = ms(answer(&plan(&job, 16, 4, &["--seed", "0"])?)?);
+    if searched > found[0] * 1.001 {
+        return Err(format!("the search made it {searched} ms from {} ms", found[0]).into());
     }
     found.sort_by(f64::total_cmp);
     match (found[4] + found[5]) / 2.0 <= most_ms {
