@@ -3,11 +3,17 @@
 //! Nothing here starts a thread: the caller does, or does all by itself. What is found never depends
 //! on who did what when.
 
+#[cfg(test)]
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 /// One piece of work.
 pub type Piece<'w> = Box<dyn FnOnce() + Send + 'w>;
 
 /// Whether there is time for more. Whoever always says yes gets the same answer every time.
 pub type InTime<'t> = &'t (dyn Fn() -> bool + Sync);
+
+/// Of whoever has all the time there is.
+pub const AT_LEISURE: InTime<'static> = &|| true;
 
 /// Whoever does all pieces, in any order, and comes back when all are done.
 pub trait Crew: Sync {
@@ -36,6 +42,31 @@ pub fn each<T: Send, R: Send>(
     let pieces = slots.map(|(item, slot)| Box::new(move || *slot = Some(work(item))) as Piece<'_>);
     crew.all(pieces.collect());
     done.into_iter().flatten().collect()
+}
+
+/// Runs out after so many looks, whatever the time.
+#[cfg(test)]
+pub(crate) struct HourGlass {
+    most: usize,
+    looks: AtomicUsize,
+}
+
+#[cfg(test)]
+impl HourGlass {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most,
+            looks: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn runs(&self) -> bool {
+        self.looks.fetch_add(1, Ordering::Relaxed) < self.most
+    }
+
+    pub(crate) fn looks(&self) -> usize {
+        self.looks.load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(test)]

@@ -12,11 +12,28 @@ pub(super) struct Pool {
     pub(super) mean: f64,
     /// Load over capacity that the fullest hop has at least.
     pub(super) bound: f64,
+    /// What it is brought down to: the bound, or what it is now where too little could be gained.
+    pub(super) goal: f64,
     /// Whether it has so many flows of uneven sizes that nobody knows whether the bound can be met.
     pub(super) uneven: bool,
 }
 
 const MANY_FLOWS: usize = 512;
+
+impl Pool {
+    /// Load over capacity of the fullest of its hops.
+    pub(super) fn fullest(&self, fullness: impl Fn(usize) -> f64) -> f64 {
+        self.hops
+            .iter()
+            .map(|&hop| fullness(hop))
+            .fold(0.0, f64::max)
+    }
+
+    /// Max/mean of what is fuller than the goal: below it, one is as good as the other.
+    pub(super) fn peak(&self, fullness: impl Fn(usize) -> f64) -> f64 {
+        self.fullest(fullness).max(self.goal) / self.mean
+    }
+}
 
 /// All pools that flows with a choice cross.
 pub(super) fn pools(problem: &Problem) -> Vec<Pool> {
@@ -27,12 +44,13 @@ pub(super) fn pools(problem: &Problem) -> Vec<Pool> {
             weights.entry(set).or_default().push(flow.weight);
         }
     }
-    let carrying = weights.into_iter();
-    let pool = |(hops, weights): (&Vec<usize>, Vec<u64>)| pool(problem, hops, weights);
-    carrying.map(pool).filter(|pool| pool.mean > 0.0).collect()
+    let joined = joined(problem.capacities.len(), weights);
+    let pools = joined.into_iter().map(|sets| pool(problem, &sets));
+    let chosen_among = |pool: &Pool| pool.hops.len() > 1 && pool.mean > 0.0;
+    pools.filter(chosen_among).collect()
 }
 
-/// The hops in the same place of all ways, place by place; those that all ways share are no choice.
+/// The hops in the same place of all ways, place by place.
 fn sets(ways: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let shortest = ways.iter().map(Vec::len).min().unwrap_or(0);
     let set = |place: usize| {
@@ -41,31 +59,88 @@ fn sets(ways: &[Vec<usize>]) -> Vec<Vec<usize>> {
         hops.dedup();
         hops
     };
-    (0..shortest).map(set).filter(|set| set.len() > 1).collect()
+    (0..shortest).map(set).collect()
 }
 
-fn pool(problem: &Problem, hops: &[usize], mut weights: Vec<u64>) -> Pool {
-    let capacity = |hop: &usize| problem.capacities[*hop];
-    let all: f64 = hops.iter().map(capacity).sum();
-    let widest = hops.iter().map(capacity).fold(0.0, f64::max);
-    let base: u64 = hops.iter().map(|&hop| problem.base[hop]).sum();
-    let of_base = hops
+/// A set of hops, and the weights of those that cross one of them.
+type Crossed<'s> = (&'s Vec<usize>, Vec<u64>);
+
+/// Sets that share hops together, directly or by way of others: all that crosses one of these hops
+/// crosses one of them whichever way it takes, which is true of no single set that shares hops.
+fn joined<'s>(hops: usize, weights: BTreeMap<&'s Vec<usize>, Vec<u64>>) -> Vec<Vec<Crossed<'s>>> {
+    let mut leaders: Vec<_> = (0..hops).collect();
+    for set in weights.keys() {
+        let first = leader(&mut leaders, set[0]);
+        for &hop in &set[1..] {
+            let other = leader(&mut leaders, hop);
+            leaders[other] = first;
+        }
+    }
+    let mut joined: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+    for crossed in weights {
+        let together = leader(&mut leaders, crossed.0[0]);
+        joined.entry(together).or_default().push(crossed);
+    }
+    joined.into_values().collect()
+}
+
+fn leader(leaders: &mut [usize], mut hop: usize) -> usize {
+    while leaders[hop] != hop {
+        leaders[hop] = leaders[leaders[hop]];
+        hop = leaders[hop];
+    }
+    hop
+}
+
+fn pool(problem: &Problem, sets: &[Crossed<'_>]) -> Pool {
+    let mut hops = sets
         .iter()
-        .map(|hop| problem.base[*hop] as f64 / capacity(hop));
-    weights.sort_unstable_by(|a, b| b.cmp(a));
-    let mean = (weights.iter().sum::<u64>() + base) as f64 / all;
-    let crowded = crowded(&weights, hops.len()) as f64 / widest;
-    let bound = of_base
-        .fold(mean.max(crowded), f64::max)
-        .max(in_whole_parts(problem, hops, &weights))
-        .max(problem.enough);
-    let uneven = weights.first() != weights.last() && problem.flows.len() > MANY_FLOWS;
+        .flat_map(|(set, _)| *set)
+        .copied()
+        .collect::<Vec<_>>();
+    hops.sort_unstable();
+    hops.dedup();
+    let of_base = |&hop: &usize| problem.base[hop] as f64 / problem.capacities[hop];
+    let within = |outer: &[usize]| {
+        let inside = |set: &[usize]| set.iter().all(|hop| outer.binary_search(hop).is_ok());
+        let sets = sets.iter().filter(|(set, _)| inside(set));
+        sets.flat_map(|(_, weights)| weights)
+            .copied()
+            .collect::<Vec<_>>()
+    };
+    // Who may take some of the hops only must share those.
+    let some = sets.iter().filter(|(set, _)| set.len() < hops.len());
+    let some = some.map(|(set, _)| bound(problem, set, within(set)));
+    let weights = within(&hops);
+    let uneven = weights.iter().any(|weight| *weight != weights[0]);
+    let uneven = uneven && problem.flows.len() > MANY_FLOWS;
+    let mean = mean(problem, &hops, &weights);
+    let all = bound(problem, &hops, weights);
+    let bound = some.fold(all, f64::max).max(problem.enough);
+    let bound = hops.iter().map(of_base).fold(bound, f64::max);
     Pool {
-        hops: hops.to_vec(),
+        hops,
         mean,
         bound,
+        goal: bound,
         uneven,
     }
+}
+
+fn mean(problem: &Problem, hops: &[usize], weights: &[u64]) -> f64 {
+    let capacity: f64 = hops.iter().map(|&hop| problem.capacities[hop]).sum();
+    let base: u64 = hops.iter().map(|&hop| problem.base[hop]).sum();
+    (weights.iter().sum::<u64>() + base) as f64 / capacity
+}
+
+/// How full the fullest of these hops is at least, which all of the weights must cross.
+fn bound(problem: &Problem, hops: &[usize], mut weights: Vec<u64>) -> f64 {
+    let capacities = hops.iter().map(|&hop| problem.capacities[hop]);
+    let widest = capacities.fold(0.0, f64::max);
+    weights.sort_unstable_by(|a, b| b.cmp(a));
+    let crowded = crowded(&weights, hops.len()) as f64 / widest;
+    let in_parts = in_whole_parts(problem, hops, &weights);
+    mean(problem, hops, &weights).max(crowded).max(in_parts)
 }
 
 /// Where all sizes are multiples of one, so is what hops of one width carry: the fullest has the
@@ -118,6 +193,10 @@ fn leaving(
     let mut elsewhere = vec![false; problem.capacities.len()];
     for flow in &problem.flows {
         let way = &problem.pairs[flow.pair][flow.way];
+        // Who is on no way yet may have been put on any.
+        if flow.homeless {
+            continue;
+        }
         let here = place(way);
         if let Some(hop) = here {
             there.entry(hop).or_default().push(flow.weight);

@@ -1,8 +1,8 @@
 //! All assignments of small problems, as far as they can still be better than the best known.
 
-use super::Problem;
 use super::bound::Pool;
 use super::state::State;
+use super::{Flow, Problem};
 
 /// Max/mean of the pools from the worst down, and the moves: the less, the better.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
@@ -38,7 +38,7 @@ pub(super) fn improve(problem: &Problem, pools: &[Pool], known: &State<'_>) -> (
     (search.best, all)
 }
 
-fn descending(mut peaks: Vec<f64>) -> Vec<f64> {
+pub(super) fn descending(mut peaks: Vec<f64>) -> Vec<f64> {
     peaks.sort_by(|a, b| b.total_cmp(a));
     peaks
 }
@@ -74,19 +74,24 @@ impl Search<'_> {
             self.score = score;
             return true;
         };
-        let home = self.problem.flows[flow].way;
-        let ways = self.problem.pairs[self.problem.flows[flow].pair].len();
+        let Flow {
+            pair,
+            way: home,
+            homeless,
+            ..
+        } = self.problem.flows[flow];
+        let ways = self.problem.pairs[pair].len();
         let others = (0..ways).filter(|&way| way != home);
         [home].into_iter().chain(others).all(|way| {
             self.put(flow, way, true);
-            let done = self.try_from(place + 1, moves + usize::from(way != home));
+            let done = self.try_from(place + 1, moves + usize::from(way != home && !homeless));
             self.put(flow, way, false);
             done
         })
     }
 
     fn put(&mut self, flow: usize, way: usize, on: bool) {
-        let crate::assign::Flow { pair, weight, .. } = self.problem.flows[flow];
+        let Flow { pair, weight, .. } = self.problem.flows[flow];
         for &hop in &self.problem.pairs[pair][way] {
             let load = &mut self.loads[hop];
             *load = if on { *load + weight } else { *load - weight };
@@ -95,11 +100,8 @@ impl Search<'_> {
     }
 
     fn peaks(&self) -> Vec<f64> {
-        let fullness = |&hop: &usize| self.loads[hop] as f64 / self.problem.capacities[hop];
-        let peak = |pool: &Pool| {
-            let fullness = pool.hops.iter().map(fullness);
-            fullness.fold(self.problem.enough, f64::max) / pool.mean
-        };
+        let fullness = |hop: usize| self.loads[hop] as f64 / self.problem.capacities[hop];
+        let peak = |pool: &Pool| pool.peak(fullness);
         descending(self.pools.iter().map(peak).collect())
     }
 }

@@ -2,18 +2,26 @@
 //! be, by the fewest moves.
 //!
 //! A *pool* is a set of hops of which certain flows must cross one, whichever way they take: the
-//! uplinks of one leaf, the links into another. What all its flows bring, over what all its hops
-//! take, is its mean, which no choice of ways changes. An assignment is better than another when the
-//! fullest hop of a pool over that mean, max/mean, is lower: in the worst pool first, then in the
-//! next. Of equals, the one that moves fewer flows is better.
+//! uplinks of one leaf, the links into another. Where some flows may take a few of them only, all are
+//! one pool still. What all its flows bring, over what all its hops take, is its mean, which no choice
+//! of ways changes. An assignment is better than another when the fullest hop of a pool over that
+//! mean, max/mean, is lower: in the worst pool first, then in the next. Of equals, the one that moves
+//! fewer flows is better. A pool that could gain too little is left as it is.
+//!
+//! Beside the fullest hop of a pool there may be others that flows share for no need: at last, whoever
+//! can relieve such a hop enough goes where less is.
 
 mod bound;
 mod exact;
+mod level;
 mod repair;
 mod state;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
+use bound::Pool;
 use state::State;
 
 /// Flows on hops. Numbers of hops, pairs and ways are places in these lists.
@@ -28,6 +36,8 @@ pub struct Problem {
     pub flows: Vec<Flow>,
     /// Load over capacity below which a hop is as good as empty.
     pub enough: f64,
+    /// The part by which max/mean of a pool, or the fullest that a move touches, must fall to be worth it.
+    pub least_gain: f64,
     pub work: Work,
 }
 
@@ -37,6 +47,8 @@ pub struct Flow {
     /// The way it takes now.
     pub way: usize,
     pub weight: u64,
+    /// It is on none of these ways yet: it moves whichever it takes, and `way` says nothing.
+    pub homeless: bool,
 }
 
 /// How much may be looked at, in units that are the same on every machine.
@@ -70,11 +82,13 @@ impl Default for Work {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Solution {
     /// By flow: its way.
     pub ways: Vec<usize>,
     pub moves: usize,
+    /// Of these, those after which no pool's fullest hop is less full: who moves shares less, though.
+    pub levelling: usize,
     /// No assignment that is as good moves fewer.
     pub least_moves: usize,
     /// The largest max/mean over the pools: as it was, as it will be, and what nobody gets below.
@@ -83,66 +97,163 @@ pub struct Solution {
     pub bound: f64,
     /// By how much the fullest hop of a pool exceeds what was proven to be needed there, at most.
     pub gap: f64,
-    /// The largest part by which max/mean of a pool falls.
-    pub gain: f64,
-    /// Whether all assignments were weighed, or none can be better.
+    /// Whether all assignments were weighed, or none can gain enough beside this one.
     pub proven: bool,
 }
 
 /// The best assignment, as far as the work allows.
 pub fn solve(problem: &Problem) -> Solution {
-    let pools = bound::pools(problem);
-    let mut state = State::new(problem, &pools);
-    let before = state.peaks();
-    repair::repair(&mut state);
-    let bounds: Vec<_> = pools.iter().map(|pool| pool.bound / pool.mean).collect();
-    let least_moves = bound::least_moves(problem, &state);
-    let after = state.peaks();
-    let at_bound = after
-        .iter()
-        .zip(&bounds)
-        .all(|(peak, bound)| is_at(*peak, *bound));
-    let mut proven = at_bound && state.moves() == least_moves;
-    if !proven {
-        let (best, all) = exact::improve(problem, &pools, &state);
-        state.take(&best);
-        proven = all;
+    let seated = &*seated(problem);
+    let mut pools = bound::pools(seated);
+    let before = State::new(seated, &pools).peaks();
+    let could_gain = |pool: &Pool, before: f64| 1.0 - pool.bound / pool.mean / before;
+    for (pool, &before) in pools.iter_mut().zip(&before) {
+        if could_gain(pool, before) <= seated.least_gain {
+            pool.goal = before * pool.mean;
+        }
     }
-    solution(&state, &before, &bounds, least_moves, proven)
-}
-
-fn solution(
-    state: &State<'_>,
-    before: &[f64],
-    bounds: &[f64],
-    least_moves: usize,
-    proven: bool,
-) -> Solution {
-    let after = state.peaks();
-    let gaps = after
-        .iter()
-        .zip(bounds)
-        .map(|(peak, bound)| peak / bound - 1.0);
-    let most = |peaks: &[f64]| peaks.iter().copied().fold(1.0, f64::max);
+    let found = search(seated, &mut pools, &before);
+    let mut state = State::new(seated, &pools);
+    state.take(&found.ways);
+    level::level(&mut state);
     let moves = state.moves();
-    let gains = after
-        .iter()
-        .zip(before)
-        .map(|(after, before)| 1.0 - after / before);
     Solution {
         ways: state.ways().to_vec(),
-        moves,
-        least_moves: if proven { moves } else { least_moves },
-        before: most(before),
-        after: most(&after),
-        bound: if proven { most(&after) } else { most(bounds) },
-        gap: if proven {
-            0.0
-        } else {
-            gaps.fold(0.0, f64::max)
+        moves: moves + homeless(problem),
+        levelling: moves.saturating_sub(found.moves),
+        least_moves: found.least_moves + homeless(problem),
+        ..figures(&pools, &state, &before, found.proven)
+    }
+}
+
+fn homeless(problem: &Problem) -> usize {
+    problem.flows.iter().filter(|flow| flow.homeless).count()
+}
+
+/// Who has no way yet gets the emptiest, the largest first, as if it had been there.
+fn seated(problem: &Problem) -> Cow<'_, Problem> {
+    let (mut waiting, there): (Vec<_>, Vec<_>) =
+        (0..problem.flows.len()).partition(|&flow| problem.flows[flow].homeless);
+    if waiting.is_empty() {
+        return Cow::Borrowed(problem);
+    }
+    waiting.sort_by_key(|&flow| (u64::MAX - problem.flows[flow].weight, flow));
+    let (mut seated, mut loads) = (problem.clone(), problem.base.clone());
+    let add = |flow: &Flow, loads: &mut [u64]| {
+        let way = &problem.pairs[flow.pair][flow.way];
+        way.iter().for_each(|&hop| loads[hop] += flow.weight);
+    };
+    there
+        .iter()
+        .for_each(|&flow| add(&problem.flows[flow], &mut loads));
+    for flow in waiting {
+        seated.flows[flow].way = emptiest(problem, &loads, problem.flows[flow].pair);
+        add(&seated.flows[flow], &mut loads);
+    }
+    Cow::Owned(seated)
+}
+
+fn emptiest(problem: &Problem, loads: &[u64], pair: usize) -> usize {
+    let ways = &problem.pairs[pair];
+    let fullness = |way: usize| {
+        let hops = ways[way].iter();
+        let fullness = hops.map(|&hop| loads[hop] as f64 / problem.capacities[hop]);
+        fullness.fold(0.0, f64::max)
+    };
+    let emptier = |a: &usize, b: &usize| fullness(*a).total_cmp(&fullness(*b));
+    (0..ways.len()).min_by(emptier).unwrap_or(0)
+}
+
+struct Found {
+    ways: Vec<usize>,
+    moves: usize,
+    least_moves: usize,
+    proven: bool,
+}
+
+/// As low as the goals of the pools are, or can be met; goals that turn out to bring too little are
+/// given up, with the moves that served them alone.
+fn search(problem: &Problem, pools: &mut [Pool], before: &[f64]) -> Found {
+    let mut ways = repaired(problem, pools);
+    loop {
+        let mut state = State::new(problem, pools);
+        if is_better(&ways, &mut state) {
+            state.take(&ways);
+        }
+        repair::take_back(&mut state);
+        let least_moves = bound::least_moves(problem, &state);
+        let met = |(pool, peak): (&Pool, f64)| is_at(peak * pool.mean, pool.goal);
+        let all_met = pools.iter().zip(state.peaks()).all(met);
+        let mut proven = all_met && state.moves() == least_moves;
+        if !proven {
+            let (best, all) = exact::improve(problem, pools, &state);
+            state.take(&best);
+            proven = all;
+        }
+        let (moves, after) = (state.moves(), state.peaks());
+        ways = state.ways().to_vec();
+        if !give_up(pools, before, &after, problem.least_gain) {
+            let least_moves = if proven { moves } else { least_moves };
+            return Found {
+                ways,
+                moves,
+                least_moves,
+                proven,
+            };
+        }
+    }
+}
+
+fn repaired(problem: &Problem, pools: &[Pool]) -> Vec<usize> {
+    let mut state = State::new(problem, pools);
+    repair::repair(&mut state);
+    state.ways().to_vec()
+}
+
+/// Than where all flows are now.
+fn is_better(ways: &[usize], present: &mut State<'_>) -> bool {
+    let peaks = |state: &State<'_>| exact::descending(state.peaks());
+    let (now, home) = (peaks(present), present.ways().to_vec());
+    present.take(ways);
+    let then = peaks(present);
+    present.take(&home);
+    then < now
+}
+
+/// Whether any pool gains, but too little for a move.
+fn give_up(pools: &mut [Pool], before: &[f64], after: &[f64], least_gain: f64) -> bool {
+    let mut any = false;
+    for ((pool, before), after) in pools.iter_mut().zip(before).zip(after) {
+        let gain = 1.0 - after / before;
+        if gain > 0.0 && gain <= least_gain {
+            pool.goal = before * pool.mean;
+            any = true;
+        }
+    }
+    any
+}
+
+fn figures(pools: &[Pool], state: &State<'_>, before: &[f64], proven: bool) -> Solution {
+    let most = |values: &mut dyn Iterator<Item = f64>| values.fold(1.0, f64::max);
+    let peak = |pool: &Pool| pool.fullest(|hop| state.fullness(hop)).max(pool.bound) / pool.mean;
+    // Where all was weighed, nobody is below what was reached, but for what was given up.
+    let is_least = |pool: &Pool| proven && is_at(pool.goal, pool.bound);
+    let gap = |pool: &Pool| match is_least(pool) {
+        true => 0.0,
+        false => peak(pool) * pool.mean / pool.bound - 1.0,
+    };
+    let after = most(&mut pools.iter().map(peak));
+    let worst = pools.iter().max_by(|a, b| peak(a).total_cmp(&peak(b)));
+    Solution {
+        before: most(&mut before.iter().copied()),
+        after,
+        bound: match worst.is_some_and(is_least) {
+            true => after,
+            false => most(&mut pools.iter().map(|pool| pool.bound / pool.mean)),
         },
-        gain: gains.fold(0.0, f64::max),
+        gap: pools.iter().map(gap).fold(0.0, f64::max),
         proven,
+        ..Solution::default()
     }
 }
 

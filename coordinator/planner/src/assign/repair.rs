@@ -37,6 +37,7 @@ pub(super) fn repair(state: &mut State<'_>) {
     let mut repairing = Repairing {
         left: work.repair,
         reach: EVEN,
+        shifted: vec![0; state.problem.capacities.len()],
         state,
     };
     let met = repairing.bring(CLOSER[0]);
@@ -51,6 +52,8 @@ struct Repairing<'s, 'p> {
     state: &'s mut State<'p>,
     left: usize,
     reach: Reach,
+    /// By hop, what the chain that is looked at brings there, or takes away.
+    shifted: Vec<i64>,
 }
 
 /// How far chains are followed.
@@ -90,13 +93,61 @@ struct Step {
     way: usize,
 }
 
-/// What one step brings: hops that would be too full, and how full the fullest would be.
+/// What one step brings: whether there is room for it, and how full the fullest hop would be.
 struct Effect {
-    over: Vec<usize>,
+    fits: bool,
     worst: f64,
 }
 
-impl Repairing<'_, '_> {
+/// Chains that begin at one hop.
+struct Seeking {
+    start: usize,
+    /// Work that is to be left.
+    last: usize,
+    open: BinaryHeap<Reverse<Open>>,
+    opened: usize,
+    /// How often chains have led to these hops.
+    reached: BTreeMap<Vec<usize>, usize>,
+}
+
+impl Seeking {
+    fn from(start: usize, last: usize) -> Self {
+        Self {
+            start,
+            last,
+            open: BinaryHeap::from([Reverse(Open::at(start))]),
+            opened: 0,
+            reached: BTreeMap::from([(vec![start], MOST_VISITS)]),
+        }
+    }
+
+    /// Whether chains that lead to these hops are still followed.
+    fn visits(&mut self, over: &[usize]) -> bool {
+        match self.reached.get_mut(over) {
+            Some(visits) => {
+                *visits += 1;
+                *visits <= MOST_VISITS
+            }
+            None => {
+                self.reached.insert(over.to_vec(), 1);
+                true
+            }
+        }
+    }
+
+    fn open(&mut self, over: Vec<usize>, chain: Vec<Step>) {
+        self.opened += 1;
+        self.open.push(Reverse(Open {
+            hops: over.len(),
+            steps: chain.len(),
+            nth: self.opened,
+            over,
+            chain,
+        }));
+    }
+}
+
+impl<'p> Repairing<'_, 'p> {
     /// Step by step, and as close as that went.
     fn bring_closer(&mut self, steps: &[f64]) {
         let mut best = (self.worst(), self.state.ways().to_vec());
@@ -124,14 +175,14 @@ impl Repairing<'_, '_> {
                 break;
             }
         }
-        self.take_back();
+        take_needless_back(self.state);
         met
     }
 
     /// The fullest of a pool's hops over its bound, in the worst pool.
     fn worst(&self) -> f64 {
         let pools = self.state.pools.iter().zip(self.state.peaks());
-        let stretch = |(pool, peak): (&Pool, f64)| peak * pool.mean / pool.bound;
+        let stretch = |(pool, peak): (&Pool, f64)| peak * pool.mean / pool.goal;
         pools.map(stretch).fold(1.0, f64::max)
     }
 
@@ -200,9 +251,9 @@ impl Repairing<'_, '_> {
         for flow in self.candidates(hop) {
             let mut best: Option<(f64, Step)> = None;
             for step in self.other_ways(flow, hop) {
-                let effect = self.effect(step, &[]);
+                let effect = self.effect(step);
                 let better = best.is_none_or(|(worst, _)| effect.worst < worst);
-                if effect.over.is_empty() && better {
+                if effect.fits && better {
                     best = Some((effect.worst, step));
                 }
             }
@@ -213,105 +264,102 @@ impl Repairing<'_, '_> {
         None
     }
 
-    fn other_ways(&self, flow: usize, hop: usize) -> Vec<Step> {
-        let ways = &self.state.problem.pairs[self.state.problem.flows[flow].pair];
-        let around = ways
-            .iter()
-            .enumerate()
-            .filter(|(_, hops)| !hops.contains(&hop));
-        around.map(|(way, _)| Step { flow, way }).collect()
+    fn other_ways(&self, flow: usize, hop: usize) -> impl Iterator<Item = Step> + use<'p> {
+        let problem = self.state.problem;
+        let ways = problem.pairs[problem.flows[flow].pair].iter().enumerate();
+        let around = ways.filter(move |(_, hops)| !hops.contains(&hop));
+        around.map(move |(way, _)| Step { flow, way })
     }
 
-    /// What a step brings, if the steps of a chain have just been taken.
-    fn effect(&mut self, step: Step, chain: &[Step]) -> Effect {
+    fn effect(&mut self, step: Step) -> Effect {
         self.left = self.left.saturating_sub(1);
         let state = &self.state;
-        let own = state.hops_of(step.flow);
         let mut effect = Effect {
-            over: Vec::new(),
+            fits: true,
             worst: 0.0,
         };
-        let new = state.way(step.flow, step.way).iter();
-        for &hop in new.filter(|hop| !own.contains(hop)) {
-            let load = self.load_after(hop, chain) + state.weight(step.flow);
+        for hop in state.entered(step.flow, step.way) {
+            let load = state.load(hop) + state.weight(step.flow);
             effect.worst = effect.worst.max(state.stretch_at(hop, load));
-            if !state.fits(hop, load) {
-                effect.over.push(hop);
-            }
+            effect.fits &= state.fits(hop, load);
         }
         effect
-    }
-
-    fn load_after(&self, hop: usize, chain: &[Step]) -> u64 {
-        let state = &self.state;
-        chain.iter().fold(state.load(hop), |load, step| {
-            let was = state.hops_of(step.flow).contains(&hop);
-            let is = state.way(step.flow, step.way).contains(&hop);
-            match (was, is) {
-                (true, false) => load - state.weight(step.flow),
-                (false, true) => load + state.weight(step.flow),
-                _ => load,
-            }
-        })
     }
 
     /// The shortest chain in which a step makes hops too full, and later ones relieve them.
     fn chain_from(&mut self, start: usize) -> Option<Vec<Step>> {
         let last = self.left.saturating_sub(self.reach.chain_work);
-        let mut reached = BTreeMap::from([(vec![start], MOST_VISITS)]);
-        let mut open = BinaryHeap::from([Reverse(Open::at(start))]);
-        let mut opened = 0;
-        while let Some(Reverse(Open {
-            mut over, chain, ..
-        })) = open.pop()
-        {
-            let hop = over.pop()?;
-            for step in self.pushed_out(hop, &chain) {
-                if self.left <= last {
-                    return None;
-                }
-                let over = self.over_after(&over, step, &chain);
-                let longer = || [&chain[..], &[step]].concat();
-                if over.is_empty() && self.is_improving(&longer(), start) {
-                    return Some(longer());
-                }
-                if over.is_empty() || over.len() > self.reach.hops || chain.len() >= LONGEST_CHAIN {
-                    continue;
-                }
-                let visits = reached.entry(over.clone()).or_insert(0);
-                *visits += 1;
-                if *visits <= MOST_VISITS {
-                    opened += 1;
-                    open.push(Reverse(Open {
-                        hops: over.len(),
-                        steps: chain.len() + 1,
-                        nth: opened,
-                        over,
-                        chain: longer(),
-                    }));
-                }
+        let mut seeking = Seeking::from(start, last);
+        while let Some(Reverse(at)) = seeking.open.pop() {
+            self.shift(&at.chain, 1);
+            let found = self.follow(&at, &mut seeking);
+            self.shift(&at.chain, -1);
+            if found.is_some() || self.left <= last {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Counts a chain in, or, with the other sign, out again.
+    fn shift(&mut self, chain: &[Step], sign: i64) {
+        for &Step { flow, way } in chain {
+            let by = sign * self.state.weight(flow) as i64;
+            let (left, entered) = (self.state.left(flow, way), self.state.entered(flow, way));
+            left.for_each(|hop| self.shifted[hop] -= by);
+            entered.for_each(|hop| self.shifted[hop] += by);
+        }
+    }
+
+    /// One step further, in all ways that relieve the last of the hops that are too full.
+    fn follow(&mut self, at: &Open, seeking: &mut Seeking) -> Option<Vec<Step>> {
+        let (&hop, others) = at.over.split_last()?;
+        let mut over = Vec::new();
+        for step in self.pushed_out(hop, &at.chain) {
+            if self.left <= seeking.last {
+                return None;
+            }
+            self.over_after(others, step, &mut over);
+            let longer = || [&at.chain[..], &[step]].concat();
+            if over.is_empty() && self.is_improving(&longer(), seeking.start) {
+                return Some(longer());
+            }
+            let too_far = over.len() > self.reach.hops || at.chain.len() >= LONGEST_CHAIN;
+            if !over.is_empty() && !too_far && seeking.visits(&over) {
+                seeking.open(over.clone(), longer());
             }
         }
         None
     }
 
     /// The hops that are too full after one step more, of these and those that it comes to.
-    fn over_after(&mut self, over: &[usize], step: Step, chain: &[Step]) -> Vec<usize> {
-        let mut after = self.effect(step, chain).over;
-        if !over.is_empty() {
-            let longer = [chain, &[step]].concat();
-            let stays = |&hop: &usize| !self.state.fits(hop, self.load_after(hop, &longer));
-            after.extend(over.iter().copied().filter(stays));
-            after.sort_unstable();
-            after.dedup();
+    fn over_after(&mut self, others: &[usize], step: Step, over: &mut Vec<usize>) {
+        self.left = self.left.saturating_sub(1);
+        over.clear();
+        let Step { flow, way } = step;
+        let (state, weight) = (&self.state, self.state.weight(flow));
+        let fits = |hop: usize, load: u64| {
+            let load = load.saturating_add_signed(self.shifted[hop]);
+            state.fits(hop, load)
+        };
+        let entered = state.entered(flow, way);
+        over.extend(entered.filter(|&hop| !fits(hop, state.load(hop) + weight)));
+        if others.is_empty() {
+            return;
         }
-        after
+        let is_left = |hop: usize| state.left(flow, way).any(|it| it == hop);
+        let stays = |hop: usize| !is_left(hop) || !fits(hop, state.load(hop) - weight);
+        over.extend(others.iter().copied().filter(|&hop| stays(hop)));
+        over.sort_unstable();
+        over.dedup();
     }
 
-    /// Steps by which a hop becomes as empty as it may be after a chain has filled it, and the first
-    /// one of a chain less full.
+    /// Steps by which a hop becomes as empty as it may be after the chain has filled it.
     fn pushed_out(&self, hop: usize, chain: &[Step]) -> Vec<Step> {
-        let load = self.load_after(hop, chain);
+        let load = self
+            .state
+            .load(hop)
+            .saturating_add_signed(self.shifted[hop]);
         let in_chain = |flow: usize| chain.iter().any(|step| step.flow == flow);
         let enough =
             |&flow: &usize| !in_chain(flow) && self.state.fits(hop, load - self.state.weight(flow));
@@ -348,7 +396,7 @@ impl Repairing<'_, '_> {
             let left = self.state.load(hop) - self.state.weight(flow);
             let here = self.state.stretch_at(hop, left);
             for step in self.other_ways(flow, hop) {
-                let worst = self.effect(step, &[]).worst.max(here);
+                let worst = self.effect(step).worst.max(here);
                 let limit = best.map_or(now * (1.0 - 1e-9), |(worst, _)| worst);
                 if worst < limit {
                     best = Some((worst, step));
@@ -357,18 +405,24 @@ impl Repairing<'_, '_> {
         }
         best.map(|(_, step)| step)
     }
+}
 
-    /// Moves that later ones made needless.
-    fn take_back(&mut self) {
-        let moved: Vec<_> = self.state.moved().collect();
-        for flow in moved {
-            let home = Step {
-                flow,
-                way: self.state.problem.flows[flow].way,
-            };
-            if self.effect(home, &[]).over.is_empty() {
-                self.state.set(flow, home.way);
-            }
+/// Takes back whatever moves no pool's peak needs.
+pub(super) fn take_back(state: &mut State<'_>) {
+    state.settle();
+    take_needless_back(state);
+}
+
+fn take_needless_back(state: &mut State<'_>) {
+    let moved: Vec<_> = state.moved().collect();
+    for flow in moved {
+        let home = state.problem.flows[flow].way;
+        let own = state.hops_of(flow);
+        let has_room = |hop: &usize| {
+            own.contains(hop) || state.fits(*hop, state.load(*hop) + state.weight(flow))
+        };
+        if state.way(flow, home).iter().all(has_room) {
+            state.set(flow, home);
         }
     }
 }

@@ -41,6 +41,18 @@ impl<'p> State<'p> {
         &self.problem.pairs[self.problem.flows[flow].pair][way]
     }
 
+    /// The hops of this way that the flow does not cross now.
+    pub(super) fn entered(&self, flow: usize, way: usize) -> impl Iterator<Item = usize> + use<'p> {
+        let (old, new) = (self.hops_of(flow), self.way(flow, way));
+        new.iter().copied().filter(move |hop| !old.contains(hop))
+    }
+
+    /// The hops that the flow crosses now, and not on this way.
+    pub(super) fn left(&self, flow: usize, way: usize) -> impl Iterator<Item = usize> + use<'p> {
+        let (old, new) = (self.hops_of(flow), self.way(flow, way));
+        old.iter().copied().filter(move |hop| !new.contains(hop))
+    }
+
     pub(super) fn weight(&self, flow: usize) -> u64 {
         self.problem.flows[flow].weight
     }
@@ -62,7 +74,7 @@ impl<'p> State<'p> {
     pub(super) fn hope_again(&mut self, close: f64) {
         self.allowed = vec![f64::INFINITY; self.problem.capacities.len()];
         for pool in self.pools {
-            let target = pool.bound * if pool.uneven { close } else { 1.0 };
+            let target = pool.goal * if pool.uneven { close } else { 1.0 };
             for &hop in &pool.hops {
                 let known = self.allowed[hop];
                 let unknown = known.is_infinite();
@@ -124,7 +136,7 @@ impl<'p> State<'p> {
     pub(super) fn moved(&self) -> impl Iterator<Item = usize> {
         let pairs = self.ways.iter().zip(&self.problem.flows).enumerate();
         pairs
-            .filter(|(_, (way, flow))| **way != flow.way)
+            .filter(|(_, (way, flow))| **way != flow.way && !flow.homeless)
             .map(|(flow, _)| flow)
     }
 
@@ -134,10 +146,7 @@ impl<'p> State<'p> {
 
     /// By pool: max/mean.
     pub(super) fn peaks(&self) -> Vec<f64> {
-        let peak = |pool: &Pool| {
-            let fullness = pool.hops.iter().map(|&hop| self.fullness(hop));
-            fullness.fold(self.problem.enough, f64::max) / pool.mean
-        };
+        let peak = |pool: &Pool| pool.peak(|hop| self.fullness(hop));
         self.pools.iter().map(peak).collect()
     }
 

@@ -19,7 +19,7 @@ pub struct Change {
 const SLACK: f64 = 1.0;
 const ALARM: f64 = 10.0;
 /// So many values first show what is usual.
-const LEARNING: usize = 16;
+pub(super) const LEARNING: usize = 16;
 /// A change by less than this part is none anybody feels.
 const LEAST: f64 = 0.2;
 
@@ -44,11 +44,12 @@ pub fn changes(values: &[f64]) -> Option<Change> {
             let middle = (before + after) / 2.0;
             let later = values[since..].iter().position(|value| *value > middle);
             let felt = after > before * (1.0 + LEAST) + spread;
-            return felt.then_some(Change {
-                at: since + later.unwrap_or(0),
-                before,
-                after,
-            });
+            if felt {
+                let at = since + later.unwrap_or(0);
+                return Some(Change { at, before, after });
+            }
+            // It went by: what comes later may stay.
+            (sum, since) = (0.0, place + 1);
         }
     }
     None

@@ -27,7 +27,7 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
     let loop_of = deadlock(evidence);
     match &loop_of {
         Some(finding) => findings.push(finding.clone()),
-        None => findings.extend(evidence.ports.iter().filter_map(storm)),
+        None => findings.extend(storms(evidence)),
     }
     Ok(findings)
 }
@@ -62,10 +62,25 @@ fn flap(port: &PortFacts, fabric: &Fabric) -> Result<Option<Cause>, EvidenceErro
     Ok((times > 0).then(|| Class::NicFlap.cause(link, 0.9, said)))
 }
 
+/// Who pauses its peers because it is itself made to pause only passes on what begins elsewhere.
+fn storms(evidence: &Evidence) -> Vec<Cause> {
+    let storms: Vec<_> = evidence.ports.iter().filter_map(storm).collect();
+    let is_paused = |storm: &Cause| {
+        let mut ports = evidence.ports.iter();
+        ports
+            .any(|port| storm.subject == Subject::Host(port.node.clone()) && paused(port).is_some())
+    };
+    let first: Vec<_> = storms.iter().filter(|it| !is_paused(it)).cloned().collect();
+    if first.is_empty() { storms } else { first }
+}
+
+fn paused(port: &PortFacts) -> Option<f64> {
+    port.paused_share.filter(|&share| share > MOST_PAUSED)
+}
+
 /// The one who keeps its peer pausing: its own counter says so, or its peer's.
 fn storm(port: &PortFacts) -> Option<Cause> {
-    let paused = port.paused_share.filter(|&share| share > MOST_PAUSED);
-    let (culprit, said) = match (port.pause_storms, paused) {
+    let (culprit, said) = match (port.pause_storms, paused(port)) {
         (0, None) => return None,
         (0, Some(share)) => {
             let percent = 100.0 * share;

@@ -169,12 +169,41 @@ pub struct PairFacts {
 }
 
 /// Evidence that does not fit the fabric.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum EvidenceError {
-    NoSuchNode { name: String },
-    NotLinked { a: String, b: String },
-    NoSuchRank { job: String, rank: usize },
-    MoreLostThanSent { path: String },
+    NoSuchNode {
+        name: String,
+    },
+    NotLinked {
+        a: String,
+        b: String,
+    },
+    NoSuchRank {
+        job: String,
+        rank: usize,
+    },
+    MoreLostThanSent {
+        path: String,
+    },
+    OtherEnds {
+        path: String,
+        hosts: [String; 2],
+    },
+    /// A figure that nothing can have.
+    NotPossible {
+        what: &'static str,
+        of: String,
+        value: f64,
+    },
+    /// Nobody knows what such a series is of.
+    NoSuchSeries {
+        of: String,
+    },
+    /// Two that speak of the same, and say other things.
+    Contradiction {
+        what: &'static str,
+        of: String,
+    },
 }
 
 impl fmt::Display for EvidenceError {
@@ -186,12 +215,33 @@ impl fmt::Display for EvidenceError {
             Self::MoreLostThanSent { path } => {
                 write!(f, "more probes were lost than sent over {path}")
             }
+            Self::OtherEnds {
+                path,
+                hosts: [from, to],
+            } => {
+                write!(f, "{path} does not lead from {from} to {to}")
+            }
+            Self::NotPossible { what, of, value } => {
+                write!(f, "{what} of {of} cannot be {value}")
+            }
+            Self::NoSuchSeries { of } => {
+                let known = KNOWN_SERIES.join(", ");
+                write!(
+                    f,
+                    "{of:?} is nothing that a series is of: there are {known}"
+                )
+            }
+            Self::Contradiction { what, of } => {
+                write!(f, "{what} of {of} is given twice, and not the same")
+            }
         }
     }
 }
 
 impl std::error::Error for EvidenceError {}
 
+/// What a series may be of.
+pub(super) const KNOWN_SERIES: [&str; 4] = ["latency_us", "loss", "errors", "corrected_bit_share"];
 /// What stands for a node that is not known.
 pub(super) const UNKNOWN: &str = "*";
 
@@ -218,7 +268,8 @@ pub(super) fn hops(fabric: &Fabric, path: &[String]) -> Result<Vec<Hop>, Evidenc
     known.map(hop).collect()
 }
 
-pub(super) fn subject_of(fabric: &Fabric, hop: Hop) -> Subject {
+/// A direction of a link, by names.
+pub fn subject_of(fabric: &Fabric, hop: Hop) -> Subject {
     Subject::Hop {
         from: fabric.name(hop.from).to_owned(),
         to: fabric
@@ -246,27 +297,6 @@ impl PortFacts {
 }
 
 impl Evidence {
-    /// Whether it fits the fabric and itself.
-    pub(super) fn check(&self, fabric: &Fabric) -> Result<(), EvidenceError> {
-        for port in &self.ports {
-            hops(fabric, &[port.node.clone(), port.peer.clone()])?;
-        }
-        let hosts = self.hosts.iter().map(|host| &host.host);
-        let ranks = self.jobs.iter().flat_map(|job| &job.ranks);
-        let pairs = self.pairs.iter().flat_map(|pair| [&pair.from, &pair.to]);
-        for name in hosts.chain(ranks).chain(pairs) {
-            node(fabric, name)?;
-        }
-        for probed in &self.probes {
-            hops(fabric, &probed.path)?;
-            if probed.lost > probed.sent || probed.large_lost > probed.large_sent {
-                let path = probed.path.join(">");
-                return Err(EvidenceError::MoreLostThanSent { path });
-            }
-        }
-        self.jobs.iter().try_for_each(JobFacts::check)
-    }
-
     /// Jobs with a rank on the host, a flow over the link, or that are spoken of.
     pub(super) fn jobs_hurt(&self, subject: &Subject, fabric: &Fabric) -> Vec<String> {
         let on_host = |job: &JobFacts, host: &String| job.ranks.contains(host);
@@ -309,21 +339,6 @@ impl Evidence {
 }
 
 impl JobFacts {
-    fn check(&self) -> Result<(), EvidenceError> {
-        let groups = self.tensor_groups.iter().chain(&self.pipeline_stages);
-        let ring = self.ring.iter().copied();
-        let pairs = self.collectives.iter().flat_map(|it| &it.pairs);
-        let pairs = pairs.flat_map(|pair| [pair.from, pair.to]);
-        let mut all = groups.flatten().copied().chain(ring).chain(pairs);
-        match all.find(|&rank| rank >= self.ranks.len()) {
-            Some(rank) => Err(EvidenceError::NoSuchRank {
-                job: self.job.clone(),
-                rank,
-            }),
-            None => Ok(()),
-        }
-    }
-
     pub(super) fn subject(&self) -> Subject {
         Subject::Job(self.job.clone())
     }

@@ -1,31 +1,43 @@
 //! Why a job is slow: its slowest collective, the pair of ranks that took longest, their path, the
 //! link of it that is worst off, and the cause.
+//!
+//! A job tells of its collectives itself, or its traffic shows what its hosts send each other in each
+//! iteration.
 
 use reweave_common::fabric::Fabric;
-use serde::Serialize;
+use reweave_common::operator::Explanation;
+use reweave_common::rhythm::{Beat, Shape};
+use reweave_common::units::Rate;
 
 use super::evidence::{
     CollectiveFacts, Evidence, EvidenceError, PairTime, UNKNOWN, hops, subject_of,
 };
-use super::{Cause, Subject, diagnose};
+use super::{Cause, Class, Subject, diagnose};
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Explanation {
+/// With less than this part of an iteration on the wires, they are not what a job waits for.
+const LITTLE: f64 = 0.1;
+/// Pairs that send for nearly as long as any: of those the slowest one is it.
+const AS_LONG: f64 = 0.9;
+
+/// What the hosts of a job send each other, as it is measured while it runs.
+#[derive(Debug, Clone)]
+pub struct Exchange {
     pub job: String,
-    pub collective: String,
-    pub collective_ms: f64,
-    /// Ranks and their hosts.
-    pub ranks: [usize; 2],
+    /// Where its traffic repeats itself.
+    pub beat: Option<Beat>,
+    pub pairs: Vec<ExchangedPair>,
+}
+
+/// One flow between two hosts of it.
+#[derive(Debug, Clone)]
+pub struct ExchangedPair {
     pub hosts: [String; 2],
-    pub pair_ms: f64,
-    /// The median of the other pairs.
-    pub others_ms: Option<f64>,
+    /// While it sends.
+    pub rate: Rate,
+    /// The part of the time that it sends.
+    pub busy_share: f64,
     /// Empty when it is not known.
     pub path: Vec<String>,
-    pub link: Option<Subject>,
-    pub cause: Option<Cause>,
-    /// What is not known, and was not guessed.
-    pub doubts: Vec<String>,
 }
 
 /// Nothing when there is no such job, or it has no collectives.
@@ -46,57 +58,182 @@ pub fn explain(
         return Ok(None);
     };
     let ranks = [pair.from, pair.to];
+    let hosts = ranks.map(|rank| facts.ranks[rank].clone());
+    leads_between(pair, &hosts)?;
     let mut explanation = Explanation {
         job: job.to_owned(),
-        collective: slowest.name.clone(),
-        collective_ms: slowest.ms,
-        ranks,
-        hosts: ranks.map(|rank| facts.ranks[rank].clone()),
-        pair_ms: pair.ms,
+        collective: Some(slowest.name.clone()),
+        collective_ms: Some(slowest.ms),
+        ranks: Some(ranks),
+        hosts,
+        pair_ms: Some(pair.ms),
         others_ms: others(slowest, pair),
         path: pair.path.clone(),
-        link: None,
-        cause: None,
-        doubts: Vec::new(),
+        ..Explanation::default()
     };
-    explanation.blame(fabric, &findings)?;
+    blame(&mut explanation, fabric, &findings)?;
+    if explanation.cause.is_none() && is_even(&explanation) {
+        let even = "all pairs take as long: it is not one way that slows it";
+        explanation.doubts.push(even.to_owned());
+    }
     Ok(Some(explanation))
+}
+
+/// A way that is told must be one between the two.
+fn leads_between(pair: &PairTime, hosts: &[String; 2]) -> Result<(), EvidenceError> {
+    let ends = [pair.path.first(), pair.path.last()];
+    let is_theirs = ends == hosts.each_ref().map(Some);
+    let told = !pair.path.is_empty();
+    match told && !is_theirs {
+        true => Err(EvidenceError::OtherEnds {
+            path: pair.path.join(">"),
+            hosts: hosts.clone(),
+        }),
+        false => Ok(()),
+    }
+}
+
+fn is_even(told: &Explanation) -> bool {
+    let times = told.pair_ms.zip(told.others_ms);
+    times.is_some_and(|(pair, others)| pair * AS_LONG <= others)
 }
 
 fn others(collective: &CollectiveFacts, pair: &PairTime) -> Option<f64> {
     let others = collective.pairs.iter();
     let others = others.filter(|it| (it.from, it.to) != (pair.from, pair.to));
-    let mut others: Vec<_> = others.map(|it| it.ms).collect();
-    (!others.is_empty()).then(|| super::hosts::median(&mut others))
+    median(others.map(|it| it.ms).collect())
 }
 
-impl Explanation {
-    /// The surest finding about one of the hosts, a link of the path, or the job itself.
-    fn blame(&mut self, fabric: &Fabric, findings: &[Cause]) -> Result<(), EvidenceError> {
-        let unknown = self.path.is_empty() || self.path.iter().any(|name| name == UNKNOWN);
-        if unknown {
-            let [from, to] = &self.hosts;
-            self.doubts
-                .push(format!("not every hop from {from} to {to} is known"));
-        }
-        let on_path: Vec<_> = hops(fabric, &self.path)?
-            .into_iter()
-            .map(|hop| subject_of(fabric, hop))
-            .collect();
-        let concerns = |finding: &&Cause| match &finding.subject {
-            Subject::Job(job) => *job == self.job,
-            Subject::Host(host) => self.hosts.contains(host),
-            Subject::Pair(pair) => pair.iter().all(|host| self.hosts.contains(host)),
-            other => on_path.iter().any(|hop| hop.touches(other)),
-        };
-        self.cause = findings.iter().find(concerns).cloned();
-        let blamed = self.cause.as_ref().map(|cause| &cause.subject);
-        let is_blamed = |hop: &&Subject| blamed.is_some_and(|subject| hop.touches(subject));
-        self.link = on_path.iter().find(is_blamed).cloned();
-        if self.cause.is_none() {
-            self.doubts
-                .push("nothing that was measured says why".to_owned());
-        }
-        Ok(())
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    (!values.is_empty()).then(|| super::hosts::median(&mut values))
+}
+
+/// The same of a job that says nothing of itself: its collective is what its hosts exchange in each
+/// iteration. Nothing when they exchange nothing.
+pub fn explain_exchange(
+    exchange: &Exchange,
+    fabric: &Fabric,
+    findings: &[Cause],
+) -> Result<Option<Explanation>, EvidenceError> {
+    let Some((slowest, others)) = exchange.slowest() else {
+        return Ok(None);
+    };
+    let beat = exchange.beat.filter(|beat| !beat.period.is_zero());
+    let period_ms = beat.map(|beat| 1e3 * beat.period.as_secs_f64());
+    let ms = |pair: &ExchangedPair| Some(pair.busy_share * period_ms?);
+    let rates = others.iter().map(|it| it.rate.bits_per_s() as f64);
+    let mut explanation = Explanation {
+        job: exchange.job.clone(),
+        iteration_ms: period_ms,
+        collective: beat.map(|beat| exchanged(&beat)),
+        collective_ms: beat.map(|beat| 1e3 * wires(&beat)),
+        hosts: slowest.hosts.clone(),
+        pair_ms: ms(slowest),
+        others_ms: median(others.iter().filter_map(|it| ms(it)).collect()),
+        pair_bits_per_s: Some(slowest.rate),
+        others_bits_per_s: median(rates.collect()).map(|it| Rate::from_bits_per_s(it as u64)),
+        path: slowest.path.clone(),
+        ..Explanation::default()
+    };
+    blame(&mut explanation, fabric, findings)?;
+    if let Some(beat) = beat.filter(|_| explanation.cause.is_none()) {
+        explanation.doubts.extend(rest(&beat));
     }
+    Ok(Some(explanation))
+}
+
+/// How long of an iteration there is something on the wires, in seconds.
+fn wires(beat: &Beat) -> f64 {
+    beat.period.saturating_sub(beat.gap).as_secs_f64()
+}
+
+fn exchanged(beat: &Beat) -> String {
+    let shape = match beat.shape {
+        Some(Shape::Ring) => "around a ring",
+        Some(Shape::AllToAll) => "from all to all",
+        Some(Shape::Pipeline) => "along a pipeline",
+        None => "between its hosts",
+    };
+    format!("what an iteration sends {shape}")
+}
+
+fn rest(beat: &Beat) -> Option<String> {
+    let share = wires(beat) / beat.period.as_secs_f64();
+    let percent = 100.0 * (1.0 - share);
+    (share < LITTLE).then(|| {
+        format!("the wires rest {percent:.0} % of the time: it is not the fabric that it waits for")
+    })
+}
+
+impl Exchange {
+    /// Of the flows that send the longest, the one with the lowest rate; and all others.
+    fn slowest(&self) -> Option<(&ExchangedPair, Vec<&ExchangedPair>)> {
+        let shares = self.pairs.iter().map(|it| it.busy_share);
+        let longest = shares.fold(0.0, f64::max);
+        let long = |(_, pair): &(usize, &ExchangedPair)| pair.busy_share >= AS_LONG * longest;
+        let pairs = self.pairs.iter().enumerate();
+        let (place, slowest) = pairs.filter(long).min_by_key(|(_, pair)| pair.rate)?;
+        let others = self.pairs.iter().enumerate();
+        let others = others.filter(|(other, _)| *other != place);
+        Some((slowest, others.map(|(_, pair)| pair).collect()))
+    }
+}
+
+/// Whether it may be why a collective is slow now.
+fn slows(class: Class) -> bool {
+    let harmless = [
+        Class::ClocksApart,
+        Class::NodeAlwaysFirst,
+        Class::DyingOptic,
+        Class::Saturation,
+    ];
+    !harmless.contains(&class)
+}
+
+fn distance(subject: &Subject) -> u8 {
+    match subject {
+        Subject::Hop { .. } | Subject::Link { .. } | Subject::Pair(_) => 0,
+        Subject::Ambiguous(_) => 1,
+        Subject::Host(_) => 2,
+        Subject::Job(_) => 3,
+    }
+}
+
+/// A finding about one of the hosts, a link of the path, or the job itself.
+fn blame(told: &mut Explanation, fabric: &Fabric, findings: &[Cause]) -> Result<(), EvidenceError> {
+    let unknown = told.path.is_empty() || told.path.iter().any(|name| name == UNKNOWN);
+    if unknown {
+        let [from, to] = &told.hosts;
+        told.doubts
+            .push(format!("not every hop from {from} to {to} is known"));
+    }
+    let on_path: Vec<_> = hops(fabric, &told.path)?
+        .into_iter()
+        .map(|hop| subject_of(fabric, hop))
+        .collect();
+    let concerns = |finding: &&Cause| match &finding.subject {
+        Subject::Job(job) => *job == told.job,
+        Subject::Host(host) => told.hosts.contains(host),
+        Subject::Pair(pair) => pair.iter().all(|host| told.hosts.contains(host)),
+        other => on_path.iter().any(|hop| hop.touches(other)),
+    };
+    // What is said of the way itself before what is said of its ends; of those the surest.
+    let concerned = findings
+        .iter()
+        .filter(|it| slows(it.class))
+        .filter(concerns);
+    told.cause = concerned.min_by_key(|it| distance(&it.subject)).cloned();
+    if let Some(cause) = &mut told.cause
+        && cause.jobs.is_empty()
+    {
+        cause.jobs.push(told.job.clone());
+    }
+    let blamed = told.cause.as_ref().map(|cause| &cause.subject);
+    let is_blamed = |hop: &&Subject| blamed.is_some_and(|subject| hop.touches(subject));
+    told.link = on_path.iter().find(is_blamed).cloned();
+    if told.cause.is_none() {
+        told.doubts
+            .push("nothing that was measured says why".to_owned());
+    }
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Hosts that are slow by themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::Fabric;
 
@@ -10,8 +10,8 @@ use super::{Cause, Class, Subject};
 
 /// What all its flows get, against the others' median, on a host that is slow.
 const SLOW: f64 = 0.7;
-/// As many flows, each way, must agree.
-const FEWEST_FLOWS: usize = 2;
+/// As many others must agree that it is slow.
+const FEWEST_PEERS: usize = 2;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let degraded: Vec<_> = evidence.hosts.iter().filter_map(downgrade).collect();
@@ -41,22 +41,25 @@ fn downgrade(host: &HostFacts) -> Option<Cause> {
 /// What a full link holds back says nothing of its hosts.
 fn stragglers(loads: &Loads, fabric: &Fabric) -> Vec<Cause> {
     let mut rates: BTreeMap<&str, [Vec<f64>; 2]> = BTreeMap::new();
+    let mut peers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut all = Vec::new();
     for (hops, gbps) in loads.flows().filter(|it| !loads.are_held_back(fabric, it)) {
         let (Some(first), Some(last)) = (hops.first(), hops.last()) else {
             continue;
         };
         let to = fabric.link(last.link).far(last.from).node;
-        rates.entry(fabric.name(first.from)).or_default()[0].push(*gbps);
-        rates.entry(fabric.name(to)).or_default()[1].push(*gbps);
+        let ends = [first.from, to].map(|node| fabric.name(node));
+        for (side, end) in ends.into_iter().enumerate() {
+            rates.entry(end).or_default()[side].push(*gbps);
+            peers.entry(end).or_default().insert(ends[1 - side]);
+        }
         all.push(*gbps);
     }
     let usual = median(&mut all);
-    let slow = rates.into_iter().filter(|(_, ways)| {
-        let slow = |rates: &Vec<f64>| {
-            rates.len() >= FEWEST_FLOWS && rates.iter().all(|&gbps| gbps < SLOW * usual)
-        };
-        ways.iter().all(slow)
+    let slow = rates.into_iter().filter(|(host, ways)| {
+        let is_slow =
+            |rates: &Vec<f64>| !rates.is_empty() && rates.iter().all(|&gbps| gbps < SLOW * usual);
+        peers[host].len() >= FEWEST_PEERS && ways.iter().all(is_slow)
     });
     let finding = |(host, [sent, received]): (&str, [Vec<f64>; 2])| {
         let count = sent.len() + received.len();

@@ -60,7 +60,7 @@ fn pipeline(job: &JobFacts, racks: &[NodeId]) -> Option<Cause> {
     let of_stage: Vec<_> = job
         .pipeline_stages
         .iter()
-        .map(|stage| racks[stage[0]])
+        .filter_map(|stage| Some(racks[*stage.first()?]))
         .collect();
     let crossings = of_stage
         .windows(2)

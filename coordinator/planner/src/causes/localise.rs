@@ -6,6 +6,7 @@
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
+use reweave_common::snapshot::Hop;
 
 use super::evidence::{Evidence, EvidenceError, UNKNOWN, hops, subject_of};
 use super::{Cause, Class, Subject};
@@ -15,7 +16,8 @@ use crate::paths::{Atlas, HopIndex};
 #[derive(Debug, Clone, Default)]
 pub struct Probe {
     pub hops: Vec<HopIndex>,
-    pub hosts: [usize; 2],
+    /// At the ends; none where a switch sends or answers them.
+    pub hosts: [Option<usize>; 2],
     pub sent: u64,
     pub lost: u64,
 }
@@ -26,10 +28,12 @@ pub enum Suspect {
     Hop(HopIndex),
 }
 
-/// Who loses probes, or those of whom one does; the likeliest first.
+/// Who loses probes, or those of whom one does; the likeliest first, but a host before a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Culprit {
     pub suspects: Vec<Suspect>,
+    /// One direction of a link is likelier than the host at its end, and not by enough to clear the host.
+    pub may_be_host: bool,
     pub sent: u64,
     pub lost: u64,
     /// The share that is lost elsewhere.
@@ -44,6 +48,8 @@ const FEWEST_LOST: u64 = 3;
 const LEAST_EVIDENCE: f64 = 16.0;
 /// Twenty times less likely is another matter.
 const AMBIGUOUS: f64 = 3.0;
+/// A host that loses both ways may have lost one way alone by chance: as with so many coins in a row, 12.
+const CLEARS_HOST: f64 = 8.0;
 const MOST_CULPRITS: usize = 16;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -107,15 +113,18 @@ fn likeliest(hops: usize, hosts: usize, probes: &[&Probe]) -> Option<Culprit> {
     let mut all = Votes::default();
     probes.iter().for_each(|probe| all.add(probe));
     let weighed = weighed(hops, hosts, probes, all);
-    let best = weighed.first().filter(|best| best.0 >= LEAST_EVIDENCE)?;
-    let host = host_behind(best.1, probes).map(Suspect::Host);
-    let host = weighed
-        .iter()
-        .position(|it| Some(it.1) == host && it.0 >= LEAST_EVIDENCE);
-    let weighed = &weighed[host.unwrap_or(0)..];
+    weighed.first().filter(|best| best.0 >= LEAST_EVIDENCE)?;
+    let host = host_behind(&weighed, probes);
+    let (weighed, open) = match host {
+        Some((place, true)) => (&weighed[place..], None),
+        open => (&weighed[..], open.map(|(place, _)| weighed[place].1)),
+    };
     let &(evidence, _, votes) = weighed.first()?;
     let near = weighed.iter().take_while(|it| it.0 > evidence - AMBIGUOUS);
+    let near = near.filter(|it| it.1 == weighed[0].1 || !is_apart(it.1, weighed[0].1, probes));
     let mut suspects: Vec<_> = near.map(|it| it.1).collect();
+    let may_be_host = open.is_some_and(|host| !suspects.contains(&host));
+    suspects.extend(open.filter(|_| may_be_host));
     if let Some(host) = suspects
         .iter()
         .position(|it| matches!(it, Suspect::Host(_)))
@@ -124,6 +133,7 @@ fn likeliest(hops: usize, hosts: usize, probes: &[&Probe]) -> Option<Culprit> {
     }
     Some(Culprit {
         suspects,
+        may_be_host,
         sent: votes.sent,
         lost: votes.lost,
         elsewhere: all.without(votes).share(),
@@ -131,12 +141,20 @@ fn likeliest(hops: usize, hosts: usize, probes: &[&Probe]) -> Option<Culprit> {
     })
 }
 
+/// Whether it loses probes that do not come by the other one: then it is not that they cannot be told
+/// apart, but that there are two.
+fn is_apart(suspect: Suspect, other: Suspect, probes: &[&Probe]) -> bool {
+    let elsewhere = probes.iter().filter(|it| !other.touches(it)).copied();
+    let elsewhere: Vec<_> = elsewhere.collect();
+    suspect.outweighs(&elsewhere, LEAST_EVIDENCE)
+}
+
 /// All that lose more than the rest, those with most evidence first. Of equals hosts stay ahead.
 fn weighed(hops: usize, hosts: usize, probes: &[&Probe], all: Votes) -> Vec<(f64, Suspect, Votes)> {
     let (mut of_hop, mut of_host) = (vec![Votes::default(); hops], vec![Votes::default(); hosts]);
     for probe in probes {
         probe.hops.iter().for_each(|&hop| of_hop[hop].add(probe));
-        let ends = probe.hosts.iter();
+        let ends = probe.hosts.iter().flatten();
         ends.for_each(|&host| of_host[host].add(probe));
     }
     let hosts = (0..).map(Suspect::Host).zip(of_host);
@@ -151,23 +169,32 @@ fn weighed(hops: usize, hosts: usize, probes: &[&Probe], all: Votes) -> Vec<(f64
     weighed
 }
 
-/// The host where all probes over this hop begin or end, if others of its probes get lost too: then
-/// there is more wrong with it than this one direction of its link, which has but lost more so far.
-fn host_behind(suspect: Suspect, probes: &[&Probe]) -> Option<usize> {
-    let Suspect::Hop(_) = suspect else {
+/// Where the host stands at which all probes over the likeliest hop begin or end, and whether it is the
+/// host for sure: others of its probes get lost too, so there is more wrong with it than this one
+/// direction of its link, which has but lost more so far. None where it is cleared.
+fn host_behind(weighed: &[(f64, Suspect, Votes)], probes: &[&Probe]) -> Option<(usize, bool)> {
+    let &(most, hop @ Suspect::Hop(_), _) = weighed.first()? else {
         return None;
     };
-    let (over, others): (Vec<&Probe>, Vec<&Probe>) =
-        probes.iter().partition(|it| suspect.touches(it));
-    let mut candidates = over.first()?.hosts.into_iter().filter(|host| {
-        let host = Suspect::Host(*host);
-        over.iter().all(|probe| host.touches(probe)) && host.loses_more(&others)
+    let (over, others): (Vec<&Probe>, Vec<&Probe>) = probes.iter().partition(|it| hop.touches(it));
+    let ends = over.first()?.hosts.into_iter().flatten();
+    let ends = ends.map(Suspect::Host);
+    let is_end = |host: &Suspect| over.iter().all(|probe| host.touches(probe));
+    let place = |host| weighed.iter().position(|it| it.1 == host);
+    let places = ends.filter(is_end).filter_map(place);
+    let judged = places.map(|place| {
+        let (evidence, host, _) = weighed[place];
+        let is_sure = evidence >= LEAST_EVIDENCE && host.outweighs(&others, AMBIGUOUS);
+        (place, is_sure, evidence > most - CLEARS_HOST)
     });
-    candidates.next()
+    let open = judged.filter(|(_, is_sure, is_open)| *is_sure || *is_open);
+    let (place, is_sure, _) = open.max_by_key(|(_, is_sure, _)| *is_sure)?;
+    Some((place, is_sure))
 }
 
 impl Suspect {
-    fn loses_more(self, probes: &[&Probe]) -> bool {
+    /// Whether it loses more of these probes than the rest of them, and by so much evidence.
+    fn outweighs(self, probes: &[&Probe], least: f64) -> bool {
         let [mut votes, mut rest] = [Votes::default(); 2];
         for probe in probes {
             let side = if self.touches(probe) {
@@ -177,12 +204,12 @@ impl Suspect {
             };
             side.add(probe);
         }
-        votes.share() > rest.share() && votes.evidence(rest) >= AMBIGUOUS
+        votes.share() > rest.share() && votes.evidence(rest) >= least
     }
 
     fn touches(self, probe: &Probe) -> bool {
         match self {
-            Self::Host(host) => probe.hosts.contains(&host),
+            Self::Host(host) => probe.hosts.contains(&Some(host)),
             Self::Hop(hop) => probe.hops.contains(&hop),
         }
     }
@@ -196,13 +223,15 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
         .filter(|it| !it.path.iter().any(|name| name == UNKNOWN));
     let probe = |probed: &super::evidence::Probed| {
         let hops = hops(fabric, &probed.path)?;
-        let ends = [hops.first().map(|hop| hop.from), farthest(&atlas, &hops)];
+        let first = hops.first().map(|hop| hop.from);
+        let first = first.filter(|&node| atlas.fabric.node(node).role != Role::Switch);
+        let ends = [first, farthest(&atlas, &hops)];
         let mut hops: Vec<_> = hops.iter().map(|&hop| atlas.index(hop)).collect();
         hops.sort_unstable();
         hops.dedup();
         Ok(Probe {
             hops,
-            hosts: ends.map(|node| node.map_or(0, NodeId::index)),
+            hosts: ends.map(|node| node.map(NodeId::index)),
             sent: probed.sent,
             lost: probed.lost,
         })
@@ -218,7 +247,7 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
 }
 
 /// The host at the other end, where a path leads there and back.
-fn farthest(atlas: &Atlas<'_>, hops: &[reweave_common::snapshot::Hop]) -> Option<NodeId> {
+fn farthest(atlas: &Atlas<'_>, hops: &[Hop]) -> Option<NodeId> {
     let is_host = |node: &NodeId| atlas.fabric.node(*node).role != Role::Switch;
     let first = hops.first()?.from;
     let ends = hops.iter().map(|&hop| atlas.far(hop));
@@ -232,8 +261,12 @@ fn finding(atlas: &Atlas<'_>, culprit: &Culprit, evidence: &Evidence) -> Cause {
         Suspect::Host(index) => Subject::Host(host(index)),
         Suspect::Hop(index) => subject_of(fabric, atlas.hop(index)),
     };
-    let subjects = culprit.suspects.iter().map(subject).collect();
-    let mut subjects = host_before_link(subjects);
+    let all = culprit.suspects.iter();
+    let all = all.flat_map(|suspect| beside(atlas, *suspect));
+    let mut subjects: Vec<_> = all.map(|suspect| subject(&suspect)).collect();
+    if !culprit.may_be_host {
+        subjects = host_before_link(subjects);
+    }
     let dropping = dropping(&subjects, evidence);
     if let [(place, _)] = dropping[..] {
         subjects = vec![subjects.swap_remove(place)];
@@ -255,6 +288,17 @@ fn finding(atlas: &Atlas<'_>, culprit: &Culprit, evidence: &Evidence) -> Cause {
         finding.evidence.push(said.clone());
     }
     finding
+}
+
+/// Paths name nodes: of parallel links between two of them, each may be it.
+fn beside(atlas: &Atlas<'_>, suspect: Suspect) -> Vec<Suspect> {
+    let Suspect::Hop(index) = suspect else {
+        return vec![suspect];
+    };
+    let hop = atlas.hop(index);
+    let links = atlas.fabric.links_between(hop.from, atlas.far(hop));
+    let hops = links.map(|link| atlas.index(Hop { link, ..hop }));
+    hops.map(Suspect::Hop).collect()
 }
 
 /// Which of several hops drop what they have to send, by the counters of their senders.

@@ -6,6 +6,7 @@
 //! evidence.
 
 mod change;
+mod check;
 mod configuration;
 mod counters;
 mod evidence;
@@ -20,10 +21,12 @@ mod tests;
 
 pub use change::{Change, changes};
 pub use evidence::{
-    Evidence, EvidenceError, FlowFacts, HostFacts, PairFacts, PortFacts, Probed, Series, Trace,
+    Evidence, EvidenceError, FlowFacts, HostFacts, JobFacts, PairFacts, PortFacts, Probed, Series,
+    Trace, subject_of,
 };
-pub use explain::{Explanation, explain};
+pub use explain::{Exchange, ExchangedPair, explain, explain_exchange};
 pub use localise::{Culprit, Probe, Suspect, localise};
+pub use routes::{BesidePeers, beside_peers};
 
 use reweave_common::cause::{Cause, Class, Subject};
 use reweave_common::fabric::Fabric;
@@ -66,13 +69,14 @@ fn told_once(findings: Vec<Cause>) -> Vec<Cause> {
     once
 }
 
-/// Loss on what is known to be broken otherwise is evidence for that, and no finding of its own.
+/// Loss on what is known to lose packets otherwise is evidence for that, and no finding of its own.
 fn merge_losses(findings: &mut Vec<Cause>, losses: Vec<Cause>) {
+    let known = findings.len();
     for loss in losses {
-        let same = findings
-            .iter_mut()
-            .find(|it| it.subject.touches(&loss.subject));
-        match same {
+        let loses = |it: &&mut Cause| matches!(it.class, Class::BadOptic | Class::NicFlap);
+        let same = findings[..known].iter_mut().filter(loses);
+        let mut same = same.filter(|it| it.subject.touches(&loss.subject));
+        match same.next() {
             Some(known) => {
                 known.evidence.extend(loss.evidence);
                 known.confidence = known.confidence.max(loss.confidence);

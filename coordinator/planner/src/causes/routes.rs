@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::{Fabric, Role};
+use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
+use reweave_common::units::Rate;
 
+use super::check::has_parallel;
 use super::evidence::{Evidence, EvidenceError, PairFacts, hops, node, subject_of};
 use super::hosts::median;
 use super::{Cause, Class, Subject};
@@ -56,7 +59,9 @@ impl Loads {
         let (mut flows, mut on) = (Vec::new(), BTreeMap::new());
         for flow in &evidence.flows {
             let hops = hops(fabric, &flow.path)?;
-            if hops.len() + 1 == flow.path.len() {
+            // Over which of parallel links it goes, the path does not say.
+            let is_known = hops.len() + 1 == flow.path.len() && !has_parallel(fabric, &flow.path);
+            if is_known {
                 hops.iter()
                     .for_each(|&hop| *on.entry(hop).or_default() += flow.gbps);
                 flows.push((hops, flow.gbps));
@@ -152,17 +157,30 @@ impl Loads {
     }
 }
 
+/// How a pair does beside its peers: those on the same rail that are as near to each other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BesidePeers {
+    /// Whether both hang on one switch.
+    pub in_rack: bool,
+    /// The median of all of them.
+    pub usual_gbps: f64,
+    /// How many there are, the pair itself among them.
+    pub peers: usize,
+    /// So far below them that it is a finding.
+    pub is_slow: bool,
+}
+
 /// Pairs of one rail and the same distance should be alike. A host that is slow to and from all others
 /// is one finding, and so it is if they are all slow to it.
 fn slow_pairs(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
-    let slow = below_peers(evidence, fabric)?;
+    let beside = beside_peers(&evidence.pairs, fabric)?;
     let pairs = |host: &str| {
-        let mut pairs = evidence.pairs.iter().zip(&slow);
+        let mut pairs = evidence.pairs.iter().zip(&beside);
         let all = pairs
             .clone()
             .filter(|(pair, _)| concerns(pair, host))
             .count();
-        all > FEWEST_PAIRS && pairs.all(|(pair, slow)| slow.is_some() || !concerns(pair, host))
+        all > FEWEST_PAIRS && pairs.all(|(pair, it)| it.is_slow || !concerns(pair, host))
     };
     let hosts: BTreeSet<_> = evidence
         .pairs
@@ -170,32 +188,33 @@ fn slow_pairs(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Eviden
         .flat_map(|it| [&it.from, &it.to])
         .collect();
     let slow_hosts: BTreeSet<_> = hosts.into_iter().filter(|host| pairs(host)).collect();
-    let of_pairs = evidence.pairs.iter().zip(&slow);
-    let finding = |(pair, said): (&PairFacts, &Option<String>)| {
+    let slow = evidence.pairs.iter().zip(&beside);
+    let slow = slow.filter(|(_, beside)| beside.is_slow);
+    let finding = |(pair, beside): (&PairFacts, &BesidePeers)| {
         let ends = [&pair.from, &pair.to];
         let host = ends.into_iter().find(|end| slow_hosts.contains(end));
-        let pair = || Subject::Pair(ends.map(String::clone));
-        let subject = host.map_or_else(pair, |host| Subject::Host(host.clone()));
-        Some(Class::SlowPair.cause(subject, 0.8, said.clone()?))
+        let pair_of = || Subject::Pair(ends.map(String::clone));
+        let subject = host.map_or_else(pair_of, |host| Subject::Host(host.clone()));
+        Class::SlowPair.cause(subject, 0.8, beside.said_of(pair))
     };
-    Ok(of_pairs.filter_map(finding).collect())
+    Ok(slow.map(finding).collect())
 }
 
 fn concerns(pair: &PairFacts, host: &str) -> bool {
     pair.from == host || pair.to == host
 }
 
-/// By pair: what is said of it, if it is slow.
-fn below_peers(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Option<String>>, EvidenceError> {
+/// In the order of the pairs.
+pub fn beside_peers(
+    pairs: &[PairFacts],
+    fabric: &Fabric,
+) -> Result<Vec<BesidePeers>, EvidenceError> {
     let mut peers: BTreeMap<(u32, bool), Vec<f64>> = BTreeMap::new();
-    let atlas = Atlas::new(fabric);
-    let kind = |from: &str, to: &str, rail| {
-        let [from, to] = [node(fabric, from)?, node(fabric, to)?];
-        Ok((rail, atlas.door(from) == atlas.door(to)))
-    };
     let mut kinds = Vec::new();
-    for pair in &evidence.pairs {
-        let kind = kind(&pair.from, &pair.to, pair.rail)?;
+    for pair in pairs {
+        let [from, to] = [node(fabric, &pair.from)?, node(fabric, &pair.to)?];
+        let [near, far] = [from, to].map(|host| rack(fabric, host, pair.rail));
+        let kind = (pair.rail, near == far);
         peers.entry(kind).or_default().push(pair.gbps);
         kinds.push(kind);
     }
@@ -203,20 +222,38 @@ fn below_peers(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Option<String
         .iter_mut()
         .map(|(kind, rates)| (*kind, (rates.len(), median(rates))))
         .collect();
-    let slow = evidence.pairs.iter().zip(kinds).map(|(pair, kind)| {
-        let (count, usual) = usual[&kind];
-        let is_slow = count > FEWEST_PAIRS && pair.gbps < SLOW_PAIR * usual;
-        let place = if kind.1 {
-            "in its rack"
-        } else {
-            "across racks"
-        };
-        let (from, to, rail, gbps) = (&pair.from, &pair.to, pair.rail, pair.gbps);
-        is_slow.then(|| {
-            format!(
-                "{from} to {to} {gbps:.2} Gb/s, where pairs {place} on rail {rail} have {usual:.2}"
-            )
-        })
+    let beside = pairs.iter().zip(kinds).map(|(pair, kind)| {
+        let (peers, usual_gbps) = usual[&kind];
+        BesidePeers {
+            in_rack: kind.1,
+            usual_gbps,
+            peers,
+            is_slow: peers > FEWEST_PAIRS && pair.gbps < SLOW_PAIR * usual_gbps,
+        }
     });
-    Ok(slow.collect())
+    Ok(beside.collect())
+}
+
+fn rate(gbps: f64) -> Rate {
+    Rate::from_bits_per_s((gbps * 1e9).round() as u64)
+}
+
+/// The switch that a host hangs on by this rail, or the host itself.
+fn rack(fabric: &Fabric, host: NodeId, rail: u32) -> NodeId {
+    let link = fabric.links_of(host).get(rail as usize);
+    let far = link.map(|&link| fabric.link(link).far(host).node);
+    far.filter(|&far| fabric.node(far).role == Role::Switch)
+        .unwrap_or(host)
+}
+
+impl BesidePeers {
+    fn said_of(self, pair: &PairFacts) -> String {
+        let place = match self.in_rack {
+            true => "in its rack",
+            false => "across racks",
+        };
+        let PairFacts { from, to, rail, .. } = pair;
+        let [rate, usual] = [pair.gbps, self.usual_gbps].map(rate);
+        format!("{from} to {to} {rate}, where pairs {place} on rail {rail} have {usual}")
+    }
 }

@@ -534,14 +534,14 @@ fn panels(kinds: &[Kind]) -> Vec<Panel> {
         let ports = kind.switches.iter();
         ports.filter(|it| **it == switch).count()
     };
-    let panel = |switch: u32| Panel {
-        name: format!("switch {switch}"),
-        ports: kinds.iter().map(|kind| on(switch, kind)).collect(),
+    let panel = |switch: u32| {
+        let counts: Vec<_> = kinds.iter().map(|kind| on(switch, kind)).collect();
+        Panel::numbered(format!("switch {switch}"), &counts)
     };
     let panels: Vec<_> = (0..all).map(panel).collect();
     match panels
         .iter()
-        .all(|panel| panel.ports.iter().all(|&count| count > 0))
+        .all(|panel| panel.ports.iter().all(|ports| !ports.is_empty()))
     {
         true => Vec::new(),
         false => panels,

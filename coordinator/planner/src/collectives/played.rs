@@ -13,8 +13,8 @@ use crate::sim::{self, Outcome, PathIndex, Problem, Progress, SimError, SimTime,
 /// Schedules of more sends than this do not fit into memory.
 const MOST_SENDS: usize = 1 << 26;
 
-/// Who is told how far a simulation is.
-pub type Watch<'w> = &'w mut dyn FnMut(Progress);
+/// Who is told how far a simulation is, and says whether to go on.
+pub type Watch<'w> = &'w mut dyn FnMut(Progress) -> bool;
 
 /// How a schedule went.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -46,7 +46,9 @@ fn played(
     };
     let network = Network::of(fabric, Costs::default());
     let ecmp = Ecmp::default();
-    time(&collective, algorithm, &network, &ecmp, LIMIT, &mut |_| {})
+    time(&collective, algorithm, &network, &ecmp, LIMIT, &mut |_| {
+        true
+    })
 }
 
 fn time_ms(fabric: &Fabric, operation: Operation, bytes: f64, algorithm: Algorithm) -> f64 {
@@ -216,7 +218,7 @@ fn latency_and_start_up_count_once_a_step() {
         &network,
         &Ecmp::default(),
         LIMIT,
-        &mut |_| {},
+        &mut |_| true,
     )
     .unwrap();
     assert_eq!(played.time.micros(), 14.0 * (8.0 + 3.0 + 2.0));

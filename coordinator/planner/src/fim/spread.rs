@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use reweave_common::fabric::Fabric;
 use reweave_common::finding::Imbalance;
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 
 use super::{Group, Load, imbalance};
@@ -33,7 +34,16 @@ pub struct GroupSpread {
     /// Whether the switch chose among them. If not, they are those that lead to it: which of them
     /// a flow comes by was chosen before.
     pub chosen: bool,
+    /// Its max/mean is that of load over what each link is worth.
     pub imbalance: Imbalance,
+    /// How many times as full as flows of these sizes make it at least the fullest link is.
+    pub over_least: f64,
+}
+
+impl GroupSpread {
+    fn above_floor_percent(&self) -> f64 {
+        self.imbalance.fim_percent - self.imbalance.floor_percent
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,10 +71,29 @@ pub struct Headline {
     pub weighted_percent: f64,
     pub max_over_mean: f64,
     pub mean_fim_percent: f64,
+    /// What could be better, wherever it could most: a flow alone has a large FIM, which is its floor.
+    pub above_floor_percent: f64,
+    pub over_least: f64,
 }
 
-/// How unevenly these flows are spread.
+/// What a link is worth, in bits per second; nothing when it is to carry nothing.
+pub type Worth<'w> = &'w dyn Fn(LinkId) -> Option<f64>;
+
+/// How unevenly these flows are spread over links that are worth their rates.
 pub fn spread<'a>(atlas: &mut Atlas<'_>, flows: impl Iterator<Item = Counted<'a>>) -> Spread {
+    let fabric = atlas.fabric;
+    spread_on(atlas, flows, &|link| Some(rate(fabric, link)))
+}
+
+fn rate(fabric: &Fabric, link: LinkId) -> f64 {
+    fabric.link(link).rate.bits_per_s() as f64
+}
+
+fn spread_on<'a>(
+    atlas: &mut Atlas<'_>,
+    flows: impl Iterator<Item = Counted<'a>>,
+    worth: Worth<'_>,
+) -> Spread {
     let mut counting = Counting {
         tiers: atlas.tiers(),
         atlas,
@@ -73,7 +102,7 @@ pub fn spread<'a>(atlas: &mut Atlas<'_>, flows: impl Iterator<Item = Counted<'a>
         groups: Vec::new(),
     };
     flows.for_each(|flow| counting.count(flow));
-    counting.spread()
+    counting.spread(worth)
 }
 
 struct Counting<'a, 'f> {
@@ -90,6 +119,8 @@ struct Tallied {
     layer: Layer,
     chosen: bool,
     loads: Vec<Load>,
+    /// Weights of the least and the largest flow.
+    sizes: [u64; 2],
 }
 
 impl Counting<'_, '_> {
@@ -123,7 +154,7 @@ impl Counting<'_, '_> {
     }
 
     /// The links to a node from the nodes of a tier.
-    fn leading_to(&self, node: NodeId, tier: u32) -> Vec<reweave_common::ids::LinkId> {
+    fn leading_to(&self, node: NodeId, tier: u32) -> Vec<LinkId> {
         let fabric = self.atlas.fabric;
         let links = fabric.links_of(node).iter().copied();
         let from_there = |link: &_| self.tiers[fabric.link(*link).far(node).node.index()] == tier;
@@ -136,6 +167,7 @@ impl Counting<'_, '_> {
         *place.or_insert_with(|| {
             groups.push(Tallied {
                 loads: vec![Load::default(); group.links.len()],
+                sizes: [u64::MAX, 0],
                 group,
                 layer,
                 chosen,
@@ -144,19 +176,40 @@ impl Counting<'_, '_> {
         })
     }
 
-    fn spread(self) -> Spread {
-        let rated = |it: Tallied| {
-            Some(GroupSpread {
-                imbalance: imbalance(&it.loads)?,
-                group: it.group,
-                layer: it.layer,
-                chosen: it.chosen,
-            })
-        };
-        let mut groups: Vec<_> = self.groups.into_iter().filter_map(rated).collect();
+    fn spread(self, worth: Worth<'_>) -> Spread {
+        let fabric = self.atlas.fabric;
+        let tallied = joined(self.groups).into_iter();
+        let rated = tallied.filter_map(|it| it.rated(fabric, worth));
+        let mut groups: Vec<_> = rated.collect();
         groups.sort_by(|a, b| (!a.chosen, &a.group).cmp(&(!b.chosen, &b.group)));
         Spread { groups }
     }
+}
+
+/// A switch's links of which some flows may take a few and some others are one group: what the ones
+/// leave free is free for the others.
+fn joined(groups: Vec<Tallied>) -> Vec<Tallied> {
+    let mut joined: Vec<Tallied> = Vec::new();
+    let mut of_switch: BTreeMap<(NodeId, bool), Vec<Tallied>> = BTreeMap::new();
+    for it in groups {
+        of_switch
+            .entry((it.group.at, it.chosen))
+            .or_default()
+            .push(it);
+    }
+    for groups in of_switch.into_values() {
+        let mut apart: Vec<Tallied> = Vec::new();
+        for mut group in groups {
+            let (sharing, others) = apart
+                .into_iter()
+                .partition(|other| group.shares_links(other));
+            apart = others;
+            Vec::into_iter(sharing).for_each(|other| group.join(&other));
+            apart.push(group);
+        }
+        joined.extend(apart);
+    }
+    joined
 }
 
 impl Tallied {
@@ -165,7 +218,72 @@ impl Tallied {
         if let Some(place) = place {
             self.loads[place].flows += 1;
             self.loads[place].weight += weight;
+            let [least, largest] = self.sizes;
+            self.sizes = [least.min(weight), largest.max(weight)];
         }
+    }
+
+    fn shares_links(&self, other: &Self) -> bool {
+        let links = &other.group.links;
+        self.group.links.iter().any(|link| links.contains(link))
+    }
+
+    fn join(&mut self, other: &Self) {
+        let mut loads: BTreeMap<LinkId, Load> = BTreeMap::new();
+        for it in [&*self, other] {
+            for (&link, load) in it.group.links.iter().zip(&it.loads) {
+                let sum = loads.entry(link).or_default();
+                sum.flows += load.flows;
+                sum.weight += load.weight;
+            }
+        }
+        let [least, largest] = self.sizes;
+        self.sizes = [least.min(other.sizes[0]), largest.max(other.sizes[1])];
+        (self.group.links, self.loads) = loads.into_iter().unzip();
+    }
+
+    /// None where no flow crosses it. Links that are to carry nothing, and do, are none of it.
+    fn rated(mut self, fabric: &Fabric, worth: Worth<'_>) -> Option<GroupSpread> {
+        let both = self.group.links.iter().zip(&self.loads);
+        let counted = both.filter(|(link, load)| worth(**link).is_some() || load.flows > 0);
+        (self.group.links, self.loads) = counted.map(|(&link, &load)| (link, load)).unzip();
+        let worths = self.group.links.iter();
+        let worths: Vec<_> = worths
+            .map(|&link| worth(link).unwrap_or_else(|| rate(fabric, link)))
+            .collect();
+        let mut imbalance = imbalance(&self.loads)?;
+        let mean = self
+            .loads
+            .iter()
+            .map(|load| load.weight as f64)
+            .sum::<f64>()
+            / worths.iter().sum::<f64>();
+        let fullness = self.loads.iter().zip(&worths);
+        let fullest = fullness.map(|(load, worth)| load.weight as f64 / worth);
+        let fullest = fullest.fold(0.0, f64::max);
+        let over_least = match mean > 0.0 {
+            true => {
+                imbalance.max_over_mean = fullest / mean;
+                fullest / self.least_fullness(&worths).max(mean)
+            }
+            false => 1.0,
+        };
+        Some(GroupSpread {
+            imbalance,
+            over_least,
+            group: self.group,
+            layer: self.layer,
+            chosen: self.chosen,
+        })
+    }
+
+    /// The largest is somewhere, and of more flows than links some meet.
+    fn least_fullness(&self, worths: &[f64]) -> f64 {
+        let widest = worths.iter().copied().fold(0.0, f64::max);
+        let flows: u64 = self.loads.iter().map(|load| load.flows).sum();
+        let [least, largest] = self.sizes;
+        let meeting = least * flows.div_ceil(worths.len() as u64);
+        largest.max(meeting) as f64 / widest
     }
 }
 
@@ -180,15 +298,17 @@ impl Spread {
             weighted_percent: worst.weighted_percent,
             max_over_mean: peak(&chosen),
             mean_fim_percent: mean_fim(&chosen),
+            above_floor_percent: most(&chosen, GroupSpread::above_floor_percent),
+            over_least: most(&chosen, |group| group.over_least).max(1.0),
         })
     }
 
-    /// Where a switch chose, and FIM is largest; the first of several.
+    /// Where a switch chose, and FIM is furthest above its floor; of those, where it is largest; the
+    /// first of several.
     pub fn worst(&self) -> Option<&GroupSpread> {
         let chosen = self.groups.iter().filter(|it| it.chosen);
-        let worse = |it: &&GroupSpread, than: &&GroupSpread| {
-            it.imbalance.fim_percent > than.imbalance.fim_percent
-        };
+        let rank = |it: &GroupSpread| (it.above_floor_percent(), it.imbalance.fim_percent);
+        let worse = |it: &&GroupSpread, than: &&GroupSpread| rank(it) > rank(than);
         chosen.reduce(|worst, next| if worse(&next, &worst) { next } else { worst })
     }
 
@@ -219,8 +339,11 @@ fn worst<'g>(groups: &[&'g GroupSpread]) -> Option<&'g Imbalance> {
 }
 
 fn peak(groups: &[&GroupSpread]) -> f64 {
-    let peaks = groups.iter().map(|group| group.imbalance.max_over_mean);
-    peaks.fold(1.0, f64::max)
+    most(groups, |group| group.imbalance.max_over_mean).max(1.0)
+}
+
+fn most(groups: &[&GroupSpread], of: impl Fn(&GroupSpread) -> f64) -> f64 {
+    groups.iter().map(|group| of(group)).fold(0.0, f64::max)
 }
 
 fn mean_fim(groups: &[&GroupSpread]) -> f64 {
@@ -230,12 +353,20 @@ fn mean_fim(groups: &[&GroupSpread]) -> f64 {
 
 /// The same of flows as they are listed.
 pub fn of_listed<'a>(atlas: &mut Atlas<'_>, flows: impl IntoIterator<Item = &'a Listed>) -> Spread {
-    let counted = flows.into_iter().map(|flow| Counted {
+    spread(atlas, flows.into_iter().map(counted))
+}
+
+/// The same on links of other worth.
+pub fn of_listed_on(atlas: &mut Atlas<'_>, flows: &[Listed], worth: Worth<'_>) -> Spread {
+    spread_on(atlas, flows.iter().map(counted), worth)
+}
+
+fn counted(flow: &Listed) -> Counted<'_> {
+    Counted {
         to: flow.ends[1],
         path: &flow.path,
         weight: flow.bytes,
-    });
-    spread(atlas, counted)
+    }
 }
 
 /// The headline of each job's flows alone, by the name of the job.

@@ -239,6 +239,70 @@ fn each_layer_has_its_own_figures() {
     assert_eq!(found.layers()[1].worst.fim_percent, 100.0);
 }
 
+/// A flow alone has a large FIM that is its floor; what could be better is told beside it.
+#[test]
+fn what_could_be_better_is_seen_beside_a_flow_alone() {
+    let fabric = Scene::leaf_spine(4, 4, 4, 100, 100).fabric;
+    let row = |from: usize, to: usize, spine: usize, leaf: usize| {
+        let next = leaf + 1;
+        format!("h{from},h{to},100,h{from}>leaf{leaf}>spine{spine}>leaf{next}>h{to},0,,\n")
+    };
+    let headline = |second: usize| {
+        let meeting = [(0, 4, 0), (1, 5, second), (2, 6, 2), (3, 7, 3)];
+        let meeting = meeting
+            .map(|(from, to, spine)| row(from, to, spine, 0))
+            .concat();
+        let flows = listed(&fabric, &(meeting + &row(8, 12, 0, 2)));
+        let spread = of_listed(&mut Atlas::new(&fabric), &flows);
+        (
+            spread.headline().unwrap(),
+            spread.worst().unwrap().imbalance,
+        )
+    };
+    let [(met, worst), (parted, _)] = [0, 1].map(headline);
+    assert_eq!((met.fim_percent, met.floor_percent), (150.0, 150.0));
+    assert_eq!((met.above_floor_percent, met.over_least), (50.0, 2.0));
+    assert_eq!((worst.fim_percent, worst.floor_percent), (50.0, 0.0));
+    assert_eq!(
+        (
+            parted.fim_percent,
+            parted.above_floor_percent,
+            parted.over_least
+        ),
+        (150.0, 0.0, 1.0)
+    );
+}
+
+/// To one leaf three spines lead, to the other two of them.
+#[test]
+fn links_that_not_all_can_take_are_one_group() {
+    let mut text = "kind = \"graph\"\nnode = [".to_owned();
+    for (role, names) in [("host", "a b c d"), ("switch", "l0 l1 l2 s0 s1 s2")] {
+        for name in names.split(' ') {
+            text += &format!("{{ name = \"{name}\", role = \"{role}\" }}, ");
+        }
+    }
+    text += "]\nlink = [";
+    for link in "a-l0 b-l0 c-l1 d-l2 l0-s0 l0-s1 l0-s2 l1-s0 l1-s1 l1-s2 l2-s0 l2-s1".split(' ') {
+        let (a, b) = link.split_once('-').unwrap();
+        text += &format!("{{ a = \"{a}\", b = \"{b}\", gbps = 100 }}, ");
+    }
+    let fabric = Fabric::parse("fabric.toml", &(text + "]")).unwrap();
+    let above = |second: &str| {
+        let flows = listed(
+            &fabric,
+            &format!("a,c,100,a>l0>s0>l1>c,0,,\nb,d,100,b>l0>{second}>l2>d,0,,\n"),
+        );
+        let spread = of_listed(&mut Atlas::new(&fabric), &flows);
+        let groups = spread.groups.iter().filter(|it| it.chosen).count();
+        (
+            groups,
+            spread.headline().unwrap().above_floor_percent.round(),
+        )
+    };
+    assert_eq!((above("s0"), above("s1")), ((1, 67.0), (1, 0.0)));
+}
+
 #[test]
 fn flows_that_come_and_go_are_counted_while_they_are_there() {
     let fabric = two_by_two();

@@ -10,9 +10,9 @@ use reweave_common::iteration::Iteration;
 use crate::crew::{Crew, InTime};
 use crate::routing::{self, Effort, Routes};
 use crate::topology::{
-    self, Demand, Design, Known, Proposal, Request, TopologyError, Wired, ideal_switch,
+    self, Demand, Design, Distances, Known, Proposal, Request, TopologyError, Wired, ideal_switch,
 };
-use crate::workload::{Network, Settings, Timeline, simulate};
+use crate::workload::{Network, Settings, Timeline, simulate_while};
 
 /// Who helps a search, and who follows it.
 #[derive(Clone, Copy)]
@@ -84,7 +84,7 @@ impl<'g> Ground<'g> {
         let design = proposal.design.clone();
         let fabric = design.wiring.fabric(request.rate, Duration::ZERO)?;
         let found = Found {
-            routes: to_all(&design),
+            routes: to_all(&design, help.in_time),
             known: Known::nothing(&design),
             design,
         };
@@ -129,11 +129,12 @@ impl<'g> Ground<'g> {
         }
     }
 
-    /// The milliseconds of an iteration.
+    /// The milliseconds of an iteration; stops when time is up.
     pub fn time(&self, iteration: &Iteration) -> Result<f64, TopologyError> {
         Ok(self.course(iteration)?.end.millis())
     }
 
+    /// Stops when time is up.
     pub fn course(&self, iteration: &Iteration) -> Result<Timeline, TopologyError> {
         let carriage = match &self.found {
             None => Carriage::default(),
@@ -144,7 +145,8 @@ impl<'g> Ground<'g> {
         };
         let settings = self.request.settings(self.settings);
         let network = Network::new(&self.fabric, &self.placement, &carriage, settings);
-        let timeline = simulate(iteration, &network, self.request.work);
+        let go_on = &mut || (self.help.in_time)();
+        let timeline = simulate_while(iteration, &network, self.request.work, go_on);
         timeline.map_err(TopologyError::from)
     }
 
@@ -168,9 +170,11 @@ pub(super) fn computing_ms(iteration: &Iteration) -> f64 {
 }
 
 /// Routes for whatever pairs may send.
-fn to_all(design: &Design) -> Routes {
-    let hosts = design.wiring.hosts() as u32;
+fn to_all(design: &Design, in_time: InTime<'_>) -> Routes {
+    let wiring = &design.wiring;
+    let hosts = wiring.hosts() as u32;
     let pairs = (0..hosts).flat_map(|a| (0..hosts).map(move |b| (a, b)));
     let all = pairs.filter(|(a, b)| a != b).map(|pair| (pair, 1.0));
-    routing::balanced(&design.wiring, &all.collect(), Effort::default())
+    let (all, distances) = (all.collect(), Distances::of(wiring));
+    routing::balanced_until(wiring, &distances, &all, Effort::default(), in_time)
 }

@@ -83,7 +83,9 @@ impl Dealing for Search<'_> {
         ground: &Ground<'_>,
     ) -> Result<Better<Vec<Split>>, TopologyError> {
         let iteration = self.iteration(from)?;
-        let course = ground.course(&iteration)?;
+        let Some(course) = TopologyError::unless_stopped(ground.course(&iteration))? else {
+            return Ok(Better::nothing());
+        };
         let (ms, tries) = (course.end.millis(), self.tries(&iteration, &course));
         let mut walk = Walk {
             now: (from.clone(), ms),
@@ -99,7 +101,9 @@ impl Dealing for Search<'_> {
             let changes = self.changes(now, *now_ms, &towers, &mut thoughts, &mut dice);
             let time = |change: Change| ground.time(&change.iteration).map(|ms| (change, ms));
             for timed in crew::each(ground.help.crew, changes, time) {
-                let (change, ms) = timed?;
+                let Some((change, ms)) = TopologyError::unless_stopped(timed)? else {
+                    break;
+                };
                 if walk.step(change, ms) {
                     break;
                 }

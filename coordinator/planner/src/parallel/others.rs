@@ -10,7 +10,7 @@ use crate::workload::Settings;
 pub struct Other<D> {
     pub rival: Rival,
     /// The best way to deal the model out that is known there, and the milliseconds; nothing where
-    /// there is no such fabric.
+    /// there is no such fabric, or no time to find out.
     pub best: Option<(D, f64)>,
 }
 
@@ -24,11 +24,12 @@ pub fn at_their_best<M: Dealing>(
     help: Help<'_>,
 ) -> Result<Vec<Other<M::Deal>>, TopologyError> {
     let of = |rival: Rival| {
-        let Some(fabric) = rival.fabric(request, fat_tree)? else {
+        let fabric = (help.in_time)().then(|| rival.fabric(request, fat_tree));
+        let Some(fabric) = fabric.transpose()?.flatten() else {
             return Ok(Other { rival, best: None });
         };
         let ground = Ground::bare(fabric, model.place(), settings, request, help);
-        let best = Some(best_on(model, deal, &ground)?);
+        let best = TopologyError::unless_stopped(best_on(model, deal, &ground))?;
         Ok(Other { rival, best })
     };
     Rival::ALL.into_iter().map(of).collect()

@@ -168,9 +168,11 @@ impl Search {
         all.min_by_key(|(needed, _)| *needed)
     }
 
-    /// Each spread with what it takes at least on this ground, the most promising first.
+    /// Each spread with what it takes at least on this ground, the most promising first; when time is up,
+    /// those of which that is known.
     fn bounded(&self, ground: &Ground<'_>) -> Vec<(f64, Parallelism)> {
         let bound = |spread: Parallelism| {
+            (ground.help.in_time)().then_some(())?;
             let iteration = self.iteration(&spread).ok()?;
             Some((ground.bound_ms(&iteration), spread))
         };
@@ -212,13 +214,14 @@ impl Dealing for Search {
             if few[0].0 >= best(&timed) {
                 break;
             }
-            let time = |(_, spread)| Ok((ground.time(&self.iteration(&spread)?)?, spread));
+            let time = |(_, spread)| {
+                let ms = ground.time(&self.iteration(&spread)?);
+                let ms = TopologyError::unless_stopped(ms)?;
+                Ok(ms.map(|ms| (ms, spread)))
+            };
             let times = crew::each(ground.help.crew, few.to_vec(), time);
-            timed.extend(
-                times
-                    .into_iter()
-                    .collect::<Result<Vec<_>, TopologyError>>()?,
-            );
+            let times = times.into_iter().collect::<Result<Vec<_>, TopologyError>>();
+            timed.extend(times?.into_iter().flatten());
             let progress = Progress {
                 tried: timed.len() as u32,
                 best_ms: best(&timed),

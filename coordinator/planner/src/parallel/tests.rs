@@ -10,7 +10,7 @@ use super::operators::Search;
 use super::presets;
 use super::together::Dealing;
 use super::{Help, others, together};
-use crate::crew::Alone;
+use crate::crew::{AT_LEISURE, Alone, HourGlass};
 use crate::topology::prices::PUBLISHED;
 use crate::topology::{Job, Limits, Request, Rival, TopologyError, rivals};
 use crate::workload::Settings;
@@ -249,7 +249,7 @@ fn other_fabrics_get_the_spread_that_suits_them() {
         place: &search.place(),
         settings: &settings,
     };
-    let as_given = rivals(&job, &request, cost, &Alone).unwrap();
+    let as_given = rivals(&job, &request, cost, &Alone, AT_LEISURE).unwrap();
     let best = others::at_their_best(&search, &start, &settings, (&request, cost), HELP).unwrap();
     assert_eq!(best.len(), Rival::ALL.len());
     for (other, (rival, given)) in best.iter().zip(as_given) {
@@ -336,4 +336,32 @@ fn no_hosts_are_refused_and_nothing_falls_over() {
     assert!(preset.iteration(0).is_err());
     assert!(presets::Search::new(&preset, 0, None).start().is_err());
     assert!(towers().data_parallel(&timings(), 0).is_err());
+}
+
+/// Whenever it runs out, what was found by then is the answer, and no slower than what was asked for.
+#[test]
+fn when_time_is_up_a_search_says_what_it_has() {
+    let (model, timings) = (towers(), timings());
+    let search = searching(&model, &timings, None);
+    let found = |looks: usize| {
+        let glass = HourGlass::new(looks);
+        let in_time = || glass.runs();
+        let help = Help {
+            go_on: &|_| in_time(),
+            in_time: &in_time,
+            ..HELP
+        };
+        let start = model.data_parallel(&timings, 8).unwrap();
+        let found = together::search(&search, start, &Settings::default(), &request(8), help);
+        let found = found.unwrap();
+        let ms = found.proposal.evaluation.iteration_ms;
+        assert!(ms <= found.course[0], "{looks}: {:?}", found.course);
+        (ms, glass.looks())
+    };
+    let (best, looks) = found(usize::MAX);
+    let times = [0, looks / 2, looks - looks / 8, looks - 3].map(|looks| found(looks).0);
+    assert!(
+        times[0] > best * 1.2 && times[3] <= best,
+        "{times:?} and {best} ms"
+    );
 }

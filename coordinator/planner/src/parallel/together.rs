@@ -35,6 +35,17 @@ pub struct Better<D> {
     pub tried: u32,
 }
 
+impl<D> Better<D> {
+    /// There was no time to find any.
+    pub(super) fn nothing() -> Self {
+        Self {
+            deals: Vec::new(),
+            all: false,
+            tried: 0,
+        }
+    }
+}
+
 /// A topology, and the way to deal out that it was made for.
 #[derive(Debug)]
 pub struct Pairing<D> {
@@ -73,7 +84,10 @@ pub fn search<M: Dealing>(
         },
         help,
     };
-    let proposal = searching.planned(&start)?;
+    let crew = help.crew;
+    let proposal = searching.with(&start, |job, request| {
+        topology::plan_until(job, request, crew, help.in_time)
+    })?;
     let mut pairing = Pairing {
         course: vec![proposal.evaluation.iteration_ms],
         proposal,
@@ -111,7 +125,9 @@ pub fn search<M: Dealing>(
             place: &model.place(),
             settings,
         };
-        pairing.proposal.tell_interval(&job, request)?;
+        pairing
+            .proposal
+            .tell_interval(&job, request, help.in_time)?;
     }
     Ok(pairing)
 }
@@ -124,13 +140,18 @@ struct Searching<'s, M> {
 }
 
 impl<'s, M: Dealing> Searching<'s, M> {
-    fn planned(&self, deal: &M::Deal) -> Result<Proposal, TopologyError> {
+    /// What becomes of the job, dealt out so.
+    fn with<R>(
+        &self,
+        deal: &M::Deal,
+        plan: impl FnOnce(&Job<'_>, &Request) -> Result<R, TopologyError>,
+    ) -> Result<R, TopologyError> {
         let job = Job {
             iteration: &self.model.iteration(deal)?,
             place: &self.model.place(),
             settings: self.settings,
         };
-        topology::plan_until(&job, self.request, self.help.crew, self.help.in_time)
+        plan(&job, self.request)
     }
 
     /// Topologies for the most promising. Whether nothing else can be better then: all the ways there
@@ -157,8 +178,14 @@ impl<'s, M: Dealing> Searching<'s, M> {
                 all = false;
                 continue;
             }
-            let next = self.planned(&deal)?;
-            pairing.take_if_better(next, deal.clone());
+            let Help { crew, in_time, .. } = self.help;
+            let next = self.with(&deal, |job, request| {
+                topology::plan_in_time(job, request, crew, in_time)
+            })?;
+            match next {
+                Some(next) => pairing.take_if_better(next, deal.clone()),
+                None => all = false,
+            }
             known.push(deal);
         }
         Ok(all)

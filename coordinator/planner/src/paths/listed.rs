@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::input::InputError;
 use reweave_common::snapshot::Hop;
@@ -73,6 +74,11 @@ pub enum Doubt {
         flow: usize,
         nodes: [String; 2],
     },
+    /// Its way comes by a node twice, or through a host.
+    NoRoute {
+        flow: usize,
+        by: String,
+    },
     /// The same five fields were traced over two ways.
     Contradiction {
         flows: [usize; 2],
@@ -120,6 +126,12 @@ impl Reader<'_, '_> {
         let id = self.rows;
         self.rows += 1;
         let ends = flows::ends(self.atlas.fabric, row)?;
+        if ends[0] == ends[1] {
+            return Err(row.error(
+                "dst",
+                "it is src: what a host sends to itself crosses nothing",
+            ));
+        }
         let flow = Listed {
             id,
             ends,
@@ -129,7 +141,7 @@ impl Reader<'_, '_> {
             traced: row.optional("path").is_some(),
             job: row.optional("job").map(str::to_owned),
             movable: movable(row)?,
-            during_us: [row.parsed("start_us")?, row.parsed("end_us")?],
+            during_us: during_us(row)?,
         };
         match self.path(row, &flow)? {
             Ok(path) => self.table.flows.push(Listed { path, ..flow }),
@@ -179,6 +191,10 @@ impl Reader<'_, '_> {
         if [nodes[0], nodes[nodes.len() - 1]] != flow.ends {
             return Err(row.error("path", "it does not lead from src to dst"));
         }
+        if let Some(by) = no_route(fabric, &nodes) {
+            let by = fabric.name(by).to_owned();
+            return Ok(Err(Doubt::NoRoute { flow: flow.id, by }));
+        }
         let label = self.ecmp.label(flow.fields);
         Ok(nodes
             .windows(2)
@@ -209,6 +225,24 @@ impl Reader<'_, '_> {
             from: pair[0],
             link: *link,
         })
+    }
+}
+
+/// The first that a route does not come by: one that was there before, or a host on the way.
+fn no_route(fabric: &Fabric, nodes: &[NodeId]) -> Option<NodeId> {
+    let mut inner = nodes.iter().enumerate().skip(1);
+    let strange = |&(place, node): &(usize, &NodeId)| {
+        let passes = place + 1 < nodes.len();
+        nodes[..place].contains(node) || passes && !fabric.node(*node).role.forwards()
+    };
+    inner.find(strange).map(|(_, node)| *node)
+}
+
+fn during_us(row: &Row<'_>) -> Result<[Option<f64>; 2], InputError> {
+    let during: [Option<f64>; 2] = [row.parsed("start_us")?, row.parsed("end_us")?];
+    match during[1].is_some_and(|end| end < during[0].unwrap_or(0.0)) {
+        true => Err(row.error("end_us", "it ends before it starts")),
+        false => Ok(during),
     }
 }
 
@@ -280,6 +314,12 @@ impl fmt::Display for Doubt {
                 "flow {flow} is left out: it was traced from {} to {}, which are not linked",
                 nodes[0], nodes[1]
             ),
+            Self::NoRoute { flow, by } => {
+                write!(
+                    f,
+                    "flow {flow} is left out: it was traced twice by {by}, or through it, and no route leads there"
+                )
+            }
             Self::Contradiction { flows } => write!(
                 f,
                 "flows {} and {} are left out: they have the same fields and were traced over \

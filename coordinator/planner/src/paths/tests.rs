@@ -63,6 +63,21 @@ fn a_trace_over_a_link_that_is_not_there_is_said() {
 }
 
 #[test]
+fn a_trace_that_goes_in_circles_or_through_a_host_is_no_route() {
+    let route = |path: &str| doubts(&format!("h0,h2,9,{path},1"))[0].clone();
+    for (path, by) in [
+        ("h0>leaf0>spine0>leaf0>spine1>leaf1>h2", "leaf0"),
+        ("h0>leaf0>h1>leaf0>spine0>leaf1>h2", "h1"),
+    ] {
+        let told = route(path);
+        assert!(
+            told.starts_with("flow 0 is left out") && told.contains(by),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn a_flow_without_any_way_is_said() {
     let parts = r#"
         kind = "graph"
@@ -90,12 +105,18 @@ fn mistakes_name_line_and_column() {
         ("h0,leaf1,9,,1", "switch"),
         ("h0,h2,-1,,1", "bytes"),
         ("h0,h2,9,h0>leaf0>h1,1", "path"),
+        ("h0,h0,9,,1", "dst: it is src"),
     ] {
         let error = read(&format!("src,dst,bytes,path,sport\n{row}")).unwrap_err();
         assert!(error.contains(told), "{error}");
     }
     let error = read("src,dst,bytes,move\nh0,h2,9,maybe").unwrap_err();
     assert!(error.contains("pin, port or never"), "{error}");
+    let error = read("src,dst,bytes,start_us,end_us\nh0,h2,9,50,40").unwrap_err();
+    assert!(
+        error.contains("end_us: it ends before it starts"),
+        "{error}"
+    );
 }
 
 /// Each link of a group is foretold as often as the others, and ways lead where they shall.
@@ -166,7 +187,7 @@ fn ports_are_learned_and_contradictions_unlearn_them() {
     let over = way("spine1");
     let ports = |learned: &Learned| learned.ports_along(&key(1), &over).collect::<Vec<_>>();
     learned.record(key(1), way("spine0"));
-    assert_eq!(ports(&learned), []);
+    assert!(ports(&learned).is_empty());
     learned.record(key(3), over.clone());
     learned.record(key(2), over.clone());
     let other = Fields {

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use reweave_common::fabric::Role;
-use reweave_common::ids::NodeId;
-
 use super::Request;
-use crate::paths::Atlas;
+use super::spots::Spots;
 
 /// What is judged first, and what decides between equals.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(super) struct Score {
     pub(super) slowest_s: f64,
-    pub(super) crossing: f64,
+    /// What all links together take.
+    pub(super) strain_s: f64,
 }
 
 pub(super) struct Judge {
@@ -20,43 +18,22 @@ pub(super) struct Judge {
     /// By place: whom it sends to and from whom it receives, and how much.
     sends: Vec<Vec<(usize, f64)>>,
     receives: Vec<Vec<(usize, f64)>>,
-    /// By host: its rack, and what its ports take, in bytes per second.
-    racks: Vec<usize>,
-    ports: Vec<f64>,
-    /// By rack: what its uplinks take.
-    uplinks: Vec<f64>,
+    pub(super) spots: Spots,
     /// Measured pairs, in bytes per second.
     pairs: BTreeMap<(usize, usize), f64>,
 }
 
 /// What an order brings onto everything, kept while places are exchanged.
 pub(super) struct Loads {
-    out: Vec<f64>,
-    into: Vec<f64>,
-    pub(super) crossing: f64,
+    /// By link that stands for its like: how long it takes.
+    times_s: Vec<f64>,
+    strain_s: f64,
 }
 
 impl Judge {
     pub(super) fn new(request: &Request<'_>) -> Self {
-        let (fabric, hosts) = (request.fabric, request.hosts);
-        let atlas = Atlas::new(fabric);
-        let doors: Vec<_> = hosts.iter().map(|&host| atlas.door(host)).collect();
-        let mut known = doors.clone();
-        known.sort_unstable();
-        known.dedup();
-        let rack = |door: &NodeId| known.binary_search(door).unwrap_or(0);
-        let bytes_per_s = |bits: u64| bits as f64 / 8.0;
-        let rate_where = |node: NodeId, counts: &dyn Fn(NodeId) -> bool| {
-            let links = fabric.links_of(node).iter().map(|&link| fabric.link(link));
-            let counted = links.filter(|link| counts(link.far(node).node));
-            bytes_per_s(counted.map(|link| link.rate.bits_per_s()).sum())
-        };
-        let is_switch = |node: NodeId| fabric.node(node).role == Role::Switch;
-        let index: BTreeMap<_, _> = hosts
-            .iter()
-            .enumerate()
-            .map(|(at, host)| (*host, at))
-            .collect();
+        let hosts = request.hosts.iter().enumerate();
+        let index: BTreeMap<_, _> = hosts.map(|(at, host)| (*host, at)).collect();
         let pairs = request.pairs.iter().filter_map(|((from, to), bits)| {
             Some(((*index.get(from)?, *index.get(to)?), bits / 8.0))
         });
@@ -64,15 +41,7 @@ impl Judge {
             places: request.demand.places,
             sends: vec![Vec::new(); request.demand.places],
             receives: vec![Vec::new(); request.demand.places],
-            racks: doors.iter().map(rack).collect(),
-            ports: hosts
-                .iter()
-                .map(|&host| rate_where(host, &|_| true))
-                .collect(),
-            uplinks: known
-                .iter()
-                .map(|&door| rate_where(door, &is_switch))
-                .collect(),
+            spots: Spots::new(request.fabric, request.hosts),
             pairs: pairs.collect(),
         };
         for (&(from, to), &bytes) in &request.demand.bytes {
@@ -82,12 +51,8 @@ impl Judge {
         judge
     }
 
-    pub(super) fn rack(&self, host: usize) -> usize {
-        self.racks[host]
-    }
-
-    pub(super) fn racks(&self) -> usize {
-        self.uplinks.len()
+    pub(super) fn spot(&self, host: usize) -> usize {
+        self.spots.of_host[host]
     }
 
     /// Whom a place exchanges with, and how much.
@@ -100,26 +65,36 @@ impl Judge {
         both.flatten().copied()
     }
 
+    fn sent(&self) -> impl Iterator<Item = ([usize; 2], f64)> {
+        let sends = self.sends.iter().enumerate();
+        sends.flat_map(|(from, sends)| sends.iter().map(move |&(to, bytes)| ([from, to], bytes)))
+    }
+
+    /// Bytes between hosts that do not hang on the same switches.
+    pub(super) fn crossing(&self, order: &[usize]) -> f64 {
+        let spot = |place: usize| self.spot(order[place]);
+        let crossing = self
+            .sent()
+            .filter(|([from, to], _)| spot(*from) != spot(*to));
+        crossing.map(|(_, bytes)| bytes).sum()
+    }
+
     pub(super) fn loads(&self, order: &[usize]) -> Loads {
         let mut loads = Loads {
-            out: vec![0.0; self.uplinks.len()],
-            into: vec![0.0; self.uplinks.len()],
-            crossing: 0.0,
+            times_s: vec![0.0; self.spots.links],
+            strain_s: 0.0,
         };
-        for from in 0..self.places {
-            for &(to, bytes) in &self.sends[from] {
-                self.count(&mut loads, order, [from, to], bytes);
-            }
+        for (ends, bytes) in self.sent() {
+            self.count(&mut loads, order, ends, bytes);
         }
         loads
     }
 
-    fn count(&self, loads: &mut Loads, order: &[usize], [from, to]: [usize; 2], bytes: f64) {
-        let [out, into] = [from, to].map(|place| self.racks[order[place]]);
-        if out != into {
-            loads.out[out] += bytes;
-            loads.into[into] += bytes;
-            loads.crossing += bytes;
+    fn count(&self, loads: &mut Loads, order: &[usize], ends: [usize; 2], bytes: f64) {
+        let spots = ends.map(|place| self.spot(order[place]));
+        for &(link, s_per_byte) in self.spots.between(spots) {
+            loads.times_s[link] += bytes * s_per_byte;
+            loads.strain_s += bytes * s_per_byte;
         }
     }
 
@@ -151,17 +126,12 @@ impl Judge {
     }
 
     pub(super) fn score_of(&self, loads: &Loads, order: &[usize]) -> Score {
-        let uplinks = self.uplinks.iter().enumerate().map(|(rack, &rate)| {
-            // Sums that came and went leave crumbs.
-            let most = loads.out[rack].max(loads.into[rack]);
-            if most < 1e-3 { 0.0 } else { most / rate }
-        });
-        let racks = uplinks.fold(0.0, f64::max);
+        let links = loads.times_s.iter().copied().fold(0.0, f64::max);
         Score {
-            slowest_s: racks
+            slowest_s: whole(links)
                 .max(self.slowest_host(order))
                 .max(self.slowest_pair(order)),
-            crossing: loads.crossing.max(0.0),
+            strain_s: whole(loads.strain_s),
         }
     }
 
@@ -169,7 +139,7 @@ impl Judge {
     fn slowest_host(&self, order: &[usize]) -> f64 {
         let sum = |pairs: &[(usize, f64)]| pairs.iter().map(|(_, bytes)| bytes).sum::<f64>();
         let time = |place: usize| {
-            sum(&self.sends[place]).max(sum(&self.receives[place])) / self.ports[order[place]]
+            sum(&self.sends[place]).max(sum(&self.receives[place])) / self.spots.ports[order[place]]
         };
         (0..self.places).map(time).fold(0.0, f64::max)
     }
@@ -185,4 +155,9 @@ impl Judge {
         });
         times.fold(0.0, f64::max)
     }
+}
+
+/// Sums that came and went leave crumbs: to the trillionth of a second.
+fn whole(seconds: f64) -> f64 {
+    (seconds * 1e12).round() / 1e12
 }

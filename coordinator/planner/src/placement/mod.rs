@@ -1,14 +1,15 @@
-//! Which host takes which place in a job: those that exchange much in one rack, across racks as
-//! little as can be, and nobody behind a slow link who need not be there.
+//! Which host takes which place in a job: those that exchange much close to each other, over narrow
+//! links as little as can be, and nobody behind a slow link who need not be there.
 //!
-//! What is judged is the slowest of all that an iteration brings onto ports of hosts, uplinks of
-//! racks and measured pairs; of equals, what crosses racks in all. Few places are tried in all
-//! orders; many by exchanging two while that helps, from several starts, as far as the work allows.
+//! What is judged is the slowest of all that an iteration brings onto ports of hosts, links and measured
+//! pairs; of equals, the time of all links together. Few places are tried in all orders; many by
+//! exchanging two while that helps, from several starts, as far as the work allows.
 
 mod demand;
 mod judge;
 mod pairs;
 mod search;
+mod spots;
 #[cfg(test)]
 mod tests;
 
@@ -44,38 +45,51 @@ pub struct Placed {
     /// What communication takes at least, as it would be otherwise and so.
     pub before_s: f64,
     pub after_s: f64,
-    /// Bytes that cross racks.
+    /// Bytes between hosts that do not hang on the same switches.
     pub crossing: [f64; 2],
-    /// Whether all orders were weighed.
+    /// Whether all orders were judged.
     pub proven: bool,
-    /// The places in one rack, rack by rack: these reduce among themselves first.
+    /// The places on the same switches: these reduce among themselves first.
     pub groups: Vec<Vec<usize>>,
 }
 
 /// The best order that was found. There must be as many hosts as places, or more.
 pub fn place(request: &Request<'_>) -> Option<Placed> {
-    let places = request.demand.places;
-    if request.hosts.len() < places || places == 0 {
-        return None;
-    }
-    let judge = Judge::new(request);
-    let present: Vec<_> = (0..request.hosts.len()).collect();
-    let (order, proven) = search::best(&judge, request, &present);
-    let [before, after] = [&present, &order].map(|order| judge.score(order));
+    has_room(request).then(|| {
+        let judge = Judge::new(request);
+        let (order, proven) = search::best(&judge, request, &present(request));
+        placed(&judge, request, &order, proven)
+    })
+}
+
+/// Hosts in the order that is given.
+pub fn left_alone(request: &Request<'_>) -> Option<Placed> {
+    has_room(request).then(|| placed(&Judge::new(request), request, &present(request), false))
+}
+
+fn has_room(request: &Request<'_>) -> bool {
+    (1..=request.hosts.len()).contains(&request.demand.places)
+}
+
+fn present(request: &Request<'_>) -> Vec<usize> {
+    (0..request.hosts.len()).collect()
+}
+
+fn placed(judge: &Judge, request: &Request<'_>, order: &[usize], proven: bool) -> Placed {
+    let present = present(request);
+    let both = [&present[..], order];
+    let used = &order[..request.demand.places];
     let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (place, &host) in order.iter().take(places).enumerate() {
-        groups.entry(judge.rack(host)).or_default().push(place);
+    for (place, &host) in used.iter().enumerate() {
+        groups.entry(judge.spot(host)).or_default().push(place);
     }
-    Some(Placed {
-        order: order
-            .iter()
-            .take(places)
-            .map(|&host| request.hosts[host])
-            .collect(),
-        before_s: before.slowest_s,
-        after_s: after.slowest_s,
-        crossing: [before.crossing, after.crossing],
+    let [before_s, after_s] = both.map(|order| judge.score(order).slowest_s);
+    Placed {
+        order: used.iter().map(|&host| request.hosts[host]).collect(),
+        before_s,
+        after_s,
+        crossing: both.map(|order| judge.crossing(order)),
         proven,
         groups: groups.into_values().collect(),
-    })
+    }
 }

@@ -5,7 +5,8 @@
 //! h0,h5,92.5
 //! ```
 
-use reweave_common::fabric::Fabric;
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::ids::NodeId;
 use reweave_common::input::InputError;
 
 use super::Pairs;
@@ -16,17 +17,24 @@ const COLUMNS: [&str; 3] = ["from", "to", "gbps"];
 /// Reads measured pairs; `file` is the name that errors call it by.
 pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, InputError> {
     let columns = Columns::parse(file, text, &COLUMNS, &COLUMNS)?;
-    let pair = |row: Row<'_>| {
-        let node = |key: &str| {
-            let name = row.text(key)?;
-            let problem = || row.error(key, format!("the fabric has no node named {name:?}"));
-            fabric.find(name).ok_or_else(problem)
-        };
+    let mut pairs = Pairs::new();
+    for row in columns.rows(text) {
+        let row = row?;
+        let ends = (host(&row, "from", fabric)?, host(&row, "to", fabric)?);
         let gbps: f64 = row.require("gbps")?;
-        match gbps > 0.0 && gbps.is_finite() {
-            true => Ok(((node("from")?, node("to")?), gbps * 1e9)),
-            false => Err(row.error("gbps", format!("{gbps:?} is no rate"))),
+        if !(gbps > 0.0 && gbps.is_finite()) {
+            return Err(row.error("gbps", format!("{gbps:?} is no rate")));
         }
-    };
-    columns.rows(text).map(|row| pair(row?)).collect()
+        if pairs.insert(ends, gbps * 1e9).is_some() {
+            return Err(row.error("to", "this pair was listed before"));
+        }
+    }
+    Ok(pairs)
+}
+
+fn host(row: &Row<'_>, key: &str, fabric: &Fabric) -> Result<NodeId, InputError> {
+    let name = row.text(key)?;
+    let host = fabric.find(name);
+    let host = host.filter(|&node| fabric.node(node).role != Role::Switch);
+    host.ok_or_else(|| row.error(key, format!("the fabric has no host named {name:?}")))
 }

@@ -6,6 +6,10 @@ use crate::dice::Dice;
 
 /// All orders of so many hosts are tried: 40 320.
 const FEW: usize = 8;
+/// From so many spots chains begin, the largest first.
+const MOST_CHAINS: usize = 16;
+/// What is exchanged with another spot only decides between equals.
+const FADING: f64 = 1e-3;
 
 /// The best order of hosts that was found, and whether all were tried. Hosts beyond the last place
 /// are not used.
@@ -15,11 +19,7 @@ pub(super) fn best(judge: &Judge, request: &Request<'_>, present: &[usize]) -> (
         permute(judge, &mut present.to_vec(), 0, &mut best);
         return (best.1, true);
     }
-    let starts = [
-        present.to_vec(),
-        by_rack(judge, present),
-        gathered(judge, request, present),
-    ];
+    let starts = starts(judge, request, present);
     let work = request.work / starts.len();
     let climbed = starts.into_iter().enumerate().map(|(nth, start)| {
         let dice = Dice::new(request.seed.wrapping_add(nth as u64));
@@ -28,6 +28,35 @@ pub(super) fn best(judge: &Judge, request: &Request<'_>, present: &[usize]) -> (
     let better = |a: (Score, Vec<usize>), b: (Score, Vec<usize>)| if b.0 < a.0 { b } else { a };
     let best = climbed.reduce(better);
     (best.map_or(present.to_vec(), |best| best.1), false)
+}
+
+/// As they are, and of those that follow a chain of spots from each beginning the best of each kind.
+fn starts(judge: &Judge, request: &Request<'_>, present: &[usize]) -> Vec<Vec<usize>> {
+    let spots = &judge.spots;
+    let mut sizes = vec![0; spots.count];
+    present
+        .iter()
+        .for_each(|&host| sizes[judge.spot(host)] += 1);
+    let mut first: Vec<_> = (0..spots.count).collect();
+    first.sort_by_key(|&spot| (usize::MAX - sizes[spot], spot));
+    let chains: Vec<_> = first
+        .iter()
+        .take(MOST_CHAINS)
+        .map(|&spot| spots.chain(spot))
+        .collect();
+    let best = |of: &dyn Fn(&[usize]) -> Vec<usize>| {
+        let orders = chains.iter().map(|chain| of(chain));
+        let scored = orders.map(|order| (judge.score(&order), order));
+        let best = scored.reduce(|a, b| if b.0 < a.0 { b } else { a });
+        best.map(|(_, order)| order)
+    };
+    let along = best(&|chain| along(judge, chain, present));
+    let gathered = best(&|chain| gathered(judge, request, chain, present));
+    [present.to_vec()]
+        .into_iter()
+        .chain(along)
+        .chain(gathered)
+        .collect()
 }
 
 /// Of equals the first in order stays.
@@ -46,26 +75,32 @@ fn permute(judge: &Judge, order: &mut Vec<usize>, place: usize, best: &mut (Scor
     }
 }
 
-fn by_rack(judge: &Judge, present: &[usize]) -> Vec<usize> {
+/// Spot by spot.
+fn along(judge: &Judge, chain: &[usize], present: &[usize]) -> Vec<usize> {
+    let mut turn = vec![0; chain.len()];
+    (0..).zip(chain).for_each(|(nth, &spot)| turn[spot] = nth);
     let mut order = present.to_vec();
-    order.sort_by_key(|&host| (judge.rack(host), host));
+    order.sort_by_key(|&host| (turn[judge.spot(host)], host));
     order
 }
 
-/// Rack by rack, the largest first, filled with the place that exchanges most with those already
-/// there.
-fn gathered(judge: &Judge, request: &Request<'_>, present: &[usize]) -> Vec<usize> {
-    let mut of_rack = vec![Vec::new(); judge.racks()];
-    present
-        .iter()
-        .rev()
-        .for_each(|&host| of_rack[judge.rack(host)].push(host));
-    of_rack.sort_by_key(|hosts| usize::MAX - hosts.len());
+/// Spot by spot, filled with the place that exchanges most with those already there, or else with
+/// those in the spots before.
+fn gathered(
+    judge: &Judge,
+    request: &Request<'_>,
+    chain: &[usize],
+    present: &[usize],
+) -> Vec<usize> {
+    let mut of_spot = vec![Vec::new(); chain.len()];
+    let last_first = present.iter().rev();
+    last_first.for_each(|&host| of_spot[judge.spot(host)].push(host));
     let places = request.demand.places;
     let (mut host_of, mut ties) = (vec![None; places], vec![0.0; places]);
     let mut left = Vec::new();
-    for mut hosts in of_rack {
-        ties.fill(0.0);
+    for &spot in chain {
+        let mut hosts = std::mem::take(&mut of_spot[spot]);
+        ties.iter_mut().for_each(|tie| *tie *= FADING);
         while let Some(host) = hosts.pop() {
             let free = (0..places).filter(|&place| host_of[place].is_none());
             let Some(next) = free.reduce(|a, b| if ties[b] > ties[a] { b } else { a }) else {
@@ -93,7 +128,7 @@ fn climb(
     let mut score = judge.score_of(&loads, &order);
     for _ in 0..work {
         let pair = [dice.below(places), dice.below(order.len())];
-        if judge.rack(order[pair[0]]) == judge.rack(order[pair[1]]) && pair[1] < places {
+        if judge.spot(order[pair[0]]) == judge.spot(order[pair[1]]) && pair[1] < places {
             continue;
         }
         judge.exchange(&mut loads, &mut order, pair);

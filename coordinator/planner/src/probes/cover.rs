@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::probing::PROBE_PORT;
+use reweave_common::routes::hops_to;
 use reweave_common::snapshot::Hop;
 
 use super::ProbeFlow;
@@ -17,6 +18,8 @@ const FIRST_PORT: u16 = 7400;
 const MOST_TRIES: u16 = 600;
 /// So many hosts are looked at as the other end of a flow.
 const MOST_PARTNERS: usize = 64;
+/// So many hosts are tried as the beginning of a flow.
+const MOST_STARTS: usize = 8;
 const UDP: u8 = 17;
 const MOST_HOPS: usize = 64;
 
@@ -64,6 +67,8 @@ struct Covering<'f, 'e> {
     /// By node: the hosts closest to it.
     near: Vec<Vec<NodeId>>,
     choices: BTreeMap<(NodeId, NodeId), Vec<LinkId>>,
+    /// By switch: how far everybody is.
+    distances: BTreeMap<NodeId, Vec<Option<u32>>>,
     /// Where to look for a partner next.
     turn: usize,
 }
@@ -83,6 +88,7 @@ impl<'f, 'e> Covering<'f, 'e> {
             hosts,
             atlas,
             choices: BTreeMap::new(),
+            distances: BTreeMap::new(),
             turn: 0,
         }
     }
@@ -114,11 +120,29 @@ impl<'f, 'e> Covering<'f, 'e> {
         hops
     }
 
-    /// A flow that crosses this hop on its way there, and as much else that is missing as can be.
+    /// A flow that crosses this hop on its way there, from the first host that finds a port for one.
     fn flow_over(&mut self, hop: HopIndex) -> Option<(ProbeFlow, Vec<HopIndex>)> {
         let over = self.atlas.hop(hop);
-        let from = self.least_busy(over.from)?;
-        let to = self.partner(from, over)?;
+        let mut starts = self.starts(over);
+        for _ in 0..MOST_STARTS {
+            let busy = |place: &usize| self.busy[starts[*place].index()];
+            let least_busy = (0..starts.len()).min_by_key(busy)?;
+            let from = starts.swap_remove(least_busy);
+            let to = self.partner(from, over);
+            let found = to.and_then(|to| self.best_port([from, to], over));
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// The port by which as much else that is missing is crossed as can be.
+    fn best_port(
+        &mut self,
+        [from, to]: [NodeId; 2],
+        over: Hop,
+    ) -> Option<(ProbeFlow, Vec<HopIndex>)> {
         let mut best: Option<(u32, ProbeFlow, Vec<HopIndex>)> = None;
         for source_port in FIRST_PORT..FIRST_PORT + MOST_TRIES {
             let flow = ProbeFlow {
@@ -130,22 +154,37 @@ impl<'f, 'e> Covering<'f, 'e> {
                 continue;
             };
             let gain = hops.iter().map(|&hop| self.missing[hop].min(1)).sum();
+            let all_wanted = gain == hops.len() as u32;
             if best.as_ref().is_none_or(|(most, ..)| gain > *most) {
                 best = Some((gain, flow, hops));
             }
-            // All of its hops are wanted, or enough was tried.
-            let [most, ..] = [best.as_ref().map_or(0, |(_, _, hops)| hops.len() as u32)];
-            if gain == most || source_port - FIRST_PORT > MOST_TRIES / 2 {
+            if all_wanted || source_port - FIRST_PORT > MOST_TRIES / 2 {
                 break;
             }
         }
         best.map(|(_, flow, hops)| (flow, hops))
     }
 
-    /// Who is behind this node, and has the fewest flows.
-    fn least_busy(&self, node: NodeId) -> Option<NodeId> {
-        let near = self.near[node.index()].iter().copied();
-        near.min_by_key(|host| self.busy[host.index()])
+    /// Hosts whose shortest ways may lead over the hop: those near it, else any.
+    fn starts(&mut self, over: Hop) -> Vec<NodeId> {
+        let far = self.atlas.far(over);
+        for node in [over.from, far] {
+            if self.atlas.fabric.node(node).role == Role::Switch {
+                let fabric = self.atlas.fabric;
+                let distances = self.distances.entry(node);
+                distances.or_insert_with(|| hops_to(fabric, node));
+            }
+        }
+        let leads_away = |host: &&NodeId| match [over.from, far].map(|it| self.distances.get(&it)) {
+            [Some(from), Some(far)] => far[host.index()] > from[host.index()],
+            _ => **host != far,
+        };
+        let near = self.near[over.from.index()].iter();
+        let starts: Vec<_> = near.filter(leads_away).copied().collect();
+        match starts.is_empty() {
+            true => self.hosts.iter().filter(leads_away).copied().collect(),
+            false => starts,
+        }
     }
 
     /// The other end: a host to which the hop is a shortest way, with as many uncrossed links
@@ -158,7 +197,7 @@ impl<'f, 'e> Covering<'f, 'e> {
         let (mut best, count) = (None, self.hosts.len());
         for step in 0..count {
             let to = self.hosts[(self.turn + step * stride(count)) % count];
-            if to == from || !self.leads(over, to) || !self.starts(from, over, to) {
+            if to == from || !self.leads(over, to) {
                 continue;
             }
             let door = self.atlas.door(to);
@@ -180,11 +219,6 @@ impl<'f, 'e> Covering<'f, 'e> {
 
     fn leads(&mut self, over: Hop, to: NodeId) -> bool {
         self.choices(over.from, to).contains(&over.link)
-    }
-
-    /// Whether a shortest way from a host passes the node where the hop begins.
-    fn starts(&mut self, from: NodeId, over: Hop, to: NodeId) -> bool {
-        from == over.from || self.atlas.door(from) != self.atlas.door(to)
     }
 
     fn choices(&mut self, at: NodeId, to: NodeId) -> &[LinkId] {

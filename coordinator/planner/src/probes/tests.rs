@@ -62,7 +62,14 @@ fn covered(fabric: &Fabric, wanted: u32) -> f64 {
 
 #[test]
 fn every_link_of_a_fabric_is_crossed_both_ways() {
-    for (leaves, spines, hosts) in [(2, 4, 8), (4, 2, 2), (8, 8, 16), (3, 1, 3)] {
+    for (leaves, spines, hosts) in [
+        (2, 4, 8),
+        (4, 2, 2),
+        (8, 8, 16),
+        (3, 1, 3),
+        (3, 4, 4),
+        (3, 16, 2),
+    ] {
         let fabric = Scene::leaf_spine(leaves, spines, hosts, 100, 100).fabric;
         for times in [1, 4] {
             let more = covered(&fabric, times);

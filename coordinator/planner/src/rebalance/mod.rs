@@ -1,9 +1,9 @@
 //! The fewest moves after which no link is fuller than it needs to be, for flows with known ways.
 //!
 //! The elephants are assigned anew ([`assign`](crate::assign)); mice, and flows that cannot be moved,
-//! stay where they are. A lossy link counts as slower than it is, and a drained one as useless. A
-//! plan is made only where it brings more than is worth a move and more than is uncertain, so that
-//! the next one does not take it back.
+//! stay where they are. A lossy link counts as slower than it is. Whoever is on a drained one leaves it,
+//! mice as well, and who cannot is named. Other flows are moved only where that brings more than is
+//! worth a move and more than is uncertain, so that the next plan does not take it back.
 
 mod problem;
 #[cfg(test)]
@@ -15,7 +15,7 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 
 use crate::assign::{self, Solution, Work};
-use crate::fim::{Spread, of_listed};
+use crate::fim::{Spread, of_listed_on};
 use crate::paths::listed::{Listed, Movable};
 use crate::paths::{Atlas, Learned};
 use crate::sim::ecmp::{Ecmp, Fields};
@@ -75,8 +75,8 @@ pub struct Rebalanced {
     /// By switch: weights of its links, where equal ones would not do.
     pub weights: Vec<(NodeId, Vec<(LinkId, u32)>)>,
     pub solution: Solution,
-    /// Whether the gain is worth the moves; there are none if not.
-    pub worthwhile: bool,
+    /// Places in the table of those that cannot leave a drained link.
+    pub stuck: Vec<(usize, LinkId)>,
     /// Flows that were weighed.
     pub elephants: usize,
 }
@@ -111,38 +111,35 @@ pub fn rebalance(
 ) -> Rebalanced {
     let sorted = Sorted::new(atlas, flows, options);
     let solution = assign::solve(&sorted.problem);
-    let threshold = options.least_gain + options.uncertainty;
-    let worthwhile = solution.moves > 0 && solution.gain > threshold;
-    let before = of_listed(atlas, flows);
-    let mut rebalanced = Rebalanced {
-        after: before.clone(),
-        before,
-        moves: Vec::new(),
-        weights: weights(atlas, flows, options),
-        elephants: sorted.problem.flows.len(),
-        worthwhile,
-        solution,
+    let mut moved = flows.to_vec();
+    let mut moves = Vec::new();
+    let mut ports = Ports {
+        ecmp,
+        learned: &options.learned,
+        taken: flows.iter().map(|flow| flow.fields).collect(),
     };
-    if worthwhile {
-        let mut moved = flows.to_vec();
-        let mut ports = Ports {
-            ecmp,
-            learned: &options.learned,
-            taken: flows.iter().map(|flow| flow.fields).collect(),
-        };
-        for (place, path) in sorted.moved(atlas, flows, &rebalanced.solution.ways) {
-            let to = Listed {
-                path,
-                ..flows[place].clone()
-            };
-            rebalanced
-                .moves
-                .extend(as_move(atlas, &flows[place], &to, &mut ports));
-            moved[place] = to;
-        }
-        rebalanced.after = of_listed(atlas, &moved);
+    for (place, path) in sorted.moved(atlas, flows, &solution.ways) {
+        moved[place].path = path;
+        moves.extend(as_move(atlas, &flows[place], &moved[place], &mut ports));
     }
-    rebalanced
+    let stuck = sorted
+        .stuck
+        .iter()
+        .map(|&(place, link)| (flows[place].id, link));
+    let fabric = atlas.fabric;
+    let worth = |link: LinkId| {
+        let drained = options.drained.contains(&link);
+        (!drained).then(|| problem::worth(fabric, link, options))
+    };
+    Rebalanced {
+        before: of_listed_on(atlas, flows, &worth),
+        after: of_listed_on(atlas, &moved, &worth),
+        moves,
+        weights: weights(atlas, flows, options),
+        stuck: stuck.collect(),
+        elephants: sorted.problem.flows.len(),
+        solution,
+    }
 }
 
 fn as_move(
@@ -241,9 +238,15 @@ fn weights(
             by_switch.entry(at).or_default().extend(links);
         }
     }
-    let worth = |link: LinkId| problem::worth(atlas.fabric, link, options);
+    let worth = |link: LinkId| match options.drained.contains(&link) {
+        true => 0.0,
+        false => problem::worth(atlas.fabric, link, options),
+    };
     let uneven = by_switch.into_iter().filter_map(|(at, links)| {
         let best = links.iter().map(|&link| worth(link)).fold(0.0, f64::max);
+        if best == 0.0 {
+            return None;
+        }
         let weight = |&link: &LinkId| (link, (16.0 * worth(link) / best).round() as u32);
         let weights: Vec<_> = links.iter().map(weight).collect();
         weights

@@ -1,6 +1,6 @@
 //! Flows on a fabric as a problem of assignment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
@@ -14,15 +14,12 @@ use crate::paths::listed::{Listed, Movable};
 /// A sender that goes back to the first lost packet sends about so many again: at a loss of one in a
 /// hundred, half of what it sends is sent twice.
 const SENT_AGAIN: f64 = 100.0;
-/// What a drained link is worth: next to nothing, so that whoever is on it leaves.
-const DRAINED: f64 = 1e-6;
 
 /// What a link is good for, in bits per second.
 pub(super) fn worth(fabric: &Fabric, link: LinkId, options: &Options) -> f64 {
     let rate = fabric.link(link).rate.bits_per_s() as f64;
     let loss = options.lossy.get(&link).copied().unwrap_or(0.0);
-    let drained = options.drained.contains(&link);
-    rate / (1.0 + SENT_AGAIN * loss) * if drained { DRAINED } else { 1.0 }
+    rate / (1.0 + SENT_AGAIN * loss)
 }
 
 /// Which flows can be moved, and where each could go.
@@ -30,6 +27,8 @@ pub(super) struct Sorted {
     pub(super) problem: Problem,
     /// By flow of the problem: its place in the list.
     places: Vec<usize>,
+    /// Who cannot leave a drained link, by places in the list.
+    pub(super) stuck: Vec<(usize, LinkId)>,
 }
 
 impl Sorted {
@@ -42,29 +41,39 @@ impl Sorted {
                 capacities: capacities.collect(),
                 base: strangers(atlas, options),
                 enough: options.enough,
+                least_gain: options.least_gain + options.uncertainty,
                 work: options.work,
                 ..Problem::default()
             },
             pairs: BTreeMap::new(),
-            closed: &options.closed,
+            options,
             atlas,
         };
         let largest = flows.iter().map(|flow| flow.bytes).max().unwrap_or(0) as f64;
         let least = largest * options.elephant_share;
-        let mut places = Vec::new();
+        let (mut places, mut stuck) = (Vec::new(), Vec::new());
         for (place, flow) in flows.iter().enumerate() {
-            let movable = flow.movable != Movable::Never && flow.bytes as f64 >= least;
-            match movable.then(|| sorting.flow(flow)).flatten() {
+            let drained = sorting.drained(flow);
+            let heavy = drained.is_some() || flow.bytes as f64 >= least;
+            let movable = flow.movable != Movable::Never && heavy;
+            match movable
+                .then(|| sorting.flow(flow, drained.is_some()))
+                .flatten()
+            {
                 Some(flow) => {
                     sorting.problem.flows.push(flow);
                     places.push(place);
                 }
-                None => sorting.leave(flow),
+                None => {
+                    sorting.leave(flow);
+                    stuck.extend(drained.map(|link| (place, link)));
+                }
             }
         }
         Self {
             problem: sorting.problem,
             places,
+            stuck,
         }
     }
 
@@ -76,7 +85,7 @@ impl Sorted {
         ways: &[usize],
     ) -> Vec<(usize, Vec<Hop>)> {
         let flows_ways = self.problem.flows.iter().zip(ways).zip(&self.places);
-        let changed = flows_ways.filter(|((flow, way), _)| flow.way != **way);
+        let changed = flows_ways.filter(|((flow, way), _)| flow.homeless || flow.way != **way);
         let path = |((flow, &way), &place): ((&Flow, &usize), &usize)| {
             let way = self.problem.pairs[flow.pair][way].iter();
             let old = &flows[place].path;
@@ -101,15 +110,21 @@ fn strangers(atlas: &Atlas<'_>, options: &Options) -> Vec<u64> {
 
 struct Sorting<'a, 'f> {
     problem: Problem,
-    closed: &'a BTreeSet<Hop>,
+    options: &'a Options,
     /// By the switch where a flow comes in and the door where it leaves.
     pairs: BTreeMap<(NodeId, NodeId), usize>,
     atlas: &'a mut Atlas<'f>,
 }
 
 impl Sorting<'_, '_> {
+    /// The first link on its way that shall carry nothing.
+    fn drained(&self, flow: &Listed) -> Option<LinkId> {
+        let mut links = flow.path.iter().map(|hop| hop.link);
+        links.find(|link| self.options.drained.contains(link))
+    }
+
     /// Nothing when it has no choice that switches can make for it.
-    fn flow(&mut self, flow: &Listed) -> Option<Flow> {
+    fn flow(&mut self, flow: &Listed, must_leave: bool) -> Option<Flow> {
         let first = *flow.path.first()?;
         let entrance = self.atlas.far(first);
         let from_host = self.atlas.fabric.node(first.from).role == Role::Host;
@@ -120,11 +135,14 @@ impl Sorting<'_, '_> {
             .map(|&hop| self.atlas.index(hop))
             .collect();
         let is_present = |way: &Vec<usize>| inner.starts_with(way);
-        let way = ways.iter().position(is_present)?;
-        (ways.len() > 1).then_some(Flow {
+        let present = ways.iter().position(is_present);
+        let leaves = must_leave && present.is_none() && !ways.is_empty();
+        let way = present.or(leaves.then_some(0))?;
+        (leaves || ways.len() > 1 && !must_leave).then_some(Flow {
             pair,
             way,
             weight: flow.bytes,
+            homeless: leaves,
         })
     }
 
@@ -138,7 +156,10 @@ impl Sorting<'_, '_> {
             let mut roles = way.iter().map(|hop| self.atlas.fabric.node(hop.from).role);
             roles.all(|role| role == Role::Switch)
         };
-        let is_open = |way: &&Vec<Hop>| !way.iter().any(|hop| self.closed.contains(hop));
+        let options = self.options;
+        let is_shut =
+            |hop: &Hop| options.closed.contains(hop) || options.drained.contains(&hop.link);
+        let is_open = |way: &&Vec<Hop>| !way.iter().any(is_shut);
         let ways = ways.iter().filter(by_switches).filter(is_open);
         let indices = |way: &Vec<Hop>| way.iter().map(|&hop| self.atlas.index(hop)).collect();
         self.problem.pairs.push(ways.map(indices).collect());

@@ -157,6 +157,87 @@ fn lossy_links_carry_less_and_drained_ones_nothing() {
     assert_eq!(plan(&fabric, &flows, &Options::default()).weights, []);
 }
 
+/// Two elephants meet, a mouse is on a link that is drained, and a third link is free.
+#[test]
+fn whoever_is_on_a_drained_link_leaves_and_the_others_are_balanced_still() {
+    let fabric = fabric(3);
+    let drained = |rows: &str| {
+        let flows = listed(&fabric, rows);
+        let [up, down] = [1, 2].map(|hop| flows[2].path[hop].link);
+        let options = Options {
+            drained: [up, down].into(),
+            ..Options::default()
+        };
+        plan(&fabric, &flows, &options)
+    };
+    let elephants = over(0, 0, 100, "") + &over(0, 1, 100, "");
+    let found = drained(&(elephants.clone() + &over(2, 2, 1, "")));
+    let to: Vec<_> = found
+        .moves
+        .iter()
+        .map(|it| fabric.link_name(it.to.link))
+        .collect();
+    assert_eq!(
+        (
+            to.len(),
+            to.iter().filter(|it| it.contains("spine1")).count()
+        ),
+        (2, 2),
+        "{to:?}"
+    );
+    assert_eq!(found.stuck, []);
+    // Two of a hundred over two links, and the mouse with one of them.
+    assert!((found.after.headline().unwrap().max_over_mean - 1.005).abs() < 0.01);
+    // Who may not leave is named, and the elephants are parted all the same.
+    let found = drained(&(elephants + &over(2, 2, 1, "never")));
+    assert_eq!(
+        (found.moves.len(), found.stuck.len(), found.stuck[0].0),
+        (1, 1, 2)
+    );
+    assert!(
+        found.solution.proven && found.solution.bound < 1.1,
+        "{:?}",
+        found.solution
+    );
+}
+
+#[test]
+fn what_has_no_other_way_is_named_when_its_link_is_drained() {
+    let fabric = fabric(2);
+    let flows = listed(&fabric, &(over(0, 0, 9, "") + &over(1, 1, 9, "")));
+    let stuck = |drained: Vec<LinkId>| {
+        let options = Options {
+            drained: drained.into_iter().collect(),
+            ..Options::default()
+        };
+        let found = plan(&fabric, &flows, &options);
+        assert!(found.moves.is_empty());
+        found.stuck
+    };
+    let [first, second] = [0, 1].map(|flow| flows[flow].path[1].link);
+    assert_eq!(stuck(vec![first, second]), [(0, first), (1, second)]);
+    let access = flows[0].path[0].link;
+    assert_eq!(stuck(vec![access]), [(0, access)]);
+}
+
+/// What is left to a lossy link is as even as it should be.
+#[test]
+fn max_over_mean_is_by_what_links_are_worth() {
+    let fabric = fabric(2);
+    let rows: String = (0..6).map(|nth| over(nth % 2, nth, 9, "")).collect();
+    let flows = listed(&fabric, &rows);
+    let lossy = Options {
+        lossy: flows[0].path[1..3]
+            .iter()
+            .map(|hop| (hop.link, 0.01))
+            .collect(),
+        ..Options::default()
+    };
+    let found = plan(&fabric, &flows, &lossy);
+    let [before, after] = [&found.before, &found.after].map(|it| it.headline().unwrap());
+    assert!((before.max_over_mean - 1.5).abs() < 1e-9 && (after.max_over_mean - 1.0).abs() < 1e-9);
+}
+
 #[test]
 fn mice_and_flows_that_must_stay_are_left_alone() {
     let fabric = fabric(2);
@@ -175,9 +256,9 @@ fn a_gain_within_the_uncertainty_is_none() {
         least_gain: 0.05,
         ..Options::default()
     };
-    assert!(plan(&fabric, &flows, &with(0.0)).worthwhile);
+    assert!(!plan(&fabric, &flows, &with(0.0)).moves.is_empty());
     let unsure = plan(&fabric, &flows, &with(0.2));
-    assert!(!unsure.worthwhile && unsure.moves.is_empty());
+    assert!(unsure.moves.is_empty());
     assert_eq!(unsure.before, unsure.after);
 }
 
@@ -198,15 +279,43 @@ proptest! {
         let mut atlas = Atlas::new(&fabric);
         let sorted = Sorted::new(&mut atlas, &flows, &options);
         let first = plan(&fabric, &flows, &options);
-        if first.worthwhile {
-            for (place, path) in sorted.moved(&atlas, &flows, &first.solution.ways) {
-                flows[place].path = path;
-            }
+        for (place, path) in sorted.moved(&atlas, &flows, &first.solution.ways) {
+            flows[place].path = path;
         }
         for (flow, percent) in flows.iter_mut().zip(wander) {
             flow.bytes = flow.bytes * percent / 100;
         }
         let second = plan(&fabric, &flows, &options);
         prop_assert!(second.moves.is_empty(), "{:?} then {:?}", first.moves, second.moves);
+    }
+
+    /// Several leaves, and sizes that wander again and again: nobody goes back to where it came from.
+    #[test]
+    fn nobody_is_sent_back(
+        sizes in prop::collection::vec((0..4usize, 0..3usize, 50..100u64), 6..14),
+        wander in prop::collection::vec(95..106u64, 64),
+    ) {
+        let fabric = Scene::leaf_spine(4, 3, 4, 100, 100).fabric;
+        let options = Options { uncertainty: 0.12, ..Options::default() };
+        let row = |(nth, &(leaf, spine, bytes)): (usize, &(usize, usize, u64))| {
+            let (next, host) = ((leaf + 1 + nth % 3) % 4, nth % 4);
+            let (from, to) = (4 * leaf + host, 4 * next + host);
+            format!("h{from},h{to},{bytes},h{from}>leaf{leaf}>spine{spine}>leaf{next}>h{to},{nth},\n")
+        };
+        let rows: String = sizes.iter().enumerate().map(row).collect();
+        let mut flows = listed(&fabric, &rows);
+        let present: Vec<_> = flows.iter().map(|flow| flow.bytes).collect();
+        let mut left: Vec<Vec<Vec<Hop>>> = vec![Vec::new(); flows.len()];
+        for round in 0..4 {
+            let plan = plan(&fabric, &flows, &options);
+            for made in plan.moves {
+                prop_assert!(!left[made.flow].contains(&made.path), "{round}: {made:?}");
+                let old = std::mem::replace(&mut flows[made.flow].path, made.path);
+                left[made.flow].push(old);
+            }
+            for (nth, flow) in flows.iter_mut().enumerate() {
+                flow.bytes = present[nth] * wander[(14 * round + nth) % wander.len()] / 100;
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::crew::{AT_LEISURE, InTime};
 use crate::topology::{Distances, Wiring};
 
 use super::lanes::Lanes;
@@ -57,15 +58,17 @@ const OF_A_HOP: f64 = 1e-3;
 
 /// Routes for this demand; hosts that have nothing to send get shortest ways.
 pub fn balanced(wiring: &Wiring, demand: &BTreeMap<(u32, u32), f64>, effort: Effort) -> Routes {
-    balanced_by(wiring, &Distances::of(wiring), demand, effort)
+    balanced_until(wiring, &Distances::of(wiring), demand, effort, AT_LEISURE)
 }
 
-/// The same, when the distances are known.
-pub fn balanced_by(
+/// The same, when the distances are known, and as well balanced as they are when time is up: after
+/// one round at the earliest.
+pub fn balanced_until(
     wiring: &Wiring,
     distances: &Distances,
     demand: &BTreeMap<(u32, u32), f64>,
     effort: Effort,
+    in_time: InTime<'_>,
 ) -> Routes {
     let lanes = Lanes::of(wiring);
     let mut towards = match effort.rounds {
@@ -73,7 +76,10 @@ pub fn balanced_by(
         _ => towards_all(&lanes, distances, demand, effort.sideways),
     };
     let mut filling = Filling::new(&lanes);
-    for _ in 0..effort.rounds {
+    for round in 0..effort.rounds {
+        if round > 0 && !in_time() {
+            break;
+        }
         for towards in towards.values_mut() {
             filling.choose(&lanes, towards);
             filling.send(&lanes, towards);

@@ -15,7 +15,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use balance::{Effort, balanced, balanced_by};
+pub use balance::{Effort, balanced, balanced_until};
 pub use coins::{Change, by_coins};
 pub use detours::{Entry, detours};
 pub use lanes::Lanes;

@@ -38,23 +38,25 @@ pub fn simulate(problem: &Problem, limit: u64) -> Result<Outcome, SimError> {
 }
 
 /// So many points in time are between two looks at the progress.
-const STEPS_BETWEEN_LOOKS: u32 = 1 << 8;
+const STEPS_BETWEEN_LOOKS: u64 = 1 << 6;
 
-/// The same; `watch` is told now and then how far it is.
+/// The same; `watch` is told now and then how far it is, and says whether to go on.
 pub fn watched(
     problem: &Problem,
     limit: u64,
-    watch: &mut dyn FnMut(Progress),
+    watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, SimError> {
     let mut run = Run::new(problem, limit)?;
-    let mut steps = 0u32;
-    while run.step()? {
-        steps = steps.wrapping_add(1);
-        if steps.is_multiple_of(STEPS_BETWEEN_LOOKS) {
-            watch(Progress {
-                done: run.done(),
-                tasks: problem.tasks(),
-            });
+    for steps in 0u64.. {
+        let progress = Progress {
+            done: run.done(),
+            tasks: problem.tasks(),
+        };
+        if steps.is_multiple_of(STEPS_BETWEEN_LOOKS) && !watch(progress) {
+            return Err(SimError::Stopped(progress));
+        }
+        if !run.step()? {
+            break;
         }
     }
     run.finish()

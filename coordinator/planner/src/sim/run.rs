@@ -21,6 +21,8 @@ pub enum SimError {
     TooMuchWork {
         limit: u64,
     },
+    /// Whoever watched did not want to go on.
+    Stopped(Progress),
 }
 
 impl fmt::Display for SimError {
@@ -40,6 +42,9 @@ impl fmt::Display for SimError {
                     f,
                     "it takes more than the {limit} units of work it was given"
                 )
+            }
+            Self::Stopped(Progress { done, tasks }) => {
+                write!(f, "it was stopped when {done} of {tasks} tasks were done")
             }
         }
     }

@@ -49,13 +49,15 @@ pub fn outlook(
     };
     let failures = cables.into_iter().chain(host).chain(panels);
     let after = |failed| -> Result<f64, TopologyError> {
-        repair(design, None, job, request, &[failed])?.iteration_ms(job, request)
+        repair(design, None, job, request, &[failed])?.iteration_ms_until(job, request, in_time)
     };
     let backup = |cable| (cable, detours(routes, cable));
     let case = |failed| {
-        in_time().then(|| Case {
+        let after = in_time().then(|| TopologyError::unless_stopped(after(failed)))?;
+        let iteration_ms = after.transpose()?.ok();
+        Some(Case {
             failed,
-            iteration_ms: after(failed).ok(),
+            iteration_ms,
         })
     };
     Outlook {

@@ -14,7 +14,7 @@ use super::panels::{self, Patch};
 use super::products;
 use super::strides;
 use super::wiring::{Pair, Wiring};
-use crate::crew::{self, Alone, Crew, InTime};
+use crate::crew::{self, AT_LEISURE, Alone, Crew, InTime};
 use crate::dice::Dice;
 
 /// How a wiring came about.
@@ -176,12 +176,6 @@ impl Design {
     pub(super) fn of_hosts(&self, hosts: &[u32]) -> Self {
         let number = |host: u32| hosts.iter().position(|&it| it == host).map(|it| it as u32);
         let both = |[a, b]: Pair| Some([number(a)?, number(b)?]);
-        let patch = |patch: &Patch| {
-            Some(Patch {
-                cable: both(patch.cable)?,
-                ..*patch
-            })
-        };
         let ring = |ring: &Vec<u32>| ring.iter().map(|&host| number(host)).collect();
         let pairs = self.wiring.pairs().into_iter();
         Self {
@@ -189,7 +183,7 @@ impl Design {
             altered: self.altered,
             wiring: Wiring::of(hosts.len(), pairs.filter_map(both)),
             rings: self.rings.iter().filter_map(ring).collect(),
-            patches: self.patches.iter().filter_map(patch).collect(),
+            patches: Patch::of_hosts(&self.patches, both),
         }
     }
 
@@ -212,14 +206,16 @@ struct Ground<'g> {
     hosts: usize,
     members: Vec<u32>,
     dice: Dice,
+    in_time: InTime<'g>,
 }
 
 /// One wiring of each family that suits, all ports in use as far as that goes.
 pub fn all(demand: &Demand, limits: &Limits, seed: u64) -> Vec<Design> {
-    all_with(demand, limits, seed, &Alone, &|| true)
+    all_with(demand, limits, seed, &Alone, AT_LEISURE)
 }
 
-/// The same, by as many hands as there are. When time is up, only those that are laid out already.
+/// The same, by as many hands as there are. When time is up, only those that are laid out already or
+/// are being laid out, as good as they are by then.
 pub fn all_with(
     demand: &Demand,
     limits: &Limits,
@@ -239,6 +235,7 @@ pub fn all_with(
             hosts: demand.hosts,
             members: (0..demand.hosts as u32).collect(),
             dice: Dice::new(seed),
+            in_time,
         };
         let design = ground.lay_out(layout)?;
         Some(ground.finished(design))
@@ -521,7 +518,8 @@ impl Laid {
     fn shorten(&mut self, fixed: usize, ground: &mut Ground<'_>) {
         let Ground { limits, dice, .. } = ground;
         let free = &mut self.rings[fixed..];
-        cycles::shorten(&mut self.wiring, free, limits, dice, WORK_OF_SHORTENING);
+        let most = (WORK_OF_SHORTENING, ground.in_time);
+        cycles::shorten(&mut self.wiring, free, limits, dice, most);
     }
 
     fn design(self, family: Family) -> Design {
@@ -547,6 +545,7 @@ pub fn random(hosts: usize, rings: usize, limits: &Limits, seed: u64) -> Option<
         hosts,
         members: (0..hosts as u32).collect(),
         dice: Dice::new(seed),
+        in_time: AT_LEISURE,
     };
     ground.random(rings)
 }

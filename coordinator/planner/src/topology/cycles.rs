@@ -6,6 +6,7 @@
 use super::limits::Limits;
 use super::reach::Reach;
 use super::wiring::Wiring;
+use crate::crew::InTime;
 use crate::dice::Dice;
 
 /// Attempts at mending a ring, for each of its hosts.
@@ -74,7 +75,7 @@ pub(super) fn shorten(
     rings: &mut [Vec<u32>],
     limits: &Limits,
     dice: &mut Dice,
-    work: usize,
+    (work, in_time): (usize, InTime<'_>),
 ) {
     let mut reach = Reach::new(wiring.hosts());
     let Some(mut score) = reach.all_hops(wiring, u64::MAX) else {
@@ -85,6 +86,9 @@ pub(super) fn shorten(
     }
     let each = wiring.cables() * 2 * wiring.hosts().div_ceil(64) * HOPS;
     for _ in 0..work / each.max(1) {
+        if !in_time() {
+            return;
+        }
         let nth = dice.below(rings.len());
         let Some(crossing) = Crossing::at_random(&rings[nth], wiring, limits, dice) else {
             continue;

@@ -53,6 +53,16 @@ pub enum TopologyError {
     Simulation(SimulationError),
 }
 
+impl TopologyError {
+    /// Nothing where there was no time to find out.
+    pub(crate) fn unless_stopped<T>(found: Result<T, Self>) -> Result<Option<T>, Self> {
+        match found {
+            Err(Self::Simulation(error)) if error.is_stop() => Ok(None),
+            found => found.map(Some),
+        }
+    }
+}
+
 impl fmt::Display for TopologyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

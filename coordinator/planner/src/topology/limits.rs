@@ -2,14 +2,39 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::panels::Patch;
 use super::wiring::{Pair, Wiring, pair};
 
 /// A patch panel or optical switch: it joins ports of its own only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Panel {
     pub name: String,
-    /// How many ports of each host lie on it.
-    pub ports: Vec<usize>,
+    /// By host, those of its ports that work.
+    pub ports: Vec<Vec<usize>>,
+}
+
+impl Panel {
+    /// With so many ports of each host, which are numbered host by host.
+    pub fn numbered(name: String, counts: &[usize]) -> Self {
+        let mut next = 0..;
+        let of_host = |&count: &usize| next.by_ref().take(count).collect();
+        Self {
+            name,
+            ports: counts.iter().map(of_host).collect(),
+        }
+    }
+
+    fn of(&self, hosts: &[u32]) -> Self {
+        let of_host = |&host: &u32| self.ports[host as usize].clone();
+        Self {
+            name: self.name.clone(),
+            ports: hosts.iter().map(of_host).collect(),
+        }
+    }
+
+    pub(super) fn holds(&self, host: u32) -> bool {
+        !self.ports[host as usize].is_empty()
+    }
 }
 
 /// Who may be wired to whom, and how often.
@@ -23,6 +48,8 @@ pub struct Limits {
     pub reach: Option<Reach>,
     /// When there are some, all cables go through them.
     pub panels: Vec<Panel>,
+    /// What lies on them already: what stays keeps its ports.
+    pub laid: Vec<Patch>,
     /// Nothing where all hosts are of one block.
     pub blocks: Option<Blocks>,
 }
@@ -99,12 +126,10 @@ impl Limits {
     pub(super) fn of(&self, hosts: &[u32]) -> Self {
         let number = |host: u32| hosts.iter().position(|&it| it == host).map(|it| it as u32);
         let some = |of_all: &[usize]| hosts.iter().map(|&it| of_all[it as usize]).collect();
-        let cut = self.cut.iter();
+        let both = |[a, b]: Pair| Some([number(a)?, number(b)?]);
         Self {
             ports: some(&self.ports),
-            cut: cut
-                .filter_map(|&[a, b]| Some([number(a)?, number(b)?]))
-                .collect(),
+            cut: self.cut.iter().filter_map(|&cable| both(cable)).collect(),
             reach: self.reach.as_ref().map(|reach| Reach {
                 places_m: hosts
                     .iter()
@@ -112,14 +137,8 @@ impl Limits {
                     .collect(),
                 most_m: reach.most_m,
             }),
-            panels: self
-                .panels
-                .iter()
-                .map(|panel| Panel {
-                    name: panel.name.clone(),
-                    ports: some(&panel.ports),
-                })
-                .collect(),
+            panels: self.panels.iter().map(|it| it.of(hosts)).collect(),
+            laid: Patch::of_hosts(&self.laid, both),
             blocks: self.blocks.as_ref().map(|blocks| Blocks {
                 of: some(&blocks.of),
                 between: blocks.between.clone(),
@@ -155,7 +174,7 @@ impl Limits {
     }
 
     fn share_panel(&self, a: u32, b: u32) -> bool {
-        let on = |panel: &Panel| panel.ports[a as usize] > 0 && panel.ports[b as usize] > 0;
+        let on = |panel: &Panel| panel.holds(a) && panel.holds(b);
         self.panels.is_empty() || self.panels.iter().any(on)
     }
 

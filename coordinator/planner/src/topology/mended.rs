@@ -6,27 +6,26 @@ use super::candidates::{Design, is_whole};
 use super::demand::Demand;
 use super::distances::Distances;
 use super::fill;
-use super::limits::{Limits, Panel};
+use super::limits::Limits;
 use super::matching;
 use super::panels::Patch;
-use super::plan::Request;
-use super::repair::{Failed, lost_hosts};
 use super::wiring::{Pair, pair};
 
 /// A design with what can be joined of that; nothing where that is nothing. `limits` are those that
 /// failures leave; hosts have the numbers that they had.
 pub(super) fn mended(
     (before, left): (&Design, &Design),
-    request: &Request,
     limits: &Limits,
-    failed: &[Failed],
+    dead: &BTreeSet<u32>,
     demand: &Demand,
 ) -> Option<Design> {
+    let kept = left.patches.iter();
+    let kept = kept.flat_map(|patch| patch.ports.map(|it| (patch.panel, it)));
+    let taken: BTreeSet<_> = kept.collect();
     let mending = || Mending {
         limits,
-        panels: &request.limits.panels,
-        dead: lost_hosts(failed),
-        taken: taken(before, left, failed),
+        dead,
+        taken: taken.clone(),
         design: left.clone(),
     };
     let along_rings = mending().closed(&before.rings, demand);
@@ -37,41 +36,10 @@ pub(super) fn mended(
     (design.wiring.cables() > left.wiring.cables()).then_some(design)
 }
 
-/// Ports of panels that are in use, or do not work.
-fn taken(before: &Design, left: &Design, failed: &[Failed]) -> BTreeSet<(usize, usize)> {
-    let of = |design: &Design, cable: Pair| {
-        let patch = design.patches.iter().find(|patch| patch.cable == cable);
-        patch.copied()
-    };
-    let kept = left
-        .patches
-        .iter()
-        .flat_map(|patch| patch.ports.map(|it| (patch.panel, it)));
-    let dark = failed.iter().flat_map(|failed| {
-        let (cable, ends): (Pair, Vec<u32>) = match *failed {
-            Failed::Cable(cable) => (cable, cable.to_vec()),
-            Failed::Port { of, towards } => (pair(of, towards), vec![of]),
-            Failed::Host(_) | Failed::Panel(_) => return Vec::new(),
-        };
-        let patch = of(before, cable).into_iter();
-        let ports = patch.flat_map(|patch| {
-            let ends = cable
-                .iter()
-                .zip(patch.ports)
-                .filter(|(end, _)| ends.contains(end));
-            ends.map(|(_, port)| (patch.panel, port))
-                .collect::<Vec<_>>()
-        });
-        ports.collect()
-    });
-    kept.chain(dark).collect()
-}
-
 struct Mending<'m> {
     limits: &'m Limits,
-    /// With the numbers that their ports have had from the beginning.
-    panels: &'m [Panel],
-    dead: BTreeSet<u32>,
+    dead: &'m BTreeSet<u32>,
+    /// Ports of panels that are in use.
     taken: BTreeSet<(usize, usize)>,
     design: Design,
 }
@@ -123,7 +91,7 @@ impl Mending<'_> {
         has_port(a)
             && has_port(b)
             && self.limits.have_room(&self.design.wiring, a, b)
-            && (self.panels.is_empty() || self.patch(a, b).is_some())
+            && (self.limits.panels.is_empty() || self.patch(a, b).is_some())
     }
 
     fn join(&mut self, a: u32, b: u32) {
@@ -138,7 +106,7 @@ impl Mending<'_> {
     /// On the first panel with a port for both.
     fn patch(&self, a: u32, b: u32) -> Option<Patch> {
         let cable = pair(a, b);
-        (0..self.panels.len()).find_map(|panel| {
+        (0..self.limits.panels.len()).find_map(|panel| {
             let [first, second] = cable.map(|host| self.port(panel, host));
             Some(Patch {
                 cable,
@@ -149,11 +117,10 @@ impl Mending<'_> {
     }
 
     fn port(&self, panel: usize, host: u32) -> Option<usize> {
-        let all = &self.panels[panel].ports;
-        let before: usize = all[..host as usize].iter().sum();
-        let works = self.limits.panels[panel].ports[host as usize] > 0;
-        let mut own = before..before + all[host as usize];
-        own.find(|&port| works && !self.taken.contains(&(panel, port)))
+        let mut own = self.limits.panels[panel].ports[host as usize]
+            .iter()
+            .copied();
+        own.find(|&port| !self.taken.contains(&(panel, port)))
     }
 
     /// As many pairs as can be joined at once; of these, those that send each other most, or else are

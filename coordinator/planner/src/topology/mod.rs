@@ -42,7 +42,9 @@ pub use distances::{Distances, moore_mean};
 pub use error::TopologyError;
 pub use limits::{Blocks, Limits, Panel, Reach};
 pub use panels::Patch;
-pub use plan::{Draft, Job, Lost, Proposal, Request, drafts, plan, plan_until, plan_with};
+pub use plan::{
+    Draft, Job, Lost, Proposal, Request, drafts, plan, plan_in_time, plan_until, plan_with,
+};
 pub use repair::{Failed, Repair, lost_hosts, repair};
 pub use rewire::{Choice, Moved, Rewiring, Way, Worth, rewire};
 pub use rivals::{Rival, rivals};

@@ -4,7 +4,7 @@
 //! that is the colouring of edges: what finds no panel pushes others from theirs, which look for
 //! another in turn, and what has found none in the end is not laid.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::limits::{Limits, Panel};
 use super::wiring::{Pair, Wiring, pair};
@@ -15,15 +15,28 @@ use crate::dice::Dice;
 pub struct Patch {
     pub cable: Pair,
     pub panel: usize,
-    /// Of the panel, in the order of the cable's hosts. Ports are numbered host by host.
+    /// Of the panel, in the order of the cable's hosts.
     pub ports: [usize; 2],
+}
+
+impl Patch {
+    /// The same for hosts that have other numbers, where both of a cable have one.
+    pub(super) fn of_hosts(all: &[Self], number: impl Fn(Pair) -> Option<Pair>) -> Vec<Self> {
+        let renamed = all.iter().filter_map(|patch| {
+            Some(Self {
+                cable: number(patch.cable)?,
+                ..*patch
+            })
+        });
+        renamed.collect()
+    }
 }
 
 /// Times each cable may be pushed from its panel, on average.
 const PUSHES: usize = 400;
 
 /// Finds panels for all cables, takes away those that have none, and joins what then has ports left
-/// on the same panel. With the cables of `rings` it begins.
+/// on the same panel. It begins with what lies there already, and then the cables of `rings`.
 pub(super) fn patch(
     wiring: &mut Wiring,
     rings: &[Vec<u32>],
@@ -34,7 +47,7 @@ pub(super) fn patch(
         return Vec::new();
     }
     let mut patching = Patching::new(&limits.panels, wiring.hosts());
-    let mut waiting = patching.begin(wiring, rings);
+    let mut waiting = patching.begin(wiring, rings, &limits.laid);
     for _ in 0..PUSHES * wiring.cables() {
         let Some(cable) = waiting.pop() else { break };
         let pushed = patching.push_in(cable, dice);
@@ -44,7 +57,7 @@ pub(super) fn patch(
         wiring.part(a, b);
     }
     patching.join_rest(wiring, limits);
-    patching.numbered()
+    patching.numbered(&limits.laid)
 }
 
 struct Patching<'p> {
@@ -63,7 +76,7 @@ impl<'p> Patching<'p> {
 
     fn has_port(&self, panel: usize, host: u32) -> bool {
         let used = self.on[panel][host as usize].len();
-        used < self.panels[panel].ports[host as usize]
+        used < self.panels[panel].ports[host as usize].len()
     }
 
     fn fits(&self, panel: usize, [a, b]: Pair) -> bool {
@@ -80,9 +93,14 @@ impl<'p> Patching<'p> {
         self.on[panel][b as usize].retain(|&it| it != a);
     }
 
-    /// The cables of a ring take turns on two panels; the others wait.
-    fn begin(&mut self, wiring: &Wiring, rings: &[Vec<u32>]) -> Vec<Pair> {
+    /// What lies stays; the cables of a ring take turns on two panels; the others wait.
+    fn begin(&mut self, wiring: &Wiring, rings: &[Vec<u32>], laid: &[Patch]) -> Vec<Pair> {
         let mut waiting: BTreeSet<_> = wiring.pairs().into_iter().collect();
+        for &Patch { cable, panel, .. } in laid {
+            if self.fits(panel, cable) && waiting.remove(&cable) {
+                self.put(panel, cable);
+            }
+        }
         for (nth, ring) in rings.iter().enumerate() {
             for at in 0..ring.len() {
                 let cable = pair(ring[at], ring[(at + 1) % ring.len()]);
@@ -99,10 +117,7 @@ impl<'p> Patching<'p> {
     /// On a panel that has room, or else on any that both hosts are on; those that had to make room
     /// come back.
     fn push_in(&mut self, cable: Pair, dice: &mut Dice) -> Vec<Pair> {
-        let shared = |&panel: &usize| {
-            let ports = &self.panels[panel].ports;
-            cable.iter().all(|&end| ports[end as usize] > 0)
-        };
+        let shared = |&panel: &usize| cable.iter().all(|&end| self.panels[panel].holds(end));
         let shared: Vec<_> = (0..self.panels.len()).filter(shared).collect();
         let free = shared.iter().find(|&&panel| self.fits(panel, cable));
         let any = shared[dice.below(shared.len())];
@@ -136,25 +151,44 @@ impl<'p> Patching<'p> {
         }
     }
 
-    fn numbered(&self) -> Vec<Patch> {
-        let mut patches = Vec::new();
-        for (panel, hosts) in self.on.iter().enumerate() {
-            let of_panel = &self.panels[panel].ports;
-            let port = |host: u32, other: u32| {
-                let before: usize = of_panel[..host as usize].iter().sum();
-                let place = hosts[host as usize].iter().position(|&it| it == other);
-                before + place.unwrap_or(0)
+    /// What stays keeps its ports; what comes takes others that are free.
+    fn numbered(&self, laid: &[Patch]) -> Vec<Patch> {
+        let stays = |patch: &&Patch| {
+            let [a, b] = patch.cable;
+            self.on[patch.panel][a as usize].contains(&b)
+        };
+        let kept = laid.iter().filter(stays);
+        let kept: BTreeMap<_, _> = kept.map(|it| ((it.panel, it.cable), it.ports)).collect();
+        let of_kept = kept
+            .iter()
+            .flat_map(|(&(panel, _), ports)| ports.map(|it| (panel, it)));
+        let mut taken: BTreeSet<_> = of_kept.collect();
+        let mut free = |panel: usize, host: u32| {
+            let mut own = self.panels[panel].ports[host as usize].iter().copied();
+            own.find(|&port| taken.insert((panel, port)))
+        };
+        let mut numbered = |(panel, cable): (usize, Pair)| {
+            let ports = match kept.get(&(panel, cable)) {
+                Some(&ports) => ports,
+                None => [free(panel, cable[0])?, free(panel, cable[1])?],
             };
-            for (a, others) in (0..).zip(hosts) {
-                for &b in others.iter().filter(|&&b| a < b) {
-                    patches.push(Patch {
-                        cable: [a, b],
-                        panel,
-                        ports: [port(a, b), port(b, a)],
-                    });
-                }
-            }
-        }
-        patches
+            Some(Patch {
+                cable,
+                panel,
+                ports,
+            })
+        };
+        self.cables().filter_map(&mut numbered).collect()
+    }
+
+    /// Panel by panel.
+    fn cables(&self) -> impl Iterator<Item = (usize, Pair)> {
+        self.on.iter().enumerate().flat_map(|(panel, hosts)| {
+            let of_host = move |(a, others): (u32, &Vec<u32>)| {
+                let later = others.iter().filter(move |&&b| a < b);
+                later.map(move |&b| (panel, [a, b])).collect::<Vec<_>>()
+            };
+            (0..).zip(hosts).flat_map(of_host)
+        })
     }
 }

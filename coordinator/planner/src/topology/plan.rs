@@ -16,7 +16,7 @@ use super::distances::Distances;
 use super::error::TopologyError;
 use super::limits::Limits;
 use super::wiring::{Wiring, ideal_switch};
-use crate::crew::{self, Alone, Crew, InTime};
+use crate::crew::{self, AT_LEISURE, Alone, Crew, InTime};
 use crate::gain::Estimate;
 use crate::routing::{self, Effort, Routes};
 use crate::workload::effects::{Effects, Interval, Setting};
@@ -121,7 +121,7 @@ pub fn plan_with(
     request: &Request,
     crew: &dyn Crew,
 ) -> Result<Proposal, TopologyError> {
-    plan_until(job, request, crew, &|| true)
+    plan_until(job, request, crew, AT_LEISURE)
 }
 
 /// The best that is known when time is up, and one in any case.
@@ -131,16 +131,57 @@ pub fn plan_until(
     crew: &dyn Crew,
     in_time: InTime<'_>,
 ) -> Result<Proposal, TopologyError> {
+    let patience = Patience {
+        first: AT_LEISURE,
+        others: in_time,
+    };
+    plan_by(job, request, crew, patience)
+}
+
+/// The best that is known when time is up; nothing where none is.
+pub fn plan_in_time(
+    job: &Job<'_>,
+    request: &Request,
+    crew: &dyn Crew,
+    in_time: InTime<'_>,
+) -> Result<Option<Proposal>, TopologyError> {
+    let patience = Patience {
+        first: in_time,
+        others: in_time,
+    };
+    TopologyError::unless_stopped(plan_by(job, request, crew, patience))
+}
+
+/// How long the most promising candidate is waited for, and all else.
+#[derive(Clone, Copy)]
+struct Patience<'p> {
+    first: InTime<'p>,
+    others: InTime<'p>,
+}
+
+fn plan_by(
+    job: &Job<'_>,
+    request: &Request,
+    crew: &dyn Crew,
+    patience: Patience<'_>,
+) -> Result<Proposal, TopologyError> {
+    check(job, request)?;
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
-    let (mut drafts, mut lost) = drafts_until(job, request, crew, in_time)?;
+    let ideal = on_ideal_switch(job, request, patience.first)?;
+    let (mut drafts, mut lost) = drafts_until(&demand, request, crew, patience.others)?;
     let rest = drafts.split_off(worth_simulating(&drafts, &demand));
     lost.splice(0..0, rest.iter().map(|draft| draft.lost(None)));
     let drafts = drafts.into_iter().enumerate().collect();
     let played = crew::each(crew, drafts, |(nth, draft): (usize, Draft)| {
-        if nth > 0 && !in_time() {
-            return Ok(Err(draft.lost(None)));
+        let late = draft.lost(None);
+        if nth == 0 {
+            return draft.play(job, &demand, request, patience.first).map(Ok);
         }
-        draft.play(job, &demand, request).map(Ok)
+        if !(patience.others)() {
+            return Ok(Err(late));
+        }
+        let played = draft.play(job, &demand, request, patience.others);
+        Ok(TopologyError::unless_stopped(played)?.ok_or(late))
     });
     let mut best = Vec::new();
     for played in played {
@@ -149,7 +190,29 @@ pub fn plan_until(
             Err(late) => lost.push(late),
         }
     }
-    choose(job, request, &demand, best, lost)
+    let best = choose(request, &demand, best, &mut lost)?;
+    best.propose(job, request, (&demand, ideal, lost), patience.others)
+}
+
+/// What an iteration takes on one switch that gives each host all its ports' rates at once.
+fn on_ideal_switch(
+    job: &Job<'_>,
+    request: &Request,
+    in_time: InTime<'_>,
+) -> Result<Evaluation, TopologyError> {
+    let switch = ideal_switch(request.limits.hosts(), request.whole_rate())?;
+    let hosts: Vec<_> = switch.endpoints().collect();
+    let place = job.place.iter().map(|&host| hosts[host as usize]);
+    let (placement, carriage) = (place.collect::<Vec<_>>(), Carriage::default());
+    let settings = request.settings(job.settings);
+    let network = Network::new(&switch, &placement, &carriage, settings);
+    let watch = &mut |_| in_time();
+    Ok(workload::evaluate(
+        job.iteration,
+        &network,
+        request.work,
+        watch,
+    )?)
 }
 
 /// So many of these, the first of which promises most.
@@ -167,22 +230,22 @@ fn worth_simulating(drafts: &[Draft], demand: &Demand) -> usize {
 
 /// Candidates with their routes, the most promising first. None of them is simulated yet.
 pub fn drafts(job: &Job<'_>, request: &Request) -> Result<Vec<Draft>, TopologyError> {
-    Ok(drafts_until(job, request, &Alone, &|| true)?.0)
+    check(job, request)?;
+    let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
+    Ok(drafts_until(&demand, request, &Alone, AT_LEISURE)?.0)
 }
 
 /// Also those that were not worth routes, or came too late for them.
 fn drafts_until(
-    job: &Job<'_>,
+    demand: &Demand,
     request: &Request,
     crew: &dyn Crew,
     in_time: InTime<'_>,
 ) -> Result<(Vec<Draft>, Vec<Lost>), TopologyError> {
-    check(job, request)?;
-    let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
-    let designs = candidates::all_with(&demand, &request.limits, request.seed, crew, in_time);
+    let designs = candidates::all_with(demand, &request.limits, request.seed, crew, in_time);
     let parts = designs.first().map(|design| design.wiring.parts());
     let whole = designs.into_iter().filter(|it| it.wiring.is_connected());
-    let sketch = |design| Sketch::of(design, &demand, request.rate);
+    let sketch = |design| Sketch::of(design, demand, request.rate);
     let mut sketches = crew::each(crew, whole.collect(), sketch);
     sketches.sort_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(Ordering::Equal));
     let most = if demand.hosts > MANY_HOSTS {
@@ -195,7 +258,7 @@ fn drafts_until(
     let sketches = sketches.into_iter().enumerate().collect();
     let routed = crew::each(crew, sketches, |(nth, it): (usize, Sketch)| {
         match nth == 0 || in_time() {
-            true => Ok(Draft::of(it.design, &demand, request)),
+            true => Ok(Draft::of(it.design, demand, request, in_time)),
             false => Err(it.lost()),
         }
     });
@@ -297,7 +360,13 @@ pub struct Draft {
 }
 
 impl Draft {
-    pub(super) fn of(design: Design, demand: &Demand, request: &Request) -> Self {
+    /// As well balanced as it is when time is up.
+    pub(super) fn of(
+        design: Design,
+        demand: &Demand,
+        request: &Request,
+        in_time: InTime<'_>,
+    ) -> Self {
         let distances = Distances::of(&design.wiring);
         let routes = match &design.family {
             // Change counts on every cable of the strides being there.
@@ -307,7 +376,8 @@ impl Draft {
             }
             _ => {
                 let effort = request.effort(&design.wiring);
-                routing::balanced_by(&design.wiring, &distances, &demand.pairs, effort)
+                let (wiring, pairs) = (&design.wiring, &demand.pairs);
+                routing::balanced_until(wiring, &distances, pairs, effort, in_time)
             }
         };
         Self::along(design, routes, distances, demand, request)
@@ -352,8 +422,9 @@ impl Draft {
         demand: &Demand,
         request: &Request,
     ) -> Result<Proposal, TopologyError> {
-        let played = self.play(job, demand, request)?;
-        played.propose(job, request, demand, Vec::new())
+        let ideal = on_ideal_switch(job, request, AT_LEISURE)?;
+        let played = self.play(job, demand, request, AT_LEISURE)?;
+        played.propose(job, request, (demand, ideal, Vec::new()), AT_LEISURE)
     }
 
     fn play(
@@ -361,6 +432,7 @@ impl Draft {
         job: &Job<'_>,
         demand: &Demand,
         request: &Request,
+        in_time: InTime<'_>,
     ) -> Result<Played, TopologyError> {
         let fabric = self.design.wiring.fabric(request.rate, Duration::ZERO)?;
         let wired = Wired {
@@ -369,7 +441,7 @@ impl Draft {
             known: &Known::nothing(&self.design),
         };
         let carriage = carriage(wired, job.iteration, job.place, demand, MOST_SPREAD_PAIRS);
-        let end = {
+        let evaluation = {
             let placement = places(job.place);
             let network = Network::new(
                 &fabric,
@@ -377,13 +449,13 @@ impl Draft {
                 &carriage,
                 request.settings(job.settings),
             );
-            workload::simulate(job.iteration, &network, request.work)?.end
+            workload::evaluate(job.iteration, &network, request.work, &mut |_| in_time())?
         };
         Ok(Played {
             draft: self,
             fabric,
             carriage,
-            iteration_ms: end.millis(),
+            evaluation,
         })
     }
 }
@@ -392,7 +464,13 @@ struct Played {
     draft: Draft,
     fabric: Fabric,
     carriage: Carriage,
-    iteration_ms: f64,
+    evaluation: Evaluation,
+}
+
+impl Played {
+    fn iteration_ms(&self) -> f64 {
+        self.evaluation.iteration_ms
+    }
 }
 
 pub(super) fn places(place: &[u32]) -> Vec<NodeId> {
@@ -431,25 +509,23 @@ fn detour(wiring: &Wiring, members: &[u32]) -> f64 {
 /// Hosts of a group that are not joined are some hops apart, and in the way of others.
 const FAR: f64 = 2.0;
 
+/// The fastest; of those that are alike, the one in which hosts are nearest.
 fn choose(
-    job: &Job<'_>,
     request: &Request,
     demand: &Demand,
     mut played: Vec<Played>,
-    rest: Vec<Lost>,
-) -> Result<Proposal, TopologyError> {
-    let fastest = played
-        .iter()
-        .map(|it| it.iteration_ms)
-        .fold(f64::INFINITY, f64::min);
+    lost: &mut Vec<Lost>,
+) -> Result<Played, TopologyError> {
+    let times = played.iter().map(Played::iteration_ms);
+    let fastest = times.fold(f64::INFINITY, f64::min);
     // Where only groups reduce, hops do not matter, and what is simplest comes first.
     let hops = |it: &Played| match demand.pairs.is_empty() {
         true => it.draft.design.family.intricacy(),
         false => it.draft.distances.mean(),
     };
     let merit = |it: &Played| {
-        let slower = it.iteration_ms > fastest * (1.0 + ALIKE);
-        (slower, if slower { it.iteration_ms } else { hops(it) })
+        let slower = it.iteration_ms() > fastest * (1.0 + ALIKE);
+        (slower, if slower { it.iteration_ms() } else { hops(it) })
     };
     played.sort_by(|a, b| merit(a).partial_cmp(&merit(b)).unwrap_or(Ordering::Equal));
     let mut played = played.into_iter();
@@ -459,9 +535,9 @@ fn choose(
             least: request.degree + 1,
         });
     };
-    let lost = played.map(|it| it.draft.lost(Some(it.iteration_ms)));
-    let lost = lost.chain(rest).collect();
-    best.propose(job, request, demand, lost)
+    let others = played.map(|it| it.draft.lost(Some(it.iteration_ms())));
+    lost.splice(0..0, others);
+    Ok(best)
 }
 
 impl Played {
@@ -469,22 +545,9 @@ impl Played {
         self,
         job: &Job<'_>,
         request: &Request,
-        demand: &Demand,
-        lost: Vec<Lost>,
+        (demand, ideal, lost): (&Demand, Evaluation, Vec<Lost>),
+        in_time: InTime<'_>,
     ) -> Result<Proposal, TopologyError> {
-        let placement = places(job.place);
-        let evaluate = |fabric: &Fabric, placement: &[NodeId], carriage: &Carriage| {
-            let network = Network::new(fabric, placement, carriage, request.settings(job.settings));
-            workload::evaluate(job.iteration, &network, request.work, &mut |_| {})
-        };
-        let evaluation = evaluate(&self.fabric, &placement, &self.carriage)?;
-        let switch = ideal_switch(demand.hosts, request.whole_rate())?;
-        let behind: Vec<_> = job
-            .place
-            .iter()
-            .map(|&host| NodeId::from_index(host as usize + 1))
-            .collect();
-        let ideal = evaluate(&switch, &behind, &Carriage::default())?;
         let mut proposal = Proposal {
             interval: None,
             bound_ms: bound_ms(job, &ideal, demand, request),
@@ -494,12 +557,12 @@ impl Played {
             distances: self.draft.distances,
             fabric: self.fabric,
             carriage: self.carriage,
-            evaluation,
+            evaluation: self.evaluation,
             ideal,
             lost,
         };
         if request.interval {
-            proposal.tell_interval(job, request)?;
+            proposal.tell_interval(job, request, in_time)?;
         }
         Ok(proposal)
     }
@@ -518,8 +581,13 @@ impl Proposal {
         }
     }
 
-    /// Finds out between which times an iteration lies.
-    pub fn tell_interval(&mut self, job: &Job<'_>, request: &Request) -> Result<(), TopologyError> {
+    /// Finds out between which times an iteration lies, unless time is up before that.
+    pub fn tell_interval(
+        &mut self,
+        job: &Job<'_>,
+        request: &Request,
+        in_time: InTime<'_>,
+    ) -> Result<(), TopologyError> {
         let (placement, settings) = (places(job.place), request.settings(job.settings));
         let network = Network::new(&self.fabric, &placement, &self.carriage, settings);
         let setting = Setting {
@@ -530,8 +598,8 @@ impl Proposal {
             seeds: SEEDS_OF_AN_INTERVAL,
             ..Effects::default()
         };
-        let interval = setting.interval(&effects, request.work, &mut |_| {})?;
-        self.interval = Some(interval);
+        let interval = setting.interval(&effects, request.work, &mut |_| in_time());
+        self.interval = TopologyError::unless_stopped(interval.map_err(TopologyError::from))?;
         Ok(())
     }
 }

@@ -15,6 +15,7 @@ use super::error::TopologyError;
 use super::plan::{Draft, Job, Proposal, Request, places};
 use super::survivors;
 use super::wiring::{Pair, Wiring, pair};
+use crate::crew::{AT_LEISURE, InTime};
 use crate::routing::{self, Effort, Routes};
 use crate::workload::{self, Network};
 
@@ -167,12 +168,22 @@ fn changed(before: Option<&Routes>, after: &Routes) -> Vec<u32> {
 impl Repair {
     /// What an iteration takes from now on.
     pub fn iteration_ms(&self, job: &Job<'_>, request: &Request) -> Result<f64, TopologyError> {
+        self.iteration_ms_until(job, request, AT_LEISURE)
+    }
+
+    /// The same, unless time is up before that.
+    pub(super) fn iteration_ms_until(
+        &self,
+        job: &Job<'_>,
+        request: &Request,
+        in_time: InTime<'_>,
+    ) -> Result<f64, TopologyError> {
         let fabric: Fabric = self.design.wiring.fabric(request.rate, Duration::ZERO)?;
         let (placement, settings) = (places(job.place), request.settings(job.settings));
         let network = Network::new(&fabric, &placement, &self.carriage, settings);
-        Ok(workload::simulate(&self.iteration, &network, request.work)?
-            .end
-            .millis())
+        let go_on = &mut || in_time();
+        let timeline = workload::simulate_while(&self.iteration, &network, request.work, go_on)?;
+        Ok(timeline.end.millis())
     }
 
     /// All that is to be known of it.

@@ -15,7 +15,7 @@ use super::plan::{Draft, Job, Proposal, Request, plan_with};
 use super::repair::{Failed, lost_hosts};
 use super::survivors;
 use super::wiring::{Pair, pair};
-use crate::crew::Crew;
+use crate::crew::{AT_LEISURE, Crew};
 use crate::gain::Gain;
 
 /// What moving circuits is weighed by.
@@ -79,6 +79,7 @@ pub fn rewire(
     failed
         .iter()
         .for_each(|&failed| without(&mut limits, before, failed));
+    limits.laid.clone_from(&repaired.design.patches);
     let dead = lost_hosts(failed);
     let iteration = survivors::iteration(job, &dead)?;
     let demand = Demand::of(&iteration, job.place, limits.hosts());
@@ -89,13 +90,7 @@ pub fn rewire(
         best: None,
         refused: None,
     };
-    let mended = mended(
-        (before, &repaired.design),
-        request,
-        &limits,
-        failed,
-        &demand,
-    );
+    let mended = mended((before, &repaired.design), &limits, &dead, &demand);
     // Ranks of hosts that failed do nothing, wherever that is.
     let number = |host: &u32| rewiring.names.binary_search(host).unwrap_or(0) as u32;
     let place: Vec<_> = job.place.iter().map(number).collect();
@@ -113,7 +108,8 @@ pub fn rewire(
     let mut found = Vec::new();
     if let Some(design) = mended {
         let demand = Demand::of(job.iteration, job.place, rewiring.names.len());
-        let draft = Draft::of(design.of_hosts(&rewiring.names), &demand, &request);
+        let design = design.of_hosts(&rewiring.names);
+        let draft = Draft::of(design, &demand, &request, AT_LEISURE);
         found.push((Way::Mended, draft.proposed(&job, &demand, &request)?));
     }
     match plan_with(&job, &request, crew) {
@@ -208,10 +204,10 @@ fn without(limits: &mut Limits, design: &Design, failed: Failed) {
                 .get_mut(nth)
                 .map(|panel| std::mem::take(&mut panel.ports));
             for (ports, on_panel) in ports.iter_mut().zip(on_panel.iter().flatten()) {
-                *ports = ports.saturating_sub(*on_panel);
+                *ports = ports.saturating_sub(on_panel.len());
             }
             if let Some(panel) = panels.get_mut(nth) {
-                panel.ports = vec![0; ports.len()];
+                panel.ports = vec![Vec::new(); ports.len()];
             }
         }
     }
@@ -219,13 +215,12 @@ fn without(limits: &mut Limits, design: &Design, failed: Failed) {
 
 /// A host's port at a cable works no more.
 fn darken(limits: &mut Limits, design: &Design, host: u32, cable: Pair) {
-    let less = |ports: &mut Vec<usize>| {
-        let ports = &mut ports[host as usize];
-        *ports = ports.saturating_sub(1);
+    let ports = &mut limits.ports[host as usize];
+    *ports = ports.saturating_sub(1);
+    let Some(patch) = design.patches.iter().find(|patch| patch.cable == cable) else {
+        return;
     };
-    less(&mut limits.ports);
-    let patch = design.patches.iter().find(|patch| patch.cable == cable);
-    if let Some(panel) = patch.and_then(|patch| limits.panels.get_mut(patch.panel)) {
-        less(&mut panel.ports);
+    if let Some(panel) = limits.panels.get_mut(patch.panel) {
+        panel.ports[host as usize].retain(|port| !patch.ports.contains(port));
     }
 }

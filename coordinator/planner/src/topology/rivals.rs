@@ -11,7 +11,7 @@ use super::candidates;
 use super::error::TopologyError;
 use super::plan::{Job, Request};
 use super::wiring::ideal_switch;
-use crate::crew::{self, Crew};
+use crate::crew::{self, Crew, InTime};
 use crate::workload::{self, Network};
 
 /// Hosts under one switch of a fat tree.
@@ -83,23 +83,27 @@ fn two_to_one(hosts: usize, rate: Rate) -> Result<Fabric, WiringError> {
     Ok(builder.build())
 }
 
-/// What an iteration takes on each, dealt out as it is; nothing where there is none.
+/// What an iteration takes on each, dealt out as it is; nothing where there is none, or when time is up.
 pub fn rivals(
     job: &Job<'_>,
     request: &Request,
     fat_tree: f64,
     crew: &dyn Crew,
+    in_time: InTime<'_>,
 ) -> Result<Vec<(Rival, Option<f64>)>, TopologyError> {
     let time = |rival: Rival| -> Result<_, TopologyError> {
-        let Some(fabric) = rival.fabric(request, fat_tree)? else {
+        let fabric = in_time().then(|| rival.fabric(request, fat_tree));
+        let Some(fabric) = fabric.transpose()?.flatten() else {
             return Ok((rival, None));
         };
         let hosts: Vec<NodeId> = fabric.endpoints().collect();
         let placement: Vec<_> = job.place.iter().map(|&host| hosts[host as usize]).collect();
         let carriage = Carriage::default();
         let network = Network::new(&fabric, &placement, &carriage, job.settings.clone());
-        let timeline = workload::simulate(job.iteration, &network, request.work)?;
-        Ok((rival, Some(timeline.end.millis())))
+        let go_on = &mut || in_time();
+        let timeline = workload::simulate_while(job.iteration, &network, request.work, go_on);
+        let timeline = TopologyError::unless_stopped(timeline.map_err(TopologyError::from))?;
+        Ok((rival, timeline.map(|it| it.end.millis())))
     };
     crew::each(crew, Rival::ALL.to_vec(), time)
         .into_iter()

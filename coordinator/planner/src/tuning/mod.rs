@@ -1,8 +1,10 @@
 //! Which algorithm, protocol and how many channels suit collectives of each size on a fabric.
 //!
-//! Rings and trees are simulated on the fabric with what each protocol costs; measurements of
-//! nccl-tests, where they are given, shift and stretch the times to what was measured. The table says
-//! for each range of sizes what is fastest, in the form that NCCL's tuner plugins read.
+//! Rings and trees among hosts are simulated on the fabric with what each protocol costs; what ranks
+//! of one host do among themselves, and how fast channels copy, is added by formula. Measurements of
+//! nccl-tests, where they are given, say how many times as long the first byte takes, and the others
+//! do: for all combinations, or for the one that was measured. The table says for each range of sizes
+//! what is fastest, in the form that NCCL's tuner plugins read.
 
 mod measured;
 #[cfg(test)]
@@ -17,7 +19,7 @@ use crate::sim::SimTime;
 use crate::sim::ecmp::Ecmp;
 use crate::sim::network::{Costs, Network};
 
-pub use measured::{Calibration, Measurement, read};
+pub use measured::{Calibration, Measurement, Printed, Sample, read};
 
 /// How a library marks data as complete. Its costs are those of NCCL's own model of networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +63,18 @@ impl Protocol {
         }
     }
 
+    /// The same between ranks of one host.
+    fn inside_us(self, algorithm: Algorithm) -> f64 {
+        let tree = algorithm == Algorithm::Tree;
+        match (self, tree) {
+            (Self::LowLatency, _) => 0.6,
+            (Self::LowLatency128, false) => 1.9,
+            (Self::LowLatency128, true) => 1.25,
+            (Self::Simple, false) => 3.4,
+            (Self::Simple, true) => 4.0,
+        }
+    }
+
     fn wire_per_byte(self) -> f64 {
         match self {
             Self::LowLatency => 2.0,
@@ -79,9 +93,27 @@ pub struct Sweep<'f> {
     pub sizes: Vec<f64>,
     /// What one channel copies at most.
     pub channel: Rate,
-    pub calibration: Calibration,
+    pub ranks_per_host: usize,
+    pub calibrations: Calibrations,
     /// For each simulation.
     pub limit: u64,
+}
+
+/// How a collective is done.
+pub type Combination = (Algorithm, Protocol);
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Calibrations {
+    /// Of whatever was not measured by itself.
+    pub general: Calibration,
+    pub of: Vec<(Combination, Calibration)>,
+}
+
+impl Calibrations {
+    fn of(&self, combination: Combination) -> Calibration {
+        let own = self.of.iter().find(|(of, _)| *of == combination);
+        own.map_or(self.general, |(_, calibration)| *calibration)
+    }
 }
 
 /// What is fastest for one size.
@@ -116,24 +148,56 @@ pub fn sweep(sweep: &Sweep<'_>) -> Result<Vec<Choice>, CollectiveError> {
         .collect()
 }
 
-fn choice(sweep: &Sweep<'_>, bytes: f64) -> Result<Choice, CollectiveError> {
-    let mut weighed = Vec::new();
-    let able = ALGORITHMS.into_iter().filter(|it| it.does(sweep.operation));
-    for (algorithm, protocol) in able.flat_map(|it| PROTOCOLS.map(|protocol| (it, protocol))) {
-        let [wire_us, latency_us] = simulated(sweep, bytes, algorithm, protocol)?;
-        let time = |channels: u32| {
-            let copied_us = copied_us(sweep, bytes, protocol, channels);
-            sweep
-                .calibration
-                .applied(latency_us + wire_us.max(copied_us))
+/// How often what is fastest is looked for anew with the fit that its measurements gave.
+const MOST_FITS: usize = 4;
+
+/// What a run says of the simulated times: of one combination, if the library was bound to it; else
+/// of what it will have chosen by itself, the fastest as far as the sweep knows. None of nothing.
+pub fn calibrate(
+    sweep: &Sweep<'_>,
+    measured: &[Measurement],
+    only: Option<Combination>,
+) -> Result<Option<Calibration>, CollectiveError> {
+    let sizes = measured.iter().map(|it| simulated_all(sweep, it.bytes));
+    let sizes: Vec<_> = sizes.collect::<Result<_, _>>()?;
+    let mut fitted = None;
+    for _ in 0..MOST_FITS {
+        let calibrations = Calibrations {
+            general: fitted.unwrap_or_default(),
+            of: Vec::new(),
         };
-        let least = CHANNELS.into_iter().map(time).fold(f64::INFINITY, f64::min);
-        let enough = CHANNELS
-            .into_iter()
-            .find(|&channels| time(channels) * WORTHWHILE <= least);
-        let channels = enough.unwrap_or(1);
-        weighed.push((algorithm, protocol, channels, time(channels)));
+        let samples = sizes
+            .iter()
+            .zip(measured)
+            .filter_map(|(simulated, measured)| {
+                let done = |it: &&Simulated| only.is_none_or(|only| it.combination == only);
+                let weighed = simulated.iter().filter(done);
+                let weighed = weighed.map(|it| (it, it.channels(&calibrations)));
+                let (fastest, (channels, _)) =
+                    weighed.reduce(|a, b| if b.1.1 < a.1.1 { b } else { a })?;
+                Some(Sample {
+                    latency_us: fastest.latency_us,
+                    wire_us: fastest.bytes_us(channels),
+                    measured_us: measured.time_us,
+                })
+            });
+        let next = Calibration::fit(&samples.collect::<Vec<_>>());
+        if next == fitted {
+            break;
+        }
+        fitted = next;
     }
+    Ok(fitted)
+}
+
+fn choice(sweep: &Sweep<'_>, bytes: f64) -> Result<Choice, CollectiveError> {
+    let simulated = simulated_all(sweep, bytes)?;
+    let weighed = simulated.iter().map(|it| {
+        let (algorithm, protocol) = it.combination;
+        let (channels, time_us) = it.channels(&sweep.calibrations);
+        (algorithm, protocol, channels, time_us)
+    });
+    let weighed: Vec<_> = weighed.collect();
     let fastest = weighed
         .iter()
         .copied()
@@ -153,13 +217,45 @@ fn choice(sweep: &Sweep<'_>, bytes: f64) -> Result<Choice, CollectiveError> {
     })
 }
 
-/// What of its time is bytes on the wire, and what of it an empty one takes as well.
+/// One combination for one size.
+struct Simulated {
+    combination: Combination,
+    /// What an empty one takes as well.
+    latency_us: f64,
+    /// What the bytes take on links, and what one channel takes to copy them.
+    wire_us: f64,
+    copied_us: f64,
+}
+
+impl Simulated {
+    fn bytes_us(&self, channels: u32) -> f64 {
+        self.wire_us.max(self.copied_us / f64::from(channels))
+    }
+
+    /// The fewest that do, and how long it takes with these.
+    fn channels(&self, calibrations: &Calibrations) -> (u32, f64) {
+        let calibration = calibrations.of(self.combination);
+        let time = |channels: u32| calibration.applied(self.latency_us, self.bytes_us(channels));
+        let least = CHANNELS.into_iter().map(time).fold(f64::INFINITY, f64::min);
+        let enough = CHANNELS
+            .into_iter()
+            .find(|&channels| time(channels) * WORTHWHILE <= least);
+        let channels = enough.unwrap_or(1);
+        (channels, time(channels))
+    }
+}
+
+fn simulated_all(sweep: &Sweep<'_>, bytes: f64) -> Result<Vec<Simulated>, CollectiveError> {
+    let able = ALGORITHMS.into_iter().filter(|it| it.does(sweep.operation));
+    let combinations = able.flat_map(|it| PROTOCOLS.map(|protocol| (it, protocol)));
+    combinations.map(|it| simulated(sweep, bytes, it)).collect()
+}
+
 fn simulated(
     sweep: &Sweep<'_>,
     bytes: f64,
-    algorithm: Algorithm,
-    protocol: Protocol,
-) -> Result<[f64; 2], CollectiveError> {
+    (algorithm, protocol): Combination,
+) -> Result<Simulated, CollectiveError> {
     let costs = Costs {
         start_up: SimTime::from_micros(protocol.step_us(algorithm)).unwrap_or_default(),
         wire_per_byte: protocol.wire_per_byte(),
@@ -180,29 +276,60 @@ fn simulated(
             &network,
             &Ecmp::default(),
             sweep.limit,
-            &mut |_| (),
+            &mut |_| true,
         );
         Ok::<_, CollectiveError>(played?.time.micros())
     };
     let (whole, empty) = (time(bytes)?, time(0.0)?);
-    Ok([(whole - empty).max(0.0), empty])
+    Ok(Simulated {
+        combination: (algorithm, protocol),
+        latency_us: empty + inside_us(sweep, algorithm, protocol),
+        wire_us: (whole - empty).max(0.0) * more_on_wires(sweep, algorithm),
+        copied_us: copied_us(sweep, bytes, protocol),
+    })
 }
 
-/// What the channels of one host take to copy its share.
-fn copied_us(sweep: &Sweep<'_>, bytes: f64, protocol: Protocol, channels: u32) -> f64 {
+/// A ring comes by all ranks of each host, a tree goes through them once up and once down.
+fn inside_us(sweep: &Sweep<'_>, algorithm: Algorithm, protocol: Protocol) -> f64 {
+    let others = (sweep.ranks_per_host.max(1) - 1) as f64;
+    let hosts = sweep.fabric.endpoints().count() as f64;
+    let times = if sweep.operation == Operation::AllReduce {
+        2.0
+    } else {
+        1.0
+    };
+    let steps = match algorithm {
+        Algorithm::Tree => others,
+        _ => others * hosts,
+    };
+    times * steps * protocol.inside_us(algorithm)
+}
+
+/// Around a ring of more ranks, each link carries a little more.
+fn more_on_wires(sweep: &Sweep<'_>, algorithm: Algorithm) -> f64 {
     let hosts = sweep.fabric.endpoints().count().max(1);
-    let sent = collectives::bus_factor(sweep.operation, hosts) * bytes * protocol.wire_per_byte();
-    let each = sweep.channel.bits_per_s() as f64 / 8.0 / 1e6;
-    sent / (each * f64::from(channels))
+    let factor = |ranks: usize| collectives::bus_factor(sweep.operation, ranks);
+    let simulated = factor(hosts);
+    match algorithm == Algorithm::Ring && simulated > 0.0 {
+        true => factor(hosts * sweep.ranks_per_host.max(1)) / simulated,
+        false => 1.0,
+    }
+}
+
+/// What one channel of a rank takes to copy its share.
+fn copied_us(sweep: &Sweep<'_>, bytes: f64, protocol: Protocol) -> f64 {
+    let ranks = (sweep.fabric.endpoints().count() * sweep.ranks_per_host).max(1);
+    let sent = collectives::bus_factor(sweep.operation, ranks) * bytes * protocol.wire_per_byte();
+    sent / (sweep.channel.bits_per_s() as f64 / 8.0 / 1e6)
 }
 
 /// Ranges between the sizes that were swept: each choice holds up to the middle, on a logarithmic
-/// scale, between its size and the next.
+/// scale, between its size and the next. Of what is larger than the largest nothing is said.
 pub fn table(choices: &[Choice]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for (nth, choice) in choices.iter().enumerate() {
         let middle = |next: &Choice| (choice.bytes * next.bytes).sqrt() as u64;
-        let to_bytes = choices.get(nth + 1).map_or(u64::MAX, middle);
+        let to_bytes = choices.get(nth + 1).map_or(choice.bytes as u64, middle);
         let same = |row: &&mut Row| {
             (row.algorithm, row.protocol, row.channels)
                 == (choice.algorithm, choice.protocol, choice.channels)

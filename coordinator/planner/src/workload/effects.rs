@@ -13,7 +13,7 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::iteration::Iteration;
 use serde::Serialize;
 
-use super::lowering::{Lowered, SimulationError, simulate};
+use super::lowering::{Lowered, SimulationError, simulate_while};
 use super::network::{Network, Settings, Spreading, Steps};
 use crate::sim::ecmp::Ecmp;
 use crate::sim::{self, Progress, SimTime};
@@ -177,6 +177,9 @@ pub struct Cost {
     pub ms: f64,
 }
 
+/// Says whether to go on.
+pub(super) type GoOn<'g> = &'g mut dyn FnMut() -> bool;
+
 /// A job on a fabric. Its collectives go as they do on the network, whatever effects there are.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting<'s> {
@@ -187,12 +190,12 @@ pub struct Setting<'s> {
 impl Setting<'_> {
     /// Simulates once without any effect, once with each, and once with all; what the hash decides,
     /// once for each seed. Each run may take `limit` units of work; `watch` is told how many of them
-    /// are done.
+    /// are done, and says whether to go on.
     pub fn interval(
         &self,
         effects: &Effects,
         limit: u64,
-        watch: &mut dyn FnMut(Progress),
+        watch: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<Interval, SimulationError> {
         let settings = &self.network.settings;
         let mut bare = settings.clone();
@@ -202,15 +205,12 @@ impl Setting<'_> {
         each.retain(|(_, only)| *only != Effects::NONE);
         let tasks = 3 + each.len();
         let mut counted = |done| watch(Progress { done, tasks });
-        let exact_ms = self.exact_ms(limit)?;
-        counted(1);
-        let low_ms = self.time_ms(bare, limit)?;
-        counted(2);
-        let high_ms = self.worst_ms(effects, limit)?;
+        let exact_ms = self.exact_ms(limit, &mut || counted(0))?;
+        let low_ms = self.time_ms(bare, limit, &mut || counted(1))?;
+        let high_ms = self.worst_ms(effects, limit, &mut || counted(2))?;
         let mut costs = Vec::new();
         for (nth, (effect, only)) in each.into_iter().enumerate() {
-            counted(3 + nth);
-            let ms = self.worst_ms(&only, limit)? - exact_ms;
+            let ms = self.worst_ms(&only, limit, &mut || counted(3 + nth))? - exact_ms;
             if ms > 0.0 {
                 costs.push(Cost { effect, ms });
             }
@@ -222,7 +222,12 @@ impl Setting<'_> {
         })
     }
 
-    pub(super) fn worst_ms(&self, effects: &Effects, limit: u64) -> Result<f64, SimulationError> {
+    pub(super) fn worst_ms(
+        &self,
+        effects: &Effects,
+        limit: u64,
+        go_on: GoOn<'_>,
+    ) -> Result<f64, SimulationError> {
         let settings = &self.network.settings;
         let hashes = (0..u64::from(effects.seeds)).map(|seed| Ecmp::Mixed { seed });
         let unhashed = (effects.seeds == 0).then_some(settings.spreading);
@@ -234,22 +239,28 @@ impl Setting<'_> {
                 effects: effects.clone(),
                 ..settings.clone()
             };
-            worst_ms = worst_ms.max(self.time_ms(all, limit)?);
+            worst_ms = worst_ms.max(self.time_ms(all, limit, go_on)?);
         }
         Ok(worst_ms)
     }
 
     /// Goes before all others, as it decides how collectives go, and says how full lanes are.
-    pub(super) fn exact_ms(&self, limit: u64) -> Result<f64, SimulationError> {
+    pub(super) fn exact_ms(&self, limit: u64, go_on: GoOn<'_>) -> Result<f64, SimulationError> {
         let lowered = Lowered::of(self.iteration, self.network)?;
-        let outcome = sim::simulate(&lowered.problem, limit)?;
+        let outcome = sim::watched(&lowered.problem, limit, &mut |_| go_on())?;
         self.network.remember(&lowered.problem, &outcome);
         Ok(lowered.timeline(self.iteration, &outcome).end.millis())
     }
 
-    pub(super) fn time_ms(&self, settings: Settings, limit: u64) -> Result<f64, SimulationError> {
+    pub(super) fn time_ms(
+        &self,
+        settings: Settings,
+        limit: u64,
+        go_on: GoOn<'_>,
+    ) -> Result<f64, SimulationError> {
         let network = self.network.with(settings);
-        Ok(simulate(self.iteration, &network, limit)?.end.millis())
+        let timeline = simulate_while(self.iteration, &network, limit, go_on)?;
+        Ok(timeline.end.millis())
     }
 
     /// Steps of rings by themselves, where they cost something and there are not too many.

@@ -107,12 +107,12 @@ pub struct LaneLoad {
 }
 
 /// Simulates an iteration and gives account of its time. More than `limit` units of work is an
-/// error; `watch` is told now and then how far it is.
+/// error; `watch` is told now and then how far it is, and says whether to go on.
 pub fn evaluate(
     iteration: &Iteration,
     network: &Network<'_>,
     limit: u64,
-    watch: &mut dyn FnMut(Progress),
+    watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Evaluation, SimulationError> {
     let lowered = Lowered::of(iteration, network)?;
     let outcome = sim::watched(&lowered.problem, limit, watch)?;

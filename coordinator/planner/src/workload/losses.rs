@@ -133,7 +133,7 @@ mod tests {
         };
         Probe {
             hops: ids.windows(2).map(hop).collect(),
-            hosts: [ids[0], ids[4]].map(NodeId::index),
+            hosts: [ids[0], ids[4]].map(|id| Some(id.index())),
             sent: 1000,
             lost,
         }

@@ -37,6 +37,11 @@ impl SimulationError {
             Self::Network(_) | Self::Problem(_) => false,
         }
     }
+
+    /// Whether whoever watched did not want to go on.
+    pub fn is_stop(&self) -> bool {
+        matches!(self, Self::Course(SimError::Stopped(_)))
+    }
 }
 
 impl fmt::Display for SimulationError {
@@ -91,8 +96,18 @@ pub fn simulate(
     network: &Network<'_>,
     limit: u64,
 ) -> Result<Timeline, SimulationError> {
+    simulate_while(iteration, network, limit, &mut || true)
+}
+
+/// The same, as long as this says to go on.
+pub fn simulate_while(
+    iteration: &Iteration,
+    network: &Network<'_>,
+    limit: u64,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Timeline, SimulationError> {
     let lowered = Lowered::of(iteration, network)?;
-    let outcome = sim::simulate(&lowered.problem, limit)?;
+    let outcome = sim::watched(&lowered.problem, limit, &mut |_| go_on())?;
     Ok(lowered.timeline(iteration, &outcome))
 }
 

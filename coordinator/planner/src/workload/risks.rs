@@ -35,16 +35,16 @@ impl Setting<'_> {
         lanes: &mut [LaneLoad],
         effects: &Effects,
         limit: u64,
-        watch: &mut dyn FnMut(Progress),
+        watch: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<(), SimulationError> {
-        let exact_ms = self.exact_ms(limit)?;
         let (cables, queues) = (self.lossy(lanes, effects), self.crowded(lanes, effects));
         let tasks = 1 + cables.len() + queues.len();
         let mut done = 0;
+        let exact_ms = self.exact_ms(limit, &mut || watch(Progress { done, tasks }))?;
         let mut cost_ms = |only: Effects| -> Result<f64, SimulationError> {
             done += 1;
-            watch(Progress { done, tasks });
-            let ms = self.worst_ms(&only, limit)? - exact_ms;
+            let go_on = &mut || watch(Progress { done, tasks });
+            let ms = self.worst_ms(&only, limit, go_on)? - exact_ms;
             Ok(ms.max(0.0))
         };
         let mut loss_ms = BTreeMap::new();

@@ -49,7 +49,7 @@ pub fn together(
     let mut alone = Vec::new();
     for player in players {
         let network = Network::new(fabric, player.placement, &carriage, settings.clone());
-        let evaluation = evaluate(player.iteration, &network, limit, &mut |_| {})?;
+        let evaluation = evaluate(player.iteration, &network, limit, &mut |_| true)?;
         let sending = sending(player.iteration, &network, limit)?;
         alone.push((evaluation, sending));
     }

@@ -5,7 +5,9 @@
 //! network the rest, from all its pairs at once. [`Advice`] says whether laying them anew pays, by
 //! counts of past iterations: each iteration is planned from the one before it, as it would be.
 
+mod few;
 mod gates;
+mod laying;
 
 pub use gates::parse;
 
@@ -19,6 +21,8 @@ use crate::topology::Pair;
 pub struct Counts {
     hosts: usize,
     bytes: Vec<f64>,
+    /// By host: all that it sends, and all that it receives.
+    totals: Vec<[f64; 2]>,
 }
 
 impl Counts {
@@ -26,6 +30,7 @@ impl Counts {
         Self {
             hosts,
             bytes: vec![0.0; hosts * hosts],
+            totals: vec![[0.0; 2]; hosts],
         }
     }
 
@@ -37,6 +42,8 @@ impl Counts {
     pub fn add(&mut self, from: usize, to: usize, bytes: f64) {
         if from != to {
             self.bytes[from * self.hosts + to] += bytes;
+            self.totals[from][0] += bytes;
+            self.totals[to][1] += bytes;
         }
     }
 
@@ -44,13 +51,19 @@ impl Counts {
         self.bytes[from * self.hosts + to]
     }
 
+    /// What a host sends another, and what it receives from it.
+    fn both_ways(&self, host: usize, other: usize) -> [f64; 2] {
+        [self.between(host, other), self.between(other, host)]
+    }
+
     /// The mean of several.
     pub fn mean(all: &[Self]) -> Self {
-        let mut mean = Self::new(all.first().map_or(0, Self::hosts));
-        for counts in all {
-            for (sum, bytes) in mean.bytes.iter_mut().zip(&counts.bytes) {
-                *sum += bytes / all.len() as f64;
-            }
+        let hosts = all.first().map_or(0, Self::hosts);
+        let mut mean = Self::new(hosts);
+        let pairs = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
+        for (from, to) in pairs {
+            let sum: f64 = all.iter().map(|counts| counts.between(from, to)).sum();
+            mean.add(from, to, sum / all.len() as f64);
         }
         mean
     }
@@ -92,14 +105,23 @@ impl Circuits {
         usize::from(self.counts[a * self.hosts + b])
     }
 
+    /// By the others.
+    fn of_host(&self, host: usize) -> &[u8] {
+        &self.counts[host * self.hosts..][..self.hosts]
+    }
+
     pub fn degree(&self, host: usize) -> usize {
-        let own = &self.counts[host * self.hosts..][..self.hosts];
-        own.iter().map(|&count| usize::from(count)).sum()
+        let own = self.of_host(host).iter();
+        own.map(|&count| usize::from(count)).sum()
     }
 
     fn change(&mut self, a: usize, b: usize, by: i8) {
+        self.set(a, b, self.between(a, b).saturating_add_signed(by.into()));
+    }
+
+    fn set(&mut self, a: usize, b: usize, count: usize) {
         for place in [a * self.hosts + b, b * self.hosts + a] {
-            self.counts[place] = self.counts[place].saturating_add_signed(by);
+            self.counts[place] = u8::try_from(count).unwrap_or(u8::MAX);
         }
     }
 
@@ -133,27 +155,38 @@ impl Region {
 
     /// How long one host sends or receives, whichever is longer.
     fn host_ms(&self, counts: &Counts, circuits: &Circuits, host: usize) -> f64 {
-        let others = 0..counts.hosts;
-        let lane = |bytes: f64, other| (bytes, circuits.between(host, other) as f64);
-        let sent = others.clone().map(|it| lane(counts.between(host, it), it));
-        let received = others.map(|it| lane(counts.between(it, host), it));
-        self.way_ms(&sent).max(self.way_ms(&received))
+        let joined = circuits.of_host(host).iter().enumerate();
+        let joined = joined.filter(|(_, count)| **count > 0);
+        let way_ms = |way: usize| {
+            let lanes = joined.clone().map(|(other, &count)| Lane {
+                bytes: counts.both_ways(host, other)[way],
+                circuits: f64::from(count),
+            });
+            self.way_ms(counts.totals[host][way], &lanes)
+        };
+        way_ms(0).max(way_ms(1))
     }
 
     /// The first time at which the packet network has carried all that circuits have not: from the
     /// time on at which a pair's circuits are done, it has nothing left to carry for it. If those
     /// that are at work at some time are taken to be so until the end, the end comes too early; so
     /// it is approached from below, in few steps.
-    fn way_ms(&self, lanes: &(impl Iterator<Item = (f64, f64)> + Clone)) -> f64 {
-        let [circuit, switched] =
-            [self.circuit_gbps, self.switched_gbps].map(|gbps| gbps * GBPS_TO_BYTES_PER_MS);
+    fn way_ms(&self, total: f64, lanes: &(impl Iterator<Item = Lane> + Clone)) -> f64 {
+        let rest = total - lanes.clone().map(|it| it.bytes).sum::<f64>();
+        // What sums of others leave of nothing is nothing.
+        let rest = if rest > total * ROUNDING { rest } else { 0.0 };
         let mut time_ms = 0.0;
         loop {
-            let (mut bytes, mut rate) = (0.0, switched);
-            for (amount, count) in lanes.clone() {
-                if amount > count * circuit * time_ms {
-                    bytes += amount;
-                    rate += count * circuit;
+            let (mut bytes, mut rate) = (rest, self.switched_gbps * GBPS_TO_BYTES_PER_MS);
+            for Lane {
+                bytes: own,
+                circuits,
+            } in lanes.clone()
+            {
+                let own_rate = circuits * self.circuit_gbps * GBPS_TO_BYTES_PER_MS;
+                if own > own_rate * time_ms {
+                    bytes += own;
+                    rate += own_rate;
                 }
             }
             let end_ms = if bytes > 0.0 { bytes / rate } else { 0.0 };
@@ -164,154 +197,19 @@ impl Region {
         }
     }
 
-    /// Circuits for what was counted: one after the other for the host that takes longest, to where
-    /// most of its time goes; then exchanged in twos as long as the longest time shrinks.
+    /// Circuits for what was counted: of eight hosts the best there are, of many what exchanges lead to.
     pub fn circuits(&self, counts: &Counts) -> Circuits {
-        let mut laying = Laying::new(*self, counts);
-        while laying.add_one() {}
-        let mut tries = MOST_TRIES;
-        while laying.exchange(&mut tries) {}
-        laying.circuits
+        few::best(self, counts, laying::lay(self, counts))
     }
 }
 
-/// So many exchanges are tried, as there is no time for more.
-const MOST_TRIES: usize = 256;
-
-struct Laying<'l> {
-    region: Region,
-    counts: &'l Counts,
-    circuits: Circuits,
-    /// By host.
-    times_ms: Vec<f64>,
+/// What a host sends to another with circuits between them, or receives.
+struct Lane {
+    bytes: f64,
+    circuits: f64,
 }
 
-impl<'l> Laying<'l> {
-    fn new(region: Region, counts: &'l Counts) -> Self {
-        let mut laying = Self {
-            region,
-            counts,
-            circuits: Circuits::new(counts.hosts),
-            times_ms: vec![0.0; counts.hosts],
-        };
-        (0..counts.hosts).for_each(|host| laying.renew(host));
-        laying
-    }
-
-    fn renew(&mut self, host: usize) {
-        self.times_ms[host] = self.region.host_ms(self.counts, &self.circuits, host);
-    }
-
-    fn slowest_first(&self) -> Vec<usize> {
-        let mut order: Vec<_> = (0..self.counts.hosts).collect();
-        order.sort_by(|&a, &b| self.times_ms[b].total_cmp(&self.times_ms[a]));
-        order
-    }
-
-    fn has_port(&self, host: usize) -> bool {
-        self.circuits.degree(host) < self.region.ports
-    }
-
-    /// What a pair would still have to do if it had one circuit more.
-    fn share(&self, a: usize, b: usize) -> f64 {
-        let bytes = self.counts.between(a, b).max(self.counts.between(b, a));
-        bytes / (self.circuits.between(a, b) + 1) as f64
-    }
-
-    /// To whom a host could have one circuit more, those with most left to do first.
-    fn peers(&self, host: usize) -> Vec<usize> {
-        let others = (0..self.counts.hosts).filter(|&other| other != host);
-        let shares = others.map(|other| (other, self.share(host, other)));
-        let mut peers: Vec<_> = shares.filter(|(_, share)| *share > 0.0).collect();
-        peers.sort_by(|a, b| b.1.total_cmp(&a.1));
-        peers.into_iter().map(|(other, _)| other).collect()
-    }
-
-    fn add_one(&mut self) -> bool {
-        let joined = self.slowest_first().into_iter().find_map(|host| {
-            let mut peers = self.has_port(host).then(|| self.peers(host))?.into_iter();
-            Some([host, peers.find(|&peer| self.has_port(peer))?])
-        });
-        joined.into_iter().for_each(|ends| self.make(&[(ends, 1)]));
-        joined.is_some()
-    }
-
-    fn longest_ms(&self) -> f64 {
-        self.times_ms.iter().copied().fold(0.0, f64::max)
-    }
-
-    /// A circuit for the slowest host to one of its peers; each of the two gives up another one for it, and
-    /// the ends of those that are free then are joined.
-    fn exchange(&mut self, tries: &mut usize) -> bool {
-        let Some(&host) = self.slowest_first().first() else {
-            return false;
-        };
-        for peer in self.peers(host).into_iter().take(MOST_PEERS) {
-            for given in self.given(host, peer) {
-                for taken in self.given(peer, host) {
-                    if *tries == 0 {
-                        return false;
-                    }
-                    *tries -= 1;
-                    if self.gains(&exchanged([host, peer], [given, taken])) {
-                        return true;
-                    }
-                }
-            }
-        }
-        false
-    }
-
-    /// Whose circuit a host may give up for one to a peer; none where it has a port left.
-    fn given(&self, host: usize, peer: usize) -> Vec<Option<usize>> {
-        if self.has_port(host) {
-            return vec![None];
-        }
-        let own =
-            (0..self.counts.hosts).filter(|&it| it != peer && self.circuits.between(host, it) > 0);
-        own.map(Some).collect()
-    }
-
-    /// Whether these changes make the longest time shorter. If not, all is as it was.
-    fn gains(&mut self, changes: &[Change]) -> bool {
-        let (before_ms, times_ms) = (self.longest_ms(), self.times_ms.clone());
-        self.make(changes);
-        if self.longest_ms() < before_ms {
-            return true;
-        }
-        for &([a, b], by) in changes {
-            self.circuits.change(a, b, -by);
-        }
-        self.times_ms = times_ms;
-        false
-    }
-
-    fn make(&mut self, changes: &[Change]) {
-        for &([a, b], by) in changes {
-            self.circuits.change(a, b, by);
-        }
-        let mut ends: Vec<_> = changes.iter().flat_map(|(ends, _)| *ends).collect();
-        ends.sort_unstable();
-        ends.dedup();
-        ends.into_iter().for_each(|host| self.renew(host));
-    }
-}
-
-/// So many circuits more between two hosts.
-type Change = ([usize; 2], i8);
-
-/// One between a host and its peer, for one that each of them gives up.
-fn exchanged([host, peer]: [usize; 2], [given, taken]: [Option<usize>; 2]) -> Vec<Change> {
-    let mut changes = vec![([host, peer], 1)];
-    changes.extend(given.map(|given| ([host, given], -1)));
-    changes.extend(taken.map(|taken| ([peer, taken], -1)));
-    let freed = given.zip(taken).filter(|(a, b)| a != b);
-    changes.extend(freed.map(|(a, b)| ([a, b], 1)));
-    changes
-}
-
-/// So many peers of the slowest host are looked at for an exchange.
-const MOST_PEERS: usize = 4;
+const ROUNDING: f64 = 1e-12;
 
 /// Whether laying circuits anew in every iteration pays.
 #[derive(Debug, Clone, PartialEq, Serialize)]

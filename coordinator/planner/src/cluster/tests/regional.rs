@@ -53,16 +53,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn circuits_come_near_the_best_there_are(
-        bytes in prop::collection::vec(0..100u32, 16),
+    fn the_circuits_of_few_hosts_are_the_best_there_are(
+        bytes in prop::collection::vec(0..100u32, 25),
+        hosts in 2..6usize,
         ports in 1..3usize,
     ) {
-        let (region, counts) = (region(ports), counts(4, &bytes));
+        let (region, counts) = (region(ports), counts(hosts, &bytes));
         let circuits = region.circuits(&counts);
-        prop_assert!((0..4).all(|host| circuits.degree(host) <= ports));
+        prop_assert!((0..hosts).all(|host| circuits.degree(host) <= ports));
         let (found, best) = (region.time_ms(&counts, &circuits), best_ms(&region, &counts));
-        prop_assert!(found >= best - 1e-9);
-        prop_assert!(found <= best * 1.34, "{found} ms, and {best} ms would be possible");
+        prop_assert!((found / best - 1.0).abs() < 1e-6 || found == best, "{found} ms, and {best} ms would be possible");
     }
 
     #[test]
@@ -74,19 +74,6 @@ proptest! {
         });
         prop_assert!(with <= without);
     }
-}
-
-#[test]
-fn on_average_circuits_are_within_a_fiftieth_of_the_best() {
-    let mut dice = Dice::new(1);
-    let ratio = |_| {
-        let bytes: Vec<_> = (0..16).map(|_| dice.below(100) as u32).collect();
-        let (region, counts) = (region(2), counts(4, &bytes));
-        region.time_ms(&counts, &region.circuits(&counts)) / best_ms(&region, &counts)
-    };
-    let ratios: Vec<f64> = (0..100).map(ratio).collect();
-    let mean = ratios.iter().sum::<f64>() / 100.0;
-    assert!(mean < 1.02, "{mean}");
 }
 
 /// One pair sends 100 MB, beside circuits of 100 Gb/s and a packet network of as much.

@@ -2,7 +2,7 @@
 
 use reweave_common::units::Rate;
 
-use super::super::{Problem, SimError, SimTime, circle, simulate};
+use super::super::{Problem, SimError, SimTime, circle, simulate, watched};
 
 const LIMIT: u64 = 1 << 20;
 
@@ -179,4 +179,26 @@ fn what_is_no_part_of_a_problem_is_refused() {
     assert!(problem.add_wait(task, task).is_err());
     assert!(problem.add_wait(task, task + 1).is_err());
     assert!(problem.set_weight(task, 0).is_err());
+}
+
+/// One transfer after another.
+#[test]
+fn whoever_watches_may_stop_it() {
+    let mut problem = links(1);
+    let path = problem.add_path(&[0]).unwrap();
+    let mut last = problem.add_transfer(path, 10.0, SimTime::ZERO).unwrap();
+    for _ in 1..1000 {
+        let next = problem.add_transfer(path, 10.0, SimTime::ZERO).unwrap();
+        problem.add_wait(last, next).unwrap();
+        last = next;
+    }
+    let stopped = watched(&problem, LIMIT, &mut |at| at.done < 500);
+    let Err(SimError::Stopped(at)) = stopped else {
+        panic!("it went on to its end");
+    };
+    assert!((500..600).contains(&at.done) && at.tasks == 1000, "{at:?}");
+    assert_eq!(
+        watched(&problem, LIMIT, &mut |_| true),
+        simulate(&problem, LIMIT)
+    );
 }

@@ -22,6 +22,31 @@ pub(super) fn request(hosts: usize, degree: usize) -> Request {
     }
 }
 
+/// What a job is made of: a rank on each host.
+pub(super) struct Training {
+    pub(super) iteration: Iteration,
+    pub(super) place: Vec<u32>,
+    settings: Settings,
+}
+
+impl Training {
+    pub(super) fn of(iteration: Iteration) -> Self {
+        Self {
+            place: (0..iteration.ranks() as u32).collect(),
+            settings: Settings::default(),
+            iteration,
+        }
+    }
+
+    pub(super) fn job(&self) -> Job<'_> {
+        Job {
+            iteration: &self.iteration,
+            place: &self.place,
+            settings: &self.settings,
+        }
+    }
+}
+
 /// Every group does this at once.
 pub(super) fn together(hosts: usize, groups: &[Vec<usize>], operation: Operation) -> Iteration {
     let mut builder = IterationBuilder::new(hosts);
@@ -47,13 +72,8 @@ fn for_all_to_all_hosts_are_as_near_as_in_the_best_random_graphs() {
     for (hosts, degree, best) in RANDOM {
         let all = vec![(0..hosts).collect()];
         let iteration = together(hosts, &all, Operation::AllToAll);
-        let (place, settings) = ((0..hosts as u32).collect::<Vec<_>>(), Settings::default());
-        let job = Job {
-            iteration: &iteration,
-            place: &place,
-            settings: &settings,
-        };
-        let drafts = drafts(&job, &request(hosts, degree)).unwrap();
+        let training = Training::of(iteration);
+        let drafts = drafts(&training.job(), &request(hosts, degree)).unwrap();
         let (design, mean) = (&drafts[0].design, drafts[0].distances.mean());
         assert!(mean <= best * 1.03, "{hosts} of {degree}: {mean}");
         let [found, bound] = times(design);
@@ -65,12 +85,8 @@ fn for_all_to_all_hosts_are_as_near_as_in_the_best_random_graphs() {
 fn groups_that_reduce_at_once_have_rings_of_their_own() {
     let groups: Vec<_> = (0..4).map(|nth| (nth * 8..nth * 8 + 8).collect()).collect();
     let iteration = together(32, &groups, Operation::AllReduce);
-    let (place, settings) = ((0..32).collect::<Vec<_>>(), Settings::default());
-    let job = Job {
-        iteration: &iteration,
-        place: &place,
-        settings: &settings,
-    };
+    let training = Training::of(iteration);
+    let job = training.job();
     let proposal = plan(&job, &request(32, 4)).unwrap();
     assert_eq!(proposal.design.family.word(), "grouped");
     let (took, ideal) = (
@@ -83,12 +99,8 @@ fn groups_that_reduce_at_once_have_rings_of_their_own() {
 #[test]
 fn an_iteration_lies_within_its_interval() {
     let iteration = together(12, &[(0..12).collect()], Operation::AllReduce);
-    let (place, settings) = ((0..12).collect::<Vec<_>>(), Settings::default());
-    let job = Job {
-        iteration: &iteration,
-        place: &place,
-        settings: &settings,
-    };
+    let training = Training::of(iteration);
+    let job = training.job();
     let request = Request {
         interval: true,
         ..request(12, 4)
@@ -105,12 +117,8 @@ fn an_iteration_lies_within_its_interval() {
 #[test]
 fn rivals_are_slower_where_all_links_are_full() {
     let iteration = together(32, &[(0..32).collect()], Operation::AllReduce);
-    let (place, settings) = ((0..32).collect::<Vec<_>>(), Settings::default());
-    let job = Job {
-        iteration: &iteration,
-        place: &place,
-        settings: &settings,
-    };
+    let training = Training::of(iteration);
+    let job = training.job();
     let request = request(32, 4);
     let took = plan(&job, &request).unwrap().evaluation.iteration_ms;
     let rivals = rivals(
@@ -118,6 +126,7 @@ fn rivals_are_slower_where_all_links_are_full() {
         &request,
         prices::PUBLISHED.fat_tree,
         &crate::crew::Alone,
+        crate::crew::AT_LEISURE,
     )
     .unwrap();
     let times = |rival| {

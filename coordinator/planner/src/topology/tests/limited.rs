@@ -2,8 +2,9 @@
 
 use reweave_common::iteration::Operation;
 
+use super::chosen::Training;
 use super::*;
-use crate::workload::Settings;
+use crate::crew::{Alone, HourGlass};
 
 fn demand(hosts: usize) -> Demand {
     let pairs = (0..hosts as u32).map(|a| ((a, (a + 3) % hosts as u32), 1e6));
@@ -57,11 +58,9 @@ fn cables_reach_no_farther_than_they_do() {
 #[test]
 fn hosts_on_different_panels_are_not_joined() {
     let mut limits = Limits::plain(12, 4);
-    let panel = |name: &str, hosts: std::ops::Range<usize>| Panel {
-        name: name.to_owned(),
-        ports: (0..12)
-            .map(|host| if hosts.contains(&host) { 4 } else { 0 })
-            .collect(),
+    let panel = |name: &str, hosts: std::ops::Range<usize>| {
+        let count = |host| if hosts.contains(&host) { 4 } else { 0 };
+        Panel::numbered(name.to_owned(), &(0..12).map(count).collect::<Vec<_>>())
     };
     limits.panels = vec![panel("left", 0..8), panel("right", 4..12)];
     assert!(limits.allow(0, 7) && !limits.allow(0, 8) && limits.allow(4, 11));
@@ -89,12 +88,8 @@ fn all_ports_are_used_but_the_one_that_has_no_partner() {
 fn all_reach_all_where_a_ring_lacks_a_cable() {
     let groups = vec![(0..12).collect()];
     let iteration = chosen::together(12, &groups, Operation::AllReduce);
-    let (place, settings) = ((0..12).collect::<Vec<_>>(), Settings::default());
-    let job = Job {
-        iteration: &iteration,
-        place: &place,
-        settings: &settings,
-    };
+    let training = Training::of(iteration);
+    let job = training.job();
     let mut request = chosen::request(12, 4);
     request.limits.cut = [[0, 1], [4, 9]].into();
     let drafts = drafts(&job, &request).unwrap();
@@ -211,16 +206,40 @@ fn ports_are_dealt_out_by_bytes() {
 fn there_is_a_topology_when_there_is_no_time() {
     let groups = vec![(0..12).collect()];
     let iteration = chosen::together(12, &groups, Operation::AllToAll);
-    let (place, settings) = ((0..12).collect::<Vec<_>>(), Settings::default());
-    let job = Job {
-        iteration: &iteration,
-        place: &place,
-        settings: &settings,
-    };
+    let training = Training::of(iteration);
+    let job = training.job();
     let request = chosen::request(12, 4);
     let hasty = plan_until(&job, &request, &crate::crew::Alone, &|| false).unwrap();
     assert!(hasty.lost.iter().all(|lost| lost.iteration_ms.is_none()));
     let patient = plan(&job, &request).unwrap();
     assert!(patient.lost.iter().any(|lost| lost.iteration_ms.is_some()));
     assert!(patient.evaluation.iteration_ms <= hasty.evaluation.iteration_ms);
+}
+
+/// Wherever it is when time runs out, in routes, a simulation or an interval, it stops there.
+#[test]
+fn what_is_under_way_when_time_is_up_is_dropped() {
+    let iteration = chosen::together(12, &[(0..12).collect()], Operation::AllToAll);
+    let training = Training::of(iteration);
+    let planned = |looks: usize, interval: bool| {
+        let request = Request {
+            interval,
+            ..chosen::request(12, 4)
+        };
+        let glass = HourGlass::new(looks);
+        let (job, in_time) = (training.job(), || glass.runs());
+        let proposal = plan_until(&job, &request, &Alone, &in_time).unwrap();
+        let simulated = proposal.lost.iter().filter(|it| it.iteration_ms.is_some());
+        let found = (simulated.count(), proposal.interval.is_some());
+        (found, glass.looks())
+    };
+    let ((all, _), looks) = planned(usize::MAX, false);
+    assert!(all >= 2);
+    assert_eq!(planned(looks, true).0, (all, false));
+    // The last of the candidates is begun in time, and done too late; then not begun.
+    assert_eq!(planned(looks - 1, true).0, (all - 1, false));
+    assert_eq!(planned(looks - 2, true).0, (all - 1, false));
+    assert_eq!(planned(0, true).0, (0, false));
+    let none = plan_in_time(&training.job(), &chosen::request(12, 4), &Alone, &|| false);
+    assert!(none.unwrap().is_none());
 }

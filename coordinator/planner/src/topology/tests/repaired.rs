@@ -6,9 +6,9 @@ use reweave_common::ids::Rank;
 use reweave_common::iteration::{Iteration, IterationBuilder, Operation, Work};
 use reweave_common::units::{Bytes, Rate};
 
+use super::chosen::Training;
 use super::*;
 use crate::crew::Alone;
-use crate::workload::Settings;
 
 pub(super) const HOSTS: usize = 16;
 
@@ -33,62 +33,29 @@ fn iteration() -> Iteration {
     builder.build().unwrap()
 }
 
-/// What a job is made of.
-pub(super) struct Training {
-    pub(super) iteration: Iteration,
-    place: Vec<u32>,
-    settings: Settings,
-}
-
-impl Default for Training {
-    fn default() -> Self {
-        Self {
-            iteration: iteration(),
-            place: (0..HOSTS as u32).collect(),
-            settings: Settings::default(),
-        }
-    }
-}
-
-impl Training {
-    pub(super) fn job(&self) -> Job<'_> {
-        Job {
-            iteration: &self.iteration,
-            place: &self.place,
-            settings: &self.settings,
-        }
-    }
+pub(super) fn training() -> Training {
+    Training::of(iteration())
 }
 
 pub(super) fn request() -> Request {
-    Request {
-        limits: Limits::plain(HOSTS, 4),
-        degree: 4,
-        rate: Rate::from_gbps(100.0).unwrap(),
-        seed: 1,
-        work: 1 << 36,
-        relay: None,
-        interval: false,
-    }
+    chosen::request(HOSTS, 4)
+}
+
+/// What becomes of a proposal, and of its tables.
+fn repaired(proposal: &Proposal, job: &Job<'_>, failed: Failed) -> Repair {
+    let before = Some(&proposal.routes);
+    repair(&proposal.design, before, job, &request(), &[failed]).unwrap()
 }
 
 #[test]
 fn any_cable_may_fail_and_all_still_arrive() {
-    let training = Training::default();
+    let training = training();
     let job = training.job();
     let request = request();
     let proposal = plan(&job, &request).unwrap();
     let before = proposal.evaluation.iteration_ms;
     for cable in proposal.design.wiring.pairs() {
-        let failed = [Failed::Cable(cable)];
-        let repaired = repair(
-            &proposal.design,
-            Some(&proposal.routes),
-            &job,
-            &request,
-            &failed,
-        )
-        .unwrap();
+        let repaired = repaired(&proposal, &job, Failed::Cable(cable));
         let [a, b] = cable;
         assert!(!repaired.design.wiring.joins(a, b));
         let after = repaired.iteration_ms(&job, &request).unwrap();
@@ -113,7 +80,7 @@ fn any_cable_may_fail_and_all_still_arrive() {
 /// Hosts that forward little make an iteration longer after a repair as before it.
 #[test]
 fn what_hosts_can_forward_counts_after_a_failure_too() {
-    let training = Training::default();
+    let training = training();
     let (job, free) = (training.job(), request());
     let slow = Request {
         relay: Some(Rate::from_gbps(5.0).unwrap()),
@@ -142,7 +109,7 @@ fn what_hosts_can_forward_counts_after_a_failure_too() {
 
 #[test]
 fn what_is_cut_off_is_said() {
-    let training = Training::default();
+    let training = training();
     let job = training.job();
     let proposal = plan(&job, &request()).unwrap();
     let others = proposal.design.wiring.neighbours(5).to_vec();
@@ -156,19 +123,11 @@ fn what_is_cut_off_is_said() {
 
 #[test]
 fn when_a_host_fails_the_others_go_on() {
-    let training = Training::default();
+    let training = training();
     let job = training.job();
     let request = request();
     let proposal = plan(&job, &request).unwrap();
-    let failed = [Failed::Host(5)];
-    let repaired = repair(
-        &proposal.design,
-        Some(&proposal.routes),
-        &job,
-        &request,
-        &failed,
-    )
-    .unwrap();
+    let repaired = repaired(&proposal, &job, Failed::Host(5));
     assert_eq!(repaired.design.wiring.degree(5), 0);
     let left = Demand::of(&repaired.iteration, &training.place, HOSTS);
     assert!(left.pairs.keys().all(|&(a, b)| a != 5 && b != 5));
@@ -180,13 +139,10 @@ fn when_a_host_fails_the_others_go_on() {
 
 #[test]
 fn when_a_panel_fails_its_cables_are_gone() {
-    let training = Training::default();
+    let training = training();
     let job = training.job();
     let mut request = request();
-    let panel = |nth| Panel {
-        name: format!("panel{nth}"),
-        ports: vec![1; HOSTS],
-    };
+    let panel = |nth| Panel::numbered(format!("panel{nth}"), &[1; HOSTS]);
     request.limits.panels = (0..4).map(panel).collect();
     let proposal = plan(&job, &request).unwrap();
     let failed = [Failed::Panel(2)];
@@ -212,7 +168,7 @@ fn when_a_panel_fails_its_cables_are_gone() {
 /// Each single cable, and the host that forwards most.
 #[test]
 fn what_failures_cost_is_known_beforehand() {
-    let training = Training::default();
+    let training = training();
     let (job, request) = (training.job(), request());
     let proposal = plan(&job, &request).unwrap();
     let (design, before) = (&proposal.design, proposal.evaluation.iteration_ms);

@@ -1,6 +1,6 @@
 //! Circuits that are moved after a failure: few, and only where that is surely worth it.
 
-use super::repaired::{HOSTS, Training, request};
+use super::repaired::{HOSTS, request, training};
 use super::*;
 use crate::crew::Alone;
 
@@ -11,7 +11,7 @@ fn after(
     iterations: Option<f64>,
     each_ms: f64,
 ) -> (Proposal, Rewiring) {
-    let training = Training::default();
+    let training = training();
     let job = training.job();
     let planned = plan(&job, request).unwrap();
     let request = Request {
@@ -62,7 +62,7 @@ fn those_beside_a_host_that_failed_are_joined_and_nothing_else_is_touched() {
 #[test]
 fn circuits_are_moved_only_where_that_surely_saves_more_than_it_costs() {
     for failed in [Failed::Host(5), Failed::Cable([0, 1])] {
-        let lies = plan(&Training::default().job(), &request()).unwrap().design;
+        let lies = plan(&training().job(), &request()).unwrap().design;
         let failed = match failed {
             Failed::Cable(_) => Failed::Cable(lies.wiring.pairs()[0]),
             other => other,
@@ -96,7 +96,7 @@ fn nothing_is_moved_when_the_job_is_nearly_done() {
 
 #[test]
 fn the_other_end_of_a_failed_port_may_be_used_again() {
-    let design = plan(&Training::default().job(), &request()).unwrap().design;
+    let design = plan(&training().job(), &request()).unwrap().design;
     let [a, b] = design.wiring.pairs()[0];
     let degrees = |failed| {
         let (_, rewiring) = after(&request(), failed, None, 0.0);
@@ -111,10 +111,7 @@ fn the_other_end_of_a_failed_port_may_be_used_again() {
 
 fn with_panels() -> Request {
     let mut request = request();
-    let panel = |nth| Panel {
-        name: format!("panel{nth}"),
-        ports: vec![1; HOSTS],
-    };
+    let panel = |nth| Panel::numbered(format!("panel{nth}"), &[1; HOSTS]);
     request.limits.panels = (0..4).map(panel).collect();
     request
 }
@@ -144,4 +141,57 @@ fn what_is_joined_finds_ports_of_panels() {
         .collect();
     let each: std::collections::BTreeSet<_> = ports.iter().collect();
     assert_eq!(each.len(), ports.len());
+}
+
+/// Two panels with two ports of each host: what stays lies where it lay, and what comes takes ports
+/// that work and that nothing else has.
+#[test]
+fn circuits_that_stay_keep_their_ports_and_others_take_real_ones() {
+    let mut request = request();
+    let panel = |nth| Panel::numbered(format!("panel{nth}"), &[2; HOSTS]);
+    request.limits.panels = (0..2).map(panel).collect();
+    let planned = plan(&training().job(), &request).unwrap().design;
+    let dark = planned.patches[0];
+    for failed in [Failed::Cable(dark.cable), Failed::Host(dark.cable[0])] {
+        let (repaired, rewiring) = after(&request, failed, None, 0.0);
+        for choice in &rewiring.choices {
+            let names = choice.proposal.design.patches.iter();
+            let now: Vec<_> = names
+                .map(|it| Patch {
+                    cable: rewiring.named(it.cable),
+                    ..*it
+                })
+                .collect();
+            stay_where_they_lay(&repaired.design.patches, &now);
+            are_real(&request.limits.panels, &now);
+            let uses =
+                |patch: &Patch| patch.panel == dark.panel && patch.ports.contains(&dark.ports[0]);
+            assert!(!now.iter().any(uses), "{failed:?}: {:?}", choice.way);
+        }
+    }
+}
+
+#[track_caller]
+fn stay_where_they_lay(before: &[Patch], now: &[Patch]) {
+    let same = |old: &Patch, new: &Patch| (old.cable, old.panel) == (new.cable, new.panel);
+    let kept = now
+        .iter()
+        .filter_map(|new| Some((new, before.iter().find(|old| same(old, new))?)));
+    let kept: Vec<_> = kept.collect();
+    assert!(kept.len() > 2, "{kept:?}");
+    assert!(kept.iter().all(|(new, old)| new == old), "{kept:?}");
+}
+
+#[track_caller]
+fn are_real(panels: &[Panel], patches: &[Patch]) {
+    let mut used = std::collections::BTreeSet::new();
+    for patch in patches {
+        for (end, port) in patch.cable.into_iter().zip(patch.ports) {
+            assert!(
+                panels[patch.panel].ports[end as usize].contains(&port),
+                "{patch:?}"
+            );
+            assert!(used.insert((patch.panel, port)), "{patch:?}");
+        }
+    }
 }

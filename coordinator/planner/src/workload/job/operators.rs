@@ -46,6 +46,14 @@ pub enum OperatorError {
     NoTiming {
         operator: String,
         timing: String,
+        /// What the profile has instead.
+        nearest: Option<String>,
+    },
+    UnmeasuredSplit {
+        operator: String,
+        timing: String,
+        parts: usize,
+        nearest: Option<u32>,
     },
     BadSplit {
         operator: String,
@@ -68,9 +76,32 @@ pub enum OperatorError {
 impl fmt::Display for OperatorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoTiming { operator, timing } => {
-                write!(f, "{operator}: the profile has no timing of {timing}")
+            Self::NoTiming {
+                operator,
+                timing,
+                nearest,
+            } => {
+                let nearest = nearest.as_deref().unwrap_or("none");
+                write!(
+                    f,
+                    "{operator}: the profile has no timing of {timing}; the nearest that it has is {nearest}"
+                )
             }
+            Self::UnmeasuredSplit {
+                operator,
+                timing,
+                parts,
+                nearest: Some(nearest),
+            } => write!(
+                f,
+                "{operator}: {timing} was not measured on {parts} servers; it was on {nearest}"
+            ),
+            Self::UnmeasuredSplit {
+                operator, timing, ..
+            } => write!(
+                f,
+                "{operator}: {timing} was measured with larger batches only; take a larger one"
+            ),
             Self::BadSplit {
                 operator,
                 parts,
@@ -124,7 +155,7 @@ impl Model {
                 return there(operator, given, servers);
             }
             let most = timings.splits(&operator.timing).next_back();
-            let (most, _) = most.ok_or_else(|| no_timing(operator))?;
+            let (most, _) = most.ok_or_else(|| unknown(operator, timings, servers))?;
             let parts = (most as usize).min(servers);
             let first = if parts == 1 { whole % servers } else { 0 };
             whole += usize::from(parts == 1);
@@ -197,10 +228,27 @@ fn there(operator: &Operator, given: &[Rank], servers: usize) -> Result<Split, O
     }
 }
 
-fn no_timing(operator: &Operator) -> OperatorError {
+/// What comes nearest to a timing that is not there: another split, or the kind whose name begins most
+/// alike.
+fn unknown(operator: &Operator, timings: &Timings, parts: usize) -> OperatorError {
+    let (name, timing) = (operator.name.clone(), operator.timing.clone());
+    if timings.kinds().any(|kind| kind == timing) {
+        let splits = timings.splits(&timing).map(|(split, _)| split);
+        return OperatorError::UnmeasuredSplit {
+            nearest: splits.min_by_key(|split| split.abs_diff(parts as u32)),
+            operator: name,
+            timing,
+            parts,
+        };
+    }
+    let alike = |kind: &&str| {
+        let both = kind.bytes().zip(timing.bytes());
+        both.take_while(|(a, b)| a == b).count()
+    };
     OperatorError::NoTiming {
-        operator: operator.name.clone(),
-        timing: operator.timing.clone(),
+        nearest: timings.kinds().max_by_key(alike).map(str::to_owned),
+        operator: name,
+        timing,
     }
 }
 
@@ -226,7 +274,7 @@ impl Building<'_> {
                 });
             }
             let timing = timing(timings, &operator.timing, parts as u32);
-            timed.push(timing.ok_or_else(|| no_timing(operator))?);
+            timed.push(timing.ok_or_else(|| unknown(operator, timings, parts))?);
         }
         for (nth, timing) in timed.iter().enumerate() {
             let tasks = self.parts(nth, "forward", timing.forward);

@@ -57,7 +57,9 @@ fn alone_ms(fabric: &Fabric, operation: Operation, bytes: u64, algorithm: Algori
     };
     let network = crate::sim::network::Network::of(fabric, Costs::default());
     let ecmp = Ecmp::default();
-    let played = collectives::time(&collective, algorithm, &network, &ecmp, LIMIT, &mut |_| {});
+    let played = collectives::time(&collective, algorithm, &network, &ecmp, LIMIT, &mut |_| {
+        true
+    });
     played.unwrap().time.millis()
 }
 
@@ -168,7 +170,7 @@ fn ranks_of_one_host_are_a_group_of_the_hierarchical_algorithm() {
             ..settings
         };
         let network = Network::new(&fabric, &placement, &carriage, settings);
-        evaluate(&iteration, &network, LIMIT, &mut |_| {})
+        evaluate(&iteration, &network, LIMIT, &mut |_| true)
     };
     let by = |algorithm| evaluated(given(Operation::AllReduce, algorithm));
     // Inside: three steps of 4 MB each way. Between: four rings at once through one port, six
@@ -200,7 +202,7 @@ fn an_interval_is_that_of_the_algorithm_that_was_taken() {
             iteration: &iteration,
             network: &network,
         };
-        let interval = setting.interval(&effects, LIMIT, &mut |_| {});
+        let interval = setting.interval(&effects, LIMIT, &mut |_| true);
         interval.unwrap().high_ms
     };
     // Were it decided anew, halving would be taken: it has fewer cold starts.
@@ -234,7 +236,7 @@ fn an_all_to_all_that_would_not_fit_into_memory_is_refused() {
     let placement = hosts(&fabric).repeat(2250);
     let network = Network::new(&fabric, &placement, &carriage, bare());
     let iteration = exchange(Operation::AllToAll, 9000, 8_000_000);
-    let refused = evaluate(&iteration, &network, LIMIT, &mut |_| {}).unwrap_err();
+    let refused = evaluate(&iteration, &network, LIMIT, &mut |_| true).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "one simulation takes no more than 67108864 flows and computations"
@@ -257,7 +259,7 @@ fn given_rings_are_not_given_up() {
     let settings = given(Operation::AllReduce, Algorithm::Tree);
     let network = Network::new(&fabric, &placement, &carriage, settings);
     let iteration = exchange(Operation::AllReduce, 4, 8_000_000);
-    let evaluation = evaluate(&iteration, &network, LIMIT, &mut |_| {}).unwrap();
+    let evaluation = evaluate(&iteration, &network, LIMIT, &mut |_| true).unwrap();
     near(evaluation.iteration_ms, 12.0);
     assert!(evaluation.collectives.is_empty());
 }

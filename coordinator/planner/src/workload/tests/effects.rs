@@ -20,7 +20,7 @@ fn interval(iteration: &Iteration, fabric: &Fabric, effects: &Effects) -> Interv
         iteration,
         network: &network,
     };
-    setting.interval(effects, LIMIT, &mut |_| {}).unwrap()
+    setting.interval(effects, LIMIT, &mut |_| true).unwrap()
 }
 
 fn four_across() -> Iteration {
@@ -125,13 +125,13 @@ fn lanes_tell_how_many_share_them_and_what_queues_up() {
 fn weighed(iteration: &Iteration, fabric: &Fabric, effects: &Effects) -> Vec<LaneLoad> {
     let (placement, carriage) = (hosts(fabric), Carriage::default());
     let network = Network::new(fabric, &placement, &carriage, bare());
-    let evaluation = evaluate(iteration, &network, LIMIT, &mut |_| {}).unwrap();
+    let evaluation = evaluate(iteration, &network, LIMIT, &mut |_| true).unwrap();
     let setting = Setting {
         iteration,
         network: &network,
     };
     let mut lanes = evaluation.lanes;
-    let weighed = setting.weigh(&mut lanes, effects, LIMIT, &mut |_| {});
+    let weighed = setting.weigh(&mut lanes, effects, LIMIT, &mut |_| true);
     weighed.unwrap();
     lanes
 }

@@ -104,7 +104,7 @@ impl Sketch {
 fn evaluated(iteration: &Iteration, fabric: &Fabric, settings: Settings) -> Evaluation {
     let (placement, carriage) = (hosts(fabric), Carriage::default());
     let network = Network::new(fabric, &placement, &carriage, settings);
-    evaluate(iteration, &network, LIMIT, &mut |_| {}).unwrap()
+    evaluate(iteration, &network, LIMIT, &mut |_| true).unwrap()
 }
 
 #[track_caller]

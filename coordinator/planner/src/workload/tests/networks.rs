@@ -122,7 +122,7 @@ fn ranks_of_one_host_share_its_port_and_reach_each_other_inside() {
         }
         let settings = Settings { inside, ..bare() };
         let network = Network::new(&fabric, &placement, &carriage, settings);
-        let evaluation = evaluate(&sketch.done(), &network, LIMIT, &mut |_| {});
+        let evaluation = evaluate(&sketch.done(), &network, LIMIT, &mut |_| true);
         evaluation.unwrap().iteration_ms
     };
     near(ms(&[[0, 2], [1, 3]], None), 16.0);
@@ -199,7 +199,7 @@ fn given_ways_and_rings_are_taken() {
     };
     let network = Network::new(&fabric, &placement, &carriage, bare());
     let ms = |iteration| {
-        evaluate(&iteration, &network, LIMIT, &mut |_| {})
+        evaluate(&iteration, &network, LIMIT, &mut |_| true)
             .unwrap()
             .iteration_ms
     };
@@ -225,7 +225,7 @@ fn what_cannot_be_sent_is_said() {
         sketch.transfer(pair, 1, &[]);
         let placement = hosts(&split);
         let network = Network::new(&split, &placement[..places], carriage, bare());
-        let refused = evaluate(&sketch.done(), &network, LIMIT, &mut |_| {});
+        let refused = evaluate(&sketch.done(), &network, LIMIT, &mut |_| true);
         refused.unwrap_err().to_string()
     };
     let none = Carriage::default();

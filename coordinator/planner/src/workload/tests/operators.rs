@@ -128,14 +128,39 @@ fn splits_between_measured_ones_lie_on_the_line_between_them() {
 #[test]
 fn what_was_not_measured_is_refused_by_name() {
     let mut model = two_dense(0);
-    model.operators[1].timing = "conv".to_owned();
+    model.operators[1].timing = "denser".to_owned();
     let refused = model.data_parallel(&timings(), 4).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "second: the profile has no timing of conv"
+        "second: the profile has no timing of denser; the nearest that it has is dense"
     );
     let model = two_dense(0);
     let too_fine = [vec![rank(0)], vec![]];
     let refused = model.iteration(&timings(), &too_fine, 4).unwrap_err();
     assert!(matches!(refused, OperatorError::BadSplit { parts: 0, .. }));
+}
+
+/// Of what was measured on one server, two and four.
+#[test]
+fn a_split_that_was_not_measured_is_refused_with_the_nearest_that_was() {
+    let model = two_dense(0);
+    let said = |timings: &Timings, parts: usize| {
+        let split: Vec<_> = (0..parts).map(rank).collect();
+        let refused = model.iteration(timings, &[split.clone(), split], 8);
+        refused.unwrap_err().to_string()
+    };
+    assert_eq!(
+        said(&timings(), 7),
+        "first: dense was not measured on 7 servers; it was on 4"
+    );
+    let larger = timings().of_a_larger_batch(4);
+    assert_eq!(
+        said(&larger, 1),
+        "first: dense was not measured on 1 servers; it was on 4"
+    );
+    let smaller = model.data_parallel(&timings().of_a_smaller_batch(8), 4);
+    assert_eq!(
+        smaller.unwrap_err().to_string(),
+        "first: dense was measured with larger batches only; take a larger one"
+    );
 }

@@ -119,7 +119,7 @@ fn interval(messages: &[Message], effects: &Effects) -> Interval {
         iteration: &iteration,
         network: &network,
     };
-    setting.interval(effects, LIMIT, &mut |_| {}).unwrap()
+    setting.interval(effects, LIMIT, &mut |_| true).unwrap()
 }
 
 const CASES: u64 = 60;

@@ -1,7 +1,7 @@
 //! The presets as sequences of layers, each with what it costs one rank.
 
 use super::gpu::Gpu;
-use super::profile::{Cost, Kind, Measured, measured};
+use super::profile::{self, Cost, Kind, Measured, measured};
 use super::{Layered, PresetError};
 
 /// One layer, as one rank works on it for one micro-batch.
@@ -154,15 +154,12 @@ struct Mixture {
 }
 
 impl Mixture {
-    fn named(layer: &str, experts: u32, visits: u32) -> Result<Self, PresetError> {
-        let expert = of_model("moe_experts")
-            .into_iter()
-            .find(|it| it.layer == layer);
-        Ok(Self {
-            expert: expert.ok_or(PresetError::Unmeasured)?,
+    fn named(layer: &str, experts: u32, visits: u32) -> Self {
+        Self {
+            expert: profile::the(|it| it.model == "moe_experts" && it.layer == layer),
             experts,
             visits,
-        })
+        }
     }
 
     /// All experts are visited alike. `token_bytes` go there and back for each visit.
@@ -190,7 +187,7 @@ impl Mixture {
 fn mixtral(view: &View) -> Result<Vec<Layer>, PresetError> {
     let dense = sliced("llama_8b", "layer", view)?;
     let head = sliced("llama_8b", "lm_head", view)?;
-    let mixture = Mixture::named("mixtral_8x7b", 8, 2)?;
+    let mixture = Mixture::named("mixtral_8x7b", 8, 2);
     let tokens = view.samples * f64::from(dense.seq);
     let token_bytes = 4096 * BYTES_PER_VALUE;
     let as_dense = view.gpu.scaled(Kind::Expert, mixture.expert.cost(tokens));
@@ -222,7 +219,7 @@ fn fine_grained(view: &View) -> Result<Vec<Layer>, PresetError> {
     const HIDDEN: u64 = 7168;
     const LAYERS: usize = 61;
     let seq = view.seq.unwrap_or(4096);
-    let mixture = Mixture::named("fine_grained_64x", 64, 8)?;
+    let mixture = Mixture::named("fine_grained_64x", 64, 8);
     let tokens = view.samples * f64::from(seq);
     let parameters = 4 * HIDDEN * HIDDEN;
     let flops_per_token = 2 * parameters + 4 * u64::from(seq) * HIDDEN;

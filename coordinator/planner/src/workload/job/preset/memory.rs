@@ -50,8 +50,7 @@ impl Preset {
         let columns = self.parallelism.columns;
         let held = tables::dealt_out(tables * columns, data, self.gpus_per_host);
         let most = held.into_iter().max().unwrap_or(0) as f64;
-        let row = embedding().ok_or(PresetError::Unmeasured)?;
-        let of_row = row.output_bytes_per_sample as f64 / columns as f64 + OF_A_ROW;
+        let of_row = embedding().output_bytes_per_sample as f64 / columns as f64 + OF_A_ROW;
         let view = View {
             gpu: self.gpu,
             tensor: 1,

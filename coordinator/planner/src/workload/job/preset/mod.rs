@@ -202,7 +202,6 @@ pub enum PresetError {
         seq: u32,
         known: Vec<u32>,
     },
-    Unmeasured,
     UnevenExperts {
         experts: u32,
         expert: u32,
@@ -264,7 +263,6 @@ impl fmt::Display for PresetError {
                     "samples of {seq} tokens were not measured; known are {known}"
                 )
             }
-            Self::Unmeasured => f.write_str("a layer of this model was not measured"),
             Self::UnevenExperts { experts, expert } => write!(
                 f,
                 "{experts} experts cannot be dealt out evenly to {expert} replicas; write expert = {}",
@@ -358,7 +356,7 @@ impl Preset {
             return None;
         };
         let tables = self.tables.unwrap_or(tables).max(1);
-        let row_bytes = embedding().map_or(1, |it| it.output_bytes_per_sample);
+        let row_bytes = embedding().output_bytes_per_sample;
         let doublings = std::iter::successors(Some(1), |columns| Some(columns * 2));
         let most = ranks.div_ceil(tables).next_power_of_two();
         let even = doublings.take_while(|&columns| columns <= most);
@@ -485,8 +483,7 @@ impl Preset {
             let what = "all of [parallelism] but data and columns";
             return Err(PresetError::NotSpread { what });
         }
-        let row = embedding().ok_or(PresetError::Unmeasured)?;
-        let bytes = row.output_bytes_per_sample;
+        let bytes = embedding().output_bytes_per_sample;
         match bytes.is_multiple_of(columns as u64) {
             true => Ok(()),
             false => Err(PresetError::UnevenColumns { bytes, columns }),
@@ -513,7 +510,7 @@ impl Preset {
             let named = layers.into_iter().filter(|layer| layer.name == width);
             Ok::<Vec<_>, PresetError>(named.collect())
         };
-        let lookup = embedding().ok_or(PresetError::Unmeasured)?;
+        let lookup = embedding();
         let (row_bytes, columns) = (lookup.output_bytes_per_sample, self.parallelism.columns);
         // A narrower row is read in as much less time.
         let whole = samples as f64 * ranks as f64;
@@ -535,8 +532,8 @@ impl Preset {
 /// Layers of models around tables before what is looked up arrives, and after that.
 const DENSE: [&str; 2] = ["dense_2048_2048", "dense_4096_4096"];
 
-fn embedding() -> Option<Measured> {
-    measured().into_iter().find(|it| it.kind == Kind::Embedding)
+fn embedding() -> Measured {
+    profile::the(|it| it.kind == Kind::Embedding)
 }
 
 fn dealt_out(batch: u64, parts: usize, what: &'static str) -> Result<u64, PresetError> {

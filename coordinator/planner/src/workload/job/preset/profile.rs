@@ -70,6 +70,12 @@ pub fn measured() -> Vec<Measured> {
     lines.map(layer).collect()
 }
 
+/// The first of which this is so; something is.
+pub(super) fn the(is_it: impl Fn(&Measured) -> bool) -> Measured {
+    let found = measured().into_iter().find(is_it);
+    found.expect("the file in the tree has every layer that presets name")
+}
+
 fn parse(line: &str) -> Option<Measured> {
     let mut fields = line.split(',');
     let mut next = || fields.next();

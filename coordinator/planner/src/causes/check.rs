@@ -1,0 +1,218 @@
+//! Whether evidence fits the fabric and itself, and what of it says nothing.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::Fabric;
+
+use super::change::LEARNING;
+use super::evidence::{
+    Evidence, EvidenceError, JobFacts, KNOWN_SERIES, PairFacts, PortFacts, Probed, Series, UNKNOWN,
+    hops, node,
+};
+
+type Checked = Result<(), EvidenceError>;
+
+impl Evidence {
+    pub(super) fn check(&self, fabric: &Fabric) -> Checked {
+        self.ports.iter().try_for_each(|port| port.check(fabric))?;
+        self.probes.iter().try_for_each(|it| it.check(fabric))?;
+        self.pairs.iter().try_for_each(|pair| pair.check(fabric))?;
+        self.series.iter().try_for_each(|it| it.check(fabric))?;
+        self.jobs.iter().try_for_each(|job| job.check(fabric))?;
+        for host in &self.hosts {
+            node(fabric, &host.host)?;
+        }
+        for trace in &self.traces {
+            node(fabric, &trace.from)?;
+            node(fabric, &trace.to)?;
+        }
+        for flow in &self.flows {
+            hops(fabric, &flow.path)?;
+            at_least_nothing("the rate", || flow.path.join(">"), flow.gbps)?;
+        }
+        self.check_unity()
+    }
+
+    /// Nothing is said twice, and otherwise.
+    fn check_unity(&self) -> Checked {
+        let hosts = self.hosts.iter();
+        said_once("what", hosts.map(|it| (it.host.clone(), &it.settings)))?;
+        let pairs = self.pairs.iter();
+        let pairs = pairs.map(|it| {
+            (
+                format!("{} to {} on rail {}", it.from, it.to, it.rail),
+                it.gbps,
+            )
+        });
+        said_once("the bandwidth", pairs)?;
+        let traces = self.traces.iter();
+        let traces = traces.map(|it| {
+            (
+                format!("{} to {}", it.from, it.to),
+                (it.hops_there, it.hops_back),
+            )
+        });
+        said_once("the way", traces)?;
+        let jobs = self.jobs.iter();
+        said_once(
+            "the ranks",
+            jobs.map(|it| (format!("job {}", it.job), &it.ranks)),
+        )
+    }
+
+    /// What is left out, and why.
+    pub fn doubts(&self, fabric: &Fabric) -> Vec<String> {
+        let is_unknown =
+            |path: &[String]| path.len() < 2 || path.iter().any(|name| name == UNKNOWN);
+        let probes = self.probes.iter().filter(|it| is_unknown(&it.path));
+        let probes = probes.map(|it| ("probes", &it.path));
+        let flows = self.flows.iter().filter(|it| is_unknown(&it.path));
+        let unknown = probes.chain(flows.map(|it| ("a flow", &it.path)));
+        let unknown = unknown.map(|(what, path)| {
+            format!(
+                "{what} over {:?} left out: not every hop is known",
+                path.join(">")
+            )
+        });
+        let parallel = self
+            .flows
+            .iter()
+            .filter(|it| has_parallel(fabric, &it.path));
+        let parallel = parallel.map(|it| {
+            let path = it.path.join(">");
+            format!("a flow over {path:?} left out: there are parallel links on its way")
+        });
+        let short = self.series.iter().filter(|it| it.values.len() < LEARNING);
+        let short = short.map(|it| {
+            let (of, at) = (&it.of, it.at.join("-"));
+            format!("the series of {of} at {at} left out: less than {LEARNING} values show nothing")
+        });
+        unknown.chain(parallel).chain(short).collect()
+    }
+}
+
+/// Whether two neighbours of a path are joined by several links, of which it names none.
+pub(super) fn has_parallel(fabric: &Fabric, path: &[String]) -> bool {
+    let is_several = |pair: &[String]| {
+        let ends = [&pair[0], &pair[1]].map(|name| fabric.find(name));
+        matches!(ends, [Some(a), Some(b)] if fabric.links_between(a, b).nth(1).is_some())
+    };
+    path.windows(2).any(is_several)
+}
+
+fn said_once<T: PartialEq>(what: &'static str, all: impl Iterator<Item = (String, T)>) -> Checked {
+    let mut said = BTreeMap::new();
+    for (of, value) in all {
+        if let Some(before) = said.insert(of.clone(), value)
+            && Some(&before) != said.get(&of)
+        {
+            return Err(EvidenceError::Contradiction { what, of });
+        }
+    }
+    Ok(())
+}
+
+fn at_least_nothing(what: &'static str, of: impl Fn() -> String, value: f64) -> Checked {
+    within(what, of, value, f64::MAX)
+}
+
+fn within(what: &'static str, of: impl Fn() -> String, value: f64, most: f64) -> Checked {
+    match (0.0..=most).contains(&value) {
+        true => Ok(()),
+        false => Err(EvidenceError::NotPossible {
+            what,
+            of: of(),
+            value,
+        }),
+    }
+}
+
+impl PortFacts {
+    fn check(&self, fabric: &Fabric) -> Checked {
+        node(fabric, &self.node)?;
+        node(fabric, &self.peer)?;
+        self.incoming(fabric)?;
+        let of = || format!("{} towards {}", self.node, self.peer);
+        let shares = [
+            ("the share of broken frames", self.frame_error_share),
+            ("the share of corrected bits", self.corrected_bit_share),
+            ("the share of time paused", self.paused_share),
+        ];
+        for (what, share) in shares {
+            within(what, of, share.unwrap_or(0.0), 1.0)?;
+        }
+        for (what, gbps) in [("the load", self.sent_gbps), ("the speed", self.speed_gbps)] {
+            at_least_nothing(what, of, gbps.unwrap_or(0.0))?;
+        }
+        Ok(())
+    }
+}
+
+impl Probed {
+    fn check(&self, fabric: &Fabric) -> Checked {
+        hops(fabric, &self.path)?;
+        let is_possible = self.lost <= self.sent && self.large_lost <= self.large_sent;
+        match is_possible {
+            true => Ok(()),
+            false => Err(EvidenceError::MoreLostThanSent {
+                path: self.path.join(">"),
+            }),
+        }
+    }
+}
+
+impl PairFacts {
+    fn check(&self, fabric: &Fabric) -> Checked {
+        let ends = [node(fabric, &self.from)?, node(fabric, &self.to)?];
+        let of = || format!("{} to {}", self.from, self.to);
+        let most = if ends[0] == ends[1] { 0.0 } else { f64::MAX };
+        within("the bandwidth", of, self.gbps, most)
+    }
+}
+
+impl Series {
+    fn check(&self, fabric: &Fabric) -> Checked {
+        if !KNOWN_SERIES.contains(&&self.of[..]) {
+            return Err(EvidenceError::NoSuchSeries {
+                of: self.of.clone(),
+            });
+        }
+        for name in &self.at {
+            node(fabric, name)?;
+        }
+        let of = || format!("{} at {}", self.of, self.at.join("-"));
+        within("the number of places", of, self.at.len() as f64, 2.0)?;
+        within("the time between values", of, self.every_s, f64::MAX)
+    }
+}
+
+impl JobFacts {
+    fn check(&self, fabric: &Fabric) -> Checked {
+        for host in &self.ranks {
+            node(fabric, host)?;
+        }
+        let groups = self.tensor_groups.iter().chain(&self.pipeline_stages);
+        let ring = self.ring.iter().copied();
+        let pairs = self.collectives.iter().flat_map(|it| &it.pairs);
+        let pairs = pairs.flat_map(|pair| [pair.from, pair.to]);
+        let by_rank = [
+            self.first.len(),
+            self.compute_ms.len(),
+            self.communicate_ms.len(),
+        ];
+        let last = by_rank.into_iter().filter_map(|ranks| ranks.checked_sub(1));
+        let mut all = groups
+            .flatten()
+            .copied()
+            .chain(ring)
+            .chain(pairs)
+            .chain(last);
+        match all.find(|&rank| rank >= self.ranks.len()) {
+            Some(rank) => Err(EvidenceError::NoSuchRank {
+                job: self.job.clone(),
+                rank,
+            }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Every class of failure in turn: the evidence it leaves names it, where it is, and nothing else.
+
+use super::*;
+
+/// What a cluster that this happens to tells, and of what the finding speaks.
+fn happens(class: Class) -> (Evidence, &'static str) {
+    match class {
+        Class::BadOptic => (
+            at_port("spine2", "leaf0", |port| {
+                port.frame_error_share = Some(1e-4);
+            }),
+            "leaf0-spine2 from leaf0",
+        ),
+        Class::LossyLink => (lossy_link(), "leaf0-spine2 from leaf0"),
+        Class::FaultyHost => (faulty_host(), "h6"),
+        Class::EcmpCollision => (
+            with_flows(&[(0, 1, 4, 47.0), (1, 1, 5, 47.0), (2, 0, 6, 20.0)]),
+            "leaf0-spine1 from leaf0",
+        ),
+        Class::PfcStorm => (storm(), "h3"),
+        Class::PfcDeadlock => (deadlock(), "ambiguous: leaf0 or spine0 or leaf1 or spine1"),
+        Class::Straggler => (straggler(), "h2"),
+        Class::PcieDowngrade => (at_host(2, |host| host.pcie_lanes = Some(4)), "h2"),
+        Class::NicFlap => (
+            at_port("h5", "leaf1", |port| port.link_downs = 3),
+            "h5-leaf1",
+        ),
+        Class::MtuMismatch => (
+            at_port("leaf1", "spine3", |port| port.mtu_bytes = Some(1500)),
+            "leaf1-spine3",
+        ),
+        Class::ConfigurationMismatch => (at_host(4, |host| set(host, "ECN", "off")), "h4"),
+        Class::AsymmetricRoute => (lopsided(), "h0 and h5"),
+        Class::Incast => (
+            with_flows(&[
+                (0, 0, 5, 24.0),
+                (1, 1, 5, 24.0),
+                (2, 2, 5, 24.0),
+                (3, 3, 5, 24.0),
+            ]),
+            "h5",
+        ),
+        Class::SlowPair => (slow_pair(), "h0 and h4"),
+        Class::Latency => (with_series(jump()), "h1"),
+        Class::DyingOptic => (with_series(climb()), "leaf0-spine1 from spine1"),
+        Class::Saturation => (next_job(), "leaf0-spine1 from leaf0"),
+        Class::ClocksApart => (at_host(1, |host| host.clock_skew_ms = Some(-2000.0)), "h1"),
+        Class::NodeAlwaysFirst => (always_first(), "h0"),
+        of_job => (with_job(of(of_job)), "job train"),
+    }
+}
+
+/// What jobs do to themselves.
+fn of(class: Class) -> fn(&mut JobFacts) {
+    match class {
+        Class::RankOrder => |job| job.ring = vec![0, 4, 1, 5, 2, 6, 3, 7],
+        Class::AllreduceLinear => |job| {
+            job.allreduce_ms = vec![(2.0, 2.1), (4.0, 4.0), (8.0, 8.1), (16.0, 16.0)];
+        },
+        Class::PipelineAcrossSpine => |job| {
+            job.pipeline_stages = vec![vec![0], vec![4], vec![1], vec![5]];
+        },
+        Class::TensorAcrossHosts => |job| job.tensor_groups = vec![vec![0, 1]],
+        Class::HostBound => |job| {
+            job.compute_ms[3] = 200.0;
+            job.communicate_ms = vec![5.0; 8];
+        },
+        other => panic!("no case for {other}"),
+    }
+}
+
+#[test]
+fn every_class_is_named_alone() {
+    for class in Class::ALL {
+        let (evidence, subject) = happens(class);
+        let fabric = match class {
+            Class::NodeAlwaysFirst => lone(),
+            _ => fabric(),
+        };
+        let found = diagnose(&evidence, &fabric).unwrap();
+        let [only] = &found[..] else {
+            panic!("{class}: {found:#?}")
+        };
+        assert_eq!(
+            (only.class, &only.subject.to_string()[..]),
+            (class, subject)
+        );
+        assert!(!only.evidence.is_empty() && only.remedy == class.remedy());
+        assert!((0.5..=1.0).contains(&only.confidence), "{only:?}");
+    }
+}
+
+fn at_port(node: &str, peer: &str, change: impl Fn(&mut PortFacts)) -> Evidence {
+    let mut evidence = clean();
+    change(port_of(&mut evidence, node, peer));
+    evidence
+}
+
+fn at_host(host: usize, change: impl Fn(&mut HostFacts)) -> Evidence {
+    let mut evidence = clean();
+    change(&mut evidence.hosts[host]);
+    evidence
+}
+
+fn set(host: &mut HostFacts, setting: &str, value: &str) {
+    host.settings.insert(setting.to_owned(), value.to_owned());
+}
+
+fn with_series(series: Series) -> Evidence {
+    Evidence {
+        series: vec![series],
+        ..clean()
+    }
+}
+
+/// Flows of so many Gb/s from host to host past a spine, and no others.
+fn with_flows(flows: &[(usize, usize, usize, f64)]) -> Evidence {
+    let flows = flows.iter();
+    let flows = flows.map(|&(from, spine, to, gbps)| flow(from, spine, to, gbps));
+    Evidence {
+        flows: flows.collect(),
+        ..clean()
+    }
+}
+
+/// The same probes cross the link down from the spine; only the sender's counter tells them apart.
+fn lossy_link() -> Evidence {
+    Evidence {
+        probes: probes(|hop| if hop == "leaf0>spine2" { 0.02 } else { 0.0 }, 400),
+        ..at_port("leaf0", "spine2", |port| port.send_drops = 9)
+    }
+}
+
+fn faulty_host() -> Evidence {
+    let own = ["h6>leaf1", "leaf1>h6"];
+    Evidence {
+        probes: probes(|hop| if own.contains(&hop) { 0.1 } else { 0.0 }, 100),
+        ..clean()
+    }
+}
+
+/// Its own counter says so, and its peer's: that is one storm.
+fn storm() -> Evidence {
+    let mut evidence = at_port("h3", "leaf0", |port| port.pause_storms = 2);
+    port_of(&mut evidence, "leaf0", "h3").paused_share = Some(0.4);
+    evidence
+}
+
+fn deadlock() -> Evidence {
+    let mut evidence = clean();
+    let circle = ["leaf0", "spine0", "leaf1", "spine1", "leaf0"];
+    for pair in circle.windows(2) {
+        let port = port_of(&mut evidence, pair[0], pair[1]);
+        (port.paused_share, port.sent_gbps) = (Some(1.0), Some(0.0));
+    }
+    evidence
+}
+
+fn straggler() -> Evidence {
+    let mut evidence = clean();
+    let own = |flow: &&mut FlowFacts| flow.path[0] == "h2" || flow.path[4] == "h2";
+    evidence
+        .flows
+        .iter_mut()
+        .filter(own)
+        .for_each(|flow| flow.gbps = 10.0);
+    evidence
+}
+
+fn lopsided() -> Evidence {
+    Evidence {
+        traces: vec![Trace {
+            from: "h0".to_owned(),
+            to: "h5".to_owned(),
+            hops_there: 4,
+            hops_back: 6,
+        }],
+        ..clean()
+    }
+}
+
+fn slow_pair() -> Evidence {
+    let mut evidence = clean();
+    evidence.pairs[3].gbps = 50.0;
+    evidence
+}
+
+fn jump() -> Series {
+    let late = |nth: usize| {
+        if nth < 80 {
+            10.0 + (nth % 3) as f64 * 0.2
+        } else {
+            14.0
+        }
+    };
+    series("latency_us", &["h1"], late)
+}
+
+fn climb() -> Series {
+    let share = |nth: usize| 1e-7 * libm::exp(0.03 * nth as f64);
+    series("corrected_bit_share", &["leaf0", "spine1"], share)
+}
+
+fn next_job() -> Evidence {
+    let demand = Demand {
+        path: names("leaf0>spine1"),
+        gbps: 30.0,
+    };
+    let mut evidence = clean();
+    evidence.jobs.push(JobFacts {
+        job: "next".to_owned(),
+        will_send: vec![demand],
+        ..JobFacts::default()
+    });
+    evidence
+}
+
+fn always_first() -> Evidence {
+    let job = JobFacts {
+        job: "train".to_owned(),
+        ranks: ["h0", "h1", "h2"].map(str::to_owned).to_vec(),
+        first: vec![97, 2, 1],
+        ..JobFacts::default()
+    };
+    Evidence {
+        jobs: vec![job],
+        ..Evidence::default()
+    }
+}
+
+/// One host hangs where the ways of the two others meet.
+fn lone() -> Fabric {
+    let node = |name: &str, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    let link = |a: &str, b: &str| format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = 1\n");
+    let mut text = "kind = \"graph\"\n".to_owned();
+    text.extend(["h0", "h1", "h2"].map(|host| node(host, "host")));
+    text.extend(["x", "y", "z"].map(|switch| node(switch, "switch")));
+    let links = [
+        ("h0", "x"),
+        ("x", "y"),
+        ("x", "z"),
+        ("h1", "y"),
+        ("h2", "z"),
+    ];
+    text.extend(links.map(|(a, b)| link(a, b)));
+    Fabric::parse("fabric.toml", &text).unwrap()
+}

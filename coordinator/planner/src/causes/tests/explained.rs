@@ -1,0 +1,100 @@
+//! From a slow job to the link and the cause.
+
+use super::*;
+
+#[test]
+fn a_slow_job_is_explained_down_to_the_cause() {
+    let mut evidence = clean();
+    port_of(&mut evidence, "spine2", "leaf0").frame_error_share = Some(1e-4);
+    let pair = |from: usize, ms, path: &str| PairTime {
+        from,
+        to: (from + 1) % 8,
+        ms,
+        path: if path.is_empty() {
+            Vec::new()
+        } else {
+            names(path)
+        },
+    };
+    let slow = "h3>leaf0>spine2>leaf1>h4";
+    let collective = |name: &str, ms, path| CollectiveFacts {
+        name: name.to_owned(),
+        ms,
+        pairs: (0..8)
+            .map(|from| pair(from, if from == 3 { ms } else { 2.0 }, path))
+            .collect(),
+    };
+    evidence.jobs[0].collectives =
+        vec![collective("fast", 3.0, slow), collective("slow", 9.0, slow)];
+    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    assert_eq!(
+        (told.collective.as_deref(), told.ranks, told.others_ms),
+        (Some("slow"), Some([3, 4]), Some(2.0))
+    );
+    assert_eq!(told.link.unwrap().to_string(), "leaf0-spine2 from leaf0");
+    assert_eq!(told.cause.unwrap().class, Class::BadOptic);
+    evidence.jobs[0].collectives = vec![collective("slow", 9.0, "")];
+    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    assert_eq!(
+        told.doubts,
+        [
+            "not every hop from h3 to h4 is known",
+            "nothing that was measured says why"
+        ]
+    );
+    assert_eq!(explain(&evidence, &fabric(), "other").unwrap(), None);
+}
+
+/// Both findings are about the way of the slowest pair; a clock slows no collective.
+#[test]
+fn what_slows_the_way_is_named_before_what_is_surer_of_its_ends() {
+    let mut evidence = clean();
+    port_of(&mut evidence, "spine2", "leaf0").frame_error_share = Some(1e-4);
+    evidence.hosts[4].clock_skew_ms = Some(900.0);
+    evidence.hosts[3].pcie_lanes = Some(4);
+    evidence.jobs[0].collectives = vec![one_pair("h3>leaf0>spine2>leaf1>h4")];
+    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    assert_eq!(told.cause.unwrap().class, Class::BadOptic);
+    evidence.jobs[0].collectives = vec![one_pair("h0>leaf0>spine2>leaf1>h7")];
+    let refused = explain(&evidence, &fabric(), "train").unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "h0>leaf0>spine2>leaf1>h7 does not lead from h3 to h4"
+    );
+}
+
+fn one_pair(path: &str) -> CollectiveFacts {
+    let pair = PairTime {
+        from: 3,
+        to: 4,
+        ms: 9.0,
+        path: names(path),
+    };
+    CollectiveFacts {
+        name: "slow".to_owned(),
+        ms: 9.0,
+        pairs: vec![pair],
+    }
+}
+
+#[test]
+fn where_all_pairs_take_as_long_no_one_way_is_to_blame() {
+    let mut evidence = clean();
+    let pair = |from: usize| PairTime {
+        from,
+        to: (from + 1) % 8,
+        ms: 9.0 + from as f64 * 0.01,
+        path: Vec::new(),
+    };
+    evidence.jobs[0].collectives = vec![CollectiveFacts {
+        name: "slow".to_owned(),
+        ms: 9.0,
+        pairs: (0..8).map(pair).collect(),
+    }];
+    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    let last = told.doubts.last().unwrap();
+    assert_eq!(
+        last,
+        "all pairs take as long: it is not one way that slows it"
+    );
+}

@@ -1,0 +1,206 @@
+//! Evidence that cannot be, is refused with what and where; what says nothing is said to say nothing.
+
+use super::*;
+
+#[test]
+fn clocks_apart_are_said_and_contradictions_refused() {
+    let mut evidence = clean();
+    evidence.hosts[1].clock_skew_ms = Some(-2000.0);
+    assert_eq!(alone(&evidence), named(Class::ClocksApart, "h1"));
+    let mut evidence = clean();
+    evidence.probes[0].path[2] = "*".to_owned();
+    evidence.probes[0].lost = 300;
+    assert_eq!(
+        found(&evidence),
+        [],
+        "a path that is not known is no evidence"
+    );
+    evidence.probes[0].lost = 401;
+    assert!(matches!(
+        diagnose(&evidence, &fabric()),
+        Err(EvidenceError::MoreLostThanSent { .. })
+    ));
+    let mut evidence = clean();
+    evidence.probes[0].path[2] = "leaf1".to_owned();
+    assert!(matches!(
+        diagnose(&evidence, &fabric()),
+        Err(EvidenceError::NotLinked { .. })
+    ));
+}
+
+type Spoil = fn(&mut Evidence);
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let cases: [(Spoil, &str); 12] = [
+        (
+            |it| it.ports[0].peer = "*".to_owned(),
+            "the fabric has no node named \"*\"",
+        ),
+        (
+            |it| it.series[0].at = vec!["*".to_owned(), "leaf0".to_owned()],
+            "the fabric has no node named \"*\"",
+        ),
+        (
+            |it| it.traces.push(trace("nosuch", 4)),
+            "the fabric has no node named \"nosuch\"",
+        ),
+        (
+            |it| it.traces.extend([trace("h0", 4), trace("h0", 6)]),
+            "the way of h0 to h5 is given twice, and not the same",
+        ),
+        (
+            |it| it.ports[0].paused_share = Some(40.0),
+            "the share of time paused of h0 towards leaf0 cannot be 40",
+        ),
+        (
+            |it| it.ports[0].frame_error_share = Some(f64::NAN),
+            "the share of broken frames of h0 towards leaf0 cannot be NaN",
+        ),
+        (
+            |it| it.flows[0].gbps = -1.0,
+            "the rate of h0>leaf0>spine0>leaf1>h4 cannot be -1",
+        ),
+        (
+            |it| it.pairs[0].to = "h0".to_owned(),
+            "the bandwidth of h0 to h0 cannot be 90",
+        ),
+        (
+            |it| {
+                it.pairs[1] = PairFacts {
+                    gbps: 10.0,
+                    ..it.pairs[0].clone()
+                }
+            },
+            "the bandwidth of h0 to h1 on rail 0 is given twice, and not the same",
+        ),
+        (
+            |it| it.series[0].of = "latency".to_owned(),
+            "\"latency\" is nothing that a series is of: there are latency_us, loss, errors, \
+             corrected_bit_share",
+        ),
+        (
+            |it| it.series[0].every_s = -60.0,
+            "the time between values of latency_us at h1 cannot be -60",
+        ),
+        (
+            |it| it.jobs[0].first = vec![1; 9],
+            "job train has no rank 8",
+        ),
+    ];
+    for (spoil, words) in cases {
+        let mut evidence = clean();
+        spoil(&mut evidence);
+        let refused = diagnose(&evidence, &fabric()).unwrap_err();
+        assert_eq!(refused.to_string(), words);
+    }
+}
+
+fn trace(from: &str, hops_there: u32) -> Trace {
+    Trace {
+        from: from.to_owned(),
+        to: "h5".to_owned(),
+        hops_there,
+        hops_back: 4,
+    }
+}
+
+#[test]
+fn a_stage_without_ranks_crosses_no_racks() {
+    let evidence = with_job(|job| job.pipeline_stages = vec![vec![], vec![1]]);
+    assert_eq!(found(&evidence), []);
+}
+
+#[test]
+fn what_is_left_out_is_said() {
+    let mut evidence = clean();
+    assert_eq!(evidence.doubts(&fabric()), [""; 0]);
+    evidence.probes[0].path[2] = "*".to_owned();
+    evidence.flows[0].path.clear();
+    evidence.series[0].values.truncate(15);
+    let doubts = evidence.doubts(&fabric());
+    assert_eq!(doubts.len(), 3);
+    for (doubt, word) in doubts.iter().zip([
+        "probes over \"h0>leaf0>*>",
+        "a flow over \"\"",
+        "less than 16",
+    ]) {
+        assert!(doubt.contains(word), "{doubt}");
+    }
+}
+
+/// Which of two cables a flow takes, its path does not say.
+#[test]
+fn flows_over_parallel_links_collide_with_nobody() {
+    let text = "kind = \"graph\"\n\
+        node = [{ name = \"a\", role = \"host\" }, { name = \"b\", role = \"host\" },\
+                { name = \"c\", role = \"host\" }, { name = \"d\", role = \"host\" },\
+                { name = \"x\", role = \"switch\" }, { name = \"y\", role = \"switch\" }]\n\
+        link = [{ a = \"a\", b = \"x\", gbps = 100 }, { a = \"b\", b = \"x\", gbps = 100 },\
+                { a = \"c\", b = \"y\", gbps = 100 }, { a = \"d\", b = \"y\", gbps = 100 },\
+                { a = \"x\", b = \"y\", gbps = 100, count = 2 }]";
+    let fabric = Fabric::parse("fabric.toml", text).unwrap();
+    let flow = |path: &str| FlowFacts {
+        path: names(path),
+        gbps: 80.0,
+        job: None,
+    };
+    let evidence = Evidence {
+        flows: vec![flow("a>x>y>c"), flow("b>x>y>d")],
+        ..Evidence::default()
+    };
+    assert_eq!(diagnose(&evidence, &fabric).unwrap(), []);
+    let doubts = evidence.doubts(&fabric);
+    assert!(
+        doubts.len() == 2 && doubts[0].contains("parallel"),
+        "{doubts:?}"
+    );
+}
+
+/// A pause travels back through the fabric: it begins with who is not made to pause itself.
+#[test]
+fn a_storm_is_named_where_it_begins() {
+    let mut evidence = clean();
+    port_of(&mut evidence, "h3", "leaf0").pause_storms = 2;
+    for (node, peer) in [
+        ("leaf0", "h3"),
+        ("spine0", "leaf0"),
+        ("leaf1", "spine0"),
+        ("h5", "leaf1"),
+    ] {
+        port_of(&mut evidence, node, peer).paused_share = Some(0.4);
+    }
+    assert_eq!(alone(&evidence), named(Class::PfcStorm, "h3"));
+}
+
+#[test]
+fn a_straggler_of_a_ring_is_named() {
+    let mut evidence = clean();
+    let next = |from: usize| {
+        flow(
+            from,
+            from % 4,
+            (from + 1) % 8,
+            if [1, 2].contains(&from) { 8.0 } else { 40.0 },
+        )
+    };
+    evidence.flows = (0..8).map(next).collect();
+    for flow in &mut evidence.flows {
+        if flow.path[1] == flow.path[3] {
+            flow.path.drain(2..4);
+        }
+    }
+    assert_eq!(alone(&evidence), named(Class::Straggler, "h2"));
+}
+
+#[test]
+fn what_went_by_hides_nothing_that_came_to_stay() {
+    let late = |nth: usize| match nth {
+        30..33 => 5.0,
+        93.. => 9.0,
+        _ => 0.0,
+    };
+    let values: Vec<_> = (0..133).map(late).collect();
+    let found = changes(&values).unwrap();
+    assert_eq!((found.at, found.after), (93, 9.0));
+}

@@ -1,0 +1,168 @@
+//! All ways to lay the circuits of few hosts, but for those that cannot be faster.
+
+use super::{Circuits, Counts, GBPS_TO_BYTES_PER_MS, Region};
+
+/// Of more hosts there are so many ways that hardly any can be tried.
+const FEW: usize = 16;
+/// So many numbers of circuits are tried, as there is no time for more: enough for eight hosts.
+const MOST_TRIES: usize = 8192;
+/// What is faster by less is as fast.
+const NEARLY: f64 = 1.0 - 1e-9;
+
+/// The best circuits, beginning with some that are known.
+pub(super) fn best(region: &Region, counts: &Counts, known: Circuits) -> Circuits {
+    if counts.hosts > FEW {
+        return known;
+    }
+    let order = busiest_first(counts);
+    let mut trying = Trying {
+        region,
+        counts,
+        pairs: pairs(&order),
+        places: places(&order),
+        free: vec![region.ports; counts.hosts],
+        laid: Circuits::new(counts.hosts),
+        best_ms: region.time_ms(counts, &known),
+        best: known,
+        tries: MOST_TRIES,
+    };
+    trying.deeper(0);
+    trying.best
+}
+
+/// So it is soon known whether the busiest can be done in time.
+fn busiest_first(counts: &Counts) -> Vec<usize> {
+    let busy = |host: &usize| counts.totals[*host].into_iter().fold(0.0, f64::max);
+    let mut order: Vec<_> = (0..counts.hosts).collect();
+    order.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
+    order
+}
+
+/// All pairs of one host, then what is left of those of the next.
+fn pairs(order: &[usize]) -> Vec<[usize; 2]> {
+    let pairs = order.iter().enumerate();
+    let pairs = pairs.flat_map(|(nth, &a)| order[nth + 1..].iter().map(move |&b| [a, b]));
+    pairs.collect()
+}
+
+/// By host, its place in an order.
+fn places(order: &[usize]) -> Vec<usize> {
+    let mut places = vec![0; order.len()];
+    for (place, &host) in order.iter().enumerate() {
+        places[host] = place;
+    }
+    places
+}
+
+struct Trying<'t> {
+    region: &'t Region,
+    counts: &'t Counts,
+    pairs: Vec<[usize; 2]>,
+    places: Vec<usize>,
+    laid: Circuits,
+    /// Ports, by host.
+    free: Vec<usize>,
+    best: Circuits,
+    best_ms: f64,
+    tries: usize,
+}
+
+impl Trying<'_> {
+    /// Tries all numbers of circuits for a pair and those after it.
+    fn deeper(&mut self, nth: usize) {
+        let Some(&[a, b]) = self.pairs.get(nth) else {
+            return self.keep();
+        };
+        let most = self.most(a, b).min(self.free[a]).min(self.free[b]);
+        for count in (0..=most).rev() {
+            self.join([a, b], count);
+            let in_time = [a, b].iter().all(|&host| self.may_be_faster(host, nth + 1));
+            if self.tries > 0 && in_time {
+                self.tries -= 1;
+                self.deeper(nth + 1);
+            }
+        }
+    }
+
+    fn join(&mut self, [a, b]: [usize; 2], count: usize) {
+        let now = self.laid.between(a, b);
+        for host in [a, b] {
+            self.free[host] = self.free[host] + now - count;
+        }
+        self.laid.set(a, b, count);
+    }
+
+    fn keep(&mut self) {
+        let time_ms = self.region.time_ms(self.counts, &self.laid);
+        if time_ms < self.best_ms * NEARLY {
+            self.best_ms = time_ms;
+            self.best = self.laid.clone();
+        }
+    }
+
+    /// What one circuit carries in the time that is to be beaten.
+    fn carried(&self) -> f64 {
+        self.region.circuit_gbps * GBPS_TO_BYTES_PER_MS * self.best_ms * NEARLY
+    }
+
+    /// So many circuits carry all that a pair sends in that time; more are of no use.
+    fn most(&self, a: usize, b: usize) -> usize {
+        let [sent, received] = self.counts.both_ways(a, b);
+        (sent.max(received) / self.carried()).ceil() as usize
+    }
+
+    /// Whether a host could be done in less than the best time, if pairs from this one on had as many
+    /// circuits as would suit it.
+    fn may_be_faster(&self, host: usize, from: usize) -> bool {
+        let switched = self.region.switched_gbps * GBPS_TO_BYTES_PER_MS * self.best_ms * NEARLY;
+        (0..2).all(|way| {
+            let laid: f64 = (0..self.counts.hosts)
+                .map(|other| self.by_circuits(host, other, way))
+                .sum();
+            let open = self.open(host, from).map(|other| Open {
+                bytes: self.counts.both_ways(host, other)[way],
+                room: self.free[other],
+            });
+            let most = laid + most_carried(open, self.free[host], self.carried());
+            self.counts.totals[host][way] <= switched + most
+        })
+    }
+
+    /// What the circuits that are laid between two hosts carry one way.
+    fn by_circuits(&self, host: usize, other: usize, way: usize) -> f64 {
+        let most = self.laid.between(host, other) as f64 * self.carried();
+        self.counts.both_ways(host, other)[way].min(most)
+    }
+
+    /// Those with which a host may still have circuits, when pairs from this one on are open.
+    fn open(&self, host: usize, from: usize) -> impl Iterator<Item = usize> {
+        let place = |[a, b]: [usize; 2]| [self.places[a], self.places[b]];
+        let next = self.pairs.get(from).map(|&ends| place(ends));
+        (0..self.counts.hosts).filter(move |&other| {
+            let [a, b] = place([host, other]);
+            a != b && next.is_some_and(|next| [a.min(b), a.max(b)] >= next)
+        })
+    }
+}
+
+/// What is sent to a host with so many ports left.
+struct Open {
+    bytes: f64,
+    room: usize,
+}
+
+/// What so many circuits carry at most, each so much, where they suit best: full ones first, then those
+/// with most left to carry.
+fn most_carried(open: impl Iterator<Item = Open>, circuits: usize, each: f64) -> f64 {
+    let (mut full, mut rests) = (0, Vec::new());
+    for Open { bytes, room } in open {
+        let whole = ((bytes / each) as usize).min(room);
+        full += whole;
+        if whole < room {
+            rests.push(bytes - whole as f64 * each);
+        }
+    }
+    rests.sort_by(|a, b| b.total_cmp(a));
+    let left = circuits.saturating_sub(full);
+    full.min(circuits) as f64 * each + rests.iter().take(left).sum::<f64>()
+}
