@@ -20,6 +20,7 @@ pub struct BandwidthReading {
 
 /// Whole frames without their checksums, as kernels count them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Bandwidth {
     /// The median of so many trains; the true one lies between the bounds in 95 of 100 cases.
@@ -44,6 +45,7 @@ pub enum Bandwidth {
 
 /// Why a train told nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unclear {
     /// None was sent so far, or too few.

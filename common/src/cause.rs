@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     BadOptic,
@@ -35,6 +36,7 @@ pub enum Class {
 
 /// Of what or whom a finding speaks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(no_recursion))]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     Host(String),
@@ -55,6 +57,7 @@ pub enum Subject {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Cause {
     pub class: Class,
     pub subject: Subject,

@@ -10,6 +10,7 @@ use crate::plan::Generation;
 
 /// A port of an optical switch, as the device numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct PortId(pub u16);
 
@@ -48,6 +49,17 @@ impl Circuit {
     }
 }
 
+/// It is sent as the pair of its ports.
+#[cfg(feature = "schema")]
+impl utoipa::PartialSchema for Circuit {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        Vec::<PortId>::schema()
+    }
+}
+
+#[cfg(feature = "schema")]
+impl utoipa::ToSchema for Circuit {}
+
 impl From<[PortId; 2]> for Circuit {
     fn from([one, other]: [PortId; 2]) -> Self {
         Self::new(one, other)
@@ -79,6 +91,7 @@ impl std::error::Error for NoCircuit {}
 
 /// All circuits of one optical switch. Whether no port is in two of them, the judge of plans asks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct CircuitSet(BTreeSet<Circuit>);
 

@@ -58,6 +58,7 @@ pub struct Loser {
 
 /// How unevenly flows are spread over the equal links of one switch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Imbalance {
     /// The Flow Imbalance Metric: 0 is even, and it counts flows.
     pub fim_percent: f64,

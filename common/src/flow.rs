@@ -6,6 +6,7 @@ use std::net::SocketAddrV4;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     Tcp,
@@ -14,9 +15,12 @@ pub enum Protocol {
 
 /// The five fields that ECMP hashes, and that name a flow everywhere in Reweave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FlowKey {
     pub protocol: Protocol,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub source: SocketAddrV4,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub destination: SocketAddrV4,
 }
 

@@ -101,6 +101,7 @@ pub struct Neighbour {
 
 /// A measurement that cannot be made here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Lack {
     #[serde(deserialize_with = "crate::printable::text")]
     pub measurement: String,

@@ -17,7 +17,6 @@ pub mod flow;
 pub mod forwarding;
 pub mod hardware;
 pub mod health;
-pub mod histogram;
 pub mod holding;
 pub mod ids;
 pub mod input;

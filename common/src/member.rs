@@ -14,6 +14,7 @@ pub const LONGEST_MEMBER: usize = 63;
 /// What somebody may be in a cluster. What each may do is decided
 /// elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     Coordinator,
@@ -73,6 +74,7 @@ impl FromStr for Role {
 
 /// Somebody in a cluster that need not be named. For an agent, the name is that of its node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Member {
     pub role: Role,
     pub name: String,

@@ -46,7 +46,7 @@ impl Timings {
         self.resized(|split| split.checked_mul(times), |time| time * times)
     }
 
-    /// For a batch of which so many are as large; what then was never measured is left out.
+    /// For a batch of which so many are as large; splits that then were never measured are left out.
     pub fn of_a_smaller_batch(&self, times: u32) -> Self {
         let split = |split: u32| split.is_multiple_of(times).then(|| split / times);
         self.resized(split, |time| time / times)
@@ -60,6 +60,8 @@ impl Timings {
         let mut resized = Self::default();
         for (kind, splits) in &self.kinds {
             let is_whole = splits.keys().eq(&[1]);
+            // It is known, even where no part of it is of any use now.
+            resized.kinds.entry(kind.clone()).or_default();
             for (&parts, &timing) in splits {
                 let Timing {
                     forward, backward, ..

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A data rate in whole bits per second: exact, so that results are the same on every machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct Rate {
     bits_per_s: u64,

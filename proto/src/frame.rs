@@ -3,6 +3,8 @@
 //! A peer is not believed: its length is checked before anything is kept for it, and what is kept
 //! grows with the bytes that came, not with the length that was claimed.
 
+use std::mem;
+
 use bytes::{Buf, Bytes, BytesMut};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -79,7 +81,7 @@ pub fn decode<T: DeserializeOwned>(frame: &[u8]) -> Result<T, WireError> {
 /// Finds the frames in a stream of bytes that arrive in pieces of any size.
 ///
 /// Take out all frames before handing in the next piece, and the decoder never holds more than one
-/// frame and one piece.
+/// frame and one piece, and between two frames nothing: most of thousands of peers are silent.
 #[derive(Debug)]
 pub struct FrameDecoder {
     buffer: BytesMut,
@@ -130,7 +132,11 @@ impl FrameDecoder {
             return Ok(None);
         }
         self.buffer.advance(HEADER_BYTES);
-        Ok(Some(self.buffer.split_to(length).freeze()))
+        let frame = match self.buffer.len() == length {
+            true => mem::take(&mut self.buffer),
+            false => self.buffer.split_to(length),
+        };
+        Ok(Some(frame.freeze()))
     }
 
     /// The length of the frame at the front, once its header is here.

@@ -18,6 +18,7 @@ mod optics;
 pub use optics::{Circuits, Crossing, Fibre, OpticalSwitch};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeRole))]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Sends and receives, and forwards nothing.

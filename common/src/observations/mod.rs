@@ -3,6 +3,7 @@
 mod host;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::bandwidth::BandwidthReading;
@@ -48,8 +49,9 @@ pub struct NodeObservations {
     pub counters: BTreeMap<String, Aged<Counters>>,
     pub flows: BTreeMap<FlowKey, Recent>,
     pub paths: BTreeMap<FlowKey, Aged<TracedPath>>,
-    /// By the flow of the probes.
-    pub probes: BTreeMap<FlowKey, ProbeWindow>,
+    /// By the flow of the probes. Windows lie apart from the keys, which are gone through far more often,
+    /// and a tree has room for twice what it holds.
+    pub probes: BTreeMap<FlowKey, Box<ProbeWindow>>,
     /// By the flow of the trains.
     pub bandwidths: BTreeMap<FlowKey, Aged<BandwidthReading>>,
     /// What it read back, and of which generation that is.
@@ -100,6 +102,13 @@ impl Observations {
         self.nodes.iter().map(|(&id, node)| (id, node))
     }
 
+    pub fn nodes_in(
+        &self,
+        range: Range<NodeId>,
+    ) -> impl Iterator<Item = (NodeId, &NodeObservations)> {
+        self.nodes.range(range).map(|(&id, node)| (id, node))
+    }
+
     pub fn node(&self, node: NodeId) -> Option<&NodeObservations> {
         self.nodes.get(&node)
     }
@@ -124,10 +133,18 @@ impl Observations {
     }
 
     /// Forgets what nobody has spoken of for longer than `most`. Paths stay for as long as their flow
-    /// does; those of flows that others send, the ways back, for as long as they are traced.
+    /// does; those of flows that others send, the ways back, for as long as they are traced. Of probes,
+    /// which are by far the most, see [`Observations::forget_probes`].
     pub fn forget_older_than(&mut self, now: Moment, most: Duration) {
         for node in self.nodes.values_mut() {
             node.forget_older_than(now, most);
+        }
+    }
+
+    /// Forgets what came of probes too long ago, as these nodes told it.
+    pub fn forget_probes(&mut self, now: Moment, nodes: Range<NodeId>) {
+        for (_, node) in self.nodes.range_mut(nodes) {
+            node.probes.retain(|_, window| window.handle_time(now));
         }
     }
 }
@@ -213,7 +230,7 @@ impl NodeObservations {
             window.add(at, &reading.tally);
             return true;
         }
-        let mut window = ProbeWindow::new(at);
+        let mut window = Box::new(ProbeWindow::new(at));
         window.add(at, &reading.tally);
         insert(&mut self.probes, Self::MOST_PROBED, reading.flow, window)
     }
@@ -237,7 +254,6 @@ impl NodeObservations {
             .retain(|key, path| flows.contains_key(key) || path.is_fresh(now, most));
         self.counters
             .retain(|_, counters| counters.is_fresh(now, most));
-        self.probes.retain(|_, window| window.handle_time(now));
         self.bandwidths
             .retain(|_, it| it.is_fresh(now, Self::BANDWIDTHS_FOR));
         self.host.forget_older_than(now, most);

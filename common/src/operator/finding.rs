@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::place::{self, Hop};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Findings {
     /// The generation of routes under which this was seen.
     pub generation: Generation,
@@ -23,16 +24,19 @@ pub struct Findings {
 
 /// Where the picture has holes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NotSeen {
     /// Nodes whose agents do not report.
     pub nodes: Vec<String>,
     /// Flows that matter, and of which a hop is not known.
     pub ways_of: Vec<FlowKey>,
+    /// Why nothing was looked for but collisions: what was measured contradicts itself or the fabric.
+    pub unfit: Option<String>,
 }
 
 impl NotSeen {
     pub fn is_nothing(&self) -> bool {
-        self.nodes.is_empty() && self.ways_of.is_empty()
+        *self == Self::default()
     }
 }
 
@@ -44,12 +48,15 @@ impl fmt::Display for NotSeen {
             .map(|node| format!("{node} does not report"));
         let ways = self.ways_of.iter();
         let ways = ways.map(|flow| format!("the way of {flow} is not known"));
-        let all: Vec<_> = silent.chain(ways).collect();
+        let unfit = self.unfit.iter();
+        let unfit = unfit.map(|why| format!("only collisions were looked for: {why}"));
+        let all: Vec<_> = silent.chain(ways).chain(unfit).collect();
         f.write_str(&all.join("; "))
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
     EcmpCollision(Collision),
@@ -59,6 +66,7 @@ pub enum Finding {
 
 /// A pin that serves its flow no more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct UselessPin {
     pub flow: FlowKey,
     pub hop: Hop,
@@ -66,6 +74,7 @@ pub struct UselessPin {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Useless {
     /// Beyond the pin these links are down, and no other way leads on.
@@ -77,6 +86,7 @@ pub enum Useless {
 
 /// Flows that share a full link while an equal path has room.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Collision {
     pub hop: Hop,
     /// Measured load over capacity.
@@ -87,6 +97,7 @@ pub struct Collision {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Loser {
     pub flow: FlowKey,
     pub rate_bits_per_s: Rate,

@@ -8,6 +8,7 @@ use crate::plan::Generation;
 use crate::units::Rate;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Record {
     pub plan: Plan,
     pub proposed_by: String,
@@ -22,6 +23,7 @@ pub struct Record {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Nobody has said yet that it shall be carried out.
@@ -52,6 +54,7 @@ impl Outcome {
 
 /// What a flow had, what it was promised and what it got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FlowOutcome {
     pub flow: FlowKey,
     pub before_bits_per_s: Option<Rate>,
@@ -64,6 +67,7 @@ pub struct FlowOutcome {
 
 /// How a flow fared, judged by readings before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowChange {
     Faster,

@@ -7,6 +7,7 @@ use crate::finding::Imbalance;
 
 /// Over all switches that have a choice of links for elephants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FlowImbalance {
     pub mean_fim_percent: f64,
     /// The links over which flows are spread most unevenly.

@@ -8,12 +8,14 @@ use super::plan::Pin;
 use crate::circuit::Circuit;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Line {
     pub what: What,
     pub tag: Tag,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
     Pin(Pin),
@@ -29,6 +31,7 @@ pub enum What {
 
 /// A circuit of an optical switch, and what is plugged in at its ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Joint {
     pub optical: String,
     pub circuit: Circuit,
@@ -37,6 +40,7 @@ pub struct Joint {
 
 /// When jobs may notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Tag {
     /// Done under running jobs as it is.

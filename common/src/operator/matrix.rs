@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What hosts measured of the way to each other, each direction by itself. Pairs that do not probe each
 /// other are left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Matrix {
     /// In the order of the fabric.
     pub hosts: Vec<String>,
@@ -12,6 +13,7 @@ pub struct Matrix {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MatrixCell {
     /// Which of the hosts, counted from zero.
     pub from: u32,

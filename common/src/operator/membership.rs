@@ -21,9 +21,11 @@ pub struct About {
 
 /// A coordinator, as the one that answers sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CoordinatorStatus {
     pub number: u64,
     pub name: String,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub address: SocketAddr,
     pub state: CoordinatorState,
     /// Whether it counts when something is decided; one that only learns does not.
@@ -46,6 +48,7 @@ pub struct CoordinatorStatus {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CoordinatorState {
     Leads,
@@ -80,6 +83,7 @@ pub enum MemberOrder {
 
 /// Somebody who was not let in, and why; for operators' eyes alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RefusedPeer {
     pub from: String,
     pub why: String,
@@ -90,6 +94,7 @@ pub struct RefusedPeer {
 
 /// A token that is out and may still be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OpenInvitation {
     pub member: Member,
     pub by: String,

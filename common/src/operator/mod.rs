@@ -15,6 +15,7 @@ use crate::plan::Generation;
 mod finding;
 mod history;
 mod imbalance;
+mod job;
 mod line;
 mod matrix;
 mod membership;
@@ -26,6 +27,7 @@ mod status;
 pub use finding::{Collision, Finding, Findings, Loser, NotSeen, Useless, UselessPin};
 pub use history::{FlowChange, FlowOutcome, Outcome, Record};
 pub use imbalance::FlowImbalance;
+pub use job::{Explanation, MeasuredPair, MeasuredPairs};
 pub use line::{Joint, Line, Tag, What};
 pub use matrix::{Matrix, MatrixCell};
 pub use membership::{
@@ -92,6 +94,15 @@ pub enum Request {
     Matrix {
         most: u32,
     },
+    /// Why a job is slow: the one that this host works for, or, where hosts are named, the one of theirs.
+    Explain {
+        job: String,
+        hosts: Vec<String>,
+    },
+    /// The bandwidth between hosts beside that of their peers: so many pairs at most, the slowest of them.
+    Pairs {
+        most: u32,
+    },
 }
 
 impl Request {
@@ -106,6 +117,8 @@ impl Request {
             | Self::Visit { .. }
             | Self::WhoAmI
             | Self::Matrix { .. }
+            | Self::Explain { .. }
+            | Self::Pairs { .. }
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Rewire { .. }
@@ -133,6 +146,8 @@ impl Request {
             | Self::Coordinators
             | Self::WhoAmI
             | Self::Matrix { .. }
+            | Self::Explain { .. }
+            | Self::Pairs { .. }
             | Self::Renew { .. } => false,
         }
     }
@@ -173,6 +188,9 @@ pub enum Response {
     },
     You(Member),
     Matrix(Matrix),
+    /// Nothing when there is no such job, as far as traffic shows.
+    Explanation(Option<Box<Explanation>>),
+    Pairs(MeasuredPairs),
 }
 
 /// Why a request led to nothing.
@@ -187,6 +205,10 @@ pub enum Refused {
     OtherPlan { offered: Generation },
     /// The fabric has no optical switch of this name.
     NoSuchSwitch { name: String },
+    /// The fabric has no host of this name.
+    NoSuchHost { name: String },
+    /// What was measured contradicts itself or the fabric.
+    Contradicted { why: String },
     /// The circuits that are wanted are there, and the routes too.
     NothingToChange,
     /// One change at a time.
@@ -242,6 +264,10 @@ impl fmt::Display for Refused {
             Self::NoSuchSwitch { name } => {
                 write!(f, "the fabric has no optical switch called {name:?}")
             }
+            Self::NoSuchHost { name } => {
+                write!(f, "the fabric has no host called {name:?}; `reweave hosts` lists them")
+            }
+            Self::Contradicted { why } => write!(f, "what was measured cannot be: {why}"),
             Self::NothingToChange => f.write_str("everything is so already"),
             Self::Busy { running } => write!(
                 f,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One direction of a link.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Hop {
     pub from: String,
     pub to: String,

@@ -18,6 +18,7 @@ use super::line::Line;
 use super::place::Hop;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Plan {
     pub generation: Generation,
     pub parent: Generation,
@@ -36,18 +37,21 @@ pub struct Plan {
 
 /// One of the links over which a node sends on, and how much against the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Via {
     pub link: String,
     pub weight: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Pin {
     pub flow: FlowKey,
     pub hop: Hop,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Move {
     pub flow: FlowKey,
     pub from: Hop,
@@ -55,6 +59,7 @@ pub struct Move {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Prediction {
     pub flow: FlowKey,
     pub before_bits_per_s: Rate,
@@ -66,6 +71,7 @@ pub struct Prediction {
 
 /// Why this plan and not another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Report {
     pub findings: Vec<Finding>,
     pub slowest_before_bits_per_s: Rate,
@@ -75,6 +81,7 @@ pub struct Report {
 
 /// A plan that was weighed and lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Alternative {
     pub moves: Vec<Move>,
     pub slowest_after_bits_per_s: Rate,

@@ -26,6 +26,7 @@ const NEARLY_EXPIRED: Duration = Duration::from_hours(4);
 const MOST_SKEW_MS: u64 = 500;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Status {
     /// Of the routes that are in force.
     pub generation: Generation,
@@ -68,6 +69,7 @@ pub struct Status {
 
 /// What these nodes cannot measure, all for the same reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LackStatus {
     pub lack: Lack,
     pub nodes: Vec<String>,
@@ -75,6 +77,7 @@ pub struct LackStatus {
 
 /// An optical switch of the fabric, in its order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OpticalStatus {
     pub optical: String,
     /// Whether its driver has a session.
@@ -85,6 +88,7 @@ pub struct OpticalStatus {
 
 /// Who decides that a plan is carried out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// An operator does.
@@ -95,9 +99,11 @@ pub enum Mode {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AgentStatus {
     pub node: String,
     /// By which flows name it; empty until it has reported.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub addresses: Vec<Ipv4Addr>,
     pub state: AgentState,
     /// Since it last reported; absent when it never did.
@@ -141,6 +147,7 @@ impl AgentStatus {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentState {
     /// It reports.
@@ -154,6 +161,7 @@ pub enum AgentState {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LinkStatus {
     pub hop: Hop,
     pub up: bool,
@@ -166,6 +174,7 @@ pub struct LinkStatus {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FlowStatus {
     pub flow: FlowKey,
     pub from: String,
@@ -183,6 +192,7 @@ pub struct FlowStatus {
 
 /// What the probes of the last minute say.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ProbeStatus {
     /// Of hosts that probe each other, each direction counted.
     pub pairs: usize,
@@ -193,6 +203,7 @@ pub struct ProbeStatus {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PairStatus {
     pub from: String,
     pub to: String,
@@ -202,6 +213,7 @@ pub struct PairStatus {
 /// What came of measuring the way from one host to another over RDMA. Each absent where that was not
 /// measured, or nothing came back.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RdmaStatus {
     pub from: String,
     pub to: String,
@@ -217,6 +229,7 @@ pub struct RdmaStatus {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PathBandwidth {
     pub from: String,
     pub to: String,
@@ -230,6 +243,7 @@ pub struct PathBandwidth {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RunningChange {
     pub generation: Generation,
     pub parent: Generation,
@@ -241,6 +255,7 @@ pub struct RunningChange {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// It may be applied, and nothing has been done.

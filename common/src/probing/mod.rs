@@ -1,6 +1,7 @@
 //! Latency and loss between hosts: what an agent shall probe, and what came of it.
 
 mod summary;
+mod times;
 mod window;
 
 use std::net::Ipv4Addr;
@@ -9,10 +10,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::FlowKey;
-use crate::histogram::Histogram;
 use crate::units::Rate;
 
 pub use summary::{Spread, Summary};
+pub use times::{Durations, Part, Times};
 pub use window::ProbeWindow;
 
 /// The UDP port agents answer probes on.
@@ -68,14 +69,7 @@ pub struct Tally {
     pub duplicated: u64,
     /// Answered, but a clock was set meanwhile: nothing is said of their times.
     pub untimed: u64,
-    /// There and back, from stamp to stamp, without the time between at the responder.
-    pub network: Histogram,
-    /// Between arrival and departure there.
-    pub responder: Histogram,
-    /// Before departure and after arrival here.
-    pub prober: Histogram,
-    /// By how much the network's time differed from that of the probe before.
-    pub jitter: Histogram,
+    pub times: Times,
     /// How many of these times are by whose stamps.
     pub stamped: Stamped,
     /// Of the last answer.
@@ -83,6 +77,7 @@ pub struct Tally {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Stamped {
     pub program: u64,
     pub kernel: u64,
@@ -100,6 +95,7 @@ pub struct Lost {
 
 /// How many routers a probe passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Routers {
     pub there: u8,
     pub back: u8,
@@ -107,6 +103,7 @@ pub struct Routers {
 
 /// Packets on ports of probes that nobody can make use of, so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Strays {
     /// They are no probes.
     pub malformed: u64,
@@ -118,6 +115,7 @@ pub struct Strays {
 
 /// The same of one host, apart for the ports that it probes from and the port that it answers on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PortStrays {
     pub asking: Strays,
     pub answering: Strays,
@@ -184,6 +182,10 @@ impl Tally {
         Loss::new(self.lost.count(), self.sent())
     }
 
+    pub fn network(&self) -> Durations<'_> {
+        self.times.of(Part::Network)
+    }
+
     pub fn merge(&mut self, other: &Self) {
         let pairs = [
             (&mut self.answered, other.answered),
@@ -200,10 +202,7 @@ impl Tally {
             *own = own.saturating_add(more);
         }
         self.lost.merge(other.lost);
-        self.network.merge(&other.network);
-        self.responder.merge(&other.responder);
-        self.prober.merge(&other.prober);
-        self.jitter.merge(&other.jitter);
+        self.times.merge(&other.times);
         self.routers = other.routers.or(self.routers);
     }
 }
@@ -211,6 +210,7 @@ impl Tally {
 /// A share that was lost, and between which bounds the true one lies in 95 of 100 cases, as Wilson
 /// has it: bounds that hold for few probes too, and where none was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Loss {
     pub share: f64,
     #[serde(rename = "least_share")]

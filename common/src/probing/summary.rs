@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Loss, Routers, Stamped, Tally};
-use crate::histogram::Histogram;
+use super::{Durations, Loss, Part, Routers, Stamped, Tally};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Summary {
     /// Probes that had somebody to answer them, and are decided.
     pub sent: u64,
@@ -31,6 +31,7 @@ pub struct Summary {
 
 /// How durations are spread, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Spread {
     pub least: f64,
     pub median: f64,
@@ -40,6 +41,7 @@ pub struct Spread {
 
 impl From<&Tally> for Summary {
     fn from(tally: &Tally) -> Self {
+        let spread = |part| Spread::of(tally.times.of(part));
         Self {
             sent: tally.sent(),
             lost: tally.lost.count(),
@@ -51,10 +53,10 @@ impl From<&Tally> for Summary {
             reordered: tally.reordered,
             duplicated: tally.duplicated,
             untimed: tally.untimed,
-            network_us: Spread::of(&tally.network),
-            responder_us: Spread::of(&tally.responder),
-            prober_us: Spread::of(&tally.prober),
-            jitter_us: Spread::of(&tally.jitter),
+            network_us: spread(Part::Network),
+            responder_us: spread(Part::Responder),
+            prober_us: spread(Part::Prober),
+            jitter_us: spread(Part::Jitter),
             stamped: tally.stamped,
             routers: tally.routers,
         }
@@ -63,9 +65,9 @@ impl From<&Tally> for Summary {
 
 impl Spread {
     /// None of nothing.
-    pub fn of(histogram: &Histogram) -> Option<Self> {
+    pub fn of(durations: Durations<'_>) -> Option<Self> {
         let micros = |duration: Duration| duration.as_nanos() as f64 / 1e3;
-        let [least, median, p99, most] = histogram.quantiles([0.0, 0.5, 0.99, 1.0])?.map(micros);
+        let [least, median, p99, most] = durations.quantiles([0.0, 0.5, 0.99, 1.0])?.map(micros);
         Some(Self {
             least,
             median,

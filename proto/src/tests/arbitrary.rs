@@ -1,6 +1,7 @@
 //! Any message at all.
 
 mod driver;
+mod jobs;
 mod probes;
 mod rewiring;
 
@@ -285,6 +286,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         generation().prop_map(|generation| Request::Record { generation }),
         rewiring::wishes().prop_map(|circuits| Request::Rewire { circuits }),
         members::request(),
+        jobs::request(),
     ]
 }
 
@@ -512,7 +514,12 @@ fn useless_pin() -> impl Strategy<Value = UselessPin> {
 }
 
 fn not_seen() -> impl Strategy<Value = NotSeen> {
-    (texts(), vec(flow(), 0..MANY)).prop_map(|(nodes, ways_of)| NotSeen { nodes, ways_of })
+    let parts = (texts(), vec(flow(), 0..MANY), option::of(text()));
+    parts.prop_map(|(nodes, ways_of, unfit)| NotSeen {
+        nodes,
+        ways_of,
+        unfit,
+    })
 }
 
 fn collision() -> impl Strategy<Value = Finding> {
@@ -669,5 +676,6 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         vec(record(), 0..MANY).prop_map(Response::History),
         option::of(record().prop_map(Box::new)).prop_map(Response::Record),
         refused().prop_map(Response::Refused),
+        jobs::response(),
     ]
 }

@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::heap::held_bytes;
 use crate::frame::{FrameDecoder, MAX_FRAME_BYTES, WireError, decode, encode};
 
 /// All frames of `stream`, handed in by `pieces` of these lengths, repeated.
@@ -54,6 +55,24 @@ proptest! {
         let truncated = Err(WireError::Truncated { held_bytes: cut });
         prop_assert_eq!(frames_in(&frame[..cut], &[64]), truncated);
     }
+}
+
+#[test]
+fn between_two_frames_nothing_is_held() {
+    let frame = encode(&vec![7_u8; 20_000]).unwrap();
+    let after = |frames: usize, more: &[u8]| {
+        held_bytes(|| {
+            let mut decoder = FrameDecoder::default();
+            let stream = frame.repeat(frames);
+            for piece in stream.chunks(1200).chain([more]) {
+                decoder.handle_bytes(piece);
+                while decoder.poll_frame().unwrap().is_some() {}
+            }
+            decoder
+        })
+    };
+    assert_eq!(after(1, &[]), 0);
+    assert!(after(1, &frame[..100]) >= 100);
 }
 
 #[test]

@@ -43,6 +43,15 @@ pub(super) fn peak_bytes(run: impl FnOnce()) -> usize {
     (PEAK_BYTES.get() - before) as usize
 }
 
+/// The bytes that are held by what `run` leaves behind.
+pub(super) fn held_bytes<T>(run: impl FnOnce() -> T) -> usize {
+    let before = LIVE_BYTES.get();
+    let left = run();
+    let held = LIVE_BYTES.get() - before;
+    drop(left);
+    held as usize
+}
+
 #[test]
 fn the_peak_is_what_was_held_at_once() {
     let peak = peak_bytes(|| {

@@ -7,6 +7,7 @@ mod hello;
 mod hostile;
 mod hosts;
 mod json;
+mod kept;
 mod members;
 mod names;
 mod rdma;

@@ -6,10 +6,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use reweave_common::bandwidth::{Bandwidth, Unclear};
-use reweave_common::histogram::Histogram;
 use reweave_common::operator::{PairStatus, PathBandwidth, ProbeStatus};
 use reweave_common::probing::{
-    Loss, Lost, ProbeList, ProbeReading, Routers, Spread, Stamped, Summary, Tally,
+    Loss, Lost, Part, ProbeList, ProbeReading, Routers, Spread, Stamped, Summary, Tally, Times,
 };
 
 use super::{MANY, addresses, duration, finite, flow, rate, text};
@@ -74,22 +73,21 @@ pub(super) fn reading() -> impl Strategy<Value = ProbeReading> {
     (flow(), tally()).prop_map(|(flow, tally)| ProbeReading { flow, tally })
 }
 
-fn histogram() -> impl Strategy<Value = Histogram> {
-    vec(any::<u64>(), 0..MANY).prop_map(|durations| {
-        let mut histogram = Histogram::default();
-        for nanos in durations {
-            histogram.record(Duration::from_nanos(nanos));
+fn times() -> impl Strategy<Value = Times> {
+    let part = prop::sample::select(&Part::ALL[..]);
+    vec((part, any::<u64>()), 0..MANY).prop_map(|durations| {
+        let mut times = Times::default();
+        for (part, nanos) in durations {
+            times.record(part, Duration::from_nanos(nanos));
         }
-        histogram
+        times
     })
 }
 
 fn tally() -> impl Strategy<Value = Tally> {
     let counts = any::<[u64; 9]>();
-    let histograms = [(); 4].map(|()| histogram());
-    let parts = (counts, histograms, stamped(), routers());
-    parts.prop_map(|(counts, histograms, stamped, routers)| {
-        let [network, responder, prober, jitter] = histograms;
+    let parts = (counts, times(), stamped(), routers());
+    parts.prop_map(|(counts, times, stamped, routers)| {
         let lost = Lost {
             there: counts[1],
             back: counts[2],
@@ -103,10 +101,7 @@ fn tally() -> impl Strategy<Value = Tally> {
             reordered: counts[6],
             duplicated: counts[7],
             untimed: counts[8],
-            network,
-            responder,
-            prober,
-            jitter,
+            times,
             stamped,
             routers,
         }

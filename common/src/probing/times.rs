@@ -1,0 +1,366 @@
+//! How long the parts of probes took: counts of durations in buckets, which can be merged.
+//!
+//! Durations below 128 ns are counted exactly. Above, each doubling is cut into 64 buckets, and a
+//! duration that is read back is the middle of its bucket: off by less than [`Durations::ERROR`].
+//! All of it is whole numbers, and so the same on every machine.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What of a probe took time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// There and back, from stamp to stamp, without the time between at the responder.
+    Network,
+    /// Between arrival and departure there.
+    Responder,
+    /// Before departure and after arrival here.
+    Prober,
+    /// By how much the network's time differed from that of the probe before.
+    Jitter,
+}
+
+/// The durations of all parts. Coordinators hold half a million of these, most of a few buckets, so
+/// that all lie in one piece of memory, part after part, and take no more than they need.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Times {
+    /// By their places, each once.
+    buckets: Vec<Bucket>,
+}
+
+/// In six bytes where it would have eight.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(Rust, packed(2))]
+struct Bucket {
+    /// Part by part, the number of the bucket.
+    place: u16,
+    count: u32,
+}
+
+/// The durations of one part.
+#[derive(Clone, Copy)]
+pub struct Durations<'t>(&'t [Bucket]);
+
+/// Buckets in each doubling.
+const PARTS_OF_A_DOUBLING: u64 = 64;
+/// Of each part, with some that no duration falls into.
+const PLACES: u16 = 1 << 12;
+/// What the longest duration falls into.
+const LAST: u16 = bucket_of(u64::MAX);
+
+impl Part {
+    pub const ALL: [Self; 4] = [Self::Network, Self::Responder, Self::Prober, Self::Jitter];
+
+    const fn first_place(self) -> u16 {
+        self as u16 * PLACES
+    }
+}
+
+impl Times {
+    pub fn record(&mut self, part: Part, duration: Duration) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let place = part.first_place() + bucket_of(nanos);
+        match self.buckets.binary_search_by_key(&place, |it| it.place) {
+            Ok(index) => self.buckets[index].add(1),
+            Err(index) => self.buckets.insert(index, Bucket { place, count: 1 }),
+        }
+    }
+
+    pub fn of(&self, part: Part) -> Durations<'_> {
+        let (first, next) = (part.first_place(), part.first_place() + PLACES);
+        let from = self.buckets.partition_point(|it| it.place < first);
+        let to = self.buckets.partition_point(|it| it.place < next);
+        Durations(&self.buckets[from..to])
+    }
+
+    /// Most of the time all buckets are known already, and then nothing is moved.
+    pub fn merge(&mut self, other: &Self) {
+        let missing = self.add_known(other);
+        if missing > 0 {
+            self.take_in(other, missing);
+        }
+    }
+
+    /// Adds what falls into buckets that are there; how many are not.
+    fn add_known(&mut self, other: &Self) -> usize {
+        let mut own = self.buckets.iter_mut();
+        let mut at = own.next();
+        let mut missing = 0;
+        for bucket in &other.buckets {
+            while at.as_ref().is_some_and(|it| it.place < bucket.place) {
+                at = own.next();
+            }
+            match &mut at {
+                Some(known) if known.place == bucket.place => known.add(bucket.count),
+                _ => missing += 1,
+            }
+        }
+        missing
+    }
+
+    /// Takes in so many buckets that are not there yet.
+    fn take_in(&mut self, other: &Self, missing: usize) {
+        let mut both = Vec::with_capacity(self.buckets.len() + missing);
+        let mut own = self.buckets.iter().copied().peekable();
+        for bucket in &other.buckets {
+            while let Some(below) = own.next_if(|it| it.place < bucket.place) {
+                both.push(below);
+            }
+            if own.peek().is_none_or(|it| it.place != bucket.place) {
+                both.push(*bucket);
+            }
+        }
+        both.extend(own);
+        self.buckets = both;
+    }
+}
+
+impl Bucket {
+    fn add(&mut self, more: u32) {
+        self.count = self.count.saturating_add(more);
+    }
+
+    /// Whether there are durations that fall into it.
+    fn can_be(self) -> bool {
+        usize::from(self.place / PLACES) < Part::ALL.len() && self.place % PLACES <= LAST
+    }
+
+    fn middle(self) -> Duration {
+        Duration::from_nanos(middle_of(self.place % PLACES))
+    }
+}
+
+impl Durations<'_> {
+    /// The most by which a duration that is read back differs, as a share of what it was.
+    pub const ERROR: f64 = 1.0 / 128.0;
+
+    pub fn count(self) -> u64 {
+        self.0.iter().map(|it| u64::from(it.count)).sum()
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The duration that this share of all does not exceed: 0 gives the least, 1 the most.
+    pub fn quantile(self, share: f64) -> Option<Duration> {
+        self.quantiles([share]).map(|[it]| it)
+    }
+
+    /// Of shares that ascend.
+    pub fn quantiles<const N: usize>(self, shares: [f64; N]) -> Option<[Duration; N]> {
+        let all = self.count() as f64;
+        let (mut buckets, mut below, mut last) = (self.0.iter(), 0, self.0.first()?);
+        Some(shares.map(|share| {
+            let rank = (share * all).ceil().max(1.0) as u64;
+            while below < rank
+                && let Some(bucket) = buckets.next()
+            {
+                (below, last) = (below + u64::from(bucket.count), bucket);
+            }
+            last.middle()
+        }))
+    }
+
+    pub fn least(self) -> Option<Duration> {
+        self.0.first().map(|it| it.middle())
+    }
+
+    pub fn median(self) -> Option<Duration> {
+        self.quantile(0.5)
+    }
+}
+
+const fn bucket_of(nanos: u64) -> u16 {
+    let digits = u64::BITS - nanos.leading_zeros();
+    let shift = digits.saturating_sub(PARTS_OF_A_DOUBLING.trailing_zeros() + 1);
+    (shift as u64 * PARTS_OF_A_DOUBLING + (nanos >> shift)) as u16
+}
+
+const fn middle_of(bucket: u16) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < 2 * PARTS_OF_A_DOUBLING {
+        return bucket;
+    }
+    let shift = bucket / PARTS_OF_A_DOUBLING - 1;
+    let least = (bucket - shift * PARTS_OF_A_DOUBLING) << shift;
+    least + (1 << shift) / 2
+}
+
+/// On its way to others, a map from places to counts.
+impl Serialize for Times {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.buckets.iter().map(|it| (it.place, it.count)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Times {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Buckets)
+    }
+}
+
+struct Buckets;
+
+impl<'de> Visitor<'de> for Buckets {
+    type Value = Times;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("counts of buckets")
+    }
+
+    /// Strangers may send them in any order, one more than once, and some that cannot be.
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Times, A::Error> {
+        // No more than a few at once, whatever is announced.
+        let mut buckets = Vec::with_capacity(map.size_hint().unwrap_or(0).min(64));
+        while let Some((place, count)) = map.next_entry()? {
+            let bucket = Bucket { place, count };
+            if bucket.can_be() {
+                buckets.push(bucket);
+            }
+        }
+        if !buckets.is_sorted_by(|a: &Bucket, b| a.place < b.place) {
+            buckets.sort_by_key(|it| it.place);
+            buckets.dedup_by(|later, first| {
+                let is_same = later.place == first.place;
+                if is_same {
+                    first.add(later.count);
+                }
+                is_same
+            });
+        }
+        Ok(Times { buckets })
+    }
+}
+
+/// Part by part.
+impl fmt::Debug for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = Part::ALL.map(|part| (part, self.of(part)));
+        f.debug_map().entries(parts).finish()
+    }
+}
+
+/// Their count, least, median and most.
+impl fmt::Debug for Durations<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of", self.count())?;
+        let marks = self.quantiles([0.0, 0.5, 1.0]);
+        let mut marks = marks.iter().flatten();
+        marks.try_for_each(|mark| write!(f, " {mark:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(times: &mut Times, part: Part, nanos: impl IntoIterator<Item = u64>) {
+        for nanos in nanos {
+            times.record(part, Duration::from_nanos(nanos));
+        }
+    }
+
+    fn of(nanos: impl IntoIterator<Item = u64>) -> Times {
+        let mut times = Times::default();
+        add(&mut times, Part::Network, nanos);
+        times
+    }
+
+    /// Every order of magnitude, the edges of buckets, and both ends.
+    fn durations() -> Vec<u64> {
+        let powers = (0..64).map(|power| 1_u64 << power);
+        let around = powers.flat_map(|it| [it - 1, it, it + it / 3, it + it / 2]);
+        around.chain([u64::MAX]).collect()
+    }
+
+    #[test]
+    fn what_is_read_back_is_within_the_error() {
+        for nanos in durations() {
+            let times = of([nanos]);
+            let back = times.of(Part::Network).median().unwrap().as_nanos() as f64;
+            let error = (back - nanos as f64).abs() / (nanos as f64).max(1.0);
+            assert!(error <= Durations::ERROR, "{nanos} became {back}");
+        }
+    }
+
+    #[test]
+    fn buckets_follow_one_another_without_a_gap() {
+        let mut durations = durations();
+        durations.sort_unstable();
+        let buckets: Vec<_> = durations.iter().map(|it| bucket_of(*it)).collect();
+        assert!(buckets.is_sorted() && buckets.last() == Some(&LAST) && LAST < PLACES);
+        assert_eq!([127, 128, 129, 130].map(bucket_of), [127, 128, 128, 129]);
+        assert_eq!([255, 256].map(bucket_of), [191, 192]);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_durations_themselves() {
+        let times = of((1..=1000).map(|it| it * 1000));
+        for (share, expected) in [(0.0, 1e3), (0.5, 500e3), (0.99, 990e3), (1.0, 1e6)] {
+            let got = times.of(Part::Network).quantile(share).unwrap();
+            let error = got.as_nanos() as f64 / expected - 1.0;
+            assert!(error.abs() <= Durations::ERROR, "{share}: {got:?}");
+        }
+        assert_eq!(times.of(Part::Jitter).quantile(0.5), None);
+    }
+
+    #[test]
+    fn merging_is_as_if_all_had_been_counted_in_one() {
+        let (a, b) = ((1..500).map(|it| it * 77), (1..300).map(|it| it * 1234));
+        let mut merged = of(a.clone());
+        merged.merge(&of(b.clone()));
+        assert_eq!(merged, of(a.chain(b)));
+        assert_eq!(merged.of(Part::Network).count(), 499 + 299);
+    }
+
+    #[test]
+    fn parts_are_kept_apart() {
+        let mut times = of([7, u64::MAX]);
+        let mut later = Times::default();
+        add(&mut times, Part::Prober, [0]);
+        for (part, nanos) in Part::ALL.into_iter().zip(1..) {
+            add(&mut later, part, [nanos, nanos]);
+        }
+        times.merge(&later);
+        let told = Part::ALL.map(|part| {
+            let durations = times.of(part);
+            (durations.count(), durations.least().unwrap().as_nanos())
+        });
+        assert_eq!(told, [(4, 1), (2, 2), (3, 0), (2, 4)]);
+    }
+
+    #[test]
+    fn a_bucket_takes_six_bytes_and_nothing_is_kept_beside_them() {
+        assert_eq!(size_of::<Bucket>(), 6);
+        let mut times = of((0..40).map(|it| it * 1000));
+        times.merge(&of((0..60).map(|it| it * 1000)));
+        assert_eq!(times.buckets.len(), times.buckets.capacity());
+    }
+
+    #[test]
+    fn buckets_that_cannot_be_are_not_counted_and_too_many_of_one_are_the_most() {
+        let told = format!(
+            r#"{{"5": 4294967295, "{}": 1, "{}": 2, "65535": 9}}"#,
+            LAST,
+            LAST + 1
+        );
+        let mut times: Times = serde_json::from_str(&told).unwrap();
+        times.merge(&times.clone());
+        let network = times.of(Part::Network);
+        assert_eq!(network.count(), u64::from(u32::MAX) + 2);
+        assert_eq!(times.buckets.len(), 2);
+        assert!(network.quantile(1.0) > Some(Duration::from_secs(500 * 365 * 86_400)));
+    }
+
+    #[test]
+    fn buckets_in_any_order_and_more_than_once_are_taken_as_what_they_say() {
+        let told = r#"{"9": 1, "3": 2, "9": 4, "1": 4294967295, "1": 1}"#;
+        let heard: Times = serde_json::from_str(told).unwrap();
+        let back = serde_json::to_string(&heard).unwrap();
+        assert_eq!(back, r#"{"1":4294967295,"3":2,"9":5}"#);
+    }
+}

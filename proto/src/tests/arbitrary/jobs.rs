@@ -1,0 +1,63 @@
+//! Any explanation of a slow job, and any pair of hosts beside its peers.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use reweave_common::operator::{Explanation, MeasuredPair, MeasuredPairs, Request, Response};
+
+use super::{MANY, cause, finite, rate, subject, text, texts};
+
+pub(super) fn request() -> impl Strategy<Value = Request> {
+    let explain = (text(), texts()).prop_map(|(job, hosts)| Request::Explain { job, hosts });
+    let pairs = any::<u32>().prop_map(|most| Request::Pairs { most });
+    prop_oneof![explain, pairs]
+}
+
+pub(super) fn response() -> impl Strategy<Value = Response> {
+    let told = option::of(explanation().prop_map(Box::new)).prop_map(Response::Explanation);
+    let pairs = vec(pair(), 0..MANY).prop_map(|pairs| Response::Pairs(MeasuredPairs { pairs }));
+    prop_oneof![told, pairs]
+}
+
+fn explanation() -> impl Strategy<Value = Explanation> {
+    let maybe = || option::of(finite());
+    let exchange = (maybe(), option::of(text()), maybe());
+    let slowest = (option::of(any::<[usize; 2]>()), [text(), text()]);
+    let beside = ((maybe(), maybe()), (option::of(rate()), option::of(rate())));
+    let blamed = (texts(), option::of(subject()), option::of(cause()), texts());
+    let parts = (text(), exchange, slowest, beside, blamed);
+    parts.prop_map(|(job, exchange, slowest, beside, blamed)| Explanation {
+        job,
+        iteration_ms: exchange.0,
+        collective: exchange.1,
+        collective_ms: exchange.2,
+        ranks: slowest.0,
+        hosts: slowest.1,
+        pair_ms: beside.0.0,
+        others_ms: beside.0.1,
+        pair_bits_per_s: beside.1.0,
+        others_bits_per_s: beside.1.1,
+        path: blamed.0,
+        link: blamed.1,
+        cause: blamed.2,
+        doubts: blamed.3,
+    })
+}
+
+fn pair() -> impl Strategy<Value = MeasuredPair> {
+    let ends = (text(), text(), any::<u32>(), any::<bool>());
+    let parts = (ends, rate(), rate(), any::<(usize, bool, u64)>());
+    parts.prop_map(
+        |(ends, rate, usual, (peers, is_slow, age_ms))| MeasuredPair {
+            from: ends.0,
+            to: ends.1,
+            rail: ends.2,
+            in_rack: ends.3,
+            rate_bits_per_s: rate,
+            usual_bits_per_s: usual,
+            peers,
+            is_slow,
+            age_ms,
+        },
+    )
+}
