@@ -1,6 +1,8 @@
 //! Circuits of an optical switch, moved while sessions cross them, by hand and by plans that a cluster
 //! carries out: what the driver reads, does and refuses, and what the sessions notice.
 
+#[path = "circuits/bench.rs"]
+mod bench;
 #[path = "circuits/cluster.rs"]
 mod cluster;
 #[path = "circuits/driver.rs"]
@@ -11,6 +13,8 @@ mod fixed;
 mod helper;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
+#[path = "circuits/netconfd.rs"]
+mod netconfd;
 #[path = "circuits/plans.rs"]
 mod plans;
 #[path = "circuits/scene.rs"]

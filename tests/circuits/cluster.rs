@@ -7,7 +7,7 @@ use reweave_common::operator::{AgentState, Outcome, Plan, Record, Status};
 use reweave_tests::{PATIENCE, Program, Stage, settings_of, term_led, wait_for};
 use serde::Deserialize;
 
-use crate::scene::{Scene, Thirds};
+use crate::scene::{Over, Scene, Thirds};
 
 /// On the station, each at a port of its own.
 const COORDINATORS: [&str; 3] = ["10.255.0.1:7332", "10.255.0.1:7342", "10.255.0.1:7352"];
@@ -31,9 +31,9 @@ struct Answer {
 
 impl Cluster {
     /// All run, and know each other.
-    pub(crate) fn up() -> Self {
+    pub(crate) fn up(over: Over) -> Self {
         let mut cluster = Self {
-            scene: Scene::up(),
+            scene: Scene::up(over),
             coordinators: [None, None, None],
             agents: BTreeMap::new(),
             driver: None,

@@ -1,111 +1,173 @@
-//! What the driver reads, does and refuses, with the emulated optical switch at its best and at its
+//! What the driver reads, does and refuses: the same of every kind of device, at its best and at its
 //! worst.
 
 use libtest_mimic::Trial;
 use serde_json::json;
 
-use crate::LAB;
-use crate::needs::trial;
-use crate::scene::{Scene, Thirds};
+use crate::bench::{Bench, Device, FIRST, Kind};
+use crate::needs::{Need, trial};
+
+const ALONG: &str = "2-3,5-6,8-9,11-12,1-4,7-10";
+const EMULATED: &[Need] = &[
+    Need::Program("ip"),
+    Need::Program("tc"),
+    Need::Program("nft"),
+    Need::Program("curl"),
+];
+const SERVER: &[Need] = &[
+    Need::Program("netconfd"),
+    Need::Program("sshd"),
+    Need::Program("ssh-keygen"),
+];
+
+type Check = (&'static str, fn(Kind));
+
+/// What every kind passes.
+const ALL: [Check; 3] = [
+    ("is_read_compared_applied_and_reverted", applies_and_reverts),
+    ("is_left_alone_when_not_as_expected", leaves_alone),
+    ("is_moved_to_nothing_and_back", moves_to_nothing),
+];
+const OF_EMULATED: [Check; 3] = [
+    ("that_is_silent_is_believed_when_it_has_moved", silent),
+    ("that_moves_wrongly_is_told_of", wrong),
+    ("that_moves_by_halves_is_told_of_and_comes_back", by_halves),
+];
+const OF_NETCONF: [Check; 2] = [
+    ("that_another_holds_is_left_alone", locked),
+    ("that_is_not_the_one_known_is_not_spoken_to", stranger),
+];
+const OF_TL1: [Check; 1] = [("knows_its_user_by_the_password", wrong_password)];
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![
-        trial(
-            "the_driver_reads_compares_applies_and_reverts",
-            LAB,
-            applies_and_reverts,
-        ),
-        trial(
-            "the_driver_leaves_alone_what_is_not_as_expected",
-            LAB,
-            leaves_alone,
-        ),
-        trial("a_silent_switch_is_believed_when_it_has_moved", LAB, silent),
-        trial("a_switch_that_moves_wrongly_is_told_of", LAB, wrong),
-    ]
+    let of = |kind: Kind| {
+        let emulated: &[Check] = if kind.is_emulated() {
+            &OF_EMULATED
+        } else {
+            &[]
+        };
+        let own: &[Check] = match kind {
+            Kind::Netconf => &OF_NETCONF,
+            Kind::Tl1 => &OF_TL1,
+            Kind::Restconf | Kind::Exec => &[],
+        };
+        let checks = [&ALL, emulated, own].concat();
+        checks.into_iter().map(move |check| of_kind(kind, check))
+    };
+    Kind::EVERY.into_iter().flat_map(of).collect()
 }
 
-fn applies_and_reverts() {
-    let scene = Scene::up();
-    let read = || scene.drive(&["read", "ocs0"]);
-    let [across, along] = [Thirds::Across, Thirds::Along].map(Thirds::circuits);
-    assert_eq!(read(), "1-7 2-3 4-10 5-6 8-9 11-12");
-    let diff = scene.drive(&["diff", "ocs0", "--desired", &along]);
-    assert_eq!(diff, "-1-7 -4-10 +1-4 +7-10");
-    let differs = scene.driver(&["diff", "ocs0", "--desired", &along, "--detailed-exitcode"]);
+fn of_kind(kind: Kind, (name, test): Check) -> Trial {
+    let needs = match kind {
+        Kind::Netconf => SERVER,
+        _ => EMULATED,
+    };
+    trial(
+        &format!("a_{}_device_{name}", kind.name()),
+        needs,
+        move || test(kind),
+    )
+}
+
+fn first() -> String {
+    "1-7 2-3 4-10 5-6 8-9 11-12".to_owned()
+}
+
+fn apply(desired: &str) -> [&str; 4] {
+    ["apply", "ocs0", "--desired", desired]
+}
+
+fn applies_and_reverts(kind: Kind) {
+    let bench = Bench::of(kind);
+    let read = || bench.drive(&["read", "ocs0"]);
+    assert_eq!(read(), first());
+    let diff = ["diff", "ocs0", "--desired", ALONG];
+    assert_eq!(bench.drive(&diff), "-1-7 -4-10 +1-4 +7-10");
+    let differs = bench.driver(&[&diff[..], &["--detailed-exitcode"]].concat());
     assert_eq!(differs.status.code(), Some(3));
-    assert_eq!(read(), "1-7 2-3 4-10 5-6 8-9 11-12", "a diff moves nothing");
-    let held = scene.drive(&["apply", "ocs0", "--desired", &along, "--output", "json"]);
+    assert_eq!(read(), first(), "a diff moves nothing");
+    let held = bench.drive(&[&apply(ALONG)[..], &["--output", "json"]].concat());
     let held: serde_json::Value = serde_json::from_str(&held).expect("JSON");
     assert_eq!(
         held,
         json!([[1, 4], [2, 3], [5, 6], [7, 10], [8, 9], [11, 12]])
     );
-    assert_eq!(
-        scene.drive(&["revert", "ocs0"]),
-        "1-7 2-3 4-10 5-6 8-9 11-12"
-    );
-    assert_eq!(
-        scene.drive(&["diff", "ocs0", "--desired", &across]),
-        "nothing to move"
-    );
+    assert_eq!(bench.drive(&["revert", "ocs0"]), first());
+    let nothing = bench.drive(&["diff", "ocs0", "--desired", &FIRST.join(",")]);
+    assert_eq!(nothing, "nothing to move");
 }
 
-#[track_caller]
-fn refused(scene: &Scene, arguments: &[&str], code: i32, says: &str) {
-    let output = scene.driver(arguments);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    assert!(said.starts_with("error: ") && said.contains(says), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+fn leaves_alone(kind: Kind) {
+    let bench = Bench::of(kind);
+    let unexpected = [&apply(ALONG)[..], &["--expected", "1-7"]].concat();
+    bench.is_refused(&unexpected, 1, "which nobody expected");
+    bench.is_refused(&apply("1-7,7-2"), 1, "port 7 is in two circuits");
+    bench.is_refused(&apply("1-17"), 1, "there is no port 17, only 1 to 16");
+    let other = "no optical switch \"ocs1\"; it has ocs0";
+    bench.is_refused(&["read", "ocs1"], 2, other);
+    bench.is_refused(&["revert", "ocs0"], 2, "nothing was moved by hand");
+    assert_eq!(bench.drive(&["read", "ocs0"]), first());
 }
 
-fn leaves_alone() {
-    let scene = Scene::up();
-    let along = Thirds::Along.circuits();
-    let before = scene.drive(&["read", "ocs0"]);
-    let apply = |desired| vec!["apply", "ocs0", "--desired", desired];
-    let unexpected = [apply(&along), vec!["--expected", "1-7"]].concat();
-    refused(&scene, &unexpected, 1, "which nobody expected");
-    refused(&scene, &apply("1-7,7-2"), 1, "port 7 is in two circuits");
-    refused(
-        &scene,
-        &apply("1-17"),
-        1,
-        "there is no port 17, only 1 to 16",
-    );
-    refused(
-        &scene,
-        &["read", "ocs1"],
-        2,
-        "no optical switch \"ocs1\"; it has ocs0",
-    );
-    refused(&scene, &["revert", "ocs0"], 2, "nothing was moved by hand");
-    assert_eq!(scene.drive(&["read", "ocs0"]), before);
+fn moves_to_nothing(kind: Kind) {
+    let bench = Bench::of(kind);
+    assert_eq!(bench.drive(&apply("")), "no circuits");
+    assert_eq!(bench.drive(&["read", "ocs0"]), "no circuits");
+    assert_eq!(bench.drive(&["revert", "ocs0"]), first());
 }
 
-fn silent() {
-    let scene = Scene::up();
-    scene.goes_wrong("\"silent\"");
-    let along = Thirds::Along.circuits();
-    assert_eq!(
-        scene.drive(&["apply", "ocs0", "--desired", &along]),
-        "1-4 2-3 5-6 7-10 8-9 11-12"
-    );
+fn silent(kind: Kind) {
+    let bench = Bench::of(kind);
+    bench.goes_wrong(Some("silent"));
+    assert_eq!(bench.drive(&apply(ALONG)), "1-4 2-3 5-6 7-10 8-9 11-12");
 }
 
-fn wrong() {
-    let scene = Scene::up();
-    let apply = |circuits| ["apply", "ocs0", "--desired", circuits];
-    let one = format!("{},1-4", Thirds::Unused.circuits());
-    scene.goes_wrong("\"wrong-port\"");
-    refused(&scene, &apply(&one), 1, "which is not what it was told");
-    scene.goes_wrong("null");
-    let across = "1-7 2-3 4-10 5-6 8-9 11-12";
-    assert_eq!(scene.drive(&["revert", "ocs0"]), across);
-    let along = Thirds::Along.circuits();
-    scene.goes_wrong("\"partial\"");
-    refused(&scene, &apply(&along), 1, "which is not what it was told");
-    scene.goes_wrong("null");
-    assert_eq!(scene.drive(&["revert", "ocs0"]), across);
+fn wrong(kind: Kind) {
+    let bench = Bench::of(kind);
+    bench.drive(&apply("2-3,5-6,8-9,11-12"));
+    bench.goes_wrong(Some("wrong-port"));
+    let one = apply("2-3,5-6,8-9,11-12,1-4");
+    bench.is_refused(&one, 1, "which is not what it was told");
+    bench.goes_wrong(None);
+    assert_eq!(bench.drive(&["revert", "ocs0"]), "2-3 5-6 8-9 11-12");
+}
+
+fn by_halves(kind: Kind) {
+    let bench = Bench::of(kind);
+    bench.goes_wrong(Some("partial"));
+    bench.is_refused(&apply(ALONG), 1, "which is not what it was told");
+    bench.goes_wrong(None);
+    assert_eq!(bench.drive(&["revert", "ocs0"]), first());
+}
+
+/// Whoever holds the lock may be in the middle of something.
+fn locked(kind: Kind) {
+    let bench = Bench::of(kind);
+    let Device::Netconfd(server) = &bench.device else {
+        unreachable!("it is a server")
+    };
+    let other = server.lock();
+    bench.is_refused(&apply(ALONG), 1, "lock-denied");
+    assert_eq!(bench.drive(&["read", "ocs0"]), first());
+    drop(other);
+    bench.drive(&apply(ALONG));
+}
+
+fn stranger(kind: Kind) {
+    let bench = Bench::of(kind);
+    let Device::Netconfd(server) = &bench.device else {
+        unreachable!("it is a server")
+    };
+    server.forget_key();
+    let said = "it hung up: Host key verification failed";
+    bench.is_refused(&["read", "ocs0"], 1, said);
+}
+
+fn wrong_password(kind: Kind) {
+    let bench = Bench::of(kind);
+    bench.write("password", "dark");
+    let said = "it refused: DENY PLNA log in with ACT-USER";
+    bench.is_refused(&["read", "ocs0"], 1, said);
+    bench.write("password", "light;DLT-PATCH::1:1:");
+    bench.is_refused(&["read", "ocs0"], 1, "TL1 takes no user or password");
 }

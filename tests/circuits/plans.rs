@@ -9,7 +9,7 @@ use crate::LAB;
 use crate::cluster::Cluster;
 use crate::fixed::Stream;
 use crate::needs::trial;
-use crate::scene::Thirds;
+use crate::scene::{Over, Thirds};
 use crate::sessions::Running;
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -33,7 +33,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 const RECONFIGURATIONS: usize = 100;
 
 fn is_shown() {
-    let cluster = Cluster::up();
+    let cluster = Cluster::up(Over::Restconf);
     let plan = cluster.plan(Thirds::Along);
     let tags = |is_kind: fn(&What) -> bool| -> BTreeSet<Tag> {
         let lines = plan.changes.iter().filter(|line| is_kind(&line.what));
@@ -55,7 +55,7 @@ fn is_shown() {
 fn sessions_outlive_plans() {
     let count = std::env::var("REWEAVE_RECONFIGURATIONS").ok();
     let count = count.map_or(RECONFIGURATIONS, |count| count.parse().expect("a number"));
-    let cluster = Cluster::up();
+    let cluster = Cluster::up(Over::Restconf);
     let running = Running::begin(&cluster.scene);
     // Its first hop stays; from there, one way leads on, or two.
     let stream = Stream::begin(&cluster.scene.0, ["h3", "fab1", "h1"]);
@@ -96,7 +96,7 @@ fn arrive(cluster: &Cluster, to: Thirds) -> usize {
 }
 
 fn goes_wrong() {
-    let cluster = Cluster::up();
+    let cluster = Cluster::up(Over::Restconf);
     let running = Running::begin(&cluster.scene);
     moves_unsaid(&cluster);
     moves_wrongly(&cluster);
@@ -170,8 +170,9 @@ fn stays_dark(cluster: &Cluster) {
     assert!(reasons[0].contains("sees no light"), "{reasons:?}");
 }
 
+/// Over a line that breaks with the driver, and is made anew.
 fn killed() {
-    let mut cluster = Cluster::up();
+    let mut cluster = Cluster::up(Over::Tl1);
     let running = Running::begin(&cluster.scene);
     let turns = [Thirds::Along, Thirds::Across].into_iter().cycle();
     let victims: [fn(&mut Cluster, &Plan); 5] = [leader, driver, agent, driver_amid, leader_amid];

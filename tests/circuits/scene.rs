@@ -35,8 +35,13 @@ bytes = 100_000
 compute_ms = 2
 iterations = 1_000_000
 "#;
-const DRIVER: &str = "state = \"driver\"\n[[optical]]\nname = \"ocs0\"\nports = 16\n\
-                      speaks.restconf.url = \"http://ocs0.mgmt\"\n";
+
+/// How the driver speaks to the switch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Over {
+    Restconf,
+    Tl1,
+}
 
 /// The circuits of the ring, which stay.
 const RING: &str = "2-3,5-6,8-9,11-12";
@@ -126,13 +131,24 @@ fn address(host: usize) -> std::net::Ipv4Addr {
 pub(crate) struct Scene(pub(crate) Stage);
 
 impl Scene {
-    pub(crate) fn up() -> Self {
+    pub(crate) fn up(over: Over) -> Self {
         let setting = Setting {
             scenario: SCENARIO,
             fabric: FABRIC,
         };
         let stage = Stage::up(setting, Labs::Hidden).expect("the lab comes up");
-        let config = DRIVER.replace("driver\"", &format!("{}\"", stage.path("driver").display()));
+        stage.write("password", "light").expect("a file");
+        let speaks = match over {
+            Over::Restconf => "restconf.url = \"http://ocs0.mgmt\"".to_owned(),
+            Over::Tl1 => format!(
+                "tl1 = {{ host = \"ocs0.mgmt\", user = \"reweave\", password_file = {:?} }}",
+                stage.path("password")
+            ),
+        };
+        let config = format!(
+            "state = {:?}\n[[optical]]\nname = \"ocs0\"\nports = 16\nspeaks.{speaks}\n",
+            stage.path("driver")
+        );
         stage.write("driver.toml", &config).expect("a file");
         Self(stage)
     }

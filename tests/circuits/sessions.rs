@@ -6,7 +6,7 @@ use reweave_tests::{Job, JobReport, PATIENCE, wait_for};
 
 use crate::LAB;
 use crate::needs::trial;
-use crate::scene::{Scene, Thirds};
+use crate::scene::{Over, Scene, Thirds};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
@@ -20,7 +20,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 const ROUNDS: usize = 5;
 
 fn sessions_outlive() {
-    let scene = Scene::up();
+    let scene = Scene::up(Over::Restconf);
     scene.route(Thirds::Across);
     let running = Running::begin(&scene);
     let (mut from, before) = (Thirds::Across, scene.thrown_away());

@@ -36,6 +36,8 @@ pub struct Optical {
 #[serde(rename_all = "lowercase")]
 pub enum Speaks {
     Restconf(RestconfSettings),
+    Netconf(NetconfSettings),
+    Tl1(Tl1Settings),
     Exec(ExecSettings),
 }
 
@@ -48,6 +50,28 @@ pub struct RestconfSettings {
     pub password_file: Option<PathBuf>,
     /// Who vouches for the device, in PEM, where that is not one the system trusts.
     pub authority: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetconfSettings {
+    pub host: String,
+    #[serde(default = "netconf_port")]
+    pub port: u16,
+    pub user: String,
+    pub key_file: PathBuf,
+    /// The device's own key, as `ssh-keyscan` tells it.
+    pub known_hosts: PathBuf,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tl1Settings {
+    pub host: String,
+    #[serde(default = "tl1_port")]
+    pub port: u16,
+    pub user: String,
+    pub password_file: PathBuf,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -98,6 +122,14 @@ fn patience_ms() -> u64 {
     1000
 }
 
+fn netconf_port() -> u16 {
+    830
+}
+
+fn tl1_port() -> u16 {
+    3082
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -113,10 +145,13 @@ mod tests {
     fn the_sample_says_what_it_may_and_shows_what_is_taken_otherwise() {
         let config = Config::load(&sample()).unwrap();
         let names: Vec<_> = config.optical.iter().map(|it| it.name.as_str()).collect();
-        assert_eq!(names, ["ocs0", "ocs1"]);
+        assert_eq!(names, ["ocs0", "ocs1", "ocs2", "ocs3"]);
         let text = fs::read_to_string(sample()).unwrap();
         assert!(text.contains(&format!("#state = {:?}\n", state_folder())));
         assert!(text.contains(&format!("#patience_ms = {} ", patience_ms())));
+        for port in [netconf_port(), tl1_port()] {
+            assert!(text.contains(&format!("#port = {port}\n")));
+        }
     }
 
     #[test]

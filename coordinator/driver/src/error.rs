@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched};
-use reweave_formats::optical::restconf::PairsError;
+use reweave_formats::optical::netconf::framing::FramingError;
+use reweave_formats::optical::netconf::{HelloError, ReplyError};
+use reweave_formats::optical::pairs::PairsError;
+use reweave_formats::optical::tl1::Tl1Error;
 use reweave_link::LinkError;
 use reweave_link::join::JoinError;
 use reweave_link::line::CertificateError;
@@ -25,6 +28,18 @@ pub enum DeviceError {
     Refused { status: u16, said: String },
     #[error("what it answers makes no sense")]
     Circuits(#[from] PairsError),
+    #[error("the line to it broke")]
+    Broken { source: io::Error },
+    #[error("it hung up: {said}")]
+    HungUp { said: String },
+    #[error("what it sends is not of NETCONF")]
+    Framing(#[from] FramingError),
+    #[error("no session can be had with it")]
+    Hello(#[from] HelloError),
+    #[error(transparent)]
+    Reply(#[from] ReplyError),
+    #[error("what it answers makes no sense")]
+    Tl1(#[from] Tl1Error),
     #[error("there is no circuit {circuit}")]
     NoSuchCircuit { circuit: Circuit },
     #[error("cannot run {}", .program.display())]
@@ -42,6 +57,8 @@ pub enum PrepareError {
     Read { path: PathBuf, source: io::Error },
     #[error("no client can be made of its settings")]
     Client { source: reqwest::Error },
+    #[error("TL1 takes no user or password with spaces or any of ; : , & \" \\ in it")]
+    NoWord,
 }
 
 /// What keeps the driver from working.

@@ -17,8 +17,8 @@ use reweave_common::circuit::{Circuit, CircuitSet};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
-use tokio::time::timeout;
 
+use super::within;
 use crate::config::ExecSettings;
 use crate::error::DeviceError;
 
@@ -64,9 +64,7 @@ impl Exec {
     }
 
     async fn ask(&self, request: &Request) -> Result<Answer, DeviceError> {
-        let patience = self.patience;
-        let late = |_| DeviceError::TimedOut { patience };
-        let answer = timeout(patience, self.run(request)).await.map_err(late)??;
+        let answer = within(self.patience, self.run(request)).await?;
         match answer.error {
             Some(said) => Err(DeviceError::Failed { said }),
             None => Ok(answer),

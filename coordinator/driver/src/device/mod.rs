@@ -1,21 +1,30 @@
 //! Optical switches by the languages they speak.
 
 mod exec;
+mod netconf;
 mod restconf;
+mod sessions;
 #[cfg(test)]
 mod tests;
+mod tl1;
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use reweave_common::circuit::{Circuit, CircuitSet};
 use reweave_common::error::told;
-use tokio::time::{Instant, sleep};
+use reweave_formats::optical::Pair;
+use tokio::time::{Instant, sleep, timeout};
 
 use self::exec::Exec;
+use self::netconf::Netconf;
 use self::restconf::Restconf;
+use self::sessions::Sessions;
+use self::tl1::Tl1;
 use crate::config::{Optical, Speaks};
-use crate::error::{DeviceError, DriverError};
+use crate::error::{DeviceError, DriverError, PrepareError};
 use crate::fence::Moved;
 use crate::moves::Moves;
 
@@ -32,6 +41,8 @@ pub struct Device {
 
 enum Line {
     Restconf(Restconf),
+    Netconf(Box<Sessions<Netconf>>),
+    Tl1(Sessions<Tl1>),
     Exec(Exec),
 }
 
@@ -44,21 +55,14 @@ enum Verb {
 
 impl Device {
     pub fn open(optical: &Optical) -> Result<Self, DriverError> {
-        let patience = optical.patience();
-        let line = match &optical.speaks {
-            Speaks::Restconf(settings) => {
-                let line = Restconf::open(settings, patience);
-                Line::Restconf(line.map_err(|source| DriverError::Prepare {
-                    name: optical.name.clone(),
-                    source,
-                })?)
-            }
-            Speaks::Exec(settings) => Line::Exec(Exec::new(settings.clone(), patience)),
-        };
+        let line = Line::open(&optical.speaks, optical.patience());
         Ok(Self {
             name: optical.name.clone(),
-            patience,
-            line,
+            patience: optical.patience(),
+            line: line.map_err(|source| DriverError::Prepare {
+                name: optical.name.clone(),
+                source,
+            })?,
         })
     }
 
@@ -69,6 +73,8 @@ impl Device {
     pub async fn read(&self) -> Result<CircuitSet, DeviceError> {
         match &self.line {
             Line::Restconf(line) => line.read().await,
+            Line::Netconf(sessions) => sessions.read().await,
+            Line::Tl1(sessions) => sessions.read().await,
             Line::Exec(line) => line.read().await,
         }
     }
@@ -116,10 +122,9 @@ impl Device {
     }
 
     async fn all(&self, verb: Verb, circuits: &[Circuit]) -> Moved {
-        let asked = circuits.iter().map(|&circuit| self.ask(verb, circuit));
-        let mut answers = stream::iter(asked).buffer_unordered(MOST_REQUESTS);
+        let answers = self.line.change(verb, circuits).await;
         let mut moved = Moved::Done;
-        while let Some(answer) = answers.next().await {
+        for answer in answers {
             match answer {
                 Ok(()) => {}
                 Err(DeviceError::TimedOut { .. }) if moved == Moved::Done => moved = Moved::Late,
@@ -129,13 +134,72 @@ impl Device {
         }
         moved
     }
+}
 
-    async fn ask(&self, verb: Verb, circuit: Circuit) -> Result<(), DeviceError> {
-        match (&self.line, verb) {
-            (Line::Restconf(line), Verb::Connect) => line.connect(circuit).await,
-            (Line::Restconf(line), Verb::Disconnect) => line.disconnect(circuit).await,
-            (Line::Exec(line), Verb::Connect) => line.connect(circuit).await,
-            (Line::Exec(line), Verb::Disconnect) => line.disconnect(circuit).await,
+impl Line {
+    fn open(speaks: &Speaks, patience: Duration) -> Result<Self, PrepareError> {
+        Ok(match speaks {
+            Speaks::Restconf(settings) => Self::Restconf(Restconf::open(settings, patience)?),
+            Speaks::Netconf(settings) => {
+                let device = Netconf::new(settings.clone(), patience);
+                Self::Netconf(Box::new(Sessions::of(device)))
+            }
+            Speaks::Tl1(settings) => Self::Tl1(Sessions::of(Tl1::new(settings.clone(), patience)?)),
+            Speaks::Exec(settings) => Self::Exec(Exec::new(settings.clone(), patience)),
+        })
+    }
+
+    /// One answer for each circuit, or one for all where they are one request.
+    async fn change(&self, verb: Verb, circuits: &[Circuit]) -> Vec<Result<(), DeviceError>> {
+        match self {
+            _ if circuits.is_empty() => vec![],
+            Self::Netconf(sessions) => vec![sessions.change(verb, circuits).await],
+            Self::Tl1(sessions) => vec![sessions.change(verb, circuits).await],
+            Self::Restconf(_) | Self::Exec(_) => {
+                let asked = circuits.iter().map(|&circuit| self.ask(verb, circuit));
+                let answers = stream::iter(asked).buffer_unordered(MOST_REQUESTS);
+                answers.collect().await
+            }
         }
     }
+
+    async fn ask(&self, verb: Verb, circuit: Circuit) -> Result<(), DeviceError> {
+        match (self, verb) {
+            (Self::Restconf(line), Verb::Connect) => line.connect(circuit).await,
+            (Self::Restconf(line), Verb::Disconnect) => line.disconnect(circuit).await,
+            (Self::Exec(line), Verb::Connect) => line.connect(circuit).await,
+            (Self::Exec(line), Verb::Disconnect) => line.disconnect(circuit).await,
+            (Self::Netconf(line), _) => line.change(verb, &[circuit]).await,
+            (Self::Tl1(line), _) => line.change(verb, &[circuit]).await,
+        }
+    }
+}
+
+async fn within<T>(
+    patience: Duration,
+    work: impl Future<Output = Result<T, DeviceError>>,
+) -> Result<T, DeviceError> {
+    let late = |_| DeviceError::TimedOut { patience };
+    timeout(patience, work).await.map_err(late)?
+}
+
+fn read_file(path: &Path) -> Result<String, PrepareError> {
+    fs::read_to_string(path).map_err(|source| PrepareError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// A file may end with a line's end, a password does not.
+fn read_secret(path: &Path) -> Result<String, PrepareError> {
+    Ok(read_file(path)?.trim_end().to_owned())
+}
+
+/// The device's own names of circuits that shall go.
+fn named(circuits: &[Circuit], held: &[Pair]) -> Result<Vec<Pair>, DeviceError> {
+    let name = |&circuit: &Circuit| {
+        let found = held.iter().find(|pair| pair.circuit() == circuit);
+        found.copied().ok_or(DeviceError::NoSuchCircuit { circuit })
+    };
+    circuits.iter().map(name).collect()
 }

@@ -1,16 +1,14 @@
 //! RESTCONF: one request for each circuit, and never one for all of them.
 
-use std::fs;
-use std::io;
 use std::time::Duration;
 
 use reqwest::{Certificate, Client, Method, RequestBuilder, Response};
 use reweave_common::circuit::{Circuit, CircuitSet, PortId};
 use reweave_formats::optical::Pair;
-use reweave_formats::optical::restconf::{
-    CIRCUITS, CONTENT_TYPE, circuit_path, pair, read_pairs, read_refusal,
-};
+use reweave_formats::optical::pairs::{pair, read_pairs};
+use reweave_formats::optical::restconf::{CIRCUITS, CONTENT_TYPE, circuit_path, read_refusal};
 
+use super::{read_file, read_secret};
 use crate::config::RestconfSettings;
 use crate::error::{DeviceError, PrepareError};
 
@@ -30,18 +28,18 @@ impl Restconf {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut client = Client::builder().timeout(patience).no_proxy();
         if let Some(path) = &settings.authority {
-            let pem = read(path)?;
+            let pem = read_file(path)?;
             let authority = Certificate::from_pem(pem.as_bytes())
                 .map_err(|source| PrepareError::Client { source })?;
             client = client.tls_certs_only([authority]);
         }
-        let password = settings.password_file.as_ref().map(read).transpose()?;
+        let password = settings.password_file.as_deref().map(read_secret);
         Ok(Self {
             client: client
                 .build()
                 .map_err(|source| PrepareError::Client { source })?,
             settings: settings.clone(),
-            password: password.map(|text| text.trim_end().to_owned()),
+            password: password.transpose()?,
             patience,
         })
     }
@@ -120,12 +118,4 @@ impl Restconf {
         }
         DeviceError::Unreachable { source }
     }
-}
-
-fn read(path: &std::path::PathBuf) -> Result<String, PrepareError> {
-    let text: io::Result<String> = fs::read_to_string(path);
-    text.map_err(|source| PrepareError::Read {
-        path: path.clone(),
-        source,
-    })
 }

@@ -1,11 +1,15 @@
 //! Devices that are programs: what the contract asks of them, and what becomes of those that break it.
+//! Devices that hang up.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
 use super::*;
-use crate::config::ExecSettings;
+use crate::config::{ExecSettings, Tl1Settings};
 use crate::examples::circuits;
 
 /// A device made of a shell script, which finds its request in `$request` and keeps its circuits in
@@ -79,4 +83,68 @@ async fn a_program_that_does_not_end_is_killed_and_may_have_moved() {
     let script = Script::new("exec sleep 1000");
     let moves = Moves::between(&circuits(&[]), &circuits(&[(1, 5)]));
     assert_eq!(script.device(100).carry_out(&moves).await, Moved::Late);
+}
+
+/// Says yes to whatever it is asked, as long as it does not hang up: after so many requests, the login
+/// included, for each of its callers.
+async fn hangs_up_after(requests: [usize; 2]) -> (Device, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let password_file = folder.path().join("password");
+    fs::write(&password_file, "light\n").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        for requests in requests {
+            let (caller, _) = listener.accept().await.unwrap();
+            agree(caller, requests).await;
+        }
+    });
+    let speaks = Speaks::Tl1(Tl1Settings {
+        host: "127.0.0.1".to_owned(),
+        port,
+        user: "reweave".to_owned(),
+        password_file,
+    });
+    let device = Device::open(&Optical {
+        name: "ocs0".to_owned(),
+        ports: 8,
+        patience_ms: 30_000,
+        speaks,
+    });
+    (device.unwrap(), folder)
+}
+
+async fn agree(mut caller: TcpStream, requests: usize) {
+    for _ in 0..requests {
+        let mut request = vec![];
+        while !request.ends_with(b";") {
+            request.push(caller.read_u8().await.unwrap());
+        }
+        let request = String::from_utf8(request).unwrap();
+        let tag = request.split(':').nth(3).unwrap();
+        let circuits = if request.starts_with("RTRV") {
+            "\"1,5\"\r\n"
+        } else {
+            ""
+        };
+        let answer = format!("M {tag} COMPLD\r\n{circuits};");
+        caller.write_all(answer.as_bytes()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_has_hung_up_is_called_again_to_be_read() {
+    let (device, _folder) = hangs_up_after([2, 2]).await;
+    for _ in 0..2 {
+        assert_eq!(device.read().await.unwrap(), circuits(&[(1, 5)]));
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_asked_for_twice() {
+    let (device, _folder) = hangs_up_after([2, 100]).await;
+    assert_eq!(device.read().await.unwrap(), circuits(&[(1, 5)]));
+    let moves = Moves::between(&circuits(&[]), &circuits(&[(2, 6)]));
+    let moved = device.carry_out(&moves).await;
+    assert!(matches!(moved, Moved::Refused(_)), "{moved:?}");
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use crate::error::LabError;
-use crate::optical::{self, Make, Mishap};
+use crate::optical::{self, Doors, Make, Mishap};
 
 /// Be an optical switch whose ports are the interfaces p1, p2, ... of this network namespace
 #[derive(Debug, clap::Args)]
@@ -15,6 +15,9 @@ pub struct OpticalSwitch {
     /// Where it is asked over RESTCONF
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:80")]
     listen: SocketAddrV4,
+    /// Where it is asked over TL1
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:3082")]
+    tl1: SocketAddrV4,
     /// How long its mirrors move
     #[arg(long, value_name = "MS", default_value_t = 10)]
     switching_ms: u64,
@@ -36,7 +39,11 @@ impl OpticalSwitch {
             switching: Duration::from_millis(self.switching_ms),
             locking: Duration::from_millis(self.locking_ms),
         };
-        optical::serve(make, &self.circuits, self.listen, self.mishap)
+        let doors = Doors {
+            restconf: self.listen,
+            tl1: self.tl1,
+        };
+        optical::serve(make, &self.circuits, doors, self.mishap)
     }
 }
 

@@ -6,17 +6,18 @@
 //! out at the other, unseen and unchanged. A port without light holds its interface down, so the
 //! host at the other end loses carrier and nothing else, as with a real fibre.
 //!
-//! It is asked over RESTCONF, as the switches of the Polatis family are, and goes wrong on demand
-//! in the ways those do ([`Mishap`]).
+//! It is asked over RESTCONF and TL1, as the switches of the Polatis family are, and goes wrong on
+//! demand in the ways those do ([`Mishap`]).
 
 mod crossbar;
 mod device;
 mod light;
 mod mishap;
 mod restconf;
+mod tl1;
 mod xml;
 
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -37,11 +38,18 @@ pub(crate) struct Make {
     pub(crate) locking: Duration,
 }
 
+/// Where it is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Doors {
+    pub(crate) restconf: SocketAddrV4,
+    pub(crate) tl1: SocketAddrV4,
+}
+
 /// Serves until it is killed. Says where on standard output, once it does.
 pub(crate) fn serve(
     make: Make,
     circuits: &[(u16, u16)],
-    at: SocketAddrV4,
+    doors: Doors,
     mishap: Option<Mishap>,
 ) -> Result<u8, LabError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -51,11 +59,20 @@ pub(crate) fn serve(
     runtime.block_on(async {
         let device = Device::switch_on(make, circuits, Tools::find()?)?;
         device.set_mishap(mishap);
-        let listener = TcpListener::bind(at).await;
-        let listener = listener.map_err(|source| LabError::Listen { at, source })?;
-        println!("listening at {at}");
-        let served = axum::serve(listener, restconf::router(device)).await;
+        let (restconf, restconf_at) = listen(doors.restconf).await?;
+        let (tl1, tl1_at) = listen(doors.tl1).await?;
+        println!("listening at {restconf_at} for RESTCONF and at {tl1_at} for TL1");
+        tokio::spawn(tl1::serve(tl1, device.clone()));
+        let served = axum::serve(restconf, restconf::router(device)).await;
         served.map_err(|source| LabError::Worker { source })?;
         Ok(0)
     })
+}
+
+/// Port 0 is one that is free.
+async fn listen(at: SocketAddrV4) -> Result<(TcpListener, SocketAddr), LabError> {
+    let failed = |source| LabError::Listen { at, source };
+    let listener = TcpListener::bind(at).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
 }

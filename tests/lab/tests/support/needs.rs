@@ -46,7 +46,7 @@ impl Need {
 }
 
 /// A test that runs only where all its needs are met.
-pub(crate) fn trial(name: &str, needs: &[Need], test: fn()) -> Trial {
+pub(crate) fn trial(name: &str, needs: &[Need], test: impl FnOnce() + Send + 'static) -> Trial {
     let unmet: Vec<_> = needs.iter().filter_map(|need| need.unmet()).collect();
     let trial = Trial::test(name, move || {
         test();
