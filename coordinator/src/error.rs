@@ -60,6 +60,10 @@ pub(crate) enum CoordinatorError {
         what: &'static str,
         source: io::Error,
     },
+    #[error("the secret in {} is shorter than {shortest} bytes: `openssl rand -hex 32` makes one", path.display())]
+    ShortSecret { path: PathBuf, shortest: usize },
+    #[error("cannot prepare to tell webhooks")]
+    Webhooks { source: reqwest::Error },
     #[error("the network socket is gone")]
     SocketGone,
     #[error("the thread that drives the core has died")]
@@ -76,6 +80,7 @@ impl CoordinatorError {
             | Self::Identity { .. }
             | Self::NotACoordinator { .. }
             | Self::Unaccepted { .. }
+            | Self::ShortSecret { .. }
             | Self::Introduction(IntroductionError::Stranger { .. }) => 2,
             Self::Data(error) if error.is_bad_input() => 2,
             Self::History(error) if error.is_bad_input() => 2,

@@ -12,6 +12,7 @@ mod data;
 mod door;
 mod drive;
 mod error;
+mod hex;
 mod history;
 mod house;
 mod http;
@@ -26,6 +27,7 @@ mod signing;
 #[cfg(test)]
 mod tests;
 mod warnings;
+mod webhooks;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -32,6 +32,7 @@ use crate::replication::{
 use crate::service;
 use crate::sessions::{Allowances, MOST_OPERATORS, Places, ROLES, welcome};
 use crate::signing::Signing;
+use crate::webhooks::Hooks;
 
 /// As often as the core wants to know that time passes.
 const TICK: Duration = Duration::from_millis(100);
@@ -219,6 +220,7 @@ async fn serve(
         mut openings,
     } = ours;
     tokio::spawn(follow_denied(network.denied, identity.clone()));
+    let hooks = Hooks::open(&config.webhooks)?;
     let house = House {
         fabric: config.fabric.clone(),
         intake: intake.clone(),
@@ -235,6 +237,7 @@ async fn serve(
     if let Some(place) = http::bind(config.http).await? {
         tokio::spawn(http::serve(place, house.clone()));
     }
+    tokio::spawn(hooks.keep_telling(house.clone()));
     let own = Own {
         identity: house.ours.clone(),
         folder: network.folder,

@@ -4,6 +4,9 @@
 #[path = "strangers/api.rs"]
 mod api;
 #[cfg(test)]
+#[path = "strangers/described.rs"]
+mod described;
+#[cfg(test)]
 #[path = "strangers/drivers.rs"]
 mod drivers;
 #[cfg(test)]

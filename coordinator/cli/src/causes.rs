@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use clap::Args;
 use reweave_common::cause::Cause;
 use reweave_common::fabric::Fabric;
-use reweave_common::operator::Request;
-use reweave_planner::causes::{self, Evidence, Explanation};
+use reweave_common::operator::{Explanation, Request, Response};
+use reweave_common::units::Rate;
+use reweave_planner::causes::{self, Evidence};
 use serde::Serialize;
 
-use crate::ask::Reach;
+use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
 use crate::sim::input;
@@ -30,19 +31,30 @@ pub(crate) struct Diagnose {
 /// Why a job is slow: its slowest collective, the slowest pair of ranks, their path, link and cause
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// The job, as the evidence calls it
+    /// One host of the job, or, with --hosts or --evidence, what the job is called
     job: String,
-    /// What is known, in JSON
-    #[arg(long, value_name = "FILE")]
-    evidence: PathBuf,
+    /// All hosts of the job; otherwise those that exchange large flows with the one, directly or through
+    /// others
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    hosts: Vec<String>,
+    /// By what this file says, in JSON, and not by what the coordinator knows
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "fabric",
+        conflicts_with = "hosts"
+    )]
+    evidence: Option<PathBuf>,
     /// The fabric that the evidence is about
-    #[arg(long, value_name = "FABRIC")]
-    fabric: PathBuf,
+    #[arg(long, value_name = "FABRIC", requires = "evidence")]
+    fabric: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
 struct Answer {
     findings: Vec<Cause>,
+    /// What of the evidence says nothing.
+    doubts: Vec<String>,
 }
 
 impl Diagnose {
@@ -53,22 +65,44 @@ impl Diagnose {
         let (evidence, fabric) = (read(file)?, input::fabric(fabric)?);
         let findings = causes::diagnose(&evidence, &fabric);
         let findings = findings.map_err(|source| unfit(file, source))?;
-        let answer = Answer { findings };
+        let doubts = evidence.doubts(&fabric);
+        doubts.iter().for_each(|doubt| eprintln!("{doubt}"));
+        let answer = Answer { findings, doubts };
         print(output, &answer, |page| lay_out(page, &answer.findings))
     }
 }
 
 impl Explain {
-    pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        let evidence = read(&self.evidence)?;
-        let fabric: Fabric = input::fabric(&self.fabric)?;
-        let told = causes::explain(&evidence, &fabric, &self.job);
-        let told = told.map_err(|source| unfit(&self.evidence, source))?;
-        let told = told.ok_or_else(|| CliError::NoSuchJob {
-            job: self.job.clone(),
-            path: self.evidence.clone(),
-        })?;
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let told = match (&self.evidence, &self.fabric) {
+            (Some(file), Some(fabric)) => self.by_file(file, &input::fabric(fabric)?)?,
+            _ => self.by_traffic(reach)?,
+        };
         print(output, &told, |page| tell(page, &told))
+    }
+
+    fn by_file(&self, file: &Path, fabric: &Fabric) -> Result<Explanation, CliError> {
+        let told = causes::explain(&read(file)?, fabric, &self.job);
+        let told = told.map_err(|source| unfit(file, source))?;
+        told.ok_or_else(|| CliError::NoSuchJob {
+            job: self.job.clone(),
+            path: file.to_owned(),
+        })
+    }
+
+    fn by_traffic(&self, reach: &Reach) -> Result<Explanation, CliError> {
+        let asked = Request::Explain {
+            job: self.job.clone(),
+            hosts: self.hosts.clone(),
+        };
+        match Coordinator::reach(reach)?.ask(&asked)? {
+            Response::Explanation(Some(told)) => Ok(*told),
+            Response::Explanation(None) => Err(CliError::NoTraffic {
+                job: self.job.clone(),
+            }),
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
+        }
     }
 }
 
@@ -95,24 +129,14 @@ fn lay_out(page: &mut Page, findings: &[Cause]) {
 }
 
 fn tell(page: &mut Page, told: &Explanation) {
-    let Explanation {
-        ranks: [from, to],
-        hosts,
-        ..
-    } = told;
     page.heading(&format!("job {}", told.job));
-    page.line(&format!(
-        "slowest collective: {}, {:.3} ms",
-        told.collective, told.collective_ms
-    ));
-    let others = told.others_ms.map(|ms| format!(", the others {ms:.3} ms"));
-    page.line(&format!(
-        "slowest pair: rank {from} on {} to rank {to} on {}, {:.3} ms{}",
-        hosts[0],
-        hosts[1],
-        told.pair_ms,
-        others.unwrap_or_default()
-    ));
+    if let Some(ms) = told.iteration_ms {
+        page.line(&format!("iteration: {ms:.1} ms"));
+    }
+    if let (Some(collective), Some(ms)) = (&told.collective, told.collective_ms) {
+        page.line(&format!("slowest collective: {collective}, {ms:.3} ms"));
+    }
+    page.line(&pair(told));
     if !told.path.is_empty() {
         page.line(&format!("path: {}", told.path.join(" > ")));
     }
@@ -123,4 +147,25 @@ fn tell(page: &mut Page, told: &Explanation) {
     if let Some(cause) = &told.cause {
         show::cause(page, cause);
     }
+}
+
+/// Beside the others, by each figure that is known.
+fn pair(told: &Explanation) -> String {
+    let [from, to] = &told.hosts;
+    let ends = match told.ranks {
+        Some([first, second]) => format!("rank {first} on {from} to rank {second} on {to}"),
+        None => format!("{from} to {to}"),
+    };
+    let beside = |own: Option<String>, others: Option<String>| {
+        let others = others.map(|it| format!(" (the others {it})"));
+        own.map(|it| format!(", {it}{}", others.unwrap_or_default()))
+            .unwrap_or_default()
+    };
+    let ms = |ms: Option<f64>| ms.map(|ms| format!("{ms:.3} ms"));
+    let rate = |rate: Option<Rate>| rate.map(|it| it.to_string());
+    format!(
+        "slowest pair: {ends}{}{}",
+        beside(ms(told.pair_ms), ms(told.others_ms)),
+        beside(rate(told.pair_bits_per_s), rate(told.others_bits_per_s))
+    )
 }

@@ -173,6 +173,8 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: EvidenceError,
     },
+    #[error("{job} exchanges nothing large with other hosts now; `reweave paths` lists all flows")]
+    NoTraffic { job: String },
     #[error("{} knows of no collectives of a job {job}", path.display())]
     NoSuchJob { job: String, path: PathBuf },
     #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
@@ -247,6 +249,8 @@ pub(crate) enum CliError {
     },
     #[error("the fabric has no link {name}; links are called as in leaf0-spine1")]
     NoSuchLink { name: String },
+    #[error("--lossy names {name} twice")]
+    LinkTwice { name: String },
     #[error("{text:?} is no stretch of time: write 2026-11-20T14:00:00Z/10m, or 1h/10m")]
     BadSpan { text: String },
     #[error(
@@ -332,6 +336,7 @@ impl CliError {
             | Self::BadOption { .. }
             | Self::BadPrice { .. }
             | Self::NoSuchLink { .. }
+            | Self::LinkTwice { .. }
             | Self::NoSuchNode { .. }
             | Self::NoTree(_)
             | Self::Slurm(_)

@@ -20,6 +20,7 @@ mod manual;
 mod membership;
 mod names;
 mod page;
+mod pairs;
 mod plan;
 mod show;
 mod sim;
@@ -84,6 +85,7 @@ enum Command {
     Hosts(look::Hosts),
     Links(look::Links),
     Paths(look::Paths),
+    Pairs(pairs::Pairs),
     Watch(watch::Watch),
     /// Where a browser shows the cluster: a link that is good for hours
     Dashboard(dashboard::Dashboard),
@@ -129,11 +131,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Hosts(hosts) => hosts.run(reach, *output),
         Command::Links(links) => links.run(reach, *output),
         Command::Paths(paths) => paths.run(reach, *output),
+        Command::Pairs(pairs) => pairs.run(reach, *output),
         Command::Watch(watch) => watch.run(reach, *output),
         Command::Dashboard(dashboard) => dashboard.run(reach, *output),
         Command::Dev(dev) => dev.run(),
         Command::Diagnose(diagnose) => diagnose.run(reach, *output),
-        Command::Explain(explain) => explain.run(*output),
+        Command::Explain(explain) => explain.run(reach, *output),
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
         Command::Check(check) => check.run(*output),

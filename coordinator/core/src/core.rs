@@ -33,6 +33,7 @@ use crate::policy::Policy;
 use crate::probing::Probing;
 use crate::rollout::{Driver, Turn};
 use crate::rules::rerouted;
+use crate::standings::Standings;
 use crate::state::{Stage, State};
 use crate::trends::Trends;
 use crate::watch::Watching;
@@ -46,6 +47,7 @@ pub struct Core {
     autopilot: Autopilot,
     watching: Watching,
     arrivals: Arrivals,
+    standings: Standings,
     probing: Probing,
     asked: VecDeque<Asked>,
     outbox: Outbox,
@@ -131,6 +133,7 @@ impl Core {
             autopilot: Autopilot::default(),
             watching: Watching::default(),
             arrivals: Arrivals::default(),
+            standings: Standings::default(),
             probing: Probing::default(),
             asked: VecDeque::new(),
             outbox: Outbox::default(),
@@ -226,6 +229,7 @@ impl Core {
         self.senses.handle_time(now);
         self.watching.advance(self.senses.at(now), &mut self.outbox);
         self.probing.advance(self.senses.at(now), &mut self.outbox);
+        self.standings.handle_time(self.senses.at(now));
         self.stirred = true;
     }
 
@@ -325,9 +329,13 @@ impl Core {
         }
         self.arrivals.advance(&mut turn, self.disk_is_full);
         while let Some(asked) = next(&mut self.asked, turn.out) {
+            if matches!(asked.request, Request::Status) {
+                self.standings.look(known);
+            }
             let seen = Seen {
                 waits: self.autopilot.waits(),
                 arrivals: &self.arrivals,
+                standings: &self.standings,
                 disk_is_full: self.disk_is_full,
             };
             operator::answer(&mut turn, asked, seen);

@@ -15,6 +15,7 @@ use reweave_common::sample::{Interface, Reading, Sample};
 use reweave_common::units::Rate;
 
 use crate::policy::Policy;
+use crate::turns::{Share, Turns};
 
 #[derive(Debug, Clone, Default)]
 pub struct Ingest {
@@ -24,6 +25,8 @@ pub struct Ingest {
     /// Optical switches whose drivers have a session.
     driven: BTreeSet<OpticalId>,
     in_doubt: Option<Doubt>,
+    /// Of letting go of what came of probes.
+    turns: Turns,
 }
 
 /// Flows whose way is being changed: a path traced meanwhile may be neither the old nor the new.
@@ -116,10 +119,11 @@ impl Ingest {
         let interfaces = interfaces.into_iter();
         let interfaces = interfaces.map(|reading| self.with_own_addresses(node, reading));
         let mut readings: Vec<_> = interfaces.collect();
+        let mut own = None;
         readings.extend(
             others
                 .into_iter()
-                .filter(|reading| self.believes(node, reading)),
+                .filter(|reading| is_sized(reading) && self.may_say(node, reading, &mut own)),
         );
         self.note_session(node, now, spoken - readings.len());
         readings.retain(|reading| !self.is_in_doubt(now, reading));
@@ -136,6 +140,8 @@ impl Ingest {
     /// Lets go of what is too old to be of use.
     pub(crate) fn handle_time(&mut self, now: Moment, policy: &Policy) {
         self.observations.forget_older_than(now, policy.most_age());
+        let Share { nodes, .. } = probed(&mut self.turns, &self.observations);
+        self.observations.forget_probes(now, nodes);
     }
 
     /// A switch has acted: what it read back before is outdated, and so are the paths of these
@@ -202,10 +208,12 @@ impl Ingest {
 
     /// Whether the reading is about what is the node's own, and not longer than such things are.
     pub fn believes(&self, node: NodeId, reading: &Reading) -> bool {
-        is_sized(reading) && self.may_say(node, reading)
+        is_sized(reading) && self.may_say(node, reading, &mut None)
     }
 
-    fn may_say(&self, node: NodeId, reading: &Reading) -> bool {
+    /// Of hundreds of readings nearly all are about flows from the same address: `own` is one that is
+    /// known to be the node's.
+    fn may_say(&self, node: NodeId, reading: &Reading, own: &mut Option<Ipv4Addr>) -> bool {
         let about = match reading {
             Reading::Flow(reading) => &reading.flow,
             Reading::FlowEnded(flow) => flow,
@@ -213,7 +221,13 @@ impl Ingest {
             Reading::Probes(reading) => &reading.flow,
             _ => return true,
         };
-        self.is_of(node, about)
+        let source = *about.source.ip();
+        if *own == Some(source) {
+            return true;
+        }
+        let is_own = self.is_of(node, about);
+        *own = is_own.then_some(source);
+        is_own
     }
 
     /// Whether it is this node that sends it.
@@ -284,6 +298,12 @@ impl Ingest {
     }
 }
 
+/// Whose probes are looked at next.
+pub(crate) fn probed(turns: &mut Turns, observations: &Observations) -> Share {
+    let nodes = observations.nodes_in(turns.next());
+    turns.take(nodes.map(|(node, observed)| (node, observed.probes.len())))
+}
+
 /// Whether it is no larger than what it speaks of can be.
 fn is_sized(reading: &Reading) -> bool {
     let is_short = |name: &str| name.len() <= Ingest::LONGEST_NAME;
@@ -317,6 +337,12 @@ pub(crate) fn rates(recent: &Recent, from: Moment, now: Moment, policy: &Policy)
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddrV4;
+
+    use reweave_common::flow::Protocol;
+    use reweave_common::sample::FlowReading;
+    use reweave_common::units::Bytes;
+
     use super::*;
 
     fn told(ingest: &mut Ingest, node: NodeId, interfaces: &[(&str, &[u8])]) {
@@ -352,5 +378,35 @@ mod tests {
         told(&mut ingest, one, &[("eth0", &[])]);
         told(&mut ingest, other, &[("eth0", &[1])]);
         assert_eq!(ingest.owner(address(1)), Some(other));
+    }
+
+    #[test]
+    fn nobody_speaks_of_another_s_flows_however_often() {
+        let mut ingest = Ingest::default();
+        let [one, other] = [0, 1].map(NodeId::from_index);
+        for (node, last) in [(one, 1), (other, 2)] {
+            ingest.handle_connected(node);
+            told(&mut ingest, node, &[("eth0", &[last])]);
+        }
+        let flow = |last| FlowKey {
+            protocol: Protocol::Tcp,
+            source: SocketAddrV4::new(address(last), 1),
+            destination: SocketAddrV4::new(address(3), 1),
+        };
+        let reading = |last| {
+            Reading::Flow(FlowReading {
+                flow: flow(last),
+                bytes: Bytes::new(1),
+                rate: None,
+                rtt: None,
+                retransmits: None,
+            })
+        };
+        let taken = Moment::default();
+        let readings = [1, 1, 2, 1, 2].map(reading).into();
+        ingest.handle_sample(other, taken, Sample { taken, readings });
+        let observed = ingest.observations().node(other).unwrap();
+        assert_eq!(observed.flows.keys().collect::<Vec<_>>(), [&flow(2)]);
+        assert_eq!(ingest.discarded(other), 3);
     }
 }

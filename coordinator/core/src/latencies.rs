@@ -5,6 +5,8 @@
 //! counts once it is known how quick it is as a rule, and anew when it goes another way.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
+use std::ops::Range;
 use std::time::Duration;
 
 use reweave_common::fabric::{Fabric, Role};
@@ -16,6 +18,7 @@ use reweave_common::sample::{Reading, Sample};
 use reweave_common::snapshot::Hop;
 
 use crate::pace::Pace;
+use crate::turns::Turns;
 use crate::ways::Ways;
 
 /// A host and its own links are one, as far as round trips tell.
@@ -28,6 +31,11 @@ pub(crate) enum Where {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Latencies {
     rounds: Pace,
+    turns: Turns,
+    /// A round has ended, and not everybody had a turn since.
+    is_ending: bool,
+    /// Of those who had one: by how much all that cross a place are slower, and what they take as a rule.
+    quickest: BTreeMap<Where, [f64; 2]>,
     /// By whoever probes: the few flows of one are found sooner than one among those of all.
     flows: BTreeMap<NodeId, BTreeMap<FlowKey, Flow>>,
     courses: BTreeMap<Where, VecDeque<f64>>,
@@ -58,7 +66,7 @@ impl Latencies {
         let flows = self.flows.entry(node).or_default();
         for reading in &sample.readings {
             if let Reading::Probes(probes) = reading
-                && let Some(least) = probes.tally.network.least()
+                && let Some(least) = probes.tally.network().least()
                 && (flows.len() < Self::MOST_FLOWS || flows.contains_key(&probes.flow))
             {
                 let flow = flows.entry(probes.flow).or_default();
@@ -71,24 +79,41 @@ impl Latencies {
 
     /// Once a round: what came of it.
     pub(crate) fn handle_time(&mut self, now: Moment, fabric: &Fabric, ways: &Ways) {
-        if !self.rounds.is_due(now, Self::EVERY) {
+        self.is_ending |= self.rounds.is_due(now, Self::EVERY);
+        if !self.is_ending {
             return;
         }
-        self.flows.retain(|_, flows| {
+        let nodes = self.flows.range(self.turns.next());
+        let turn = self
+            .turns
+            .take(nodes.map(|(&node, flows)| (node, flows.len())));
+        self.end_round_of(turn.nodes, fabric, ways);
+        if turn.is_last {
+            self.is_ending = false;
+            self.flows.retain(|_, flows| !flows.is_empty());
+            self.note_courses();
+        }
+    }
+
+    fn end_round_of(&mut self, nodes: Range<NodeId>, fabric: &Fabric, ways: &Ways) {
+        for (_, flows) in self.flows.range_mut(nodes) {
             flows.retain(|_, flow| flow.least_us.is_some());
-            !flows.is_empty()
-        });
-        let mut quickest: BTreeMap<Where, [f64; 2]> = BTreeMap::new();
-        for (key, flow) in self.flows.values_mut().flatten() {
-            let places = places(fabric, ways, key);
-            let Some(slower_us) = flow.end_round(places) else {
-                continue;
-            };
-            for place in &flow.places {
-                let [slower, usual] = quickest.entry(*place).or_insert([f64::INFINITY; 2]);
-                (*slower, *usual) = (slower.min(slower_us), usual.min(flow.usual_us));
+            for (key, flow) in flows {
+                let places = places(fabric, ways, key);
+                let Some(slower_us) = flow.end_round(places) else {
+                    continue;
+                };
+                for place in &flow.places {
+                    let quickest = self.quickest.entry(*place);
+                    let [slower, usual] = quickest.or_insert([f64::INFINITY; 2]);
+                    (*slower, *usual) = (slower.min(slower_us), usual.min(flow.usual_us));
+                }
             }
         }
+    }
+
+    fn note_courses(&mut self) {
+        let quickest = mem::take(&mut self.quickest);
         self.courses.retain(|place, _| quickest.contains_key(place));
         for (place, [slower, usual]) in quickest {
             let course = self.courses.entry(place).or_default();

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use reweave_common::cause::{Cause, Class};
+use reweave_common::fabric::Fabric;
 use reweave_common::finding::{Finding, UselessPin};
+use reweave_common::operator::Explanation;
 use reweave_common::plan::{Pin, Plan, Report};
 use reweave_common::units::Rate;
-use reweave_planner::causes::diagnose;
+use reweave_planner::causes::{EvidenceError, Exchange, diagnose, explain_exchange, subject_of};
 
 use crate::arrivals::Arrivals;
 use crate::evidence::evidence;
@@ -14,27 +16,56 @@ use crate::model::Picture;
 use crate::pins;
 use crate::state::{InForce, State};
 
-/// Pins that lead nowhere come first: their flows have nothing at all.
+/// Pins that lead nowhere come first: their flows have nothing at all. Beside them why nothing but
+/// collisions could be looked for, if that is so.
 pub(crate) fn findings(
     picture: &Picture<'_>,
     in_force: &InForce,
     arrivals: &Arrivals,
-) -> Vec<Finding> {
+) -> (Vec<Finding>, Option<EvidenceError>) {
     let dead = pins::dead(picture, in_force).into_iter();
     let dead = dead.map(Finding::UselessPin);
     let collisions = collisions(picture, in_force);
-    let causes = causes(picture, arrivals).into_iter().map(Finding::Cause);
-    dead.chain(collisions).chain(causes).collect()
+    let (causes, unfit) = match causes(picture, arrivals) {
+        Ok(causes) => (causes, None),
+        Err(error) => (Vec::new(), Some(error)),
+    };
+    let causes = causes.into_iter().map(Finding::Cause);
+    (dead.chain(collisions).chain(causes).collect(), unfit)
 }
 
 /// Whatever else slows jobs. Collisions are told apart from what only looks like one by what a plan
 /// would bring, so they are not asked for here.
-fn causes(picture: &Picture<'_>, arrivals: &Arrivals) -> Vec<Cause> {
-    let found = diagnose(&evidence(picture, arrivals), picture.fabric());
-    // All evidence is by names of the fabric.
-    let mut causes = found.unwrap_or_default();
+fn causes(picture: &Picture<'_>, arrivals: &Arrivals) -> Result<Vec<Cause>, EvidenceError> {
+    let mut causes = diagnose(&evidence(picture, arrivals), picture.fabric())?;
     causes.retain(|cause| cause.class != Class::EcmpCollision);
-    causes
+    Ok(causes)
+}
+
+/// Why a job is slow, by all that is found to be wrong. Nothing when its hosts exchange nothing.
+pub(crate) fn explain(
+    picture: &Picture<'_>,
+    in_force: &InForce,
+    arrivals: &Arrivals,
+    exchange: &Exchange,
+) -> Result<Option<Explanation>, EvidenceError> {
+    let mut found = causes(picture, arrivals)?;
+    let collisions = collisions(picture, in_force);
+    let fabric = picture.fabric();
+    found.extend(collisions.iter().filter_map(|it| collided(fabric, it)));
+    explain_exchange(exchange, fabric, &found)
+}
+
+/// A collision in the words of other causes.
+fn collided(fabric: &Fabric, finding: &Finding) -> Option<Cause> {
+    let Finding::EcmpCollision(collision) = finding else {
+        return None;
+    };
+    let (hop, flows) = (collision.hop, collision.losers.len());
+    let percent = 100.0 * collision.utilization;
+    let said =
+        format!("{flows} large flows share it at {percent:.0} % while equal links have room");
+    Some(Class::EcmpCollision.cause(subject_of(fabric, hop), 0.9, said))
 }
 
 fn collisions(picture: &Picture<'_>, in_force: &InForce) -> Vec<Finding> {

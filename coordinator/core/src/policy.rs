@@ -49,6 +49,9 @@ pub struct Policy {
     pub look_every: Duration,
     /// The path of an elephant is traced anew when it is older than this. Default 5 s.
     pub trace_every: Duration,
+    /// The way between two hosts is measured by a train of packets so often, where their wires rest and
+    /// the trains' share of the links lasts. Default 1 min.
+    pub trains_every: Duration,
 }
 
 impl Default for Policy {
@@ -69,6 +72,7 @@ impl Default for Policy {
             cool_down: Duration::from_secs(10),
             look_every: Duration::from_millis(500),
             trace_every: Duration::from_secs(5),
+            trains_every: Duration::from_mins(1),
         }
     }
 }

@@ -178,7 +178,8 @@ impl Part {
     }
 
     pub(crate) fn share(self) -> Option<f64> {
-        (self.of > 0).then(|| self.grown as f64 / self.of as f64)
+        // Both are not read at the same moment.
+        (self.of > 0).then(|| (self.grown as f64 / self.of as f64).min(1.0))
     }
 }
 

@@ -13,11 +13,10 @@ use reweave_common::instruction::Watch;
 use crate::effect::Outbox;
 use crate::model::Known;
 use crate::pace::Pace;
+use crate::ways::Search;
 
 /// A host traces no more flows at once: routers answer few probes a second.
 const MOST_TRACES: usize = 64;
-/// So many probes' flows are gone through in no time; where there are more, that is done less often.
-const AT_EACH_LOOK: usize = 1 << 14;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watching {
@@ -26,7 +25,7 @@ pub(crate) struct Watching {
     asked: BTreeMap<NodeId, Watch>,
     looks: Pace,
     of_probes: BTreeMap<NodeId, Vec<FlowKey>>,
-    looks_at_probes: Pace,
+    search: Search,
 }
 
 impl Watching {
@@ -74,12 +73,8 @@ impl Watching {
     }
 
     fn note_probes(&mut self, known: Known<'_>) {
-        let nodes = known.ingest.observations().nodes();
-        let probed: usize = nodes.map(|(_, node)| node.probes.len()).sum();
-        let looks = 1 + u32::try_from(probed / AT_EACH_LOOK).unwrap_or(u32::MAX);
-        let every = known.policy.look_every.saturating_mul(looks);
-        if self.looks_at_probes.is_due(known.now, every) {
-            self.of_probes = known.ways.wanted(known);
+        if let Some(found) = self.search.advance(known) {
+            self.of_probes = found;
         }
     }
 

@@ -1,7 +1,8 @@
 //! Which way the probes between hosts go, there and back: each flow of probes is traced from time to
 //! time, a few at once, since routers answer few questions a second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::time::Duration;
 
 use reweave_common::flow::{FlowKey, Protocol};
@@ -11,7 +12,9 @@ use reweave_common::probing::PROBE_PORT;
 use reweave_common::snapshot::Hop;
 use reweave_planner::paths::Learned;
 
+use crate::ingest::probed;
 use crate::model::{Known, Picture};
+use crate::turns::Turns;
 
 /// So many flows of one host are traced at a time.
 const AT_ONCE: usize = 16;
@@ -63,28 +66,50 @@ impl Ways {
         self.learned.way(flow)
     }
 
-    /// What each agent shall trace now: of the probes it sends and answers, those whose way was
-    /// traced the longest ago or never.
-    pub(crate) fn wanted(&self, known: Known<'_>) -> BTreeMap<NodeId, Vec<FlowKey>> {
-        let mut due: BTreeMap<NodeId, Vec<(Option<Moment>, FlowKey)>> = BTreeMap::new();
-        for (_, node) in known.ingest.observations().nodes() {
+    /// Whether it is time to trace it, and when that was done last.
+    fn due(&self, flow: &FlowKey, now: Moment) -> Option<Option<Moment>> {
+        let at = self.traced.get(flow).copied();
+        let is_old = at.is_none_or(|at| now.since(at) >= LEARN_EVERY);
+        (is_old || self.learned.way(flow).is_none()).then_some(at)
+    }
+}
+
+/// What each agent shall trace now: of the probes it sends and answers, those whose way was traced the
+/// longest ago or never.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Search {
+    turns: Turns,
+    /// By whoever sends them, and when they were traced last.
+    due: BTreeMap<NodeId, BTreeSet<(Option<Moment>, FlowKey)>>,
+}
+
+impl Search {
+    /// Goes on; something once everybody had a turn.
+    pub(crate) fn advance(&mut self, known: Known<'_>) -> Option<BTreeMap<NodeId, Vec<FlowKey>>> {
+        let observations = known.ingest.observations();
+        let turn = probed(&mut self.turns, observations);
+        for (_, node) in observations.nodes_in(turn.nodes) {
             for flow in node.probes.keys().flat_map(|it| [*it, it.reversed()]) {
-                let at = self.traced.get(&flow).copied();
-                let is_due = at.is_none_or(|at| known.now.since(at) >= LEARN_EVERY)
-                    || self.learned.way(&flow).is_none();
-                if let Some(sender) = known.ingest.owner(*flow.source.ip()).filter(|_| is_due) {
-                    due.entry(sender).or_default().push((at, flow));
-                }
+                self.note(known, flow);
             }
         }
-        let few = |mut flows: Vec<(Option<Moment>, FlowKey)>| {
-            flows.sort_unstable();
-            let flows = flows.into_iter().take(AT_ONCE);
-            flows.map(|(_, flow)| flow).collect()
-        };
-        due.into_iter()
-            .map(|(node, flows)| (node, few(flows)))
-            .collect()
+        turn.is_last.then(|| {
+            let due = mem::take(&mut self.due).into_iter();
+            let flows = |flows: BTreeSet<_>| flows.into_iter().map(|(_, flow)| flow).collect();
+            due.map(|(node, due)| (node, flows(due))).collect()
+        })
+    }
+
+    fn note(&mut self, known: Known<'_>, flow: FlowKey) {
+        if let Some(at) = known.ways.due(&flow, known.now)
+            && let Some(sender) = known.ingest.owner(*flow.source.ip())
+        {
+            let due = self.due.entry(sender).or_default();
+            due.insert((at, flow));
+            if due.len() > AT_ONCE {
+                due.pop_last();
+            }
+        }
     }
 }
 

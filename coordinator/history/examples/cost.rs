@@ -16,7 +16,7 @@ use std::time::Duration;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::LinkId;
 use reweave_common::moment::Moment;
-use reweave_common::probing::{ProbeReading, Tally};
+use reweave_common::probing::{Part, ProbeReading, Tally};
 use reweave_common::sample::{Counters, FlowReading};
 use reweave_common::units::{Bytes, Rate};
 use reweave_history::{Chronicle, Entry, Far, Probed, Rules};
@@ -172,9 +172,10 @@ fn probes(agent: u64, peer: u64, dice: &mut Dice) -> ProbeReading {
         answered: 1,
         ..Tally::default()
     };
-    tally
-        .network
-        .record(Duration::from_nanos(8_000 + dice.below(4_000)));
+    tally.times.record(
+        Part::Network,
+        Duration::from_nanos(8_000 + dice.below(4_000)),
+    );
     ProbeReading {
         flow: flow(agent, peer, 0),
         tally,

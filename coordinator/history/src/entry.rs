@@ -47,7 +47,7 @@ impl Probed {
             flow: *flow,
             sent: tally.sent(),
             lost: tally.lost.count(),
-            network: tally.network.quantiles([0.5, 0.99, 1.0]),
+            network: tally.network().quantiles([0.5, 0.99, 1.0]),
         }
     }
 }

@@ -19,6 +19,10 @@ impl Settings {
         let identity = config.identity()?;
         let signing = config.signing()?;
         data::look(&config.data)?;
+        config
+            .webhooks
+            .iter()
+            .try_for_each(|hook| hook.secret().map(drop))?;
         if let Some(history) = &config.history {
             reweave_history::check(&history.url).map_err(HistoryError::Open)?;
         }
@@ -60,6 +64,9 @@ fn found(config: &Config, identity: &Identity, signing: &Signing) -> String {
     let http = config.http.unwrap_or(http::USUAL);
     line("http on", http.to_string());
     line("data", config.data.display().to_string());
+    for hook in &config.webhooks {
+        line("told", hook.url.to_string());
+    }
     text
 }
 

@@ -4,6 +4,7 @@ mod check;
 mod history;
 mod members;
 mod policy;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +23,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::error::CoordinatorError;
+use crate::webhooks::Hook;
 use members::MemberFile;
+use webhooks::WebhookFile;
 
 pub(crate) use history::HistoryConfig;
 use history::HistorySettings;
@@ -102,6 +105,8 @@ pub(crate) struct Config {
     pub(crate) policy: Policy,
     /// None when none is wanted.
     pub(crate) history: Option<HistoryConfig>,
+    /// Who is told what is new.
+    pub(crate) webhooks: Vec<Hook>,
 }
 
 /// What stands in the file.
@@ -116,6 +121,7 @@ struct FileSettings {
     members: BTreeMap<MemberId, Member>,
     policy: Policy,
     history: HistorySettings,
+    webhooks: Vec<Hook>,
 }
 
 #[derive(Default, Deserialize)]
@@ -129,6 +135,8 @@ struct Head {
     data: Option<PathBuf>,
     #[serde(default)]
     member: Vec<MemberFile>,
+    #[serde(default)]
+    webhook: Vec<WebhookFile>,
 }
 
 impl Settings {
@@ -162,6 +170,7 @@ impl Settings {
                 mode,
                 ..file.policy
             },
+            webhooks: file.webhooks,
         })
     }
 }
@@ -219,6 +228,8 @@ impl FileSettings {
         for named in paths.into_iter().flatten() {
             *named = folder.join(&*named);
         }
+        let hooks = settings.webhooks.into_iter();
+        settings.webhooks = hooks.map(|hook| hook.lies_in(folder)).collect();
         Ok(settings)
     }
 
@@ -239,6 +250,7 @@ impl FileSettings {
             history: history.map_or_else(|| Ok(HistorySettings::default()), history::read)?,
             members: members::read(document, &head.member)?,
             policy: policy.map_or_else(|| Ok(Policy::default()), policy::read)?,
+            webhooks: webhooks::read(document, head.webhook)?,
         })
     }
 }
@@ -248,6 +260,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::webhooks::Kind;
 
     const SAMPLE: &str = include_str!("../../../deploy/coordinator.toml");
 
@@ -353,6 +366,30 @@ mod tests {
         );
         let nowhere = two + &member(3, "c3", "there");
         assert!(error_of(&nowhere).starts_with("c.toml:12: address: \"there\" is not of"));
+    }
+
+    #[test]
+    fn webhooks_are_read_and_go_where_they_can() {
+        let hook = |url: &str, more: &str| {
+            format!("[[webhook]]\nurl = {url:?}\nsecret_file = \"s\"\n{more}")
+        };
+        let all = parse(&hook("https://pager.example/hook", "")).unwrap();
+        assert_eq!(all.webhooks[0].kinds, Kind::ALL);
+        let some = hook("http://10.0.0.1:8080/", "of = [\"alarm\"]\n");
+        assert_eq!(parse(&some).unwrap().webhooks[0].kinds, [Kind::Alarm]);
+        let said = |url| error_of(&hook(url, ""));
+        assert!(
+            said("pager").starts_with("c.toml:2: url: \"pager\" is no URL"),
+            "{}",
+            said("pager")
+        );
+        assert!(said("ftp://x/").starts_with("c.toml:2: url: \"ftp://x/\" is no URL"));
+        let unknown = hook("http://x/", "of = [\"gossip\"]\n");
+        assert!(
+            error_of(&unknown).starts_with("c.toml:4: "),
+            "{}",
+            error_of(&unknown)
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ const MOST_EVALUATIONS: i64 = 1_000_000;
 
 /// How many keys there are.
 #[cfg(test)]
-pub(super) const SETTINGS: usize = 20;
+pub(super) const SETTINGS: usize = 21;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +40,7 @@ struct PolicyFile {
     cool_down_ms: Option<Spanned<f64>>,
     look_every_ms: Option<Spanned<f64>>,
     trace_every_ms: Option<Spanned<f64>>,
+    trains_every_ms: Option<Spanned<f64>>,
 }
 
 pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
@@ -62,6 +63,7 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
         cool_down: reader.millis(&file.cool_down_ms, default.cool_down)?,
         look_every: reader.millis(&file.look_every_ms, default.look_every)?,
         trace_every: reader.millis(&file.trace_every_ms, default.trace_every)?,
+        trains_every: reader.millis(&file.trains_every_ms, default.trains_every)?,
     };
     reader.can_commit(&file, &policy)?;
     Ok(policy)

@@ -10,7 +10,7 @@ use reweave_common::hardware::Machine;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
-use reweave_common::probing::{PROBE_PORT, ProbeReading, Tally};
+use reweave_common::probing::{PROBE_PORT, Part, ProbeReading, Tally};
 use reweave_common::sample::{HostReading, Interface, Reading, Sample};
 use reweave_core::Input;
 use reweave_history::{Kind, Past, Question, Resolution, Rules, Window};
@@ -84,7 +84,9 @@ fn probes(from: u8, to: u8) -> Reading {
         ..Tally::default()
     };
     for micros in [10, 20, 30] {
-        tally.network.record(Duration::from_micros(micros));
+        tally
+            .times
+            .record(Part::Network, Duration::from_micros(micros));
     }
     let flow = FlowKey {
         protocol: Protocol::Udp,

@@ -85,6 +85,6 @@ async fn far() -> (StatusCode, &'static str) {
 }
 
 /// Nothing when the core does not answer in time.
-async fn ask(house: &House, by: Asker, request: Request) -> Option<Answer> {
+pub(crate) async fn ask(house: &House, by: Asker, request: Request) -> Option<Answer> {
     timeout(PATIENCE, house.ask(by, request)).await.ok()?.ok()
 }

@@ -21,17 +21,17 @@ async fn visit(house: &House, who: &Identity, lasting: Duration) -> (String, Res
     (format!("Authorization: Bearer {visit}\r\n"), answer)
 }
 
-async fn operators(house: &House) -> String {
+pub(crate) async fn operators(house: &House) -> String {
     visit(house, &house.operator, HOUR).await.0
 }
 
-async fn viewers(house: &House) -> String {
+pub(crate) async fn viewers(house: &House) -> String {
     let viewer = house.member(Role::Viewer, "vic");
     visit(house, &viewer, HOUR).await.0
 }
 
 #[track_caller]
-fn is_problem(answer: &Answer, code: u16, kind: &str) {
+pub(crate) fn is_problem(answer: &Answer, code: u16, kind: &str) {
     assert_eq!(answer.code, code, "{}", answer.body);
     let json = answer.json();
     assert_eq!(
@@ -43,8 +43,8 @@ fn is_problem(answer: &Answer, code: u16, kind: &str) {
     assert!(!json["detail"].as_str().unwrap().is_empty());
 }
 
-const READ: [&str; 7] = [
-    "me", "status", "fabric", "findings", "matrix", "history", "events",
+const READ: [&str; 8] = [
+    "me", "status", "fabric", "findings", "matrix", "pairs", "history", "events",
 ];
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn a_token_asks_what_its_maker_may_ask() {
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let me = send(&house, "GET", "/api/v1/me", &viewer).json();
     assert_eq!(me, serde_json::json!({ "role": "viewer", "name": "vic" }));
-    for path in &READ[..6] {
+    for path in &READ[..7] {
         let answer = send(&house, "GET", &format!("/api/v1/{path}"), &viewer);
         assert_eq!(answer.code, 200, "{path}: {}", answer.body);
     }
@@ -102,6 +102,12 @@ async fn what_is_not_there_is_a_problem_that_says_so() {
     let asked = |method, path: &str| send(&house, method, path, &token);
     is_problem(&asked("GET", "/api/v1/secrets"), 404, "nothing-there");
     is_problem(&asked("GET", "/api/v1/history/7"), 404, "nothing-there");
+    is_problem(
+        &asked("GET", "/api/v1/explanations/h0"),
+        404,
+        "nothing-there",
+    );
+    is_problem(&asked("GET", "/api/v1/explanations/x"), 404, "no-such-host");
     is_problem(&asked("DELETE", "/api/v1/status"), 405, "no-such-method");
     for path in [
         "history/x",

@@ -1,5 +1,6 @@
 //! `reweave plan balance`: which flows of a table to move.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -61,13 +62,13 @@ struct Answer {
     moves: usize,
     /// Nothing as good moves fewer flows.
     least_moves: usize,
-    /// What no choice of ways gets max/mean below, anywhere in the fabric.
-    bound: f64,
+    /// Of the moves, those that leave the fullest links as they are: others are shared by fewer then.
+    levelling: usize,
+    /// The largest max/mean, also of links that lead to a switch.
+    links: Links,
     /// By how much the fullest link of a group is fuller than was proven to be needed, at most.
     gap_percent: f64,
     proven: bool,
-    /// Whether what can be gained is worth a move.
-    worthwhile: bool,
     elephants: usize,
     layers: Vec<LayerFigures>,
     jobs: Vec<Job>,
@@ -75,7 +76,15 @@ struct Answer {
     doubts: Vec<String>,
 }
 
-/// Of the group where FIM is worst; the largest max/mean of all groups.
+/// As it is, as it will be, and what no choice of ways gets below.
+#[derive(Serialize)]
+struct Links {
+    before: f64,
+    after: f64,
+    bound: f64,
+}
+
+/// Of the group where FIM is worst; the largest max/mean where a switch has a choice.
 #[derive(Serialize)]
 struct Figures {
     fim: f64,
@@ -83,6 +92,10 @@ struct Figures {
     max_over_mean: f64,
     weighted_fim: f64,
     mean_fim: f64,
+    /// Of the group that is furthest above its floor.
+    fim_above_floor: f64,
+    /// By how much the fullest link of a group is fuller than flows of these sizes make it at least.
+    fuller_than_needed_percent: f64,
 }
 
 #[derive(Serialize)]
@@ -152,14 +165,19 @@ impl Balance {
     }
 
     fn options(&self, fabric: &Fabric) -> Result<Options, CliError> {
-        let lossy = self.lossy.iter().map(|text| {
+        let mut lossy = BTreeMap::new();
+        for text in &self.lossy {
             let (name, share) = text.split_once('=').unwrap_or((text, ""));
-            let value = share.parse().unwrap_or(f64::NAN);
-            Ok::<_, CliError>((link(fabric, name)?, self.share("--lossy", value)?))
-        });
+            let share = self.share("--lossy", share.parse().unwrap_or(f64::NAN))?;
+            if lossy.insert(link(fabric, name)?, share).is_some() {
+                return Err(CliError::LinkTwice {
+                    name: name.to_owned(),
+                });
+            }
+        }
         let drained = self.drain.iter().map(|name| link(fabric, name));
         Ok(Options {
-            lossy: lossy.collect::<Result<_, _>>()?,
+            lossy,
             drained: drained.collect::<Result<_, _>>()?,
             least_gain: self.share("--least-gain", self.least_gain)?,
             uncertainty: self.share("--uncertainty", self.uncertainty)?,
@@ -214,10 +232,14 @@ impl Answer {
             weights: weights(fabric, plan),
             moves: plan.moves.len(),
             least_moves: solution.least_moves,
-            bound: solution.bound,
+            levelling: solution.levelling,
+            links: Links {
+                before: solution.before,
+                after: solution.after,
+                bound: solution.bound,
+            },
             gap_percent: 100.0 * solution.gap,
             proven: solution.proven,
-            worthwhile: plan.worthwhile,
             elephants: plan.elephants,
             layers: layers
                 .map(|layer| LayerFigures::new(&layer, &after))
@@ -229,9 +251,18 @@ impl Answer {
                 })
                 .collect(),
             over_time: over_time(atlas, &table.flows),
-            doubts: table.doubts.iter().map(ToString::to_string).collect(),
+            doubts: doubts(fabric, table, plan),
         }
     }
+}
+
+fn doubts(fabric: &Fabric, table: &Table, plan: &Rebalanced) -> Vec<String> {
+    let stuck = plan.stuck.iter().map(|&(flow, link)| {
+        let link = fabric.link_name(link);
+        format!("flow {flow} stays on {link}, which shall carry nothing: it may not go elsewhere")
+    });
+    let left_out = table.doubts.iter().map(ToString::to_string);
+    left_out.chain(stuck).collect()
 }
 
 /// Only where the table says when flows end.
@@ -279,6 +310,8 @@ impl Figures {
             weighted_percent: 0.0,
             max_over_mean: 1.0,
             mean_fim_percent: 0.0,
+            above_floor_percent: 0.0,
+            over_least: 1.0,
         });
         Self {
             fim: headline.fim_percent,
@@ -286,6 +319,8 @@ impl Figures {
             max_over_mean: headline.max_over_mean,
             weighted_fim: headline.weighted_percent,
             mean_fim: headline.mean_fim_percent,
+            fim_above_floor: headline.above_floor_percent,
+            fuller_than_needed_percent: 100.0 * (headline.over_least - 1.0),
         }
     }
 }
@@ -311,13 +346,14 @@ fn lay_out(page: &mut Page, answer: &Answer, table: &Table, fabric: &Fabric) {
             name.to_owned(),
             format!("{:.1} %", figures.fim),
             format!("{:.1} %", figures.floor),
+            format!("{:.1} %", figures.fim_above_floor),
             format!("{:.2}", figures.max_over_mean),
         ]
     };
     let jobs = answer.jobs.iter().map(|job| row(&job.job, &job.figures));
     let rows = [row("now", &answer.before), row("then", &answer.after)];
     page.table(
-        ["", "FIM", "floor", "max/mean"],
+        ["", "FIM", "floor", "above floor", "max/mean"],
         rows.into_iter().chain(jobs),
     );
     page.line(&verdict(answer));
@@ -344,15 +380,36 @@ fn lay_out(page: &mut Page, answer: &Answer, table: &Table, fabric: &Fabric) {
 }
 
 fn verdict(answer: &Answer) -> String {
-    match (answer.moves, answer.worthwhile, answer.proven) {
-        (0, _, _) if answer.least_moves == 0 => "no flow needs to move".to_owned(),
-        (0, false, _) => "what could be gained is not worth a move".to_owned(),
-        (moves, _, true) => {
-            format!("{moves} moves: nothing is better, and nothing as good moves fewer")
+    let needed = answer.moves - answer.levelling;
+    let Answer {
+        least_moves,
+        levelling,
+        gap_percent,
+        ..
+    } = answer;
+    let verdict = match (needed, answer.proven) {
+        (0, _) if *levelling > 0 => return format!("{levelling} moves {LEVELLING}"),
+        (0, _) if *gap_percent < NO_GAP_PERCENT => "no flow needs to move".to_owned(),
+        (0, true) => "what could be gained is not worth a move".to_owned(),
+        (0, false) => format!("nothing better was found; {}", at_most(*gap_percent)),
+        (_, true) => {
+            format!("{needed} moves: nothing is better, and nothing as good moves fewer")
         }
-        (moves, _, false) => format!(
-            "{moves} moves, of which {} are needed; links are at most {:.1} % fuller than they need to be",
-            answer.least_moves, answer.gap_percent
-        ),
+        (_, false) => {
+            let gap = at_most(*gap_percent);
+            format!("{needed} moves, of which {least_moves} are needed; {gap}")
+        }
+    };
+    match levelling {
+        0 => verdict,
+        more => format!("{verdict}; {more} more {LEVELLING}"),
     }
+}
+
+const LEVELLING: &str = "so that fewer share a link, though the fullest stays as full";
+/// Rounding leaves more.
+const NO_GAP_PERCENT: f64 = 1e-6;
+
+fn at_most(gap_percent: f64) -> String {
+    format!("links are at most {gap_percent:.1} % fuller than they need to be")
 }

@@ -17,6 +17,7 @@ use crate::{Output, print};
 
 #[derive(Debug, Args)]
 pub(crate) struct Probes {
+    /// The fabric whose links shall be crossed
     #[arg(long, value_name = "FABRIC")]
     fabric: PathBuf,
     #[command(flatten)]
@@ -47,6 +48,12 @@ struct Flow {
 impl Probes {
     pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let fabric = input::fabric(&self.fabric)?;
+        if !(self.flow_rate > 0.0 && self.flow_rate.is_finite()) {
+            return Err(CliError::BadOption {
+                option: "--flow-rate",
+                value: self.flow_rate,
+            });
+        }
         let times = (self.rate / self.flow_rate).ceil();
         if !(1.0..=1000.0).contains(&times) {
             return Err(CliError::BadOption {
@@ -59,7 +66,11 @@ impl Probes {
         for hop in &answer.uncovered {
             eprintln!("no flow crosses {hop}");
         }
-        print(output, &answer, |page| lay_out(page, &answer))
+        let code = print(output, &answer, |page| lay_out(page, &answer))?;
+        match answer.uncovered.is_empty() {
+            true => Ok(code),
+            false => Ok(ExitCode::FAILURE),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Instant;
 use clap::Args;
 use reweave_common::iteration::Iteration;
 use reweave_planner::cluster::Switching;
+use reweave_planner::crew::AT_LEISURE;
 use reweave_planner::topology::prices::PUBLISHED;
 use reweave_planner::topology::{self, Design, Failed, Job, Proposal, Request, Worth};
 use reweave_planner::workload::job::Losses;
@@ -130,7 +131,7 @@ impl Repair {
         left: &Iteration,
     ) -> Result<Rewired, CliError> {
         let (job, request) = (broken.job(), &broken.request);
-        let told = proposal.tell_interval(&broken.job_of(left), request);
+        let told = proposal.tell_interval(&broken.job_of(left), request, AT_LEISURE);
         told.map_err(CliError::Topology)?;
         let worth = Worth {
             iterations: self.iterations.map(|it| it as f64),
@@ -176,7 +177,7 @@ impl Broken<'_> {
     fn explained(&self, proposal: &Proposal, left: &Iteration) -> Result<Explained, CliError> {
         let (job, request) = (self.job_of(left), &self.request);
         let market = Market {
-            others: others_as_given(&job, request, &PUBLISHED)?,
+            others: others_as_given(&job, request, &PUBLISHED, AT_LEISURE)?,
             priced: false,
             bill: PUBLISHED,
         };
@@ -186,7 +187,7 @@ impl Broken<'_> {
             request,
             names: &self.all(),
             losses: &|dead| self.given.losses(dead).ok(),
-            in_time: &|| true,
+            in_time: AT_LEISURE,
         };
         Ok(Explained::of(&subject, market))
     }

@@ -136,9 +136,7 @@ impl Ports {
             panel: text.to_owned(),
         })?;
         let on = |host: u32| if range.contains(&host) { count } else { 0 };
-        Ok(Panel {
-            name: text.to_owned(),
-            ports: (0..self.hosts as u32).map(on).collect(),
-        })
+        let counts: Vec<_> = (0..self.hosts as u32).map(on).collect();
+        Ok(Panel::numbered(text.to_owned(), &counts))
     }
 }

@@ -9,6 +9,7 @@ use clap::Args;
 use reweave_common::ids::NodeId;
 use reweave_common::timings::Timings;
 use reweave_common::units::Bytes;
+use reweave_planner::crew::InTime;
 use reweave_planner::parallel::{Help, operators, others, presets, together};
 use reweave_planner::topology::prices::{Bill, PUBLISHED};
 use reweave_planner::topology::{self, Job, Proposal, Request, TopologyError, picture};
@@ -279,7 +280,7 @@ impl Topology {
             place: &place(work),
             settings: &work.settings,
         };
-        others_as_given(&job, request, bill)
+        others_as_given(&job, request, bill, &|| searching.in_time())
     }
 
     fn searching(&self) -> Searching {
@@ -327,8 +328,9 @@ pub(super) fn others_as_given(
     job: &Job<'_>,
     request: &Request,
     bill: &Bill,
+    in_time: InTime<'_>,
 ) -> Result<Vec<Other>, CliError> {
-    let rivals = topology::rivals(job, request, bill.times(bill.fat_tree), &Cores);
+    let rivals = topology::rivals(job, request, bill.times(bill.fat_tree), &Cores, in_time);
     let rivals = rivals.map_err(CliError::Topology)?.into_iter();
     let other = |(rival, ms)| Other::new(rival, ms, None);
     Ok(rivals.map(other).collect())

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use reweave_common::iteration::Operation;
 use reweave_common::units::Rate;
-use reweave_planner::tuning::{self, Calibration, Choice, Sweep};
+use reweave_planner::tuning::{
+    self, ALGORITHMS, Calibration, Calibrations, Choice, Combination, PROTOCOLS, Printed, Sweep,
+};
 use serde::Serialize;
 
 use crate::error::CliError;
 use crate::page::Page;
-use crate::sim::collective::Op;
 use crate::sim::input;
 use crate::sim::replay::rate;
 use crate::{Output, print};
@@ -28,7 +30,7 @@ pub(crate) struct Tuner {
     fabric: PathBuf,
     /// What they do
     #[arg(long, value_enum, default_value = "allreduce")]
-    op: Op,
+    op: Tuned,
     /// Up to this size
     #[arg(long, value_name = "BYTES", default_value_t = 1e9)]
     most_bytes: f64,
@@ -37,19 +39,55 @@ pub(crate) struct Tuner {
     channel_gbps: Rate,
     /// How many ranks each host has
     #[arg(long, value_name = "N", default_value_t = 1)]
-    ranks_per_host: usize,
-    /// What nccl-tests printed on this fabric; simulated times are fitted to it
-    #[arg(long, value_name = "FILE")]
-    measured: Option<PathBuf>,
+    ranks_per_host: u32,
+    /// What nccl-tests printed on this fabric, by which simulated times are calibrated: FILE, or, where
+    /// NCCL_ALGO and NCCL_PROTO bound the library, as in ring/ll=FILE; may be repeated
+    #[arg(long, value_name = "[ALGO/PROTO=]FILE")]
+    measured: Vec<String>,
 }
+
+/// Collectives that a tuner has a choice for.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Tuned {
+    #[value(name = "allreduce", alias = "all-reduce")]
+    AllReduce,
+    #[value(name = "reducescatter", alias = "reduce-scatter")]
+    ReduceScatter,
+    #[value(name = "allgather", alias = "all-gather")]
+    AllGather,
+    Broadcast,
+}
+
+impl From<Tuned> for Operation {
+    fn from(op: Tuned) -> Self {
+        match op {
+            Tuned::AllReduce => Self::AllReduce,
+            Tuned::ReduceScatter => Self::ReduceScatter,
+            Tuned::AllGather => Self::AllGather,
+            Tuned::Broadcast => Self::Broadcast,
+        }
+    }
+}
+
+/// A fit that is off by more does not tell of this fabric.
+const POOR: f64 = 0.25;
 
 #[derive(Serialize)]
 struct Answer {
-    shift_us: f64,
-    stretch: f64,
+    calibrations: Vec<Fitted>,
     choices: Vec<Size>,
     /// The table, in the form of NCCL's tuner plugins.
     csv: String,
+}
+
+/// How many times as long as simulated it takes.
+#[derive(Serialize)]
+struct Fitted {
+    /// All that were not measured by themselves, where none is named.
+    combination: Option<String>,
+    latency: f64,
+    wire: f64,
+    off_percent: f64,
 }
 
 #[derive(Serialize)]
@@ -70,50 +108,107 @@ impl Tuner {
                 value: self.most_bytes,
             });
         }
-        let sizes = std::iter::successors(Some(LEAST_BYTES), |bytes| Some(bytes * STEP));
+        if self.ranks_per_host == 0 {
+            return Err(CliError::BadOption {
+                option: "--ranks-per-host",
+                value: 0.0,
+            });
+        }
         let mut sweep = Sweep {
             fabric: &fabric,
             operation: self.op.into(),
-            sizes: sizes
-                .take_while(|&bytes| bytes <= self.most_bytes)
-                .collect(),
+            sizes: self.sizes(),
             channel: self.channel_gbps,
-            calibration: Calibration::default(),
+            ranks_per_host: self.ranks_per_host as usize,
+            calibrations: Calibrations::default(),
             limit: WORK,
         };
-        sweep.calibration = self.calibration(&sweep)?;
+        for text in &self.measured {
+            self.calibrate(&mut sweep, text)?;
+        }
         let choices = tuning::sweep(&sweep).map_err(CliError::Collective)?;
         let hosts = fabric.endpoints().count();
-        let ranks = hosts * self.ranks_per_host;
+        let ranks = hosts * sweep.ranks_per_host;
         let csv = tuning::csv(sweep.operation, hosts, ranks, &tuning::table(&choices));
         let answer = Answer {
-            shift_us: sweep.calibration.shift_us,
-            stretch: sweep.calibration.stretch,
+            calibrations: fitted(&sweep.calibrations),
             choices: choices.iter().map(Size::from).collect(),
             csv,
         };
         print(output, &answer, |page| lay_out(page, &answer))
     }
 
-    /// Measured are what the library chose by itself: the fastest, as far as the sweep knows.
-    fn calibration(&self, sweep: &Sweep<'_>) -> Result<Calibration, CliError> {
-        let Some(path) = &self.measured else {
-            return Ok(Calibration::default());
-        };
-        let measured = tuning::read(&path.display().to_string(), &input::text(path)?);
-        let measured = measured.map_err(CliError::Input)?;
-        let same = Sweep {
-            sizes: measured.iter().map(|it| it.bytes).collect(),
-            ..sweep.clone()
-        };
-        let simulated = tuning::sweep(&same).map_err(CliError::Collective)?;
-        let pairs = simulated
-            .iter()
-            .zip(&measured)
-            .map(|(a, b)| (a.time_us, b.time_us));
-        let fitted = Calibration::fit(&pairs.collect::<Vec<_>>());
-        fitted.ok_or_else(|| CliError::NothingMeasured { path: path.clone() })
+    fn sizes(&self) -> Vec<f64> {
+        let sizes = std::iter::successors(Some(LEAST_BYTES), |bytes| Some(bytes * STEP));
+        let smaller = sizes.take_while(|&bytes| bytes < self.most_bytes);
+        smaller.chain([self.most_bytes]).collect()
     }
+
+    fn calibrate(&self, sweep: &mut Sweep<'_>, text: &str) -> Result<(), CliError> {
+        let named = text
+            .split_once('=')
+            .and_then(|(name, path)| Some((combination(name)?, path)));
+        let (only, path) = named.map_or((None, text), |(only, path)| (Some(only), path));
+        let path = PathBuf::from(path);
+        let printed = tuning::read(&path.display().to_string(), &input::text(&path)?);
+        let printed = printed.map_err(CliError::Input)?;
+        let found = tuning::calibrate(sweep, &printed.lines, only).map_err(CliError::Collective)?;
+        let found = found.ok_or_else(|| CliError::NothingMeasured { path: path.clone() })?;
+        for doubt in doubts(sweep, &printed, &found) {
+            eprintln!("{}: {doubt}", path.display());
+        }
+        match only {
+            Some(only) => sweep.calibrations.of.push((only, found)),
+            None => sweep.calibrations.general = found,
+        }
+        Ok(())
+    }
+}
+
+fn name((algorithm, protocol): Combination) -> String {
+    format!("{algorithm}/{}", protocol.word())
+}
+
+fn combination(named: &str) -> Option<Combination> {
+    let all = ALGORITHMS
+        .into_iter()
+        .flat_map(|it| PROTOCOLS.map(|protocol| (it, protocol)));
+    all.into_iter().find(|&it| name(it) == named)
+}
+
+fn doubts(sweep: &Sweep<'_>, printed: &Printed, found: &Calibration) -> Vec<String> {
+    let program = format!("{}_perf", sweep.operation.name().replace('-', "_"));
+    let other = printed
+        .operation
+        .iter()
+        .filter(|&operation| *operation != program);
+    let other = other.map(|operation| format!("{operation} was measured, and {program} is asked"));
+    let ranks = sweep.fabric.endpoints().count() * sweep.ranks_per_host;
+    let fewer = printed.ranks.iter().filter(|&&measured| measured != ranks);
+    let fewer =
+        fewer.map(|measured| format!("{measured} ranks were measured, and {ranks} are asked"));
+    let poor = (found.off > POOR).then(|| {
+        let off = 100.0 * found.off;
+        format!("what was measured is {off:.0} % off what this fabric could be, however it is calibrated")
+    });
+    other.chain(fewer).chain(poor).collect()
+}
+
+fn fitted(calibrations: &Calibrations) -> Vec<Fitted> {
+    let fitted = |combination: Option<String>, found: &Calibration| Fitted {
+        combination,
+        latency: found.latency,
+        wire: found.wire,
+        off_percent: 100.0 * found.off,
+    };
+    let own = calibrations
+        .of
+        .iter()
+        .map(|(of, found)| fitted(Some(name(*of)), found));
+    [fitted(None, &calibrations.general)]
+        .into_iter()
+        .chain(own)
+        .collect()
 }
 
 impl From<&Choice> for Size {

@@ -18,7 +18,7 @@ use reweave_common::operator::{
     RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
-use reweave_common::probing::{Summary, Tally};
+use reweave_common::probing::{Part, Summary, Tally};
 use reweave_common::units::Rate;
 
 use crate::Detail;
@@ -161,6 +161,7 @@ fn a_finding() {
         not_seen: NotSeen {
             nodes: vec!["spine1".to_owned()],
             ways_of: vec![flows()[0]],
+            unfit: None,
         },
     };
     let expected = "\
@@ -467,7 +468,9 @@ fn probes() -> ProbeStatus {
         };
         tally.lost.there = lost;
         for _ in 0..600 - lost {
-            tally.network.record(Duration::from_micros(120));
+            tally
+                .times
+                .record(Part::Network, Duration::from_micros(120));
         }
         Summary::from(&tally)
     };

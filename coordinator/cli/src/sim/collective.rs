@@ -128,7 +128,11 @@ impl Exchange {
         let limit = self.effort.limit();
         let mut progress = Progress::begin("sends");
         let mut fastest = |collective: &Collective<'_>, algorithms: &[Known]| {
-            let (ecmp, watch) = (self.hashing.ecmp(), &mut |at| progress.see(at));
+            let ecmp = self.hashing.ecmp();
+            let watch = &mut |at| {
+                progress.see(at);
+                true
+            };
             collectives::fastest(collective, algorithms, &network, &ecmp, limit, watch)
                 .map_err(CliError::Collective)
         };

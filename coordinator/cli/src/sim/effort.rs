@@ -22,7 +22,10 @@ impl Effort {
     /// The outcome, and in how many milliseconds it was found.
     pub(super) fn simulate(&self, problem: &Problem) -> Result<(Outcome, f64), CliError> {
         let mut progress = Progress::begin("tasks");
-        let outcome = sim::watched(problem, self.work_limit, &mut |at| progress.see(at));
+        let outcome = sim::watched(problem, self.work_limit, &mut |at| {
+            progress.see(at);
+            true
+        });
         let wall_ms = progress.end();
         Ok((outcome.map_err(failed)?, wall_ms))
     }

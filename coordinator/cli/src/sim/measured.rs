@@ -88,7 +88,7 @@ impl<'l> Looking<'l> {
         hops.dedup();
         Some(Probe {
             hops,
-            hosts: ends.map(NodeId::index),
+            hosts: ends.map(|end| Some(end.index())),
             sent: all(seen.readings, sent.as_ref()),
             lost: all(seen.readings, lost.as_ref()),
         })

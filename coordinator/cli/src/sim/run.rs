@@ -134,6 +134,7 @@ impl Scene<'_> {
         let mut progress = Progress::begin("tasks");
         let evaluation = workload::evaluate(self.iteration, &network, MOST_WORK, &mut |at| {
             progress.see(at);
+            true
         });
         let wall_ms = progress.end();
         let mut evaluation = evaluation.map_err(CliError::Simulation)?;
@@ -158,7 +159,10 @@ fn uncertain(
     lanes: &mut [LaneLoad],
 ) -> Result<Interval, CliError> {
     let mut progress = Progress::begin("simulations");
-    let watch = &mut |at| progress.see(at);
+    let watch = &mut |at| {
+        progress.see(at);
+        true
+    };
     let interval = setting.interval(effects, MOST_WORK, watch);
     let interval = interval.and_then(|interval| {
         setting.weigh(lanes, effects, MOST_WORK, watch)?;

@@ -9,6 +9,7 @@ mod plans;
 mod profiles;
 mod refusals;
 mod shards;
+mod switched;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
         .chain(plans::tests());
     let trials = tests.map(|(name, test)| trial(&name, test, data.clone()));
     let trials = trials.chain(refusals::trials()).chain(plans::trials());
-    let trials = trials.chain(shards::trials());
+    let trials = trials.chain(shards::trials()).chain(switched::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 

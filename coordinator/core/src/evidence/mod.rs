@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use reweave_common::bandwidth::Bandwidth;
 use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
 use reweave_common::probing::Lost;
 use reweave_common::rdma::RdmaReading;
 use reweave_common::snapshot::{FlowState, Hop};
@@ -13,26 +14,27 @@ use reweave_common::units::Rate;
 use reweave_planner::causes::{Evidence, FlowFacts, HostFacts, PairFacts, Probed, Trace};
 
 use crate::arrivals::Arrivals;
+use crate::jobs::{Job, jobs};
 use crate::model::{Known, Picture};
 
+/// From whom to whom, and by which rail.
+type Way = (NodeId, NodeId, u32);
+
 pub(crate) fn evidence(picture: &Picture<'_>, arrivals: &Arrivals) -> Evidence {
-    let flows = picture.flows();
-    let elephants = flows
-        .iter()
-        .filter(|flow| picture.known.is_elephant(flow.rate));
+    let jobs = jobs(picture);
     Evidence {
         probes: probes(picture),
         ports: ports::ports(picture),
         hosts: hosts(picture, arrivals),
-        flows: elephants.filter_map(|flow| facts(picture, flow)).collect(),
+        flows: jobs.iter().flat_map(|job| facts(picture, job)).collect(),
+        jobs: jobs.iter().map(|job| job.facts(picture.fabric())).collect(),
         traces: traces(picture.known),
         series: ports::series(picture),
         pairs: pairs(picture),
-        ..Evidence::default()
     }
 }
 
-fn name(known: Known<'_>, node: NodeId) -> String {
+pub(crate) fn name(known: Known<'_>, node: NodeId) -> String {
     known.fabric.name(node).to_owned()
 }
 
@@ -46,12 +48,22 @@ fn nodes(known: Known<'_>, way: &[Hop]) -> Vec<String> {
     all.map(|node| name(known, node)).collect()
 }
 
-fn facts(picture: &Picture<'_>, flow: &FlowState) -> Option<FlowFacts> {
-    Some(FlowFacts {
-        path: nodes(picture.known, flow.path.as_deref()?),
-        gbps: flow.rate.gbps(),
-        job: None,
-    })
+/// The nodes that a flow passes, where all are known.
+pub(crate) fn path(known: Known<'_>, flow: &FlowState) -> Option<Vec<String>> {
+    Some(nodes(known, flow.path.as_deref()?))
+}
+
+/// What a job sends over ways that are known.
+fn facts(picture: &Picture<'_>, job: &Job) -> Vec<FlowFacts> {
+    let name = job.name(picture.fabric());
+    let fact = |flow: &FlowState| {
+        Some(FlowFacts {
+            path: path(picture.known, flow)?,
+            gbps: flow.rate.gbps(),
+            job: Some(name.clone()),
+        })
+    };
+    job.flows.iter().filter_map(fact).collect()
 }
 
 /// Probes whose ways are known, there and back, and pass no queue that was full.
@@ -136,37 +148,43 @@ fn traces(known: Known<'_>) -> Vec<Trace> {
 
 /// Measured by trains or over RDMA while the wires rest, rail by rail.
 fn pairs(picture: &Picture<'_>) -> Vec<PairFacts> {
+    let measured = measured(picture).into_iter();
+    measured.map(|(pair, _)| pair).collect()
+}
+
+/// The narrowest of the ways from each host to each other, and when that was measured.
+pub(crate) fn measured(picture: &Picture<'_>) -> Vec<(PairFacts, Moment)> {
     let known = picture.known;
-    let mut rates: BTreeMap<(NodeId, NodeId, u32), Rate> = BTreeMap::new();
-    let mut note = |from, to, rail, rate: Rate| {
-        let narrowest = rates.entry((from, to, rail)).or_insert(rate);
-        *narrowest = rate.min(*narrowest);
+    let mut rates: BTreeMap<Way, (Rate, Moment)> = BTreeMap::new();
+    let mut note = |way, rate: Rate, at| {
+        let narrowest = rates.entry(way).or_insert((rate, at));
+        *narrowest = (rate, at).min(*narrowest);
     };
     for (from, node) in known.ingest.observations().nodes() {
         for aged in node.bandwidths.values() {
             let flow = aged.value.flow;
             let to = known.ingest.owner(*flow.destination.ip());
             if let (Some(to), Bandwidth::Known { rate, .. }) = (to, &aged.value.bandwidth) {
-                note(from, to, picture.rail(from, *flow.source.ip()), *rate);
+                let rail = picture.rail(from, *flow.source.ip());
+                note((from, to, rail), *rate, aged.at);
             }
         }
         for aged in node.host.rdma.values() {
-            let to = known.ingest.owner(aged.value.peer());
+            let peer = aged.value.peer();
+            let to = known.ingest.owner(peer);
             if let (Some(to), RdmaReading::Bandwidth(measured)) = (to, &aged.value) {
-                note(
-                    from,
-                    to,
-                    picture.rail(to, aged.value.peer()),
-                    measured.rate(),
-                );
+                note((from, to, picture.rail(to, peer)), measured.rate(), aged.at);
             }
         }
     }
-    let pair = |((from, to, rail), rate): ((NodeId, NodeId, u32), Rate)| PairFacts {
-        from: name(known, from),
-        to: name(known, to),
-        rail,
-        gbps: rate.gbps(),
+    let pair = |((from, to, rail), (rate, at)): (Way, (Rate, Moment))| {
+        let facts = PairFacts {
+            from: name(known, from),
+            to: name(known, to),
+            rail,
+            gbps: rate.gbps(),
+        };
+        (facts, at)
     };
     rates.into_iter().map(pair).collect()
 }

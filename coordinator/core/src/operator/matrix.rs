@@ -56,7 +56,7 @@ fn cells(known: Known<'_>) -> BTreeMap<Pair, MatrixCell> {
 }
 
 fn probed(cell: &mut MatrixCell, tally: &Tally) {
-    let network = Spread::of(&tally.network);
+    let network = Spread::of(tally.network());
     cell.median_us = network.map(|spread| spread.median);
     cell.p99_us = network.map(|spread| spread.p99);
     let sent = tally.sent();

@@ -11,11 +11,13 @@ use crate::diff;
 use crate::planning;
 use crate::reason::Reason;
 use crate::rollout::{Hindrance, Turn, first_step};
+use crate::standings::Standings;
 use crate::state::{Phase, Rollout};
 
 mod bandwidths;
 mod history;
 mod imbalance;
+mod jobs;
 mod lacks;
 mod matrix;
 mod membership;
@@ -38,6 +40,7 @@ pub(crate) struct Asked {
 pub(crate) struct Seen<'a> {
     pub(crate) waits: Option<&'a Waits>,
     pub(crate) arrivals: &'a Arrivals,
+    pub(crate) standings: &'a Standings,
     pub(crate) disk_is_full: bool,
 }
 
@@ -58,6 +61,14 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::WhoAmI => Response::You(asking),
         Request::Visit { token, lasting } => membership::let_visit(turn, asking, token, lasting),
         Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
+        Request::Explain { job, hosts } => {
+            let (picture, in_force) = (turn.known.picture(), turn.state.in_force());
+            match jobs::explain(&picture, in_force, seen, (job, hosts)) {
+                Ok(told) => Response::Explanation(told),
+                Err(refused) => Response::Refused(refused),
+            }
+        }
+        Request::Pairs { most } => Response::Pairs(jobs::pairs(&turn.known.picture(), most)),
         Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
         Request::Diagnose => diagnose(turn, seen),
         Request::Plan => plan(turn, principal),
@@ -102,12 +113,16 @@ fn objection(principal: &Member, request: &Request, seen: Seen<'_>) -> Option<Re
 fn diagnose(turn: &Turn<'_>, seen: Seen<'_>) -> Response {
     let picture = turn.known.picture();
     let in_force = turn.state.in_force();
-    let findings = planning::findings(&picture, in_force, seen.arrivals);
+    let (findings, unfit) = planning::findings(&picture, in_force, seen.arrivals);
+    let unfit = unfit.map(|error| error.to_string());
     let named = findings.iter().map(|finding| turn.named(finding));
     Response::Findings(Findings {
         generation: in_force.generation,
         findings: named.collect(),
-        not_seen: picture.not_seen(),
+        not_seen: NotSeen {
+            unfit,
+            ..picture.not_seen()
+        },
     })
 }
 

@@ -36,14 +36,12 @@ const COVERED: f64 = 0.99;
 const PERIOD: Duration = Duration::from_millis(400);
 /// Probes take no more than one part in this of a host's slowest link.
 const LEAST_SHARE: u64 = 1000;
-/// Of each flow's way, while both of its hosts rest.
-const TRAINS_EVERY: Duration = Duration::from_secs(60);
 const VALID_FOR: Duration = Duration::from_secs(30);
 const REFRESH_EVERY: Duration = Duration::from_secs(10);
 
-/// A list is long where hosts are many, so it is not told to all of them at one look: all of the
-/// largest cluster have theirs well before it would run out.
-const MOST_LISTS: usize = 512;
+/// A list is long where hosts are many, so that few are told at a time: what else there is to say would
+/// wait for all of them. All of the largest cluster have theirs well before it would run out.
+const MOST_LISTS: usize = 64;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Probing {
@@ -78,13 +76,12 @@ impl Probing {
 
     /// Tells hosts whom to probe, where that has changed or was told a while ago.
     pub(crate) fn advance(&mut self, known: Known<'_>, out: &mut Outbox) {
-        if !self.looks.is_due(known.now, known.policy.look_every) {
-            return;
+        if self.looks.is_due(known.now, known.policy.look_every) {
+            self.learn(addresses(known));
+            let mut selection = mem::take(&mut self.selection);
+            self.edition += u64::from(selection.advance(known, || self.asked(known)));
+            self.selection = selection;
         }
-        self.learn(addresses(known));
-        let mut selection = mem::take(&mut self.selection);
-        self.edition += u64::from(selection.advance(known, || self.asked(known)));
-        self.selection = selection;
         let due = self.due(known);
         let news = due.iter().map(|node| (*node, (known.now, self.edition)));
         self.told.extend(news);
@@ -130,7 +127,7 @@ impl Probing {
             most_rate: most_rate(known, node),
             roster: self.addresses.values().flatten().copied().collect(),
             valid_for: VALID_FOR,
-            trains_every: Some(TRAINS_EVERY),
+            trains_every: Some(known.policy.trains_every),
         }
     }
 
@@ -143,7 +140,7 @@ impl Probing {
         peers.map(|(peer, theirs)| (*peer, pairs(own, theirs)))
     }
 
-    /// All that could be sent, by whomever.
+    /// All that could be sent, by whomever; of too many to choose from, no more than show that.
     fn asked(&self, known: Known<'_>) -> Vec<Asked> {
         let of_host = |&node: &NodeId| {
             let ports = ports(known.fabric, node);
@@ -154,7 +151,7 @@ impl Probing {
         let asked = pairs.flat_map(|(pair, (ends, ports))| {
             flows(ends, ports).map(move |flow| Asked { pair, flow })
         });
-        asked.collect()
+        asked.take(selection::MOST_FLOWS + 1).collect()
     }
 
     /// Those who were told the longest ago first.

@@ -24,7 +24,7 @@ const EXPLORE_EVERY: Duration = Duration::from_secs(600);
 /// So many flows at least cross each link each way, where as many can: that is forty probes a second.
 const TIMES: u32 = 4;
 /// Of more, none is chosen: tracing all of their ways would take too long.
-const MOST_FLOWS: usize = 1 << 16;
+pub(super) const MOST_FLOWS: usize = 1 << 16;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selection {

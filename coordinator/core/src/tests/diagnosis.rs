@@ -24,7 +24,7 @@ use crate::Input;
 const LEARNED: Duration = Duration::from_secs(20);
 
 /// Two leaves with four hosts each, and four spines.
-fn cluster() -> Cluster {
+pub(super) fn cluster() -> Cluster {
     let mut cluster = Cluster::on(Network::new(4, 4), Mode::Manual);
     cluster.run_for(A_WHILE);
     cluster
@@ -213,7 +213,11 @@ fn a_clean_cluster_has_nothing_wrong_with_it() {
 }
 
 /// What trains of one host to the others told.
-fn measured(cluster: &Cluster, from: usize, slow: impl Fn(usize) -> bool) -> Vec<Reading> {
+pub(super) fn measured(
+    cluster: &Cluster,
+    from: usize,
+    slow: impl Fn(usize) -> bool,
+) -> Vec<Reading> {
     let address = |host: usize| host_address(cluster.network.node(&format!("h{host}")));
     let others = (0..8).filter(|to| *to != from);
     let reading = |to: usize| {
@@ -264,7 +268,7 @@ fn a_pair_that_is_slower_than_its_peers_is_named_and_a_host_that_is_slow_to_all(
     assert_eq!(host, [(Class::SlowPair, "h2".to_owned())]);
 }
 
-fn health(interface: &str, signal: Signal, grown: u64) -> Reading {
+pub(super) fn health(interface: &str, signal: Signal, grown: u64) -> Reading {
     let reading = SignalReading {
         signal,
         total: grown,

@@ -3,6 +3,7 @@
 mod auto;
 mod cluster;
 mod diagnosis;
+mod jobs;
 mod liars;
 mod measured;
 mod membership;

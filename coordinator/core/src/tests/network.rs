@@ -11,7 +11,7 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::instruction::Watch;
 use reweave_common::moment::Moment;
-use reweave_common::probing::{Lost, ProbeList, ProbeReading, Tally};
+use reweave_common::probing::{Lost, Part, ProbeList, ProbeReading, Tally};
 use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
 use reweave_common::units::{Bytes, Rate};
@@ -289,7 +289,9 @@ impl Network {
                 .concat();
             let slow_us = hops.iter().filter_map(|hop| self.slow_us.get(hop));
             let micros = 10 * hops.len() as u64 + slow_us.sum::<u64>();
-            tally.network.record(Duration::from_micros(micros));
+            tally
+                .times
+                .record(Part::Network, Duration::from_micros(micros));
             Reading::Probes(Box::new(ProbeReading { flow, tally }))
         };
         flows.map(reading).collect()

@@ -1,17 +1,20 @@
 //! Who is told to probe whom, and what is made of what they say.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::instruction::Instruction;
 use reweave_common::operator::Mode;
-use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading, Tally};
+use reweave_common::probing::{PROBE_PORT, Part, ProbeList, ProbeReading, Tally};
 use reweave_common::sample::{Reading, Sample};
 
 use super::cluster::Cluster;
 use super::network::{Network, host_address};
 use super::scene::{A_WHILE, status};
+use crate::standings::Standings;
+use crate::turns::Turns;
 use crate::{Effect, Input};
 
 fn cluster() -> Cluster {
@@ -121,33 +124,36 @@ fn say(cluster: &mut Cluster, from: &str, flow: FlowKey, tally: Tally) {
     cluster.handle(Input::Sample { node, sample });
 }
 
+/// One of the flows that a host was told to probe another by.
+fn flow(cluster: &Cluster, from: &str, to: &str, path: usize) -> FlowKey {
+    let list = &cluster.network.probes[&cluster.network.node(from)];
+    let to = host_address(cluster.network.node(to));
+    let flows = list.flows.iter();
+    let mut flows = flows.filter(|flow| *flow.destination.ip() == to);
+    *flows.nth(path).unwrap()
+}
+
+fn tally(answered: u64, lost: u64, micros: u64) -> Tally {
+    let mut tally = Tally {
+        answered,
+        ..Tally::default()
+    };
+    tally.lost.somewhere = lost;
+    let took = Duration::from_micros(micros);
+    tally.times.record(Part::Network, took);
+    tally
+}
+
 #[test]
 fn a_status_tells_pairs_of_hosts_the_worst_first() {
     let mut cluster = cluster();
-    let flow = |from: &str, to: &str, path: usize| {
-        let list = &cluster.network.probes[&cluster.network.node(from)];
-        let to = host_address(cluster.network.node(to));
-        let mut flows = list
-            .flows
-            .iter()
-            .filter(|flow| *flow.destination.ip() == to);
-        *flows.nth(path).unwrap()
-    };
-    let tally = |answered, lost, micros| {
-        let mut tally = Tally {
-            answered,
-            ..Tally::default()
-        };
-        tally.lost.somewhere = lost;
-        tally.network.record(Duration::from_micros(micros));
-        tally
-    };
     let flows = [
-        flow("h0", "h1", 0),
-        flow("h0", "h1", 1),
-        flow("h2", "h4", 0),
-        flow("h4", "h2", 0),
+        ("h0", "h1", 0),
+        ("h0", "h1", 1),
+        ("h2", "h4", 0),
+        ("h4", "h2", 0),
     ];
+    let flows = flows.map(|(from, to, path)| flow(&cluster, from, to, path));
     say(&mut cluster, "h0", flows[0], tally(100, 0, 70));
     say(&mut cluster, "h0", flows[0], tally(100, 0, 90));
     say(&mut cluster, "h0", flows[1], tally(100, 1, 50));
@@ -173,4 +179,40 @@ fn a_status_tells_pairs_of_hosts_the_worst_first() {
         None,
         "nobody spoke of it for long"
     );
+}
+
+/// As where there are thousands of hosts, whose probes are gone through a few at a time.
+#[test]
+fn hosts_that_have_their_turns_one_after_the_other_come_to_the_same() {
+    let mut cluster = cluster();
+    let hosts = ["h0", "h1", "h2", "h3", "h4", "h5"];
+    let pairs = hosts.iter().flat_map(|from| hosts.map(|to| (*from, to)));
+    let mut expected = Vec::new();
+    for ((from, to), number) in pairs.filter(|(from, to)| from != to).zip(0_u64..) {
+        let (lost, micros) = (number % 3, 50 + number * 7 % 11);
+        let [one, other] = [from, to].map(|name| cluster.network.node(name));
+        expected.push((Reverse((lost, micros)), (one, other)));
+        let flow = flow(&cluster, from, to, 0);
+        say(&mut cluster, from, flow, tally(100, lost, micros));
+    }
+    expected.sort_unstable();
+    let expected: Vec<_> = expected.into_iter().map(|(_, pair)| pair).collect();
+    let known = cluster.core.known_at(cluster.now());
+    let (mut all, mut some) = (Standings::default(), Standings::in_turns(Turns::of(1)));
+    all.look(known);
+    for looks in 1..=hosts.len() {
+        some.look(known);
+        assert_eq!(some.pairs(), looks * (hosts.len() - 1));
+    }
+    assert_eq!((all.pairs(), all.all()), (some.pairs(), some.all()));
+    assert_eq!((&all.worst(100), &some.worst(100)), (&expected, &expected));
+    assert_eq!(all.worst(7), expected[..7]);
+    // From the first look on, turns come without anybody asking.
+    let mut tended = Standings::in_turns(Turns::of(1));
+    tended.look(known);
+    for seconds in 1..hosts.len() as u64 {
+        let later = cluster.now() + Duration::from_secs(seconds);
+        tended.handle_time(cluster.core.known_at(later));
+    }
+    assert_eq!(tended.pairs(), all.pairs());
 }

@@ -2,20 +2,22 @@
 
 use reweave_common::fabric::{Fabric, Role};
 use serde::Serialize;
+use utoipa::ToSchema;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Fabric)]
 pub(super) struct Shown<'a> {
     nodes: Vec<Node<'a>>,
     links: Vec<Link<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct Node<'a> {
     name: &'a str,
     role: Role,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct Link<'a> {
     name: String,
     a: &'a str,

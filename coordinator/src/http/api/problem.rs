@@ -5,11 +5,13 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use reweave_common::operator::Refused;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// An election takes about so long.
 const AGAIN_AFTER_S: u16 = 1;
 
-#[derive(Debug, Serialize)]
+/// As RFC 9457 has it.
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Problem {
     /// What kind it is, for programs: it never changes its meaning.
     #[serde(rename = "type")]
@@ -30,6 +32,20 @@ impl Problem {
             detail: detail.into(),
             code,
         }
+    }
+
+    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "urn:reweave:bad-request", detail)
+    }
+
+    pub(super) fn nothing_there(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "urn:reweave:nothing-there", detail)
+    }
+
+    pub(super) fn too_often() -> Self {
+        let detail = "this token asks more often than is allowed: wait, and ask less often";
+        let code = StatusCode::TOO_MANY_REQUESTS;
+        Self::new(code, "urn:reweave:too-often", detail)
     }
 
     pub(super) fn no_token() -> Self {
@@ -67,6 +83,10 @@ impl From<Refused> for Problem {
             Refused::NoPlan => (StatusCode::NOT_FOUND, "urn:reweave:no-plan"),
             Refused::OtherPlan { .. } => (StatusCode::CONFLICT, "urn:reweave:other-plan"),
             Refused::NoSuchSwitch { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-switch"),
+            Refused::NoSuchHost { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-host"),
+            Refused::Contradicted { .. } => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:contradicted")
+            }
             Refused::NothingToChange => (StatusCode::CONFLICT, "urn:reweave:nothing-to-change"),
             Refused::Busy { .. } => (StatusCode::CONFLICT, "urn:reweave:busy"),
             Refused::Unfit { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:unfit"),

@@ -6,6 +6,7 @@ use ring::digest::{SHA256, digest};
 use serde::Serialize;
 
 use super::problem::Problem;
+use crate::hex::hex;
 
 /// Enough to tell answers apart.
 const TAG_BYTES: usize = 12;
@@ -31,7 +32,5 @@ pub(super) fn tagged(asked: &HeaderMap, value: &impl Serialize) -> Result<Respon
 
 fn tag(body: &[u8]) -> String {
     let digest = digest(&SHA256, body);
-    let digest = digest.as_ref().iter().take(TAG_BYTES);
-    let hex: String = digest.map(|byte| format!("{byte:02x}")).collect();
-    format!("\"{hex}\"")
+    format!("\"{}\"", hex(&digest.as_ref()[..TAG_BYTES]))
 }

@@ -17,13 +17,17 @@ use crate::intake::Asker;
 pub(super) struct Visitor(Digest);
 
 impl Visitor {
-    fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let value = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
         let token = value.and_then(|value| value.strip_prefix("Bearer "));
         let visit: Visit = token
             .and_then(|token| token.parse().ok())
             .ok_or_else(Problem::no_token)?;
         Ok(Self(visit.digest()))
+    }
+
+    pub(super) fn digest(self) -> Digest {
+        self.0
     }
 
     pub(super) fn asker(self) -> Asker {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use reweave_planner::cluster::phases::Together;
 use reweave_planner::cluster::{Circuit, Fleet, Running, Server, Step, Unfit, Waiting};
+use reweave_planner::crew::AT_LEISURE;
 use reweave_planner::topology::prices::PUBLISHED;
 use serde::Serialize;
 
@@ -125,7 +126,7 @@ fn explained(fleet: &Fleet, running: &Running) -> Result<Explained, CliError> {
     let (shard, training) = (&running.shard, &*running.job.training);
     let told = fleet.forming.told(training, shard, |job, request| {
         let market = Market {
-            others: others_as_given(job, request, &PUBLISHED)?,
+            others: others_as_given(job, request, &PUBLISHED, AT_LEISURE)?,
             priced: false,
             bill: PUBLISHED,
         };

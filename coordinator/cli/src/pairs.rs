@@ -1,0 +1,66 @@
+//! `reweave pairs`: how quick the ways between hosts were measured to be, beside each other.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::operator::{MeasuredPair, MeasuredPairs, Request, Response};
+
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::page::{Ink, Page, age};
+use crate::{Output, print};
+
+/// More would not fit into one answer.
+const MOST: u32 = 10_000;
+
+/// The bandwidth between hosts, in racks and across, rail by rail, those far below their peers first
+#[derive(Debug, Args)]
+pub(crate) struct Pairs {
+    /// Only what has to do with these hosts
+    #[arg(value_name = "HOST")]
+    hosts: Vec<String>,
+}
+
+impl Pairs {
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let mut answer = match Coordinator::reach(reach)?.ask(&Request::Pairs { most: MOST })? {
+            Response::Pairs(pairs) => pairs,
+            Response::Refused(refused) => return Err(CliError::Refused(refused)),
+            other => return Err(CliError::unexpected(&other)),
+        };
+        answer.pairs.retain(|pair| self.has(pair));
+        print(output, &answer, |page| lay_out(page, &answer))
+    }
+
+    fn has(&self, pair: &MeasuredPair) -> bool {
+        let is_end = |host: &String| [&pair.from, &pair.to].contains(&host);
+        self.hosts.is_empty() || self.hosts.iter().any(is_end)
+    }
+}
+
+fn lay_out(page: &mut Page, answer: &MeasuredPairs) {
+    if answer.pairs.is_empty() {
+        page.line("nothing was measured yet: trains of packets go where wires rest, for minutes");
+        return;
+    }
+    let rows = answer.pairs.iter().map(|pair| row(page, pair));
+    let rows: Vec<_> = rows.collect();
+    let headings = ["hosts", "rail", "", "bandwidth", "usual", "pairs", "last"];
+    page.table(headings, rows);
+}
+
+fn row(page: &Page, pair: &MeasuredPair) -> [String; 7] {
+    let rate = pair.rate_bits_per_s.to_string();
+    [
+        format!("{} > {}", pair.from, pair.to),
+        pair.rail.to_string(),
+        if pair.in_rack { "in rack" } else { "across" }.to_owned(),
+        match pair.is_slow {
+            true => page.ink(Ink::Red, &rate),
+            false => rate,
+        },
+        pair.usual_bits_per_s.to_string(),
+        pair.peers.to_string(),
+        age(pair.age_ms),
+    ]
+}

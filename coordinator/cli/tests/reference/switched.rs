@@ -1,0 +1,405 @@
+//! `reweave plan balance`, `ranks`, `tuner` and `probes` on files: what they answer, and what they refuse.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Output};
+
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
+use tempfile::TempDir;
+
+type Check = fn() -> Result<(), Failed>;
+
+pub(crate) fn trials() -> impl Iterator<Item = Trial> {
+    let checks: [(&str, Check); 13] = [
+        ("a missing cable", a_missing_cable),
+        ("small gains", small_gains),
+        ("drained links", drained_links),
+        ("beside the fullest link", beside_the_fullest_link),
+        ("figures", figures),
+        ("bad flows", bad_flows),
+        ("ranks on rails", ranks_on_rails),
+        ("ranks on a tree", ranks_on_a_tree),
+        ("bad pairs", bad_pairs),
+        ("a tuner table", a_tuner_table),
+        ("measurements", measurements),
+        ("probes", probes),
+        ("probes that cannot be", probes_that_cannot_be),
+    ];
+    let trial = |(name, check): (&str, Check)| Trial::test(format!("switched::{name}"), check);
+    checks.into_iter().map(trial)
+}
+
+/// Files by their names, and a command that is run among them.
+struct Desk(TempDir);
+
+impl Desk {
+    fn with(files: &[(&str, &str)]) -> Result<Self, Failed> {
+        let desk = Self(TempDir::new()?);
+        for (name, text) in files {
+            std::fs::write(desk.0.path().join(name), text)?;
+        }
+        Ok(desk)
+    }
+
+    fn plan(&self, words: &str) -> Result<Output, Failed> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+        command.arg("plan").args(words.split_whitespace());
+        Ok(command.current_dir(self.0.path()).output()?)
+    }
+
+    fn json(&self, words: &str) -> Result<Value, Failed> {
+        let output = self.plan(&format!("{words} --output json"))?;
+        match output.status.success() {
+            true => Ok(serde_json::from_slice(&output.stdout)?),
+            false => Err(said(&output).into()),
+        }
+    }
+
+    /// That this is refused with one line that says so.
+    fn refuses(&self, words: &str, told: &str) -> Result<(), Failed> {
+        let output = self.plan(words)?;
+        let said = said(&output);
+        holds(
+            output.status.code() == Some(2) && said.contains(told),
+            &said,
+        )
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn holds(so: bool, told: &str) -> Result<(), Failed> {
+    match so {
+        true => Ok(()),
+        false => Err(told.to_owned().into()),
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+fn leaf_spine(leaves: u32, spines: u32, hosts: u32) -> String {
+    format!(
+        "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\nhosts_per_leaf = {hosts}\n\
+         host_gbps = 100\nuplink_gbps = 100\n"
+    )
+}
+
+/// Links as in `a-l0:100`; hosts are a, b, c, d and what begins with h.
+fn graph(links: &str) -> String {
+    let ends = |link: &str| {
+        let (pair, gbps) = link.split_once(':').unwrap_or((link, "100"));
+        let (a, b) = pair.split_once('-').unwrap_or((pair, ""));
+        [a, b, gbps].map(str::to_owned)
+    };
+    let links: Vec<_> = links.split_whitespace().map(ends).collect();
+    let mut names: Vec<_> = links.iter().flat_map(|[a, b, _]| [a, b]).collect();
+    names.sort();
+    names.dedup();
+    let node = |name: &&String| {
+        let is_host = name.len() == 1 || name.starts_with('h');
+        let role = if is_host { "host" } else { "switch" };
+        format!("{{ name = \"{name}\", role = \"{role}\" }}")
+    };
+    let link =
+        |[a, b, gbps]: &[String; 3]| format!("{{ a = \"{a}\", b = \"{b}\", gbps = {gbps} }}");
+    let nodes = names.iter().map(node).collect::<Vec<_>>().join(", ");
+    let links = links.iter().map(link).collect::<Vec<_>>().join(", ");
+    format!("kind = \"graph\"\nnode = [{nodes}]\nlink = [{links}]\n")
+}
+
+/// Flows as in `h0>leaf0>spine0>leaf1>h4:100`.
+fn flows(rows: &str) -> String {
+    let row = |flow: &str| {
+        let (path, bytes) = flow.split_once(':').unwrap_or((flow, "1"));
+        let ends = [path.split('>').next(), path.split('>').next_back()];
+        let [from, to] = ends.map(Option::unwrap_or_default);
+        format!("{from},{to},{bytes},{path}\n")
+    };
+    let rows: String = rows.split_whitespace().map(row).collect();
+    format!("src,dst,bytes,path\n{rows}")
+}
+
+const BALANCE: &str = "balance --fabric fabric.toml --flows flows.csv";
+
+/// To one leaf two of three spines lead: the flows there share what all share.
+fn a_missing_cable() -> Result<(), Failed> {
+    let cables = "a-l0 b-l0 c-l1 d-l2 l0-s0 l0-s1 l0-s2 l1-s0 l1-s1 l1-s2 l2-s0 l2-s1";
+    let rows = "b>l0>s2>l1>c:100 b>l0>s1>l2>d:50 b>l0>s2>l1>c:50 b>l0>s1>l1>c:100";
+    let desk = Desk::with(&[("fabric.toml", &graph(cables)), ("flows.csv", &flows(rows))])?;
+    let answer = desk.json(&format!("{BALANCE} --least-gain 0"))?;
+    let mut on = BTreeMap::from([("l0-s0", 0.0), ("l0-s1", 0.0), ("l0-s2", 0.0)]);
+    let pins = answer["pins"].as_array().cloned().unwrap_or_default();
+    for (flow, (link, bytes)) in [
+        ("l0-s2", 100.0),
+        ("l0-s1", 50.0),
+        ("l0-s2", 50.0),
+        ("l0-s1", 100.0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let pin = pins
+            .iter()
+            .find(|pin| pin["flow"] == flow && pin["at"] == "l0");
+        let link = pin.and_then(|pin| pin["link"].as_str()).unwrap_or(link);
+        *on.get_mut(link).ok_or("an unknown link")? += bytes;
+    }
+    let fullest = on.values().copied().fold(0.0, f64::max);
+    let [before, after] = ["before", "after"].map(|it| number(&answer[it]["max_over_mean"]));
+    let links = ["bound", "after", "before"].map(|it| number(&answer["links"][it]));
+    let sound = after <= before && links.is_sorted() && answer["proven"] == true;
+    holds(fullest == 100.0 && sound, &answer.to_string())
+}
+
+fn small_gains() -> Result<(), Failed> {
+    let little = "h8>leaf2>spine0>leaf3>h12:50 h9>leaf2>spine0>leaf3>h13:50 \
+                  h10>leaf2>spine1>leaf3>h14:49 h11>leaf2>spine1>leaf3>h15:49";
+    let meeting = "h0>leaf0>spine0>leaf1>h4:50 h1>leaf0>spine0>leaf1>h5:50";
+    let desk = Desk::with(&[
+        ("fabric.toml", &leaf_spine(4, 2, 4)),
+        ("flows.csv", &flows(&format!("{meeting} {little}"))),
+        ("little.csv", &flows(little)),
+    ])?;
+    let both = desk.json(BALANCE)?;
+    holds(
+        both["moves"] == 1 && number(&both["pins"][0]["flow"]) < 2.0,
+        &both.to_string(),
+    )?;
+    let alone = desk.plan("balance --fabric fabric.toml --flows little.csv")?;
+    let page = String::from_utf8_lossy(&alone.stdout).into_owned();
+    holds(
+        page.contains("what could be gained is not worth a move"),
+        &page,
+    )
+}
+
+fn drained_links() -> Result<(), Failed> {
+    let rows =
+        "h0>leaf0>spine0>leaf1>h4:100 h1>leaf0>spine0>leaf1>h5:100 h2>leaf0>spine2>leaf1>h6:1";
+    let desk = Desk::with(&[
+        ("fabric.toml", &leaf_spine(2, 3, 4)),
+        ("flows.csv", &flows(rows)),
+    ])?;
+    let drain = "--drain leaf0-spine2 --drain leaf1-spine2";
+    let answer = desk.json(&format!("{BALANCE} {drain}"))?;
+    let after = number(&answer["after"]["max_over_mean"]);
+    holds(answer["moves"] == 2 && after < 1.01, &answer.to_string())?;
+    let output = desk.plan(&format!("{BALANCE} --drain h0-leaf0"))?;
+    let told = "flow 0 stays on h0-leaf0, which shall carry nothing: it may not go elsewhere";
+    holds(said(&output).contains(told), &said(&output))
+}
+
+fn beside_the_fullest_link() -> Result<(), Failed> {
+    let rows =
+        "h0>leaf0>spine0>leaf1>h4:300 h1>leaf0>spine1>leaf1>h5:150 h2>leaf0>spine1>leaf1>h6:150";
+    let desk = Desk::with(&[
+        ("fabric.toml", &leaf_spine(2, 3, 4)),
+        ("flows.csv", &flows(rows)),
+    ])?;
+    let answer = desk.json(BALANCE)?;
+    let above = ["before", "after"].map(|it| number(&answer[it]["fim_above_floor"]));
+    let levelled = answer["moves"] == 1 && answer["levelling"] == 1;
+    holds(
+        levelled && above[0] > 60.0 && above[1] == 0.0,
+        &answer.to_string(),
+    )
+}
+
+fn figures() -> Result<(), Failed> {
+    let table = "src,dst,bytes,path,start_us,end_us,job\n\
+                 h0,h2,5,h0>leaf0>spine0>leaf1>h2,0,20,train\n\
+                 h1,h3,5,h1>leaf0>spine0>leaf1>h3,10,20,train\n\
+                 h2,h0,5,h2>leaf1>*>leaf0>h0,0,20,other\n";
+    let desk = Desk::with(&[("fabric.toml", &leaf_spine(2, 2, 2)), ("flows.csv", table)])?;
+    let answer = desk.json(BALANCE)?;
+    let job = &answer["jobs"][0];
+    let layers = answer["layers"].as_array().map_or(0, Vec::len);
+    let over_time = &answer["over_time"];
+    let sound = job["job"] == "train"
+        && number(&job["fim"]) == 100.0
+        && layers == 2
+        && number(&over_time["worst_fim"]) == 100.0
+        && answer["doubts"][0] == "flow 2 is left out: the hop after leaf1 did not answer";
+    holds(sound, &answer.to_string())
+}
+
+fn bad_flows() -> Result<(), Failed> {
+    let desk = Desk::with(&[
+        ("fabric.toml", &leaf_spine(2, 2, 2)),
+        ("flows.csv", &flows("h0>leaf0>spine0>leaf1>h2:9")),
+        ("self.csv", "src,dst,bytes\nh0,h0,5\n"),
+    ])?;
+    desk.refuses(
+        "balance --fabric fabric.toml --flows self.csv",
+        "self.csv:2: dst: it is src",
+    )?;
+    let twice = "--lossy leaf0-spine0=0.1 --lossy leaf0-spine0=0.2";
+    desk.refuses(
+        &format!("{BALANCE} {twice}"),
+        "--lossy names leaf0-spine0 twice",
+    )?;
+    desk.refuses(&format!("{BALANCE} --drain leaf9"), "leaf9")
+}
+
+const JOB: &str = "model = \"gpt\"\nsize = \"125m\"\nbatch = 16\n[parallelism]\ndata = 16\n";
+
+/// Hosts of two blocks, each with two ports; names go by blocks, or from one to the other.
+fn rails(alternate: bool) -> String {
+    let mut links = "x00-spine:10 x01-spine:10 x10-spine:10 x11-spine:10".to_owned();
+    for host in 0..16 {
+        let block = if alternate { host % 2 } else { host / 8 };
+        links += &format!(" h{host:02}-x{block}0 h{host:02}-x{block}1");
+    }
+    graph(&links)
+}
+
+fn ranks_on_rails() -> Result<(), Failed> {
+    let (by_block, mixed) = (rails(false), rails(true));
+    let desk = Desk::with(&[
+        ("blocks.toml", &by_block),
+        ("mixed.toml", &mixed),
+        ("job.toml", JOB),
+    ])?;
+    let [best, found] = ["blocks", "mixed"]
+        .map(|fabric| desk.json(&format!("ranks --fabric {fabric}.toml --job job.toml")));
+    let (best, found) = (best?, found?);
+    let no_worse = number(&best["after_ms"]) <= number(&best["before_ms"]);
+    let as_good = number(&found["after_ms"]) <= number(&best["before_ms"]) * 1.001;
+    holds(no_worse && as_good, &format!("{best} {found}"))?;
+    let output = desk.plan("ranks --fabric mixed.toml --job job.toml --output hostfile")?;
+    let lines = String::from_utf8(output.stdout)?;
+    let blocks: String = lines.lines().filter_map(|line| line.get(2..3)).collect();
+    let slots = lines.lines().all(|line| line.ends_with(" slots=1"));
+    holds(slots && blocks.len() == 16, &lines)
+}
+
+fn ranks_on_a_tree() -> Result<(), Failed> {
+    let mut links = "agg0-core:10 agg1-core:10".to_owned();
+    for host in 0..16 {
+        let (pod, rack) = (host % 2, host / 4);
+        links += &format!(" h{host:02}-tor{pod}{rack}");
+    }
+    for rack in 0..4 {
+        links += &format!(" tor0{rack}-agg0 tor1{rack}-agg1");
+    }
+    let desk = Desk::with(&[("fabric.toml", &graph(&links)), ("job.toml", JOB)])?;
+    let answer = desk.json("ranks --fabric fabric.toml --job job.toml")?;
+    holds(number(&answer["gain_percent"]) > 50.0, &answer.to_string())
+}
+
+fn bad_pairs() -> Result<(), Failed> {
+    let desk = Desk::with(&[
+        ("fabric.toml", &leaf_spine(2, 2, 8)),
+        ("job.toml", JOB),
+        ("twice.csv", "from,to,gbps\nh0,h1,1\nh0,h1,90\n"),
+        ("switch.csv", "from,to,gbps\nh0,leaf0,1\n"),
+    ])?;
+    let ranks = "ranks --fabric fabric.toml --job job.toml --pairs";
+    desk.refuses(
+        &format!("{ranks} twice.csv"),
+        "twice.csv:3: to: this pair was listed before",
+    )?;
+    desk.refuses(
+        &format!("{ranks} switch.csv"),
+        "switch.csv:2: to: the fabric has no host",
+    )
+}
+
+fn a_tuner_table() -> Result<(), Failed> {
+    let desk = Desk::with(&[("fabric.toml", &leaf_spine(2, 2, 4))])?;
+    let tuner = "tuner --fabric fabric.toml";
+    let output = desk.plan(&format!("{tuner} --most-bytes 1000000 --ranks-per-host 2"))?;
+    let table = String::from_utf8(output.stdout)?;
+    let rows: Vec<Vec<_>> = table
+        .lines()
+        .map(|line| line.split(',').collect())
+        .collect();
+    let shaped = rows
+        .iter()
+        .all(|row| row.len() == 10 && row[0] == "allreduce" && row[6..8] == ["8", "16"]);
+    let last = rows.last().ok_or("an empty table")?[2];
+    holds(shaped && last == "1000000", &table)?;
+    let times = |ranks: u32| {
+        let answer = desk.json(&format!(
+            "{tuner} --most-bytes 4096 --ranks-per-host {ranks}"
+        ));
+        Ok::<_, Failed>(number(&answer?["choices"][0]["time_us"]))
+    };
+    let [alone, crowded] = [times(1)?, times(8)?];
+    holds(crowded > alone, &format!("{alone} {crowded}"))?;
+    desk.refuses(&format!("{tuner} --ranks-per-host 0"), "--ranks-per-host")?;
+    desk.refuses(
+        &format!("{tuner} --op alltoall"),
+        "invalid value 'alltoall'",
+    )
+}
+
+fn measurements() -> Result<(), Failed> {
+    let line = |bytes: u64, us: f64| format!("{bytes} {} float sum -1 {us} 1 1 0\n", bytes / 4);
+    let all = |us: fn(u64) -> f64| {
+        (10..28)
+            .map(|nth| line(1 << nth, us(1 << nth)))
+            .collect::<String>()
+    };
+    let slow = all(|_| 9000.0);
+    let rings = all(|bytes| 9000.0 + bytes as f64 / 1e3);
+    let other = format!(
+        "# Collective test starting: all_gather_perf\n{}",
+        line(1024, 30.0)
+    );
+    let desk = Desk::with(&[
+        ("fabric.toml", &leaf_spine(2, 2, 4)),
+        ("slow.txt", &slow),
+        ("rings.txt", &rings),
+        ("other.txt", &other),
+    ])?;
+    let table = |more: &str| desk.plan(&format!("tuner --fabric fabric.toml {more}"));
+    let [plain, slow, bound] = [
+        table("")?,
+        table("--measured slow.txt")?,
+        table("--measured ring/simple=rings.txt")?,
+    ];
+    holds(
+        said(&slow).contains("off what this fabric could be"),
+        &said(&slow),
+    )?;
+    holds(slow.stdout != plain.stdout, "measurements change nothing")?;
+    let rings = |output: &Output| String::from_utf8_lossy(&output.stdout).contains("ring,simple");
+    holds(
+        rings(&plain) && !rings(&bound),
+        "what is slow by itself is chosen",
+    )?;
+    let told = "all_gather_perf was measured, and all_reduce_perf is asked";
+    let other = table("--measured other.txt")?;
+    holds(said(&other).contains(told), &said(&other))
+}
+
+fn probes() -> Result<(), Failed> {
+    let desk = Desk::with(&[("fabric.toml", &leaf_spine(3, 4, 4))])?;
+    let answer = desk.json("probes --fabric fabric.toml")?;
+    let lists = answer["lists"].as_object().ok_or("no lists")?;
+    let flows: usize = lists
+        .values()
+        .map(|list| list.as_array().map_or(0, Vec::len))
+        .sum();
+    let covered = answer["uncovered"].as_array().is_some_and(Vec::is_empty);
+    holds(
+        covered && answer["flows"] == flows && flows > 0,
+        &answer.to_string(),
+    )?;
+    let more = desk.json("probes --fabric fabric.toml --rate 20")?;
+    let grows = number(&more["flows"]) > number(&answer["flows"]);
+    holds(grows, "twice the rate needs no more flows")
+}
+
+fn probes_that_cannot_be() -> Result<(), Failed> {
+    let desk = Desk::with(&[("fabric.toml", &leaf_spine(1, 1, 1))])?;
+    let output = desk.plan("probes --fabric fabric.toml")?;
+    let told = said(&output).contains("no flow crosses");
+    holds(told && output.status.code() == Some(1), &said(&output))?;
+    desk.refuses("probes --fabric fabric.toml --flow-rate 0", "--flow-rate 0")
+}

@@ -1,0 +1,90 @@
+//! Why a job is slow, and how quick the ways between hosts are beside each other.
+
+use std::collections::BTreeSet;
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Explanation, MeasuredPair, MeasuredPairs, Refused};
+use reweave_common::units::Rate;
+use reweave_planner::causes::{BesidePeers, PairFacts, beside_peers};
+
+use super::Seen;
+use super::status::millis;
+use crate::evidence::measured;
+use crate::jobs::{Job, job_of, jobs};
+use crate::model::Picture;
+use crate::planning;
+use crate::state::InForce;
+
+/// Nothing when the hosts exchange nothing large now.
+pub(super) fn explain(
+    picture: &Picture<'_>,
+    in_force: &InForce,
+    seen: Seen<'_>,
+    (job, hosts): (String, Vec<String>),
+) -> Result<Option<Box<Explanation>>, Refused> {
+    let fabric = picture.fabric();
+    let (found, name) = match &hosts[..] {
+        [] => {
+            let found = job_on(picture, host(fabric, &job)?);
+            let name = found.name(fabric);
+            (found, name)
+        }
+        named => {
+            let hosts = named.iter().map(|name| host(fabric, name));
+            let hosts = hosts.collect::<Result<BTreeSet<_>, _>>()?;
+            (job_of(picture, hosts), job)
+        }
+    };
+    let exchange = found.exchange(picture, name);
+    let told = planning::explain(picture, in_force, seen.arrivals, &exchange);
+    let told = told.map_err(|unfit| Refused::Contradicted {
+        why: unfit.to_string(),
+    })?;
+    Ok(told.map(Box::new))
+}
+
+fn job_on(picture: &Picture<'_>, host: NodeId) -> Job {
+    let mut jobs = jobs(picture).into_iter();
+    jobs.find(|job| job.hosts.contains(&host))
+        .unwrap_or_default()
+}
+
+fn host(fabric: &Fabric, name: &str) -> Result<NodeId, Refused> {
+    let found = fabric.find(name);
+    let found = found.filter(|&node| fabric.node(node).role != Role::Switch);
+    found.ok_or_else(|| Refused::NoSuchHost {
+        name: name.to_owned(),
+    })
+}
+
+/// Those first that are farthest below their peers.
+pub(super) fn pairs(picture: &Picture<'_>, most: u32) -> MeasuredPairs {
+    let (facts, times): (Vec<_>, Vec<_>) = measured(picture).into_iter().unzip();
+    // All names are of the fabric.
+    let beside = beside_peers(&facts, picture.fabric()).unwrap_or_default();
+    let mut told: Vec<_> = facts.into_iter().zip(beside).zip(times).collect();
+    let share =
+        |((facts, beside), _): &((PairFacts, BesidePeers), Moment)| facts.gbps / beside.usual_gbps;
+    told.sort_by(|one, other| share(one).total_cmp(&share(other)));
+    told.truncate(most as usize);
+    let pair = |((facts, beside), at): ((PairFacts, BesidePeers), Moment)| MeasuredPair {
+        rail: facts.rail,
+        in_rack: beside.in_rack,
+        rate_bits_per_s: rate(facts.gbps),
+        usual_bits_per_s: rate(beside.usual_gbps),
+        peers: beside.peers,
+        is_slow: beside.is_slow,
+        age_ms: millis(picture.known.now.since(at)),
+        from: facts.from,
+        to: facts.to,
+    };
+    MeasuredPairs {
+        pairs: told.into_iter().map(pair).collect(),
+    }
+}
+
+fn rate(gbps: f64) -> Rate {
+    Rate::from_bits_per_s((gbps * 1e9).round() as u64)
+}

@@ -1,0 +1,203 @@
+//! Why a job is slow, told of hosts that say nothing of jobs, and how quick pairs are beside each other.
+
+use std::time::Duration;
+
+use reweave_common::cause::Class;
+use reweave_common::health::Signal;
+use reweave_common::moment::Moment;
+use reweave_common::operator::{
+    Explanation, Finding, MeasuredPair, Mode, Refused, Request, Response,
+};
+use reweave_common::rhythm::{Beat, Rhythm, Shape};
+use reweave_common::sample::{HostReading, Reading};
+use reweave_common::units::{Bytes, Rate};
+
+use super::cluster::Cluster;
+use super::diagnosis::{cluster, health, measured, say};
+use super::scene::{A_WHILE, collision};
+
+fn ask(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Response {
+    cluster.ask(Request::Explain {
+        job: job.to_owned(),
+        hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+    })
+}
+
+fn told(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Explanation {
+    match ask(cluster, job, hosts) {
+        Response::Explanation(Some(told)) => *told,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Two flows with one uplink, one each way.
+fn colliding() -> Cluster {
+    let (mut cluster, _) = collision(Mode::Manual);
+    cluster.network.start("h4", "h1", 1002, 1);
+    cluster.run_for(A_WHILE);
+    cluster
+}
+
+#[test]
+fn a_running_job_is_explained_down_to_the_collision() {
+    let mut cluster = colliding();
+    let told = told(&mut cluster, "h0", &[]);
+    assert_eq!(
+        (&told.job[..], &told.hosts),
+        ("h0 and h3", &["h0", "h3"].map(str::to_owned))
+    );
+    assert_eq!(told.path, ["h0", "leaf0", "spine0", "leaf1", "h3"]);
+    assert_eq!(told.link.unwrap().to_string(), "leaf0-spine0 from leaf0");
+    let cause = told.cause.unwrap();
+    assert_eq!(cause.class, Class::EcmpCollision);
+    assert_eq!(cause.jobs, ["h0 and h3"]);
+    assert_eq!((told.ranks, told.iteration_ms), (None, None));
+    assert_eq!(told.doubts, [""; 0]);
+}
+
+#[test]
+fn of_hosts_that_are_named_the_slowest_pair_is_told_beside_the_others() {
+    let mut cluster = colliding();
+    let told = told(&mut cluster, "train", &["h1", "h4"]);
+    assert_eq!(told.job, "train");
+    assert_eq!(told.hosts, ["h1", "h4"].map(str::to_owned));
+    let mbps = |rate: Option<Rate>| rate.unwrap().mbps().round();
+    let [slow, other] = [told.pair_bits_per_s, told.others_bits_per_s].map(mbps);
+    assert!((49.0..=51.0).contains(&slow) && (99.0..=101.0).contains(&other));
+}
+
+#[test]
+fn whoever_exchanges_nothing_has_no_job_and_whoever_is_no_host_neither() {
+    let mut cluster = colliding();
+    assert_eq!(ask(&mut cluster, "h2", &[]), Response::Explanation(None));
+    assert_eq!(
+        ask(&mut cluster, "all", &["h0", "h1"]),
+        Response::Explanation(None)
+    );
+    for (job, hosts, name) in [
+        ("h9", &[][..], "h9"),
+        ("leaf0", &[], "leaf0"),
+        ("x", &["h0", "y"], "y"),
+    ] {
+        let refused = Refused::NoSuchHost {
+            name: name.to_owned(),
+        };
+        assert_eq!(ask(&mut cluster, job, hosts), Response::Refused(refused));
+    }
+}
+
+/// Whoever exchanges flows with one of a job's hosts works for it, too.
+#[test]
+fn findings_name_the_jobs_they_hurt() {
+    let mut cluster = colliding();
+    cluster.network.start("h3", "h5", 1003, 1);
+    cluster.run_for(A_WHILE);
+    say(
+        &mut cluster,
+        "h5",
+        vec![health("eth0", Signal::LinkDowns, 1)],
+    );
+    let Response::Findings(found) = cluster.ask(Request::Diagnose) else {
+        panic!("no findings")
+    };
+    let flap = found.findings.iter().find_map(|it| match it {
+        Finding::Cause(cause) if cause.class == Class::NicFlap => Some(cause),
+        _ => None,
+    });
+    assert_eq!(flap.unwrap().jobs, ["h0 and 2 others"]);
+}
+
+fn ring(hosts: [&str; 4]) -> Vec<(Class, String)> {
+    let mut cluster = Cluster::new(Mode::Manual);
+    for (place, port) in (0..4).zip(1000..) {
+        let spine = usize::from(port) % 2;
+        cluster
+            .network
+            .start(hosts[place], hosts[(place + 1) % 4], port, spine);
+    }
+    cluster.run_for(A_WHILE);
+    let Response::Findings(found) = cluster.ask(Request::Diagnose) else {
+        panic!("no findings")
+    };
+    let causes = found.findings.into_iter().filter_map(|it| match it {
+        Finding::Cause(cause) => Some((cause.class, cause.subject.to_string())),
+        _ => None,
+    });
+    causes.collect()
+}
+
+#[test]
+fn a_ring_that_crosses_racks_more_often_than_it_must_is_named() {
+    let job = "job h0 and 3 others".to_owned();
+    assert_eq!(ring(["h0", "h3", "h1", "h4"]), [(Class::RankOrder, job)]);
+    assert_eq!(ring(["h0", "h1", "h3", "h4"]), []);
+}
+
+#[test]
+fn a_job_that_waits_for_its_hosts_is_not_laid_to_the_fabric() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.network.start("h0", "h3", 1000, 0);
+    cluster.run_for(A_WHILE);
+    let beat = Beat {
+        period: Duration::from_millis(200),
+        gap: Duration::from_millis(190),
+        sent: Bytes::new(1 << 20),
+        received: Bytes::new(1 << 20),
+        shape: Some(Shape::Ring),
+        confidence_percent: 90,
+        iterations: 20,
+        since: Moment::default(),
+        next_gap: Moment::default(),
+    };
+    say(
+        &mut cluster,
+        "h0",
+        vec![Reading::Host(HostReading::Rhythm(Rhythm::Found(beat)))],
+    );
+    let told = told(&mut cluster, "h3", &[]);
+    assert_eq!(
+        (told.iteration_ms, told.collective_ms),
+        (Some(200.0), Some(10.0))
+    );
+    assert_eq!(
+        told.collective.unwrap(),
+        "what an iteration sends around a ring"
+    );
+    assert_eq!(
+        told.doubts,
+        [
+            "nothing that was measured says why",
+            "the wires rest 95 % of the time: it is not the fabric that it waits for"
+        ]
+    );
+}
+
+#[test]
+fn pairs_stand_beside_their_peers_the_slowest_first() {
+    let mut cluster = cluster();
+    for host in 0..8 {
+        let readings = measured(&cluster, host, |to| (host, to) == (1, 6));
+        say(&mut cluster, &format!("h{host}"), readings);
+    }
+    let Response::Pairs(told) = cluster.ask(Request::Pairs { most: 20 }) else {
+        panic!("no pairs")
+    };
+    let mbit = |mbps: u64| Rate::from_bits_per_s(mbps * 1_000_000);
+    let slowest = MeasuredPair {
+        from: "h1".to_owned(),
+        to: "h6".to_owned(),
+        rail: 0,
+        in_rack: false,
+        rate_bits_per_s: mbit(65),
+        usual_bits_per_s: mbit(100),
+        peers: 32,
+        is_slow: true,
+        age_ms: 0,
+    };
+    assert_eq!((told.pairs.len(), &told.pairs[0]), (20, &slowest));
+    let near = told.pairs.iter().find(|it| it.in_rack).unwrap();
+    assert_eq!(
+        (near.usual_bits_per_s, near.peers, near.is_slow),
+        (mbit(200), 24, false)
+    );
+}

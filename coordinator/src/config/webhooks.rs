@@ -1,0 +1,44 @@
+//! The tables `[[webhook]]`: who is told what is new.
+
+use std::path::PathBuf;
+
+use reqwest::Url;
+use reweave_common::input::{Document, InputError};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::webhooks::{Hook, Kind};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WebhookFile {
+    url: Spanned<String>,
+    secret_file: PathBuf,
+    of: Option<Vec<Kind>>,
+}
+
+pub(super) fn read(
+    document: Document<'_>,
+    hooks: Vec<WebhookFile>,
+) -> Result<Vec<Hook>, InputError> {
+    let hooks = hooks.into_iter().map(|file| {
+        Ok(Hook {
+            url: url(document, &file.url)?,
+            secret_file: file.secret_file,
+            kinds: file.of.unwrap_or_else(|| Kind::ALL.to_vec()),
+        })
+    });
+    hooks.collect()
+}
+
+fn url(document: Document<'_>, text: &Spanned<String>) -> Result<Url, InputError> {
+    let url = Url::parse(text.get_ref()).ok();
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
+    url.ok_or_else(|| {
+        let problem = format!(
+            "{:?} is no URL that begins with https:// or http://",
+            text.get_ref()
+        );
+        document.error(text.span(), problem)
+    })
+}

@@ -1,0 +1,10 @@
+//! Bytes as people compare them.
+
+use std::fmt::Write as _;
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,87 @@
+//! What operators ask for that changes something, or may.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse;
+use reweave_common::operator::{NotSeen, Plan, Refused, Request, Response as Answer};
+use reweave_common::plan::Generation;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::once::{Key, Once};
+use super::problem::Problem;
+use super::visitor::Visitor;
+use super::{Answered, Number, Served, document, number};
+
+/// What would mend the cluster.
+#[derive(Debug, Serialize, ToSchema)]
+struct Planned {
+    /// Null when nothing would.
+    plan: Option<Plan>,
+    not_seen: NotSeen,
+}
+
+/// Plans what would mend the cluster; nothing is changed. For operators.
+#[utoipa::path(post, path = "/plans", params(Key), responses((status = 200, description = "A plan, or none", body = Planned)))]
+pub(super) async fn plan(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
+    let once = Once::asked(&headers, visitor, "plans")?;
+    let asked = async {
+        match visitor.ask(&served.house, Request::Plan).await? {
+            Answer::Plan { plan, not_seen } => {
+                let plan = plan.map(|plan| *plan);
+                Ok(Json(Planned { plan, not_seen }).into_response())
+            }
+            _ => Err(Problem::unexpected()),
+        }
+    };
+    served.answers.answer(once, asked).await
+}
+
+/// A change that has begun.
+#[derive(Debug, Serialize, ToSchema)]
+struct Begun {
+    generation: Generation,
+    /// Where its record is.
+    record: String,
+}
+
+/// Has a plan carried out. Its record tells what comes of it; approved once more while it is
+/// carried out, nothing changes. For operators.
+#[utoipa::path(
+    post,
+    path = "/plans/{generation}/approval",
+    params(("generation" = u64, Path, description = "The plan's number"), Key),
+    responses((
+        status = 202,
+        description = "It has begun",
+        body = Begun,
+        headers(("location" = String, description = "Where its record is"))
+    ))
+)]
+pub(super) async fn approve(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    path: Number,
+) -> Answered {
+    let generation = number(path)?;
+    let once = Once::asked(&headers, visitor, &format!("approval of {generation}"))?;
+    let asked = begin(&served, visitor, generation);
+    served.answers.answer(once, asked).await
+}
+
+async fn begin(served: &Served, visitor: Visitor, generation: Generation) -> Answered {
+    let asked = Request::Apply { generation };
+    match crate::http::ask(&served.house, visitor.asker(), asked).await {
+        Some(Answer::ApplyStarted { .. }) => {}
+        Some(Answer::Refused(Refused::Busy { running })) if running == generation => {}
+        Some(Answer::Refused(refused)) => return Err(refused.into()),
+        Some(_) => return Err(Problem::unexpected()),
+        None => return Err(Problem::no_answer()),
+    }
+    let record = format!("{}/history/{generation}", document::ROOT);
+    let place = [(header::LOCATION, record.clone())];
+    let begun = Begun { generation, record };
+    Ok((StatusCode::ACCEPTED, place, Json(begun)).into_response())
+}

@@ -1,0 +1,179 @@
+//! What can be asked of the cluster without changing it.
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::IntoResponse;
+use reweave_common::member::Member;
+use reweave_common::operator::{
+    Explanation, Findings, Matrix, MeasuredPairs, Record, Request, Response as Answer, Status,
+};
+use reweave_common::plan::Generation;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::fabric::Shown;
+use super::problem::Problem;
+use super::tagged::tagged;
+use super::visitor::Visitor;
+use super::{Answered, Number, Served, number};
+
+/// Whose token this is, and their role.
+#[utoipa::path(get, path = "/me", responses((status = 200, description = "A member", body = Member)))]
+pub(super) async fn me(served: State<Served>, visitor: Visitor) -> Answered {
+    let member = visitor.name(&served.house).await?;
+    Ok(Json(member).into_response())
+}
+
+/// How the cluster is doing, what is wrong first.
+#[utoipa::path(get, path = "/status", responses((status = 200, description = "The state of the cluster", body = Status)))]
+pub(super) async fn status(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+) -> Answered {
+    match visitor.ask(&served.house, Request::Status).await? {
+        Answer::Status(status) => tagged(&headers, &status),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+/// Nodes and links.
+#[utoipa::path(get, path = "/fabric", responses((status = 200, description = "The fabric", body = Shown)))]
+pub(super) async fn fabric(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+) -> Answered {
+    visitor.name(&served.house).await?;
+    tagged(&headers, &Shown::of(&served.house.fabric))
+}
+
+/// What slows the jobs, and what may be wrong where nobody looks.
+#[utoipa::path(get, path = "/findings", responses((status = 200, description = "What was found", body = Findings)))]
+pub(super) async fn findings(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+) -> Answered {
+    match visitor.ask(&served.house, Request::Diagnose).await? {
+        Answer::Findings(findings) => tagged(&headers, &findings),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+/// For each pair of hosts that is probed its latency, loss and bandwidth.
+#[utoipa::path(get, path = "/matrix", responses((status = 200, description = "The pairs", body = Matrix)))]
+pub(super) async fn matrix(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+) -> Answered {
+    let asked = Request::Matrix { most: u32::MAX };
+    match visitor.ask(&served.house, asked).await? {
+        Answer::Matrix(matrix) => tagged(&headers, &matrix),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+/// The bandwidth between hosts beside that of their peers, those farthest below them first.
+#[utoipa::path(get, path = "/pairs", responses((status = 200, description = "The pairs", body = MeasuredPairs)))]
+pub(super) async fn pairs(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
+    let asked = Request::Pairs { most: u32::MAX };
+    match visitor.ask(&served.house, asked).await? {
+        Answer::Pairs(pairs) => tagged(&headers, &pairs),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+/// Why the job is slow that this host works for.
+#[utoipa::path(
+    get,
+    path = "/explanations/{host}",
+    params(("host" = String, Path, description = "One host of the job")),
+    responses((status = 200, description = "From the job to the cause", body = Explanation))
+)]
+pub(super) async fn explanation(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    path: Result<Path<String>, PathRejection>,
+) -> Answered {
+    let Path(job) = path.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let detail = format!("{job} exchanges nothing large with other hosts now");
+    let asked = Request::Explain { job, hosts: vec![] };
+    match visitor.ask(&served.house, asked).await? {
+        Answer::Explanation(Some(told)) => tagged(&headers, &told),
+        Answer::Explanation(None) => Err(Problem::nothing_there(detail)),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    /// Only changes older than this one.
+    before: Option<u64>,
+}
+
+/// Changes, the newest first, as many as fit.
+#[derive(Debug, Serialize, ToSchema)]
+struct History {
+    history: Vec<Record>,
+}
+
+/// Changes, the newest first; `before` asks for older ones.
+#[utoipa::path(get, path = "/history", params(Page), responses((status = 200, description = "The changes", body = History)))]
+pub(super) async fn history(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    page: Result<Query<Page>, QueryRejection>,
+) -> Answered {
+    let page = page.map_err(|error| Problem::bad_request(error.to_string()));
+    let before = page?.before.map(Generation);
+    let asked = Request::History { before };
+    match visitor.ask(&served.house, asked).await? {
+        Answer::History(history) => tagged(&headers, &History { history }),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+/// What became of one plan.
+#[utoipa::path(
+    get,
+    path = "/history/{generation}",
+    params(("generation" = u64, Path, description = "The plan's number")),
+    responses((status = 200, description = "The record", body = Record))
+)]
+pub(super) async fn record(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    path: Number,
+) -> Answered {
+    let generation = number(path)?;
+    let asked = Request::Record { generation };
+    match visitor.ask(&served.house, asked).await? {
+        Answer::Record(Some(record)) => tagged(&headers, &record),
+        Answer::Record(None) => {
+            let detail = format!("nothing is known of plan {generation}");
+            Err(Problem::nothing_there(detail))
+        }
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+/// Server-sent events: `status` whenever it changes, twice a second at most, and `trouble` with a
+/// problem when there is none.
+#[utoipa::path(
+    get,
+    path = "/events",
+    responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"))
+)]
+pub(super) async fn events(State(served): State<Served>, visitor: Visitor) -> Answered {
+    visitor.name(&served.house).await?;
+    Ok(served.frames.follow(visitor, served.house))
+}

@@ -1,0 +1,183 @@
+//! Programs elsewhere that are told what is new: findings, alarms and changes, as signed posts over HTTP.
+//!
+//! The coordinator that leads looks once a second at what people see, and tells what has changed
+//! since. Each hook has a queue of its own, so that one that hangs delays no other, and nothing here
+//! delays the cluster.
+
+mod delivery;
+mod news;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::{Client, Url};
+use reweave_common::member::{Member, Role};
+use reweave_common::operator::{Request, Response};
+use serde::Deserialize;
+use tokio::sync::mpsc::{self, Sender};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::error::CoordinatorError;
+use crate::house::House;
+use crate::http;
+use crate::intake::Asker;
+use delivery::{Delivery, Parcel};
+use news::{Seen, Sight};
+
+/// People notice no sooner.
+const EVERY: Duration = Duration::from_secs(1);
+/// For how long a hook may be away in busy times; what comes then is dropped, and counted.
+const WAITING: usize = 256;
+/// A shorter secret can be found by trying.
+const SHORTEST_SECRET: usize = 16;
+
+/// What a hook wants to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Kind {
+    Finding,
+    Alarm,
+    Change,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Finding, Self::Alarm, Self::Change];
+}
+
+/// One hook, as it was configured.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Hook {
+    pub(crate) url: Url,
+    pub(crate) secret_file: PathBuf,
+    pub(crate) kinds: Vec<Kind>,
+}
+
+impl Hook {
+    pub(crate) fn secret(&self) -> Result<Vec<u8>, CoordinatorError> {
+        let path = &self.secret_file;
+        let secret = std::fs::read(path).map_err(|source| CoordinatorError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let secret = secret.trim_ascii_end().to_vec();
+        match secret.len() >= SHORTEST_SECRET {
+            true => Ok(secret),
+            false => Err(CoordinatorError::ShortSecret {
+                path: path.clone(),
+                shortest: SHORTEST_SECRET,
+            }),
+        }
+    }
+
+    pub(crate) fn lies_in(self, folder: &Path) -> Self {
+        Self {
+            secret_file: folder.join(self.secret_file),
+            ..self
+        }
+    }
+}
+
+/// Where what is new goes.
+struct Outlet {
+    kinds: Vec<Kind>,
+    url: Url,
+    queue: Sender<Parcel>,
+}
+
+/// Ready to tell, once there is a house to ask.
+pub(crate) struct Hooks(Vec<Outlet>);
+
+impl Hooks {
+    /// Within a runtime, which carries what is sent. Where nobody is told, nothing is prepared: who
+    /// vouches for servers is read from the system, and need not be there.
+    pub(crate) fn open(hooks: &[Hook]) -> Result<Self, CoordinatorError> {
+        if hooks.is_empty() {
+            return Ok(Self(Vec::new()));
+        }
+        let client = client()?;
+        let outlets = hooks.iter().map(|hook| {
+            let (queue, parcels) = mpsc::channel(WAITING);
+            let delivery = Delivery::new(client.clone(), hook.url.clone(), &hook.secret()?);
+            tokio::spawn(delivery.keep_sending(parcels));
+            Ok(Outlet {
+                kinds: hook.kinds.clone(),
+                url: hook.url.clone(),
+                queue,
+            })
+        });
+        Ok(Self(outlets.collect::<Result<_, CoordinatorError>>()?))
+    }
+
+    /// For as long as the core answers.
+    pub(crate) async fn keep_telling(self, house: House) {
+        if self.0.is_empty() {
+            return;
+        }
+        let mut looks = interval(EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut seen = Seen::default();
+        loop {
+            looks.tick().await;
+            match look(&house, &seen).await {
+                Some(sight) => self.tell(seen.see(sight, Instant::now().into_std())),
+                // Whoever leads now tells it.
+                None => seen = Seen::default(),
+            }
+        }
+    }
+
+    fn tell(&self, news: Vec<news::News>) {
+        for news in news {
+            let kind = news.kind();
+            let parcel = Parcel::of(&news);
+            for outlet in &self.0 {
+                let wanted = outlet.kinds.contains(&kind);
+                if wanted && outlet.queue.try_send(parcel.clone()).is_err() {
+                    let (event, url) = (&parcel.event, &outlet.url);
+                    tracing::warn!("{event} is not told to {url}: too much waits for it already");
+                }
+            }
+        }
+    }
+}
+
+/// Redirections are for people: who answers with one is not the one that was named.
+fn client() -> Result<Client, CoordinatorError> {
+    // Whoever came first has chosen, and that is as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = Client::builder()
+        .timeout(delivery::PATIENCE)
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy();
+    client
+        .build()
+        .map_err(|source| CoordinatorError::Webhooks { source })
+}
+
+/// What people would be shown; nothing while another leads.
+async fn look(house: &House, seen: &Seen) -> Option<Sight> {
+    let Response::Status(status) = ask(house, Request::Status).await? else {
+        return None;
+    };
+    let Response::Findings(findings) = ask(house, Request::Diagnose).await? else {
+        return None;
+    };
+    let record = match seen.ended(status.change.as_ref()) {
+        None => None,
+        Some(generation) => match ask(house, Request::Record { generation }).await? {
+            Response::Record(record) => record.map(|record| *record),
+            _ => None,
+        },
+    };
+    Some(Sight {
+        alarms: status.alarms,
+        change: status.change,
+        findings: findings.findings,
+        record,
+    })
+}
+
+async fn ask(house: &House, request: Request) -> Option<Response> {
+    let by = Asker::Member(Member::new(Role::Viewer, "webhooks"));
+    http::ask(house, by, request).await
+}

@@ -1,0 +1,146 @@
+//! The API's description of itself, requests that are sent again, and who asks too often.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::api::{is_problem, operators, viewers};
+use super::house::House;
+use super::http::{Answer, send};
+
+const DOCUMENT: &str = "/api/v1/openapi.json";
+
+fn document(house: &House) -> Value {
+    let answer = send(house, "GET", DOCUMENT, "");
+    assert_eq!(answer.code, 200);
+    answer.json()
+}
+
+/// All that is pointed at from here on down.
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            found.extend(
+                fields
+                    .get("$ref")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
+            );
+            fields.values().for_each(|field| references(field, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn what_can_be_asked_is_described_to_whoever_wants_to_know() {
+    let house = House::new();
+    let token = operators(&house).await;
+    let document = document(&house);
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    let root = document["servers"][0]["url"].as_str().unwrap();
+    let paths = document["paths"].as_object().unwrap();
+    assert_eq!(paths.len(), 12, "{:?}", paths.keys());
+    for (path, methods) in paths {
+        for method in methods.as_object().unwrap().keys() {
+            if path == "/events" {
+                continue;
+            }
+            let path = format!("{root}{}", path.replace("{generation}", "7"));
+            let answer = send(&house, &method.to_uppercase(), &path, &token);
+            assert_ne!(answer.code, 405, "{method} {path}");
+            let absent = answer.body.contains("there is nothing at");
+            assert!(!absent, "{method} {path}: {}", answer.body);
+        }
+    }
+    let mut pointed_at = BTreeSet::new();
+    references(&document, &mut pointed_at);
+    assert!(pointed_at.len() > 40, "{pointed_at:?}");
+    for place in pointed_at {
+        let place = place.strip_prefix('#').unwrap();
+        assert!(document.pointer(place).is_some(), "{place}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_sent_again_has_the_first_answer() {
+    let house = House::new();
+    let (operator, viewer) = (operators(&house).await, viewers(&house).await);
+    let post = |path: &str, token: &str, key: &str| {
+        let headers = format!("{token}Idempotency-Key: {key}\r\n");
+        send(&house, "POST", path, &headers)
+    };
+    let first = post("/api/v1/plans", &operator, "one");
+    let again = post("/api/v1/plans", &operator, "one");
+    assert_eq!((first.code, again.code), (200, 200));
+    assert_eq!(first.header("date"), again.header("date"));
+    assert_eq!(first.body, again.body);
+    let approval = "/api/v1/plans/1/approval";
+    is_problem(&post(approval, &operator, "one"), 422, "other-request");
+    is_problem(&post("/api/v1/plans", &viewer, "one"), 403, "not-allowed");
+    // A refusal is not what will always be said.
+    is_problem(&post(approval, &operator, "two"), 404, "no-plan");
+    is_problem(&post(approval, &operator, "two"), 404, "no-plan");
+    let too_long = "x".repeat(129);
+    is_problem(&post(approval, &operator, &too_long), 400, "bad-request");
+}
+
+#[tokio::test]
+async fn who_asks_too_often_is_told_to_wait_and_others_are_not() {
+    let house = House::new();
+    let (operator, viewer) = (operators(&house).await, viewers(&house).await);
+    let me = |token: &str| send(&house, "GET", "/api/v1/me", token);
+    let refused: Answer = (0..10_000)
+        .map(|_| me(&viewer))
+        .find(|answer| answer.code != 200)
+        .expect("ten thousand requests at once are too many");
+    is_problem(&refused, 429, "too-often");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(me(&operator).code, 200);
+    assert_eq!(send(&house, "GET", "/healthz", "").code, 200);
+}
+
+/// Requests as the document allows them, and as it forbids them: each answer is one that it describes.
+#[tokio::test]
+#[ignore = "needs the folder that REWEAVE_API_TOOLS names, with schemathesis and openapi-spec-validator"]
+async fn schemathesis_finds_nothing_that_the_document_does_not_say() {
+    let house = House::new();
+    let token = operators(&house).await;
+    let tools = std::env::var("REWEAVE_API_TOOLS").unwrap_or_default();
+    let file = house.path("openapi.json");
+    std::fs::write(&file, document(&house).to_string()).unwrap();
+    passes(Command::new(format!("{tools}/openapi-spec-validator")).arg(&file));
+    let url = format!("http://{}{DOCUMENT}", house.http);
+    let mut fuzz = Command::new(format!("{tools}/schemathesis"));
+    fuzz.current_dir(house.path("."));
+    let rules = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/strangers/schemathesis.toml"
+    );
+    fuzz.args(["--config-file", rules]);
+    fuzz.args(["run", &url, "--header", token.trim_end()])
+        .args(["--checks", "all", "--exclude-path", "/events"])
+        .args([
+            "--max-examples",
+            "50",
+            "--seed",
+            "1",
+            "--rate-limit",
+            "40/s",
+        ])
+        .args(["--no-color", "--request-timeout", "10"]);
+    passes(&mut fuzz);
+}
+
+#[track_caller]
+fn passes(command: &mut Command) {
+    let output = command.output().unwrap();
+    let words = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{words}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
