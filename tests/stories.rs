@@ -21,6 +21,8 @@ mod replays;
 mod severed;
 #[path = "stories/thwarted.rs"]
 mod thwarted;
+#[path = "stories/told.rs"]
+mod told;
 
 use std::process::ExitCode;
 
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         loops::tests(),
         severed::tests(),
         doubles::tests(),
+        told::tests(),
     ];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {

@@ -5,11 +5,17 @@
 mod clean;
 #[path = "switched/flows.rs"]
 mod flows;
+#[path = "recorded/life.rs"]
+mod life;
 #[path = "switched/losses.rs"]
 mod losses;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
+#[path = "switched/pairs.rs"]
+mod pairs;
 mod play;
+#[path = "switched/probed.rs"]
+mod probed;
 #[path = "switched/ranks.rs"]
 mod ranks;
 #[path = "switched/scene.rs"]
@@ -25,6 +31,8 @@ fn main() -> ExitCode {
         losses::tests(),
         clean::tests(),
         ranks::tests(),
+        pairs::tests(),
+        probed::tests(),
     ];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {

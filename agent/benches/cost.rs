@@ -135,7 +135,7 @@ impl Seen {
             self.seconds,
             self.trains,
             self.tally.lost.count(),
-            self.tally.network,
+            self.tally.network(),
             self.rhythm
         );
         let [user, system] = self.core_percent;
@@ -363,7 +363,7 @@ async fn wait_until_full(session: &Session) {
             match reading {
                 Reading::Interface(_) => interfaces = true,
                 Reading::Host(HostReading::Health(_)) => counters = true,
-                Reading::Probes(probes) if !probes.tally.network.is_empty() => {
+                Reading::Probes(probes) if !probes.tally.network().is_empty() => {
                     heard.insert(*probes.flow.destination.ip());
                 }
                 _ => {}

@@ -16,6 +16,8 @@ mod drivers;
 mod fabric;
 #[path = "kernel/flows.rs"]
 mod flows;
+#[path = "kernel/frr.rs"]
+mod frr;
 #[path = "kernel/gap.rs"]
 mod gap;
 #[path = "kernel/pins.rs"]
@@ -68,6 +70,7 @@ fn main() {
     let tests = [
         pins::tests(),
         routes::tests(),
+        frr::tests(),
         gap::tests(),
         start::tests(),
         flows::tests(),

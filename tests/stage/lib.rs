@@ -73,6 +73,8 @@ pub struct Leadership {
     pub record: Option<String>,
     /// Lines for the `[policy]` table.
     pub policy: String,
+    /// Tables of its file besides.
+    pub tables: String,
 }
 
 /// A cluster that is up. It goes when this is dropped, and so does everything on it.
@@ -143,8 +145,8 @@ impl Stage {
     pub fn lead(&mut self, leadership: &Leadership) -> Result<(), StageError> {
         let config = format!(
             "fabric = \"two-leaves.toml\"\nlisten = \"{COORDINATOR}\"\nidentity = \
-             \"certificates/coordinator\"\ndata = \"data\"\n\n[policy]\n{}\n",
-            leadership.policy
+             \"certificates/coordinator\"\ndata = \"data\"\n\n[policy]\n{}\n{}\n",
+            leadership.policy, leadership.tables
         );
         let config = self.write("coordinator.toml", &config)?;
         let mut command = self.inside(Self::STATION, self.programs.coordinator());

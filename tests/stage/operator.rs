@@ -41,20 +41,20 @@ impl<'s> Operator<'s> {
     }
 
     pub fn status(self) -> Result<Status, StageError> {
-        self.ask("status")
+        self.ask(&["status"])
     }
 
     pub fn diagnose(self) -> Result<Findings, StageError> {
-        self.ask("diagnose")
+        self.ask(&["diagnose"])
     }
 
     pub fn plan(self) -> Result<Option<Plan>, StageError> {
-        self.ask("plan").map(|answer: PlanAnswer| answer.plan)
+        self.ask(&["plan"]).map(|answer: PlanAnswer| answer.plan)
     }
 
     /// The newest first.
     pub fn history(self) -> Result<Vec<Record>, StageError> {
-        self.ask("history")
+        self.ask(&["history"])
             .map(|answer: HistoryAnswer| answer.history)
     }
 
@@ -102,8 +102,10 @@ impl<'s> Operator<'s> {
         program::output(&mut self.command(words))
     }
 
-    fn ask<T: DeserializeOwned>(self, what: &str) -> Result<T, StageError> {
-        let answer = program::output(&mut self.command(&["--output", "json", what]))?;
+    /// What a command answers a script.
+    pub fn ask<T: DeserializeOwned>(self, words: &[&str]) -> Result<T, StageError> {
+        let words = [&["--output", "json"], words].concat();
+        let answer = program::output(&mut self.command(&words))?;
         serde_json::from_str(&answer).map_err(StageError::Json)
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
+use reweave_common::cause::Class;
 use reweave_common::finding::Imbalance;
-use reweave_common::operator::{Outcome, Phase};
+use reweave_common::operator::{Explanation, Outcome, Phase};
 use reweave_planner::fim::{Load, imbalance};
 use reweave_tests::{Job, Leadership, PATIENCE, Progress, Stage, wait_for};
 
@@ -13,8 +14,10 @@ use crate::needs::trial;
 use crate::play::{LOOK, STAGE, ended, must, once_right, planned, slowest_over};
 use crate::scene::{leaf_spine, led};
 
-/// From the pins on. TCP has most of it within a second, and all of it somewhat later.
-const PARTED_WITHIN_MS: f64 = 4000.0;
+/// From the pins on.
+const PARTED_WITHIN_MS: f64 = 1000.0;
+/// The lab tells rates over so long: of the time in which the victim was that fast already.
+const TOLD_OVER_MS: f64 = 500.0;
 const LEAST_GAIN: f64 = 1.9;
 /// How far the live figure may be from what the counters of links say.
 const MOST_APART: f64 = 0.1;
@@ -22,7 +25,7 @@ const MOST_APART: f64 = 0.1;
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "eight_flows_with_a_collision_are_parted_at_once",
+            "eight_flows_with_a_collision_are_parted_within_a_second",
             STAGE,
             || {
                 once_right(parted, |figures| {
@@ -53,7 +56,7 @@ fn streams(name: &str, bytes: u64, hosts: &str, pairs: &str, paths: &str) -> Str
 
 #[derive(Debug)]
 struct Figures {
-    /// From the pins on, until the victim had had so much more for half a second; nothing if it never had.
+    /// From the pins on, until it began that the victim had so much more; nothing if it never had.
     took_ms: Option<f64>,
     gain: f64,
 }
@@ -96,6 +99,7 @@ fn parted() -> Figures {
         progress.iterations >= 2 && progress.slowest_mbps() > 30.0
     }));
     let before = slowest_over(&mut job, LOOK);
+    is_explained(&stage);
     let plan = planned(&stage);
     let told = job.progress().len();
     assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
@@ -106,8 +110,14 @@ fn parted() -> Figures {
     let took_ms = since
         .iter()
         .find(|it| fast(it))
-        .map(|it| it.at_ms - pinned_ms);
-    assert_eq!(ended(&stage).outcome, Outcome::Committed);
+        .map(|it| it.at_ms - TOLD_OVER_MS - pinned_ms);
+    if ended(&stage).outcome != Outcome::Committed {
+        // On a machine that is busy, flows that stay become slower meanwhile, and it is taken back.
+        return Figures {
+            took_ms: None,
+            gain: 0.0,
+        };
+    }
     let gain = slowest_over(&mut job, LOOK) / before;
     let after = live(&stage);
     println!("{after:?}");
@@ -117,6 +127,23 @@ fn parted() -> Figures {
         assert!(report.kept_all_sessions(), "{report:#?}");
     }
     Figures { took_ms, gain }
+}
+
+/// From the job to a link where its flows meet, by its hosts alone.
+fn is_explained(stage: &Stage) {
+    let operator = stage.operator();
+    let words = ["explain", "train", "--hosts", "h0,h1,h4,h5"];
+    let told = must(wait_for("the job is explained", PATIENCE, || {
+        let told: Explanation = operator.ask(&words)?;
+        let class = told.cause.as_ref().map(|cause| cause.class);
+        Ok((class == Some(Class::EcmpCollision)).then_some(told))
+    }));
+    println!("{told:#?}");
+    assert_eq!(told.path[1..4], ["leaf0", "spine0", "leaf1"]);
+    let link = told.link.map(|link| link.to_string()).unwrap_or_default();
+    assert!(["leaf0-spine0 from leaf0", "leaf1-spine0 from spine0"].contains(&&*link));
+    let by_host: Explanation = must(operator.ask(&["explain", "h1"]));
+    assert_eq!(by_host.job, "h1 and h5");
 }
 
 /// Up to when the pins had not come yet, by the job's clock, as far as the coordinator tells.

@@ -29,7 +29,7 @@ tests! {
     pins_and_routes_do_not_meet,
 }
 
-fn hop(spine: u8, weight: u32) -> RouteHop {
+pub(crate) fn hop(spine: u8, weight: u32) -> RouteHop {
     RouteHop {
         interface: format!("up{spine}"),
         next_hop: spine_at(0, spine),
@@ -37,7 +37,7 @@ fn hop(spine: u8, weight: u32) -> RouteHop {
     }
 }
 
-fn route(destination: Ipv4Addr, hops: &[RouteHop]) -> RouteRule {
+pub(crate) fn route(destination: Ipv4Addr, hops: &[RouteHop]) -> RouteRule {
     RouteRule {
         destination,
         hops: hops.to_vec(),
@@ -45,7 +45,7 @@ fn route(destination: Ipv4Addr, hops: &[RouteHop]) -> RouteRule {
 }
 
 /// Makes leaf 0 hold these routes; returns what it holds then.
-fn hold(routes: &[RouteRule]) -> Result<Vec<RouteRule>, RouteError> {
+pub(crate) fn hold(routes: &[RouteRule]) -> Result<Vec<RouteRule>, RouteError> {
     within("leaf0", || {
         let mut route = RouteSocket::open()?;
         route.hold_routes(routes)?;

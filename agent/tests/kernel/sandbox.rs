@@ -42,12 +42,13 @@ pub(crate) fn has(tool: &str) -> Result<(), String> {
     if tool == "bpf" {
         return may_load_programs();
     }
-    if tool == "lldpd" && !has_many_users() {
-        return Err("no users to run lldpd as".to_owned());
+    if ["lldpd", "vtysh"].contains(&tool) && !has_many_users() {
+        return Err(format!("no users to run what belongs to {tool} as"));
     }
     let mut asked = Command::new(tool);
     let version = match tool {
         "lldpd" => "-v",
+        "vtysh" => "-h",
         "ethtool" => "--version",
         _ => "-V",
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
-use reweave_common::probing::{ProbeList, ProbeReading, Tally};
+use reweave_common::probing::{Part, ProbeList, ProbeReading, Tally};
 
 use super::flight::{Flight, Landing, State};
 use super::packet::{Answer, Name};
@@ -350,11 +350,12 @@ impl Told {
         let Some(split) = landing.split(flight) else {
             return self.tally.untimed += 1;
         };
-        self.tally.network.record(split.network);
-        self.tally.responder.record(split.responder);
-        self.tally.prober.record(split.prober);
+        let times = &mut self.tally.times;
+        times.record(Part::Network, split.network);
+        times.record(Part::Responder, split.responder);
+        times.record(Part::Prober, split.prober);
         if let Some(last) = self.last_network.replace(split.network) {
-            self.tally.jitter.record(split.network.abs_diff(last));
+            times.record(Part::Jitter, split.network.abs_diff(last));
         }
         self.tally.stamped.note(split.stamps);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
-use reweave_common::probing::{ProbeList, Routers, Stamped, Tally};
+use reweave_common::probing::{Part, ProbeList, Routers, Stamped, Tally};
 use reweave_common::units::Rate;
 
 use super::packet::{LENGTH, Packet};
@@ -219,18 +219,21 @@ fn the_time_of_a_probe_is_split_among_those_who_took_it() {
         (0, 0, 0)
     );
     for share in [0.0, 0.5, 1.0] {
-        assert!(is_about(tally.network.quantile(share), 8 * MS));
+        assert!(is_about(tally.network().quantile(share), 8 * MS));
         assert!(is_about(
-            tally.responder.quantile(share),
+            tally.times.of(Part::Responder).quantile(share),
             READING_NS + LEAVING_NS
         ));
         assert!(is_about(
-            tally.prober.quantile(share),
+            tally.times.of(Part::Prober).quantile(share),
             READING_NS + LEAVING_NS
         ));
     }
-    assert_eq!(tally.jitter.quantile(1.0), Some(Duration::ZERO));
-    let kernel = tally.network.count();
+    assert_eq!(
+        tally.times.of(Part::Jitter).quantile(1.0),
+        Some(Duration::ZERO)
+    );
+    let kernel = tally.network().count();
     assert!((0..=33).contains(&(kernel - tally.answered)), "a second's");
     let all = Stamped {
         kernel,
@@ -246,10 +249,10 @@ fn a_departure_that_nobody_stamped_counts_from_when_the_program_had_its_turn() {
     world.stamps_answers = false;
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(3_000);
-    assert!(is_about(tally.network.median(), 8 * MS + LEAVING_NS));
+    assert!(is_about(tally.network().median(), 8 * MS + LEAVING_NS));
     assert_eq!(
         (tally.stamped.kernel, tally.stamped.program),
-        (0, tally.network.count())
+        (0, tally.network().count())
     );
 }
 
@@ -322,7 +325,7 @@ fn answers_that_overtake_or_come_twice_are_counted_and_lose_nothing() {
     assert_eq!(tally.lost.count(), 0);
     assert!(tally.reordered.abs_diff(tens) <= 1, "{}", tally.reordered);
     assert!(tally.duplicated.abs_diff(tens) <= 1, "{}", tally.duplicated);
-    assert!(tally.jitter.quantile(1.0) > Some(Duration::from_millis(200)));
+    assert!(tally.times.of(Part::Jitter).quantile(1.0) > Some(Duration::from_millis(200)));
 }
 
 #[test]
@@ -361,7 +364,10 @@ fn a_clock_that_is_set_makes_no_latency_strange() {
                 assert!(tally.untimed > 0, "host {host}, {step} ns, back {back}");
                 assert!(tally.untimed < tally.answered / 2);
                 for share in [0.0, 1.0] {
-                    assert!(is_about(tally.network.quantile(share), 8 * MS), "{tally:?}");
+                    assert!(
+                        is_about(tally.network().quantile(share), 8 * MS),
+                        "{tally:?}"
+                    );
                 }
             }
         }

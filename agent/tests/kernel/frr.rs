@@ -1,0 +1,147 @@
+//! A switch whose routes come from FRR, and the agent beside it: neither touches what the other holds,
+//! whatever becomes of FRR.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::process::{Command, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reweave_common::holding::RouteRule;
+
+use crate::fabric::{Fabric, host, ip_in, pin, spine_at, wait_for, within};
+use crate::pins::{self, moved_over};
+use crate::routes::{self, hop, route};
+use crate::tests;
+use crate::traffic::Session;
+
+tests! {
+    what_is_held_outlives_a_routing_daemon needs "vtysh",
+    a_daemon_takes_a_weight_and_installs_nothing needs "vtysh",
+}
+
+const DAEMONS: &str = "/usr/lib/frr";
+/// Sockets, process numbers, and an empty configuration.
+const FOLDER: &str = "/run/frr";
+
+/// The daemons of leaf 0, until dropped.
+struct Frr;
+
+impl Frr {
+    fn start() -> Self {
+        fs::create_dir_all(FOLDER).expect("a folder");
+        let owner = Command::new("chown").args(["frr:frr", FOLDER]).status();
+        assert!(owner.is_ok_and(|it| it.success()), "a user frr");
+        fs::write(format!("{FOLDER}/empty"), "").expect("a file");
+        for daemon in ["zebra", "staticd"] {
+            let mut command = Command::new(format!("{DAEMONS}/{daemon}"));
+            command.args(["-d", "-u", "frr", "-g", "frr", "--vty_socket", FOLDER]);
+            command.args(["-f", &format!("{FOLDER}/empty")]);
+            command.args(["-z", &format!("{FOLDER}/zserv.api")]);
+            command.args(["-i", &format!("{FOLDER}/{daemon}.pid")]);
+            let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+            let status = within("leaf0", || quiet.status());
+            assert!(status.is_ok_and(|it| it.success()), "{daemon} starts");
+        }
+        Self
+    }
+
+    /// Two routes, by which it shows that it is at work.
+    fn configure(&self) {
+        let spine = spine_at(0, 0);
+        tell(&[
+            &format!("ip route {WEIGHED}/32 {spine} weight 5"),
+            &format!("ip route {PLAIN}/32 {spine}"),
+        ]);
+        wait_for("FRR's route", || {
+            routes_to(PLAIN).contains("proto static").then_some(())
+        });
+    }
+}
+
+impl Drop for Frr {
+    /// As if they had crashed.
+    fn drop(&mut self) {
+        for daemon in ["staticd", "zebra"] {
+            let number = fs::read_to_string(format!("{FOLDER}/{daemon}.pid")).unwrap_or_default();
+            let number: i32 = number.trim().parse().expect("a process number");
+            let _ = kill(Pid::from_raw(number), Signal::SIGKILL);
+            let gone = || (!fs::exists(format!("/proc/{number}/fd/0")).ok()?).then_some(());
+            wait_for("the end of a daemon", gone);
+        }
+    }
+}
+
+const WEIGHED: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
+const PLAIN: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
+
+fn vtysh(commands: &[&str]) -> Output {
+    let mut vtysh = Command::new("vtysh");
+    vtysh.args(["--vty_socket", FOLDER]);
+    for command in commands {
+        vtysh.args(["-c", command]);
+    }
+    within("leaf0", || vtysh.output()).expect("vtysh runs")
+}
+
+fn tell(lines: &[&str]) {
+    let told = vtysh(&[&["configure terminal"], lines].concat());
+    assert!(told.status.success(), "{lines:?}: {told:?}");
+}
+
+fn routes_to(destination: Ipv4Addr) -> String {
+    ip_in("leaf0", &["route", "show", &destination.to_string()])
+}
+
+fn wanted() -> Vec<RouteRule> {
+    vec![
+        route(host(2), &[hop(0, 3), hop(1, 1)]),
+        route(host(3), &[hop(1, 1)]),
+    ]
+}
+
+fn what_is_held_outlives_a_routing_daemon() {
+    let _fabric = Fabric::new();
+    let frr = Frr::start();
+    frr.configure();
+    assert_eq!(
+        routes::hold(&wanted()).expect("the kernel takes them"),
+        wanted()
+    );
+    let mut session = Session::new(0, 3);
+    let over_spine_1 = |moved: [u64; 2]| assert!(moved[1] > BYTES && moved[0] < 1000, "{moved:?}");
+    over_spine_1(moved_over(|| session.transfer(BYTES as usize)));
+    drop(frr);
+    over_spine_1(moved_over(|| session.transfer(BYTES as usize)));
+    let frr = Frr::start();
+    frr.configure();
+    over_spine_1(moved_over(|| session.transfer(BYTES as usize)));
+    let pinned = [pin(session.flow, 0)];
+    assert_eq!(pins::hold(&pinned).expect("and a pin"), pinned);
+    let moved = moved_over(|| session.transfer(BYTES as usize));
+    assert!(moved[0] > BYTES && moved[1] < 1000, "{moved:?}");
+    pins::hold(&[]).expect("it goes");
+    assert_eq!(routes::hold(&wanted()).expect("all is as it was"), wanted());
+    assert_eq!(routes::hold(&[]).expect("and goes"), []);
+    assert!(routes_to(PLAIN).contains("proto static"), "FRR's own stays");
+}
+
+const BYTES: u64 = 1 << 20;
+
+/// Why the agent tells the kernel and not FRR, which takes the word `weight` for an interface's name: the
+/// route is taken, kept and of no effect.
+fn a_daemon_takes_a_weight_and_installs_nothing() {
+    let _fabric = Fabric::new();
+    let frr = Frr::start();
+    frr.configure();
+    let kept = vtysh(&["show running-config"]);
+    let kept = String::from_utf8_lossy(&kept.stdout).into_owned();
+    let line = format!("ip route {WEIGHED}/32 {} weight 5", spine_at(0, 0));
+    assert!(kept.contains(&line), "{kept}");
+    assert_eq!(routes_to(WEIGHED), "");
+    let by_kernel = [route(WEIGHED, &[hop(0, 5), hop(1, 1)])];
+    assert_eq!(
+        routes::hold(&by_kernel).expect("the kernel does"),
+        by_kernel
+    );
+}

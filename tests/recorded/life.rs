@@ -1,0 +1,113 @@
+//! A core that lives through what was recorded of a clean cluster, again and again, each time from where
+//! its clock stands, until an hour is over: it must find nothing wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::member::{Member, Role};
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Request, Response};
+use reweave_core::{Core, Effect, Input, Policy, Recorded};
+use serde_json::Value;
+
+const AN_HOUR: Duration = Duration::from_secs(3600);
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// What the coordinator wrote down of a run, but for what it was asked. What was being written at its
+/// end counts no more.
+pub(crate) struct Run {
+    pub(crate) fabric: Fabric,
+    pub(crate) inputs: Vec<Recorded>,
+}
+
+impl Run {
+    pub(crate) fn read(text: &str) -> Self {
+        let lines = text.lines();
+        let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines: Vec<_> = lines.collect();
+        let fabric = lines[0]["beginning"]["fabric"].as_str();
+        let fabric = fabric.expect("a recording begins with the fabric");
+        let inputs = lines.iter().filter_map(|line| line.get("input"));
+        let inputs = inputs.map(|it| serde_json::from_value(it.clone()));
+        let inputs: Result<Vec<Recorded>, _> = inputs.collect();
+        let mut inputs = inputs.expect("inputs are as they were when this was recorded");
+        inputs.retain(|it| !matches!(it.input, Input::Operator { .. }));
+        Self {
+            fabric: Fabric::parse("recorded", fabric).expect("it was one"),
+            inputs,
+        }
+    }
+}
+
+/// How often was looked in the hour.
+pub(crate) fn live_an_hour(run: &Run) -> usize {
+    let mut life = Life::on(&run.fabric);
+    while life.lived < AN_HOUR {
+        life.live(&run.inputs);
+    }
+    life.looks
+}
+
+struct Life {
+    core: Core,
+    now: Moment,
+    lived: Duration,
+    looked: Moment,
+    looks: usize,
+}
+
+impl Life {
+    fn on(fabric: &Fabric) -> Self {
+        Self {
+            core: Core::new(Policy::default(), Arc::new(fabric.clone())),
+            now: Moment::default(),
+            lived: Duration::ZERO,
+            looked: Moment::default(),
+            looks: 0,
+        }
+    }
+
+    /// All inputs once more, from now on.
+    fn live(&mut self, inputs: &[Recorded]) {
+        let (began, first) = (self.now, inputs[0].at);
+        for Recorded { at, input } in inputs {
+            self.now = began + at.since(first);
+            self.hand_in(input.clone());
+            if self.now.since(self.looked) >= LOOK_EVERY {
+                self.look();
+            }
+        }
+        self.lived += self.now.since(began);
+    }
+
+    fn hand_in(&mut self, input: Input) -> Vec<Response> {
+        self.core.handle(self.now, input);
+        let mut said = Vec::new();
+        while let Some(effect) = self.core.poll_effect() {
+            match effect {
+                Effect::Append(command) => self.core.apply(command),
+                Effect::Reply { response, .. } => said.push(response),
+                _ => {}
+            }
+        }
+        said
+    }
+
+    fn look(&mut self) {
+        self.looked = self.now;
+        self.looks += 1;
+        let said = self.hand_in(Input::Operator {
+            id: 1,
+            principal: Member::new(Role::Operator, "ada"),
+            request: Request::Diagnose,
+        });
+        for response in said {
+            let Response::Findings(found) = response else {
+                panic!("{response:?}")
+            };
+            assert_eq!(found.findings, [], "after {:?}", self.now);
+            assert_eq!(found.not_seen.unfit, None);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A program that is told of what happens: signed, in order, and again when it was not there.
+
+use std::fs;
+use std::path::Path;
+
+use libtest_mimic::Trial;
+use reweave_tests::{Labs, Leadership, PATIENCE, Program, Setting, Stage, wait_for};
+use serde_json::Value;
+
+use crate::needs::{Need, trial};
+use crate::play::{collide, ended, must};
+
+const RECEIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stories/receiver.py");
+const PORT: &str = "8090";
+const LINES: &str = "told.jsonl";
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial(
+        "a_webhook_is_told_of_a_collision_and_of_what_was_done_about_it",
+        &[Need::Lab, Need::Program("python3")],
+        told,
+    )]
+}
+
+fn told() {
+    let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    let secret = must(stage.write("secret", "a secret that only both know\n"));
+    let _receiver = receive(&stage, &secret);
+    let hook = |of| {
+        format!(
+            "[[webhook]]\nurl = \"http://127.0.0.1:{PORT}/\"\nsecret_file = \"secret\"\nof = {of}\n"
+        )
+    };
+    must(stage.lead(&Leadership {
+        auto: true,
+        tables: hook(r#"["finding", "change"]"#),
+        ..Leadership::default()
+    }));
+    must(stage.start_agents());
+    must(stage.wait_until_known());
+    let job = collide(&stage);
+    let record = ended(&stage);
+    let lines = must(wait_for("the collision's end is told", PATIENCE, || {
+        let lines = lines(&stage);
+        Ok(lines
+            .iter()
+            .any(|line| line["event"] == "finding.ended")
+            .then_some(lines))
+    }));
+    must(job.stop());
+    assert!(
+        lines.iter().all(|line| line["is_signed"] == true),
+        "{lines:#?}"
+    );
+    let again = |line: &&Value| line["is_again"] == true;
+    assert_eq!(lines.iter().filter(again).count(), 1, "{lines:#?}");
+    assert_eq!(
+        lines[0]["told"], lines[1]["told"],
+        "what was refused comes again"
+    );
+    let of = |event: &str| {
+        let told = lines.iter().find(|line| line["event"] == event);
+        told.unwrap_or_else(|| panic!("nothing of {event}: {lines:#?}"))["told"].clone()
+    };
+    let began = of("finding.began");
+    assert!(began["finding"]["ecmp-collision"].is_object(), "{began:#}");
+    assert_eq!(of("finding.ended")["event"], "finding.ended");
+    let generation = record.plan.generation.0;
+    assert_eq!(of("change.began")["change"]["generation"], generation);
+    assert_eq!(of("change.ended")["record"]["outcome"], "committed");
+    assert_eq!(
+        of("change.ended")["record"]["plan"]["generation"],
+        generation
+    );
+}
+
+fn receive(stage: &Stage, secret: &Path) -> Program {
+    let mut command = stage.inside(Stage::STATION, "python3");
+    command.arg(RECEIVER).args([PORT]).arg(secret);
+    command.arg(stage.path(LINES));
+    must(stage.start("receiver", command))
+}
+
+fn lines(stage: &Stage) -> Vec<Value> {
+    let text = fs::read_to_string(stage.path(LINES)).unwrap_or_default();
+    let lines = text.lines().map(serde_json::from_str);
+    lines.map(|line| line.expect("it writes JSON")).collect()
+}

@@ -1,0 +1,83 @@
+//! Whose ways are slower than those of its peers, as trains of packets measure them while wires rest.
+
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use reweave_common::cause::{Cause, Class, Subject};
+use reweave_common::operator::MeasuredPairs;
+use reweave_tests::{Leadership, Stage, wait_for};
+
+use crate::needs::trial;
+use crate::play::{STAGE, must};
+use crate::scene::{causes, led};
+
+/// Racks of three, between which there is as much room as a host can fill.
+const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 3\n\
+    host_gbps = 0.4\nuplink_gbps = 0.4\n";
+const SLOW: &str = "h4";
+/// Of what the others have, and how far a measurement may be off.
+const SHARE: f64 = 0.6;
+const WANDER: f64 = 0.05;
+/// Trains share a thousandth of the links: some go in a second, and a way needs six of them.
+const MEASURED_WITHIN: Duration = Duration::from_secs(240);
+
+pub(crate) fn tests() -> Vec<Trial> {
+    // It takes minutes until trains have gone over all ways: `make soak` asks for it.
+    let name = "a_host_whose_link_is_narrow_stands_out_among_measured_pairs";
+    vec![trial(name, STAGE, narrow).with_ignored_flag(true)]
+}
+
+fn narrow() {
+    let often = Leadership {
+        policy: "trains_every_ms = 1000".to_owned(),
+        ..Leadership::default()
+    };
+    let stage = led(FABRIC, "", &often);
+    let leaf = "leaf1";
+    shape(&stage, SLOW, leaf);
+    shape(&stage, leaf, SLOW);
+    let began = Instant::now();
+    let slow = Subject::Host(SLOW.to_owned());
+    let found = must(wait_for("the host is named", MEASURED_WITHIN, || {
+        let found = causes(&stage).into_iter();
+        let pairs = found.filter(|it| it.class == Class::SlowPair);
+        let pairs: Vec<Cause> = pairs.collect();
+        // At first few of its ways are known.
+        Ok(pairs.into_iter().find(|it| it.subject == slow))
+    }));
+    println!("after {:.0} s: {found}", began.elapsed().as_secs_f64());
+    let shown = must(stage.operator().shown(&["pairs"]));
+    println!("{shown}");
+    let all: MeasuredPairs = must(stage.operator().ask(&["pairs"]));
+    for pair in &all.pairs {
+        let is_of_it = [&pair.from, &pair.to].iter().any(|end| *end == SLOW);
+        let share = pair.rate_bits_per_s.gbps() / 0.4;
+        let usual = if is_of_it { SHARE } else { 1.0 };
+        assert!((share - usual).abs() <= WANDER, "{pair:?}");
+        assert_eq!(pair.is_slow, is_of_it, "{pair:?}");
+        let racks = [&pair.from, &pair.to].map(|host| host.as_str() >= "h3");
+        assert_eq!(pair.in_rack, racks[0] == racks[1], "{pair:?}");
+    }
+    let first = &all.pairs[0];
+    assert!(
+        [&first.from, &first.to].iter().any(|end| *end == SLOW),
+        "{shown}"
+    );
+}
+
+/// What a node sends to another one goes at so much of the rate that the link has.
+fn shape(stage: &Stage, node: &str, to: &str) {
+    let fabric = stage.fabric();
+    let [near, far] = [node, to].map(|name| fabric.find(name).expect("it is there"));
+    let link = fabric.links_between(near, far).next();
+    let link = fabric.link(link.expect("they are joined"));
+    let mut ports = link.ports().into_iter();
+    let port = ports.find(|port| port.node == near).expect("it ends there");
+    let kind = if node == SLOW { "eth" } else { "swp" };
+    let rate = (link.rate.bits_per_s() as f64 * SHARE) as u64;
+    let line = format!(
+        "tc qdisc change dev {kind}{} root tbf rate {rate}bit burst 16kb limit 1mb",
+        port.index
+    );
+    must(stage.output(node, &["sh", "-c", &line]));
+}
