@@ -46,11 +46,12 @@ test: ## Runs all checks that every change must pass, in minutes.
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
 	@deploy/setup.sh build lab peers fuzz page
-	source deploy/stage.sh 5
+	source deploy/stage.sh 6
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build cargo build --locked --workspace --bins
 	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
 	stage lldp  cargo test --locked --workspace $(IN_LAB) --test kernel discovery
+	stage frr   cargo test --locked --workspace $(IN_LAB) --test kernel frr
 	stage fuzz  tests/fuzz/run.sh 2
 	finish
 
@@ -78,20 +79,22 @@ test-rdma: ## Boots two virtual machines with Soft-RoCE, and holds RDMA's figure
 SIMGRID := $(or $(CARGO_TARGET_DIR),target)/bench-peers/simgrid
 COMPILE_SIMGRID := g++ -O2 -std=c++17 -o $(SIMGRID) benches/peers/simgrid.cpp -lsimgrid
 
-# Readers of Parquet come from PyPI, the S3 server from crates.io, both into a folder of their own.
+# Readers of Parquet and of APIs come from PyPI, the S3 server from crates.io, all into a folder of their own.
 PEERS := $(abspath $(or $(CARGO_TARGET_DIR),target)/peers)
 
-test-peers: ## Holds what is kept and exchanged against pyarrow, DuckDB and an S3 server nobody here wrote.
+test-peers: ## Holds what is kept and exchanged against pyarrow, DuckDB, schemathesis and an S3 server nobody here wrote.
 	@deploy/setup.sh build python
-	source deploy/stage.sh 4
+	source deploy/stage.sh 5
 	readers() {
 		python3 -m venv $(PEERS)/python
-		$(PEERS)/python/bin/pip install --quiet --disable-pip-version-check pyarrow==26.0.1 duckdb==2.0.0
+		$(PEERS)/python/bin/pip install --quiet --disable-pip-version-check pyarrow==26.0.1 duckdb==2.0.0 \
+			schemathesis==4.32.5 openapi-spec-validator==0.9.0
 	}
 	stage readers readers
 	stage server  cargo install --locked --quiet --root $(PEERS) --target-dir $(PEERS)/target s3s-fs@0.14.1 --features binary
 	REWEAVE_S3_SERVER=$(PEERS)/bin/s3s-fs stage s3 cargo test --locked --package reweave-cli --features s3 --test s3
 	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage parquet cargo test --locked --package reweave-history --lib -- --ignored
+	REWEAVE_API_TOOLS=$(PEERS)/python/bin stage api cargo test --locked --package reweave-coordinator --test strangers described -- --ignored
 	finish
 
 bench: ## Measures on this machine what the planner's parts and the agent take, beside what is asked of them.
@@ -120,13 +123,14 @@ bench-peers: ## Compares the simulator with SimGrid, and the coordinators with e
 
 soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.
 	@deploy/setup.sh build lab
-	source deploy/stage.sh 7
+	source deploy/stage.sh 8
 	REWEAVE_SEEDS=10000 stage worlds cargo test --locked --release --workspace --test replication --test simulation --test rewiring
 	REWEAVE_OPERATIONS=1000000 stage history cargo test --locked --release --workspace --test replication a_long_history
 	REWEAVE_DEATHS=20 stage deaths cargo test --locked --release --workspace --test rewiring deaths
 	REWEAVE_CRASHES=1 REWEAVE_MISHAPS=1 stage model cargo test --locked --release --workspace --test rewiring model
 	stage planted tests/planted/run.sh
 	stage clean cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored an_hour_of_a_clean_cluster
+	stage pairs cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_host_whose_link_is_narrow
 	REWEAVE_RECONFIGURATIONS=1000 stage circuits cargo test --locked --workspace $(IN_LAB) --test circuits -- sessions_outlive_plans
 	finish
 

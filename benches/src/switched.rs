@@ -73,7 +73,7 @@ fn localisation() {
         let hops = there.iter().chain(&back).map(|&hop| atlas.index(hop));
         Probe {
             hops: hops.collect(),
-            hosts: [from.index(), to.index()],
+            hosts: [from, to].map(|host| Some(host.index())),
             sent: 60,
             lost: lost as u64,
         }
@@ -94,9 +94,13 @@ fn localisation() {
     told("localise-100000-results", 0.1, runs.collect());
 }
 
+/// As often as the command asks for: ten probes a second by flows of two and a half.
+const CROSSINGS: u32 = 4;
+
 fn probes() {
     let fabric = leaf_spine(313, 32, 32);
-    let (cover, took_s) = timed(|| cover(&fabric, &Ecmp::default(), 1));
+    let (cover, took_s) = timed(|| cover(&fabric, &Ecmp::default(), CROSSINGS));
+    assert_eq!(cover.uncovered, [], "every link is crossed");
     let figures = format!(
         "flows={} least={} uncovered={}",
         cover.flows.len(),

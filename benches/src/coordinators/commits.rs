@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use reweave_tests::StageError;
+
 use crate::client::{Order, Running};
 use crate::machine;
 use crate::system::System;
@@ -15,11 +17,11 @@ const DECISIONS: usize = 300;
 /// Of one turn: the middle, 99 in 100, and how many in a second.
 type Figures = [f64; 3];
 
-pub(crate) fn race() {
+pub(crate) fn race() -> Result<(), StageError> {
     machine::introduce();
-    let trio = Trio::up();
+    let trio = Trio::up()?;
     for system in System::ALL {
-        trio.steady_leader(system, Duration::from_secs(1));
+        trio.steady_leader(system, Duration::from_secs(1))?;
     }
     println!("clients system p50_ms p99_ms per_s");
     for clients in [1, 10, 50] {
@@ -37,6 +39,7 @@ pub(crate) fn race() {
         let [p99, per_s] = ratios;
         println!("# {clients}: p99 is {p99:.2} of etcd's (goal: 1.1), throughput {per_s:.2} (1.0)");
     }
+    Ok(())
 }
 
 fn middle(turns: &[Figures], figure: usize) -> f64 {

@@ -4,11 +4,13 @@ use std::fmt;
 use std::thread;
 use std::time::Duration;
 
+use reweave_tests::StageError;
+
 use crate::client::Running;
 use crate::machine;
 use crate::system::{Place, System};
 use crate::times::{Spread, now};
-use crate::trio::{Trio, must};
+use crate::trio::Trio;
 
 /// Before anything happens to it, a leader has led for so long, and all are together again.
 const SETTLED: Duration = Duration::from_millis(1500);
@@ -43,52 +45,74 @@ impl Loss {
         Self::ALL.into_iter().find(|loss| loss.name() == name)
     }
 
-    fn strike(self, trio: &mut Trio, system: System, place: Place) {
+    fn strike(self, trio: &mut Trio, system: System, place: Place) -> Result<(), StageError> {
         match self {
             Self::Killed => trio.kill(system, place),
-            Self::Paused => must(trio.program(system, place).freeze()),
-            Self::CutOff => trio.cut_off(system, place),
+            Self::Paused => trio.program(system, place).freeze()?,
+            Self::CutOff => trio.cut_off(system, place)?,
         }
+        Ok(())
     }
 
-    fn mend(self, trio: &mut Trio, system: System, place: Place) {
+    fn mend(self, trio: &mut Trio, system: System, place: Place) -> Result<(), StageError> {
         match self {
             Self::Killed => trio.start(system, place),
-            Self::Paused => must(trio.program(system, place).thaw()),
+            Self::Paused => trio.program(system, place).thaw(),
             Self::CutOff => trio.heal(place),
         }
     }
 }
 
-pub(crate) fn race(losses: &[Loss], rounds: usize) {
+/// Each round is told as it ends, since all of them take many minutes.
+pub(crate) fn race(losses: &[Loss], rounds: usize) -> Result<(), StageError> {
     machine::introduce();
-    let mut trio = Trio::up();
-    let clients = System::ALL.map(|system| Running::start(&trio.stage, system));
+    let mut trio = Trio::up()?;
+    let clients = System::ALL.map(|system| {
+        let client = Running::start(&trio.stage, system);
+        client.inspect_err(|_| eprintln!("{}", trio.last_words(system)))
+    });
+    let [reweave, etcd] = clients;
+    let clients = [reweave?, etcd?];
     println!("loss system rounds p50_ms p90_ms max_ms");
     for &loss in losses {
         let mut times = [Vec::new(), Vec::new()];
-        for _ in 0..rounds {
+        for round in 1..=rounds {
             for ((system, client), times) in System::ALL.into_iter().zip(&clients).zip(&mut times) {
-                times.push(once(&mut trio, system, loss, client));
+                let outage = once(&mut trio, system, loss, client);
+                let outage = outage.inspect_err(|_| {
+                    eprintln!("{loss}, round {round}:\n{}", trio.last_words(system));
+                })?;
+                let (name, ms) = (system.name(), outage.as_millis());
+                println!("# {loss} {name}, {round} of {rounds}: {ms} ms");
+                times.push(outage);
             }
         }
-        let spreads = times.map(Spread::of);
-        for (system, spread) in System::ALL.into_iter().zip(&spreads) {
-            let [p50, p90, max] = [0.5, 0.9, 1.0].map(|share| spread.ms(share));
-            let (name, count) = (system.name(), spread.count());
-            println!("{loss} {name} {count} {p50:.0} {p90:.0} {max:.0}");
-        }
-        let ratio = spreads[0].ms(0.9) / spreads[1].ms(0.9);
-        println!("# {loss}: p90 is {ratio:.2} of etcd's (goal: 1.0, and 2000 ms)");
+        sum_up(loss, &times.map(Spread::of));
     }
+    Ok(())
 }
 
-fn once(trio: &mut Trio, system: System, loss: Loss, client: &Running) -> Duration {
-    let leader = trio.steady_leader(system, SETTLED);
+fn sum_up(loss: Loss, spreads: &[Spread; 2]) {
+    for (system, spread) in System::ALL.into_iter().zip(spreads) {
+        let [p50, p90, max] = [0.5, 0.9, 1.0].map(|share| spread.ms(share));
+        let (name, count) = (system.name(), spread.count());
+        println!("{loss} {name} {count} {p50:.0} {p90:.0} {max:.0}");
+    }
+    let ratio = spreads[0].ms(0.9) / spreads[1].ms(0.9);
+    println!("# {loss}: p90 is {ratio:.2} of etcd's (goal: 1.0, and 2000 ms)");
+}
+
+fn once(
+    trio: &mut Trio,
+    system: System,
+    loss: Loss,
+    client: &Running,
+) -> Result<Duration, StageError> {
+    let leader = trio.steady_leader(system, SETTLED)?;
     let lost = now();
-    loss.strike(trio, system, leader);
-    let outage = client.outage_after(lost);
+    loss.strike(trio, system, leader)?;
+    let outage = client.outage_after(lost)?;
     thread::sleep(AWAY);
-    loss.mend(trio, system, leader);
-    outage
+    loss.mend(trio, system, leader)?;
+    Ok(outage)
 }

@@ -20,13 +20,14 @@ use std::env;
 use std::process::ExitCode;
 
 use failover::Loss;
+use reweave_common::error::told;
 
 const ROUNDS: usize = 50;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
-    match words[..] {
+    let outcome = match words[..] {
         ["failover"] => failover::race(&Loss::ALL, ROUNDS),
         ["failover", rounds] => match rounds.parse() {
             Ok(rounds) => failover::race(&Loss::ALL, rounds),
@@ -38,10 +39,19 @@ fn main() -> ExitCode {
         },
         ["commits"] => commits::race(),
         // Inside the lab.
-        ["client", order] => client::run(order),
+        ["client", order] => {
+            client::run(order);
+            Ok(())
+        }
         _ => return usage(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", told(&error));
+            ExitCode::FAILURE
+        }
     }
-    ExitCode::SUCCESS
 }
 
 fn usage() -> ExitCode {

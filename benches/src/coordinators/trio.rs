@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use reweave_common::error::told;
 use reweave_tests::{Labs, PATIENCE, Program, Setting, Stage, StageError, wait_for};
 
 use crate::certificates;
@@ -20,32 +19,30 @@ pub(crate) struct Trio {
     pub(crate) stage: Stage,
 }
 
-pub(crate) fn must<T>(outcome: Result<T, StageError>) -> T {
-    outcome.unwrap_or_else(|error| panic!("{}", told(&error)))
-}
-
 impl Trio {
-    pub(crate) fn up() -> Self {
-        let stage = must(Stage::up(HOSTS, Labs::Hidden));
+    pub(crate) fn up() -> Result<Self, StageError> {
+        let stage = Stage::up(HOSTS, Labs::Hidden)?;
         certificates::make(&stage);
         for place in 0..3 {
-            must(stage.certificate("coordinator", &format!("c{place}")));
-            must(stage.write(&format!("c{place}.toml"), &settings(place)));
+            stage.certificate("coordinator", &format!("c{place}"))?;
+            stage.write(&format!("c{place}.toml"), &settings(place))?;
         }
         let mut trio = Self {
             running: BTreeMap::new(),
             stage,
         };
         for system in System::ALL {
-            (0..3).for_each(|place| trio.start(system, place));
+            (0..3).try_for_each(|place| trio.start(system, place))?;
         }
-        trio
+        Ok(trio)
     }
 
-    pub(crate) fn start(&mut self, system: System, place: Place) {
-        let name = format!("{}{place}", system.name());
-        let program = self.stage.start(&name, system.command(&self.stage, place));
-        self.running.insert((system.name(), place), must(program));
+    pub(crate) fn start(&mut self, system: System, place: Place) -> Result<(), StageError> {
+        let program = self
+            .stage
+            .start(&name(system, place), system.command(&self.stage, place))?;
+        self.running.insert((system.name(), place), program);
+        Ok(())
     }
 
     pub(crate) fn kill(&mut self, system: System, place: Place) {
@@ -57,7 +54,7 @@ impl Trio {
     }
 
     /// Nothing passes between this member and the others, and everything to and from others.
-    pub(crate) fn cut_off(&self, system: System, place: Place) {
+    pub(crate) fn cut_off(&self, system: System, place: Place) -> Result<(), StageError> {
         let others = (0..3).filter(|&other| other != place).map(address);
         let others = others.collect::<Vec<_>>().join(", ");
         let protocol = system.protocol();
@@ -68,39 +65,57 @@ impl Trio {
             )
         };
         let (input, output) = (chain("input", "saddr"), chain("output", "daddr"));
-        self.filter(place, &format!("{input}{output}"));
+        self.filter(place, &format!("{input}{output}"))
     }
 
-    pub(crate) fn heal(&self, place: Place) {
-        self.filter(place, "");
+    pub(crate) fn heal(&self, place: Place) -> Result<(), StageError> {
+        self.filter(place, "")
     }
 
-    fn filter(&self, place: Place, chains: &str) {
+    fn filter(&self, place: Place, chains: &str) -> Result<(), StageError> {
         let table =
             format!("table inet cut {{}}\ndelete table inet cut\ntable inet cut {{\n{chains}}}\n");
-        let file = must(self.stage.write("cut.nft", &table));
+        let file = self.stage.write("cut.nft", &table)?;
         let file = file.display().to_string();
-        must(
-            self.stage
-                .output(&format!("h{place}"), &["nft", "-f", &file]),
-        );
+        let words = ["nft", "-f", &file];
+        self.stage.output(&format!("h{place}"), &words)?;
+        Ok(())
     }
 
     /// Whoever leads in the latest term, once that has been so for a while.
-    pub(crate) fn steady_leader(&self, system: System, for_long: Duration) -> Place {
-        must(wait_for("one leader, for a while", PATIENCE, || {
+    pub(crate) fn steady_leader(
+        &self,
+        system: System,
+        for_long: Duration,
+    ) -> Result<Place, StageError> {
+        let what = format!("{} has one leader, for a while", system.name());
+        let (place, _) = wait_for(&what, PATIENCE, || {
             let before = self.leader(system);
             thread::sleep(for_long);
             Ok(before.filter(|before| self.leader(system).as_ref() == Some(before)))
-        }))
-        .0
+        })?;
+        Ok(place)
+    }
+
+    /// The last words of each member.
+    pub(crate) fn last_words(&self, system: System) -> String {
+        let last = (0..3).map(|place| {
+            let said = self.stage.said(&name(system, place));
+            let words = said.lines().last().unwrap_or("nothing").to_owned();
+            format!("{} said last: {words}", name(system, place))
+        });
+        last.collect::<Vec<_>>().join("\n")
     }
 
     fn leader(&self, system: System) -> Option<(Place, u64)> {
         let lead = (0..3).filter_map(|place| {
-            let log = self.stage.said(&format!("{}{place}", system.name()));
+            let log = self.stage.said(&name(system, place));
             Some((place, system.term(&log)?))
         });
         lead.max_by_key(|(_, term)| *term)
     }
+}
+
+fn name(system: System, place: Place) -> String {
+    format!("{}{place}", system.name())
 }

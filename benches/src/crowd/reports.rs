@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
-use reweave_common::probing::{PROBE_PORT, ProbeReading, Stamps, Tally};
+use reweave_common::probing::{PROBE_PORT, Part, ProbeReading, Stamps, Tally};
 use reweave_common::sample::{Counters, Interface, Reading, Sample};
 use reweave_common::units::{Bytes, Rate};
 
@@ -56,12 +56,10 @@ fn probes(host: usize, peer: usize, second: u64) -> Reading {
     };
     for probe in 0..PROBES {
         let spread = (host as u64 * 31 + peer as u64 * 17 + second * 7 + probe * 13) % 20;
-        tally.network.record(Duration::from_micros(80 + spread));
-        tally
-            .responder
-            .record(Duration::from_micros(5 + spread / 4));
-        tally.prober.record(Duration::from_micros(3 + spread / 5));
-        tally.jitter.record(Duration::from_micros(1 + spread / 3));
+        let micros = [80 + spread, 5 + spread / 4, 3 + spread / 5, 1 + spread / 3];
+        for (part, micros) in Part::ALL.into_iter().zip(micros) {
+            tally.times.record(part, Duration::from_micros(micros));
+        }
         tally.stamped.note(Stamps::Kernel);
     }
     let flow = FlowKey {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use reweave_tests::Stage;
+use reweave_tests::{PATIENCE, Stage, StageError, wait_for};
 
 use super::Order;
 use crate::system::System;
@@ -21,6 +21,7 @@ const STATION: &str = "station";
 pub(crate) type Decision = [Duration; 2];
 
 pub(crate) struct Running {
+    system: System,
     child: Child,
     decisions: Receiver<Decision>,
 }
@@ -34,7 +35,7 @@ impl Drop for Running {
 
 impl Running {
     /// One that goes on for ever, a hundred times a second.
-    pub(crate) fn start(stage: &Stage, system: System) -> Self {
+    pub(crate) fn start(stage: &Stage, system: System) -> Result<Self, StageError> {
         let order = Order {
             system,
             home: stage.path(""),
@@ -43,9 +44,9 @@ impl Running {
             pause_ms: 10,
         };
         let running = Self::carrying_out(stage, &order);
-        // So that it is connected to somebody.
-        let _ = running.decisions.recv();
-        running
+        let what = format!("the client of {} is with one who decides", system.name());
+        wait_for(&what, PATIENCE, || Ok(running.decisions.try_recv().ok()))?;
+        Ok(running)
     }
 
     pub(crate) fn carrying_out(stage: &Stage, order: &Order) -> Self {
@@ -58,20 +59,26 @@ impl Running {
         let stdout = child.stdout.take().expect("it was asked for");
         let (tell, decisions) = mpsc::channel();
         thread::spawn(move || follow(stdout, &tell));
-        Self { child, decisions }
+        Self {
+            system: order.system,
+            child,
+            decisions,
+        }
     }
 
     /// For how long nothing was acknowledged after this moment: from the last decision before it was
     /// so to the first again.
-    pub(crate) fn outage_after(&self, moment: Duration) -> Duration {
+    pub(crate) fn outage_after(&self, moment: Duration) -> Result<Duration, StageError> {
         let mut last = moment;
-        let mut gaps = self.decisions.iter().map(|[_, ended]| {
+        let mut gap = |[_, ended]: Decision| {
             let gap = ended.saturating_sub(last);
             last = ended;
-            (ended, gap)
-        });
-        let outage = gaps.find(|(ended, gap)| *ended > moment && *gap > OUTAGE);
-        outage.expect("the client goes on").1
+            (ended > moment && gap > OUTAGE).then_some(gap)
+        };
+        let what = format!("{} decides again", self.system.name());
+        wait_for(&what, PATIENCE, || {
+            Ok(self.decisions.try_iter().find_map(&mut gap))
+        })
     }
 
     /// All, when it has ended by itself.
