@@ -48,16 +48,11 @@ pub(crate) struct Loss<'s> {
 
 impl<'s> Loss<'s> {
     pub(crate) fn on(stage: &'s Stage, switch: &str, to: &str) -> Self {
-        let fabric = stage.fabric();
-        let [near, far] = [switch, to].map(|name| fabric.find(name).expect("it is there"));
-        let link = fabric
-            .links_between(near, far)
-            .next()
-            .expect("they are joined");
-        let mut ports = fabric.link(link).ports().into_iter();
-        let port = ports.find(|port| port.node == near).expect("it ends there");
-        let which = format!("oifname swp{}", port.index);
-        lose(stage, switch, "forward", &which, 100);
+        let forwarded = format!(
+            "filter hook forward priority 0; oifname {}",
+            port(stage, switch, to)
+        );
+        lose(stage, switch, &["ip", &forwarded], 100);
         Self {
             stage,
             switch: switch.to_owned(),
@@ -65,14 +60,25 @@ impl<'s> Loss<'s> {
     }
 }
 
-/// One in so many of these packets is lost where this node forwards, sends or receives them.
-pub(crate) fn lose(stage: &Stage, node: &str, hook: &str, which: &str, one_in: u32) {
-    let rules = format!(
-        "nft add table ip loss && \
-         nft 'add chain ip loss {hook} {{ type filter hook {hook} priority 0 ; }}' && \
-         nft add rule ip loss {hook} {which} numgen random mod {one_in} == 0 drop"
+/// The name of a node's interface towards its neighbour.
+pub(crate) fn port(stage: &Stage, node: &str, to: &str) -> String {
+    let fabric = stage.fabric();
+    let [near, far] = [node, to].map(|name| fabric.find(name).expect("it is there"));
+    let link = fabric
+        .links_between(near, far)
+        .next()
+        .expect("they are joined");
+    let mut ports = fabric.link(link).ports().into_iter();
+    let port = ports.find(|port| port.node == near).expect("it ends there");
+    format!("swp{}", port.index)
+}
+
+/// One in so many of these packets is lost at a node: a family of tables, and which packets, of what hook.
+pub(crate) fn lose(stage: &Stage, node: &str, [family, which]: &[&str; 2], one_in: u32) {
+    let table = format!(
+        "table {family} loss {{ chain some {{ type {which} numgen random mod {one_in} == 0 drop; }}; }}"
     );
-    must(stage.output(node, &["sh", "-c", &rules]));
+    must(stage.output(node, &["nft", &table]));
 }
 
 impl Drop for Loss<'_> {

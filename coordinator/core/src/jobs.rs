@@ -10,6 +10,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::rhythm::{Beat, Rhythm};
 use reweave_common::snapshot::FlowState;
+use reweave_planner::Together;
 use reweave_planner::causes::{Exchange, ExchangedPair, JobFacts};
 
 use crate::evidence::{name, path};
@@ -24,14 +25,14 @@ pub(crate) struct Job {
 
 /// All jobs there are now, in the order of their first hosts.
 pub(crate) fn jobs(picture: &Picture<'_>) -> Vec<Job> {
-    let mut together = Together::default();
+    let mut together = Together::new(picture.known.fabric.nodes().len());
     let flows = elephants(picture);
-    flows
-        .iter()
-        .for_each(|flow| together.join(flow.from, flow.to));
-    let mut jobs: BTreeMap<NodeId, Job> = BTreeMap::new();
+    for flow in &flows {
+        together.join(flow.from.index(), flow.to.index());
+    }
+    let mut jobs: BTreeMap<usize, Job> = BTreeMap::new();
     for flow in flows {
-        let job = jobs.entry(together.first(flow.from)).or_default();
+        let job = jobs.entry(together.first(flow.from.index())).or_default();
         job.hosts.extend([flow.from, flow.to]);
         job.flows.push(flow);
     }
@@ -133,28 +134,4 @@ fn busy_share(known: Known<'_>, key: &FlowKey, flow: &FlowState) -> f64 {
         (most > 0.0).then(|| (sent / most).min(1.0))
     };
     all().unwrap_or(1.0)
-}
-
-/// Hosts that belong together, as trees of who was joined to whom.
-#[derive(Debug, Default)]
-struct Together(BTreeMap<NodeId, NodeId>);
-
-impl Together {
-    /// The first of those that this one is joined to.
-    fn first(&mut self, mut node: NodeId) -> NodeId {
-        while let Some(&before) = self.0.get(&node) {
-            // Halves the way for whoever asks next.
-            let onward = self.0.get(&before).copied().unwrap_or(before);
-            self.0.insert(node, onward);
-            node = before;
-        }
-        node
-    }
-
-    fn join(&mut self, one: NodeId, other: NodeId) {
-        let [one, other] = [self.first(one), self.first(other)];
-        if one != other {
-            self.0.insert(one.max(other), one.min(other));
-        }
-    }
 }

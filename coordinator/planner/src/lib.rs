@@ -27,9 +27,11 @@ pub mod sim;
 mod tests {
     pub(crate) mod scene;
 }
+mod together;
 pub mod topology;
 pub mod tuning;
 pub mod workload;
 
 pub use mend::{diagnose, plan, spread};
 pub use policy::Policy;
+pub use together::Together;

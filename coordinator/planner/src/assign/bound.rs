@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::state::State;
 use super::{Problem, is_at};
+use crate::Together;
 
 #[derive(Debug, Clone)]
 pub(super) struct Pool {
@@ -68,28 +69,18 @@ type Crossed<'s> = (&'s Vec<usize>, Vec<u64>);
 /// Sets that share hops together, directly or by way of others: all that crosses one of these hops
 /// crosses one of them whichever way it takes, which is true of no single set that shares hops.
 fn joined<'s>(hops: usize, weights: BTreeMap<&'s Vec<usize>, Vec<u64>>) -> Vec<Vec<Crossed<'s>>> {
-    let mut leaders: Vec<_> = (0..hops).collect();
+    let mut together = Together::new(hops);
     for set in weights.keys() {
-        let first = leader(&mut leaders, set[0]);
         for &hop in &set[1..] {
-            let other = leader(&mut leaders, hop);
-            leaders[other] = first;
+            together.join(set[0], hop);
         }
     }
     let mut joined: BTreeMap<usize, Vec<_>> = BTreeMap::new();
     for crossed in weights {
-        let together = leader(&mut leaders, crossed.0[0]);
-        joined.entry(together).or_default().push(crossed);
+        let first = together.first(crossed.0[0]);
+        joined.entry(first).or_default().push(crossed);
     }
     joined.into_values().collect()
-}
-
-fn leader(leaders: &mut [usize], mut hop: usize) -> usize {
-    while leaders[hop] != hop {
-        leaders[hop] = leaders[leaders[hop]];
-        hop = leaders[hop];
-    }
-    hop
 }
 
 fn pool(problem: &Problem, sets: &[Crossed<'_>]) -> Pool {

@@ -6,6 +6,7 @@
 //! of the cables that were used least, again and again, comes up to that.
 
 use super::wiring::{Pair, Wiring};
+use crate::Together;
 
 /// How much of an all-reduce each cable carries, each way.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +61,7 @@ struct Packing {
     uses: Vec<u32>,
     /// The cables, the least used first.
     order: Vec<u32>,
-    roots: Vec<u32>,
+    together: Together,
     tree: Vec<u32>,
 }
 
@@ -81,7 +82,7 @@ impl Packing {
             names: members.to_vec(),
             uses: vec![0; cables.len()],
             order: (0..cables.len() as u32).collect(),
-            roots: Vec::new(),
+            together: Together::new(members.len()),
             tree: Vec::new(),
             cables,
         })
@@ -89,16 +90,13 @@ impl Packing {
 
     /// One more tree; false where the members are not connected.
     fn grow(&mut self) -> bool {
-        self.roots.clear();
-        self.roots.extend(0..self.members as u32);
+        self.together.part();
         self.tree.clear();
         // Stable, so that cables take turns: those of the last tree come after their equals.
         self.order.sort_by_key(|&cable| self.uses[cable as usize]);
         for &cable in &self.order {
             let [a, b] = self.cables[cable as usize];
-            let [a, b] = [a, b].map(|end| find(&mut self.roots, end));
-            if a != b {
-                self.roots[a as usize] = b;
+            if self.together.join(a as usize, b as usize) {
                 self.tree.push(cable);
             }
         }
@@ -143,12 +141,4 @@ impl Packing {
         super::distances::fill(&tree, 0, &mut hops, &mut Vec::new());
         u32::from(hops.into_iter().max().unwrap_or(0))
     }
-}
-
-fn find(roots: &mut [u32], mut at: u32) -> u32 {
-    while roots[at as usize] != at {
-        roots[at as usize] = roots[roots[at as usize] as usize];
-        at = roots[at as usize];
-    }
-    at
 }

@@ -20,6 +20,7 @@ use reweave_common::iteration::Iteration;
 
 use super::lowering::SimulationError;
 use super::network::Settings;
+use crate::Together;
 use crate::sim::SimTime;
 use part::Part;
 use surroundings::Surroundings;
@@ -236,19 +237,18 @@ impl<'j> Judge<'j> {
     /// Jobs by those that they share lanes with, directly or through others, each list in order.
     fn sharing_lanes(&self, parts: &[usize]) -> Vec<Vec<usize>> {
         let mut used: BTreeMap<part::Lane, usize> = BTreeMap::new();
-        let mut leaders: Vec<_> = (0..parts.len()).collect();
+        let mut together = Together::new(parts.len());
         for (job, &part) in parts.iter().enumerate() {
             for &lane in &self.parts[part].lanes {
                 let first = *used.entry(lane).or_insert(job);
-                surroundings::join(&mut leaders, first, job);
+                together.join(first, job);
             }
         }
-        let mut together: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut sharing: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for job in 0..parts.len() {
-            let leader = surroundings::leader(&mut leaders, job);
-            together.entry(leader).or_default().push(job);
+            sharing.entry(together.first(job)).or_default().push(job);
         }
-        together.into_values().collect()
+        sharing.into_values().collect()
     }
 
     fn times_of(&mut self, parts: Vec<usize>) -> Result<Rc<[SimTime]>, SimulationError> {

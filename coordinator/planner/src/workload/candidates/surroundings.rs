@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
 
+use crate::Together;
+
 /// Tells parts of fabrics apart; the same part has the same number in every fabric.
 #[derive(Debug, Default)]
 pub(super) struct Surroundings {
@@ -14,13 +16,13 @@ impl Surroundings {
     /// By node, the number of what surrounds it.
     pub(super) fn of(&mut self, fabric: &Fabric) -> Vec<u32> {
         let nodes = fabric.nodes().len();
-        let mut leaders: Vec<_> = (0..nodes).collect();
+        let mut together = Together::new(nodes);
         for (_, link) in fabric.links() {
-            join(&mut leaders, link.a.node.index(), link.b.node.index());
+            together.join(link.a.node.index(), link.b.node.index());
         }
         let mut parts: BTreeMap<usize, Vec<[u64; 4]>> = BTreeMap::new();
         for (id, node) in fabric.nodes() {
-            let part = parts.entry(leader(&mut leaders, id.index())).or_default();
+            let part = parts.entry(together.first(id.index())).or_default();
             part.push([id.index() as u64, node.role as u64, u64::MAX, u64::MAX]);
         }
         // Links keep their order, as switches count their ports by it.
@@ -28,7 +30,7 @@ impl Surroundings {
             let end = |port: reweave_common::fabric::Port| {
                 (port.node.index() as u64) << 32 | u64::from(port.index)
             };
-            let part = parts.entry(leader(&mut leaders, link.a.node.index()));
+            let part = parts.entry(together.first(link.a.node.index()));
             part.or_default().push([
                 end(link.a),
                 end(link.b),
@@ -37,26 +39,12 @@ impl Surroundings {
             ]);
         }
         let mut numbers = BTreeMap::new();
-        for (leader, part) in parts {
+        for (first, part) in parts {
             let next = self.known.len() as u32;
-            numbers.insert(leader, *self.known.entry(part).or_insert(next));
+            numbers.insert(first, *self.known.entry(part).or_insert(next));
         }
         (0..nodes)
-            .map(|node| numbers[&leader(&mut leaders, node)])
+            .map(|node| numbers[&together.first(node)])
             .collect()
     }
-}
-
-/// The least of those that are joined with it.
-pub(super) fn leader(leaders: &mut [usize], mut of: usize) -> usize {
-    while leaders[of] != of {
-        leaders[of] = leaders[leaders[of]];
-        of = leaders[of];
-    }
-    of
-}
-
-pub(super) fn join(leaders: &mut [usize], a: usize, b: usize) {
-    let [a, b] = [leader(leaders, a), leader(leaders, b)];
-    leaders[a.max(b)] = a.min(b);
 }
