@@ -19,6 +19,8 @@ const EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) connected: AtomicUsize,
+    /// All that there were.
+    pub(crate) sessions: AtomicU64,
     pub(crate) commands: AtomicU64,
     pub(crate) lost: AtomicU64,
 }
@@ -75,6 +77,7 @@ async fn live(host: usize, hosts: usize, line: (Dialer, Certificate), counts: Ar
             event = uplink.next() => match event {
                 Some(Event::Connected) => {
                     counts.connected.fetch_add(1, Ordering::Relaxed);
+                    counts.sessions.fetch_add(1, Ordering::Relaxed);
                     uplink.send_measured(reports::sample(host, hosts, second));
                 }
                 Some(Event::Told(_)) => drop(counts.commands.fetch_add(1, Ordering::Relaxed)),

@@ -1,5 +1,6 @@
 //! Three coordinators, and everybody with the leader of them, which is killed.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
@@ -9,6 +10,7 @@ use crate::agents::Crowd;
 use crate::load::up;
 use crate::machine;
 use crate::members::Members;
+use crate::process::core_s;
 
 const ROUNDS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -28,46 +30,82 @@ pub(crate) fn measure(agents: usize) {
 }
 
 async fn run(members: &mut Members, agents: usize) {
-    let _crowd = Crowd::of(members, agents);
-    all_report(members, agents, None).await;
-    println!("agents led_after_s all_report_after_s");
+    let crowd = Crowd::of(members, agents);
+    all_report(members, &crowd, agents, None).await;
+    println!("agents led_after_s all_report_after_s sessions_each leader_core_s crowd_core_s");
     for _ in 0..ROUNDS {
         // All are together and at rest.
         sleep(Duration::from_secs(10)).await;
         let first = members.leader().expect("somebody leads");
-        let began = Instant::now();
+        let (began, before) = (Instant::now(), Effort::of(members, &crowd, first));
         members.kill(first);
-        let led = all_report(members, agents, Some(first)).await;
+        let led = all_report(members, &crowd, agents, Some(first)).await;
         let (led_s, all_s) = ((led - began).as_secs_f64(), began.elapsed().as_secs_f64());
-        println!("{agents} {led_s:.2} {all_s:.2}");
+        let effort = Effort::of(members, &crowd, first).since(&before);
+        let each = effort.sessions as f64 / agents as f64;
+        let [leader_s, crowd_s] = [effort.members_core_s, effort.crowd_core_s];
+        println!("{agents} {led_s:.2} {all_s:.2} {each:.2} {leader_s:.1} {crowd_s:.1}");
         members.start(first);
     }
     println!("# goal: all within 5 s after the leader is lost");
 }
 
+/// What it took those who are left.
+struct Effort {
+    sessions: u64,
+    members_core_s: f64,
+    crowd_core_s: f64,
+}
+
+impl Effort {
+    fn of(members: &Members, crowd: &Crowd, lost: usize) -> Self {
+        let left = (0..3).filter(|place| *place != lost);
+        Self {
+            sessions: crowd.counts.sessions.load(Ordering::Relaxed),
+            members_core_s: left.map(|place| core_s(members.pid(place))).sum(),
+            crowd_core_s: core_s(std::process::id()),
+        }
+    }
+
+    fn since(self, before: &Self) -> Self {
+        Self {
+            sessions: self.sessions - before.sessions,
+            members_core_s: self.members_core_s - before.members_core_s,
+            crowd_core_s: self.crowd_core_s - before.crowd_core_s,
+        }
+    }
+}
+
 /// Waits until all report to somebody else than this one; when somebody else came to lead.
-async fn all_report(members: &Members, agents: usize, lost: Option<usize>) -> Instant {
+async fn all_report(
+    members: &Members,
+    crowd: &Crowd,
+    agents: usize,
+    lost: Option<usize>,
+) -> Instant {
     let waiting = async {
-        let leader = loop {
-            match members.leader().filter(|leader| Some(*leader) != lost) {
-                Some(leader) => break leader,
-                None => sleep(LOOK_EVERY / 10).await,
-            }
-        };
+        let leader = leader_but(members, lost).await;
         let led = Instant::now();
         let mut operator = members.operator(leader);
+        // To ask whoever is busy with all of them costs them time: nobody does while some are outside.
+        let are_in = || crowd.counts.connected.load(Ordering::Relaxed) >= agents;
         loop {
-            if operator
-                .status()
-                .await
-                .is_some_and(|status| up(&status) >= agents)
-            {
+            sleep(LOOK_EVERY).await;
+            if are_in() && operator.status().await.is_some_and(|it| up(&it) >= agents) {
                 return led;
             }
-            sleep(LOOK_EVERY).await;
         }
     };
     timeout(PATIENCE, waiting)
         .await
         .expect("all report in the end")
+}
+
+async fn leader_but(members: &Members, lost: Option<usize>) -> usize {
+    loop {
+        match members.leader().filter(|leader| Some(*leader) != lost) {
+            Some(leader) => return leader,
+            None => sleep(LOOK_EVERY / 10).await,
+        }
+    }
 }

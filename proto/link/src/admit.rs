@@ -1,6 +1,6 @@
 //! Handshakes beside each other, within limits: nobody who is slow or many holds up the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use crate::transport::HANDSHAKE_DEADLINE;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Handshakes at once; the others wait.
+    /// Handshakes at once; the others wait, and are told that they are heard.
     pub(crate) most: usize,
     /// While there are so many, newcomers must first show that they are where they say they are.
     pub(crate) many: usize,
@@ -26,6 +26,8 @@ pub(crate) struct Limits {
 
 pub(crate) struct Handshakes<T> {
     running: JoinSet<Result<T, LinkError>>,
+    /// As many as the endpoint keeps.
+    waiting: VecDeque<(Incoming, Place)>,
     limits: Limits,
     places: Places,
 }
@@ -34,6 +36,7 @@ impl<T: Send + 'static> Handshakes<T> {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             running: JoinSet::new(),
+            waiting: VecDeque::new(),
             limits,
             places: Places::default(),
         }
@@ -50,24 +53,25 @@ impl<T: Send + 'static> Handshakes<T> {
         F: Future<Output = Result<T, LinkError>> + Send + 'static,
     {
         loop {
-            let has_room = self.running.len() < self.limits.most;
+            while self.running.len() < self.limits.most
+                && let Some((incoming, place)) = self.waiting.pop_front()
+            {
+                self.start(incoming, place, &begin);
+            }
             tokio::select! {
                 Some(done) = self.running.join_next() => match done {
                     Ok(outcome) => return Some(outcome),
                     // A bug, but whoever found it must not stop the others from coming in.
                     Err(panic) => tracing::error!(%panic, "a handshake broke off"),
                 },
-                incoming = endpoint.accept(), if has_room => self.admit(incoming?, &begin),
+                incoming = endpoint.accept() => self.admit(incoming?),
             }
         }
     }
 
-    fn admit<F>(&mut self, incoming: Incoming, begin: &impl Fn(Incoming) -> F)
-    where
-        F: Future<Output = Result<T, LinkError>> + Send + 'static,
-    {
-        let address = incoming.remote_address();
-        let of_one = self.places.taken(address.ip());
+    fn admit(&mut self, incoming: Incoming) {
+        let address = incoming.remote_address().ip();
+        let of_one = self.places.taken(address);
         let crowded = self.running.len() >= self.limits.many || of_one >= self.limits.many_of_one;
         if crowded && !incoming.remote_address_validated() {
             // Fails only for those whose address is validated.
@@ -77,7 +81,15 @@ impl<T: Send + 'static> Handshakes<T> {
         if of_one >= self.limits.most_of_one {
             return incoming.ignore();
         }
-        let place = self.places.take(address.ip());
+        let place = self.places.take(address);
+        self.waiting.push_back((incoming, place));
+    }
+
+    fn start<F>(&mut self, incoming: Incoming, place: Place, begin: &impl Fn(Incoming) -> F)
+    where
+        F: Future<Output = Result<T, LinkError>> + Send + 'static,
+    {
+        let address = incoming.remote_address();
         let handshake = begin(incoming);
         self.running.spawn(async move {
             let outcome = timeout(HANDSHAKE_DEADLINE, handshake).await;

@@ -7,17 +7,20 @@ use quinn::ClientConfig;
 use reweave_proto::hello::Hello;
 use reweave_proto::name::Role;
 use tokio::task::JoinSet;
-use tokio::time::{Duration, sleep, timeout};
+use tokio::time::{Duration, sleep};
 
 use crate::error::LinkError;
 use crate::handshake::Handshake;
 use crate::identity::Identity;
 use crate::session::Session;
+use crate::sieve::Heard;
 use crate::transport::HANDSHAKE_DEADLINE;
 use crate::{opening, tls, transport};
 
-/// An address that answers does so sooner.
+/// Whoever is there says something sooner.
 const HEAD_START: Duration = Duration::from_millis(250);
+/// And may yet have many others to let in first: who goes away and comes back is one more of them.
+const WHILE_BUSY: Duration = Duration::from_secs(6);
 
 /// Who connects, and to whom.
 #[derive(Clone)]
@@ -42,7 +45,7 @@ impl Caller {
 }
 
 /// Tries each address once, in order, until a peer of this role answers. One that says nothing does
-/// not keep the next from being tried.
+/// not keep the next from being tried, and one that is busy does for a while.
 pub async fn connect(
     addresses: &[SocketAddr],
     ours: &Identity,
@@ -58,11 +61,12 @@ pub(crate) async fn race(
     caller: &Caller,
 ) -> Result<(usize, Session), Vec<LinkError>> {
     let (mut waiting, mut failures) = (addresses.iter().enumerate(), vec![]);
-    let mut attempts = JoinSet::new();
+    let (mut attempts, mut heard) = (JoinSet::new(), Heard::default());
     loop {
         if let Some((nth, &address)) = waiting.next() {
-            let caller = caller.clone();
-            attempts.spawn(async move { (nth, reach(address, &caller).await) });
+            heard = Heard::default();
+            let (caller, heard) = (caller.clone(), heard.clone());
+            attempts.spawn(async move { (nth, reach(address, &caller, heard).await) });
         }
         let is_last = waiting.len() == 0;
         tokio::select! {
@@ -73,7 +77,7 @@ pub(crate) async fn race(
                 None if is_last => return Err(failures),
                 None => {}
             },
-            () = sleep(HEAD_START), if !is_last => {}
+            () = patience(HEAD_START, HANDSHAKE_DEADLINE, &heard), if !is_last => {}
         }
     }
 }
@@ -89,19 +93,31 @@ fn summary(mut failures: Vec<LinkError>) -> LinkError {
     }
 }
 
-/// One attempt at one address, within the deadline.
-pub(crate) async fn reach(address: SocketAddr, caller: &Caller) -> Result<Session, LinkError> {
-    let handshake = Handshake::new(&caller.ours, &caller.hello, address);
-    match timeout(HANDSHAKE_DEADLINE, run(&handshake, caller)).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(handshake.timed_out()),
+/// So long for those who say nothing, and so much longer for those who do.
+async fn patience(first: Duration, more: Duration, heard: &Heard) {
+    sleep(first).await;
+    if heard.anything() {
+        sleep(more).await;
     }
 }
 
-async fn run(handshake: &Handshake, caller: &Caller) -> Result<Session, LinkError> {
+/// One attempt at one address, within the deadline.
+pub(crate) async fn reach(
+    address: SocketAddr,
+    caller: &Caller,
+    heard: Heard,
+) -> Result<Session, LinkError> {
+    let handshake = Handshake::new(&caller.ours, &caller.hello, address);
+    tokio::select! {
+        outcome = run(&handshake, caller, heard.clone()) => outcome,
+        () = patience(HANDSHAKE_DEADLINE, WHILE_BUSY, &heard) => Err(handshake.timed_out()),
+    }
+}
+
+async fn run(handshake: &Handshake, caller: &Caller, heard: Heard) -> Result<Session, LinkError> {
     let address = handshake.address;
     let config = client_config(handshake, caller.role)?;
-    let endpoint = transport::client_endpoint(address, caller.from)?;
+    let endpoint = transport::client_endpoint(address, caller.from, heard)?;
     let connection = endpoint
         .connect_with(config, address, tls::SERVER_NAME)
         .map_err(|source| LinkError::Connect { address, source })?

@@ -9,7 +9,7 @@ use reweave_proto::frame::WireError;
 use reweave_proto::hello::HelloError;
 use thiserror::Error;
 
-use crate::transport::{HANDSHAKE_DEADLINE, IDLE_TIMEOUT};
+use crate::transport::IDLE_TIMEOUT;
 use crate::verify::Refusal;
 
 /// The text does not repeat the source: print the whole chain with [`reason`].
@@ -31,10 +31,7 @@ pub enum LinkError {
         address: SocketAddr,
         source: ConnectError,
     },
-    #[error(
-        "{address} did not complete the handshake within {} s: is it running there?",
-        HANDSHAKE_DEADLINE.as_secs()
-    )]
+    #[error("{address} did not complete the handshake in time: is it running there?")]
     HandshakeTimedOut { address: SocketAddr },
     /// This side's verdict.
     #[error("refused {address}")]

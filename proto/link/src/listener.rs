@@ -13,7 +13,7 @@ use crate::error::LinkError;
 use crate::handshake::Handshake;
 use crate::identity::Identity;
 use crate::session::{CLOSE_DONE, Session};
-use crate::sieve::Shares;
+use crate::sieve::{Heard, Shares};
 use crate::transport::{self, Waiting};
 use crate::{opening, tls};
 
@@ -66,7 +66,8 @@ impl Listener {
                 address,
                 endpoint,
                 Some(config.clone()),
-                Some(shares.clone()),
+                shares.clone(),
+                Heard::default(),
             )?,
             shares,
             config,

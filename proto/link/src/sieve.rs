@@ -1,10 +1,12 @@
 //! A socket that drops what a peer sends beyond its share, before anything is made of it: reading a
-//! packet costs ten times what dropping it does, and everybody else's wait in the same queue.
+//! packet costs ten times what dropping it does, and everybody else's wait in the same queue. It also
+//! tells whether anything came at all.
 
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
@@ -62,10 +64,21 @@ impl Drop for Share {
     }
 }
 
+/// Whether anything was heard. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Heard(Arc<AtomicBool>);
+
+impl Heard {
+    pub(crate) fn anything(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Sieve {
     pub(crate) socket: Arc<dyn AsyncUdpSocket>,
     pub(crate) shares: Shares,
+    pub(crate) heard: Heard,
 }
 
 /// What is empty is passed over.
@@ -86,6 +99,7 @@ impl AsyncUdpSocket for Sieve {
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
         let count = ready!(self.socket.poll_recv(cx, bufs, meta))?;
+        self.heard.0.store(true, Ordering::Relaxed);
         sift(&self.shares, &mut meta[..count]);
         Poll::Ready(Ok(count))
     }

@@ -12,7 +12,7 @@ use quinn::{
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::LinkError;
-use crate::sieve::{Shares, Sieve};
+use crate::sieve::{Heard, Shares, Sieve};
 
 /// From the first packet to the end of the hello.
 pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(3);
@@ -109,28 +109,37 @@ fn base(streams_from_peer: u32) -> TransportConfig {
 pub(crate) fn client_endpoint(
     peer: SocketAddr,
     from: Option<IpAddr>,
+    heard: Heard,
 ) -> Result<quinn::Endpoint, LinkError> {
     let any = match peer {
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
     };
     let from = SocketAddr::new(from.unwrap_or(any), 0);
-    endpoint(from, EndpointConfig::default(), None, None)
+    endpoint(
+        from,
+        EndpointConfig::default(),
+        None,
+        Shares::default(),
+        heard,
+    )
 }
 
-/// Where there are shares, nobody is heard beyond its own.
+/// Nobody is heard beyond its share.
 pub(crate) fn endpoint(
     address: SocketAddr,
     config: EndpointConfig,
     server: Option<ServerConfig>,
-    shares: Option<Shares>,
+    shares: Shares,
+    heard: Heard,
 ) -> Result<quinn::Endpoint, LinkError> {
     let open = || {
         let socket = TokioRuntime.wrap_udp_socket(udp_socket(address, server.is_some())?)?;
-        let socket = match shares {
-            Some(shares) => Arc::new(Sieve { socket, shares }),
-            None => socket,
-        };
+        let socket = Arc::new(Sieve {
+            socket,
+            shares,
+            heard,
+        });
         let runtime = Arc::new(TokioRuntime);
         quinn::Endpoint::new_with_abstract_socket(config, server, socket, runtime)
     };

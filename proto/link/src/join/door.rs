@@ -20,6 +20,7 @@ use crate::identity::Identity;
 use crate::opening::{self, OpeningError};
 use crate::pki::key_digest;
 use crate::session::{CLOSE_DONE, Reader, Writer};
+use crate::sieve::{Heard, Shares};
 use crate::tls;
 use crate::transport::{self, Waiting};
 
@@ -48,7 +49,13 @@ impl Door {
         let endpoint = ours.return_key().endpoint_config();
         let config = server_config(ours)?;
         Ok(Self {
-            endpoint: transport::endpoint(address, endpoint, Some(config), None)?,
+            endpoint: transport::endpoint(
+                address,
+                endpoint,
+                Some(config),
+                Shares::default(),
+                Heard::default(),
+            )?,
             ours: ours.clone(),
             handshakes: Handshakes::new(LIMITS),
         })

@@ -24,6 +24,7 @@ use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::pki::{KeyRequest, PkiError};
 use crate::session::{CLOSE_DONE, Reader, Writer};
+use crate::sieve::Heard;
 use crate::tls::SERVER_NAME;
 use crate::verify::Refusal;
 use crate::{opening, transport};
@@ -94,7 +95,7 @@ pub async fn enter(
 async fn knock(address: SocketAddr, token: &Token, key: &KeyRequest) -> Result<Answer, JoinError> {
     let verdict = Arc::default();
     let config = client_config(token, &verdict)?;
-    let endpoint = transport::client_endpoint(address, None)?;
+    let endpoint = transport::client_endpoint(address, None, Heard::default())?;
     let connecting = endpoint.connect_with(config, address, SERVER_NAME);
     let connection = connecting
         .map_err(|source| LinkError::Connect { address, source })?

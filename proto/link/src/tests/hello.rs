@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::cluster::{Cluster, EVERYBODY, listen, pair, soon};
 use crate::connect::{Caller, reach};
 use crate::session::Channel;
+use crate::sieve::Heard;
 use crate::{HANDSHAKE_DEADLINE, LinkError, Listener, Role, Session, connect, tls, transport};
 
 fn hello(major: u16, minor: u16, cluster: &str) -> Hello {
@@ -34,7 +35,7 @@ async fn greet(host: Hello, visitor: Hello) -> (Outcome, Outcome) {
         hello: visitor,
         ..Caller::new(&cluster.agent(), Role::Coordinator)
     };
-    let reaching = reach(address, &caller);
+    let reaching = reach(address, &caller, Heard::default());
     let (accepted, connected) = soon(async { tokio::join!(listener.accept(), reaching) }).await;
     (accepted.unwrap(), connected)
 }
@@ -98,7 +99,7 @@ async fn stray(cluster: &Cluster, address: SocketAddr) -> quinn::Connection {
     let agent = cluster.member(Role::Agent, "stray");
     let crypto = tls::client(&agent, Role::Coordinator, Arc::default()).unwrap();
     let config = ClientConfig::new(Arc::new(crypto));
-    let endpoint = transport::client_endpoint(address, None).unwrap();
+    let endpoint = transport::client_endpoint(address, None, Heard::default()).unwrap();
     let connecting = endpoint.connect_with(config, address, "x").unwrap();
     connecting.await.unwrap()
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tokio::net::UdpSocket;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
@@ -212,11 +213,41 @@ async fn nobody_there_is_said_in_time() {
         .unwrap_err();
     // Neither waits for the other.
     assert_eq!(start.elapsed().as_secs(), HANDSHAKE_DEADLINE.as_secs());
-    let each = format!("{address} did not complete the handshake within 3 s: is it running there?");
+    let each = format!("{address} did not complete the handshake in time: is it running there?");
     assert_eq!(
         error.to_string(),
         format!("no address led to a session: {each}; {each}")
     );
     let error = connect(&[], &agent, Role::Coordinator).await.unwrap_err();
     assert!(matches!(error, LinkError::NoAddress));
+}
+
+/// Says something to whoever comes, and lets nobody in, as one does who is busy.
+async fn stammer(busy: UdpSocket) {
+    let mut heard = [0; 1500];
+    while let Ok((_, from)) = busy.recv_from(&mut heard).await {
+        let _ = busy.send_to(b"?", from).await;
+    }
+}
+
+/// Others would be kept busy too, by all who are kept waiting here.
+#[tokio::test]
+async fn another_address_is_tried_soon_where_nothing_is_heard_and_late_where_somebody_is_busy() {
+    let cluster = Cluster::new("lab");
+    let (mut listener, address) = listen(&cluster.coordinator());
+    tokio::spawn(async move { while listener.accept().await.is_some() {} });
+    let agent = cluster.agent();
+    let [silent, busy] = [(), ()].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+    let [nobody, somebody] = [&silent, &busy].map(|it| it.local_addr().unwrap());
+    busy.set_nonblocking(true).unwrap();
+    tokio::spawn(stammer(UdpSocket::from_std(busy).unwrap()));
+    let reached_past = async |first| {
+        let start = Instant::now();
+        let session = connect(&[first, address], &agent, Role::Coordinator).await;
+        assert_eq!(session.unwrap().address(), address);
+        start.elapsed()
+    };
+    let waited = soon(async { tokio::join!(reached_past(nobody), reached_past(somebody)) }).await;
+    assert!(waited.0 < HANDSHAKE_DEADLINE, "{waited:?}");
+    assert!(waited.1 >= HANDSHAKE_DEADLINE, "{waited:?}");
 }

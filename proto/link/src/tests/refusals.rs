@@ -9,6 +9,7 @@ use rustls::version::TLS13;
 
 use super::cluster::{Cluster, listen, meet, soon};
 use crate::pki::Validity;
+use crate::sieve::Heard;
 use crate::verify::Judge;
 use crate::{Identity, LinkError, Listener, Refusal, Role, opening, tls, transport};
 
@@ -189,7 +190,7 @@ async fn visit(listener: &mut Listener, visitor: &Identity, shows: bool) -> Visi
     config.alpn_protocols = vec![tls::ALPN.to_vec()];
     let config: quinn::crypto::rustls::QuicClientConfig = config.try_into().unwrap();
     let address = listener.address().unwrap();
-    let endpoint = transport::client_endpoint(address, None).unwrap();
+    let endpoint = transport::client_endpoint(address, None, Heard::default()).unwrap();
     let connecting = endpoint
         .connect_with(ClientConfig::new(Arc::new(config)), address, "x")
         .unwrap();
@@ -252,7 +253,7 @@ async fn a_session_proves_its_certificate_anew_each_time() {
     // One configuration for both, so that it could remember.
     let crypto = tls::client(&agent, Role::Coordinator, Arc::default()).unwrap();
     let config = ClientConfig::new(Arc::new(crypto));
-    let endpoint = transport::client_endpoint(address, None).unwrap();
+    let endpoint = transport::client_endpoint(address, None, Heard::default()).unwrap();
     let connecting = || endpoint.connect_with(config.clone(), address, "x").unwrap();
     let hello = Hello::new(agent.cluster());
     let greeting = async {
