@@ -84,13 +84,18 @@ async fn all_report(
     lost: Option<usize>,
 ) -> Instant {
     let waiting = async {
-        let leader = leader_but(members, lost).await;
+        let mut leader = leader_but(members, lost).await;
         let led = Instant::now();
         let mut operator = members.operator(leader);
         // To ask whoever is busy with all of them costs them time: nobody does while some are outside.
         let are_in = || crowd.counts.connected.load(Ordering::Relaxed) >= agents;
         loop {
             sleep(LOOK_EVERY).await;
+            let now = leader_but(members, lost).await;
+            if now != leader {
+                println!("# the lead went over to another");
+                (leader, operator) = (now, members.operator(now));
+            }
             if are_in() && operator.status().await.is_some_and(|it| up(&it) >= agents) {
                 return led;
             }

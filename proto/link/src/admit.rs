@@ -2,20 +2,29 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use quinn::{Endpoint, Incoming};
 use reweave_common::lock::lock;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::error::LinkError;
 use crate::transport::HANDSHAKE_DEADLINE;
 
+/// Who answers does so sooner.
+const TURN: Duration = Duration::from_millis(100);
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Handshakes at once; the others wait, and are told that they are heard.
     pub(crate) most: usize,
+    /// Of these, how many have just begun: they keep a processor busy, and whatever else there is to do
+    /// waits behind them.
+    pub(crate) most_turns: usize,
     /// While there are so many, newcomers must first show that they are where they say they are.
     pub(crate) many: usize,
     /// Of one address; beyond, it is not answered, and will ask again.
@@ -28,6 +37,7 @@ pub(crate) struct Handshakes<T> {
     running: JoinSet<Result<T, LinkError>>,
     /// As many as the endpoint keeps.
     waiting: VecDeque<(Incoming, Place)>,
+    turns: Arc<Semaphore>,
     limits: Limits,
     places: Places,
 }
@@ -37,6 +47,7 @@ impl<T: Send + 'static> Handshakes<T> {
         Self {
             running: JoinSet::new(),
             waiting: VecDeque::new(),
+            turns: Arc::new(Semaphore::new(limits.most_turns)),
             limits,
             places: Places::default(),
         }
@@ -53,17 +64,16 @@ impl<T: Send + 'static> Handshakes<T> {
         F: Future<Output = Result<T, LinkError>> + Send + 'static,
     {
         loop {
-            while self.running.len() < self.limits.most
-                && let Some((incoming, place)) = self.waiting.pop_front()
-            {
-                self.start(incoming, place, &begin);
-            }
+            let has_room = self.running.len() < self.limits.most && !self.waiting.is_empty();
             tokio::select! {
                 Some(done) = self.running.join_next() => match done {
                     Ok(outcome) => return Some(outcome),
                     // A bug, but whoever found it must not stop the others from coming in.
                     Err(panic) => tracing::error!(%panic, "a handshake broke off"),
                 },
+                Ok(turn) = Arc::clone(&self.turns).acquire_owned(), if has_room => {
+                    self.start(turn, &begin);
+                }
                 incoming = endpoint.accept() => self.admit(incoming?),
             }
         }
@@ -85,18 +95,31 @@ impl<T: Send + 'static> Handshakes<T> {
         self.waiting.push_back((incoming, place));
     }
 
-    fn start<F>(&mut self, incoming: Incoming, place: Place, begin: &impl Fn(Incoming) -> F)
+    fn start<F>(&mut self, turn: OwnedSemaphorePermit, begin: &impl Fn(Incoming) -> F)
     where
         F: Future<Output = Result<T, LinkError>> + Send + 'static,
     {
+        let Some((incoming, place)) = self.waiting.pop_front() else {
+            return;
+        };
         let address = incoming.remote_address();
         let handshake = begin(incoming);
         self.running.spawn(async move {
-            let outcome = timeout(HANDSHAKE_DEADLINE, handshake).await;
+            let outcome = timeout(HANDSHAKE_DEADLINE, in_turn(turn, handshake)).await;
             drop(place);
             outcome.unwrap_or(Err(LinkError::HandshakeTimedOut { address }))
         });
     }
+}
+
+/// Whoever takes longer gives the turn to the next, and goes on.
+async fn in_turn<T>(turn: OwnedSemaphorePermit, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    if let Ok(done) = timeout(TURN, &mut work).await {
+        return done;
+    }
+    drop(turn);
+    work.await
 }
 
 /// How many handshakes each address has under way.
@@ -137,7 +160,24 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::{Instant, sleep};
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_slow_gives_the_turn_to_the_next_and_goes_on() {
+        let turns = Arc::new(Semaphore::new(1));
+        let next = || Arc::clone(&turns).acquire_owned();
+        let began = Instant::now();
+        let slow = tokio::spawn(in_turn(next().await.unwrap(), sleep(5 * TURN)));
+        let second = next().await.unwrap();
+        assert_eq!(began.elapsed(), TURN);
+        in_turn(second, async {}).await;
+        drop(next().await.unwrap());
+        assert_eq!(began.elapsed(), TURN, "who is quick gives it at once");
+        slow.await.unwrap();
+        assert_eq!(began.elapsed(), 5 * TURN);
+    }
 
     #[test]
     fn places_are_given_back() {

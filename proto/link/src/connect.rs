@@ -18,7 +18,7 @@ use crate::transport::HANDSHAKE_DEADLINE;
 use crate::{opening, tls, transport};
 
 /// Whoever is there says something sooner.
-const HEAD_START: Duration = Duration::from_millis(250);
+pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
 /// And may yet have many others to let in first: who goes away and comes back is one more of them.
 const WHILE_BUSY: Duration = Duration::from_secs(6);
 
@@ -51,14 +51,15 @@ pub async fn connect(
     ours: &Identity,
     role: Role,
 ) -> Result<Session, LinkError> {
-    let raced = race(addresses, &Caller::new(ours, role)).await;
+    let raced = race(addresses, &Caller::new(ours, role), HEAD_START).await;
     raced.map(|(_, session)| session).map_err(summary)
 }
 
-/// The first that answers, and which of them it is.
+/// The first that answers, and which of them it is. Who comes first has this head start.
 pub(crate) async fn race(
     addresses: &[SocketAddr],
     caller: &Caller,
+    mut head_start: Duration,
 ) -> Result<(usize, Session), Vec<LinkError>> {
     let (mut waiting, mut failures) = (addresses.iter().enumerate(), vec![]);
     let (mut attempts, mut heard) = (JoinSet::new(), Heard::default());
@@ -77,7 +78,9 @@ pub(crate) async fn race(
                 None if is_last => return Err(failures),
                 None => {}
             },
-            () = patience(HEAD_START, HANDSHAKE_DEADLINE, &heard), if !is_last => {}
+            () = patience(head_start, HANDSHAKE_DEADLINE, &heard), if !is_last => {
+                head_start = HEAD_START;
+            }
         }
     }
 }

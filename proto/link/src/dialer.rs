@@ -7,11 +7,13 @@ use reweave_proto::name::Role;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::backoff::Backoff;
-use crate::connect::{Caller, race};
+use crate::connect::{Caller, HEAD_START, race};
 use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::session::Session;
 
+/// Of one whom others send to, and who may have a crowd to let in first.
+const NAMED_HEAD_START: Duration = Duration::from_secs(1);
 /// A session that lasted so long was a good one: the next loss is news, not the same trouble.
 const STEADY: Duration = Duration::from_secs(10);
 
@@ -21,6 +23,8 @@ pub struct Dialer {
     addresses: Vec<SocketAddr>,
     /// Index of the address to try next.
     turn: usize,
+    /// A peer has said that this one is there, and a crowd may be on its way to it.
+    is_named: bool,
     backoff: Backoff,
     /// When the last session began.
     last_success: Option<Instant>,
@@ -36,6 +40,7 @@ impl Dialer {
             caller: Caller::new(ours, role),
             addresses,
             turn: 0,
+            is_named: false,
             backoff: Backoff::default(),
             last_success: None,
         })
@@ -59,6 +64,7 @@ impl Dialer {
         let known = known
             .map(Some)
             .position(|address| address == there.as_ref());
+        self.is_named = known.is_some();
         match known {
             Some(index) => {
                 self.turn = index;
@@ -105,7 +111,11 @@ impl Dialer {
     async fn round(&mut self) -> Option<Session> {
         let mut addresses = self.addresses.clone();
         addresses.rotate_left(self.turn);
-        match race(&addresses, &self.caller).await {
+        let head_start = match std::mem::take(&mut self.is_named) {
+            true => NAMED_HEAD_START,
+            false => HEAD_START,
+        };
+        match race(&addresses, &self.caller, head_start).await {
             Ok((nth, session)) => {
                 self.turn = (self.turn + nth) % self.addresses.len();
                 Some(session)

@@ -19,6 +19,7 @@ use crate::{opening, tls};
 
 const LIMITS: Limits = Limits {
     most: 512,
+    most_turns: 32,
     many: 64,
     most_of_one: 256,
     many_of_one: 16,

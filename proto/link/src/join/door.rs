@@ -27,6 +27,7 @@ use crate::transport::{self, Waiting};
 /// Nodes join once; who comes in thousands at a time is no newcomer.
 const LIMITS: Limits = Limits {
     most: 64,
+    most_turns: 32,
     many: 8,
     most_of_one: 16,
     many_of_one: 4,
