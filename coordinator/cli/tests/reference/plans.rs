@@ -95,7 +95,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         let name = format!("plans::refused: {}", options.join(" "));
         Trial::test(name, move || is_wrong(options, said))
     });
-    let others: [(&str, Check); 14] = [
+    let others: [(&str, Check); 16] = [
         (
             "plans::what is named instead of too little memory",
             little_memory,
