@@ -179,6 +179,8 @@ pub(crate) enum CliError {
     NoSuchJob { job: String, path: PathBuf },
     #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
     NoSuchHost { name: String, hosts: usize },
+    #[error("{cable} joins nothing: write two hosts, as in h0-h1")]
+    BadCable { cable: String },
     #[error(
         "{panel} is no panel: write it as in h0..h7=4, with so many ports for each of these hosts"
     )]
@@ -353,6 +355,7 @@ impl CliError {
             | Self::StaleShards { .. }
             | Self::NoTerminal
             | Self::NoSuchHost { .. }
+            | Self::BadCable { .. }
             | Self::BadPanel { .. }
             | Self::NoHostfile
             | Self::NothingMeasured { .. }

@@ -3,7 +3,6 @@
 //! Nothing here starts a thread: the caller does, or does all by itself. What is found never depends
 //! on who did what when.
 
-#[cfg(test)]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One piece of work.
@@ -42,6 +41,27 @@ pub fn each<T: Send, R: Send>(
     let pieces = slots.map(|(item, slot)| Box::new(move || *slot = Some(work(item))) as Piece<'_>);
     crew.all(pieces.collect());
     done.into_iter().flatten().collect()
+}
+
+/// The same, up to the first that is enough: who follows it need not be worked on.
+pub fn each_until<T: Send, R: Send>(
+    crew: &dyn Crew,
+    items: Vec<T>,
+    work: impl Fn(T) -> R + Sync,
+    is_enough: impl Fn(&R) -> bool + Sync,
+) -> Vec<R> {
+    let first = AtomicUsize::new(usize::MAX);
+    let needed = |(nth, item)| {
+        // Whoever goes before the first is worked on, whoever did what when.
+        let done = (nth <= first.load(Ordering::Relaxed)).then(|| work(item))?;
+        if is_enough(&done) {
+            first.fetch_min(nth, Ordering::Relaxed);
+        }
+        Some(done)
+    };
+    let done = each(crew, items.into_iter().enumerate().collect(), needed);
+    let last = first.into_inner().saturating_add(1);
+    done.into_iter().take(last).flatten().collect()
 }
 
 /// Runs out after so many looks, whatever the time.
@@ -88,5 +108,22 @@ mod tests {
         let squares = |crew: &dyn Crew| each(crew, items.clone(), |it| it * it);
         assert_eq!(squares(&Backwards), squares(&Alone));
         assert_eq!(squares(&Alone)[3], 9);
+    }
+
+    #[test]
+    fn nobody_after_the_first_that_is_enough_shows() {
+        let worked_on = AtomicUsize::new(0);
+        let up_to_16 = |crew: &dyn Crew| {
+            let square = |it: i32| {
+                worked_on.fetch_add(1, Ordering::Relaxed);
+                it * it
+            };
+            each_until(crew, (0..10).collect(), square, |it| *it >= 16)
+        };
+        assert_eq!(up_to_16(&Alone), [0, 1, 4, 9, 16]);
+        assert_eq!(worked_on.load(Ordering::Relaxed), 5);
+        assert_eq!(up_to_16(&Backwards), [0, 1, 4, 9, 16]);
+        let none = each_until(&Alone, vec![1, 2], |it| it, |_| false);
+        assert_eq!(none, [1, 2]);
     }
 }

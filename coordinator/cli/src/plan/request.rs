@@ -33,10 +33,10 @@ pub(crate) struct Ports {
     #[arg(long, value_name = "HOST-HOST")]
     cut: Vec<String>,
     /// How far a cable reaches, when hosts stand in a row
-    #[arg(long, value_name = "M", requires = "spacing_m")]
+    #[arg(long, value_name = "M", requires = "spacing_m", value_parser = length)]
     reach_m: Option<f64>,
     /// How far a host stands from the next
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = length)]
     spacing_m: Option<f64>,
     /// A patch panel or optical switch with so many ports of each of these hosts, as in h0..h7=4; may be
     /// repeated, and then only hosts of one panel are joined
@@ -46,8 +46,15 @@ pub(crate) struct Ports {
     #[arg(long, value_name = "G", value_parser = rate)]
     pub(crate) relay_gbps: Option<Rate>,
     /// The memory of a server, or of a GPU for presets
-    #[arg(long, value_name = "GB")]
+    #[arg(long, value_name = "GB", conflicts_with = "keep")]
     memory_gb: Option<f64>,
+}
+
+/// In metres.
+fn length(text: &str) -> Result<f64, String> {
+    let metres = text.parse().ok();
+    let known = metres.filter(|metres: &f64| metres.is_finite() && *metres >= 0.0);
+    known.ok_or_else(|| "not a length".to_owned())
 }
 
 impl Ports {
@@ -123,7 +130,13 @@ impl Ports {
     /// `h3-h7`
     pub(crate) fn cable(&self, ends: &str) -> Result<Pair, CliError> {
         let (a, b) = ends.split_once('-').unwrap_or((ends, ""));
-        Ok(pair(self.host(a)?, self.host(b)?))
+        let [a, b] = [self.host(a)?, self.host(b)?];
+        match a == b {
+            true => Err(CliError::BadCable {
+                cable: ends.to_owned(),
+            }),
+            false => Ok(pair(a, b)),
+        }
     }
 
     /// `h0..h7=4`
@@ -131,8 +144,9 @@ impl Ports {
         let (hosts, ports) = text.split_once('=').unwrap_or((text, ""));
         let (first, last) = hosts.split_once("..").unwrap_or((hosts, hosts));
         let range = self.host(first)?..=self.host(last)?;
-        let count = ports.parse::<usize>();
-        let count = count.map_err(|_| CliError::BadPanel {
+        let count = ports.parse::<usize>().ok();
+        let joins = |count: &usize| *count > 0 && !range.is_empty();
+        let count = count.filter(joins).ok_or_else(|| CliError::BadPanel {
             panel: text.to_owned(),
         })?;
         let on = |host: u32| if range.contains(&host) { count } else { 0 };

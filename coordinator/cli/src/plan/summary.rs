@@ -1,7 +1,7 @@
 //! What is to be known of any topology, whatever it was made for.
 
 use reweave_planner::routing::Order;
-use reweave_planner::topology::{Altered, Family, Lost, Pair, Patch, Proposal, pair};
+use reweave_planner::topology::{Altered, Family, Lost, Pair, Patch, Proposal, counted, pair};
 use reweave_planner::workload::effects::Interval;
 use serde::{Deserialize, Serialize};
 
@@ -180,9 +180,9 @@ fn report(proposal: &Proposal) -> Vec<String> {
     );
     let mut report = vec![
         format!(
-            "{}: {} links, hosts {:.2} links apart on average and {} at most",
+            "{}: {}, hosts {:.2} links apart on average and {} at most",
             proposal.design.words(),
-            proposal.design.wiring.cables(),
+            counted(proposal.design.wiring.cables(), "link"),
             proposal.distances.mean(),
             proposal.distances.diameter()
         ),

@@ -40,7 +40,7 @@ pub(crate) struct Topology {
     #[arg(long)]
     keep: bool,
     /// How many ways to split operators are simulated at most in each turn
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "keep")]
     tries: Option<u32>,
     /// After so long, the best that is known by then is the answer
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]

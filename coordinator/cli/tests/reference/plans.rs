@@ -95,7 +95,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         let name = format!("plans::refused: {}", options.join(" "));
         Trial::test(name, move || is_wrong(options, said))
     });
-    let others: [(&str, Check); 14] = [
+    let others: [(&str, Check); 16] = [
         (
             "plans::what is named instead of too little memory",
             little_memory,
@@ -104,6 +104,8 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         ("plans::an operator on an unknown host", unknown_server),
         ("plans::operators without room", operators_without_room),
         ("plans::twelve hosts", twelve_hosts),
+        ("plans::two hosts", two_hosts),
+        ("plans::senseless options", senseless_options),
         ("plans::an odd end", an_odd_end),
         ("plans::repair", repair),
         ("plans::repair without a host", repair_without_a_host),
@@ -126,7 +128,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
 }
 
 /// Options for twelve hosts of four ports, and what is said of them.
-const WRONG: [(&[&str], &str); 6] = [
+const WRONG: [(&[&str], &str); 9] = [
     (
         &["--cut", "h0-h12"],
         "there is no host h12: there are h0 to h11",
@@ -137,6 +139,9 @@ const WRONG: [(&[&str], &str); 6] = [
         "plan for those 6 alone, or mend a port between them",
     ),
     (&["--panel", "h0..h5"], "write it as in h0..h7=4"),
+    (&["--panel", "h5..h0=4"], "write it as in h0..h7=4"),
+    (&["--panel", "h0..h11=0"], "write it as in h0..h7=4"),
+    (&["--cut", "h3-h3"], "write two hosts, as in h0-h1"),
     (
         &["--reach-m", "1", "--spacing-m", "2"],
         "no cable can join to the other 11",
@@ -146,6 +151,47 @@ const WRONG: [(&[&str], &str); 6] = [
         "no spread fits into 0.5 GB of a processor",
     ),
 ];
+
+/// Options that mean nothing, or nothing beside each other.
+const SENSELESS: [(&[&str], &str); 4] = [
+    (
+        &["--reach-m", "nan", "--spacing-m", "2"],
+        "invalid value 'nan' for '--reach-m <M>': not a length",
+    ),
+    (
+        &["--reach-m", "3", "--spacing-m=-2"],
+        "invalid value '-2' for '--spacing-m <M>': not a length",
+    ),
+    (
+        &["--memory-gb", "80", "--keep"],
+        "'--memory-gb <GB>' cannot be used with '--keep'",
+    ),
+    (
+        &["--tries", "30", "--keep"],
+        "'--tries <N>' cannot be used with '--keep'",
+    ),
+];
+
+fn senseless_options() -> Result<(), Failed> {
+    for (options, said) in SENSELESS {
+        let output = plan(job()?.path(), 12, 4, options)?;
+        let words = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() != Some(2) || !words.contains(said) {
+            return Err(format!("{options:?}: {words}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Two hosts of one port each have one link and no ring.
+fn two_hosts() -> Result<(), Failed> {
+    let output = plan(job()?.path(), 2, 1, &["--keep"])?;
+    let words = String::from_utf8_lossy(&output.stdout);
+    match words.contains("no ring and 1 link besides: 1 link, hosts 1.00 links apart") {
+        true => Ok(()),
+        false => Err(words.into_owned().into()),
+    }
+}
 
 fn is_wrong(options: &[&str], said: &str) -> Result<(), Failed> {
     says(&plan(job()?.path(), 12, 4, options)?, said)

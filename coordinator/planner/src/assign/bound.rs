@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::state::State;
-use super::{Problem, is_at};
+use super::{Problem, Ways, is_at};
 use crate::Together;
 
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ impl Pool {
 
 /// All pools that flows with a choice cross.
 pub(super) fn pools(problem: &Problem) -> Vec<Pool> {
-    let of_pair: Vec<_> = problem.pairs.iter().map(|ways| sets(ways)).collect();
+    let of_pair: Vec<_> = problem.pairs.iter().map(sets).collect();
     let mut weights: BTreeMap<&Vec<usize>, Vec<u64>> = BTreeMap::new();
     for flow in &problem.flows {
         for set in &of_pair[flow.pair] {
@@ -52,15 +52,15 @@ pub(super) fn pools(problem: &Problem) -> Vec<Pool> {
 }
 
 /// The hops in the same place of all ways, place by place.
-fn sets(ways: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    let shortest = ways.iter().map(Vec::len).min().unwrap_or(0);
+fn sets(ways: &Ways) -> Vec<Vec<usize>> {
+    let length = ways.iter().next().map_or(0, <[usize]>::len);
     let set = |place: usize| {
         let mut hops: Vec<_> = ways.iter().map(|way| way[place]).collect();
         hops.sort_unstable();
         hops.dedup();
         hops
     };
-    (0..shortest).map(set).collect()
+    (0..length).map(set).collect()
 }
 
 /// A set of hops, and the weights of those that cross one of them.

@@ -64,27 +64,27 @@ fn worth_a_move(state: &State<'_>, emptiest: &[f64], flow: usize) -> Option<usiz
     }
     let mut best = None;
     for way in 0..state.problem.pairs[state.problem.flows[flow].pair].len() {
-        if let Some(fullest) = fullest_after(state, flow, way).filter(|it| *it < least) {
+        if let Some(fullest) = fullest_after(state, flow, way, least) {
             (least, best) = (fullest, Some(way));
         }
     }
     best
 }
 
-/// None where a pool's peak would rise.
-fn fullest_after(state: &State<'_>, flow: usize, way: usize) -> Option<f64> {
+/// None where that is not less than `most`, or a pool's peak would rise.
+fn fullest_after(state: &State<'_>, flow: usize, way: usize, most: f64) -> Option<f64> {
     let (old, new) = (state.hops_of(flow), state.way(flow, way));
     let weight = state.weight(flow);
-    let left = old.iter().filter(|hop| !new.contains(hop));
-    let left = left.map(|&hop| state.fullness_at(hop, state.load(hop) - weight));
-    let mut fullest = left.fold(0.0, f64::max);
+    let mut fullest = 0.0_f64;
     for &hop in new {
         let comes = if old.contains(&hop) { 0 } else { weight };
         let load = state.load(hop) + comes;
-        if !state.fits(hop, load) {
+        fullest = fullest.max(state.fullness_at(hop, load));
+        if fullest >= most || !state.fits(hop, load) {
             return None;
         }
-        fullest = fullest.max(state.fullness_at(hop, load));
     }
-    Some(fullest)
+    let left = old.iter().filter(|hop| !new.contains(hop));
+    let left = left.map(|&hop| state.fullness_at(hop, state.load(hop) - weight));
+    Some(left.fold(fullest, f64::max)).filter(|fullest| *fullest < most)
 }

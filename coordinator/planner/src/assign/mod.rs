@@ -18,11 +18,13 @@ mod repair;
 mod state;
 #[cfg(test)]
 mod tests;
+mod ways;
 
 use std::borrow::Cow;
 
 use bound::Pool;
 use state::State;
+pub use ways::Ways;
 
 /// Flows on hops. Numbers of hops, pairs and ways are places in these lists.
 #[derive(Debug, Clone, Default)]
@@ -31,8 +33,8 @@ pub struct Problem {
     pub capacities: Vec<f64>,
     /// By hop: what is on it and cannot be moved.
     pub base: Vec<u64>,
-    /// By pair: the ways of its flows, each over so many hops as the others.
-    pub pairs: Vec<Vec<Vec<usize>>>,
+    /// By pair: the ways of its flows.
+    pub pairs: Vec<Ways>,
     pub flows: Vec<Flow>,
     /// Load over capacity below which a hop is as good as empty.
     pub enough: f64,

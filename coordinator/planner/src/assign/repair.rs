@@ -24,8 +24,9 @@ const EVEN: Reach = Reach {
 /// Of others there is room for one rarely at both ends of a way at once.
 const UNEVEN: Reach = Reach {
     chain_work: 100_000,
-    hops: 2,
+    hops: MOST_HOPS,
 };
+const MOST_HOPS: usize = 2;
 
 /// How close to their bounds many flows of uneven sizes are brought, step by step: how close they can
 /// come nobody knows, and each step is less work than all of them at once.
@@ -107,7 +108,7 @@ struct Seeking {
     open: BinaryHeap<Reverse<Open>>,
     opened: usize,
     /// How often chains have led to these hops.
-    reached: BTreeMap<Vec<usize>, usize>,
+    reached: BTreeMap<[usize; MOST_HOPS], usize>,
 }
 
 impl Seeking {
@@ -117,22 +118,15 @@ impl Seeking {
             last,
             open: BinaryHeap::from([Reverse(Open::at(start))]),
             opened: 0,
-            reached: BTreeMap::from([(vec![start], MOST_VISITS)]),
+            reached: BTreeMap::from([(key(&[start]), MOST_VISITS)]),
         }
     }
 
     /// Whether chains that lead to these hops are still followed.
     fn visits(&mut self, over: &[usize]) -> bool {
-        match self.reached.get_mut(over) {
-            Some(visits) => {
-                *visits += 1;
-                *visits <= MOST_VISITS
-            }
-            None => {
-                self.reached.insert(over.to_vec(), 1);
-                true
-            }
-        }
+        let visits = self.reached.entry(key(over)).or_default();
+        *visits += 1;
+        *visits <= MOST_VISITS
     }
 
     fn open(&mut self, over: Vec<usize>, chain: Vec<Step>) {
@@ -145,6 +139,13 @@ impl Seeking {
             chain,
         }));
     }
+}
+
+/// Hops that are too full, as something to be looked up without a list of its own.
+fn key(over: &[usize]) -> [usize; MOST_HOPS] {
+    let mut key = [usize::MAX; MOST_HOPS];
+    key[..over.len()].copy_from_slice(over);
+    key
 }
 
 impl<'p> Repairing<'_, 'p> {
@@ -214,9 +215,9 @@ impl<'p> Repairing<'_, 'p> {
     }
 
     fn fullest(&self, over: &BTreeSet<usize>) -> Option<usize> {
-        let stretch = |hop: usize| self.state.stretch_at(hop, self.state.load(hop));
-        let fuller = |a: &usize, b: &usize| stretch(*a).total_cmp(&stretch(*b)).then(b.cmp(a));
-        over.iter().copied().max_by(fuller)
+        let stretch = |&hop: &usize| (self.state.stretch_at(hop, self.state.load(hop)), hop);
+        let fuller = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1));
+        over.iter().map(stretch).max_by(fuller).map(|(_, hop)| hop)
     }
 
     fn steps_from(&mut self, hop: usize) -> Vec<Step> {

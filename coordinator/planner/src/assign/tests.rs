@@ -152,7 +152,7 @@ fn degraded(leaves: usize, spines: usize) -> Problem {
     let mut problem = leaf_spine(leaves, spines);
     for (pair, ways) in problem.pairs.iter_mut().enumerate() {
         if [pair / leaves, pair % leaves].contains(&(leaves - 1)) {
-            ways.pop();
+            *ways = ways.iter().take(ways.len() - 1).collect();
         }
     }
     problem

@@ -12,7 +12,9 @@ use crate::routing::{self, Effort, Routes};
 use crate::topology::{
     self, Demand, Design, Distances, Known, Proposal, Request, TopologyError, Wired, ideal_switch,
 };
-use crate::workload::{Network, Settings, Timeline, simulate_while};
+use crate::workload::{
+    Network, Settings, SimulationError, Timeline, simulate_while, simulate_within,
+};
 
 /// Who helps a search, and who follows it.
 #[derive(Clone, Copy)]
@@ -136,6 +138,28 @@ impl<'g> Ground<'g> {
 
     /// Stops when time is up.
     pub fn course(&self, iteration: &Iteration) -> Result<Timeline, TopologyError> {
+        self.on_network(iteration, |network, work, go_on| {
+            simulate_while(iteration, network, work, go_on)
+        })
+    }
+
+    /// The same, unless it is more than this.
+    pub fn time_within(
+        &self,
+        iteration: &Iteration,
+        most_ms: f64,
+    ) -> Result<Option<f64>, TopologyError> {
+        let course = self.on_network(iteration, |network, work, go_on| {
+            simulate_within(iteration, network, work, most_ms, go_on)
+        })?;
+        Ok(course.map(|it| it.end.millis()))
+    }
+
+    fn on_network<R>(
+        &self,
+        iteration: &Iteration,
+        simulate: impl FnOnce(&Network<'_>, u64, &mut dyn FnMut() -> bool) -> Result<R, SimulationError>,
+    ) -> Result<R, TopologyError> {
         let carriage = match &self.found {
             None => Carriage::default(),
             Some(found) => {
@@ -146,8 +170,7 @@ impl<'g> Ground<'g> {
         let settings = self.request.settings(self.settings);
         let network = Network::new(&self.fabric, &self.placement, &carriage, settings);
         let go_on = &mut || (self.help.in_time)();
-        let timeline = simulate_while(iteration, &network, self.request.work, go_on);
-        timeline.map_err(TopologyError::from)
+        simulate(&network, self.request.work, go_on).map_err(TopologyError::from)
     }
 
     /// What an iteration takes at least with these ports: the busiest processor computes so long, or

@@ -99,14 +99,16 @@ impl Dealing for Search<'_> {
         while walk.goes_on(tries) && thoughts > 0 {
             let (now, now_ms) = &walk.now;
             let changes = self.changes(now, *now_ms, &towers, &mut thoughts, &mut dice);
-            let time = |change: Change| ground.time(&change.iteration).map(|ms| (change, ms));
-            for timed in crew::each(ground.help.crew, changes, time) {
-                let Some((change, ms)) = TopologyError::unless_stopped(timed)? else {
+            let time = |change: Change| {
+                let ms = ground.time_within(&change.iteration, change.patience_ms)?;
+                Ok((change.splits, ms))
+            };
+            let is_taken = |timed: &Result<(_, Option<f64>), _>| !matches!(timed, Ok((_, None)));
+            for timed in crew::each_until(ground.help.crew, changes, time, is_taken) {
+                let Some((splits, ms)) = TopologyError::unless_stopped(timed)? else {
                     break;
                 };
-                if walk.step(change, ms) {
-                    break;
-                }
+                walk.step(splits, ms);
             }
             if !(ground.help.go_on)(&walk.progress()) {
                 break;
@@ -143,18 +145,17 @@ impl Walk {
         self.tried < tries.min(self.bettered + patience)
     }
 
-    /// Whether the change is taken.
-    fn step(&mut self, change: Change, ms: f64) -> bool {
+    /// To other splits, unless they take longer than there is patience for.
+    fn step(&mut self, splits: Vec<Split>, ms: Option<f64>) {
         self.tried += 1;
-        if ms > change.patience_ms {
-            return false;
-        }
+        let Some(ms) = ms else {
+            return;
+        };
         if ms < self.best.1 {
-            self.best = (change.splits.clone(), ms);
+            self.best = (splits.clone(), ms);
             self.bettered = self.tried;
         }
-        self.now = (change.splits, ms);
-        true
+        self.now = (splits, ms);
     }
 
     fn progress(&self) -> Progress {

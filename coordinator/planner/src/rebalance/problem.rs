@@ -134,7 +134,7 @@ impl Sorting<'_, '_> {
             .iter()
             .map(|&hop| self.atlas.index(hop))
             .collect();
-        let is_present = |way: &Vec<usize>| inner.starts_with(way);
+        let is_present = |way: &[usize]| inner.starts_with(way);
         let present = ways.iter().position(is_present);
         let leaves = must_leave && present.is_none() && !ways.is_empty();
         let way = present.or(leaves.then_some(0))?;
@@ -161,7 +161,8 @@ impl Sorting<'_, '_> {
             |hop: &Hop| options.closed.contains(hop) || options.drained.contains(&hop.link);
         let is_open = |way: &&Vec<Hop>| !way.iter().any(is_shut);
         let ways = ways.iter().filter(by_switches).filter(is_open);
-        let indices = |way: &Vec<Hop>| way.iter().map(|&hop| self.atlas.index(hop)).collect();
+        let indices =
+            |way: &Vec<Hop>| -> Vec<_> { way.iter().map(|&hop| self.atlas.index(hop)).collect() };
         self.problem.pairs.push(ways.map(indices).collect());
         let pair = self.problem.pairs.len() - 1;
         self.pairs.insert((entrance, door), pair);

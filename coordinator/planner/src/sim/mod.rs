@@ -14,6 +14,7 @@ mod fill;
 pub mod flows;
 mod group;
 mod heaps;
+mod late;
 pub mod network;
 mod problem;
 mod queue;
@@ -25,6 +26,7 @@ mod tests;
 mod time;
 mod waits;
 
+pub(crate) use late::{loads, longest_chain};
 pub(crate) use problem::must_fit;
 pub use problem::{DeviceIndex, LinkIndex, PathIndex, Problem, ProblemError, TaskIndex, Work};
 pub use run::{Outcome, Progress, Run, SimError};
@@ -46,12 +48,26 @@ pub fn watched(
     limit: u64,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, SimError> {
-    let mut run = Run::new(problem, limit)?;
+    follow(Run::new(problem, limit)?, watch)
+}
+
+/// The same of a problem whose end is not after `latest`; nothing of any other.
+pub fn watched_within(
+    problem: &Problem,
+    limit: u64,
+    latest: SimTime,
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Option<Outcome>, SimError> {
+    let run = Run::within(problem, limit, latest);
+    match run.and_then(|run| follow(run, watch)) {
+        Err(SimError::TooLate) => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+fn follow(mut run: Run<'_>, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, SimError> {
     for steps in 0u64.. {
-        let progress = Progress {
-            done: run.done(),
-            tasks: problem.tasks(),
-        };
+        let progress = run.progress();
         if steps.is_multiple_of(STEPS_BETWEEN_LOOKS) && !watch(progress) {
             return Err(SimError::Stopped(progress));
         }

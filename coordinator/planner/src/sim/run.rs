@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 
 use super::certificate::Running;
+use super::late::Patience;
 use super::problem::{Problem, TaskIndex, Work};
 use super::shares::Shares;
 use super::time::SimTime;
@@ -21,6 +22,8 @@ pub enum SimError {
     TooMuchWork {
         limit: u64,
     },
+    /// It would end later than whoever asked has time for.
+    TooLate,
     /// Whoever watched did not want to go on.
     Stopped(Progress),
 }
@@ -37,6 +40,7 @@ impl fmt::Display for SimError {
                 )
             }
             Self::TooLong => f.write_str("it would last longer than 51 hours"),
+            Self::TooLate => f.write_str("it would last longer than it may"),
             Self::TooMuchWork { limit } => {
                 write!(
                     f,
@@ -98,6 +102,8 @@ pub struct Run<'p> {
     /// By task, how many that it waits for are not done.
     missing: Vec<u32>,
     followers: Followers,
+    /// Of whoever does not wait for any end.
+    patience: Option<Patience>,
     timed: BinaryHeap<Reverse<(SimTime, Timed)>>,
     devices: Vec<Device>,
     starts: Vec<SimTime>,
@@ -113,17 +119,28 @@ pub struct Run<'p> {
 impl<'p> Run<'p> {
     /// Work is counted in links looked at; more than `limit` of it is an error.
     pub fn new(problem: &'p Problem, limit: u64) -> Result<Self, SimError> {
+        Self::begun(problem, limit, None)
+    }
+
+    /// The same; it is an error as well, as soon as that is known, that it ends after `latest`.
+    pub fn within(problem: &'p Problem, limit: u64, latest: SimTime) -> Result<Self, SimError> {
+        Self::begun(problem, limit, Some(latest))
+    }
+
+    fn begun(problem: &'p Problem, limit: u64, latest: Option<SimTime>) -> Result<Self, SimError> {
         let mut missing = vec![0; problem.tasks()];
         for &[_, after] in problem.waits() {
             missing[after as usize] += 1;
         }
         let tasks = 0..problem.tasks() as u32;
         let first: Vec<_> = tasks.filter(|&task| missing[task as usize] == 0).collect();
+        let followers = Followers::of(problem);
         let mut run = Self {
             problem,
             shares: Shares::new(problem, &first),
             missing,
-            followers: Followers::of(problem),
+            patience: latest.map(|latest| Patience::new(problem, &followers, latest)),
+            followers,
             timed: BinaryHeap::new(),
             devices: vec![Device::default(); problem.devices()],
             starts: vec![SimTime::MAX; problem.tasks()],
@@ -153,6 +170,7 @@ impl<'p> Run<'p> {
             return Err(SimError::TooLong);
         }
         self.now = now;
+        self.patience.iter_mut().for_each(|it| it.at(now));
         self.shares.end_due(now.0, &mut self.ended);
         while let Some(&Reverse((time, timed))) = self.timed.peek()
             && time == now
@@ -181,6 +199,9 @@ impl<'p> Run<'p> {
                 self.begin(task)?;
             }
             self.beginning = beginning;
+        }
+        if self.patience.as_ref().is_some_and(Patience::is_over) {
+            return Err(SimError::TooLate);
         }
         self.shares.settle(self.now.0);
         self.debug_certificate();
@@ -223,6 +244,9 @@ impl<'p> Run<'p> {
 
     /// All that the task waits for is done; what is left is its delay.
     fn make_ready(&mut self, task: TaskIndex) -> Result<(), SimError> {
+        if let Some(patience) = &mut self.patience {
+            patience.ready(task, self.now);
+        }
         match self.problem.delay(task) {
             SimTime::ZERO => self.beginning.push(task),
             delay => self.enter(delay, Timed::Begin(task))?,
@@ -245,7 +269,13 @@ impl<'p> Run<'p> {
             Work::Transfer { path, bits } if bits == 0.0 || self.problem.path(path).is_empty() => {
                 self.ended.push(task);
             }
-            Work::Transfer { path, bits } => self.shares.join(task, path, bits, self.now.0),
+            Work::Transfer { path, bits } => {
+                if let Some(patience) = &mut self.patience {
+                    let links = self.problem.path(path);
+                    patience.begins(self.problem, links, bits, self.now);
+                }
+                self.shares.join(task, path, bits, self.now.0);
+            }
         }
         self.starts[task as usize] = self.now;
         Ok(())
@@ -289,9 +319,11 @@ impl<'p> Run<'p> {
         self.now
     }
 
-    /// How many tasks are done.
-    pub fn done(&self) -> usize {
-        self.done
+    pub fn progress(&self) -> Progress {
+        Progress {
+            done: self.done,
+            tasks: self.problem.tasks(),
+        }
     }
 
     /// What runs now, and how fast.

@@ -72,20 +72,30 @@ pub fn circle(problem: &Problem) -> Option<Vec<TaskIndex>> {
 }
 
 fn never_ready(problem: &Problem) -> Vec<bool> {
-    let followers = Followers::of(problem);
+    let mut never = vec![true; problem.tasks()];
+    for task in order(problem, &Followers::of(problem)) {
+        never[task as usize] = false;
+    }
+    never
+}
+
+/// All tasks that are ready at some time, each after those that it waits for.
+pub(super) fn order(problem: &Problem, followers: &Followers) -> Vec<TaskIndex> {
     let mut missing = vec![0u32; problem.tasks()];
     for &[_, after] in problem.waits() {
         missing[after as usize] += 1;
     }
     let tasks = 0..problem.tasks() as u32;
-    let mut ready: Vec<_> = tasks.filter(|&task| missing[task as usize] == 0).collect();
-    while let Some(task) = ready.pop() {
+    let mut order: Vec<_> = tasks.filter(|&task| missing[task as usize] == 0).collect();
+    let mut next = 0;
+    while let Some(&task) = order.get(next) {
+        next += 1;
         for &follower in &followers.tasks[followers.range_of(task)] {
             missing[follower as usize] -= 1;
             if missing[follower as usize] == 0 {
-                ready.push(follower);
+                order.push(follower);
             }
         }
     }
-    missing.into_iter().map(|missing| missing > 0).collect()
+    order
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cycles;
 use super::demand::{Demand, Group};
+use super::error::counted;
 use super::fill;
 use super::limits::Limits;
 use super::matching;
@@ -94,6 +95,8 @@ impl fmt::Display for Family {
             strides.join(", ")
         };
         match self {
+            // One port is too few for a ring.
+            Self::Totient { strides } if strides.is_empty() => f.write_str("no ring"),
             Self::Totient { strides } => write!(f, "rings by strides {}", list(strides)),
             Self::BestStrides { strides } => {
                 write!(f, "rings by searched strides {}", list(strides))
@@ -161,14 +164,13 @@ impl Design {
     /// What it is, as a report says it.
     pub fn words(&self) -> String {
         let Altered { lacking, more } = self.altered;
-        let links = |count: usize| if count == 1 { "link" } else { "links" };
         let mut words = self.family.to_string();
         if lacking > 0 {
-            words += &format!(" without {lacking} {}", links(lacking));
+            words += &format!(" without {}", counted(lacking, "link"));
         }
         match more {
             0 => words,
-            _ => format!("{words} and {more} {} besides", links(more)),
+            _ => format!("{words} and {} besides", counted(more, "link")),
         }
     }
 

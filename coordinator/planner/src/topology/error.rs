@@ -11,6 +11,12 @@ use crate::workload::SimulationError;
 use crate::workload::job::operators::OperatorError;
 use crate::workload::job::preset::PresetError;
 
+/// `1 link`, `2 links`.
+pub fn counted(count: usize, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{plural}")
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum TopologyError {
     FewHosts {
@@ -27,6 +33,10 @@ pub enum TopologyError {
     ManyPorts {
         hosts: usize,
         degree: usize,
+    },
+    /// Of those that there were.
+    NobodyLeft {
+        hosts: usize,
     },
     OutOfPlaces {
         ranks: usize,
@@ -82,11 +92,13 @@ impl fmt::Display for TopologyError {
                 f,
                 "{hosts} hosts cannot all reach each other with so few ports; take a degree of {least}"
             ),
+            Self::NobodyLeft { hosts } => {
+                write!(f, "all {hosts} hosts have failed; plan anew for others")
+            }
             Self::ManyPorts { hosts, degree } => write!(
                 f,
-                "a host has only {} others to be wired to, and a degree of {degree} is more; take a \
-                 degree of {}",
-                hosts - 1,
+                "a host has only {} to be wired to, and a degree of {degree} is more; take a degree of {}",
+                counted(hosts - 1, "other"),
                 hosts - 1
             ),
             Self::OutOfPlaces { ranks, each, hosts } => write!(
@@ -106,8 +118,9 @@ impl fmt::Display for TopologyError {
                 hosts,
             } => write!(
                 f,
-                "what has failed or is out of reach leaves h{host} among {reached} hosts that no \
-                 cable can join to the other {}; plan for those {} alone, or mend a port between them",
+                "what has failed or is out of reach leaves h{host} among {} that no cable can \
+                 join to the other {}; plan for those {} alone, or mend a port between them",
+                counted(*reached, "host"),
                 hosts - reached,
                 reached.max(&(hosts - reached))
             ),

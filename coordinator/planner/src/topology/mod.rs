@@ -39,7 +39,7 @@ pub use candidates::{Altered, Design, Family};
 pub use carry::{Known, MOST_SPREAD_PAIRS, MOST_WAYS, Wired, carriage};
 pub use demand::{Demand, Group};
 pub use distances::{Distances, moore_mean};
-pub use error::TopologyError;
+pub use error::{TopologyError, counted};
 pub use limits::{Blocks, Limits, Panel, Reach};
 pub use panels::Patch;
 pub use plan::{

@@ -74,8 +74,12 @@ pub fn repair(
     request: &Request,
     failed: &[Failed],
 ) -> Result<Repair, TopologyError> {
+    let (lost, hosts) = (lost_hosts(failed), design.wiring.hosts());
+    if lost.len() == hosts {
+        return Err(TopologyError::NobodyLeft { hosts });
+    }
     let mut left = left_of(design, failed);
-    let iteration = survivors::iteration(job, &lost_hosts(failed))?;
+    let iteration = survivors::iteration(job, &lost)?;
     let job = Job {
         iteration: &iteration,
         ..*job

@@ -1,4 +1,4 @@
-//! What the end of an iteration waited for, and how long that must take at least.
+//! What the end of an iteration waited for.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use reweave_common::iteration::{Iteration, NameId, TaskId, Work};
 
 use super::evaluation::{Segment, Stretch};
 use super::lowering::Timeline;
-use crate::sim::{self, Problem, SimTime};
+use crate::sim::SimTime;
 
 /// From the end back to the beginning: before each task comes the one that it waited for last, be it
 /// for what that brought or for its processor. Summed up by what was done and its name.
@@ -88,47 +88,5 @@ impl Before {
             self.on_rank[rank.index()].get(&since).copied()
         };
         waited_for.or_else(on_processor)
-    }
-}
-
-/// The longest chain of tasks that wait for one another, if each had all that it uses to itself.
-pub(super) fn longest_chain(problem: &Problem) -> SimTime {
-    let mut follow = vec![Vec::new(); problem.tasks()];
-    let mut waits = vec![0u32; problem.tasks()];
-    for &[before, after] in problem.waits() {
-        follow[before as usize].push(after);
-        waits[after as usize] += 1;
-    }
-    let mut ready = vec![SimTime::ZERO; problem.tasks()];
-    let mut free: Vec<u32> = (0..problem.tasks() as u32)
-        .filter(|&task| waits[task as usize] == 0)
-        .collect();
-    let mut longest = SimTime::ZERO;
-    while let Some(task) = free.pop() {
-        let end = ready[task as usize].plus(alone(problem, task));
-        longest = longest.max(end);
-        for &next in &follow[task as usize] {
-            let next = next as usize;
-            ready[next] = ready[next].max(end);
-            waits[next] -= 1;
-            if waits[next] == 0 {
-                free.push(next as u32);
-            }
-        }
-    }
-    longest
-}
-
-/// How long a task takes when nothing is in its way, rounded down.
-fn alone(problem: &Problem, task: u32) -> SimTime {
-    match problem.work(task) {
-        sim::Work::Compute { time, .. } => time,
-        sim::Work::Transfer { path, bits } => {
-            let rate = |&link: &u32| problem.capacities()[link as usize].bits_per_s();
-            let slowest = problem.path(path).iter().map(rate).min();
-            let seconds = slowest.map_or(0.0, |slowest| bits / slowest as f64);
-            let ticks = (seconds * SimTime::TICKS_PER_S as f64) as u64;
-            problem.delay(task).plus(SimTime::from_ticks(ticks))
-        }
     }
 }

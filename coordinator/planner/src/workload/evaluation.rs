@@ -10,7 +10,7 @@ use super::lowering::{Lowered, SimulationError};
 use super::network::Network;
 use super::risks::Risk;
 use super::{account, critical};
-use crate::sim::{self, Outcome, Problem, Progress, SimTime, Work};
+use crate::sim::{self, Outcome, Problem, Progress, SimTime, Work, loads};
 
 /// What an iteration costs. All times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -124,7 +124,7 @@ pub fn evaluate(
         bounds: Bounds {
             compute_ms: longest_computation(iteration).millis(),
             communication_ms: fullest_lane_ms(network, &lowered.problem, &loads),
-            chain_ms: critical::longest_chain(&lowered.problem).millis(),
+            chain_ms: sim::longest_chain(&lowered.problem).millis(),
         },
         events: timeline.events,
         mean: mean(&ranks),
@@ -140,23 +140,6 @@ fn longest_computation(iteration: &Iteration) -> SimTime {
     let times = iteration.compute_times().into_iter();
     let longest = times.max().unwrap_or_default();
     SimTime::from_duration(longest)
-}
-
-/// What each link of a problem carries, in bits.
-fn loads(problem: &Problem) -> Vec<f64> {
-    let mut of_path = vec![0.0; problem.paths()];
-    for task in 0..problem.tasks() as u32 {
-        if let Work::Transfer { path, bits } = problem.work(task) {
-            of_path[path as usize] += bits;
-        }
-    }
-    let mut loads = vec![0.0; problem.capacities().len()];
-    for (path, bits) in (0..).zip(of_path) {
-        for &link in problem.path(path) {
-            loads[link as usize] += bits;
-        }
-    }
-    loads
 }
 
 /// Links that are fuller than this have the queue of one this full: without a bound, theirs has none.

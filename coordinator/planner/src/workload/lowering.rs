@@ -111,6 +111,20 @@ pub fn simulate_while(
     Ok(lowered.timeline(iteration, &outcome))
 }
 
+/// The same of an iteration that takes no longer than `most_ms`; nothing of any other.
+pub fn simulate_within(
+    iteration: &Iteration,
+    network: &Network<'_>,
+    limit: u64,
+    most_ms: f64,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Option<Timeline>, SimulationError> {
+    let lowered = Lowered::of(iteration, network)?;
+    let most = SimTime::from_seconds(most_ms / 1e3).unwrap_or(SimTime::MAX);
+    let outcome = sim::watched_within(&lowered.problem, limit, most, &mut |_| go_on())?;
+    Ok(outcome.map(|it| lowered.timeline(iteration, &it)))
+}
+
 /// The sim tasks that a task of the iteration became: the first lets the others begin, and the last
 /// waits for them.
 #[derive(Debug, Clone, Copy)]

@@ -27,6 +27,6 @@ pub mod traffic;
 
 pub use choice::{Choice, Choices, Chosen, candidates as algorithms};
 pub use evaluation::{Bounds, Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch, evaluate};
-pub use lowering::{SimulationError, Timeline, simulate, simulate_while};
+pub use lowering::{SimulationError, Timeline, simulate, simulate_while, simulate_within};
 pub use network::{Network, NetworkError, Settings, Spreading, Steps, WIRE_PER_BYTE};
 pub use risks::Risk;

@@ -2,7 +2,7 @@
 
 use reweave_common::units::Rate;
 
-use super::super::{Problem, SimError, SimTime, circle, simulate, watched};
+use super::super::{Problem, Run, SimError, SimTime, circle, simulate, watched, watched_within};
 
 const LIMIT: u64 = 1 << 20;
 
@@ -201,4 +201,36 @@ fn whoever_watches_may_stop_it() {
         watched(&problem, LIMIT, &mut |_| true),
         simulate(&problem, LIMIT)
     );
+}
+
+/// After a computation of 1 us come ten flows of 1 us over one link, and a chain of ten.
+#[test]
+fn that_it_will_be_too_late_is_known_early() {
+    let wide = |chained: bool| {
+        let mut problem = links(10);
+        let device = problem.add_device().unwrap();
+        let mut before = problem.add_compute(device, us(1.0)).unwrap();
+        for nth in 0..10 {
+            let path = problem.add_path(&[if chained { nth } else { 0 }]).unwrap();
+            let flow = problem.add_transfer(path, 10_000.0, SimTime::ZERO).unwrap();
+            problem.add_wait(before, flow).unwrap();
+            before = if chained { flow } else { before };
+        }
+        problem
+    };
+    let within = |problem: &Problem, latest: f64| {
+        let outcome = watched_within(problem, LIMIT, us(latest), &mut |_| true);
+        outcome.unwrap().map(|it| it.makespan().micros())
+    };
+    for problem in [wide(false), wide(true)] {
+        assert_eq!(within(&problem, 11.0), Some(11.0));
+        assert_eq!(within(&problem, 10.9), None);
+    }
+    // A chain is known beforehand, and what a link must carry when the first of it begins.
+    let [wide, chained] = [false, true].map(wide);
+    let refused = Run::within(&chained, LIMIT, us(10.9));
+    assert_eq!(refused.err(), Some(SimError::TooLate));
+    let mut run = Run::within(&wide, LIMIT, us(10.9)).unwrap();
+    assert_eq!(run.step(), Err(SimError::TooLate));
+    assert_eq!(run.progress().done, 1);
 }

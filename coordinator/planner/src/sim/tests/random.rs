@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::certificate;
-use super::super::{Problem, Run, SimTime, simulate};
+use super::super::{Problem, Run, SimTime, simulate, watched_within};
 use crate::tests::scene::{Dice, seeded};
 use reweave_common::units::Rate;
 
@@ -140,6 +140,19 @@ proptest! {
             // Half a tick at 400 Gb/s for each flow.
             let rounding = 0.1 + wanted * 1e-9;
             prop_assert!((moved - wanted).abs() <= rounding, "{moved} of {wanted} bits");
+        }
+    }
+
+    /// Nobody who has time for it hears that it is too late, and whoever has not never hears its end.
+    #[test]
+    fn what_ends_in_time_is_seen_to_its_end(seed: u64) {
+        let parts = Parts::random(seed);
+        let problem = parts.problem(&parts.in_order());
+        let whole = simulate(&problem, LIMIT).unwrap();
+        let by = |latest: SimTime| watched_within(&problem, LIMIT, latest, &mut |_| true).unwrap();
+        prop_assert_eq!(by(whole.makespan()), Some(whole.clone()));
+        if let Some(less) = whole.makespan().ticks().checked_sub(1) {
+            prop_assert_eq!(by(SimTime::from_ticks(less)), None);
         }
     }
 

@@ -48,6 +48,21 @@ fn repaired(proposal: &Proposal, job: &Job<'_>, failed: Failed) -> Repair {
 }
 
 #[test]
+fn somebody_must_be_left() {
+    let training = training();
+    let (job, request) = (training.job(), request());
+    let proposal = plan(&job, &request).unwrap();
+    let without = |hosts: std::ops::Range<u32>| {
+        let failed: Vec<_> = hosts.map(Failed::Host).collect();
+        repair(&proposal.design, None, &job, &request, &failed).map(|it| it.iteration)
+    };
+    assert!(without(1..HOSTS as u32).is_ok());
+    let hosts = HOSTS;
+    let refused = Err(TopologyError::NobodyLeft { hosts });
+    assert_eq!(without(0..HOSTS as u32).map(|_| ()), refused);
+}
+
+#[test]
 fn any_cable_may_fail_and_all_still_arrive() {
     let training = training();
     let job = training.job();

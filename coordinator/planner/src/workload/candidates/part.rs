@@ -10,7 +10,6 @@ use reweave_common::iteration::Iteration;
 
 use super::Seat;
 use crate::sim::{self, LinkIndex, Problem, SimTime, TaskIndex, Work};
-use crate::workload::critical;
 use crate::workload::lowering::{Lowered, SimulationError};
 use crate::workload::network::{Network, Settings};
 
@@ -108,7 +107,7 @@ fn bound(problem: &Problem) -> SimTime {
     }
     let longest_s = busy_s.into_iter().chain(computing_s).fold(0.0, f64::max);
     let longest = SimTime::from_seconds(longest_s * (1.0 - ROUNDING)).unwrap_or_default();
-    longest.max(critical::longest_chain(problem))
+    longest.max(sim::longest_chain(problem))
 }
 
 /// When the last task of each part is done, if all begin at once, and the work that this took.

@@ -1,0 +1,46 @@
+//! The ways of a pair, side by side in memory: whoever weighs one weighs the next.
+
+use std::ops::Index;
+use std::slice::ChunksExact;
+
+/// Ways by their hops, each over so many as the others, and one at least.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ways {
+    hops: Vec<usize>,
+    length: usize,
+}
+
+impl Ways {
+    pub fn len(&self) -> usize {
+        self.iter().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.hops.is_empty()
+    }
+
+    pub fn iter(&self) -> ChunksExact<'_, usize> {
+        self.hops.chunks_exact(self.length.max(1))
+    }
+}
+
+impl Index<usize> for Ways {
+    type Output = [usize];
+
+    fn index(&self, way: usize) -> &[usize] {
+        &self.hops[way * self.length..][..self.length]
+    }
+}
+
+impl<W: AsRef<[usize]>> FromIterator<W> for Ways {
+    fn from_iter<T: IntoIterator<Item = W>>(ways: T) -> Self {
+        let mut all = Self::default();
+        for way in ways {
+            let way = way.as_ref();
+            debug_assert!(all.is_empty() || way.len() == all.length, "{way:?}");
+            all.length = way.len();
+            all.hops.extend(way);
+        }
+        all
+    }
+}
