@@ -308,9 +308,15 @@ impl Evidence {
                 hops.iter().any(|hop| fabric.link_name(hop.link) == link)
             })
         };
+        let past = |job: &JobFacts, switch: &String| {
+            let flows = self.flows.iter();
+            let mut flows = flows.filter(|flow| flow.job.as_ref() == Some(&job.job));
+            flows.any(|flow| flow.path.contains(switch))
+        };
         let hurt = |job: &&JobFacts| match subject {
             Subject::Job(name) => *name == job.job,
             Subject::Host(host) => on_host(job, host),
+            Subject::Switch(switch) => past(job, switch),
             Subject::Pair(pair) => pair.iter().all(|host| on_host(job, host)),
             Subject::Hop { from, to, link } => {
                 over(job, link) || on_host(job, from) || on_host(job, to)

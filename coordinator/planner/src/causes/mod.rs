@@ -18,6 +18,7 @@ mod localise;
 mod routes;
 #[cfg(test)]
 mod tests;
+mod votes;
 
 pub use change::{Change, changes};
 pub use evidence::{
@@ -27,6 +28,7 @@ pub use evidence::{
 pub use explain::{Exchange, ExchangedPair, explain, explain_exchange};
 pub use localise::{Culprit, Probe, Suspect, localise};
 pub use routes::{BesidePeers, beside_peers};
+pub use votes::Ground;
 
 use reweave_common::cause::{Cause, Class, Subject};
 use reweave_common::fabric::Fabric;

@@ -12,6 +12,7 @@ mod classes;
 mod explained;
 mod refused;
 mod suspects;
+mod switches;
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
                       host_gbps = 100\nuplink_gbps = 100";

@@ -13,6 +13,7 @@ fn happens(class: Class) -> (Evidence, &'static str) {
         ),
         Class::LossyLink => (lossy_link(), "leaf0-spine2 from leaf0"),
         Class::FaultyHost => (faulty_host(), "h6"),
+        Class::FaultySwitch => (faulty_switch(), "leaf1"),
         Class::EcmpCollision => (
             with_flows(&[(0, 1, 4, 47.0), (1, 1, 5, 47.0), (2, 0, 6, 20.0)]),
             "leaf0-spine1 from leaf0",
@@ -129,6 +130,24 @@ fn lossy_link() -> Evidence {
         probes: probes(|hop| if hop == "leaf0>spine2" { 0.02 } else { 0.0 }, 400),
         ..at_port("leaf0", "spine2", |port| port.send_drops = 9)
     }
+}
+
+/// Between leaves all pass both of them: only what stays within a leaf tells which one it is.
+fn faulty_switch() -> Evidence {
+    let mut evidence = clean();
+    evidence.probes = probes(|hop| if hop.contains("leaf1") { 0.02 } else { 0.0 }, 400);
+    let within = (0..8).map(|host| {
+        let (leaf, next) = (host / 4, host / 4 * 4 + (host + 1) % 4);
+        Probed {
+            path: names(&format!("h{host}>leaf{leaf}>h{next}")),
+            sent: 400,
+            lost: 8 * leaf,
+            large_sent: 0,
+            large_lost: 0,
+        }
+    });
+    evidence.probes.extend(within);
+    evidence
 }
 
 fn faulty_host() -> Evidence {
