@@ -33,6 +33,7 @@ pub enum Class {
     DyingOptic,
     Saturation,
     ClocksApart,
+    UnsentProbes,
 }
 
 /// Of what or whom a finding speaks.
@@ -96,7 +97,7 @@ impl Subject {
 }
 
 impl Class {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::BadOptic,
         Self::LossyLink,
         Self::FaultyHost,
@@ -122,6 +123,7 @@ impl Class {
         Self::DyingOptic,
         Self::Saturation,
         Self::ClocksApart,
+        Self::UnsentProbes,
     ];
 
     pub fn remedy(self) -> &'static str {
@@ -156,6 +158,9 @@ impl Class {
             }
             Self::ClocksApart => {
                 "synchronise the clocks; times across these hosts were not compared"
+            }
+            Self::UnsentProbes => {
+                "let its firewall pass what agents send, and look at its routes: what it does not send measures nothing"
             }
         }
     }
@@ -200,6 +205,7 @@ impl fmt::Display for Class {
             Self::DyingOptic => "dying optic",
             Self::Saturation => "link will saturate",
             Self::ClocksApart => "clocks apart",
+            Self::UnsentProbes => "unsent probes",
         })
     }
 }

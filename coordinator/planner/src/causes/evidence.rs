@@ -76,6 +76,19 @@ pub struct HostFacts {
     pub settings: std::collections::BTreeMap<String, String>,
     pub clock_skew_ms: Option<f64>,
     pub cpu_busy_share: Option<f64>,
+    /// Probes that its own kernel did not send.
+    pub unsent: Vec<UnsentFacts>,
+}
+
+/// Of the probes that were due to a peer, those that never left, by why.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UnsentFacts {
+    pub to: String,
+    pub due: u64,
+    pub forbidden: u64,
+    pub no_room: u64,
+    pub no_way: u64,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -285,6 +298,39 @@ pub(super) fn link_of(fabric: &Fabric, hop: Hop) -> Subject {
     Subject::Link {
         ends: ends.map(|port| fabric.name(port.node).to_owned()),
         link: fabric.link_name(hop.link),
+    }
+}
+
+impl UnsentFacts {
+    /// A few are not sent whenever a route changes.
+    const FEWEST: u64 = 5;
+    const MOST_SHARE: f64 = 0.1;
+
+    pub fn are_many(&self) -> bool {
+        let share = self.count() as f64 / self.due.max(1) as f64;
+        self.count() >= Self::FEWEST && share >= Self::MOST_SHARE
+    }
+
+    pub fn count(&self) -> u64 {
+        let known = self.forbidden.saturating_add(self.no_room);
+        known.saturating_add(self.no_way)
+    }
+}
+
+impl fmt::Display for UnsentFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { to, due, .. } = self;
+        write!(f, "{} of {due} probes to {to} never left", self.count())?;
+        let reasons = [
+            (self.forbidden, "forbidden by its own kernel"),
+            (self.no_room, "for lack of room in a queue of its own"),
+            (self.no_way, "for lack of a way there"),
+        ];
+        let reasons = reasons.iter().filter(|(count, _)| *count > 0);
+        reasons.enumerate().try_for_each(|(nth, (count, why))| {
+            let before = if nth == 0 { ":" } else { "," };
+            write!(f, "{before} {count} {why}")
+        })
     }
 }
 

@@ -186,6 +186,7 @@ fn slows(class: Class) -> bool {
         Class::NodeAlwaysFirst,
         Class::DyingOptic,
         Class::Saturation,
+        Class::UnsentProbes,
     ];
     !harmless.contains(&class)
 }

@@ -8,7 +8,7 @@ use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
 
-use super::evidence::{Evidence, EvidenceError, UNKNOWN, hops, link_of, subject_of};
+use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN, hops, link_of, subject_of};
 use super::votes::{Cast, Ground, Votes};
 use super::{Cause, Class, Subject};
 use crate::paths::{Atlas, HopIndex};
@@ -234,45 +234,58 @@ impl Suspect {
 }
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
-    let atlas = Atlas::new(fabric);
-    let probes = evidence
-        .probes
-        .iter()
-        .filter(|it| !it.path.iter().any(|name| name == UNKNOWN));
-    let probe = |probed: &super::evidence::Probed| {
-        let hops = hops(fabric, &probed.path)?;
-        let first = hops.first().map(|hop| hop.from);
-        let first = first.filter(|&node| atlas.fabric.node(node).role != Role::Switch);
-        let ends = [first, farthest(&atlas, &hops)];
-        let mut hops: Vec<_> = hops.iter().map(|&hop| atlas.index(hop)).collect();
-        hops.sort_unstable();
-        hops.dedup();
-        Ok(Probe {
-            hops,
-            hosts: ends.map(|node| node.map(NodeId::index)),
-            sent: probed.sent,
-            lost: probed.lost,
-        })
-    };
-    let probes = probes
-        .map(probe)
-        .collect::<Result<Vec<_>, EvidenceError>>()?;
-    let found = localise(&Ground::of(&atlas), &probes);
+    let found = by_ways(evidence, fabric, |probed| Some([probed.sent, probed.lost]))?;
+    let found = found.into_iter();
     Ok(found
-        .iter()
-        .map(|culprit| finding(&atlas, culprit, evidence))
+        .map(|(culprit, subjects)| finding(&culprit, subjects, evidence))
         .collect())
 }
 
-/// The host at the other end, where a path leads there and back.
-fn farthest(atlas: &Atlas<'_>, hops: &[Hop]) -> Option<NodeId> {
-    let is_host = |node: &NodeId| atlas.fabric.node(*node).role != Role::Switch;
-    let first = hops.first()?.from;
-    let ends = hops.iter().map(|&hop| atlas.far(hop));
-    ends.filter(is_host).find(|&end| end != first)
+/// Who loses of what is counted of probes: how many were sent, and lost.
+pub(super) fn by_ways(
+    evidence: &Evidence,
+    fabric: &Fabric,
+    counted: impl Fn(&Probed) -> Option<[u64; 2]>,
+) -> Result<Vec<(Culprit, Vec<Subject>)>, EvidenceError> {
+    let atlas = Atlas::new(fabric);
+    let is_known = |it: &&Probed| !it.path.iter().any(|name| name == UNKNOWN);
+    let probes = evidence.probes.iter().filter(is_known);
+    let probe = |probed: &Probed| {
+        let counts = counted(probed)?;
+        Some(crossed(&atlas, &probed.path, counts))
+    };
+    let probes: Result<Vec<_>, _> = probes.filter_map(probe).collect();
+    let found = localise(&Ground::of(&atlas), &probes?).into_iter();
+    Ok(found
+        .map(|culprit| {
+            let subjects = subjects(&atlas, &culprit);
+            (culprit, subjects)
+        })
+        .collect())
 }
 
-fn finding(atlas: &Atlas<'_>, culprit: &Culprit, evidence: &Evidence) -> Cause {
+fn crossed(
+    atlas: &Atlas<'_>,
+    path: &[String],
+    [sent, lost]: [u64; 2],
+) -> Result<Probe, EvidenceError> {
+    let hops = hops(atlas.fabric, path)?;
+    let first = hops.first().map(|hop| hop.from);
+    let first = first.filter(|&node| atlas.fabric.node(node).role != Role::Switch);
+    let ends = [first, farthest(atlas, &hops)];
+    let mut hops: Vec<_> = hops.iter().map(|&hop| atlas.index(hop)).collect();
+    hops.sort_unstable();
+    hops.dedup();
+    Ok(Probe {
+        hops,
+        hosts: ends.map(|node| node.map(NodeId::index)),
+        sent,
+        lost,
+    })
+}
+
+/// Of whom a finding about it speaks.
+fn subjects(atlas: &Atlas<'_>, culprit: &Culprit) -> Vec<Subject> {
     let fabric = atlas.fabric;
     let node = |index: usize| fabric.name(NodeId::from_index(index)).to_owned();
     let subject = |suspect: &Suspect| match *suspect {
@@ -283,10 +296,22 @@ fn finding(atlas: &Atlas<'_>, culprit: &Culprit, evidence: &Evidence) -> Cause {
     };
     let all = culprit.suspects.iter();
     let all = all.flat_map(|suspect| beside(atlas, *suspect));
-    let mut subjects: Vec<_> = all.map(|suspect| subject(&suspect)).collect();
-    if !culprit.may_be_host {
-        subjects = host_before_link(subjects);
+    let subjects: Vec<_> = all.map(|suspect| subject(&suspect)).collect();
+    match culprit.may_be_host {
+        true => subjects,
+        false => host_before_link(subjects),
     }
+}
+
+/// The host at the other end, where a path leads there and back.
+fn farthest(atlas: &Atlas<'_>, hops: &[Hop]) -> Option<NodeId> {
+    let is_host = |node: &NodeId| atlas.fabric.node(*node).role != Role::Switch;
+    let first = hops.first()?.from;
+    let ends = hops.iter().map(|&hop| atlas.far(hop));
+    ends.filter(is_host).find(|&end| end != first)
+}
+
+fn finding(culprit: &Culprit, mut subjects: Vec<Subject>, evidence: &Evidence) -> Cause {
     let dropping = dropping(&subjects, evidence);
     if let [(place, _)] = dropping[..] {
         subjects = vec![subjects.swap_remove(place)];

@@ -15,6 +15,7 @@ mod forecast;
 mod hosts;
 mod jobs;
 mod localise;
+mod mtu;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,7 @@ mod votes;
 pub use change::{Change, changes};
 pub use evidence::{
     Evidence, EvidenceError, FlowFacts, HostFacts, JobFacts, PairFacts, PortFacts, Probed, Series,
-    Trace, subject_of,
+    Trace, UnsentFacts, subject_of,
 };
 pub use explain::{Exchange, ExchangedPair, explain, explain_exchange};
 pub use localise::{Culprit, Probe, Suspect, localise};

@@ -122,6 +122,7 @@ fn host_facts(name: &str) -> HostFacts {
         settings: settings.map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
         clock_skew_ms: Some(3.0),
         cpu_busy_share: Some(0.2),
+        unsent: Vec::new(),
     }
 }
 

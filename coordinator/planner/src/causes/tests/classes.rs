@@ -46,6 +46,17 @@ fn happens(class: Class) -> (Evidence, &'static str) {
         Class::DyingOptic => (with_series(climb()), "leaf0-spine1 from spine1"),
         Class::Saturation => (next_job(), "leaf0-spine1 from leaf0"),
         Class::ClocksApart => (at_host(1, |host| host.clock_skew_ms = Some(-2000.0)), "h1"),
+        Class::UnsentProbes => (
+            at_host(3, |host| {
+                host.unsent.push(UnsentFacts {
+                    to: "h5".to_owned(),
+                    due: 40,
+                    forbidden: 12,
+                    ..UnsentFacts::default()
+                });
+            }),
+            "h3",
+        ),
         Class::NodeAlwaysFirst => (always_first(), "h0"),
         of_job => (with_job(of(of_job)), "job train"),
     }
