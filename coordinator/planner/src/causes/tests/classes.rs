@@ -197,14 +197,16 @@ fn straggler() -> Evidence {
     evidence
 }
 
+/// Both ends tell of it.
 fn lopsided() -> Evidence {
+    let trace = |[from, to]: [&str; 2], [hops_there, hops_back]: [u32; 2]| Trace {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        hops_there,
+        hops_back,
+    };
     Evidence {
-        traces: vec![Trace {
-            from: "h0".to_owned(),
-            to: "h5".to_owned(),
-            hops_there: 4,
-            hops_back: 6,
-        }],
+        traces: vec![trace(["h0", "h5"], [4, 6]), trace(["h5", "h0"], [6, 4])],
         ..clean()
     }
 }
