@@ -17,7 +17,23 @@ const FOUND_WITHIN: Duration = Duration::from_secs(75);
 
 pub(crate) fn tests() -> Vec<Trial> {
     let name = "what_is_wrong_is_found_by_what_agents_tell_and_nothing_else_is";
-    vec![trial(name, STAGE, each_is_named_alone)]
+    vec![
+        trial(name, STAGE, each_is_named_alone),
+        trial("many_senders_to_one_receiver_are_an_incast", STAGE, incast),
+    ]
+}
+
+/// Uplinks have room for all that four hosts send to a fifth one, and its own link has not.
+fn incast() {
+    const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+        host_gbps = 0.1\nuplink_gbps = 0.4\n";
+    const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\n\
+        hosts = [\"h0\", \"h4\", \"h5\", \"h6\", \"h7\"]\npairs = [[1, 0], [2, 0], [3, 0], [4, 0]]\n\
+        bytes = 4_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"spread\"\n";
+    let stage = led(FABRIC, JOB, &Leadership::default());
+    let job = must(stage.job("train"));
+    are_found(&stage, &[(Class::Incast, "h0")]);
+    must(job.stop());
 }
 
 /// Four leaves and two spines, or a spine could not be told from its links.
