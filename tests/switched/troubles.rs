@@ -117,7 +117,8 @@ fn flap(stage: &Stage, switch: &str, to: &str) {
     shell(stage, switch, &line);
 }
 
-/// Both ends of a link between switches are set alike, so that only large probes tell.
+/// Both ends of a link between switches are set alike, so that only large probes tell. Beside it, a switch
+/// swallows what goes to one leaf.
 fn a_link_that_is_too_narrow(stage: &Stage) {
     let ends = [("leaf1", "spine0"), ("spine0", "leaf1")];
     let set = |mtu_bytes: u32| {
@@ -127,8 +128,25 @@ fn a_link_that_is_too_narrow(stage: &Stage) {
         }
     };
     set(1500);
-    are_found(stage, &[(Class::MtuMismatch, "leaf1-spine0")]);
+    let narrow = (Class::MtuMismatch, "leaf1-spine0");
+    are_found(stage, &[narrow]);
+    swallow(stage, "spine1", ["h6", "h7"]);
+    are_found(
+        stage,
+        &[narrow, (Class::LossyLink, "leaf3-spine1 from spine1")],
+    );
+    shell(stage, "spine1", "ip rule del pref 9 && ip rule del pref 9");
     set(9000);
+}
+
+/// By routes that lead nowhere, and of which nobody is told. By now it is known which ways led there.
+fn swallow(stage: &Stage, switch: &str, hosts: [&str; 2]) {
+    for host in hosts {
+        let to = address(stage, host, "eth0");
+        let route = format!("ip route add blackhole {to} table 98");
+        let rule = format!("ip rule add to {to} lookup 98 pref 9");
+        shell(stage, switch, &format!("{route} && {rule}"));
+    }
 }
 
 /// What h0 sends to h4 goes by a third leaf, from either spine.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use reweave_common::bandwidth::Bandwidth;
 use reweave_common::hardware::Machine;
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
 use reweave_common::observations::NodeObservations;
 use reweave_common::probing::ProbeWindow;
@@ -14,7 +14,7 @@ use reweave_common::rdma::RdmaReading;
 use reweave_common::snapshot::{FlowState, Hop};
 use reweave_common::units::Rate;
 use reweave_planner::causes::{
-    Evidence, FlowFacts, HostFacts, PairFacts, Probed, Trace, UnsentFacts,
+    Evidence, FlowFacts, HostFacts, PairFacts, Probed, Trace, UnsentFacts, losses,
 };
 
 use crate::arrivals::Arrivals;
@@ -36,6 +36,15 @@ pub(crate) fn evidence(picture: &Picture<'_>, arrivals: &Arrivals) -> Evidence {
         series: ports::series(picture),
         pairs: pairs(picture),
     }
+}
+
+/// By link that loses probes: the share. Where probes contradict each other, nothing is known.
+pub(crate) fn lossy(picture: &Picture<'_>) -> BTreeMap<LinkId, f64> {
+    let evidence = Evidence {
+        probes: probes(picture),
+        ..Evidence::default()
+    };
+    losses(&evidence, picture.fabric()).unwrap_or_default()
 }
 
 pub(crate) fn name(known: Known<'_>, node: NodeId) -> String {

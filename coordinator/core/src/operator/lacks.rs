@@ -6,13 +6,13 @@ use reweave_common::cause::Class;
 use reweave_common::hardware::Lack;
 use reweave_common::observations::NodeObservations;
 use reweave_common::operator::LackStatus;
+use reweave_planner::causes::UnsentFacts;
 
 use crate::evidence::unsent;
 use crate::model::Known;
 
 /// An answer has to fit into one message, however large the cluster is.
 const MOST_LACKS: usize = 64;
-const MOST_NAMED: usize = 3;
 
 /// The same lack of many agents is told once. Those first that most of them have.
 pub(super) fn lacks(known: Known<'_>) -> Vec<LackStatus> {
@@ -35,19 +35,10 @@ pub(super) fn lacks(known: Known<'_>) -> Vec<LackStatus> {
 
 /// What a host's own kernel does not send measures nothing, and that is no fault of the fabric.
 fn unsent_probes(known: Known<'_>, observed: &NodeObservations) -> Option<Lack> {
-    let unsent = unsent(known, observed).into_iter();
-    let many: Vec<_> = unsent
-        .filter(|it| it.are_many())
-        .map(|it| it.to_string())
-        .collect();
-    let (named, more) = many.split_at(many.len().min(MOST_NAMED));
-    let more = match more.len() {
-        0 => String::new(),
-        more => format!("; and to {more} more"),
-    };
-    (!named.is_empty()).then(|| Lack {
+    let told = UnsentFacts::told(&unsent(known, observed));
+    (!told.is_empty()).then(|| Lack {
         measurement: "latency and loss".to_owned(),
-        because: named.join("; ") + &more,
+        because: told.join("; "),
         remedy: Class::UnsentProbes.remedy().to_owned(),
     })
 }

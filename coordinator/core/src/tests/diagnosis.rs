@@ -468,3 +468,26 @@ fn a_host_whose_own_kernel_sends_no_probes_is_named_and_told_of_in_the_status() 
         "{lack:?}"
     );
 }
+
+/// Where the first of two flows that meet would be sent.
+fn sent_to(lossy: Option<[&str; 2]>) -> String {
+    let mut cluster = cluster();
+    let lossy = lossy.map(|[from, to]| hop(&cluster, from, to));
+    cluster.network.lossy.extend(lossy);
+    cluster.network.start("h0", "h4", 1000, 0);
+    cluster.network.start("h1", "h5", 1001, 0);
+    probe_for(&mut cluster, LEARNED);
+    let Response::Plan {
+        plan: Some(plan), ..
+    } = cluster.ask(Request::Plan)
+    else {
+        panic!("no plan")
+    };
+    plan.pins[0].hop.to.clone()
+}
+
+#[test]
+fn a_plan_sends_nobody_over_a_link_that_loses_packets() {
+    assert_eq!(sent_to(None), "spine1");
+    assert_eq!(sent_to(Some(["leaf0", "spine1"])), "spine2");
+}

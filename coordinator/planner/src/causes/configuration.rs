@@ -30,8 +30,7 @@ fn clock(host: &HostFacts) -> Option<Cause> {
 
 /// Probes that its own kernel does not send say nothing of the fabric, so somebody has to hear of them.
 fn unsent(host: &HostFacts) -> Option<Cause> {
-    let many = host.unsent.iter().filter(|it| it.are_many());
-    let evidence: Vec<_> = many.map(UnsentFacts::to_string).collect();
+    let evidence = UnsentFacts::told(&host.unsent);
     let subject = Subject::Host(host.host.clone());
     let finding = Class::UnsentProbes.cause(subject, 0.95, String::new());
     (!evidence.is_empty()).then_some(Cause {

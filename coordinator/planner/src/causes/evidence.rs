@@ -306,9 +306,33 @@ impl UnsentFacts {
     const FEWEST: u64 = 5;
     const MOST_SHARE: f64 = 0.1;
 
-    pub fn are_many(&self) -> bool {
+    const MOST_NAMED: usize = 2;
+
+    fn are_many(&self) -> bool {
         let share = self.count() as f64 / self.due.max(1) as f64;
         self.count() >= Self::FEWEST && share >= Self::MOST_SHARE
+    }
+
+    /// In words, those that are many; of many peers the first, and the others together.
+    pub fn told(all: &[Self]) -> Vec<String> {
+        let many: Vec<_> = all.iter().filter(|it| it.are_many()).cloned().collect();
+        let named = match many.len() {
+            ..=Self::MOST_NAMED => many.len(),
+            _ => 1,
+        };
+        let (named, others) = many.split_at(named);
+        let mut sum = Self {
+            to: format!("{} others", others.len()),
+            ..Self::default()
+        };
+        for other in others {
+            sum.due += other.due;
+            sum.forbidden += other.forbidden;
+            sum.no_room += other.no_room;
+            sum.no_way += other.no_way;
+        }
+        let rest = Some(&sum).filter(|_| !others.is_empty());
+        named.iter().chain(rest).map(ToString::to_string).collect()
     }
 
     pub fn count(&self) -> u64 {

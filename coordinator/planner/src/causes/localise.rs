@@ -4,8 +4,10 @@
 //! it alone loses more than the rest. The likeliest goes first, and with it all probes that crossed it;
 //! what is left is weighed again. What is nearly as likely cannot be told apart from it.
 
+use std::collections::BTreeMap;
+
 use reweave_common::fabric::{Fabric, Role};
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 
 use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN, hops, link_of, subject_of};
@@ -239,6 +241,25 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
     Ok(found
         .map(|(culprit, subjects)| finding(&culprit, subjects, evidence))
         .collect())
+}
+
+/// By link that loses probes, or may be it: the share that it loses.
+pub fn losses(
+    evidence: &Evidence,
+    fabric: &Fabric,
+) -> Result<BTreeMap<LinkId, f64>, EvidenceError> {
+    let found = by_ways(evidence, fabric, |probed| Some([probed.sent, probed.lost]))?;
+    let mut losses = BTreeMap::new();
+    for (culprit, _) in found {
+        let share = culprit.lost as f64 / culprit.sent.max(1) as f64 - culprit.elsewhere;
+        for suspect in &culprit.suspects {
+            if let Suspect::Hop(hop) | Suspect::Link(hop) = suspect {
+                let known: &mut f64 = losses.entry(LinkId::from_index(hop / 2)).or_default();
+                *known = known.max(share);
+            }
+        }
+    }
+    Ok(losses)
 }
 
 /// Who loses of what is counted of probes: how many were sent, and lost.

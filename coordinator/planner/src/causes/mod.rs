@@ -27,7 +27,7 @@ pub use evidence::{
     Trace, UnsentFacts, subject_of,
 };
 pub use explain::{Exchange, ExchangedPair, explain, explain_exchange};
-pub use localise::{Culprit, Probe, Suspect, localise};
+pub use localise::{Culprit, Probe, Suspect, localise, losses};
 pub use routes::{BesidePeers, beside_peers};
 pub use votes::Ground;
 
