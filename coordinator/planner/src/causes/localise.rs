@@ -94,8 +94,17 @@ fn likeliest(ground: &Ground, probes: &[&Probe]) -> Option<Culprit> {
     suspects.extend(port_behind(weighed, &cast, ground));
     let may_be_host = open.is_some_and(|host| !suspects.contains(&host));
     suspects.extend(open.filter(|_| may_be_host));
-    let is_node = |it: &Suspect| matches!(it, Suspect::Host(_) | Suspect::Switch(_));
-    if let Some(node) = suspects.iter().position(is_node) {
+    let is_likely = |it: &Suspect| {
+        let mut likely = weighed.iter();
+        likely.any(|(weight, suspect, _)| suspect == it && *weight > evidence - AMBIGUOUS)
+    };
+    // A switch that is only not cleared yet stays behind.
+    let goes_first = |it: &Suspect| match it {
+        Suspect::Host(_) => true,
+        Suspect::Switch(_) => is_likely(it),
+        _ => false,
+    };
+    if let Some(node) = suspects.iter().position(goes_first) {
         suspects[..=node].rotate_right(1);
     }
     Some(Culprit {
