@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
 
 use super::evidence::{Evidence, EvidenceError, PortFacts, link_of};
 use super::localise::{self, Culprit};
@@ -93,7 +94,7 @@ fn whole(subject: &Subject, fabric: &Fabric) -> Subject {
         return subject.clone();
     };
     let mut ends = [from.clone(), to.clone()];
-    let index = |name: &String| fabric.find(name).map(|node| node.index());
+    let index = |name: &String| fabric.find(name).map(NodeId::index);
     ends.sort_by_key(index);
     Subject::Link {
         ends,
