@@ -20,6 +20,8 @@ mod probed;
 mod ranks;
 #[path = "switched/scene.rs"]
 mod scene;
+#[path = "switched/troubles.rs"]
+mod troubles;
 
 use std::process::ExitCode;
 
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let tests = [
         flows::tests(),
         losses::tests(),
+        troubles::tests(),
         clean::tests(),
         ranks::tests(),
         pairs::tests(),

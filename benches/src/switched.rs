@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
-use reweave_planner::causes::{Probe, localise};
+use reweave_planner::causes::{Ground, Probe, localise};
 use reweave_planner::paths::Atlas;
 use reweave_planner::placement::{Demand, Request, place};
 use reweave_planner::probes::cover;
@@ -79,9 +79,9 @@ fn localisation() {
         }
     };
     let probes: Vec<_> = (0..RESULTS).map(|_| probe()).collect();
-    let (hops, nodes) = (2 * fabric.links().len(), fabric.nodes().len());
+    let ground = Ground::of(&atlas);
     let runs = (0..RUNS).map(|_| {
-        let (found, took_s) = timed(|| localise(hops, nodes, &probes));
+        let (found, took_s) = timed(|| localise(&ground, &probes));
         (
             took_s,
             format!(

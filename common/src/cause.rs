@@ -11,6 +11,7 @@ pub enum Class {
     BadOptic,
     LossyLink,
     FaultyHost,
+    FaultySwitch,
     EcmpCollision,
     PfcStorm,
     PfcDeadlock,
@@ -32,6 +33,7 @@ pub enum Class {
     DyingOptic,
     Saturation,
     ClocksApart,
+    UnsentProbes,
 }
 
 /// Of what or whom a finding speaks.
@@ -40,6 +42,7 @@ pub enum Class {
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     Host(String),
+    Switch(String),
     /// One direction of a link, by the node that sends over it.
     Hop {
         from: String,
@@ -76,10 +79,12 @@ impl Subject {
             (Self::Ambiguous(all), one) | (one, Self::Ambiguous(all)) => {
                 all.iter().any(|it| it.touches(one))
             }
-            (Self::Host(host), link) | (link, Self::Host(host)) => match link {
-                Self::Hop { from, to, .. } => host == from || host == to,
-                Self::Link { ends, .. } => ends.contains(host),
-                other => *other == Self::Host(host.clone()),
+            (Self::Host(node) | Self::Switch(node), link)
+            | (link, Self::Host(node) | Self::Switch(node)) => match link {
+                Self::Hop { from, to, .. } => node == from || node == to,
+                Self::Link { ends, .. } => ends.contains(node),
+                Self::Host(other) | Self::Switch(other) => node == other,
+                _ => false,
             },
             (
                 Self::Link { link: a, .. },
@@ -92,10 +97,11 @@ impl Subject {
 }
 
 impl Class {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::BadOptic,
         Self::LossyLink,
         Self::FaultyHost,
+        Self::FaultySwitch,
         Self::EcmpCollision,
         Self::PfcStorm,
         Self::PfcDeadlock,
@@ -117,6 +123,7 @@ impl Class {
         Self::DyingOptic,
         Self::Saturation,
         Self::ClocksApart,
+        Self::UnsentProbes,
     ];
 
     pub fn remedy(self) -> &'static str {
@@ -124,6 +131,7 @@ impl Class {
             Self::BadOptic => "drain the link and replace its optics or cable",
             Self::LossyLink => "drain the link and look at both of its ends",
             Self::FaultyHost => "take the host out of its jobs and look at its NIC",
+            Self::FaultySwitch => "drain the switch and look at its hardware",
             Self::EcmpCollision => "rebalance: reweave plan",
             Self::PfcStorm => "isolate the NIC that keeps pausing",
             Self::PfcDeadlock => "break the loop: drain one of its links",
@@ -151,6 +159,9 @@ impl Class {
             Self::ClocksApart => {
                 "synchronise the clocks; times across these hosts were not compared"
             }
+            Self::UnsentProbes => {
+                "let its firewall pass what agents send, and look at its routes: what it does not send measures nothing"
+            }
         }
     }
 
@@ -172,6 +183,7 @@ impl fmt::Display for Class {
             Self::BadOptic => "bad optic",
             Self::LossyLink => "lossy link",
             Self::FaultyHost => "faulty host",
+            Self::FaultySwitch => "faulty switch",
             Self::EcmpCollision => "ECMP collision",
             Self::PfcStorm => "PFC storm",
             Self::PfcDeadlock => "PFC deadlock",
@@ -193,6 +205,7 @@ impl fmt::Display for Class {
             Self::DyingOptic => "dying optic",
             Self::Saturation => "link will saturate",
             Self::ClocksApart => "clocks apart",
+            Self::UnsentProbes => "unsent probes",
         })
     }
 }
@@ -200,7 +213,9 @@ impl fmt::Display for Class {
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Host(name) | Self::Link { link: name, .. } => f.write_str(name),
+            Self::Host(name) | Self::Switch(name) | Self::Link { link: name, .. } => {
+                f.write_str(name)
+            }
             Self::Job(name) => write!(f, "job {name}"),
             Self::Hop { from, link, .. } => write!(f, "{link} from {from}"),
             Self::Pair([a, b]) => write!(f, "{a} and {b}"),

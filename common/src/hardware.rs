@@ -76,6 +76,17 @@ pub struct Machine {
     #[serde(rename = "memory_available_bytes")]
     pub memory_available: Bytes,
     pub numa_nodes: Vec<NumaNode>,
+    /// What hosts of one cluster should be set alike in.
+    pub settings: Vec<Setting>,
+}
+
+/// How a host is set: of several devices that differ, all values.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Setting {
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub name: String,
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub value: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

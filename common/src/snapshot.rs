@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub fabric: Arc<Fabric>,
     /// Only directions that were measured recently enough are here.
     pub links: BTreeMap<Hop, LinkState>,
+    /// The share of packets that a link loses, where that was looked for and found.
+    pub lossy: BTreeMap<LinkId, f64>,
     pub flows: Vec<FlowState>,
     /// All pins in force.
     pub pins: Vec<Pin>,

@@ -41,6 +41,7 @@ const TITLES = {
   "bad-optic": "bad optic or cable",
   "lossy-link": "lossy link",
   "faulty-host": "faulty host",
+  "faulty-switch": "faulty switch",
   "ecmp-collision": "ECMP collision",
   "pfc-storm": "PFC storm",
   "pfc-deadlock": "PFC deadlock",
@@ -62,6 +63,7 @@ const TITLES = {
   "dying-optic": "dying optic",
   "saturation": "link will saturate",
   "clocks-apart": "clocks apart",
+  "unsent-probes": "unsent probes",
 };
 
 /** Of what or whom a cause speaks. */

@@ -254,6 +254,7 @@ impl Scene {
             generation: self.generation,
             fabric: Arc::clone(&self.network.fabric),
             links: self.links(&loads),
+            lossy: BTreeMap::new(),
             flows: flows.collect(),
             pins: self.pins.clone(),
             tables: BTreeMap::new(),

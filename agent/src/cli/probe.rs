@@ -124,7 +124,29 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
             "{host} refused {refused} probes: run an agent there, or reweave-agent probe --respond"
         );
     }
+    hosts.iter().for_each(tell_astray);
     tell_strays(strays);
+}
+
+/// What the table has no column for, since it should never be.
+fn tell_astray((host, tally): (&Ipv4Addr, &Tally)) {
+    let (unsent, large) = (tally.unsent, tally.large);
+    if unsent.count() > 0 {
+        eprintln!(
+            "{} probes to {host} never left: {} forbidden by this kernel, {} for lack of room in a queue, {} for lack of a way",
+            unsent.count(),
+            unsent.forbidden,
+            unsent.no_room,
+            unsent.no_way
+        );
+    }
+    if large.lost > 0 {
+        eprintln!(
+            "of {} probes to {host} as large as the MTU here, {} were lost",
+            large.sent(),
+            large.lost
+        );
+    }
 }
 
 /// A host with all its paths, by the source ports that lead over them.

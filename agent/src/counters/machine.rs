@@ -5,7 +5,7 @@ use reweave_common::hardware::{Machine, NumaNode};
 use reweave_common::units::Bytes;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
-use super::Tree;
+use super::{Tree, settings};
 
 const NODES: &str = "sys/devices/system/node";
 
@@ -42,6 +42,7 @@ impl MachineReader {
             memory: Bytes::new(system.total_memory()),
             memory_available: Bytes::new(system.available_memory()),
             numa_nodes: numa_nodes(&self.tree),
+            settings: settings::read(&self.tree),
         })
     }
 }

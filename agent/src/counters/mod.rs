@@ -6,6 +6,7 @@ mod ethtool;
 mod machine;
 mod nics;
 mod ports;
+mod settings;
 mod tree;
 
 #[cfg(test)]

@@ -282,3 +282,81 @@ fn numa_nodes_have_processors_and_memory() {
     );
     assert!(machine.cpus > 0 && machine.memory > machine.memory_available);
 }
+
+const SETTINGS: &[(&str, &str)] = &[
+    ("proc/sys/net/ipv4/tcp_ecn", "1\n"),
+    ("proc/sys/net/ipv4/tcp_congestion_control", "dctcp\n"),
+    (
+        "sys/class/infiniband/mlx5_0/tc/1/traffic_class",
+        "Global tclass=106\n",
+    ),
+    (
+        "sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos",
+        "106\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/gids/0",
+        "fe80:0000:0000:0000:0202:c9ff:fe00:0001\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/gids/2",
+        "0000:0000:0000:0000:0000:ffff:0a00:0001\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/gids/3",
+        "0000:0000:0000:0000:0000:ffff:0a00:0001\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/gids/10",
+        "0000:0000:0000:0000:0000:ffff:0a00:0002\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/0",
+        "RoCE v2\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/2",
+        "IB/RoCE v1\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/3",
+        "RoCE v2\n",
+    ),
+    (
+        "sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/10",
+        "RoCE v2\n",
+    ),
+];
+
+#[test]
+fn settings_are_read_as_drivers_and_kernels_keep_them() {
+    let mut files = [MLX5, SETTINGS].concat();
+    let priorities: Vec<_> = (0..8)
+        .map(|it| format!("sys/class/net/eth0/ecn/roce_np/enable/{it}"))
+        .collect();
+    let enabled = priorities.iter().enumerate();
+    files.extend(enabled.map(|(nth, path)| (&path[..], if nth == 3 { "1\n" } else { "0\n" })));
+    let root = machine(&files);
+    let machine = MachineReader::new(&Tree::new(root.path())).read();
+    let settings = machine.expect("this is a machine").settings;
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|it| [&it.name[..], &it.value])
+        .collect();
+    let expected = [
+        ["TCP ECN", "1"],
+        ["TCP congestion control", "dctcp"],
+        ["ECN of RoCE receivers", "00010000"],
+        ["RoCE traffic class", "Global tclass=106"],
+        ["RoCE type of service", "106"],
+        ["GID index of RoCE v2", "3"],
+    ];
+    assert_eq!(settings, expected);
+}
+
+#[test]
+fn a_machine_without_such_files_is_set_in_no_way() {
+    let root = machine(MLX5);
+    let machine = MachineReader::new(&Tree::new(root.path())).read();
+    assert_eq!(machine.expect("this is a machine").settings, []);
+}

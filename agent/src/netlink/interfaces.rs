@@ -31,6 +31,18 @@ impl RouteSocket {
         Ok(facts.filter(says_something).collect())
     }
 
+    /// By own address: the largest packet that its interface takes.
+    pub fn mtus(&mut self) -> Result<BTreeMap<Ipv4Addr, u32>, NetlinkError> {
+        let addresses = self.addresses()?;
+        let of_link = |link: super::Link| {
+            let own: Option<&BTreeSet<_>> = addresses.get(&link.index);
+            let own = own.into_iter().flatten().copied();
+            own.filter_map(move |address| Some((address, link.mtu_bytes?)))
+        };
+        let links = self.links()?.into_iter();
+        Ok(links.flat_map(of_link).collect())
+    }
+
     fn addresses(&mut self) -> Result<ByIndex, NetlinkError> {
         let mut request = AddressMessage::default();
         request.header.family = AddressFamily::Inet;

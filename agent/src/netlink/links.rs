@@ -15,6 +15,7 @@ pub struct Link {
     pub loopback: bool,
     /// Whether it is but a view of others: a bond, a bridge, a VLAN.
     pub stacked: bool,
+    pub mtu_bytes: Option<u32>,
     pub count: LinkCount,
 }
 
@@ -43,6 +44,10 @@ pub(super) fn link(message: &RouteNetlinkMessage) -> Option<Link> {
     Some(Link {
         index: message.header.index,
         stacked: is_stacked(attributes),
+        mtu_bytes: attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::Mtu(mtu) => Some(*mtu),
+            _ => None,
+        }),
         loopback: flags.contains(LinkFlags::Loopback),
         count: count(name?, flags, &stats.unwrap_or_default()),
     })

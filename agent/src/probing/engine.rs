@@ -2,13 +2,13 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use reweave_agent_core::latency::{Clocks, Outgoing, Prober};
+use reweave_agent_core::latency::{Clocks, LENGTH, Outgoing, Prober};
 use reweave_agent_core::witness::Witness;
 use reweave_common::moment::Moment;
 use reweave_common::probing::{PortStrays, ProbeList, ProbeReading};
@@ -19,6 +19,7 @@ use super::mail::{Inbox, Parcel};
 use super::socket::{Fate, StampedSocket};
 use super::tap::Tap;
 use crate::clock;
+use crate::netlink::RouteSocket;
 use crate::preflight::Door;
 
 #[derive(Debug, Error)]
@@ -128,6 +129,9 @@ impl Engine {
         let asking = &self.asking;
         list.flows
             .retain(|flow| asking.contains_key(&flow.source.port()));
+        // Where the kernel does not tell, no probe is large.
+        let mtus = RouteSocket::open().and_then(|mut route| route.mtus());
+        self.prober.handle_mtus(mtus.unwrap_or_default());
         self.prober.handle_list(clock::now(), &list);
         outcome
     }
@@ -191,8 +195,8 @@ impl Engine {
             let Some(socket) = self.asking.get(port) else {
                 continue;
             };
-            for at in socket.send(&mut parcels) {
-                self.prober.handle_unsent(&probes[at]);
+            for (at, why) in socket.send(&mut parcels) {
+                self.prober.handle_unsent(&probes[at], why);
             }
             // Most have left by now.
             take_fates(&mut self.prober, socket, &mut self.inbox);
@@ -244,7 +248,7 @@ impl Engine {
             heard = socket.receive(inbox, |packet, length| {
                 let (from, to) = (*packet.to.ip(), packet.from);
                 match answers.handle_packet(packet, length) {
-                    Some(Reply::Short(bytes)) => short.push(Parcel { bytes, from, to }),
+                    Some(Reply::Short(bytes)) => short.push(answer(bytes, from, to)),
                     // What cannot be sent is lost, and counted by who waits for it.
                     Some(Reply::Page(bytes)) => drop(socket.send_long(&bytes, from, to)),
                     None => {}
@@ -276,8 +280,19 @@ fn look(witness: &mut Witness, tap: &mut Option<Tap>) {
 fn parcel(probe: &Outgoing) -> Parcel {
     Parcel {
         bytes: probe.bytes,
+        length: probe.length,
         from: *probe.flow.source.ip(),
         to: probe.flow.destination,
+    }
+}
+
+fn answer(bytes: [u8; LENGTH], from: Ipv4Addr, to: SocketAddrV4) -> Parcel {
+    let length = LENGTH;
+    Parcel {
+        bytes,
+        length,
+        from,
+        to,
     }
 }
 

@@ -104,10 +104,15 @@ impl Slot {
     }
 }
 
+/// What large packets are filled up with.
+static ZEROS: [u8; 1 << 14] = [0; 1 << 14];
+
 /// A packet to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parcel {
     pub(super) bytes: [u8; LENGTH],
+    /// Of all of it: behind these bytes are zeros.
+    pub(super) length: usize,
     pub(super) from: Ipv4Addr,
     pub(super) to: SocketAddrV4,
 }
@@ -150,20 +155,22 @@ pub(super) fn info(from: Ipv4Addr) -> in_pktinfo {
     reason = "the kernel reads what the headers point to, all of which outlives the call"
 )]
 pub(super) fn send(socket: BorrowedFd<'_>, parcels: &mut [Parcel]) -> Result<usize, Errno> {
-    let mut parts = [part(&mut []); MOST];
+    let mut parts = [[zeros(0); 2]; MOST];
     let mut headers = [header(); MOST];
     let mut sources = [Source::new(Ipv4Addr::UNSPECIFIED); MOST];
     let mut names = [nowhere(); MOST];
     let count = parcels.len().min(MOST);
     let filled = parcels.iter_mut().zip(&mut headers);
     for (nth, (parcel, header)) in filled.enumerate() {
-        (parts[nth], sources[nth]) = (part(&mut parcel.bytes), Source::new(parcel.from));
+        let rest = zeros(parcel.length.saturating_sub(LENGTH));
+        parts[nth] = [part(&mut parcel.bytes), rest];
+        sources[nth] = Source::new(parcel.from);
         names[nth] = name(parcel.to);
         header.msg_hdr = msghdr {
             msg_name: from_mut(&mut names[nth]).cast(),
             msg_namelen: size_of::<sockaddr_in>() as libc::socklen_t,
-            msg_iov: from_mut(&mut parts[nth]),
-            msg_iovlen: 1,
+            msg_iov: parts[nth].as_mut_ptr(),
+            msg_iovlen: parts[nth].len(),
             msg_control: from_mut(&mut sources[nth]).cast(),
             msg_controllen: size_of::<Source>() as _,
             ..header.msg_hdr
@@ -182,6 +189,15 @@ fn header() -> mmsghdr {
 fn part(bytes: &mut [u8]) -> iovec {
     iovec {
         iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    }
+}
+
+/// The kernel only reads them.
+fn zeros(count: usize) -> iovec {
+    let bytes = &ZEROS[..count.min(ZEROS.len())];
+    iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
     }
 }

@@ -11,7 +11,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, TimestampingFlag,
     bind, sendmsg, setsockopt, socket, sockopt,
 };
-use reweave_agent_core::latency::{Arrival, Clocks, LENGTH, Stamp, TTL};
+use reweave_agent_core::latency::{Arrival, Clocks, LENGTH, Stamp, TTL, Unsendable};
 
 use super::beside::SaidError;
 use super::mail::{self, Inbox, Letter, Parcel};
@@ -83,15 +83,15 @@ impl StampedSocket {
         self.port
     }
 
-    /// Sends all of them, and names those that cannot be sent.
-    pub(super) fn send(&self, parcels: &mut [Parcel]) -> Vec<usize> {
+    /// Sends all of them, and names those that cannot be sent, with why.
+    pub(super) fn send(&self, parcels: &mut [Parcel]) -> Vec<(usize, Unsendable)> {
         let (mut at, mut old, mut unsent) = (0, 0, vec![]);
         while at < parcels.len() {
             match mail::send(self.as_fd(), &mut parcels[at..]) {
                 Ok(sent) => (at, old) = (at + sent.max(1), 0),
-                Err(Errno::ECONNREFUSED) if old < MOST_OLD_ERRORS => old += 1,
-                Err(_) => {
-                    unsent.push(at);
+                Err(error) if may_be_old(error) && old < MOST_OLD_ERRORS => old += 1,
+                Err(error) => {
+                    unsent.push((at, unsendable(error)));
                     (at, old) = (at + 1, 0);
                 }
             }
@@ -186,14 +186,31 @@ impl StampedSocket {
     }
 }
 
+/// What routers and receivers said of earlier packets comes back as the error of the next one.
+fn may_be_old(error: Errno) -> bool {
+    !matches!(
+        unsendable(error),
+        Unsendable::Forbidden | Unsendable::NoRoom
+    )
+}
+
+fn unsendable(error: Errno) -> Unsendable {
+    match error {
+        Errno::EPERM | Errno::EACCES => Unsendable::Forbidden,
+        Errno::ENOBUFS | Errno::ENOMEM | Errno::EAGAIN => Unsendable::NoRoom,
+        Errno::EMSGSIZE => Unsendable::TooLong,
+        _ => Unsendable::NoWay,
+    }
+}
+
 impl AsFd for StampedSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-/// What may not be cut to pieces needs no number, which the kernel would have to draw. No probe is so
-/// large that it would be.
+/// What may not be cut to pieces needs no number, which the kernel would have to draw. A large probe shall
+/// be lost where it does not fit through, whatever the kernel has heard of the way.
 #[allow(
     unsafe_code,
     reason = "the kernel reads a number that outlives the call"

@@ -321,10 +321,10 @@ fn what_goes_wrong_is_said_on_standard_error() {
 const UNITS: [&str; 7] = ["bytes", "us", "ns", "ms", "percent", "per_s", "share"];
 /// Numbers of things, and what things are numbered by.
 const COUNTS: &str = "\
-    answered back confirmed cpus dropped_packets duplicated flows foreign grown hardware hop index \
-    iterations kernel lanes late lost lost_back lost_there malformed node numa_node of packets \
+    answered arrived back confirmed cpus dropped_packets duplicated flows foreign grown hardware hop index \
+    iterations kernel lanes large_lost large_sent late lost lost_back lost_there malformed node numa_node of packets \
     packets_per_train port program refused reordered retransmits routers_back sent somewhere streams \
-    there total trains unknown_packets unsent untimed";
+    there total trains unknown_packets unsent unsent_forbidden unsent_no_room untimed";
 
 /// The names of numbers that nobody could read without having written them.
 fn nameless(name: &str, value: &Value) -> Vec<String> {

@@ -479,7 +479,7 @@ fn has_vanished(reading: &Reading, name: &str) -> bool {
 }
 
 fn cannot_send(reading: &Reading) -> bool {
-    matches!(reading, Reading::Probes(probes) if probes.tally.unsent > 0)
+    matches!(reading, Reading::Probes(probes) if probes.tally.unsent.count() > 0)
 }
 
 fn sixteen_flows_cost_little() {

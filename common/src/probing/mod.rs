@@ -61,8 +61,10 @@ pub struct Tally {
     pub lost: Lost,
     /// The host is there, and says that nobody on it answers probes.
     pub refused: u64,
-    /// This host could not send them: it knows no way there.
-    pub unsent: u64,
+    /// This host could not send them.
+    pub unsent: Unsent,
+    /// Those as large as the sender's MTU, which are not among the others.
+    pub large: Large,
     /// Answers that came after the answer to a later probe.
     pub reordered: u64,
     /// Answers that came again.
@@ -91,6 +93,27 @@ pub struct Lost {
     pub back: u64,
     /// No later answer told whether the probe had arrived.
     pub somewhere: u64,
+}
+
+/// Probes that never left their host, by why.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Unsent {
+    /// A rule of its own kernel, as of its firewall, stops them.
+    pub forbidden: u64,
+    /// A queue of its own was full.
+    pub no_room: u64,
+    /// It knows no way there.
+    pub no_way: u64,
+}
+
+/// Probes that one packet of the sender's MTU holds, of which it is known whether they came through. What
+/// comes back to tell is small.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Large {
+    pub arrived: u64,
+    pub lost: u64,
 }
 
 /// How many routers a probe passed.
@@ -171,6 +194,35 @@ impl Lost {
     }
 }
 
+impl Unsent {
+    pub fn count(&self) -> u64 {
+        let known = self.forbidden.saturating_add(self.no_room);
+        known.saturating_add(self.no_way)
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        let pairs = [
+            (&mut self.forbidden, other.forbidden),
+            (&mut self.no_room, other.no_room),
+            (&mut self.no_way, other.no_way),
+        ];
+        for (own, more) in pairs {
+            *own = own.saturating_add(more);
+        }
+    }
+}
+
+impl Large {
+    pub fn sent(&self) -> u64 {
+        self.arrived.saturating_add(self.lost)
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        self.arrived = self.arrived.saturating_add(other.arrived);
+        self.lost = self.lost.saturating_add(other.lost);
+    }
+}
+
 impl Tally {
     /// Probes that had somebody to answer them.
     pub fn sent(&self) -> u64 {
@@ -190,7 +242,6 @@ impl Tally {
         let pairs = [
             (&mut self.answered, other.answered),
             (&mut self.refused, other.refused),
-            (&mut self.unsent, other.unsent),
             (&mut self.reordered, other.reordered),
             (&mut self.duplicated, other.duplicated),
             (&mut self.untimed, other.untimed),
@@ -202,6 +253,8 @@ impl Tally {
             *own = own.saturating_add(more);
         }
         self.lost.merge(other.lost);
+        self.unsent.merge(other.unsent);
+        self.large.merge(other.large);
         self.times.merge(&other.times);
         self.routers = other.routers.or(self.routers);
     }
@@ -273,6 +326,15 @@ mod tests {
                     somewhere: 2,
                 },
                 routers: Some(Routers { there, back: 3 }),
+                unsent: Unsent {
+                    forbidden: 2,
+                    no_room: 3,
+                    no_way: 4,
+                },
+                large: Large {
+                    arrived: 5,
+                    lost: 6,
+                },
                 ..Tally::default()
             };
             tally.stamped.note(stamps);
@@ -282,6 +344,8 @@ mod tests {
         merged.merge(&with(Stamps::Kernel, 5));
         merged.merge(&Tally::default());
         assert_eq!((merged.sent(), merged.lost.count()), (12, 6));
+        assert_eq!((merged.unsent.count(), merged.unsent.no_way), (18, 8));
+        assert_eq!((merged.large.sent(), merged.large.lost), (22, 12));
         assert_eq!(merged.stamped.mostly(), Some(Stamps::Kernel));
         assert_eq!(merged.routers, Some(Routers { there: 5, back: 3 }));
     }

@@ -17,7 +17,14 @@ pub struct Summary {
     pub lost_back: u64,
     pub loss: Option<Loss>,
     pub refused: u64,
+    /// Probes that this host could not send. Of these, those that a rule of its own kernel stops, and
+    /// those that found a queue of its own full.
     pub unsent: u64,
+    pub unsent_forbidden: u64,
+    pub unsent_no_room: u64,
+    /// Probes as large as the sender's MTU, which are not among the others, and how many were lost.
+    pub large_sent: u64,
+    pub large_lost: u64,
     pub reordered: u64,
     pub duplicated: u64,
     pub untimed: u64,
@@ -49,7 +56,11 @@ impl From<&Tally> for Summary {
             lost_back: tally.lost.back,
             loss: tally.loss(),
             refused: tally.refused,
-            unsent: tally.unsent,
+            unsent: tally.unsent.count(),
+            unsent_forbidden: tally.unsent.forbidden,
+            unsent_no_room: tally.unsent.no_room,
+            large_sent: tally.large.sent(),
+            large_lost: tally.large.lost,
             reordered: tally.reordered,
             duplicated: tally.duplicated,
             untimed: tally.untimed,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Lost, Routers, Tally};
+use super::{Large, Lost, Routers, Tally, Unsent};
 use crate::moment::Moment;
 
 /// Tallies of the last half-minute to minute, merged.
@@ -44,6 +44,18 @@ impl ProbeWindow {
         let mut lost = earlier.lost;
         lost.merge(current.lost);
         (earlier.answered.saturating_add(current.answered), lost)
+    }
+
+    pub fn large(&self) -> Large {
+        let mut large = self.earlier.large;
+        large.merge(self.current.large);
+        large
+    }
+
+    pub fn unsent(&self) -> Unsent {
+        let mut unsent = self.earlier.unsent;
+        unsent.merge(self.current.unsent);
+        unsent
     }
 
     /// Of the last answer.

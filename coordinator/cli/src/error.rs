@@ -238,6 +238,10 @@ pub(crate) enum CliError {
     #[error("{option} {value:?} is out of its range")]
     BadOption { option: &'static str, value: f64 },
     #[error(
+        "--linux needs --seed, the routers' net.ipv4.fib_multipath_hash_seed: with 0 they draw a key that nobody knows"
+    )]
+    NoKey,
+    #[error(
         "the plan has no {name}; {}",
         if panels.is_empty() { "it has no panels: name a link or a host".to_owned() }
         else { format!("it has {}", panels.join(", ")) }
@@ -336,6 +340,7 @@ impl CliError {
             | Self::Inspector(_)
             | Self::Recorded(_)
             | Self::BadOption { .. }
+            | Self::NoKey
             | Self::BadPrice { .. }
             | Self::NoSuchLink { .. }
             | Self::LinkTwice { .. }

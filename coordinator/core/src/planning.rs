@@ -1,17 +1,18 @@
 //! What is wrong, and what would mend it: asks the planner, and sees to pins that serve no more.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::cause::{Cause, Class};
 use reweave_common::fabric::Fabric;
 use reweave_common::finding::{Finding, UselessPin};
 use reweave_common::operator::Explanation;
 use reweave_common::plan::{Pin, Plan, Report};
+use reweave_common::snapshot::Snapshot;
 use reweave_common::units::Rate;
 use reweave_planner::causes::{EvidenceError, Exchange, diagnose, explain_exchange, subject_of};
 
 use crate::arrivals::Arrivals;
-use crate::evidence::evidence;
+use crate::evidence::{evidence, lossy};
 use crate::model::Picture;
 use crate::pins;
 use crate::state::{InForce, State};
@@ -69,8 +70,26 @@ fn collided(fabric: &Fabric, finding: &Finding) -> Option<Cause> {
 }
 
 fn collisions(picture: &Picture<'_>, in_force: &InForce) -> Vec<Finding> {
+    looked_at(picture, in_force).1
+}
+
+/// The collisions, and the picture by which they are some: a link that loses packets is worth less than
+/// its rate, so that nobody is sent there for whom it brings nothing. That is looked for only where
+/// something is to be moved.
+fn looked_at(picture: &Picture<'_>, in_force: &InForce) -> (Snapshot, Vec<Finding>) {
     let policy = &picture.known.policy.planner;
-    reweave_planner::diagnose(&picture.snapshot(in_force), policy)
+    let snapshot = picture.snapshot(in_force);
+    let found = reweave_planner::diagnose(&snapshot, policy);
+    let lossy = match found.is_empty() {
+        true => BTreeMap::new(),
+        false => lossy(picture),
+    };
+    if lossy.is_empty() {
+        return (snapshot, found);
+    }
+    let snapshot = Snapshot { lossy, ..snapshot };
+    let found = reweave_planner::diagnose(&snapshot, policy);
+    (snapshot, found)
 }
 
 /// What would mend what is wrong. Its number is one that no plan had before, so that an operator
@@ -92,7 +111,7 @@ pub(crate) fn lift_dead(picture: &Picture<'_>, state: &State) -> Option<Plan> {
 
 fn mend(picture: &Picture<'_>, state: &State) -> Option<Plan> {
     let in_force = state.in_force();
-    let (snapshot, findings) = (picture.snapshot(in_force), collisions(picture, in_force));
+    let (snapshot, findings) = looked_at(picture, in_force);
     let plan = reweave_planner::plan(&snapshot, &findings, &picture.known.policy.planner)?;
     Some(Plan {
         generation: state.next_generation(),

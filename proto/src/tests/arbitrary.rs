@@ -496,6 +496,7 @@ fn cause() -> impl Strategy<Value = Cause> {
 fn subject() -> impl Strategy<Value = Subject> {
     let one = prop_oneof![
         text().prop_map(Subject::Host),
+        text().prop_map(Subject::Switch),
         (text(), text(), text()).prop_map(|(from, to, link)| Subject::Hop { from, to, link }),
         ([text(), text()], text()).prop_map(|(ends, link)| Subject::Link { ends, link }),
         text().prop_map(Subject::Job),

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use reweave_common::hardware::{
-    Duplex, Fec, Lack, Machine, Neighbour, Nic, NumaNode, Pcie, PcieLink,
+    Duplex, Fec, Lack, Machine, Neighbour, Nic, NumaNode, Pcie, PcieLink, Setting,
 };
 use reweave_common::health::{Health, Place, Signal, SignalReading};
 use reweave_common::moment::Moment;
@@ -101,19 +101,24 @@ fn machine() -> impl Strategy<Value = Machine> {
         cpus,
         memory,
     });
+    let setting = (text(), text()).prop_map(|(name, value)| Setting { name, value });
     let parts = (
         any::<(u32, Option<u8>)>(),
         bytes(),
         bytes(),
         vec(node, 0..MANY),
+        vec(setting, 0..MANY),
     );
-    parts.prop_map(|(cpus, memory, memory_available, numa_nodes)| Machine {
-        cpus: cpus.0,
-        cpu_busy_percent: cpus.1,
-        memory,
-        memory_available,
-        numa_nodes,
-    })
+    parts.prop_map(
+        |(cpus, memory, memory_available, numa_nodes, settings)| Machine {
+            cpus: cpus.0,
+            cpu_busy_percent: cpus.1,
+            memory,
+            memory_available,
+            numa_nodes,
+            settings,
+        },
+    )
 }
 
 fn neighbour() -> impl Strategy<Value = Neighbour> {

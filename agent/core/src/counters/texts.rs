@@ -44,6 +44,12 @@ pub fn port_is_active(state: &str) -> bool {
         .is_some_and(|name| name.trim() == "ACTIVE")
 }
 
+/// `0000:0000:0000:0000:0000:ffff:0a00:0001`
+pub fn is_of_ipv4(gid: &str) -> bool {
+    let address: Option<std::net::Ipv6Addr> = gid.trim().parse().ok();
+    address.is_some_and(|it| it.to_ipv4_mapped().is_some())
+}
+
 /// Packets dropped and times put off, over all processors. One line each, in hexadecimal.
 pub fn softnet(text: &str) -> Option<[u64; 2]> {
     let mut sums = [0_u64; 2];
@@ -108,6 +114,14 @@ mod tests {
         assert_eq!(shown("Unknown", "0"), None);
         assert_eq!(shown("16.0 GT/s PCIe", "255"), None);
         assert_eq!(shown("NaN GT/s", "8"), None);
+    }
+
+    #[test]
+    fn a_gid_is_of_ipv4_where_it_maps_one() {
+        assert!(is_of_ipv4("0000:0000:0000:0000:0000:ffff:0a00:0001\n"));
+        for other in ["fe80:0000:0000:0000:0202:c9ff:fe00:0001", "", "10.0.0.1"] {
+            assert!(!is_of_ipv4(other), "{other}");
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(super) struct Flight {
     pub(super) flow: FlowKey,
     pub(super) sent: Clocks,
     pub(super) left: Option<Stamp>,
+    /// As large as the MTU: that it arrives is all that is asked of it.
+    pub(super) is_large: bool,
     pub(super) state: State,
 }
 
@@ -51,12 +53,13 @@ pub(super) struct Split {
 }
 
 impl Flight {
-    pub(super) fn new(number: u32, flow: FlowKey, sent: Clocks) -> Self {
+    pub(super) fn new(number: u32, flow: FlowKey, sent: Clocks, is_large: bool) -> Self {
         Self {
             number,
             flow,
             sent,
             left: None,
+            is_large,
             state: State::Flying,
         }
     }
@@ -69,7 +72,7 @@ impl Flight {
     /// Whether all is known that ever will be.
     pub(super) fn is_complete(&self) -> bool {
         let is_final = matches!(&self.state, State::Answered(landing) if landing.is_final);
-        is_final && self.left.is_some()
+        is_final && self.left.is_some() && !self.is_large
     }
 }
 

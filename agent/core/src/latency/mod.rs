@@ -12,6 +12,9 @@
 //! 2 to 5 are the kernel's or the network card's. Only differences on one clock are ever taken, so
 //! the hosts' clocks need not agree. When the fourth is known, the answer is gone already, so it
 //! comes with the answer to the next probe.
+//!
+//! Now and then a probe is as large as the sender's MTU. Its answer is small like all others; it tells
+//! whether such packets arrive, and nothing else is asked of it.
 
 mod clocks;
 mod flight;
@@ -22,7 +25,7 @@ mod schedule;
 
 pub use clocks::{Clocks, Stamp};
 pub use packet::{LENGTH, Packet};
-pub use prober::{Arrival, Outgoing, Prober};
+pub use prober::{Arrival, Outgoing, Prober, Unsendable};
 pub use responder::Responder;
 pub use schedule::{MOST_RATE, WIRE_BYTES};
 

@@ -17,6 +17,14 @@ use crate::random::Random;
 /// A refusal speaks for probes that were sent so long before and after.
 const REFUSAL_NS: u64 = 3_000_000_000;
 
+/// Of so many probes of a flow no more than one is large.
+const LARGE_ONE_IN: u32 = 8;
+/// Of a packet, headers of IP and UDP; on a wire, Ethernet's and its checksum.
+const IP_AND_UDP_BYTES: u32 = 28;
+const ETHERNET_BYTES: u64 = 18;
+/// No larger packets are sent, whatever an interface takes.
+const MOST_PACKET_BYTES: u32 = 9216;
+
 /// The probes of one agent.
 #[derive(Debug)]
 pub struct Prober {
@@ -24,6 +32,8 @@ pub struct Prober {
     schedule: Schedule,
     peers: BTreeMap<Pair, Peer>,
     flows: BTreeMap<FlowKey, Told>,
+    /// By own address: the largest packet that may leave from it.
+    mtus: BTreeMap<Ipv4Addr, u32>,
     strays: Strays,
 }
 
@@ -49,6 +59,17 @@ struct Told {
     /// The probe after which any earlier one that is answered was overtaken.
     newest: u32,
     last_network: Option<Duration>,
+    small_since: u32,
+}
+
+/// Why a host cannot send a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsendable {
+    Forbidden,
+    NoRoom,
+    NoWay,
+    /// Its interface takes no packet of this length any more.
+    TooLong,
 }
 
 /// A probe to be sent now.
@@ -56,6 +77,8 @@ struct Told {
 pub struct Outgoing {
     pub flow: FlowKey,
     pub bytes: [u8; LENGTH],
+    /// With the zeros behind these bytes.
+    pub length: usize,
 }
 
 impl Prober {
@@ -68,6 +91,7 @@ impl Prober {
             schedule: Schedule::new(random, head_start),
             peers: BTreeMap::new(),
             flows: BTreeMap::new(),
+            mtus: BTreeMap::new(),
             strays: Strays::default(),
         }
     }
@@ -80,6 +104,11 @@ impl Prober {
             .retain(|flow, told| tallied(told) || listed.contains(flow));
     }
 
+    /// By own address: the MTU of its interface. Where it is not known, no probe is large.
+    pub fn handle_mtus(&mut self, mtus: BTreeMap<Ipv4Addr, u32>) {
+        self.mtus = mtus;
+    }
+
     /// Whether it is on the list.
     pub fn probes(&self, flow: &FlowKey) -> bool {
         self.schedule.has(flow)
@@ -88,13 +117,33 @@ impl Prober {
     /// A probe that shall be sent now.
     pub fn poll_probe(&mut self, now: Moment, clocks: Clocks) -> Option<Outgoing> {
         let flow = self.schedule.poll(now)?;
+        let length = self.length(now, &flow);
         let peer = self.peers.entry(pair(&flow)).or_default();
         peer.last_number = peer.last_number.wrapping_add(1);
         let number = peer.last_number;
-        peer.note_sent(Flight::new(number, flow, clocks));
+        peer.note_sent(Flight::new(number, flow, clocks, length > LENGTH));
         let session = self.session;
         let bytes = Packet::Probe(Name { session, number }).to_bytes();
-        Some(Outgoing { flow, bytes })
+        Some(Outgoing {
+            flow,
+            bytes,
+            length,
+        })
+    }
+
+    /// Of the next probe of a flow, so that what is large is asked now and then.
+    fn length(&mut self, now: Moment, flow: &FlowKey) -> usize {
+        let mtu = self.mtus.get(flow.source.ip()).copied().unwrap_or(0);
+        let mtu = mtu.min(MOST_PACKET_BYTES);
+        let length = mtu.saturating_sub(IP_AND_UDP_BYTES) as usize;
+        let told = self.flows.entry(*flow).or_default();
+        told.small_since += 1;
+        let is_due = length > LENGTH && told.small_since >= LARGE_ONE_IN;
+        if is_due && self.schedule.grants(now, u64::from(mtu) + ETHERNET_BYTES) {
+            told.small_since = 0;
+            return length;
+        }
+        LENGTH
     }
 
     /// When [`Self::poll_probe`] next has something.
@@ -103,11 +152,18 @@ impl Prober {
     }
 
     /// The host could not send it.
-    pub fn handle_unsent(&mut self, probe: &Outgoing) {
-        if let Some(flight) = self.sent(pair(&probe.flow), &probe.bytes) {
-            flight.state = State::Told;
-            self.told(probe.flow).tally.unsent += 1;
-        }
+    pub fn handle_unsent(&mut self, probe: &Outgoing, why: Unsendable) {
+        let Some(flight) = self.sent(pair(&probe.flow), &probe.bytes) else {
+            return;
+        };
+        flight.state = State::Told;
+        let unsent = &mut self.told(probe.flow).tally.unsent;
+        *match why {
+            Unsendable::Forbidden => &mut unsent.forbidden,
+            Unsendable::NoRoom => &mut unsent.no_room,
+            Unsendable::NoWay => &mut unsent.no_way,
+            Unsendable::TooLong => return,
+        } += 1;
     }
 
     /// The kernel stamped a probe as it left. `pair` and `bytes` are the packet's.
@@ -216,7 +272,10 @@ impl Prober {
             State::Flying => {
                 let landing = Landing::new(answer, packet.stamp, packet.ttl, packet.read);
                 flight.state = State::Answered(landing);
-                self.told(flow).note_order(number);
+                // What is large takes longer, and may be overtaken.
+                if !flight.is_large {
+                    self.told(flow).note_order(number);
+                }
             }
             _ => self.told(flow).tally.duplicated += 1,
         }
@@ -330,6 +389,13 @@ impl Told {
     fn settle(&mut self, flight: &Flight, seen: Option<bool>) {
         match (&flight.state, seen) {
             (State::Told, _) => {}
+            (State::Flying, seen) if flight.is_large => match seen {
+                Some(true) => self.tally.large.arrived += 1,
+                Some(false) => self.tally.large.lost += 1,
+                // What came of the small ones beside it is not known either.
+                None => {}
+            },
+            _ if flight.is_large => self.tally.large.arrived += 1,
             (State::Flying, Some(true)) => self.tally.lost.back += 1,
             (State::Flying, Some(false)) => self.tally.lost.there += 1,
             (State::Flying, None) => self.tally.lost.somewhere += 1,

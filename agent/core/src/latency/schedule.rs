@@ -20,6 +20,8 @@ pub const MOST_RATE: Rate = Rate::from_bits_per_s(10_000_000);
 const LEAST_PERIOD: Duration = Duration::from_micros(100);
 /// How far ahead of their share probes may be, so that not each of them is a turn of its own.
 const BURST: Duration = Duration::from_millis(85);
+/// Large probes may take this part of the rate.
+const LARGE_SHARE: u32 = 10;
 /// Of this part of the rate they make no use, or a burst would take them beyond it for a second.
 const SPARE: u64 = 11;
 
@@ -30,6 +32,8 @@ pub(super) struct Schedule {
     /// Between two probes, when there are as many as may be.
     gap: Duration,
     share_at: Moment,
+    /// Before then no probe may be a large one.
+    large_at: Moment,
     ends: Moment,
     random: Random,
     /// Before a flow is probed for the first time.
@@ -43,6 +47,7 @@ impl Schedule {
             period: LEAST_PERIOD,
             gap: Duration::ZERO,
             share_at: Moment::default(),
+            large_at: Moment::default(),
             ends: Moment::default(),
             random,
             head_start,
@@ -83,6 +88,18 @@ impl Schedule {
         let pause = self.period * 3 / 4 + self.random.below(self.period / 2);
         self.due.insert(((due + pause).max(now), flow));
         Some(flow)
+    }
+
+    /// Whether the probe whose turn it is may take so much on the wire.
+    pub(super) fn grants(&mut self, now: Moment, wire_bytes: u64) -> bool {
+        if now < self.large_at {
+            return false;
+        }
+        let probes = u32::try_from(wire_bytes / WIRE_BYTES).unwrap_or(u32::MAX);
+        let takes = self.gap.saturating_mul(probes);
+        self.share_at = self.share_at.max(now) + takes;
+        self.large_at = now + takes.saturating_mul(LARGE_SHARE);
+        true
     }
 
     /// When [`Self::poll`] next has something.
@@ -208,6 +225,30 @@ mod tests {
             let bits = in_second_from(from) * WIRE_BYTES * 8;
             assert!((most * 4 / 5..=most).contains(&bits), "{bits} bit/s");
         }
+    }
+
+    #[test]
+    fn large_probes_take_a_tenth_of_the_rate_and_all_together_no_more_than_it() {
+        const JUMBO: u64 = 9018;
+        let most = 1_000_000;
+        let mut schedule = Schedule::new(Random::new(7), Duration::ZERO);
+        schedule.handle_list(at(0), &list(500, 1, most));
+        let (mut small, mut large) = (0, 0);
+        for ms in 0..10_000 {
+            while schedule.poll(at(ms)).is_some() {
+                match schedule.grants(at(ms), JUMBO) {
+                    true => large += 1,
+                    false => small += 1,
+                }
+            }
+        }
+        let bits_per_s = [large * JUMBO, small * WIRE_BYTES].map(|bytes| bytes * 8 / 10);
+        assert!(
+            (80_000..=110_000).contains(&bits_per_s[0]),
+            "{bits_per_s:?}"
+        );
+        let all = bits_per_s[0] + bits_per_s[1];
+        assert!((most * 4 / 5..=most).contains(&all), "{bits_per_s:?}");
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
-use reweave_common::probing::{Part, ProbeList, Routers, Stamped, Tally};
+use reweave_common::probing::{Part, ProbeList, Routers, Stamped, Tally, Unsent};
 use reweave_common::units::Rate;
 
 use super::packet::{LENGTH, Packet};
-use super::{Arrival, Clocks, MOST_RATE, Prober, Responder, Stamp, Strays, TTL};
+use super::{Arrival, Clocks, MOST_RATE, Prober, Responder, Stamp, Strays, TTL, Unsendable};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
@@ -57,6 +57,8 @@ struct World {
     /// How far each host's wall clock is from its steady one.
     offset_ns: [u64; 2],
     sent: u64,
+    /// What is longer does not come through.
+    longest: usize,
     flying: Vec<(u64, Event)>,
     /// Whether the kernel says when answers leave.
     stamps_answers: bool,
@@ -82,6 +84,7 @@ impl World {
             now_ns: 5 * MS,
             offset_ns: [1_700_000_000 * 1000 * MS, 99_000 * MS],
             sent: 0,
+            longest: usize::MAX,
             flying: vec![],
             stamps_answers: true,
             stamps_late: false,
@@ -135,6 +138,7 @@ impl World {
             let event = || Event::Probe(probe.flow, probe.bytes, self.sent);
             let [there, _] = (self.ways)(self.sent);
             let copies = match there {
+                _ if probe.length > self.longest => vec![],
                 Way::Lost => vec![],
                 Way::Takes(ns) => vec![(self.now_ns + LEAVING_NS + ns, event())],
                 Way::Twice(ns) => vec![
@@ -404,9 +408,13 @@ fn what_cannot_be_sent_is_not_lost() {
         .prober
         .poll_probe(world.moment(), world.clocks(0, 0))
         .unwrap();
-    world.prober.handle_unsent(&probe);
+    world.prober.handle_unsent(&probe, Unsendable::Forbidden);
     let tally = world.prober.poll_readings().remove(0).tally;
-    assert_eq!((tally.unsent, tally.sent()), (1, 0));
+    let unsent = Unsent {
+        forbidden: 1,
+        ..Unsent::default()
+    };
+    assert_eq!((tally.unsent, tally.sent()), (unsent, 0));
     assert!(!world.prober.awaits(1));
     world.prober.handle_list(world.moment(), &list(&[]));
     assert!(!world.prober.is_settled());
@@ -546,4 +554,53 @@ fn a_list_that_asks_for_too_much_is_cut_down() {
         prober.poll_probe(now, world.clocks(0, 0)).is_some()
     });
     assert!(probes.count() <= 70, "10 Mb/s, and 5 ms ahead");
+}
+
+/// A prober whose interface takes 9000 bytes, over a network that takes so many, for twenty seconds.
+fn with_large(longest: usize, ways: Ways) -> Tally {
+    let mut world = World::new(ways);
+    world.longest = longest;
+    world.prober.handle_mtus([(A, 9000)].into());
+    world
+        .prober
+        .handle_list(world.moment(), &list(&[7000, 7001]));
+    world.play(20_000)
+}
+
+#[test]
+fn large_probes_tell_whether_they_arrive_and_are_not_among_the_others() {
+    let takes = |_| [Way::Takes(MS), Way::Takes(MS)];
+    let wide = with_large(usize::MAX, takes);
+    assert!((20..=60).contains(&wide.large.arrived), "{wide:?}");
+    assert_eq!((wide.large.lost, wide.lost.count()), (0, 0));
+    let narrow = with_large(1500, takes);
+    assert!((20..=60).contains(&narrow.large.lost), "{narrow:?}");
+    assert_eq!((narrow.large.arrived, narrow.lost.count()), (0, 0));
+    assert_eq!(narrow.answered, wide.answered);
+    assert_eq!(
+        (wide.reordered, wide.untimed),
+        (0, 0),
+        "only small ones are timed"
+    );
+}
+
+/// What is lost on its way back had arrived.
+#[test]
+fn a_large_probe_whose_answer_is_lost_arrived() {
+    let tally = with_large(usize::MAX, |nth| match nth % 3 {
+        0 => [Way::Takes(MS), Way::Lost],
+        _ => [Way::Takes(MS), Way::Takes(MS)],
+    });
+    assert!(
+        tally.large.arrived >= 20 && tally.lost.back > 50,
+        "{tally:?}"
+    );
+    assert_eq!((tally.large.lost, tally.lost.there), (0, 0));
+}
+
+#[test]
+fn a_host_that_knows_no_mtu_sends_nothing_large() {
+    let mut world = World::new(|_| [Way::Takes(MS), Way::Takes(MS)]);
+    world.prober.handle_list(world.moment(), &list(&[7000]));
+    assert_eq!(world.play(20_000).large.sent(), 0);
 }

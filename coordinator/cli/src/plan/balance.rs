@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::LinkId;
 use reweave_common::snapshot::Hop;
 use reweave_planner::assign::Work;
 use reweave_planner::fim::{self, Headline, LayerSpread};
+use reweave_planner::paths::linux::HashPolicy;
 use reweave_planner::paths::listed::{self, Listed, Table};
 use reweave_planner::paths::{Atlas, Learned};
 use reweave_planner::rebalance::{By, Move, Options, Rebalanced, rebalance};
@@ -34,6 +35,11 @@ pub(crate) struct Balance {
     flows: PathBuf,
     #[command(flatten)]
     hashing: Hashing,
+    /// Switches run Linux and choose by this net.ipv4.fib_multipath_hash_policy (3: with
+    /// fib_multipath_hash_fields 0x37), keyed by --seed as net.ipv4.fib_multipath_hash_seed; the table
+    /// then has the columns src_ip and dst_ip
+    #[arg(long, value_name = "POLICY", conflicts_with = "hash")]
+    linux: Option<Policy>,
     /// A table of probes with their paths, by which source ports are chosen where the switches' hash is
     /// not known: the same columns, with 0 bytes
     #[arg(long, value_name = "PROBES")]
@@ -50,6 +56,29 @@ pub(crate) struct Balance {
     /// How far sizes of flows may be off; what is gained must be more than this besides
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     uncertainty: f64,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Policy {
+    /// Addresses alone
+    #[value(name = "0")]
+    Addresses,
+    /// Addresses, protocol and ports
+    #[value(name = "1")]
+    Ports,
+    /// The same by their fields
+    #[value(name = "3")]
+    Fields,
+}
+
+impl From<Policy> for HashPolicy {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Addresses => Self::Addresses,
+            Policy::Ports => Self::Ports,
+            Policy::Fields => Self::Fields,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -73,6 +102,8 @@ struct Answer {
     layers: Vec<LayerFigures>,
     jobs: Vec<Job>,
     over_time: Option<OverTime>,
+    /// So many flows were not traced: their ways are a prediction, by the hash.
+    predicted: usize,
     doubts: Vec<String>,
 }
 
@@ -147,7 +178,10 @@ impl Balance {
     pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let fabric = input::fabric(&self.fabric)?;
         let mut atlas = Atlas::new(&fabric);
-        let ecmp = self.hashing.ecmp();
+        let ecmp = match self.linux {
+            Some(policy) => self.hashing.linux(policy.into())?,
+            None => self.hashing.ecmp(),
+        };
         let table = table(&self.flows, &mut atlas, &ecmp)?;
         let probed = self.probed.as_deref();
         let probed = probed.map(|path| self::table(path, &mut atlas, &ecmp));
@@ -251,6 +285,7 @@ impl Answer {
                 })
                 .collect(),
             over_time: over_time(atlas, &table.flows),
+            predicted: table.flows.iter().filter(|it| !it.traced).count(),
             doubts: doubts(fabric, table, plan),
         }
     }
@@ -357,6 +392,12 @@ fn lay_out(page: &mut Page, answer: &Answer, table: &Table, fabric: &Fabric) {
         rows.into_iter().chain(jobs),
     );
     page.line(&verdict(answer));
+    if answer.predicted > 0 {
+        let predicted = answer.predicted;
+        page.line(&format!(
+            "{predicted} flows were not traced: their ways are a prediction, by the hash"
+        ));
+    }
     let name = |flow: usize| {
         let listed = table.flows.iter().find(|it| it.id == flow);
         let ends = listed.map(|it| it.ends.map(|node| fabric.name(node)));

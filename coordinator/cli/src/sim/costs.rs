@@ -2,9 +2,12 @@
 
 use clap::{Args, ValueEnum};
 use reweave_common::units::Rate;
+use reweave_planner::paths::linux::{HashPolicy, LinuxHash};
 use reweave_planner::sim::SimTime;
 use reweave_planner::sim::ecmp::Ecmp;
 use reweave_planner::sim::network;
+
+use crate::error::CliError;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Costs {
@@ -73,6 +76,14 @@ impl Hashing {
                 seed: u64::from(self.seed),
             },
             Hash::Crc32 => Ecmp::Crc { seed: self.seed },
+        }
+    }
+
+    /// Linux routers that all have the seed as their key.
+    pub(crate) fn linux(&self, policy: HashPolicy) -> Result<Ecmp, CliError> {
+        match self.seed {
+            0 => Err(CliError::NoKey),
+            seed => Ok(Ecmp::Linux(LinuxHash { policy, seed })),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Reference inputs are found through REWEAVE_REFERENCE_DATA. Without it, the tests that need them
 //! are ignored.
 
+mod causes;
 mod iterations;
 mod plans;
 mod profiles;
@@ -28,7 +29,10 @@ fn main() -> ExitCode {
         .chain(plans::tests());
     let trials = tests.map(|(name, test)| trial(&name, test, data.clone()));
     let trials = trials.chain(refusals::trials()).chain(plans::trials());
-    let trials = trials.chain(shards::trials()).chain(switched::trials());
+    let trials = trials
+        .chain(shards::trials())
+        .chain(switched::trials())
+        .chain(causes::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 

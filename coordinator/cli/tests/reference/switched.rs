@@ -10,13 +10,15 @@ use tempfile::TempDir;
 type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
-    let checks: [(&str, Check); 13] = [
+    let checks: [(&str, Check); 15] = [
         ("a missing cable", a_missing_cable),
         ("small gains", small_gains),
         ("drained links", drained_links),
         ("beside the fullest link", beside_the_fullest_link),
         ("figures", figures),
         ("bad flows", bad_flows),
+        ("known hash", known_hash),
+        ("doubtful flows", doubtful_flows),
         ("ranks on rails", ranks_on_rails),
         ("ranks on a tree", ranks_on_a_tree),
         ("bad pairs", bad_pairs),
@@ -30,10 +32,10 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
 }
 
 /// Files by their names, and a command that is run among them.
-struct Desk(TempDir);
+pub(crate) struct Desk(TempDir);
 
 impl Desk {
-    fn with(files: &[(&str, &str)]) -> Result<Self, Failed> {
+    pub(crate) fn with(files: &[(&str, &str)]) -> Result<Self, Failed> {
         let desk = Self(TempDir::new()?);
         for (name, text) in files {
             std::fs::write(desk.0.path().join(name), text)?;
@@ -41,14 +43,22 @@ impl Desk {
         Ok(desk)
     }
 
-    fn plan(&self, words: &str) -> Result<Output, Failed> {
+    pub(crate) fn run(&self, words: &str) -> Result<Output, Failed> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
-        command.arg("plan").args(words.split_whitespace());
+        command.args(words.split_whitespace());
         Ok(command.current_dir(self.0.path()).output()?)
     }
 
+    fn plan(&self, words: &str) -> Result<Output, Failed> {
+        self.run(&format!("plan {words}"))
+    }
+
     fn json(&self, words: &str) -> Result<Value, Failed> {
-        let output = self.plan(&format!("{words} --output json"))?;
+        self.answer(&format!("plan {words}"))
+    }
+
+    pub(crate) fn answer(&self, words: &str) -> Result<Value, Failed> {
+        let output = self.run(&format!("{words} --output json"))?;
         match output.status.success() {
             true => Ok(serde_json::from_slice(&output.stdout)?),
             false => Err(said(&output).into()),
@@ -57,7 +67,11 @@ impl Desk {
 
     /// That this is refused with one line that says so.
     fn refuses(&self, words: &str, told: &str) -> Result<(), Failed> {
-        let output = self.plan(words)?;
+        self.says_no(&format!("plan {words}"), told)
+    }
+
+    pub(crate) fn says_no(&self, words: &str, told: &str) -> Result<(), Failed> {
+        let output = self.run(words)?;
         let said = said(&output);
         holds(
             output.status.code() == Some(2) && said.contains(told),
@@ -70,7 +84,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn holds(so: bool, told: &str) -> Result<(), Failed> {
+pub(crate) fn holds(so: bool, told: &str) -> Result<(), Failed> {
     match so {
         true => Ok(()),
         false => Err(told.to_owned().into()),
@@ -81,7 +95,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
 
-fn leaf_spine(leaves: u32, spines: u32, hosts: u32) -> String {
+pub(crate) fn leaf_spine(leaves: u32, spines: u32, hosts: u32) -> String {
     format!(
         "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\nhosts_per_leaf = {hosts}\n\
          host_gbps = 100\nuplink_gbps = 100\n"
@@ -121,6 +135,56 @@ fn flows(rows: &str) -> String {
     };
     let rows: String = rows.split_whitespace().map(row).collect();
     format!("src,dst,bytes,path\n{rows}")
+}
+
+/// Of 32 flows from 10.9.0.7 to 10.1.0.5: which of four next hops `ip route get` of Linux 6.18 named for
+/// source ports from 7400 on, under policy 3 and the seed 12345.
+const CHOSEN: &str = "32201020122233321222000333021232";
+
+fn known_hash() -> Result<(), Failed> {
+    let rows = (7400..7432).map(|port| format!("h0,h4,100,10.9.0.7,10.1.0.5,{port}\n"));
+    let table = "src,dst,bytes,src_ip,dst_ip,sport\n".to_owned() + &rows.collect::<String>();
+    let desk = Desk::with(&[
+        ("fabric.toml", &leaf_spine(2, 4, 4)),
+        ("flows.csv", &table),
+        ("bare.csv", "src,dst,bytes\nh0,h4,5\n"),
+    ])?;
+    let answer = desk.json(&format!("{BALANCE} --linux 3 --seed 12345"))?;
+    let on = ['0', '1', '2', '3'].map(|place| CHOSEN.matches(place).count() as f64);
+    let fim = on.iter().map(|flows| (flows - 8.0).abs() / 8.0 * 25.0);
+    let fim: f64 = fim.sum();
+    holds(
+        (number(&answer["before"]["fim"]) - fim).abs() < 1e-9 && answer["predicted"] == 32,
+        &format!("{fim} {answer}"),
+    )?;
+    let page = desk.plan(&format!("{BALANCE} --linux 3 --seed 12345"))?;
+    let page = String::from_utf8_lossy(&page.stdout).into_owned();
+    holds(
+        page.contains("32 flows were not traced: their ways are a prediction"),
+        &page,
+    )?;
+    desk.refuses(&format!("{BALANCE} --linux 3"), "--linux needs --seed")?;
+    let bare = "balance --fabric fabric.toml --flows bare.csv --linux 3 --seed 1";
+    desk.refuses(bare, "bare.csv:1: src_ip: this column is missing")
+}
+
+/// Two halves between which no cable leads, and one flow that two traces tell of.
+fn doubtful_flows() -> Result<(), Failed> {
+    let table = "src,dst,bytes,path,sport\n\
+                 a,d,5,,1\n\
+                 a,b,5,a>l0>s0>l1>b,7\n\
+                 a,b,5,a>l0>s1>l1>b,7\n\
+                 a,b,5,a>l0>l1>b,8\n";
+    let cables = "a-l0 b-l1 l0-s0 l0-s1 l1-s0 l1-s1 c-l2 d-l2";
+    let desk = Desk::with(&[("fabric.toml", &graph(cables)), ("flows.csv", table)])?;
+    let answer = desk.json(BALANCE)?;
+    let doubts: Vec<_> = answer["doubts"].as_array().into_iter().flatten().collect();
+    let expected = [
+        "flow 0 is left out: there is no way from a to d",
+        "flow 3 is left out: it was traced from l0 to l1, which are not linked",
+        "flows 1 and 2 are left out: they have the same fields and were traced over different ways",
+    ];
+    holds(doubts == expected, &answer.to_string())
 }
 
 const BALANCE: &str = "balance --fabric fabric.toml --flows flows.csv";

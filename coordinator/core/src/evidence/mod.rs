@@ -5,13 +5,17 @@ mod ports;
 use std::collections::BTreeMap;
 
 use reweave_common::bandwidth::Bandwidth;
-use reweave_common::ids::NodeId;
+use reweave_common::hardware::Machine;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
-use reweave_common::probing::Lost;
+use reweave_common::observations::NodeObservations;
+use reweave_common::probing::ProbeWindow;
 use reweave_common::rdma::RdmaReading;
 use reweave_common::snapshot::{FlowState, Hop};
 use reweave_common::units::Rate;
-use reweave_planner::causes::{Evidence, FlowFacts, HostFacts, PairFacts, Probed, Trace};
+use reweave_planner::causes::{
+    Evidence, FlowFacts, HostFacts, PairFacts, Probed, Trace, UnsentFacts, losses,
+};
 
 use crate::arrivals::Arrivals;
 use crate::jobs::{Job, jobs};
@@ -32,6 +36,15 @@ pub(crate) fn evidence(picture: &Picture<'_>, arrivals: &Arrivals) -> Evidence {
         series: ports::series(picture),
         pairs: pairs(picture),
     }
+}
+
+/// By link that loses probes: the share. Where probes contradict each other, nothing is known.
+pub(crate) fn lossy(picture: &Picture<'_>) -> BTreeMap<LinkId, f64> {
+    let evidence = Evidence {
+        probes: probes(picture),
+        ..Evidence::default()
+    };
+    losses(&evidence, picture.fabric()).unwrap_or_default()
 }
 
 pub(crate) fn name(known: Known<'_>, node: NodeId) -> String {
@@ -79,7 +92,7 @@ fn probes(picture: &Picture<'_>) -> Vec<Probed> {
                 && is_free(back)
             {
                 let [there, back] = [there, back].map(|way| nodes(known, way));
-                probes.extend(told(window.outcome(), there, back));
+                probes.extend(told(window, there, back));
             }
         }
     }
@@ -87,7 +100,8 @@ fn probes(picture: &Picture<'_>) -> Vec<Probed> {
 }
 
 /// Each direction by itself, where it is known which of them lost a probe.
-fn told((answered, lost): (u64, Lost), there: Vec<String>, back: Vec<String>) -> Vec<Probed> {
+fn told(window: &ProbeWindow, there: Vec<String>, back: Vec<String>) -> Vec<Probed> {
+    let ((answered, lost), large) = (window.outcome(), window.large());
     let sent = answered.saturating_add(lost.count());
     let probed = |path, sent, lost| Probed {
         path,
@@ -96,13 +110,19 @@ fn told((answered, lost): (u64, Lost), there: Vec<String>, back: Vec<String>) ->
         large_sent: 0,
         large_lost: 0,
     };
+    // What is large goes there alone.
+    let with_large = |probed| Probed {
+        large_sent: large.sent(),
+        large_lost: large.lost,
+        ..probed
+    };
     if lost.somewhere > 0 {
-        let round: Vec<_> = there.into_iter().chain(back.into_iter().skip(1)).collect();
-        return vec![probed(round, sent, lost.count())];
+        let round = [&there[..], back.get(1..).unwrap_or_default()].concat();
+        return vec![with_large(probed(round, sent, lost.count()))];
     }
     let arrived = answered.saturating_add(lost.back);
     vec![
-        probed(there, sent, lost.there),
+        with_large(probed(there, sent, lost.there)),
         probed(back, arrived, lost.back),
     ]
 }
@@ -115,14 +135,48 @@ fn hosts(picture: &Picture<'_>, arrivals: &Arrivals) -> Vec<HostFacts> {
         let observed = known.ingest.observations().node(host);
         let machine = observed.and_then(|it| it.host.machine.as_ref());
         let busy = machine.and_then(|it| it.value.cpu_busy_percent);
+        let nics = ports::of_nics(picture, host);
         HostFacts {
             host: name(known, host),
             clock_skew_ms: skew_us.map(|us| us as f64 / 1e3),
             cpu_busy_share: busy.map(|percent| f64::from(percent) / 100.0),
-            ..ports::of_nics(picture, host)
+            unsent: observed.map(|it| unsent(known, it)).unwrap_or_default(),
+            settings: settings(machine.map(|it| &it.value), nics.settings),
+            ..nics
         }
     });
     facts.collect()
+}
+
+type Settings = BTreeMap<String, String>;
+
+/// Of the host beside those of its NICs.
+fn settings(machine: Option<&Machine>, of_nics: Settings) -> Settings {
+    let of_host = machine.into_iter().flat_map(|it| &it.settings);
+    let of_host = of_host.map(|it| (it.name.clone(), it.value.clone()));
+    of_host.chain(of_nics).collect()
+}
+
+/// By peer, the probes that the host's own kernel did not send.
+pub(crate) fn unsent(known: Known<'_>, observed: &NodeObservations) -> Vec<UnsentFacts> {
+    let mut peers: BTreeMap<NodeId, UnsentFacts> = BTreeMap::new();
+    for (flow, window) in &observed.probes {
+        let Some(to) = known.ingest.owner(*flow.destination.ip()) else {
+            continue;
+        };
+        let ((answered, lost), unsent) = (window.outcome(), window.unsent());
+        let facts = peers.entry(to).or_default();
+        facts.due += answered + lost.count() + unsent.count();
+        facts.forbidden += unsent.forbidden;
+        facts.no_room += unsent.no_room;
+        facts.no_way += unsent.no_way;
+    }
+    peers.retain(|_, facts| facts.count() > 0);
+    let named = peers.into_iter().map(|(to, facts)| UnsentFacts {
+        to: name(known, to),
+        ..facts
+    });
+    named.collect()
 }
 
 /// How many routers lie between hosts, each way, as probes tell.

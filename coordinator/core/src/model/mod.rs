@@ -115,6 +115,7 @@ impl Picture<'_> {
             generation: in_force.generation,
             fabric: Arc::clone(self.known.fabric),
             links: self.links(),
+            lossy: BTreeMap::new(),
             flows: self.flows(),
             pins: in_force.pins.clone(),
             tables: in_force.tables.clone(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reweave_common::bandwidth::{Bandwidth, BandwidthReading};
 use reweave_common::cause::{Cause, Class, Subject};
 use reweave_common::flow::{FlowKey, Protocol};
-use reweave_common::hardware::{Nic, Pcie, PcieLink};
+use reweave_common::hardware::{Machine, Nic, Pcie, PcieLink, Setting};
 use reweave_common::health::{Health, Place, Signal, SignalReading};
 use reweave_common::operator::{About, Finding, Mode, Request, Response};
 use reweave_common::probing::PROBE_PORT;
@@ -339,10 +339,7 @@ fn a_nic_that_differs_and_a_clock_that_is_off_are_named() {
         let reading = Reading::Host(HostReading::Nic(Box::new(nic)));
         say(&mut cluster, &format!("h{host}"), vec![reading]);
     }
-    assert_eq!(
-        only(&mut cluster),
-        (Class::ConfigurationMismatch, "h6".to_owned())
-    );
+    assert_eq!(only(&mut cluster), (Class::MtuMismatch, "h6".to_owned()));
     let link = |lanes| PcieLink {
         mt_per_s: 16_000,
         lanes,
@@ -368,4 +365,129 @@ fn a_nic_that_differs_and_a_clock_that_is_off_are_named() {
         .map(|it| it.class)
         .collect();
     assert_eq!(found, [Class::ClocksApart, Class::PcieDowngrade]);
+}
+
+/// As agents tell of the interface of a node, and how much it takes.
+fn takes(cluster: &mut Cluster, node: &str, interface: &str, mtu_bytes: u32) {
+    let nic = Nic {
+        interface: interface.to_owned(),
+        mtu_bytes: Some(mtu_bytes),
+        ..Nic::default()
+    };
+    let reading = Reading::Host(HostReading::Nic(Box::new(nic)));
+    say(cluster, node, vec![reading]);
+}
+
+/// Of a link between switches, both ends of which are set alike, only large probes tell: between two
+/// leaves of one of two links, and what the ports say, of which.
+#[test]
+fn a_link_that_is_too_narrow_for_large_packets_is_one_finding() {
+    let mut cluster = cluster();
+    let both = [
+        hop(&cluster, "leaf0", "spine2"),
+        hop(&cluster, "spine2", "leaf0"),
+    ];
+    cluster.network.narrow.extend(both);
+    probe_for(&mut cluster, LEARNED);
+    let (class, said) = only(&mut cluster);
+    assert_eq!(class, Class::MtuMismatch);
+    assert_eq!(said, "ambiguous: spine2 or leaf0-spine2 or leaf1-spine2");
+    takes(&mut cluster, "leaf0", "swp6", 1500);
+    takes(&mut cluster, "spine2", "swp0", 1500);
+    takes(&mut cluster, "leaf1", "swp6", 9000);
+    let told = (Class::MtuMismatch, "leaf0-spine2".to_owned());
+    assert_eq!(only(&mut cluster), told);
+}
+
+/// Its own setting, the ends of its cable and lost probes: all tell of the same.
+#[test]
+fn a_host_whose_mtu_is_too_small_is_one_finding() {
+    let mut cluster = cluster();
+    let to_it = hop(&cluster, "leaf1", "h6");
+    cluster.network.narrow.insert(to_it);
+    for host in (0..8).map(|it| format!("h{it}")) {
+        takes(
+            &mut cluster,
+            &host,
+            "eth0",
+            if host == "h6" { 1500 } else { 9000 },
+        );
+    }
+    takes(&mut cluster, "leaf1", "swp2", 9000);
+    probe_for(&mut cluster, LEARNED);
+    let found = causes(&mut cluster);
+    let [one] = &found[..] else {
+        panic!("one cause: {found:#?}")
+    };
+    assert_eq!(
+        (one.class, one.subject.to_string()),
+        (Class::MtuMismatch, "h6".to_owned())
+    );
+    assert_eq!(one.evidence.len(), 3, "{one:#?}");
+}
+
+#[test]
+fn a_host_that_is_set_otherwise_than_the_others_is_named() {
+    let mut cluster = cluster();
+    for host in 0..8 {
+        let value = if host == 2 { "0" } else { "1" };
+        let machine = Machine {
+            settings: vec![Setting {
+                name: "TCP ECN".to_owned(),
+                value: value.to_owned(),
+            }],
+            ..Machine::default()
+        };
+        let reading = Reading::Host(HostReading::Machine(machine));
+        say(&mut cluster, &format!("h{host}"), vec![reading]);
+    }
+    let told = (Class::ConfigurationMismatch, "h2".to_owned());
+    assert_eq!(only(&mut cluster), told);
+}
+
+/// What its firewall stops is no loss, and somebody hears of it.
+#[test]
+fn a_host_whose_own_kernel_sends_no_probes_is_named_and_told_of_in_the_status() {
+    let mut cluster = cluster();
+    let mute = cluster.network.node("h3");
+    cluster.network.mute.insert(mute);
+    probe_for(&mut cluster, LEARNED);
+    let found = causes(&mut cluster);
+    assert_eq!((found.len(), found[0].class), (1, Class::UnsentProbes));
+    assert_eq!(found[0].subject, Subject::Host("h3".to_owned()));
+    assert!(found[0].evidence[0].contains("forbidden by its own kernel"));
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    let [lack] = &status.lacks[..] else {
+        panic!("{:#?}", status.lacks)
+    };
+    assert_eq!(lack.nodes, ["h3"]);
+    assert!(
+        lack.lack.because.contains("probes to h7 never left"),
+        "{lack:?}"
+    );
+}
+
+/// Where the first of two flows that meet would be sent.
+fn sent_to(lossy: Option<[&str; 2]>) -> String {
+    let mut cluster = cluster();
+    let lossy = lossy.map(|[from, to]| hop(&cluster, from, to));
+    cluster.network.lossy.extend(lossy);
+    cluster.network.start("h0", "h4", 1000, 0);
+    cluster.network.start("h1", "h5", 1001, 0);
+    probe_for(&mut cluster, LEARNED);
+    let Response::Plan {
+        plan: Some(plan), ..
+    } = cluster.ask(Request::Plan)
+    else {
+        panic!("no plan")
+    };
+    plan.pins[0].hop.to.clone()
+}
+
+#[test]
+fn a_plan_sends_nobody_over_a_link_that_loses_packets() {
+    assert_eq!(sent_to(None), "spine1");
+    assert_eq!(sent_to(Some(["leaf0", "spine1"])), "spine2");
 }

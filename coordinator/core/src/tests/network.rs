@@ -11,7 +11,7 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::instruction::Watch;
 use reweave_common::moment::Moment;
-use reweave_common::probing::{Lost, Part, ProbeList, ProbeReading, Tally};
+use reweave_common::probing::{Large, Lost, Part, ProbeList, ProbeReading, Tally, Unsent};
 use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
 use reweave_common::units::{Bytes, Rate};
@@ -28,6 +28,10 @@ pub(crate) struct Network {
     pub(crate) probes: BTreeMap<NodeId, ProbeList>,
     /// Hops that lose one probe in ten.
     pub(crate) lossy: BTreeSet<Hop>,
+    /// Over these hops no packet as large as its sender's MTU comes through.
+    pub(crate) narrow: BTreeSet<Hop>,
+    /// Hosts whose own kernel sends no probe to the last host.
+    pub(crate) mute: BTreeSet<NodeId>,
     /// Hops that take so much longer than others, in microseconds.
     pub(crate) slow_us: BTreeMap<Hop, u64>,
     /// The spine that leaves send no probes to: to the next one instead.
@@ -62,6 +66,8 @@ impl Network {
             down: BTreeSet::new(),
             probes: BTreeMap::new(),
             lossy: BTreeSet::new(),
+            narrow: BTreeSet::new(),
+            mute: BTreeSet::new(),
             slow_us: BTreeMap::new(),
             shunned: None,
             ended: Vec::new(),
@@ -278,9 +284,26 @@ impl Network {
                 back: lost(flow.reversed()),
                 somewhere: 0,
             };
+            if self.mute.contains(&node) && *flow.destination.ip() == host_address(self.node("h7"))
+            {
+                return unsent(flow);
+            }
+            let way = self.path(&flow, &self.probe_flow(&flow));
+            let is_narrow = way.iter().any(|hop| self.narrow.contains(hop));
+            let large = match is_narrow {
+                true => Large {
+                    arrived: 0,
+                    lost: 2,
+                },
+                false => Large {
+                    arrived: 2,
+                    lost: 0,
+                },
+            };
             let mut tally = Tally {
                 answered: 20 - lost.count(),
                 lost,
+                large,
                 ..Tally::default()
             };
             let both = [flow, flow.reversed()];
@@ -420,4 +443,17 @@ fn interface_name(fabric: &Fabric, node: NodeId, index: usize) -> String {
         "swp"
     };
     format!("{kind}{index}")
+}
+
+/// A rule of the host's own firewall stops all probes of a flow.
+fn unsent(flow: FlowKey) -> Reading {
+    let unsent = Unsent {
+        forbidden: 20,
+        ..Unsent::default()
+    };
+    let tally = Tally {
+        unsent,
+        ..Tally::default()
+    };
+    Reading::Probes(Box::new(ProbeReading { flow, tally }))
 }

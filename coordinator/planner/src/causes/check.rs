@@ -7,7 +7,7 @@ use reweave_common::fabric::Fabric;
 use super::change::LEARNING;
 use super::evidence::{
     Evidence, EvidenceError, JobFacts, KNOWN_SERIES, PairFacts, PortFacts, Probed, Series, UNKNOWN,
-    hops, node,
+    UnsentFacts, hops, node,
 };
 
 type Checked = Result<(), EvidenceError>;
@@ -21,6 +21,7 @@ impl Evidence {
         self.jobs.iter().try_for_each(|job| job.check(fabric))?;
         for host in &self.hosts {
             node(fabric, &host.host)?;
+            host.unsent.iter().try_for_each(|it| it.check(fabric))?;
         }
         for trace in &self.traces {
             node(fabric, &trace.from)?;
@@ -158,6 +159,19 @@ impl Probed {
                 path: self.path.join(">"),
             }),
         }
+    }
+}
+
+impl UnsentFacts {
+    fn check(&self, fabric: &Fabric) -> Checked {
+        node(fabric, &self.to)?;
+        let of = || format!("probes to {}", self.to);
+        within(
+            "the number not sent",
+            of,
+            self.count() as f64,
+            self.due as f64,
+        )
     }
 }
 

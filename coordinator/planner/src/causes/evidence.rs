@@ -76,6 +76,19 @@ pub struct HostFacts {
     pub settings: std::collections::BTreeMap<String, String>,
     pub clock_skew_ms: Option<f64>,
     pub cpu_busy_share: Option<f64>,
+    /// Probes that its own kernel did not send.
+    pub unsent: Vec<UnsentFacts>,
+}
+
+/// Of the probes that were due to a peer, those that never left, by why.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UnsentFacts {
+    pub to: String,
+    pub due: u64,
+    pub forbidden: u64,
+    pub no_room: u64,
+    pub no_way: u64,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -288,6 +301,63 @@ pub(super) fn link_of(fabric: &Fabric, hop: Hop) -> Subject {
     }
 }
 
+impl UnsentFacts {
+    /// A few are not sent whenever a route changes.
+    const FEWEST: u64 = 5;
+    const MOST_SHARE: f64 = 0.1;
+
+    const MOST_NAMED: usize = 2;
+
+    fn are_many(&self) -> bool {
+        let share = self.count() as f64 / self.due.max(1) as f64;
+        self.count() >= Self::FEWEST && share >= Self::MOST_SHARE
+    }
+
+    /// In words, those that are many; of many peers the first, and the others together.
+    pub fn told(all: &[Self]) -> Vec<String> {
+        let many: Vec<_> = all.iter().filter(|it| it.are_many()).cloned().collect();
+        let named = match many.len() {
+            ..=Self::MOST_NAMED => many.len(),
+            _ => 1,
+        };
+        let (named, others) = many.split_at(named);
+        let mut sum = Self {
+            to: format!("{} others", others.len()),
+            ..Self::default()
+        };
+        for other in others {
+            sum.due += other.due;
+            sum.forbidden += other.forbidden;
+            sum.no_room += other.no_room;
+            sum.no_way += other.no_way;
+        }
+        let rest = Some(&sum).filter(|_| !others.is_empty());
+        named.iter().chain(rest).map(ToString::to_string).collect()
+    }
+
+    pub fn count(&self) -> u64 {
+        let known = self.forbidden.saturating_add(self.no_room);
+        known.saturating_add(self.no_way)
+    }
+}
+
+impl fmt::Display for UnsentFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { to, due, .. } = self;
+        write!(f, "{} of {due} probes to {to} never left", self.count())?;
+        let reasons = [
+            (self.forbidden, "forbidden by its own kernel"),
+            (self.no_room, "for lack of room in a queue of its own"),
+            (self.no_way, "for lack of a way there"),
+        ];
+        let reasons = reasons.iter().filter(|(count, _)| *count > 0);
+        reasons.enumerate().try_for_each(|(nth, (count, why))| {
+            let before = if nth == 0 { ":" } else { "," };
+            write!(f, "{before} {count} {why}")
+        })
+    }
+}
+
 impl PortFacts {
     /// What it counts as incoming came over this hop.
     pub(super) fn incoming(&self, fabric: &Fabric) -> Result<Hop, EvidenceError> {
@@ -308,9 +378,15 @@ impl Evidence {
                 hops.iter().any(|hop| fabric.link_name(hop.link) == link)
             })
         };
+        let past = |job: &JobFacts, switch: &String| {
+            let flows = self.flows.iter();
+            let mut flows = flows.filter(|flow| flow.job.as_ref() == Some(&job.job));
+            flows.any(|flow| flow.path.contains(switch))
+        };
         let hurt = |job: &&JobFacts| match subject {
             Subject::Job(name) => *name == job.job,
             Subject::Host(host) => on_host(job, host),
+            Subject::Switch(switch) => past(job, switch),
             Subject::Pair(pair) => pair.iter().all(|host| on_host(job, host)),
             Subject::Hop { from, to, link } => {
                 over(job, link) || on_host(job, from) || on_host(job, to)

@@ -186,6 +186,7 @@ fn slows(class: Class) -> bool {
         Class::NodeAlwaysFirst,
         Class::DyingOptic,
         Class::Saturation,
+        Class::UnsentProbes,
     ];
     !harmless.contains(&class)
 }
@@ -194,7 +195,7 @@ fn distance(subject: &Subject) -> u8 {
     match subject {
         Subject::Hop { .. } | Subject::Link { .. } | Subject::Pair(_) => 0,
         Subject::Ambiguous(_) => 1,
-        Subject::Host(_) => 2,
+        Subject::Host(_) | Subject::Switch(_) => 2,
         Subject::Job(_) => 3,
     }
 }

@@ -1,14 +1,17 @@
 //! Where probes get lost: votes of traced paths.
 //!
-//! Each direction of a link, and each host, is weighed by how much likelier the losses are if it
-//! alone loses more than the rest. The likeliest goes first, and with it all probes that crossed it;
+//! Each direction of a link, each host and each switch is weighed by how much likelier the losses are if
+//! it alone loses more than the rest. The likeliest goes first, and with it all probes that crossed it;
 //! what is left is weighed again. What is nearly as likely cannot be told apart from it.
 
+use std::collections::BTreeMap;
+
 use reweave_common::fabric::{Fabric, Role};
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 
-use super::evidence::{Evidence, EvidenceError, UNKNOWN, hops, subject_of};
+use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN, hops, link_of, subject_of};
+use super::votes::{Cast, Ground, Votes};
 use super::{Cause, Class, Subject};
 use crate::paths::{Atlas, HopIndex};
 
@@ -25,10 +28,13 @@ pub struct Probe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Suspect {
     Host(usize),
+    Switch(usize),
     Hop(HopIndex),
+    /// Both directions of the link that this is the first of.
+    Link(HopIndex),
 }
 
-/// Who loses probes, or those of whom one does; the likeliest first, but a host before a link.
+/// Who loses probes, or those of whom one does; the likeliest first, but a host or switch before a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Culprit {
     pub suspects: Vec<Suspect>,
@@ -50,57 +56,16 @@ const LEAST_EVIDENCE: f64 = 16.0;
 const AMBIGUOUS: f64 = 3.0;
 /// A host that loses both ways may have lost one way alone by chance: as with so many coins in a row, 12.
 const CLEARS_HOST: f64 = 8.0;
+/// By chance, ports of a switch differ by less.
+const CLEARS_SWITCH: f64 = 8.0;
 const MOST_CULPRITS: usize = 16;
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Votes {
-    sent: u64,
-    lost: u64,
-}
-
-impl Votes {
-    fn add(&mut self, probe: &Probe) {
-        self.sent += probe.sent;
-        self.lost += probe.lost;
-    }
-
-    fn without(self, other: Self) -> Self {
-        Self {
-            sent: self.sent - other.sent,
-            lost: self.lost - other.lost,
-        }
-    }
-
-    fn share(self) -> f64 {
-        self.lost as f64 / self.sent.max(1) as f64
-    }
-
-    /// The logarithm of how much likelier the losses are if these lose more than the rest.
-    fn evidence(self, rest: Self) -> f64 {
-        let all = Self {
-            sent: self.sent + rest.sent,
-            lost: self.lost + rest.lost,
-        };
-        self.likelihood() + rest.likelihood() - all.likelihood()
-    }
-
-    /// The logarithm of how likely these losses are at their own share.
-    fn likelihood(self) -> f64 {
-        let part = |count: u64| match count {
-            0 => 0.0,
-            _ => count as f64 * libm::log(count as f64 / self.sent as f64),
-        };
-        part(self.lost) + part(self.sent - self.lost)
-    }
-}
-
-/// Weighs hops below `hops` and hosts below `hosts`.
-pub fn localise(hops: usize, hosts: usize, probes: &[Probe]) -> Vec<Culprit> {
+pub fn localise(ground: &Ground, probes: &[Probe]) -> Vec<Culprit> {
     let mut left: Vec<&Probe> = probes.iter().filter(|probe| probe.sent > 0).collect();
     let mut culprits = Vec::new();
-    while let Some(culprit) = likeliest(hops, hosts, &left) {
+    while let Some(culprit) = likeliest(ground, &left) {
         let first = culprit.suspects[0];
-        left.retain(|probe| !first.touches(probe));
+        left.retain(|probe| !first.touches(probe, ground));
         culprits.push(culprit);
         if culprits.len() == MOST_CULPRITS {
             break;
@@ -109,27 +74,38 @@ pub fn localise(hops: usize, hosts: usize, probes: &[Probe]) -> Vec<Culprit> {
     culprits
 }
 
-fn likeliest(hops: usize, hosts: usize, probes: &[&Probe]) -> Option<Culprit> {
+fn likeliest(ground: &Ground, probes: &[&Probe]) -> Option<Culprit> {
     let mut all = Votes::default();
     probes.iter().for_each(|probe| all.add(probe));
-    let weighed = weighed(hops, hosts, probes, all);
+    let cast = ground.cast(probes);
+    let weighed = weighed(ground, &cast, all);
     weighed.first().filter(|best| best.0 >= LEAST_EVIDENCE)?;
-    let host = host_behind(&weighed, probes);
+    let host = host_behind(&weighed, probes, ground);
     let (weighed, open) = match host {
         Some((place, true)) => (&weighed[place..], None),
         open => (&weighed[..], open.map(|(place, _)| weighed[place].1)),
     };
-    let &(evidence, _, votes) = weighed.first()?;
-    let near = weighed.iter().take_while(|it| it.0 > evidence - AMBIGUOUS);
-    let near = near.filter(|it| it.1 == weighed[0].1 || !is_apart(it.1, weighed[0].1, probes));
+    let &(evidence, first, votes) = weighed.first()?;
+    let is_near = |it: &&Weighed| it.0 > evidence - first.margin(it.1, ground);
+    let near = weighed.iter().filter(is_near);
+    let near = near.filter(|it| it.1 == first || !is_apart(it.1, first, probes, ground));
     let mut suspects: Vec<_> = near.map(|it| it.1).collect();
+    suspects.extend(links_behind(weighed, all, probes, ground));
+    suspects.extend(port_behind(weighed, &cast, ground));
     let may_be_host = open.is_some_and(|host| !suspects.contains(&host));
     suspects.extend(open.filter(|_| may_be_host));
-    if let Some(host) = suspects
-        .iter()
-        .position(|it| matches!(it, Suspect::Host(_)))
-    {
-        suspects[..=host].rotate_right(1);
+    let is_likely = |it: &Suspect| {
+        let mut likely = weighed.iter();
+        likely.any(|(weight, suspect, _)| suspect == it && *weight > evidence - AMBIGUOUS)
+    };
+    // A switch that is only not cleared yet stays behind.
+    let goes_first = |it: &Suspect| match it {
+        Suspect::Host(_) => true,
+        Suspect::Switch(_) => is_likely(it),
+        _ => false,
+    };
+    if let Some(node) = suspects.iter().position(goes_first) {
+        suspects[..=node].rotate_right(1);
     }
     Some(Culprit {
         suspects,
@@ -143,48 +119,88 @@ fn likeliest(hops: usize, hosts: usize, probes: &[&Probe]) -> Option<Culprit> {
 
 /// Whether it loses probes that do not come by the other one: then it is not that they cannot be told
 /// apart, but that there are two.
-fn is_apart(suspect: Suspect, other: Suspect, probes: &[&Probe]) -> bool {
-    let elsewhere = probes.iter().filter(|it| !other.touches(it)).copied();
-    let elsewhere: Vec<_> = elsewhere.collect();
-    suspect.outweighs(&elsewhere, LEAST_EVIDENCE)
+fn is_apart(suspect: Suspect, other: Suspect, probes: &[&Probe], ground: &Ground) -> bool {
+    let elsewhere = probes.iter().filter(|it| !other.touches(it, ground));
+    let elsewhere: Vec<_> = elsewhere.copied().collect();
+    suspect.outweighs(&elsewhere, LEAST_EVIDENCE, ground)
 }
 
-/// All that lose more than the rest, those with most evidence first. Of equals hosts stay ahead.
-fn weighed(hops: usize, hosts: usize, probes: &[&Probe], all: Votes) -> Vec<(f64, Suspect, Votes)> {
-    let (mut of_hop, mut of_host) = (vec![Votes::default(); hops], vec![Votes::default(); hosts]);
-    for probe in probes {
-        probe.hops.iter().for_each(|&hop| of_hop[hop].add(probe));
-        let ends = probe.hosts.iter().flatten();
-        ends.for_each(|&host| of_host[host].add(probe));
-    }
-    let hosts = (0..).map(Suspect::Host).zip(of_host);
-    let hops = (0..).map(Suspect::Hop).zip(of_hop);
-    let weighed = hosts.chain(hops).filter_map(|(suspect, votes)| {
-        let rest = all.without(votes);
-        let suspicious = votes.lost >= FEWEST_LOST && votes.share() > rest.share();
-        suspicious.then_some((votes.evidence(rest), suspect, votes))
-    });
-    let mut weighed: Vec<_> = weighed.collect();
+/// How much likelier the losses are with a suspect, and the probes that it touches.
+type Weighed = (f64, Suspect, Votes);
+
+/// All that lose more than the rest, those with most evidence first. Of equals hosts stay ahead, and
+/// switches of links.
+fn weighed(ground: &Ground, cast: &Cast, all: Votes) -> Vec<Weighed> {
+    let hosts = (0..).map(Suspect::Host).zip(&cast.hosts);
+    let switches = (0..).map(Suspect::Switch).zip(&cast.switches);
+    let hops = (0..).map(Suspect::Hop).zip(&cast.hops);
+    let suspects = hosts.chain(switches).chain(hops);
+    let weighed =
+        suspects.filter_map(|(suspect, &votes)| Some((weight(votes, all)?, suspect, votes)));
+    let may_be = |(_, suspect, _): &Weighed| match *suspect {
+        Suspect::Switch(switch) => cast.unevenness(switch, ground) < CLEARS_SWITCH,
+        _ => true,
+    };
+    let mut weighed: Vec<_> = weighed.filter(may_be).collect();
     weighed.sort_by(|a, b| b.0.total_cmp(&a.0));
     weighed
+}
+
+/// None where no more is lost than elsewhere.
+fn weight(votes: Votes, all: Votes) -> Option<f64> {
+    let rest = all.without(votes);
+    let suspicious = votes.lost >= FEWEST_LOST && votes.share() > rest.share();
+    suspicious.then(|| votes.evidence(rest))
+}
+
+/// Links of a switch that lose as much both ways as it does: a spine between two leaves may be either of
+/// its two cables.
+fn links_behind(
+    weighed: &[Weighed],
+    all: Votes,
+    probes: &[&Probe],
+    ground: &Ground,
+) -> Vec<Suspect> {
+    let (evidence, Suspect::Switch(switch), _) = weighed[0] else {
+        return Vec::new();
+    };
+    let links = ground.links_of(switch).into_iter().map(Suspect::Link);
+    let is_near = |link: &Suspect| {
+        let weight = weight(link.votes(probes, ground), all);
+        weight.is_some_and(|weight| weight > evidence - CLEARS_HOST)
+    };
+    links.filter(is_near).collect()
+}
+
+/// The likeliest hop at a switch some of whose ports lose more than others, and not by enough to clear it.
+fn port_behind(weighed: &[Weighed], cast: &Cast, ground: &Ground) -> Option<Suspect> {
+    let (_, Suspect::Switch(switch), _) = weighed[0] else {
+        return None;
+    };
+    let is_uneven = cast.unevenness(switch, ground) > AMBIGUOUS;
+    let mut others = weighed.iter().map(|it| it.1).filter(|_| is_uneven);
+    others.find(|it| matches!(*it, Suspect::Hop(hop) if ground.is_at(hop, switch)))
 }
 
 /// Where the host stands at which all probes over the likeliest hop begin or end, and whether it is the
 /// host for sure: others of its probes get lost too, so there is more wrong with it than this one
 /// direction of its link, which has but lost more so far. None where it is cleared.
-fn host_behind(weighed: &[(f64, Suspect, Votes)], probes: &[&Probe]) -> Option<(usize, bool)> {
+fn host_behind(weighed: &[Weighed], probes: &[&Probe], ground: &Ground) -> Option<(usize, bool)> {
     let &(most, hop @ Suspect::Hop(_), _) = weighed.first()? else {
         return None;
     };
-    let (over, others): (Vec<&Probe>, Vec<&Probe>) = probes.iter().partition(|it| hop.touches(it));
+    let (over, others): (Vec<&Probe>, Vec<&Probe>) = probes
+        .iter()
+        .copied()
+        .partition(|it| hop.touches(it, ground));
     let ends = over.first()?.hosts.into_iter().flatten();
     let ends = ends.map(Suspect::Host);
-    let is_end = |host: &Suspect| over.iter().all(|probe| host.touches(probe));
+    let is_end = |host: &Suspect| over.iter().all(|probe| host.touches(probe, ground));
     let place = |host| weighed.iter().position(|it| it.1 == host);
     let places = ends.filter(is_end).filter_map(place);
     let judged = places.map(|place| {
         let (evidence, host, _) = weighed[place];
-        let is_sure = evidence >= LEAST_EVIDENCE && host.outweighs(&others, AMBIGUOUS);
+        let is_sure = evidence >= LEAST_EVIDENCE && host.outweighs(&others, AMBIGUOUS, ground);
         (place, is_sure, evidence > most - CLEARS_HOST)
     });
     let open = judged.filter(|(_, is_sure, is_open)| *is_sure || *is_open);
@@ -194,56 +210,127 @@ fn host_behind(weighed: &[(f64, Suspect, Votes)], probes: &[&Probe]) -> Option<(
 
 impl Suspect {
     /// Whether it loses more of these probes than the rest of them, and by so much evidence.
-    fn outweighs(self, probes: &[&Probe], least: f64) -> bool {
-        let [mut votes, mut rest] = [Votes::default(); 2];
-        for probe in probes {
-            let side = if self.touches(probe) {
-                &mut votes
-            } else {
-                &mut rest
-            };
-            side.add(probe);
-        }
+    fn outweighs(self, probes: &[&Probe], least: f64, ground: &Ground) -> bool {
+        let mut all = Votes::default();
+        probes.iter().for_each(|probe| all.add(probe));
+        let votes = self.votes(probes, ground);
+        let rest = all.without(votes);
         votes.share() > rest.share() && votes.evidence(rest) >= least
     }
 
-    fn touches(self, probe: &Probe) -> bool {
+    fn votes(self, probes: &[&Probe], ground: &Ground) -> Votes {
+        let mut votes = Votes::default();
+        let touched = probes.iter().filter(|it| self.touches(it, ground));
+        touched.for_each(|probe| votes.add(probe));
+        votes
+    }
+
+    fn touches(self, probe: &Probe, ground: &Ground) -> bool {
         match self {
             Self::Host(host) => probe.hosts.contains(&Some(host)),
+            Self::Switch(switch) => ground.passes(probe, switch),
             Self::Hop(hop) => probe.hops.contains(&hop),
+            Self::Link(hop) => probe.hops.iter().any(|it| it / 2 == hop / 2),
+        }
+    }
+
+    /// By how much another one may be less likely and still be it: a switch is cleared of what one of its
+    /// ports loses with the same care as a host.
+    fn margin(self, other: Self, ground: &Ground) -> f64 {
+        match (self, other) {
+            (Self::Hop(hop), Self::Switch(switch)) if ground.is_at(hop, switch) => CLEARS_HOST,
+            _ => AMBIGUOUS,
         }
     }
 }
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
-    let atlas = Atlas::new(fabric);
-    let probes = evidence
-        .probes
-        .iter()
-        .filter(|it| !it.path.iter().any(|name| name == UNKNOWN));
-    let probe = |probed: &super::evidence::Probed| {
-        let hops = hops(fabric, &probed.path)?;
-        let first = hops.first().map(|hop| hop.from);
-        let first = first.filter(|&node| atlas.fabric.node(node).role != Role::Switch);
-        let ends = [first, farthest(&atlas, &hops)];
-        let mut hops: Vec<_> = hops.iter().map(|&hop| atlas.index(hop)).collect();
-        hops.sort_unstable();
-        hops.dedup();
-        Ok(Probe {
-            hops,
-            hosts: ends.map(|node| node.map(NodeId::index)),
-            sent: probed.sent,
-            lost: probed.lost,
-        })
-    };
-    let probes = probes
-        .map(probe)
-        .collect::<Result<Vec<_>, EvidenceError>>()?;
-    let found = localise(atlas.hops(), fabric.nodes().len(), &probes);
+    let found = by_ways(evidence, fabric, |probed| Some([probed.sent, probed.lost]))?;
+    let found = found.into_iter();
     Ok(found
-        .iter()
-        .map(|culprit| finding(&atlas, culprit, evidence))
+        .map(|(culprit, subjects)| finding(&culprit, subjects, evidence))
         .collect())
+}
+
+/// By link that loses probes, or may be it: the share that it loses.
+pub fn losses(
+    evidence: &Evidence,
+    fabric: &Fabric,
+) -> Result<BTreeMap<LinkId, f64>, EvidenceError> {
+    let found = by_ways(evidence, fabric, |probed| Some([probed.sent, probed.lost]))?;
+    let mut losses = BTreeMap::new();
+    for (culprit, _) in found {
+        let share = culprit.lost as f64 / culprit.sent.max(1) as f64 - culprit.elsewhere;
+        for suspect in &culprit.suspects {
+            if let Suspect::Hop(hop) | Suspect::Link(hop) = suspect {
+                let known: &mut f64 = losses.entry(LinkId::from_index(hop / 2)).or_default();
+                *known = known.max(share);
+            }
+        }
+    }
+    Ok(losses)
+}
+
+/// Who loses of what is counted of probes: how many were sent, and lost.
+pub(super) fn by_ways(
+    evidence: &Evidence,
+    fabric: &Fabric,
+    counted: impl Fn(&Probed) -> Option<[u64; 2]>,
+) -> Result<Vec<(Culprit, Vec<Subject>)>, EvidenceError> {
+    let atlas = Atlas::new(fabric);
+    let is_known = |it: &&Probed| !it.path.iter().any(|name| name == UNKNOWN);
+    let probes = evidence.probes.iter().filter(is_known);
+    let probe = |probed: &Probed| {
+        let counts = counted(probed)?;
+        Some(crossed(&atlas, &probed.path, counts))
+    };
+    let probes: Result<Vec<_>, _> = probes.filter_map(probe).collect();
+    let found = localise(&Ground::of(&atlas), &probes?).into_iter();
+    Ok(found
+        .map(|culprit| {
+            let subjects = subjects(&atlas, &culprit);
+            (culprit, subjects)
+        })
+        .collect())
+}
+
+fn crossed(
+    atlas: &Atlas<'_>,
+    path: &[String],
+    [sent, lost]: [u64; 2],
+) -> Result<Probe, EvidenceError> {
+    let hops = hops(atlas.fabric, path)?;
+    let first = hops.first().map(|hop| hop.from);
+    let first = first.filter(|&node| atlas.fabric.node(node).role != Role::Switch);
+    let ends = [first, farthest(atlas, &hops)];
+    let mut hops: Vec<_> = hops.iter().map(|&hop| atlas.index(hop)).collect();
+    hops.sort_unstable();
+    hops.dedup();
+    Ok(Probe {
+        hops,
+        hosts: ends.map(|node| node.map(NodeId::index)),
+        sent,
+        lost,
+    })
+}
+
+/// Of whom a finding about it speaks.
+fn subjects(atlas: &Atlas<'_>, culprit: &Culprit) -> Vec<Subject> {
+    let fabric = atlas.fabric;
+    let node = |index: usize| fabric.name(NodeId::from_index(index)).to_owned();
+    let subject = |suspect: &Suspect| match *suspect {
+        Suspect::Host(index) => Subject::Host(node(index)),
+        Suspect::Switch(index) => Subject::Switch(node(index)),
+        Suspect::Hop(index) => subject_of(fabric, atlas.hop(index)),
+        Suspect::Link(index) => link_of(fabric, atlas.hop(index)),
+    };
+    let all = culprit.suspects.iter();
+    let all = all.flat_map(|suspect| beside(atlas, *suspect));
+    let subjects: Vec<_> = all.map(|suspect| subject(&suspect)).collect();
+    match culprit.may_be_host {
+        true => subjects,
+        false => host_before_link(subjects),
+    }
 }
 
 /// The host at the other end, where a path leads there and back.
@@ -254,25 +341,14 @@ fn farthest(atlas: &Atlas<'_>, hops: &[Hop]) -> Option<NodeId> {
     ends.filter(is_host).find(|&end| end != first)
 }
 
-fn finding(atlas: &Atlas<'_>, culprit: &Culprit, evidence: &Evidence) -> Cause {
-    let fabric = atlas.fabric;
-    let host = |index: usize| fabric.name(NodeId::from_index(index)).to_owned();
-    let subject = |suspect: &Suspect| match *suspect {
-        Suspect::Host(index) => Subject::Host(host(index)),
-        Suspect::Hop(index) => subject_of(fabric, atlas.hop(index)),
-    };
-    let all = culprit.suspects.iter();
-    let all = all.flat_map(|suspect| beside(atlas, *suspect));
-    let mut subjects: Vec<_> = all.map(|suspect| subject(&suspect)).collect();
-    if !culprit.may_be_host {
-        subjects = host_before_link(subjects);
-    }
+fn finding(culprit: &Culprit, mut subjects: Vec<Subject>, evidence: &Evidence) -> Cause {
     let dropping = dropping(&subjects, evidence);
     if let [(place, _)] = dropping[..] {
         subjects = vec![subjects.swap_remove(place)];
     }
     let class = match subjects[0] {
         Subject::Host(_) => Class::FaultyHost,
+        Subject::Switch(_) => Class::FaultySwitch,
         _ => Class::LossyLink,
     };
     let Culprit { sent, lost, .. } = *culprit;

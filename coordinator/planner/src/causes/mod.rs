@@ -15,18 +15,21 @@ mod forecast;
 mod hosts;
 mod jobs;
 mod localise;
+mod mtu;
 mod routes;
 #[cfg(test)]
 mod tests;
+mod votes;
 
 pub use change::{Change, changes};
 pub use evidence::{
     Evidence, EvidenceError, FlowFacts, HostFacts, JobFacts, PairFacts, PortFacts, Probed, Series,
-    Trace, subject_of,
+    Trace, UnsentFacts, subject_of,
 };
 pub use explain::{Exchange, ExchangedPair, explain, explain_exchange};
-pub use localise::{Culprit, Probe, Suspect, localise};
+pub use localise::{Culprit, Probe, Suspect, localise, losses};
 pub use routes::{BesidePeers, beside_peers};
+pub use votes::Ground;
 
 use reweave_common::cause::{Cause, Class, Subject};
 use reweave_common::fabric::Fabric;

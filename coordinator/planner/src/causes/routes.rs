@@ -8,7 +8,7 @@ use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
 use super::check::has_parallel;
-use super::evidence::{Evidence, EvidenceError, PairFacts, hops, node, subject_of};
+use super::evidence::{Evidence, EvidenceError, PairFacts, Trace, hops, node, subject_of};
 use super::hosts::median;
 use super::{Cause, Class, Subject};
 use crate::paths::Atlas;
@@ -35,14 +35,22 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
             .traces
             .iter()
             .filter(|it| it.hops_there != it.hops_back)
-            .map(|it| {
-                let said = format!("{} hops there, {} back", it.hops_there, it.hops_back);
-                let pair = Subject::Pair([it.from.clone(), it.to.clone()]);
-                Class::AsymmetricRoute.cause(pair, 0.9, said)
-            }),
+            .map(asymmetric),
     );
     findings.extend(slow_pairs(evidence, fabric)?);
     Ok(findings)
+}
+
+/// Both ends may tell of it: it is one pair.
+fn asymmetric(trace: &Trace) -> Cause {
+    let Trace { from, to, .. } = trace;
+    let said = format!(
+        "{from} to {to}: {} hops there, {} back",
+        trace.hops_there, trace.hops_back
+    );
+    let mut pair = [from.clone(), to.clone()];
+    pair.sort();
+    Class::AsymmetricRoute.cause(Subject::Pair(pair), 0.9, said)
 }
 
 /// The way of a flow, and what it gets.

@@ -12,6 +12,7 @@ mod classes;
 mod explained;
 mod refused;
 mod suspects;
+mod switches;
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
                       host_gbps = 100\nuplink_gbps = 100";
@@ -121,6 +122,7 @@ fn host_facts(name: &str) -> HostFacts {
         settings: settings.map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
         clock_skew_ms: Some(3.0),
         cpu_busy_share: Some(0.2),
+        unsent: Vec::new(),
     }
 }
 

@@ -123,6 +123,7 @@ fn options(model: &Model<'_>, atlas: &Atlas<'_>) -> Options {
     Options {
         closed: hops.filter(|hop| !model.observed.is_usable(*hop)).collect(),
         strangers: strangers.collect(),
+        lossy: model.observed.snapshot.lossy.clone(),
         // A hop that has enough for all holds nobody back, however even it is.
         enough: 1.0,
         least_gain: 0.0,

@@ -6,6 +6,7 @@ use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
 use reweave_common::units::Rate;
 
 use crate::Policy;
+use crate::rebalance::worth;
 
 #[derive(Clone, Copy)]
 pub(super) struct Observed<'s> {
@@ -18,8 +19,13 @@ impl<'s> Observed<'s> {
         &self.snapshot.fabric
     }
 
+    /// What loses packets is worth less than its rate.
     pub(super) fn nominal(&self, hop: Hop) -> Rate {
-        self.fabric().link(hop.link).rate
+        let rate = self.fabric().link(hop.link).rate;
+        match self.snapshot.lossy.get(&hop.link) {
+            Some(&loss) => worth(rate, loss),
+            None => rate,
+        }
     }
 
     /// The load of a hop, where it was measured lately.
@@ -29,7 +35,7 @@ impl<'s> Observed<'s> {
 
     /// Load over capacity.
     pub(super) fn utilization(&self, hop: Hop) -> Option<f64> {
-        let capacity = self.nominal(hop).bits_per_s() as f64;
+        let capacity = self.fabric().link(hop.link).rate.bits_per_s() as f64;
         Some(self.load(hop)?.bits_per_s() as f64 / capacity)
     }
 

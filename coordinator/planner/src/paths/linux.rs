@@ -32,13 +32,21 @@ impl LinuxHash {
     /// The place among next hops of these weights; nothing when the key is not known, or no next hop
     /// takes anything.
     pub fn choose(&self, flow: &FlowKey, weights: &[u32]) -> Option<usize> {
-        if self.seed == 0 {
-            return None;
-        }
-        let position = u64::from(self.hash(flow) >> 1);
-        let total: u64 = weights.iter().copied().map(u64::from).sum();
+        Self::place(self.position(flow)?, weights.iter().copied())
+    }
+
+    /// Where on the line a flow falls, the same at each router of this key.
+    pub fn position(&self, flow: &FlowKey) -> Option<u32> {
+        (self.seed != 0).then(|| self.hash(flow) >> 1)
+    }
+
+    /// Whose part of the line that is.
+    pub fn place(position: u32, weights: impl Iterator<Item = u32> + Clone) -> Option<usize> {
+        let position = u64::from(position);
+        let total: u64 = weights.clone().map(u64::from).sum();
         let mut below = 0;
-        weights.iter().position(|&weight| {
+        let mut weights = weights;
+        weights.position(|weight| {
             below += u64::from(weight);
             // The kernel rounds to the nearest, and a next hop without weight has no part.
             let bound = ((below << 31) + total / 2).checked_div(total);

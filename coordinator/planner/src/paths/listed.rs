@@ -6,6 +6,8 @@
 //! h0,h5,1000000,0,h0>leaf0>spine1>leaf1>h5,7400,4791,udp,2000,train,pin
 //! ```
 //!
+//! Where switches hash addresses in a way that is known, `src_ip` and `dst_ip` tell them.
+//!
 //! `end_us` is when the flow ends, if it does; `job` whose it is; `move` how it can be moved: by a
 //! `pin` at switches (so it is when nothing is said), by another source `port`, or `never`. In a
 //! path, `*` stands for a hop that did not answer. A flow whose way is not known is counted nowhere,
@@ -24,11 +26,12 @@ use crate::sim::columns::{Columns, Row};
 use crate::sim::ecmp::{Ecmp, Fields};
 use crate::sim::flows;
 
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 14] = [
     "src", "dst", "bytes", "start_us", "after", "path", "sport", "dport", "proto", "end_us", "job",
-    "move",
+    "move", "src_ip", "dst_ip",
 ];
 const REQUIRED: [&str; 3] = ["src", "dst", "bytes"];
+const ADDRESSES: [&str; 2] = ["src_ip", "dst_ip"];
 /// More bytes than any flow has.
 const MOST_BYTES: f64 = 1e18;
 const UNKNOWN: &str = "*";
@@ -99,7 +102,9 @@ pub fn parse(
     atlas: &mut Atlas<'_>,
     ecmp: &Ecmp,
 ) -> Result<Table, InputError> {
-    let columns = Columns::parse(file, text, &KNOWN, &REQUIRED)?;
+    let addresses = ecmp.hashes_addresses().then_some(ADDRESSES);
+    let required = [&REQUIRED[..], addresses.as_slice().as_flattened()].concat();
+    let columns = Columns::parse(file, text, &KNOWN, &required)?;
     let mut reader = Reader {
         atlas,
         ecmp,
@@ -131,6 +136,11 @@ impl Reader<'_, '_> {
                 "dst",
                 "it is src: what a host sends to itself crosses nothing",
             ));
+        }
+        if self.ecmp.hashes_addresses() {
+            ADDRESSES
+                .iter()
+                .try_for_each(|name| row.text(name).map(drop))?;
         }
         let flow = Listed {
             id,

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
+use reweave_common::units::Rate;
 
 use crate::assign::{self, Solution, Work};
 use crate::fim::{Spread, of_listed_on};
@@ -99,6 +100,11 @@ pub enum By {
     Pins(Vec<Hop>),
     /// This source port is hashed there.
     SourcePort(u16),
+}
+
+/// What a link of this rate is good for that loses this share of packets.
+pub(crate) fn worth(rate: Rate, loss: f64) -> Rate {
+    Rate::from_bits_per_s((rate.bits_per_s() as f64 * problem::part(loss)) as u64)
 }
 
 /// Plans the moves of flows on a fabric; `ecmp` is the hash by which source ports are chosen, where

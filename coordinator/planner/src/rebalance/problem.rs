@@ -18,8 +18,12 @@ const SENT_AGAIN: f64 = 100.0;
 /// What a link is good for, in bits per second.
 pub(super) fn worth(fabric: &Fabric, link: LinkId, options: &Options) -> f64 {
     let rate = fabric.link(link).rate.bits_per_s() as f64;
-    let loss = options.lossy.get(&link).copied().unwrap_or(0.0);
-    rate / (1.0 + SENT_AGAIN * loss)
+    rate * part(options.lossy.get(&link).copied().unwrap_or(0.0))
+}
+
+/// What is left of a link that loses this share of packets.
+pub(super) fn part(loss: f64) -> f64 {
+    1.0 / (1.0 + SENT_AGAIN * loss)
 }
 
 /// Which flows can be moved, and where each could go.

@@ -1,5 +1,12 @@
 //! Which of several equal ways a switch takes for a flow.
 
+use std::net::SocketAddrV4;
+
+use reweave_common::flow::{FlowKey, Protocol};
+
+use super::flows::TCP;
+use crate::paths::linux::LinuxHash;
+
 /// What a switch sees of a flow: hashed once, so that each switch only adds itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Label(u64);
@@ -22,6 +29,9 @@ pub enum Ecmp {
     /// CRC-32 of the fields, as many switches do, with one seed for all of them: a switch chooses
     /// as the one before it did, so that some of its ways stay unused.
     Crc { seed: u32 },
+    /// As Linux routers of one key do: their next hops in the order of their ports, all of one weight.
+    /// What stands for a node's place is its address.
+    Linux(LinuxHash),
 }
 
 impl Default for Ecmp {
@@ -41,7 +51,17 @@ impl Ecmp {
                 Label(mixed(mixed(seed ^ ends) ^ rest))
             }
             Self::Crc { seed } => Label(u64::from(crc32(seed, &fields.octets()))),
+            Self::Linux(hash) => {
+                // Whoever knows no key is told so before it comes to this.
+                let position = hash.position(&fields.flow());
+                Label(u64::from(position.unwrap_or(0)))
+            }
         }
+    }
+
+    /// Whether a node's place in the fabric cannot stand for its address.
+    pub fn hashes_addresses(&self) -> bool {
+        matches!(self, Self::Linux(_))
     }
 
     /// The choice among `choices` at a node.
@@ -52,12 +72,28 @@ impl Ecmp {
         let hash = match self {
             Self::Mixed { .. } => mixed(label.0 ^ u64::from(node).wrapping_mul(ODD)),
             Self::Crc { .. } => label.0,
+            Self::Linux(_) => {
+                let equal = std::iter::repeat_n(1, choices);
+                return LinuxHash::place(label.0 as u32, equal).unwrap_or(0);
+            }
         };
         (hash % choices as u64) as usize
     }
 }
 
 impl Fields {
+    fn flow(self) -> FlowKey {
+        let end = |address: u32, port| SocketAddrV4::new(address.into(), port);
+        FlowKey {
+            protocol: match self.protocol {
+                TCP => Protocol::Tcp,
+                _ => Protocol::Udp,
+            },
+            source: end(self.source, self.source_port),
+            destination: end(self.destination, self.destination_port),
+        }
+    }
+
     fn octets(self) -> [u8; 13] {
         let mut octets = [0; 13];
         octets[..4].copy_from_slice(&self.source.to_be_bytes());
@@ -89,6 +125,7 @@ fn crc32(seed: u32, octets: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paths::linux::HashPolicy;
 
     const FIELDS: Fields = Fields {
         source: 1,
@@ -117,6 +154,25 @@ mod tests {
         }
         for count in counts.as_flattened() {
             assert!((200..300).contains(count), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn linux_chooses_by_addresses_as_its_own_model_does() {
+        let hash = LinuxHash {
+            policy: HashPolicy::Fields,
+            seed: 99,
+        };
+        for source_port in 0..64 {
+            let fields = Fields {
+                source: u32::from_be_bytes([10, 0, 0, 1]),
+                destination: u32::from_be_bytes([10, 0, 0, 9]),
+                source_port,
+                ..FIELDS
+            };
+            let label = Ecmp::Linux(hash).label(fields);
+            let chosen = Ecmp::Linux(hash).choose(7, label, 4);
+            assert_eq!(Some(chosen), hash.choose(&fields.flow(), &[1; 4]));
         }
     }
 

@@ -12,6 +12,7 @@
 //! connections of their own.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
@@ -30,7 +31,7 @@ const REQUIRED: [&str; 4] = ["src", "dst", "bytes", "start_us"];
 /// Of RoCE, which most of these flows are.
 const DEFAULT_PORT: u16 = 4791;
 const UDP: u8 = 17;
-const TCP: u8 = 6;
+pub(super) const TCP: u8 = 6;
 
 /// Flows on a network, ready to be simulated.
 #[derive(Debug)]
@@ -210,6 +211,12 @@ fn node(fabric: &Fabric, row: &Row<'_>, key: &str, name: &str) -> Result<NodeId,
     node.ok_or_else(|| row.error(key, problem()))
 }
 
+/// Where a table tells addresses, they are hashed instead of the nodes' places.
+fn address(row: &Row<'_>, column: &'static str) -> Result<Option<u32>, InputError> {
+    let address: Option<Ipv4Addr> = row.parsed(column)?;
+    Ok(address.map(u32::from))
+}
+
 /// What switches hash of the `nth` row's flow, which has a port of its own unless the row says one.
 pub(crate) fn fields(
     row: &Row<'_>,
@@ -218,8 +225,8 @@ pub(crate) fn fields(
 ) -> Result<Fields, InputError> {
     let own_port = 0xc000 | (nth & 0x3fff) as u16;
     Ok(Fields {
-        source: from.index() as u32,
-        destination: to.index() as u32,
+        source: address(row, "src_ip")?.unwrap_or(from.index() as u32),
+        destination: address(row, "dst_ip")?.unwrap_or(to.index() as u32),
         source_port: row.parsed("sport")?.unwrap_or(own_port),
         destination_port: row.parsed("dport")?.unwrap_or(DEFAULT_PORT),
         protocol: match row.optional("proto") {

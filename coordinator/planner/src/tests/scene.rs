@@ -140,6 +140,7 @@ impl Scene {
             generation: Generation(4),
             flows: flows.collect(),
             links: self.link_states(&rates),
+            lossy: BTreeMap::new(),
             pins: self.pins.clone(),
             tables: BTreeMap::new(),
             circuits: BTreeMap::new(),

@@ -6,7 +6,8 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
 use serde::Serialize;
 
-use crate::causes::{Culprit, Probe, Suspect, localise};
+use crate::causes::{Culprit, Ground, Probe, Suspect, localise};
+use crate::paths::Atlas;
 
 /// What one end of a cable received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +46,7 @@ const LONGEST_FRAME: u64 = 9018;
 /// By cable that loses something. Probes that cannot tell several cables apart speak of each; where
 /// both probes and a port know, the worse counts.
 pub fn losses(fabric: &Fabric, probes: &[Probe], received: &[Received]) -> BTreeMap<LinkId, Loss> {
-    let hops = 2 * fabric.links().len();
-    let culprits = localise(hops, fabric.nodes().len(), probes);
+    let culprits = localise(&Ground::of(&Atlas::new(fabric)), probes);
     let by_probes = culprits
         .iter()
         .flat_map(|culprit| of_culprit(fabric, culprit));
@@ -63,8 +63,10 @@ pub fn losses(fabric: &Fabric, probes: &[Probe], received: &[Received]) -> BTree
 
 fn of_culprit(fabric: &Fabric, culprit: &Culprit) -> Vec<(LinkId, Loss)> {
     let cables = culprit.suspects.iter().flat_map(|suspect| match *suspect {
-        Suspect::Hop(hop) => vec![LinkId::from_index(hop / 2)],
-        Suspect::Host(host) => fabric.links_of(NodeId::from_index(host)).to_vec(),
+        Suspect::Hop(hop) | Suspect::Link(hop) => vec![LinkId::from_index(hop / 2)],
+        Suspect::Host(node) | Suspect::Switch(node) => {
+            fabric.links_of(NodeId::from_index(node)).to_vec()
+        }
     });
     let mut cables: Vec<_> = cables.collect();
     cables.sort_unstable();
@@ -104,7 +106,6 @@ fn of_port(received: &Received) -> Option<(LinkId, Loss)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paths::Atlas;
     use reweave_common::snapshot::Hop;
 
     const LEAVES: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\

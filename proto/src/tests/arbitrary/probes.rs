@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use reweave_common::bandwidth::{Bandwidth, Unclear};
 use reweave_common::operator::{PairStatus, PathBandwidth, ProbeStatus};
 use reweave_common::probing::{
-    Loss, Lost, Part, ProbeList, ProbeReading, Routers, Spread, Stamped, Summary, Tally, Times,
+    Large, Loss, Lost, Part, ProbeList, ProbeReading, Routers, Spread, Stamped, Summary, Tally,
+    Times, Unsent,
 };
 
 use super::{MANY, addresses, duration, finite, flow, rate, text};
@@ -85,7 +86,7 @@ fn times() -> impl Strategy<Value = Times> {
 }
 
 fn tally() -> impl Strategy<Value = Tally> {
-    let counts = any::<[u64; 9]>();
+    let counts = any::<[u64; 13]>();
     let parts = (counts, times(), stamped(), routers());
     parts.prop_map(|(counts, times, stamped, routers)| {
         let lost = Lost {
@@ -97,7 +98,15 @@ fn tally() -> impl Strategy<Value = Tally> {
             answered: counts[0],
             lost,
             refused: counts[4],
-            unsent: counts[5],
+            unsent: Unsent {
+                forbidden: counts[5],
+                no_room: counts[9],
+                no_way: counts[10],
+            },
+            large: Large {
+                arrived: counts[11],
+                lost: counts[12],
+            },
             reordered: counts[6],
             duplicated: counts[7],
             untimed: counts[8],
@@ -144,7 +153,7 @@ fn summary() -> impl Strategy<Value = Summary> {
     let loss = [(); 3].map(|()| finite());
     let loss = option::of(loss.prop_map(|[share, least, most]| Loss { share, least, most }));
     let spreads = [(); 4].map(|()| spread());
-    let parts = (any::<[u64; 9]>(), loss, spreads, stamped(), routers());
+    let parts = (any::<[u64; 13]>(), loss, spreads, stamped(), routers());
     parts.prop_map(|(counts, loss, spreads, stamped, routers)| Summary {
         sent: counts[0],
         lost: counts[1],
@@ -153,6 +162,10 @@ fn summary() -> impl Strategy<Value = Summary> {
         loss,
         refused: counts[4],
         unsent: counts[5],
+        unsent_forbidden: counts[9],
+        unsent_no_room: counts[10],
+        large_sent: counts[11],
+        large_lost: counts[12],
         reordered: counts[6],
         duplicated: counts[7],
         untimed: counts[8],

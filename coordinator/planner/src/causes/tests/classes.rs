@@ -13,6 +13,7 @@ fn happens(class: Class) -> (Evidence, &'static str) {
         ),
         Class::LossyLink => (lossy_link(), "leaf0-spine2 from leaf0"),
         Class::FaultyHost => (faulty_host(), "h6"),
+        Class::FaultySwitch => (faulty_switch(), "leaf1"),
         Class::EcmpCollision => (
             with_flows(&[(0, 1, 4, 47.0), (1, 1, 5, 47.0), (2, 0, 6, 20.0)]),
             "leaf0-spine1 from leaf0",
@@ -45,6 +46,17 @@ fn happens(class: Class) -> (Evidence, &'static str) {
         Class::DyingOptic => (with_series(climb()), "leaf0-spine1 from spine1"),
         Class::Saturation => (next_job(), "leaf0-spine1 from leaf0"),
         Class::ClocksApart => (at_host(1, |host| host.clock_skew_ms = Some(-2000.0)), "h1"),
+        Class::UnsentProbes => (
+            at_host(3, |host| {
+                host.unsent.push(UnsentFacts {
+                    to: "h5".to_owned(),
+                    due: 40,
+                    forbidden: 12,
+                    ..UnsentFacts::default()
+                });
+            }),
+            "h3",
+        ),
         Class::NodeAlwaysFirst => (always_first(), "h0"),
         of_job => (with_job(of(of_job)), "job train"),
     }
@@ -131,6 +143,24 @@ fn lossy_link() -> Evidence {
     }
 }
 
+/// Between leaves all pass both of them: only what stays within a leaf tells which one it is.
+fn faulty_switch() -> Evidence {
+    let mut evidence = clean();
+    evidence.probes = probes(|hop| if hop.contains("leaf1") { 0.02 } else { 0.0 }, 400);
+    let within = (0..8).map(|host| {
+        let (leaf, next) = (host / 4, host / 4 * 4 + (host + 1) % 4);
+        Probed {
+            path: names(&format!("h{host}>leaf{leaf}>h{next}")),
+            sent: 400,
+            lost: 8 * leaf,
+            large_sent: 0,
+            large_lost: 0,
+        }
+    });
+    evidence.probes.extend(within);
+    evidence
+}
+
 fn faulty_host() -> Evidence {
     let own = ["h6>leaf1", "leaf1>h6"];
     Evidence {
@@ -167,14 +197,16 @@ fn straggler() -> Evidence {
     evidence
 }
 
+/// Both ends tell of it.
 fn lopsided() -> Evidence {
+    let trace = |[from, to]: [&str; 2], [hops_there, hops_back]: [u32; 2]| Trace {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        hops_there,
+        hops_back,
+    };
     Evidence {
-        traces: vec![Trace {
-            from: "h0".to_owned(),
-            to: "h5".to_owned(),
-            hops_there: 4,
-            hops_back: 6,
-        }],
+        traces: vec![trace(["h0", "h5"], [4, 6]), trace(["h5", "h0"], [6, 4])],
         ..clean()
     }
 }

@@ -43,7 +43,7 @@ fn a_host_that_loses_both_ways_comes_before_either_direction_of_its_link() {
             probe(&[7, 4], [1, 0], 200, lost),
             probe(&[6, 7], [1, 2], 5000, 0),
         ];
-        localise(8, 4, &probes)[0].suspects[0]
+        localise(&no_switches(8, 4), &probes)[0].suspects[0]
     };
     assert_eq!(with_back(1), Suspect::Host(0));
     assert_eq!(with_back(0), Suspect::Hop(5), "only one direction loses");
@@ -64,7 +64,7 @@ fn a_host_comes_before_a_link_that_is_hardly_likelier() {
         probe(&[7], [1, 2], 5000, 1),
         probe(&[6], [2, 3], 5000, 1),
     ];
-    let found = localise(8, 4, &probes);
+    let found = localise(&no_switches(8, 4), &probes);
     assert_eq!(found[0].suspects, [Suspect::Host(0), Suspect::Hop(5)]);
 }
 
@@ -84,20 +84,55 @@ fn told(from: usize, to: usize, lost: u64) -> Probe {
     }
 }
 
+fn no_switches(hops: usize, hosts: usize) -> Ground {
+    Ground {
+        hosts,
+        switches: vec![[None; 2]; hops],
+    }
+}
+
+/// The switches at the ends of these hops: two leaves, after them the spines.
+fn told_ground() -> Ground {
+    let (leaf, spine) = (
+        |host: usize| Some(8 + host / 4),
+        |hop: usize| Some(10 + hop % 4),
+    );
+    let up = (0..8).map(|host| [None, leaf(host)]);
+    let down = (0..8).map(|host| [leaf(host), None]);
+    let to_spines = (0..8).map(|hop| [leaf(hop), spine(hop)]);
+    let from_spines = (0..8).map(|hop| [spine(hop), leaf(hop)]);
+    let ends = up.chain(down).chain(to_spines).chain(from_spines);
+    Ground {
+        hosts: 14,
+        switches: ends.collect(),
+    }
+}
+
 /// The first who is named alone, as probes come in one after another from each host to each.
 fn first_named(seed: u64, loses: impl Fn(usize, usize) -> f64) -> Suspect {
-    let mut dice = Dice::new(seed);
     let pairs = (0..64).map(|it| (it / 8, it % 8)).filter(|(a, b)| a != b);
-    let mut probes: Vec<_> = pairs.map(|(from, to)| told(from, to, 0)).collect();
+    let probes: Vec<_> = pairs.map(|(from, to)| told(from, to, 0)).collect();
+    let of_probe = |probe: &Probe| match probe.hosts {
+        [Some(from), Some(to)] => loses(from, to),
+        _ => panic!("both are hosts"),
+    };
+    first_alone(seed, &told_ground(), probes, of_probe)
+}
+
+pub(super) fn first_alone(
+    seed: u64,
+    ground: &Ground,
+    mut probes: Vec<Probe>,
+    loses: impl Fn(&Probe) -> f64,
+) -> Suspect {
+    let mut dice = Dice::new(seed);
     for _ in 0..2000 {
         for probe in &mut probes {
-            let [Some(from), Some(to)] = probe.hosts else {
-                panic!("both are hosts")
-            };
+            let part = loses(probe);
             probe.sent += 1;
-            probe.lost += u64::from(dice.part() <= loses(from, to));
+            probe.lost += u64::from(dice.part() <= part);
         }
-        let found = localise(32, 8, &probes);
+        let found = localise(ground, &probes);
         let alone = found.first().filter(|it| it.suspects.len() == 1);
         if let Some(culprit) = alone {
             return culprit.suspects[0];

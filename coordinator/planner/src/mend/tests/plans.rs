@@ -301,3 +301,29 @@ fn beyond_the_count_of_evaluations_it_still_improves() {
         (7, 96.0)
     );
 }
+
+/// Of two spines with room, one loses packets: the flow goes by the other, whichever it is; and it stays
+/// where only the lossy one has room.
+#[test]
+fn nobody_is_sent_over_a_link_that_loses_packets_where_it_brings_nothing() {
+    for (lossy, other) in [("spine1", "spine2"), ("spine2", "spine1")] {
+        let mut scene = Scene::leaf_spine(2, 3, 4, 100, 100);
+        scene.flow("h0", "h4", &UP);
+        scene.flow("h1", "h5", &UP);
+        let mut snapshot = scene.snapshot();
+        let link = scene.hop("leaf0", lossy).link;
+        snapshot.lossy.insert(link, 0.05);
+        let plan = planned(&snapshot, &Policy::default()).unwrap();
+        assert_eq!(plan.pins, [pin(&scene, 0, "leaf0", other)], "{lossy}");
+    }
+    let scene = two_meet();
+    let mut snapshot = scene.snapshot();
+    let only = scene.hop("leaf0", "spine1").link;
+    snapshot.lossy.insert(only, 0.05);
+    assert_eq!(planned(&snapshot, &Policy::default()), None);
+    snapshot.lossy.insert(only, 0.0005);
+    assert!(
+        planned(&snapshot, &Policy::default()).is_some(),
+        "a little is no matter"
+    );
+}

@@ -1,0 +1,91 @@
+//! What hosts of one cluster should be set alike in: congestion control of TCP and of RDMA over Ethernet.
+//!
+//! What a kernel or driver has no file for is not set, and nothing is said of it.
+
+use std::collections::BTreeSet;
+
+use reweave_agent_core::counters::texts;
+use reweave_common::hardware::Setting;
+
+use super::Tree;
+
+const TCP: &str = "proc/sys/net/ipv4";
+const NETS: &str = "sys/class/net";
+const DEVICES: &str = "sys/class/infiniband";
+/// Where rdma_cm is told the traffic class of its connections.
+const RDMA_CM: &str = "sys/kernel/config/rdma_cm";
+
+pub(super) fn read(tree: &Tree) -> Vec<Setting> {
+    let one = |path: String| tree.text(&path).into_iter().collect();
+    let settings = [
+        ("TCP ECN", one(format!("{TCP}/tcp_ecn"))),
+        (
+            "TCP congestion control",
+            one(format!("{TCP}/tcp_congestion_control")),
+        ),
+        ("ECN of RoCE receivers", priorities(tree, "roce_np")),
+        ("ECN of RoCE senders", priorities(tree, "roce_rp")),
+        ("RoCE traffic class", traffic_classes(tree)),
+        ("RoCE type of service", of_ports(tree, type_of_service)),
+        ("GID index of RoCE v2", of_ports(tree, gid_index)),
+    ];
+    let setting = |(name, values): (&str, Vec<String>)| {
+        let values: BTreeSet<_> = values.iter().map(|it| it.trim().to_owned()).collect();
+        let values: Vec<_> = values.into_iter().collect();
+        (!values.is_empty()).then(|| Setting {
+            name: name.to_owned(),
+            value: values.join(", "),
+        })
+    };
+    settings.into_iter().filter_map(setting).collect()
+}
+
+/// One digit for each of the eight priorities, as `mlx5` has them for each interface.
+fn priorities(tree: &Tree, role: &str) -> Vec<String> {
+    let of = |interface: String| {
+        let folder = format!("{NETS}/{interface}/ecn/{role}/enable");
+        let digits = (0..8).map(|priority| tree.text(&format!("{folder}/{priority}")));
+        let digits: Option<Vec<_>> = digits.collect();
+        Some(digits?.iter().map(|digit| digit.trim()).collect())
+    };
+    tree.interfaces().into_iter().filter_map(of).collect()
+}
+
+fn traffic_classes(tree: &Tree) -> Vec<String> {
+    let devices = tree.names(DEVICES).into_iter();
+    let texts = devices.filter_map(|it| tree.text(&format!("{DEVICES}/{it}/tc/1/traffic_class")));
+    texts.collect()
+}
+
+/// Of each port of each RDMA device, by its number.
+fn of_ports(tree: &Tree, value: impl Fn(&Tree, &str, &str) -> Option<String>) -> Vec<String> {
+    let mut values = vec![];
+    for device in tree.names(DEVICES) {
+        for port in tree.names(&format!("{DEVICES}/{device}/ports")) {
+            values.extend(value(tree, &device, &port));
+        }
+    }
+    values
+}
+
+fn type_of_service(tree: &Tree, device: &str, port: &str) -> Option<String> {
+    tree.text(&format!("{RDMA_CM}/{device}/ports/{port}/default_roce_tos"))
+}
+
+/// The first that is of RoCE v2 and of an IPv4 address: programs are told it by hand.
+fn gid_index(tree: &Tree, device: &str, port: &str) -> Option<String> {
+    let folder = format!("{DEVICES}/{device}/ports/{port}");
+    let is_it = |index: &u32| {
+        let kind = tree.text(&format!("{folder}/gid_attrs/types/{index}"));
+        let gid = tree.text(&format!("{folder}/gids/{index}"));
+        kind.is_some_and(|kind| kind.trim() == "RoCE v2")
+            && gid.is_some_and(|gid| texts::is_of_ipv4(&gid))
+    };
+    let indices = tree.names(&format!("{folder}/gids"));
+    let mut indices: Vec<u32> = indices.iter().filter_map(|it| it.parse().ok()).collect();
+    indices.sort_unstable();
+    indices
+        .iter()
+        .find(|index| is_it(index))
+        .map(u32::to_string)
+}

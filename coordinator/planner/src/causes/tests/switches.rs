@@ -1,0 +1,119 @@
+//! A switch and the links at it: which of them loses probes.
+
+use super::suspects::first_alone;
+use super::*;
+use crate::paths::Atlas;
+
+/// So many leaves and spines, and two hosts to a leaf.
+fn leaf_spine(leaves: usize, spines: usize) -> Fabric {
+    let text = format!(
+        "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\nhosts_per_leaf = 2\n\
+         host_gbps = 100\nuplink_gbps = 100"
+    );
+    Fabric::parse("fabric.toml", &text).unwrap()
+}
+
+/// Each host probes each, past each spine, within a leaf too; every direction by itself.
+fn all_probes(atlas: &Atlas<'_>, leaves: usize, spines: usize) -> Vec<Probe> {
+    let fabric = atlas.fabric;
+    let hosts = 2 * leaves;
+    let all = (0..hosts * hosts * spines).map(|it| (it / spines, it % spines));
+    let all = all.map(|(pair, spine)| (pair / hosts, pair % hosts, spine));
+    let probe = |(from, to, spine): (usize, usize, usize)| {
+        let (up, down) = (from / 2, to / 2);
+        let way = match up == down {
+            true => format!("h{from}>leaf{up}>h{to}"),
+            false => format!("h{from}>leaf{up}>spine{spine}>leaf{down}>h{to}"),
+        };
+        let hops = hops(fabric, &names(&way)).unwrap();
+        let ends = [from, to].map(|host| fabric.find(&format!("h{host}")).unwrap());
+        Probe {
+            hops: hops.iter().map(|&hop| atlas.index(hop)).collect(),
+            hosts: ends.map(|node| Some(node.index())),
+            ..Probe::default()
+        }
+    };
+    all.filter(|(from, to, _)| from != to).map(probe).collect()
+}
+
+/// The first who is named alone where who passes any of these names' ports, or links, is lost one time in
+/// twenty.
+fn first_named(seed: u64, size: [usize; 2], bad: impl Fn(&Atlas<'_>, usize) -> bool) -> Suspect {
+    let fabric = leaf_spine(size[0], size[1]);
+    let atlas = Atlas::new(&fabric);
+    let probes = all_probes(&atlas, size[0], size[1]);
+    let lost = |probe: &Probe| match probe.hops.iter().any(|&hop| bad(&atlas, hop)) {
+        true => 0.05,
+        false => 0.0,
+    };
+    first_alone(seed, &Ground::of(&atlas), probes, lost)
+}
+
+fn is_at(atlas: &Atlas<'_>, hop: usize, name: &str) -> bool {
+    let hop = atlas.hop(hop);
+    [hop.from, atlas.far(hop)].contains(&atlas.fabric.find(name).unwrap())
+}
+
+fn index(size: [usize; 2], name: &str) -> usize {
+    let fabric = leaf_spine(size[0], size[1]);
+    fabric.find(name).unwrap().index()
+}
+
+#[test]
+fn a_switch_that_loses_at_all_its_ports_is_the_first_that_is_named() {
+    for (size, name) in [([4, 4], "spine2"), ([4, 2], "leaf3"), ([8, 2], "spine0")] {
+        for seed in 0..100 {
+            let first = first_named(seed, size, |atlas, hop| is_at(atlas, hop, name));
+            assert_eq!(first, Suspect::Switch(index(size, name)), "{name} {seed}");
+        }
+    }
+}
+
+/// Where it is one direction of a link, or two links at one switch, the switch is never named for them.
+#[test]
+fn a_switch_is_never_named_for_some_of_its_links() {
+    let of = |ends: [&'static str; 2]| {
+        move |atlas: &Atlas<'_>, hop: usize| {
+            let hop = atlas.hop(hop);
+            [hop.from, atlas.far(hop)].map(|node| atlas.fabric.name(node).to_owned()) == ends
+        }
+    };
+    let bad = [["leaf0", "spine1"], ["leaf2", "spine1"]];
+    for seed in 0..300 {
+        let one = first_named(seed, [4, 4], of(bad[0]));
+        let two = first_named(seed, [4, 4], |atlas, hop| {
+            bad.iter().any(|ends| of(*ends)(atlas, hop))
+        });
+        for first in [one, two] {
+            assert!(matches!(first, Suspect::Hop(_)), "{seed}: {first:?}");
+        }
+    }
+}
+
+fn lost_over(size: [usize; 3], bad: impl Fn(&str) -> bool) -> Vec<Cause> {
+    let evidence = Evidence {
+        probes: probes_on(size, |hop| if bad(hop) { 0.02 } else { 0.0 }, 400),
+        ..Evidence::default()
+    };
+    diagnose(&evidence, &leaf_spine(size[0], size[1])).unwrap()
+}
+
+#[test]
+fn the_switch_is_the_only_finding_and_hurts_the_jobs_whose_flows_pass_it() {
+    let [only] = &lost_over([4, 2, 2], |hop| hop.contains("spine1"))[..] else {
+        panic!("one finding")
+    };
+    assert_eq!(only.class, Class::FaultySwitch);
+    assert_eq!(only.subject, Subject::Switch("spine1".to_owned()));
+    assert!(only.confidence > 0.9 && only.remedy.contains("switch"));
+}
+
+/// All that passes a spine between two leaves passes both its cables.
+#[test]
+fn between_two_leaves_a_spine_cannot_be_told_from_its_cables() {
+    let [only] = &lost_over([2, 2, 2], |hop| hop.contains("spine1"))[..] else {
+        panic!("one finding")
+    };
+    let said = only.subject.to_string();
+    assert_eq!(said, "ambiguous: spine1 or leaf0-spine1 or leaf1-spine1");
+}

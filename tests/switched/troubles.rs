@@ -1,0 +1,191 @@
+//! What is wrong with hosts, links and switches besides that they lose packets: each is made in the
+//! kernels, and found by what agents tell, alone.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use reweave_common::cause::Class;
+use reweave_tests::{Leadership, Stage, wait_for};
+
+use crate::needs::trial;
+use crate::play::{STAGE, must};
+use crate::scene::{causes, leaf_spine, led, lose, port};
+
+/// Agents look every half a minute how a host is set.
+const FOUND_WITHIN: Duration = Duration::from_secs(75);
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let name = "what_is_wrong_is_found_by_what_agents_tell_and_nothing_else_is";
+    vec![
+        trial(name, STAGE, each_is_named_alone),
+        trial("many_senders_to_one_receiver_are_an_incast", STAGE, incast),
+    ]
+}
+
+/// Uplinks have room for all that four hosts send to a fifth one, and its own link has not.
+fn incast() {
+    const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+        host_gbps = 0.1\nuplink_gbps = 0.4\n";
+    const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\n\
+        hosts = [\"h0\", \"h4\", \"h5\", \"h6\", \"h7\"]\npairs = [[1, 0], [2, 0], [3, 0], [4, 0]]\n\
+        bytes = 4_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"spread\"\n";
+    let stage = led(FABRIC, JOB, &Leadership::default());
+    let job = must(stage.job("train"));
+    are_found(&stage, &[(Class::Incast, "h0")]);
+    must(job.stop());
+}
+
+/// Four leaves and two spines, or a spine could not be told from its links.
+fn each_is_named_alone() {
+    let mut stage = led(&leaf_spine(4, 2, 2), "", &Leadership::default());
+    hosts_that_are_set_otherwise(&stage);
+    begin_anew(&mut stage);
+    a_link_that_is_too_narrow(&stage);
+    begin_anew(&mut stage);
+    a_way_that_is_longer_there_than_back(&stage);
+    begin_anew(&mut stage);
+    a_switch_that_loses_at_all_its_ports(&stage);
+}
+
+/// A coordinator that was started anew remembers nothing of before.
+fn begin_anew(stage: &mut Stage) {
+    must(stage.lead(&Leadership::default()));
+    must(stage.wait_until_known());
+}
+
+/// Waits until these are the findings, and no others.
+#[track_caller]
+fn are_found(stage: &Stage, expected: &[(Class, &str)]) {
+    let expected: BTreeSet<_> = expected
+        .iter()
+        .map(|(class, subject)| (*class, (*subject).to_owned()))
+        .collect();
+    let (began, mut last) = (Instant::now(), Vec::new());
+    let found = wait_for("it is found", FOUND_WITHIN, || {
+        last = causes(stage);
+        // A machine that is busy may be slow as well.
+        last.retain(|it| it.class != Class::Latency);
+        let named = last.iter().map(|it| (it.class, it.subject.to_string()));
+        let named: Vec<_> = named.collect();
+        let is_it = named.len() == expected.len() && named.iter().all(|it| expected.contains(it));
+        Ok(is_it.then_some(()))
+    });
+    assert!(found.is_ok(), "{expected:?} where there are {last:#?}");
+    let took = began.elapsed().as_secs_f64();
+    last.iter()
+        .for_each(|cause| println!("after {took:.0} s: {cause}"));
+}
+
+fn shell(stage: &Stage, node: &str, line: &str) {
+    must(stage.output(node, &["sh", "-c", line]));
+}
+
+/// Four hosts, each with a trouble of its own, and all at once.
+fn hosts_that_are_set_otherwise(stage: &Stage) {
+    shell(stage, "h6", "ip link set eth0 mtu 1500");
+    shell(stage, "h2", "sysctl -qw net.ipv4.tcp_ecn=1");
+    let output = "type filter hook output priority 0; udp dport 7333";
+    let table = format!("table ip mute {{ chain probes {{ {output} drop; }}; }}");
+    must(stage.output("h1", &["nft", &table]));
+    flap(stage, "leaf1", "h3");
+    let found = [
+        (Class::MtuMismatch, "h6"),
+        (Class::ConfigurationMismatch, "h2"),
+        (Class::UnsentProbes, "h1"),
+        (Class::NicFlap, "h3-leaf1"),
+    ];
+    are_found(stage, &found);
+    let lacks = must(stage.operator().status()).lacks;
+    let mut told = lacks
+        .iter()
+        .filter(|it| it.lack.because.contains("never left"));
+    assert!(told.any(|it| it.nodes == ["h1"]), "{lacks:#?}");
+    shell(stage, "h6", "ip link set eth0 mtu 9000");
+    shell(stage, "h2", "sysctl -qw net.ipv4.tcp_ecn=2");
+    must(stage.output("h1", &["nft", "delete", "table", "ip", "mute"]));
+}
+
+/// The far end loses its carrier, and has it again; the switch loses its routes over this port, and has
+/// them again.
+fn flap(stage: &Stage, switch: &str, to: &str) {
+    let port = port(stage, switch, to);
+    let line = format!(
+        "kept=$(mktemp) && ip route save > $kept && ip link set {port} down && \
+         ip link set {port} up && ip route restore < $kept && rm $kept"
+    );
+    shell(stage, switch, &line);
+}
+
+/// Both ends of a link between switches are set alike, so that only large probes tell. Beside it, a switch
+/// swallows what goes to one leaf.
+fn a_link_that_is_too_narrow(stage: &Stage) {
+    let ends = [("leaf1", "spine0"), ("spine0", "leaf1")];
+    let set = |mtu_bytes: u32| {
+        for (node, to) in ends {
+            let port = port(stage, node, to);
+            shell(stage, node, &format!("ip link set {port} mtu {mtu_bytes}"));
+        }
+    };
+    set(1500);
+    let narrow = (Class::MtuMismatch, "leaf1-spine0");
+    are_found(stage, &[narrow]);
+    swallow(stage, "spine1", ["h6", "h7"]);
+    are_found(
+        stage,
+        &[narrow, (Class::LossyLink, "leaf3-spine1 from spine1")],
+    );
+    shell(stage, "spine1", "ip rule del pref 9 && ip rule del pref 9");
+    set(9000);
+}
+
+/// By routes that lead nowhere, and of which nobody is told. By now it is known which ways led there.
+fn swallow(stage: &Stage, switch: &str, hosts: [&str; 2]) {
+    for host in hosts {
+        let to = address(stage, host, "eth0");
+        let route = format!("ip route add blackhole {to} table 98");
+        let rule = format!("ip rule add to {to} lookup 98 pref 9");
+        shell(stage, switch, &format!("{route} && {rule}"));
+    }
+}
+
+/// What h0 sends to h4 goes by a third leaf, from either spine.
+fn a_way_that_is_longer_there_than_back(stage: &Stage) {
+    let [from, to] = ["h0", "h4"].map(|host| address(stage, host, "eth0"));
+    for spine in ["spine0", "spine1"] {
+        let [comes_in, goes_out] = ["leaf0", "leaf1"].map(|leaf| port(stage, spine, leaf));
+        let gateway = address(stage, "leaf1", &port(stage, "leaf1", spine));
+        let line = format!(
+            "ip route add {to} via {gateway} dev {goes_out} table 99 && \
+             ip rule add from {from} to {to} iif {comes_in} lookup 99 pref 10"
+        );
+        shell(stage, spine, &line);
+    }
+    are_found(stage, &[(Class::AsymmetricRoute, "h0 and h4")]);
+    for spine in ["spine0", "spine1"] {
+        shell(
+            stage,
+            spine,
+            "ip rule del pref 10 && ip route flush table 99",
+        );
+    }
+}
+
+fn a_switch_that_loses_at_all_its_ports(stage: &Stage) {
+    lose(
+        stage,
+        "spine1",
+        &["ip", "filter hook forward priority 0;"],
+        20,
+    );
+    are_found(stage, &[(Class::FaultySwitch, "spine1")]);
+}
+
+fn address(stage: &Stage, node: &str, interface: &str) -> String {
+    let line = format!(
+        "ip -4 -o addr show dev {interface} scope global | sed -n 's/.* inet \\([0-9.]*\\).*/\\1/p'"
+    );
+    let said = must(stage.output(node, &["sh", "-c", &line]));
+    let first = said.lines().next();
+    first.expect("it has an address").to_owned()
+}
