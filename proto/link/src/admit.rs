@@ -160,7 +160,7 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::{Instant, sleep};
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -169,13 +169,14 @@ mod tests {
         let turns = Arc::new(Semaphore::new(1));
         let next = || Arc::clone(&turns).acquire_owned();
         let began = Instant::now();
-        let slow = tokio::spawn(in_turn(next().await.unwrap(), sleep(5 * TURN)));
+        let long = timeout(5 * TURN, std::future::pending::<()>());
+        let slow = tokio::spawn(in_turn(next().await.unwrap(), long));
         let second = next().await.unwrap();
         assert_eq!(began.elapsed(), TURN);
         in_turn(second, async {}).await;
         drop(next().await.unwrap());
         assert_eq!(began.elapsed(), TURN, "who is quick gives it at once");
-        slow.await.unwrap();
+        assert!(slow.await.unwrap().is_err(), "it never ended by itself");
         assert_eq!(began.elapsed(), 5 * TURN);
     }
 
