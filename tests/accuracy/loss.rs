@@ -33,6 +33,10 @@ pub(crate) fn tests() -> Vec<Trial> {
 /// Losses at the end, and where the answers that told of one were lost too, have no way.
 const MOST_UNSURE: u64 = 3;
 
+/// A large probe that arrived has shown what it was sent for, answered or not. Half a percent of the
+/// 277 answers is one or two, and more than this once in 100 000 runs.
+const MOST_ANSWERS_TO_LARGE: u64 = 8;
+
 #[derive(Debug)]
 struct Bounds {
     least: f64,
@@ -60,11 +64,14 @@ fn one_percent() -> Bounds {
     let count = |name: &str| summary[name].as_u64().expect("a count");
     assert!(count("sent") >= 20_000, "{summary}");
     let [there, home] = [sent - arrived, answered - back];
+    let both = there + home;
     println!("by the counters, {there} were lost there and {home} back: {summary}");
-    assert_eq!(count("lost"), there + home, "all that the link lost");
+    let known = count("lost") + count("large_lost");
+    let every = known..=known + MOST_ANSWERS_TO_LARGE;
+    assert!(every.contains(&both), "all that the link lost");
     let told = [count("lost_there"), count("lost_back")];
     assert!(told[0] <= there && told[1] <= home, "none on the wrong way");
-    let unsure = there + home - told[0] - told[1];
+    let unsure = count("lost") - told[0] - told[1];
     assert!(unsure <= MOST_UNSURE, "of {unsure} nobody told the way");
     Bounds {
         least: bound(summary, "least_share"),

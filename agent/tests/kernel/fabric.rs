@@ -103,6 +103,8 @@ fn settle_kernel(forwards: bool) {
         set("ip_forward", "1");
         set("fib_multipath_hash_policy", "3");
         set("fib_multipath_hash_fields", "55");
+        // Else a kernel sends half of its flows into a link that is dead at its other end.
+        set("conf/all/ignore_routes_with_linkdown", "1");
         set("icmp_errors_use_inbound_ifaddr", "1");
         set("icmp_ratelimit", "0");
     }
