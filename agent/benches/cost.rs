@@ -390,7 +390,7 @@ async fn watch(session: &Session, agent: &Agent, peers: &ProbeThread, seconds: u
     let answers = peers
         .poll_readings()
         .iter()
-        .map(|it| it.tally.answered)
+        .map(|it| u64::from(it.tally.answered))
         .sum();
     let seconds = begun.elapsed().as_secs_f64();
     Seen {

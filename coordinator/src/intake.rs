@@ -34,6 +34,10 @@ pub(crate) struct Origin {
     pub(crate) session: SessionId,
 }
 
+/// What one member is to do. A queue keeps room for dozens even when it holds none, and there are
+/// thousands of queues: in boxes they are small.
+pub(crate) type Outbox<T> = mpsc::Sender<Box<T>>;
+
 /// By whose right something is asked.
 #[derive(Debug)]
 pub(crate) enum Asker {
@@ -47,7 +51,7 @@ pub(crate) enum Asker {
 pub(crate) enum Event {
     Arrived {
         from: Origin,
-        outbox: mpsc::Sender<Instruction>,
+        outbox: Outbox<Instruction>,
     },
     Measured {
         from: Origin,
@@ -64,7 +68,7 @@ pub(crate) enum Event {
     DriverArrived {
         optical: OpticalId,
         session: SessionId,
-        outbox: mpsc::Sender<Switchover>,
+        outbox: Outbox<Switchover>,
     },
     ReadBack {
         optical: OpticalId,

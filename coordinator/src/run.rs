@@ -36,6 +36,8 @@ use crate::webhooks::Hooks;
 
 /// As often as the core wants to know that time passes.
 const TICK: Duration = Duration::from_millis(100);
+/// One core is enough for thousands of agents that are there already.
+const MOST_THREADS: usize = 4;
 const SHED_REPORT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
@@ -45,7 +47,8 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         tracing::warn!("nobody will accept this coordinator's certificate: {problem}");
     }
     let signing = config.signing()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads())
         .enable_all()
         .build();
     let runtime = runtime.map_err(|source| CoordinatorError::Start {
@@ -86,6 +89,12 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let outcome = runtime.block_on(serve(&config, ours, network, threads, intake));
     drop(folder);
     outcome
+}
+
+/// For sessions. With one of these alone, what coordinators tell each other would wait behind every
+/// handshake of a thousand agents that come at once, until nobody leads any more.
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, |cores| cores.get().clamp(2, MOST_THREADS))
 }
 
 /// Everything that works together, before anything of it runs.

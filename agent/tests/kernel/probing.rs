@@ -95,7 +95,7 @@ fn hosts_measure_the_way_to_each_other() {
             [Part::Network, Part::Prober].map(|part| tally.times.of(part).median());
         assert!(network > Some(Duration::ZERO) && network < Some(Duration::from_millis(5)));
         assert!(prober > Some(Duration::ZERO));
-        assert!(tally.network().count() + tally.untimed >= tally.answered);
+        assert!(tally.network().count() + u64::from(tally.untimed) >= tally.answered.into());
     }
 }
 
@@ -110,7 +110,7 @@ fn losses_are_told_by_where_they_were() {
     );
     near.handle_list(list((7400..7404).map(|port| probe(0, 2, port)), &[]));
     let tally = measured(&near, |tally| tally.sent() >= 1000);
-    let share = |count: u64| count as f64 / tally.sent() as f64;
+    let share = |count: u32| f64::from(count) / tally.sent() as f64;
     let [there, back] = [tally.lost.there, tally.lost.back].map(share);
     assert!((there - 0.1).abs() < 0.01, "{:?}", tally.lost);
     assert!((back - 0.18).abs() < 0.015, "{:?}", tally.lost);

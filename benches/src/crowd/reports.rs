@@ -11,7 +11,7 @@ use reweave_common::units::{Bytes, Rate};
 
 const PEERS: usize = 64;
 /// Ten a second to each peer.
-const PROBES: u64 = 10;
+const PROBES: u32 = 10;
 const INTERFACE: &str = "eth0";
 
 pub(crate) fn address(host: usize) -> Ipv4Addr {
@@ -55,7 +55,8 @@ fn probes(host: usize, peer: usize, second: u64) -> Reading {
         ..Tally::default()
     };
     for probe in 0..PROBES {
-        let spread = (host as u64 * 31 + peer as u64 * 17 + second * 7 + probe * 13) % 20;
+        let spread =
+            (host as u64 * 31 + peer as u64 * 17 + second * 7 + u64::from(probe) * 13) % 20;
         let micros = [80 + spread, 5 + spread / 4, 3 + spread / 5, 1 + spread / 3];
         for (part, micros) in Part::ALL.into_iter().zip(micros) {
             tally.times.record(part, Duration::from_micros(micros));

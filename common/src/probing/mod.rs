@@ -54,23 +54,24 @@ pub enum Stamps {
     Hardware,
 }
 
-/// What came of probes. Tallies of other times and flows can be merged into one.
+/// What came of probes. Tallies of other times and flows can be merged into one. Coordinators hold half a
+/// million of these: a count that is full stays so.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    pub answered: u64,
+    pub answered: u32,
     pub lost: Lost,
     /// The host is there, and says that nobody on it answers probes.
-    pub refused: u64,
+    pub refused: u32,
     /// This host could not send them.
     pub unsent: Unsent,
     /// Those as large as the sender's MTU, which are not among the others.
     pub large: Large,
     /// Answers that came after the answer to a later probe.
-    pub reordered: u64,
+    pub reordered: u32,
     /// Answers that came again.
-    pub duplicated: u64,
+    pub duplicated: u32,
     /// Answered, but a clock was set meanwhile: nothing is said of their times.
-    pub untimed: u64,
+    pub untimed: u32,
     pub times: Times,
     /// How many of these times are by whose stamps.
     pub stamped: Stamped,
@@ -81,18 +82,18 @@ pub struct Tally {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Stamped {
-    pub program: u64,
-    pub kernel: u64,
-    pub hardware: u64,
+    pub program: u32,
+    pub kernel: u32,
+    pub hardware: u32,
 }
 
 /// Probes without an answer, by where they were lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    pub there: u64,
-    pub back: u64,
+    pub there: u32,
+    pub back: u32,
     /// No later answer told whether the probe had arrived.
-    pub somewhere: u64,
+    pub somewhere: u32,
 }
 
 /// Probes that never left their host, by why.
@@ -100,11 +101,11 @@ pub struct Lost {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Unsent {
     /// A rule of its own kernel, as of its firewall, stops them.
-    pub forbidden: u64,
+    pub forbidden: u32,
     /// A queue of its own was full.
-    pub no_room: u64,
+    pub no_room: u32,
     /// It knows no way there.
-    pub no_way: u64,
+    pub no_way: u32,
 }
 
 /// Probes that one packet of the sender's MTU holds, of which it is known whether they came through. What
@@ -112,8 +113,8 @@ pub struct Unsent {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Large {
-    pub arrived: u64,
-    pub lost: u64,
+    pub arrived: u32,
+    pub lost: u32,
 }
 
 /// How many routers a probe passed.
@@ -162,18 +163,19 @@ impl Stamped {
 
     /// By which nearly all are: one in five may be by worse ones. None when there are none.
     pub fn mostly(&self) -> Option<Stamps> {
-        let all = self
-            .program
-            .saturating_add(self.kernel)
-            .saturating_add(self.hardware);
+        let all = sum([self.program, self.kernel, self.hardware]);
         let few = all / 5;
         match () {
             () if all == 0 => None,
-            () if self.program > few => Some(Stamps::Program),
-            () if self.program.saturating_add(self.kernel) > few => Some(Stamps::Kernel),
+            () if sum([self.program]) > few => Some(Stamps::Program),
+            () if sum([self.program, self.kernel]) > few => Some(Stamps::Kernel),
             () => Some(Stamps::Hardware),
         }
     }
+}
+
+fn sum<const N: usize>(counts: [u32; N]) -> u64 {
+    counts.map(u64::from).iter().sum()
 }
 
 impl Lost {
@@ -189,15 +191,13 @@ impl Lost {
     }
 
     pub fn count(&self) -> u64 {
-        let known = self.there.saturating_add(self.back);
-        known.saturating_add(self.somewhere)
+        sum([self.there, self.back, self.somewhere])
     }
 }
 
 impl Unsent {
     pub fn count(&self) -> u64 {
-        let known = self.forbidden.saturating_add(self.no_room);
-        known.saturating_add(self.no_way)
+        sum([self.forbidden, self.no_room, self.no_way])
     }
 
     pub fn merge(&mut self, other: Self) {
@@ -214,7 +214,7 @@ impl Unsent {
 
 impl Large {
     pub fn sent(&self) -> u64 {
-        self.arrived.saturating_add(self.lost)
+        sum([self.arrived, self.lost])
     }
 
     pub fn merge(&mut self, other: Self) {
@@ -226,7 +226,7 @@ impl Large {
 impl Tally {
     /// Probes that had somebody to answer them.
     pub fn sent(&self) -> u64 {
-        self.answered.saturating_add(self.lost.count())
+        u64::from(self.answered) + self.lost.count()
     }
 
     /// Of the probes that had somebody to answer them, the share that was lost.

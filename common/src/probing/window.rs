@@ -43,7 +43,10 @@ impl ProbeWindow {
         let [earlier, current] = [&self.earlier, &self.current];
         let mut lost = earlier.lost;
         lost.merge(current.lost);
-        (earlier.answered.saturating_add(current.answered), lost)
+        (
+            u64::from(earlier.answered) + u64::from(current.answered),
+            lost,
+        )
     }
 
     pub fn large(&self) -> Large {
@@ -93,7 +96,7 @@ mod tests {
         };
         for second in 0..200 {
             window.add(at(second), &one);
-            let held = window.tally().answered;
+            let held = window.tally().sent();
             assert!(
                 (30.min(second + 1)..=60).contains(&held),
                 "{held} at {second}"

@@ -24,11 +24,11 @@ use reweave_common::operator::{Refused, Request, Response};
 use reweave_core::{Command, Effect, Input, NoEntry, Pass, Policy, State};
 use reweave_replica::{MemberId, ReadId, Standing};
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use crate::error::CoordinatorError;
 use crate::history::History;
-use crate::intake::{self, Asker, Event, Origin, Queue, SessionId};
+use crate::intake::{self, Asker, Event, Origin, Outbox, Queue, SessionId};
 use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, Replication, Task};
 use leading::Leading;
@@ -381,11 +381,7 @@ impl Drive {
 
     /// A new session takes the place of the one before, of which nothing more is heard. Without a
     /// core there is no place: the session ends.
-    fn seat(
-        &mut self,
-        from: Origin,
-        outbox: mpsc::Sender<Instruction>,
-    ) -> Result<(), CoordinatorError> {
+    fn seat(&mut self, from: Origin, outbox: Outbox<Instruction>) -> Result<(), CoordinatorError> {
         let Origin { node, session } = from;
         if !self.leads() || self.agents.is_late(node, session) {
             return Ok(());
@@ -411,7 +407,7 @@ impl Drive {
         &mut self,
         optical: OpticalId,
         session: SessionId,
-        outbox: mpsc::Sender<Switchover>,
+        outbox: Outbox<Switchover>,
     ) -> Result<(), CoordinatorError> {
         if !self.leads() || self.drivers.is_late(optical, session) {
             return Ok(());

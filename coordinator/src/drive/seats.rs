@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::intake::SessionId;
+use crate::intake::{Outbox, SessionId};
 
 /// Letting go of a seat ends the session that leads to nowhere else.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Seats<K, T>(BTreeMap<K, Seat<T>>);
 #[derive(Debug)]
 struct Seat<T> {
     session: SessionId,
-    outbox: mpsc::Sender<T>,
+    outbox: Outbox<T>,
 }
 
 impl<K, T> Default for Seats<K, T> {
@@ -30,7 +30,7 @@ impl<K: Ord + Copy, T> Seats<K, T> {
         held.is_some_and(|held| held.session > session)
     }
 
-    pub(super) fn insert(&mut self, key: K, session: SessionId, outbox: mpsc::Sender<T>) {
+    pub(super) fn insert(&mut self, key: K, session: SessionId, outbox: Outbox<T>) {
         self.0.insert(key, Seat { session, outbox });
     }
 
@@ -62,7 +62,7 @@ impl<K: Ord + Copy, T> Seats<K, T> {
         let Some(seat) = self.0.get_mut(&key) else {
             return;
         };
-        if let Err(TrySendError::Full(_)) = seat.outbox.try_send(instruction) {
+        if let Err(TrySendError::Full(_)) = seat.outbox.try_send(Box::new(instruction)) {
             // Its task sees that nobody leads to it any more, ends, and says that it left.
             let (nowhere, _) = mpsc::channel(1);
             seat.outbox = nowhere;

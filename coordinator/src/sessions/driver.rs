@@ -14,7 +14,7 @@ use super::Ending;
 use super::member::{self, Kind};
 use super::places::Place;
 use crate::house::House;
-use crate::intake::{Event, SessionId};
+use crate::intake::{Event, Outbox, SessionId};
 
 /// It answers what it is asked, and the clock ticks.
 const RATE_BYTES_PER_S: u32 = 64 << 10;
@@ -73,7 +73,7 @@ impl Driver<'_> {
     }
 
     /// With the last copy of the outbox the session ends.
-    async fn hear(&self, outbox: mpsc::Sender<Switchover>) -> Ending {
+    async fn hear(&self, outbox: Outbox<Switchover>) -> Ending {
         let mut outbox = Some(outbox);
         loop {
             let heard = match self.session.receive(Channel::Commands).await {
@@ -93,7 +93,7 @@ impl Driver<'_> {
     async fn seat(
         &self,
         names: Vec<OpticalName>,
-        outbox: mpsc::Sender<Switchover>,
+        outbox: Outbox<Switchover>,
     ) -> Result<(), Ending> {
         let reached: Vec<_> = names.into_iter().filter_map(|it| self.reach(it)).collect();
         let session = self.id;

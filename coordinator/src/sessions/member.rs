@@ -69,10 +69,10 @@ pub(super) async fn part<K: Kind>(session: Session, house: &House, ending: Endin
 
 pub(super) async fn instruct<K: Kind>(
     session: &Session,
-    mut instructions: mpsc::Receiver<K::Told>,
+    mut instructions: mpsc::Receiver<Box<K::Told>>,
 ) -> Ending {
     while let Some(instruction) = instructions.recv().await {
-        if let Err(error) = order::<K>(session, Order::Told(instruction)).await {
+        if let Err(error) = order::<K>(session, Order::Told(*instruction)).await {
             return error.into();
         }
     }

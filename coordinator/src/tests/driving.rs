@@ -151,7 +151,7 @@ fn an_agent_that_takes_nothing_loses_its_session() {
     scene.collide();
     let (outbox, stuck) = mpsc::channel(1);
     outbox
-        .try_send(Instruction::Watch(Watch::default()))
+        .try_send(Box::new(Instruction::Watch(Watch::default())))
         .unwrap();
     let node = scene.node("h0");
     let session = SessionId(2);

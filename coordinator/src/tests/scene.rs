@@ -42,7 +42,7 @@ pub(crate) struct Scene {
     /// What happens before there is a drive waits for it.
     early: Mutex<Option<Vec<Event>>>,
     /// What leads to the agents; kept, or their sessions would end.
-    inboxes: Vec<mpsc::Receiver<Instruction>>,
+    inboxes: Vec<mpsc::Receiver<Box<Instruction>>>,
 }
 
 /// A coordinator that leads alone, about to begin.

@@ -24,7 +24,7 @@ fn probes(peer: u64, second: u64) -> Reading {
         ..Tally::default()
     };
     for probe in 0..tally.answered {
-        let spread = (peer * 17 + second * 7 + probe * 13) % 20;
+        let spread = (peer * 17 + second * 7 + u64::from(probe) * 13) % 20;
         let micros = [80 + spread, 5 + spread / 4, 3 + spread / 5, 1 + spread / 3];
         for (part, micros) in Part::ALL.into_iter().zip(micros) {
             tally.times.record(part, Duration::from_micros(micros));

@@ -381,7 +381,7 @@ impl Peer {
 
 impl Told {
     fn note_order(&mut self, number: u32) {
-        self.tally.reordered += u64::from(number < self.newest);
+        self.tally.reordered += u32::from(number < self.newest);
         self.newest = self.newest.max(number);
     }
 

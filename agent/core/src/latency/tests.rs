@@ -238,9 +238,12 @@ fn the_time_of_a_probe_is_split_among_those_who_took_it() {
         Some(Duration::ZERO)
     );
     let kernel = tally.network().count();
-    assert!((0..=33).contains(&(kernel - tally.answered)), "a second's");
+    assert!(
+        (0..=33).contains(&(kernel - u64::from(tally.answered))),
+        "a second's"
+    );
     let all = Stamped {
-        kernel,
+        kernel: kernel.try_into().unwrap(),
         ..Stamped::default()
     };
     assert_eq!(tally.stamped, all);
@@ -255,8 +258,8 @@ fn a_departure_that_nobody_stamped_counts_from_when_the_program_had_its_turn() {
     let tally = world.play(3_000);
     assert!(is_about(tally.network().median(), 8 * MS + LEAVING_NS));
     assert_eq!(
-        (tally.stamped.kernel, tally.stamped.program),
-        (0, tally.network().count())
+        [tally.stamped.kernel, tally.stamped.program].map(u64::from),
+        [0, tally.network().count()]
     );
 }
 
@@ -287,7 +290,7 @@ fn losses_are_told_by_where_they_were() {
         .prober
         .handle_list(world.moment(), &list(&[1, 2, 3, 4]));
     let tally = world.play(100_000);
-    let hundreds = tally.sent() / 100;
+    let hundreds = u32::try_from(tally.sent() / 100).unwrap();
     assert!(hundreds >= 39);
     assert!(
         tally.lost.there.abs_diff(3 * hundreds) <= 3,
@@ -451,7 +454,10 @@ fn answers_are_awaited_when_their_flow_is_not_on_the_list_any_more() {
     assert!(world.prober.awaits(1));
     tally.merge(&world.play(1_500));
     assert!(!world.prober.awaits(1));
-    assert_eq!((tally.lost.count(), tally.answered), (0, world.sent));
+    assert_eq!(
+        (tally.lost.count(), u64::from(tally.answered)),
+        (0, world.sent)
+    );
 }
 
 #[test]

@@ -113,17 +113,17 @@ fn told(window: &ProbeWindow, there: Vec<String>, back: Vec<String>) -> Vec<Prob
     // What is large goes there alone.
     let with_large = |probed| Probed {
         large_sent: large.sent(),
-        large_lost: large.lost,
+        large_lost: large.lost.into(),
         ..probed
     };
     if lost.somewhere > 0 {
         let round = [&there[..], back.get(1..).unwrap_or_default()].concat();
         return vec![with_large(probed(round, sent, lost.count()))];
     }
-    let arrived = answered.saturating_add(lost.back);
+    let arrived = answered.saturating_add(lost.back.into());
     vec![
-        with_large(probed(there, sent, lost.there)),
-        probed(back, arrived, lost.back),
+        with_large(probed(there, sent, lost.there.into())),
+        probed(back, arrived, lost.back.into()),
     ]
 }
 
@@ -167,9 +167,9 @@ pub(crate) fn unsent(known: Known<'_>, observed: &NodeObservations) -> Vec<Unsen
         let ((answered, lost), unsent) = (window.outcome(), window.unsent());
         let facts = peers.entry(to).or_default();
         facts.due += answered + lost.count() + unsent.count();
-        facts.forbidden += unsent.forbidden;
-        facts.no_room += unsent.no_room;
-        facts.no_way += unsent.no_way;
+        facts.forbidden += u64::from(unsent.forbidden);
+        facts.no_room += u64::from(unsent.no_room);
+        facts.no_way += u64::from(unsent.no_way);
     }
     peers.retain(|_, facts| facts.count() > 0);
     let named = peers.into_iter().map(|(to, facts)| UnsentFacts {

@@ -277,7 +277,7 @@ impl Network {
         let reading = |&flow: &FlowKey| {
             let lost = |flow: FlowKey| {
                 let path = self.path(&flow, &self.probe_flow(&flow));
-                2 * path.iter().filter(|hop| self.lossy.contains(hop)).count() as u64
+                2 * path.iter().filter(|hop| self.lossy.contains(hop)).count() as u32
             };
             let lost = Lost {
                 there: lost(flow),
@@ -301,7 +301,7 @@ impl Network {
                 },
             };
             let mut tally = Tally {
-                answered: 20 - lost.count(),
+                answered: 20 - lost.there - lost.back,
                 lost,
                 large,
                 ..Tally::default()

@@ -133,7 +133,7 @@ fn flow(cluster: &Cluster, from: &str, to: &str, path: usize) -> FlowKey {
     *flows.nth(path).unwrap()
 }
 
-fn tally(answered: u64, lost: u64, micros: u64) -> Tally {
+fn tally(answered: u32, lost: u32, micros: u64) -> Tally {
     let mut tally = Tally {
         answered,
         ..Tally::default()
@@ -188,8 +188,8 @@ fn hosts_that_have_their_turns_one_after_the_other_come_to_the_same() {
     let hosts = ["h0", "h1", "h2", "h3", "h4", "h5"];
     let pairs = hosts.iter().flat_map(|from| hosts.map(|to| (*from, to)));
     let mut expected = Vec::new();
-    for ((from, to), number) in pairs.filter(|(from, to)| from != to).zip(0_u64..) {
-        let (lost, micros) = (number % 3, 50 + number * 7 % 11);
+    for ((from, to), number) in pairs.filter(|(from, to)| from != to).zip(0_u32..) {
+        let (lost, micros) = (number % 3, u64::from(50 + number * 7 % 11));
         let [one, other] = [from, to].map(|name| cluster.network.node(name));
         expected.push((Reverse((lost, micros)), (one, other)));
         let flow = flow(&cluster, from, to, 0);

@@ -86,7 +86,7 @@ fn times() -> impl Strategy<Value = Times> {
 }
 
 fn tally() -> impl Strategy<Value = Tally> {
-    let counts = any::<[u64; 13]>();
+    let counts = any::<[u32; 13]>();
     let parts = (counts, times(), stamped(), routers());
     parts.prop_map(|(counts, times, stamped, routers)| {
         let lost = Lost {
@@ -118,7 +118,7 @@ fn tally() -> impl Strategy<Value = Tally> {
 }
 
 fn stamped() -> impl Strategy<Value = Stamped> {
-    any::<(u64, u64, u64)>().prop_map(|(program, kernel, hardware)| Stamped {
+    any::<(u32, u32, u32)>().prop_map(|(program, kernel, hardware)| Stamped {
         program,
         kernel,
         hardware,
@@ -153,27 +153,37 @@ fn summary() -> impl Strategy<Value = Summary> {
     let loss = [(); 3].map(|()| finite());
     let loss = option::of(loss.prop_map(|[share, least, most]| Loss { share, least, most }));
     let spreads = [(); 4].map(|()| spread());
-    let parts = (any::<[u64; 13]>(), loss, spreads, stamped(), routers());
-    parts.prop_map(|(counts, loss, spreads, stamped, routers)| Summary {
-        sent: counts[0],
-        lost: counts[1],
-        lost_there: counts[2],
-        lost_back: counts[3],
+    let totals = any::<[u64; 4]>();
+    let parts = (
+        totals,
+        any::<[u32; 9]>(),
         loss,
-        refused: counts[4],
-        unsent: counts[5],
-        unsent_forbidden: counts[9],
-        unsent_no_room: counts[10],
-        large_sent: counts[11],
-        large_lost: counts[12],
-        reordered: counts[6],
-        duplicated: counts[7],
-        untimed: counts[8],
-        network_us: spreads[0],
-        responder_us: spreads[1],
-        prober_us: spreads[2],
-        jitter_us: spreads[3],
-        stamped,
-        routers,
-    })
+        spreads,
+        stamped(),
+        routers(),
+    );
+    parts.prop_map(
+        |(totals, counts, loss, spreads, stamped, routers)| Summary {
+            sent: totals[0],
+            lost: totals[1],
+            lost_there: counts[0],
+            lost_back: counts[1],
+            loss,
+            refused: counts[2],
+            unsent: totals[2],
+            unsent_forbidden: counts[3],
+            unsent_no_room: counts[4],
+            large_sent: totals[3],
+            large_lost: counts[5],
+            reordered: counts[6],
+            duplicated: counts[7],
+            untimed: counts[8],
+            network_us: spreads[0],
+            responder_us: spreads[1],
+            prober_us: spreads[2],
+            jitter_us: spreads[3],
+            stamped,
+            routers,
+        },
+    )
 }
