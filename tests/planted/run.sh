@@ -33,7 +33,7 @@ patches=("${all[@]}")
 if (($#)); then
     mapfile -t patches < <(for named; do printf '%s\n' "${all[@]}" | grep -- "^${named%.patch}[/.]"; done)
 fi
-git ls-files --cached --others --exclude-standard -z | xargs -0 cp --parents -t "$copy"
+git ls-files --cached --others --exclude-standard -z | xargs -0 cp --parents --no-dereference -t "$copy"
 # Where it fails as it is, it would notice anything.
 for test in $(printf '%s\n' "${patches[@]%%/*}" | sort -u); do
     built "$test"
