@@ -98,8 +98,9 @@ impl fmt::Display for Member {
     }
 }
 
-/// When a certificate's bearer was let into the cluster: by which entry of the log, counted from
-/// one. Renewals keep it. What was signed by hand has none, and counts as oldest.
+/// When a certificate's bearer was let into the cluster, in microseconds since 1970 and each later than
+/// the one before: so a log that begins anew says of those whom an earlier one let in that they came
+/// before. Renewals keep it. What was signed by hand has none, and counts as oldest.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

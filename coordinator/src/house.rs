@@ -14,11 +14,11 @@ use reweave_proto::hello::VERSION;
 use reweave_replica::{
     self as replica, FolderId, MemberId, Standing, Status as Replicated, Welcome,
 };
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use crate::intake::{Asker, Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
-use crate::sessions::{Allowances, Places};
+use crate::sessions::{Allowances, Chairs, Places};
 use crate::signing::Signing;
 use crate::warnings::warnings;
 
@@ -39,7 +39,7 @@ pub(crate) struct House {
     /// What is known of the others.
     pub(crate) acquaintances: Acquaintances,
     /// Room for people who ask.
-    pub(crate) operators: Arc<Semaphore>,
+    pub(crate) chairs: Chairs,
     /// Of agents, and of drivers.
     pub(crate) places: Places<NodeId>,
     pub(crate) drivers: Places<OpticalId>,

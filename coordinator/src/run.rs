@@ -1,7 +1,6 @@
 //! Putting the program together, and taking it apart again.
 
 use std::io;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +10,7 @@ use reweave_link::join::Door;
 use reweave_link::{Identity, Listener, Role};
 use reweave_replica::FolderId;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::beginning::open;
@@ -30,7 +29,7 @@ use crate::replication::{
     ReplicationError, keep_open,
 };
 use crate::service;
-use crate::sessions::{Allowances, MOST_OPERATORS, Places, ROLES, welcome};
+use crate::sessions::{Allowances, Chairs, Places, ROLES, welcome};
 use crate::signing::Signing;
 use crate::webhooks::Hooks;
 
@@ -238,7 +237,7 @@ async fn serve(
         cluster: network.cluster.clone(),
         replication: network.replication.clone(),
         acquaintances: network.acquaintances,
-        operators: Arc::new(Semaphore::new(MOST_OPERATORS)),
+        chairs: Chairs::default(),
         places: Places::default(),
         drivers: Places::default(),
         allowances: Allowances::default(),

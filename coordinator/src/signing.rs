@@ -68,7 +68,7 @@ impl Signing {
         loop {
             // Not borrowed any longer than that: whoever holds it keeps the next one out.
             let current = ours.borrow().clone();
-            let due = current.validity().renewal() <= SystemTime::now();
+            let due = current.validity().is_due(SystemTime::now());
             if due && self.can_sign() {
                 match self.renew(&current) {
                     Ok(identity) => {

@@ -72,7 +72,7 @@ impl HostObservations {
                 insert(&mut self.rdma, Self::MOST_PEERS, way, Aged { value, at })
             }
             HostReading::Traffic(value) => self.record_traffic(Aged { value, at }),
-            HostReading::Machine(machine) => record(&mut self.machine, at, machine),
+            HostReading::Machine(machine) => self.record_machine(Aged { value: machine, at }),
             HostReading::Rhythm(rhythm) => record(&mut self.rhythm, at, rhythm),
             HostReading::Strays(strays) => record(&mut self.strays, at, strays),
             HostReading::Vanished { interface, seen } => self.record_vanished(at, interface, seen),
@@ -112,6 +112,15 @@ impl HostObservations {
         let few = port.value.gids.len() <= Self::MOST_GIDS;
         let name = (port.value.device.clone(), port.value.port);
         few && insert(&mut self.rdma_ports, Self::MOST_PLACES, name, port)
+    }
+
+    fn record_machine(&mut self, machine: Aged<Machine>) -> bool {
+        let few = machine.value.numa_nodes.len() <= Self::MOST_PLACES
+            && machine.value.settings.len() <= Self::MOST_PLACES;
+        if few {
+            self.machine = Some(machine);
+        }
+        few
     }
 
     fn record_traffic(&mut self, traffic: Aged<Traffic>) -> bool {

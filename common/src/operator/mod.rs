@@ -302,7 +302,7 @@ impl fmt::Display for Refused {
             ),
             Self::NoVisit { longest_s } => write!(
                 f,
-                "a token for the dashboard is good for {} hours at most, and makes no others",
+                "a token for the dashboard is good for a minute to {} hours, and makes no others",
                 longest_s / 3600
             ),
             Self::TooManyVisitors { most } => write!(

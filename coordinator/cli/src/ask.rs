@@ -111,6 +111,8 @@ pub(crate) struct Coordinator {
     session: Session,
     addresses: Vec<SocketAddr>,
     identity: Identity,
+    /// Who leads, as the last one said that was asked in vain.
+    named: Option<SocketAddr>,
 }
 
 impl Coordinator {
@@ -126,8 +128,9 @@ impl Coordinator {
             session,
             addresses,
             identity,
+            named: None,
         };
-        if coordinator.identity.validity().renewal() <= SystemTime::now()
+        if coordinator.identity.validity().is_due(SystemTime::now())
             && let Err(error) = coordinator.renew(&folder)
         {
             eprintln!("warning: this certificate is not renewed: {}", error.told());
@@ -178,21 +181,19 @@ impl Coordinator {
             .map_err(|error| CliError::Ask(Box::new(error)))
     }
 
-    /// To the leader, if it can be reached, and to one of the others after a while otherwise: this
-    /// one may be cut off from them.
+    /// To the leader, and soon to the others as well: it may have died, and this one may be cut off from
+    /// all of them, so that it comes last. After a while, where nobody else is named.
     fn go_to(&mut self, leader: Option<SocketAddr>) -> Result<(), CliError> {
-        if let Some(leader) = leader
-            && let Ok(session) = self.runtime.block_on(open(&[leader], &self.identity))
-        {
-            self.session = session;
-            return Ok(());
-        }
-        self.wait(WITHOUT_LEADER);
         let last = self.session.address();
+        if leader.is_none_or(|leader| self.named == Some(leader)) {
+            self.wait(WITHOUT_LEADER);
+        }
+        self.named = leader;
         self.addresses.sort_by_key(|address| *address == last);
-        self.session = self
-            .runtime
-            .block_on(open(&self.addresses, &self.identity))?;
+        let others = self.addresses.iter().copied();
+        let others = others.filter(|address| Some(*address) != leader);
+        let addresses: Vec<_> = leader.into_iter().chain(others).collect();
+        self.session = self.runtime.block_on(open(&addresses, &self.identity))?;
         Ok(())
     }
 

@@ -120,10 +120,10 @@ impl Core {
         Self {
             state,
             senses: Senses {
+                ingest: Ingest::of(&fabric),
                 fabric,
                 policy,
                 least_elephant,
-                ingest: Ingest::default(),
                 trends: Trends::default(),
                 latencies: Latencies::default(),
                 ways: Ways::default(),

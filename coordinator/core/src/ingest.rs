@@ -1,11 +1,12 @@
 //! From samples to observations: who is connected, who may say what, and what is too old to count.
 //!
-//! An agent speaks for its own node only. An address belongs to the connected node that reported it
-//! first, and a flow to the owner of its source address; what others say of them is discarded.
+//! An agent speaks for its own node only. A flow belongs to the owner of its source address; what others
+//! say of it is discarded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
 use reweave_common::holding::Holding;
 use reweave_common::ids::{NodeId, OpticalId};
@@ -14,6 +15,7 @@ use reweave_common::observations::{NodeObservations, Observations, Recent};
 use reweave_common::sample::{Interface, Reading, Sample};
 use reweave_common::units::Rate;
 
+use crate::addresses::Addresses;
 use crate::policy::Policy;
 use crate::turns::{Share, Turns};
 
@@ -21,7 +23,7 @@ use crate::turns::{Share, Turns};
 pub struct Ingest {
     observations: Observations,
     sessions: BTreeMap<NodeId, Session>,
-    owners: BTreeMap<Ipv4Addr, NodeId>,
+    addresses: Addresses,
     /// Optical switches whose drivers have a session.
     driven: BTreeSet<OpticalId>,
     in_doubt: Option<Doubt>,
@@ -51,6 +53,13 @@ impl Ingest {
     const MOST_ROUTERS: usize = 255;
     /// No interface is called anything longer.
     const LONGEST_NAME: usize = 64;
+
+    pub fn of(fabric: &Fabric) -> Self {
+        Self {
+            addresses: Addresses::of(fabric),
+            ..Self::default()
+        }
+    }
 
     pub fn observations(&self) -> &Observations {
         &self.observations
@@ -88,7 +97,7 @@ impl Ingest {
     /// A new session begins with a full picture, so the old one is forgotten.
     pub fn handle_connected(&mut self, node: NodeId) {
         self.observations.forget_node(node);
-        self.owners.retain(|_, owner| *owner != node);
+        self.addresses.release_all(node);
         self.sessions.insert(
             node,
             Session {
@@ -102,6 +111,7 @@ impl Ingest {
         if let Some(session) = self.sessions.get_mut(&node) {
             session.connected = false;
         }
+        self.addresses.settle(node);
     }
 
     pub fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
@@ -170,12 +180,16 @@ impl Ingest {
         self.driven.contains(&optical)
     }
 
+    pub(crate) fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
     pub(crate) fn owners(&self) -> &BTreeMap<Ipv4Addr, NodeId> {
-        &self.owners
+        self.addresses.owners()
     }
 
     pub(crate) fn owner(&self, address: Ipv4Addr) -> Option<NodeId> {
-        self.owners.get(&address).copied()
+        self.addresses.owner(address)
     }
 
     pub(crate) fn flow(&self, flow: &FlowKey) -> Option<&Recent> {
@@ -219,6 +233,7 @@ impl Ingest {
             Reading::FlowEnded(flow) => flow,
             Reading::Path(path) => &path.flow,
             Reading::Probes(reading) => &reading.flow,
+            Reading::Bandwidth(reading) => &reading.flow,
             _ => return true,
         };
         let source = *about.source.ip();
@@ -282,19 +297,14 @@ impl Ingest {
             .last_said(node, interface)
             .map(|interface| interface.addresses.clone());
         for address in before.unwrap_or_default() {
-            self.owners.remove(&address);
+            self.addresses.release(address);
         }
     }
 
-    /// Whether the address is the node's from now on, or was already.
     fn claim(&mut self, node: NodeId, address: Ipv4Addr) -> bool {
-        let free = self
-            .owner(address)
-            .is_none_or(|owner| !self.is_connected(owner));
-        if free && !address.is_loopback() {
-            self.owners.insert(address, node);
-        }
-        self.owner(address) == Some(node)
+        let sessions = &self.sessions;
+        let is_here = |node| sessions.get(&node).is_some_and(|it| it.connected);
+        self.addresses.claim(node, address, is_here)
     }
 }
 
@@ -307,10 +317,12 @@ pub(crate) fn probed(turns: &mut Turns, observations: &Observations) -> Share {
 /// Whether it is no larger than what it speaks of can be.
 fn is_sized(reading: &Reading) -> bool {
     let is_short = |name: &str| name.len() <= Ingest::LONGEST_NAME;
+    let is_way = |routers: &[_]| routers.len() <= Ingest::MOST_ROUTERS;
     match reading {
         Reading::Interface(interface) => is_short(&interface.name),
         Reading::Counters(counters) => is_short(&counters.interface),
-        Reading::Path(path) => path.routers.len() <= Ingest::MOST_ROUTERS,
+        Reading::Path(path) => is_way(&path.routers),
+        Reading::Bandwidth(reading) => reading.routers.as_deref().is_none_or(is_way),
         Reading::Holds { holding, .. } => interfaces(holding).all(is_short),
         _ => true,
     }

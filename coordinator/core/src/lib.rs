@@ -6,6 +6,7 @@
 //! wrong and the checker whether that is sound, carries a plan out, and judges by measurement
 //! whether it is kept or taken back.
 
+mod addresses;
 mod arrivals;
 mod auto;
 mod command;

@@ -67,6 +67,8 @@ impl Retention {
 pub(crate) struct Keeper {
     shelf: Box<dyn Shelf>,
     retention: Retention,
+    /// What this run found, and since when it goes by the clock itself.
+    found: Found,
     /// Tells the files of this run from all others.
     run: u64,
     number: u64,
@@ -84,6 +86,29 @@ pub(crate) struct Keeper {
     unsaved_bytes: usize,
     /// The last file could not be written.
     is_failing: bool,
+}
+
+/// The newest that was there when this run began.
+#[derive(Default)]
+struct Found {
+    newest: Option<Moment>,
+    /// When the first look was.
+    first: Option<Moment>,
+}
+
+impl Found {
+    /// Nobody writes for longer than that without being missed.
+    const GAP: Duration = Duration::from_hours(1);
+
+    /// A moment that is not long after what was written last: one start with a clock that is a year ahead
+    /// must not take away what was kept. After a longer rest, what is old goes once the next run has begun.
+    fn surely(&mut self, now: Moment) -> Moment {
+        let first = *self.first.get_or_insert(now);
+        let Some(newest) = self.newest else {
+            return now;
+        };
+        now.min(newest + Self::GAP + now.since(first))
+    }
 }
 
 struct Unsaved {
@@ -111,6 +136,7 @@ impl Keeper {
         let mut keeper = Self {
             shelf,
             retention,
+            found: Found::default(),
             run,
             number: 0,
             files: BTreeMap::new(),
@@ -137,6 +163,7 @@ impl Keeper {
             merged.map(|name| (*place, name.clone()))
         });
         keeper.unfinished = merged.collect();
+        keeper.found.newest = keeper.files.keys().map(Place::end).max();
         Ok(keeper)
     }
 
@@ -216,7 +243,7 @@ impl Keeper {
     }
 
     fn remove_old(&mut self, now: Moment) -> Result<usize, ShelfError> {
-        let retention = self.retention;
+        let (retention, now) = (self.retention, self.found.surely(now));
         let is_old = |place: &Place| now.since(place.end()) > retention.of(place.resolution);
         let old = self.files.iter().filter(|(place, _)| is_old(place));
         let names =

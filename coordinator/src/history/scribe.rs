@@ -62,6 +62,7 @@ impl Scribe {
                 .nodes()
                 .map(|(_, node)| node.name.as_str().into())
                 .collect(),
+            ingest: Ingest::of(&fabric),
             fabric,
             load,
             chronicle: None,
@@ -70,7 +71,6 @@ impl Scribe {
             told: None,
             second: 0,
             connected: BTreeMap::new(),
-            ingest: Ingest::default(),
             wiring: Wiring::default(),
             rewired: false,
             ways: BTreeMap::new(),
@@ -164,7 +164,7 @@ impl Scribe {
     fn forget(&mut self) {
         self.connected.clear();
         self.ways.clear();
-        self.ingest = Ingest::default();
+        self.ingest = Ingest::of(&self.fabric);
         self.rewired = true;
     }
 

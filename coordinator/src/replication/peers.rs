@@ -240,6 +240,7 @@ async fn hand_on(
             },
             error = session.closed() => return error,
             error = session.shut_out() => return error,
+            error = session.expired() => return error,
         };
         if let Err(error) = letter.send(session).await {
             return error;

@@ -27,6 +27,8 @@ pub(super) async fn hear(session: Session, house: House) {
         error = session.shut_out() => {
             return tracing::warn!("coordinator {name} is out: {}", told(&error));
         }
+        // With its new certificate it comes back at once.
+        error = session.expired() => return house.note_end(&session, &error),
     };
     if let Err(why) = heard {
         tracing::warn!("coordinator {name}: {why}");

@@ -2,6 +2,7 @@
 
 mod agent;
 mod allowances;
+mod chairs;
 mod coordinator;
 mod driver;
 mod member;
@@ -10,7 +11,6 @@ mod places;
 mod refusals;
 
 use reweave_common::ids::NodeId;
-use std::sync::Arc;
 
 use reweave_link::{LinkError, Listener, Role, Session};
 use tokio::time::{Duration, MissedTickBehavior, interval};
@@ -19,6 +19,7 @@ use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::intake::{Closed, Origin, SessionId};
 pub(crate) use allowances::Allowances;
+pub(crate) use chairs::Chairs;
 use places::Place;
 pub(crate) use places::Places;
 pub(crate) use refusals::Refusals;
@@ -31,9 +32,6 @@ pub(crate) const ROLES: [Role; 5] = [
     Role::Viewer,
     Role::Coordinator,
 ];
-
-/// Sessions of people and scripts at a time.
-pub(crate) const MOST_OPERATORS: usize = 256;
 
 /// How often those who were refused are told of.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
@@ -74,12 +72,9 @@ fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals)
                 turn_away(session, why, refusals);
             }
         },
-        Role::Operator | Role::Viewer => match Arc::clone(&house.operators).try_acquire_owned() {
-            Ok(seat) => drop(tokio::spawn(operator::serve(session, house, seat))),
-            Err(_) => {
-                let why = format!("{MOST_OPERATORS} people ask already");
-                turn_away(session, why, refusals);
-            }
+        Role::Operator | Role::Viewer => match house.chairs.take(peer) {
+            Ok(chair) => drop(tokio::spawn(operator::serve(session, house, chair))),
+            Err(why) => turn_away(session, why, refusals),
         },
         Role::Coordinator => drop(tokio::spawn(coordinator::hear(session, house))),
         Role::Driver => drop(tokio::spawn(driver::serve(session, id, house))),

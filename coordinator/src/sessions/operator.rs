@@ -4,8 +4,8 @@
 use reweave_common::error::told;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_link::{Channel, LinkError, Pace, Session};
-use tokio::sync::OwnedSemaphorePermit;
 
+use super::chairs::Chair;
 use super::{Ending, member};
 use crate::house::House;
 use crate::intake::{Asker, Closed};
@@ -14,8 +14,8 @@ use crate::intake::{Asker, Closed};
 const RATE_BYTES_PER_S: u32 = 64 << 10;
 const BURST_BYTES: u32 = 256 << 10;
 
-/// It keeps its seat until it ends.
-pub(super) async fn serve(session: Session, house: House, _seat: OwnedSemaphorePermit) {
+/// It keeps its chair until it ends.
+pub(super) async fn serve(session: Session, house: House, _chair: Chair) {
     let pace = Pace::new(RATE_BYTES_PER_S, BURST_BYTES);
     session.pace(Channel::Commands, pace).await;
     let ending = tokio::select! {

@@ -16,6 +16,11 @@ const LONGEST: Duration = Duration::from_mins(15);
 /// A working day: whoever looks longer asks again.
 const LONGEST_VISIT: Duration = Duration::from_hours(12);
 
+/// Each is written down, and whoever makes them one after the other keeps everybody else waiting.
+const SHORTEST_VISIT: Duration = Duration::from_mins(1);
+/// Of one member at a time.
+const MOST_VISITS: usize = 64;
+
 pub(crate) fn no_visit() -> Refused {
     let longest_s = LONGEST_VISIT.as_secs();
     Refused::NoVisit { longest_s }
@@ -29,8 +34,11 @@ pub(super) fn let_visit(
     lasting: Duration,
 ) -> Response {
     let now = turn.known.now;
-    if lasting > LONGEST_VISIT {
+    if !(SHORTEST_VISIT..=LONGEST_VISIT).contains(&lasting) {
         return Response::Refused(no_visit());
+    }
+    if turn.state.membership().visits_of(&member, now) >= MOST_VISITS {
+        return Response::Refused(Refused::TooManyVisitors { most: MOST_VISITS });
     }
     if turn.state.membership().is_full_of_visitors(now) {
         let most = MOST_VISITORS;

@@ -29,7 +29,7 @@ use crate::state::{self, Heading, InForce, Journey, Rollout, State, Step};
 pub(super) fn status(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
     let mut status = without_warnings(known, state, seen);
     let full = seen.disk_is_full.then(|| Refused::DiskFull.to_string());
-    status.warnings = full.into_iter().chain(warnings(&status)).collect();
+    status.warnings = full.into_iter().chain(warnings(known, &status)).collect();
     status
 }
 

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use reweave_common::operator::{AgentState, AgentStatus, Status};
 
+use crate::addresses::Contest;
+use crate::model::Known;
+
 /// Whoever knocked in vain earlier does not matter any more.
 const LATELY: Duration = Duration::from_mins(10);
 const MOST_NAMED: usize = 5;
 
-pub(super) fn warnings(status: &Status) -> Vec<String> {
+pub(super) fn warnings(known: Known<'_>, status: &Status) -> Vec<String> {
     let of_agents = |what, matters: fn(&AgentStatus) -> bool| {
         let concerned = status.agents.iter().filter(|agent| matters(agent));
         listed(
@@ -34,6 +37,7 @@ pub(super) fn warnings(status: &Status) -> Vec<String> {
             "agents whose clock is off by more than 0.5 s",
             AgentStatus::is_askew,
         ),
+        contests(known),
         refusals(status),
         versions(status),
         of_agents("agents that said what is not believed", |agent| {
@@ -54,6 +58,19 @@ fn listed(what: &str, names: &[&str]) -> Option<String> {
         0 => Some(format!("{what}: {}", named.join(", "))),
         more => Some(format!("{what}: {} and {more} more", named.join(", "))),
     }
+}
+
+/// One of the two lies, or is set up wrongly.
+fn contests(known: Known<'_>) -> Option<String> {
+    let name = |node| &known.fabric.node(node).name;
+    let contests = known.ingest.addresses().contests();
+    let told = contests.map(|(address, Contest { believed, other })| {
+        let (believed, other) = (name(believed), name(other));
+        format!("{address} ({believed} is believed, {other} is not)")
+    });
+    let told: Vec<_> = told.collect();
+    let told: Vec<_> = told.iter().map(String::as_str).collect();
+    listed("addresses that two agents say they have", &told)
 }
 
 fn refusals(status: &Status) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use reweave_common::member::{Admission, DenyList, Digest, Member};
+use reweave_common::member::{Admission, DenyList, Digest, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::Refused;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,8 @@ pub struct Membership {
     denied: DenyList,
     /// Until they expire.
     visitors: BTreeMap<Digest, Visitor>,
+    /// The last that was given, or up to which somebody was shut out.
+    newest: Admission,
 }
 
 /// In whose name a token asks.
@@ -147,14 +149,8 @@ impl Membership {
         }
     }
 
-    pub(super) fn admit(
-        &mut self,
-        at: Moment,
-        token: Digest,
-        key: Digest,
-        from: String,
-        admission: Admission,
-    ) {
+    pub(super) fn admit(&mut self, at: Moment, token: Digest, key: Digest, from: String) {
+        let admission = self.next_admission(at);
         let held = self.tokens.get_mut(&token);
         let open = held.filter(|held| held.used.is_none() && at < held.expires);
         if let Some(held) = open {
@@ -177,6 +173,12 @@ impl Membership {
         open.count() >= MOST_VISITORS
     }
 
+    /// Tokens to ask by that are out in its name.
+    pub(crate) fn visits_of(&self, member: &Member, now: Moment) -> usize {
+        let open = self.visitors.values().filter(|it| now < it.expires);
+        open.filter(|it| it.member == *member).count()
+    }
+
     /// A secret that is known already is nobody's new token.
     pub(super) fn let_visit(&mut self, at: Moment, token: Digest, member: Member, expires: Moment) {
         self.visitors.retain(|_, held| at < held.expires);
@@ -186,12 +188,23 @@ impl Membership {
         }
     }
 
-    /// Tokens made for it before are worth nothing either. What was promised is kept, whatever was
-    /// promised beside it.
-    pub(super) fn revoke(&mut self, member: Member, up_to: Admission) {
-        self.tokens.retain(|_, held| held.member != member);
+    /// Tokens made for it before are worth nothing either, and neither are those that it made and nobody
+    /// has used: it would come back by them. What was promised is kept, whatever was promised beside it.
+    pub(super) fn revoke(&mut self, at: Moment, member: Member) {
+        let up_to = self.next_admission(at);
+        let maker = (member.role == Role::Operator).then(|| Author::Operator(member.name.clone()));
+        let is_its = |held: &Invitation| held.used.is_none() && Some(&held.by) == maker.as_ref();
+        self.tokens
+            .retain(|_, held| held.member != member && !is_its(held));
         self.visitors.retain(|_, held| held.member != member);
         self.denied.deny(member, up_to);
+    }
+
+    /// Whatever clocks say.
+    fn next_admission(&mut self, at: Moment) -> Admission {
+        let after = self.newest.0.saturating_add(1);
+        self.newest = Admission(after.max(at.as_micros()));
+        self.newest
     }
 }
 

@@ -11,7 +11,6 @@ use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::holding::Holding;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Ack, Install, Refusal, Token};
-use reweave_common::member::Admission;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Pin, Plan};
 use serde::{Deserialize, Serialize};
@@ -188,17 +187,14 @@ impl State {
                 self.membership.invite(at, token, invitation);
             }
             Change::Admitted { token, key, from } => {
-                let admission = Admission(self.applied);
-                self.membership.admit(at, token, key, from, admission);
+                self.membership.admit(at, token, key, from);
             }
             Change::Visited {
                 token,
                 member,
                 expires,
             } => self.membership.let_visit(at, token, member, expires),
-            Change::Revoked { member, .. } => {
-                self.membership.revoke(member, Admission(self.applied));
-            }
+            Change::Revoked { member, .. } => self.membership.revoke(at, member),
             Change::Together(parts) => {
                 parts
                     .into_iter()

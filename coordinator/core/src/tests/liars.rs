@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use reweave_common::bandwidth::{Bandwidth, BandwidthReading, Unclear};
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::{Mode, Request, Response};
 use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath};
@@ -71,6 +72,39 @@ fn lies_about_the_flows_paths_and_addresses_of_others_have_no_effect() {
     assert!(discarded(lying, "h5") > 10);
 }
 
+/// Who comes first is believed, rightly or not, and people are told of both.
+#[test]
+fn a_liar_that_comes_first_is_named_beside_whom_it_lies_about() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let [liar, honest] = ["h5", "h0"].map(|name| cluster.network.node(name));
+    let address = host_address(honest);
+    let claim = |name: &str| {
+        Reading::Interface(Interface {
+            name: name.to_owned(),
+            addresses: vec![address],
+            gateways: vec![],
+        })
+    };
+    for (node, name) in [(liar, "eth7"), (honest, "eth0")] {
+        cluster.handle(Input::AgentUp { node });
+        let (taken, readings) = (cluster.now(), vec![claim(name)]);
+        let sample = Sample { taken, readings };
+        cluster.handle(Input::Sample { node, sample });
+    }
+    let named =
+        format!("addresses that two agents say they have: {address} (h5 is believed, h0 is not)");
+    assert!(warnings(&mut cluster).contains(&named), "{named}");
+    cluster.handle(Input::AgentDown { node: honest });
+    assert!(!warnings(&mut cluster).contains(&named));
+}
+
+fn warnings(cluster: &mut Cluster) -> Vec<String> {
+    match cluster.ask(Request::Status) {
+        Response::Status(status) => status.warnings,
+        other => panic!("no status: {other:?}"),
+    }
+}
+
 /// What it keeps of an agent is bounded in every dimension.
 #[test]
 fn names_and_paths_of_any_length_are_not_kept() {
@@ -93,10 +127,19 @@ fn names_and_paths_of_any_length_are_not_kept() {
                 confirmed: true,
                 routers: vec![None; 256],
             }),
+            Reading::Bandwidth(BandwidthReading {
+                flow,
+                bandwidth: Bandwidth::Unknown {
+                    why: Unclear::Few,
+                    trains: 0,
+                },
+                routers: Some(vec![None; 256]),
+            }),
         ]
     });
     let kept = format!("{:?}", cluster.core);
     assert!(!kept.contains(&"x".repeat(65)));
+    assert!(!kept.contains("BandwidthReading"), "{kept}");
     assert!(discarded(cluster, "h5") > 10);
 }
 

@@ -62,7 +62,7 @@ fn a_token_lets_one_key_in_once() {
     let mut cluster = invited();
     let pass = knock(&mut cluster, KEY).unwrap();
     assert_eq!(pass.member, h0());
-    assert_eq!(pass.admission, Admission(cluster.log.len() as u64));
+    assert_eq!(pass.admission, Admission(cluster.now().as_micros()));
     let used = knock(&mut cluster, OTHER_KEY).unwrap_err();
     assert!(
         used.to_string().contains("used already, from 10.0.0.9:1"),
@@ -181,6 +181,33 @@ fn a_revoked_member_is_denied_up_to_now_and_its_tokens_are_void() {
     assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
     cluster.start_anew();
     assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
+}
+
+/// A changed fabric takes a new folder, and its log begins at one.
+#[test]
+fn a_log_that_begins_anew_shuts_out_whom_an_earlier_one_let_in() {
+    let mut earlier = invited();
+    for number in 0..20 {
+        let member = Member::new(Role::Viewer, &format!("v{number}"));
+        earlier.ask(Request::Revoke { member });
+    }
+    let pass = knock(&mut earlier, KEY).unwrap();
+    let mut anew = Cluster::new(Mode::Manual);
+    anew.run_for(Duration::from_secs(1));
+    anew.ask(Request::Revoke { member: h0() });
+    let denied = anew.core.state().membership().denied();
+    assert!(denied.denies(&h0(), pass.admission), "{denied:?}");
+}
+
+/// It would come back by them.
+#[test]
+fn tokens_that_a_revoked_operator_made_are_void() {
+    let mut cluster = invited();
+    cluster.append(Change::Revoked {
+        member: Member::new(Role::Operator, "ada"),
+        by: Author::Operator("bob".to_owned()),
+    });
+    assert_eq!(knock(&mut cluster, KEY), Err(NoEntry::UnknownToken));
 }
 
 #[test]
@@ -370,6 +397,24 @@ fn who_is_shut_out_is_remembered_up_to_a_number_and_can_be_shut_out_again() {
         member: member.clone(),
     });
     assert_eq!(again, Response::Revoked { member });
+}
+
+/// Each is an entry of the log.
+#[test]
+fn visits_are_neither_short_nor_many() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let mut visit = |number: u8, lasting| {
+        let token = Digest([number; 32]);
+        cluster.ask(Request::Visit { token, lasting })
+    };
+    let none = refused(visit(0, Duration::ZERO));
+    assert!(matches!(none, Refused::NoVisit { .. }), "{none:?}");
+    for number in 0..64 {
+        let answer = visit(number, MINUTE);
+        assert!(matches!(answer, Response::MayVisit { .. }), "{answer:?}");
+    }
+    let more = refused(visit(64, MINUTE));
+    assert_eq!(more, Refused::TooManyVisitors { most: 64 });
 }
 
 #[test]

@@ -293,7 +293,10 @@ fn with_a_full_disk_it_tells_and_measures_and_decides_nothing() {
             lasting,
         },
         Request::Revoke { member },
-        Request::Visit { token, lasting },
+        Request::Visit {
+            token,
+            lasting: Duration::from_mins(1),
+        },
     ];
     for decision in decisions {
         let refused = cluster.ask(decision.clone());

@@ -114,6 +114,28 @@ fn a_clock_that_goes_back_is_told_and_changes_nothing() {
     assert_eq!(at, [100, 101, 102]);
 }
 
+/// One start with a clock that is far ahead takes nothing away; what is old goes all the same.
+#[test]
+fn a_clock_that_is_far_ahead_takes_nothing_away() {
+    let disk = Disk::default();
+    let write = |run, at| {
+        let mut chronicle = chronicle(&disk, run);
+        for at in at..at + 400 {
+            chronicle.advance(second(at)).unwrap();
+            chronicle.observe(second(at), &link(at));
+        }
+        chronicle.close().unwrap();
+    };
+    let seconds = |at: u64| look(&disk, at, at + 400, Resolution::Second).links.len();
+    write(1, 0);
+    let before = seconds(0);
+    assert!(before > 100, "{before}");
+    write(2, 500 * 86_400);
+    assert_eq!(seconds(0), before, "the clock may be wrong");
+    write(3, 500 * 86_400 + 1000);
+    assert_eq!(seconds(0), 0, "somebody has written since");
+}
+
 #[test]
 fn two_runs_over_the_same_time_become_one() {
     let disk = Disk::default();

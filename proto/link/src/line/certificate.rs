@@ -80,7 +80,7 @@ impl Certificate {
         mut answers: mpsc::Receiver<Option<String>>,
     ) -> LinkError {
         loop {
-            if self.identity.validity().renewal() <= SystemTime::now() {
+            if self.identity.validity().is_due(SystemTime::now()) {
                 match self.renew::<D>(session, &mut answers).await {
                     Ok(()) => {}
                     Err(Trouble::Line(error)) => return error,

@@ -55,6 +55,12 @@ pub struct Validity {
 }
 
 impl Validity {
+    /// Whether another should take its place: its time is nearly over, or has not come, as after a clock
+    /// that was ahead was set right.
+    pub fn is_due(&self, now: SystemTime) -> bool {
+        now < self.not_before || self.renewal() <= now
+    }
+
     pub fn lasting(length: Duration) -> Result<Self, PkiError> {
         if length.is_zero() {
             return Err(PkiError::NoTime);
