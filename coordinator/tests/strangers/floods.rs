@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quinn::crypto::rustls::QuicClientConfig;
+use reweave_common::bandwidth::{Bandwidth, BandwidthReading, Unclear};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::holding::Holding;
 use reweave_common::instruction::{Ack, Token};
+use reweave_common::member::Member;
 use reweave_common::moment::Moment;
 use reweave_common::operator::Request;
 use reweave_common::plan::Generation;
-use reweave_common::sample::{Reading, Sample};
+use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath};
+use reweave_common::units::Bytes;
 use reweave_link::{Channel, Identity, Role, Session};
 use reweave_proto::message::AgentMessage;
 
@@ -22,7 +25,8 @@ use super::house::{House, ask, soon};
 const HALF_OPEN: usize = 5000;
 /// What all this may cost.
 const MOST_MORE_BYTES: u64 = 64 << 20;
-const QUESTIONS: usize = 200;
+const DECISIONS: usize = 200;
+const A_MOMENT: Duration = Duration::from_millis(50);
 /// A few at a time, since a full socket loses some.
 const ATTEMPTS: usize = 50;
 
@@ -134,12 +138,47 @@ fn flow(port: u16) -> FlowKey {
     }
 }
 
-/// As much as it may say at once, over and over, on both channels.
+/// Of each flow all that an agent may keep a coordinator busy with, and that takes room there.
+fn about(port: u16) -> [Reading; 4] {
+    let flow = flow(port);
+    let routers = vec![Some([10, 9, 9, 9].into()); 255];
+    let (bytes, taken) = (Bytes::new(u64::from(port)), Some(routers.clone()));
+    [
+        Reading::Flow(FlowReading {
+            flow,
+            bytes,
+            rate: None,
+            rtt: None,
+            retransmits: None,
+        }),
+        Reading::Path(TracedPath {
+            flow,
+            routers,
+            confirmed: true,
+        }),
+        Reading::Bandwidth(BandwidthReading {
+            flow,
+            bandwidth: Bandwidth::Unknown {
+                why: Unclear::Few,
+                trains: 1,
+            },
+            routers: taken,
+        }),
+        Reading::FlowEnded(flow),
+    ]
+}
+
+/// As much as it may say at once, over and over, on both channels: of flows that are its own.
 async fn flood(session: &Session) {
-    let readings = (0..40_000).map(|port| Reading::FlowEnded(flow(port)));
+    let own = Reading::Interface(Interface {
+        name: "eth0".to_owned(),
+        addresses: vec![*flow(0).source.ip()],
+        gateways: vec![],
+    });
+    let about = (0..700).flat_map(about);
     let sample = AgentMessage::Sample(Sample {
         taken: Moment::default(),
-        readings: readings.collect(),
+        readings: std::iter::once(own).chain(about).collect(),
     });
     let ack = AgentMessage::Ack(Ack {
         generation: Generation(1),
@@ -151,14 +190,15 @@ async fn flood(session: &Session) {
     tokio::join!(samples, acks);
 }
 
-/// How long each of many questions waits for its answer, sorted.
+/// How long each of many decisions takes, sorted.
 async fn waits(operator: &Session) -> Vec<Duration> {
     let mut waits = Vec::new();
     let mut pace = interval(Duration::from_millis(5));
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for _ in 0..QUESTIONS {
+    for _ in 0..DECISIONS {
         let began = Instant::now();
-        ask(operator, &Request::Status).await;
+        let member = Member::new(Role::Viewer, "nobody");
+        ask(operator, &Request::Revoke { member }).await;
         waits.push(began.elapsed());
         pace.tick().await;
     }
@@ -180,10 +220,16 @@ async fn an_agent_that_floods_is_heard_no_faster_than_it_may_speak() {
     };
     let beside = waits(&operator).await;
     let more = house.peak_bytes() - before;
-    for (what, waits) in [("alone", alone), ("beside a flood", beside)] {
-        let [p50, p99] = [50, 99].map(|percent| waits[QUESTIONS * percent / 100 - 1]);
+    let [alone, beside] = [("alone", alone), ("beside a flood", beside)].map(|(what, waits)| {
+        let [p50, p99] = [50, 99].map(|percent| waits[DECISIONS * percent / 100 - 1]);
         println!("{what}: p50 {p50:?}, p99 {p99:?}");
-    }
+        p99
+    });
+    // How much exactly, is for a bench to say: here are others on the machine, too.
+    assert!(
+        beside <= 5 * alone + A_MOMENT,
+        "{beside:?}, {alone:?} alone"
+    );
     println!("{} KiB more", more >> 10);
     assert!(more <= MOST_MORE_BYTES, "{more} bytes");
     assert!(

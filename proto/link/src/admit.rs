@@ -15,8 +15,9 @@ use tokio::time::timeout;
 use crate::error::LinkError;
 use crate::transport::HANDSHAKE_DEADLINE;
 
-/// Who answers does so sooner.
-const TURN: Duration = Duration::from_millis(100);
+/// Who answers does so sooner. Those who do not must not keep a crowd behind them: so many hundred are let in
+/// within a second all the same.
+const TURN: Duration = Duration::from_millis(25);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {

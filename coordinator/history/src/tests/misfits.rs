@@ -117,7 +117,9 @@ fn files_of_others_are_neither_read_nor_touched() {
     let mut next = Chronicle::on(Box::new(disk.clone()), Rules::default(), 2).unwrap();
     assert_eq!(next.foreign().len(), strangers.len());
     // This run goes on until everything of ours is too old.
-    (5..10).for_each(|minute| next.advance(second(60 * minute)).unwrap());
+    (5..10).for_each(|minute| {
+        next.advance(second(60 * minute)).unwrap();
+    });
     (0..200).for_each(|minute| {
         next.advance(second(500 * 86_400 + 60 * minute)).unwrap();
     });
