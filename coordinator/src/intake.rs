@@ -132,7 +132,7 @@ struct Counters {
 }
 
 /// Since the program started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Telemetry that found no place.
     pub(crate) shed: u64,

@@ -9,6 +9,7 @@ use reweave_common::member::DenyList;
 use reweave_link::join::Door;
 use reweave_link::{Identity, Listener, Role};
 use reweave_replica::FolderId;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
@@ -55,9 +56,11 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         source,
     })?;
     let mut openings = runtime.block_on(async { Openings::open(&config, &identity) })?;
+    let http = runtime.block_on(http::bind(config.http))?;
     // Whether it leads, or waits for others, is for `/readyz` to say.
     reweave_link::service::ready();
     let begun = open(&config, &identity, &mut openings.listener);
+    let begun = http::beside(http.as_ref(), begun);
     let data = runtime.block_on(service::alive_while(begun))?;
     let Some(data) = data else {
         return Ok(());
@@ -84,6 +87,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         identity,
         signing,
         openings,
+        http,
     };
     let outcome = runtime.block_on(serve(&config, ours, network, threads, intake));
     drop(folder);
@@ -211,6 +215,7 @@ struct Ours {
     identity: Identity,
     signing: Signing,
     openings: Openings,
+    http: Option<TcpListener>,
 }
 
 /// Serves until a signal asks to end, or until the core cannot be driven any more.
@@ -226,6 +231,7 @@ async fn serve(
         identity,
         signing,
         mut openings,
+        http,
     } = ours;
     tokio::spawn(follow_denied(network.denied, identity.clone()));
     let hooks = Hooks::open(&config.webhooks)?;
@@ -242,7 +248,7 @@ async fn serve(
         drivers: Places::default(),
         allowances: Allowances::default(),
     };
-    if let Some(place) = http::bind(config.http).await? {
+    if let Some(place) = http {
         tokio::spawn(http::serve(place, house.clone()));
     }
     tokio::spawn(hooks.keep_telling(house.clone()));

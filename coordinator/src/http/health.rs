@@ -12,7 +12,7 @@ use reweave_common::operator::{Refused, Request, Response as Answer};
 
 use super::metrics;
 use crate::house::House;
-use crate::intake::Asker;
+use crate::intake::{Asker, Counts};
 
 /// As Prometheus names its text.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -23,6 +23,15 @@ pub(super) fn routes(house: House) -> Router {
         .route("/readyz", get(readiness))
         .route("/metrics", get(metrics))
         .with_state(house)
+}
+
+/// Before there is a log, and a core that knows anything.
+pub(super) fn too_early() -> Router {
+    let metrics = || async { exposition(&metrics::text(None, false, &Counts::default())) };
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/metrics", get(metrics))
+        .fallback(|| async { unavailable("the coordinators have not found each other yet") })
 }
 
 /// Alive: what runs this runs everything that hears peers.
@@ -52,8 +61,12 @@ async fn metrics(State(house): State<House>) -> Response {
         None => return unavailable("the core does not answer"),
     };
     let disk_is_full = house.cluster.borrow().disk_is_full;
-    let text = metrics::text(status.as_deref(), disk_is_full, &house.intake.counts());
-    ([(header::CONTENT_TYPE, EXPOSITION)], text).into_response()
+    let counts = house.intake.counts();
+    exposition(&metrics::text(status.as_deref(), disk_is_full, &counts))
+}
+
+fn exposition(text: &str) -> Response {
+    ([(header::CONTENT_TYPE, EXPOSITION)], text.to_owned()).into_response()
 }
 
 fn unavailable(why: &'static str) -> Response {

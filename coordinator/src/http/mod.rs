@@ -11,6 +11,8 @@ mod page;
 mod visits;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::AsFd;
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
@@ -60,6 +62,27 @@ fn what_is_at(place: SocketAddr) -> &'static str {
     }
 }
 
+/// Does this work, with health and metrics to be had meanwhile: whoever watches sees that this lives, and that
+/// nothing is to be had from it yet.
+pub(crate) async fn beside<T>(listener: Option<&TcpListener>, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    if let Some(twin) = listener.and_then(twin) {
+        let served = axum::serve(twin, health::too_early()).into_future();
+        tokio::select! {
+            done = &mut work => return done,
+            // The work matters more.
+            _ = served => {}
+        }
+    }
+    work.await
+}
+
+/// The same socket once more: what it has not accepted when it is dropped, the other one does.
+fn twin(listener: &TcpListener) -> Option<TcpListener> {
+    let socket = listener.as_fd().try_clone_to_owned().ok()?;
+    TcpListener::from_std(socket.into()).ok()
+}
+
 /// Serves for as long as there is a runtime.
 pub(crate) async fn serve(listener: TcpListener, house: House) {
     let near = listener.local_addr();
@@ -87,4 +110,45 @@ async fn far() -> (StatusCode, &'static str) {
 /// Nothing when the core does not answer in time.
 pub(crate) async fn ask(house: &House, by: Asker, request: Request) -> Option<Answer> {
     timeout(PATIENCE, house.ask(by, request)).await.ok()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    async fn get(place: SocketAddr, path: &str) -> String {
+        let mut line = TcpStream::connect(place).await.unwrap();
+        let asked = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        line.write_all(asked.as_bytes()).await.unwrap();
+        let mut said = String::new();
+        line.read_to_string(&mut said).await.unwrap();
+        said
+    }
+
+    #[tokio::test]
+    async fn health_is_to_be_had_while_coordinators_look_for_each_other() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let place = listener.local_addr().unwrap();
+        let asked = async {
+            let health = get(place, "/healthz").await;
+            let ready = get(place, "/readyz").await;
+            let metrics = get(place, "/metrics").await;
+            [health, ready, metrics]
+        };
+        let [health, ready, metrics] = beside(Some(&listener), asked).await;
+        assert!(
+            health.starts_with("HTTP/1.1 200") && health.ends_with("ok\n"),
+            "{health}"
+        );
+        assert!(ready.starts_with("HTTP/1.1 503"), "{ready}");
+        assert!(metrics.contains("\nreweave_leads 0\n"), "{metrics}");
+        let late = tokio::spawn(async move { get(place, "/later").await });
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"the same place").await.unwrap();
+        drop(stream);
+        assert!(late.await.is_ok());
+    }
 }
