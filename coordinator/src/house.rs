@@ -103,7 +103,7 @@ impl House {
 
     async fn complete(&self, status: &mut Status) -> Result<(), Closed> {
         status.coordinators = self.coordinators().await?;
-        let warnings = warnings(&status.coordinators);
+        let warnings = warnings(&status.coordinators, &status.revoked);
         status.warnings.splice(..0, warnings);
         status.warnings.splice(..0, self.without_room());
         Ok(())

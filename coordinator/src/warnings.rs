@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use reweave_common::member::{Member, Role};
 use reweave_common::operator::{CoordinatorState, CoordinatorStatus};
 
 /// With so little left, a certificate should have been renewed long ago.
@@ -14,8 +15,8 @@ const MOST_SKEW_MS: u64 = 1000;
 /// A learner that stays so far behind never comes to vote.
 const FAR_BEHIND: u64 = 10_000;
 
-pub(crate) fn warnings(coordinators: &[CoordinatorStatus]) -> Vec<String> {
-    let mut all = absent(coordinators);
+pub(crate) fn warnings(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String> {
+    let mut all = absent(coordinators, shut_out);
     all.extend(coordinators.iter().flat_map(certificates));
     all.extend(coordinators.iter().filter_map(skewed));
     all.extend(coordinators.iter().filter_map(lagging));
@@ -30,8 +31,9 @@ fn is_there(one: &CoordinatorStatus) -> bool {
     )
 }
 
-/// With how many more nothing could be decided.
-fn absent(coordinators: &[CoordinatorStatus]) -> Vec<String> {
+/// With how many more nothing could be decided. Who was shut out is not heard, and counts as a voter still.
+fn absent(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String> {
+    let is_out = |name: &str| shut_out.contains(&Member::new(Role::Coordinator, name));
     let voters = coordinators.iter().filter(|one| one.votes);
     let (count, there) = (
         voters.clone().count(),
@@ -45,6 +47,10 @@ fn absent(coordinators: &[CoordinatorStatus]) -> Vec<String> {
             None => "has not been heard yet".to_owned(),
         };
         match (one.votes, spare) {
+            _ if is_out(name) => format!(
+                "coordinator {name} was shut out and is still a member: `reweave cluster member remove \
+                 {name}`"
+            ),
             (false, _) => format!("coordinator {name} shall learn, and {since}"),
             (true, 0) => format!(
                 "coordinator {name} {since}: without one more nothing can be decided; if its folder \
@@ -145,8 +151,8 @@ mod tests {
     #[test]
     fn nothing_is_said_while_all_is_well() {
         let none: Vec<String> = vec![];
-        assert_eq!(warnings(&[leader()]), none);
-        assert_eq!(warnings(&[leader(), follower(2), follower(3)]), none);
+        assert_eq!(warnings(&[leader()], &[]), none);
+        assert_eq!(warnings(&[leader(), follower(2), follower(3)], &[]), none);
     }
 
     #[test]
@@ -159,7 +165,7 @@ mod tests {
                 signer_left_s,
                 ..leader()
             };
-            warnings(&[one]).join("; ")
+            warnings(&[one], &[]).join("; ")
         };
         assert_eq!(said(day, Some(year)), "");
         assert!(said(3600, Some(year)).contains("certificate of coordinator c1 is about"));
@@ -174,12 +180,18 @@ mod tests {
             heard_ms: Some(7_000),
             ..follower(number)
         };
-        let said = warnings(&[leader(), follower(2), silent(3)]);
+        let said = warnings(&[leader(), follower(2), silent(3)], &[]);
         assert!(said[0].starts_with("coordinator c3 has not been heard for 7 s: without one more"));
         let of_five = [leader(), follower(2), follower(3), follower(4), silent(5)];
         assert_eq!(
-            warnings(&of_five),
+            warnings(&of_five, &[]),
             ["coordinator c5 has not been heard for 7 s"]
+        );
+        let out = [Member::new(Role::Coordinator, "c5")];
+        let said = warnings(&of_five, &out);
+        assert!(
+            said[0].ends_with("`reweave cluster member remove c5`"),
+            "{said:?}"
         );
     }
 
@@ -195,7 +207,7 @@ mod tests {
             ..follower(3)
         };
         assert_eq!(
-            warnings(&[leader(), clock, build]),
+            warnings(&[leader(), clock, build], &[]),
             [
                 "the clock of coordinator c2 is 3600 s behind the leader's",
                 "coordinator c3 is 20000 entries behind",
