@@ -12,7 +12,7 @@ use reweave_common::snapshot::Hop;
 
 use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN, hops, link_of, subject_of};
 use super::votes::{Cast, Ground, Votes};
-use super::{Cause, Class, Subject};
+use super::{Cause, Class, Subject, cables};
 use crate::paths::{Atlas, HopIndex};
 
 /// Probes of one flow and the hops they crossed, there and back.
@@ -58,6 +58,8 @@ const AMBIGUOUS: f64 = 3.0;
 const CLEARS_HOST: f64 = 8.0;
 /// By chance, ports of a switch differ by less.
 const CLEARS_SWITCH: f64 = 8.0;
+/// Of two directions of one cable.
+const CLEARLY_MORE: f64 = 4.0;
 const MOST_CULPRITS: usize = 16;
 
 pub fn localise(ground: &Ground, probes: &[Probe]) -> Vec<Culprit> {
@@ -208,6 +210,22 @@ fn host_behind(weighed: &[Weighed], probes: &[&Probe], ground: &Ground) -> Optio
     Some((place, is_sure))
 }
 
+impl Culprit {
+    /// Whether they lose such different shares that they are two troubles: neither by chance, nor by
+    /// little.
+    fn differs_from(&self, other: &Self) -> bool {
+        let [one, other] = [self, other].map(|it| Votes {
+            sent: it.sent,
+            lost: it.lost,
+        });
+        let [less, more] = [
+            one.share().min(other.share()),
+            one.share().max(other.share()),
+        ];
+        one.evidence(other) >= CLEARS_HOST && more > CLEARLY_MORE * less
+    }
+}
+
 impl Suspect {
     /// Whether it loses more of these probes than the rest of them, and by so much evidence.
     fn outweighs(self, probes: &[&Probe], least: f64, ground: &Ground) -> bool {
@@ -246,10 +264,14 @@ impl Suspect {
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let found = by_ways(evidence, fabric, |probed| Some([probed.sent, probed.lost]))?;
-    let found = found.into_iter();
-    Ok(found
-        .map(|(culprit, subjects)| finding(&culprit, subjects, evidence))
-        .collect())
+    let found = found.into_iter().map(|(culprit, subjects)| {
+        let finding = finding(&culprit, subjects, evidence);
+        (finding, culprit)
+    });
+    let found = found.collect();
+    Ok(cables::joined(found, fabric, |one, other| {
+        !one.differs_from(other)
+    }))
 }
 
 /// By link that loses probes, or may be it: the share that it loses.

@@ -5,6 +5,7 @@
 //! not tell two causes apart, both are named and the finding says so. What is not known is no
 //! evidence.
 
+mod cables;
 mod change;
 mod check;
 mod configuration;

@@ -8,6 +8,7 @@ use super::*;
 use crate::dice::Dice;
 use crate::tests::scene::seeded;
 
+mod cables;
 mod classes;
 mod explained;
 mod refused;
