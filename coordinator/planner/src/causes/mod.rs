@@ -20,6 +20,7 @@ mod mtu;
 mod routes;
 #[cfg(test)]
 mod tests;
+mod vanished;
 mod votes;
 
 pub use change::{Change, changes};

@@ -14,6 +14,7 @@ mod explained;
 mod refused;
 mod suspects;
 mod switches;
+mod vanished;
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
                       host_gbps = 100\nuplink_gbps = 100";
