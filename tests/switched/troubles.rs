@@ -10,7 +10,7 @@ use reweave_tests::{Leadership, Stage, wait_for};
 
 use crate::needs::trial;
 use crate::play::{STAGE, must};
-use crate::scene::{causes, leaf_spine, led, lose, port};
+use crate::scene::{Loss, causes, leaf_spine, led, lose, port};
 
 /// Agents look every half a minute how a host is set.
 const FOUND_WITHIN: Duration = Duration::from_secs(75);
@@ -46,6 +46,8 @@ fn each_is_named_alone() {
     a_way_that_is_longer_there_than_back(&stage);
     begin_anew(&mut stage);
     a_switch_that_loses_at_all_its_ports(&stage);
+    a_cable_that_loses_both_ways(&mut stage);
+    a_way_that_was_dead_before_anybody_looked(&mut stage);
 }
 
 /// A coordinator that was started anew remembers nothing of before.
@@ -135,7 +137,7 @@ fn a_link_that_is_too_narrow(stage: &Stage) {
         stage,
         &[narrow, (Class::LossyLink, "leaf3-spine1 from spine1")],
     );
-    shell(stage, "spine1", "ip rule del pref 9 && ip rule del pref 9");
+    let_pass(stage, "spine1");
     set(9000);
 }
 
@@ -147,6 +149,10 @@ fn swallow(stage: &Stage, switch: &str, hosts: [&str; 2]) {
         let rule = format!("ip rule add to {to} lookup 98 pref 9");
         shell(stage, switch, &format!("{route} && {rule}"));
     }
+}
+
+fn let_pass(stage: &Stage, switch: &str) {
+    shell(stage, switch, "ip rule del pref 9 && ip rule del pref 9");
 }
 
 /// What h0 sends to h4 goes by a third leaf, from either spine.
@@ -179,6 +185,22 @@ fn a_switch_that_loses_at_all_its_ports(stage: &Stage) {
         20,
     );
     are_found(stage, &[(Class::FaultySwitch, "spine1")]);
+    must(stage.output("spine1", &["nft", "delete", "table", "ip", "loss"]));
+}
+
+fn a_cable_that_loses_both_ways(stage: &mut Stage) {
+    begin_anew(stage);
+    let _losses =
+        [("leaf1", "spine0"), ("spine0", "leaf1")].map(|(from, to)| Loss::on(stage, from, to));
+    are_found(stage, &[(Class::LossyLink, "leaf1-spine0")]);
+}
+
+/// By routes that lead nowhere from the first: no probe that goes there is ever traced to its end.
+fn a_way_that_was_dead_before_anybody_looked(stage: &mut Stage) {
+    swallow(stage, "spine1", ["h6", "h7"]);
+    begin_anew(stage);
+    are_found(stage, &[(Class::LossyLink, "leaf3-spine1 from spine1")]);
+    let_pass(stage, "spine1");
 }
 
 fn address(stage: &Stage, node: &str, interface: &str) -> String {

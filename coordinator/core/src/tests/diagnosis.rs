@@ -114,6 +114,29 @@ fn each_direction_of_each_link_that_loses_probes_is_named_and_nothing_else() {
     }
 }
 
+/// Both directions of a cable that was dead before anybody looked: between two leaves, the same probes
+/// cross a spine's other cable.
+#[test]
+fn what_was_dead_before_it_was_ever_traced_is_named_by_where_others_pass() {
+    let mut cluster = cluster();
+    let both = [
+        hop(&cluster, "leaf0", "spine2"),
+        hop(&cluster, "spine2", "leaf0"),
+    ];
+    cluster.network.dead.extend(both);
+    probe_for(&mut cluster, LEARNED);
+    let found = causes(&mut cluster);
+    let [only] = &found[..] else {
+        panic!("one cause: {found:#?}")
+    };
+    let said = (only.class, only.subject.to_string());
+    let ambiguous = "ambiguous: spine2 or leaf0-spine2 or leaf1-spine2";
+    assert_eq!(said, (Class::FaultySwitch, ambiguous.to_owned()));
+    let told = only.evidence.iter();
+    let mut told = told.filter(|it| it.contains("could not be traced to their ends"));
+    assert!(told.next().is_some(), "{only:#?}");
+}
+
 #[test]
 fn a_bad_host_is_named_as_host() {
     let mut cluster = cluster();

@@ -28,6 +28,8 @@ pub(crate) struct Network {
     pub(crate) probes: BTreeMap<NodeId, ProbeList>,
     /// Hops that lose one probe in ten.
     pub(crate) lossy: BTreeSet<Hop>,
+    /// Over these hops nothing comes through, whoever sends it.
+    pub(crate) dead: BTreeSet<Hop>,
     /// Over these hops no packet as large as its sender's MTU comes through.
     pub(crate) narrow: BTreeSet<Hop>,
     /// Hosts whose own kernel sends no probe to the last host.
@@ -66,6 +68,7 @@ impl Network {
             down: BTreeSet::new(),
             probes: BTreeMap::new(),
             lossy: BTreeSet::new(),
+            dead: BTreeSet::new(),
             narrow: BTreeSet::new(),
             mute: BTreeSet::new(),
             slow_us: BTreeMap::new(),
@@ -234,11 +237,15 @@ impl Network {
                 let far = self.fabric.link(hop.link).far(hop.from).node;
                 Some(link_address(&self.fabric, far, hop.link))
             };
-            let routers = path[..path.len() - 1].iter().map(inbound).collect();
+            // Who is behind a dead hop hears nothing that it could answer.
+            let is_dead = |hop: &Hop| self.dead.contains(hop);
+            let seen = path.iter().position(is_dead).unwrap_or(path.len());
+            let routers = path[..path.len() - 1].iter().enumerate();
+            let routers = routers.map(|(place, hop)| inbound(hop).filter(|_| place < seen));
             Reading::Path(TracedPath {
                 flow,
-                routers,
-                confirmed: true,
+                routers: routers.collect(),
+                confirmed: seen == path.len(),
             })
         };
         known.map(trace).collect()
@@ -279,10 +286,19 @@ impl Network {
                 let path = self.path(&flow, &self.probe_flow(&flow));
                 2 * path.iter().filter(|hop| self.lossy.contains(hop)).count() as u64
             };
-            let lost = Lost {
-                there: lost(flow),
-                back: lost(flow.reversed()),
-                somewhere: 0,
+            let both = [flow, flow.reversed()];
+            let both = both.map(|flow| self.path(&flow, &self.probe_flow(&flow)));
+            // Without any answer nobody tells which way they were lost.
+            let lost = match both.iter().flatten().any(|hop| self.dead.contains(hop)) {
+                true => Lost {
+                    somewhere: 20,
+                    ..Lost::default()
+                },
+                false => Lost {
+                    there: lost(flow),
+                    back: lost(flow.reversed()),
+                    somewhere: 0,
+                },
             };
             if self.mute.contains(&node) && *flow.destination.ip() == host_address(self.node("h7"))
             {
@@ -306,10 +322,7 @@ impl Network {
                 large,
                 ..Tally::default()
             };
-            let both = [flow, flow.reversed()];
-            let hops = both
-                .map(|flow| self.path(&flow, &self.probe_flow(&flow)))
-                .concat();
+            let hops = both.concat();
             let slow_us = hops.iter().filter_map(|hop| self.slow_us.get(hop));
             let micros = 10 * hops.len() as u64 + slow_us.sum::<u64>();
             tally
