@@ -152,7 +152,12 @@ fn swallow(stage: &Stage, switch: &str, hosts: [&str; 2]) {
 }
 
 fn let_pass(stage: &Stage, switch: &str) {
-    shell(stage, switch, "ip rule del pref 9 && ip rule del pref 9");
+    let rules = "ip rule del pref 9 && ip rule del pref 9";
+    shell(
+        stage,
+        switch,
+        &format!("{rules} && ip route flush table 98"),
+    );
 }
 
 /// What h0 sends to h4 goes by a third leaf, from either spine.
@@ -190,8 +195,8 @@ fn a_switch_that_loses_at_all_its_ports(stage: &Stage) {
 
 fn a_cable_that_loses_both_ways(stage: &mut Stage) {
     begin_anew(stage);
-    let _losses =
-        [("leaf1", "spine0"), ("spine0", "leaf1")].map(|(from, to)| Loss::on(stage, from, to));
+    let ends = [["leaf1", "spine0"], ["spine0", "leaf1"]];
+    let _losses = ends.map(|ends| Loss::on(stage, ends, 20));
     are_found(stage, &[(Class::LossyLink, "leaf1-spine0")]);
 }
 

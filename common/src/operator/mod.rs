@@ -103,6 +103,11 @@ pub enum Request {
     Pairs {
         most: u32,
     },
+    /// A plan by which switches send nothing over these links, and over all others as they would by
+    /// themselves.
+    Drain {
+        links: Vec<String>,
+    },
 }
 
 impl Request {
@@ -122,6 +127,7 @@ impl Request {
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Rewire { .. }
+            | Self::Drain { .. }
             | Self::Apply { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -134,6 +140,7 @@ impl Request {
         match self {
             Self::Plan
             | Self::Rewire { .. }
+            | Self::Drain { .. }
             | Self::Apply { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -209,7 +216,7 @@ pub enum Refused {
     NoSuchHost { name: String },
     /// What was measured contradicts itself or the fabric.
     Contradicted { why: String },
-    /// The circuits that are wanted are there, and the routes too.
+    /// The circuits or routes that are wanted are there.
     NothingToChange,
     /// One change at a time.
     Busy { running: Generation },
@@ -239,6 +246,10 @@ pub enum Refused {
     TooManyVisitors { most: usize },
     /// The log has no room for it, at the coordinator that leads or at too many others.
     DiskFull,
+    /// The fabric has no link of this name between two nodes.
+    NoSuchLink { name: String },
+    /// Without these links one node would not reach another as directly as now, or not at all.
+    CutOff { from: String, to: String },
 }
 
 const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
@@ -264,6 +275,11 @@ impl fmt::Display for Refused {
             Self::NoSuchSwitch { name } => {
                 write!(f, "the fabric has no optical switch called {name:?}")
             }
+            Self::NoSuchLink { name } => write!(f, "the fabric has no link {name:?}"),
+            Self::CutOff { from, to } => write!(
+                f,
+                "without these links {from} has no way to {to} that is as short as now"
+            ),
             Self::NoSuchHost { name } => {
                 write!(f, "the fabric has no host called {name:?}; `reweave hosts` lists them")
             }

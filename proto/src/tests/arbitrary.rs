@@ -285,6 +285,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         option::of(generation()).prop_map(|before| Request::History { before }),
         generation().prop_map(|generation| Request::Record { generation }),
         rewiring::wishes().prop_map(|circuits| Request::Rewire { circuits }),
+        vec(text(), 0..MANY).prop_map(|links| Request::Drain { links }),
         members::request(),
         jobs::request(),
     ]

@@ -15,6 +15,7 @@ use reweave_common::operator::NotSeen;
 use reweave_common::sample::{Counters, TracedPath};
 use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
 use reweave_common::units::Rate;
+use reweave_planner::paths::drained;
 
 use crate::ingest::{Ingest, rates};
 use crate::latencies::Latencies;
@@ -116,6 +117,7 @@ impl Picture<'_> {
             fabric: Arc::clone(self.known.fabric),
             links: self.links(),
             lossy: BTreeMap::new(),
+            drained: drained(self.fabric(), &in_force.tables),
             flows: self.flows(),
             pins: in_force.pins.clone(),
             tables: in_force.tables.clone(),

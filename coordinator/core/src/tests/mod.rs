@@ -3,6 +3,7 @@
 mod auto;
 mod cluster;
 mod diagnosis;
+mod drained;
 mod jobs;
 mod liars;
 mod measured;

@@ -349,10 +349,10 @@ impl Network {
         if leaf == last {
             return vec![first, down];
         }
-        let up = self.pinned(leaf, key).unwrap_or_else(|| {
-            let spine = self.node(&format!("spine{}", flow.spine));
-            self.fabric.links_between(leaf, spine).next().unwrap()
-        });
+        let hashed = self.node(&format!("spine{}", flow.spine));
+        let hashed = self.fabric.links_between(leaf, hashed).next().unwrap();
+        let pinned = self.pinned(leaf, key);
+        let up = pinned.unwrap_or_else(|| self.routed(leaf, flow.to, hashed));
         let spine = self.fabric.link(up).far(leaf).node;
         let across = self.fabric.links_between(spine, last).next().unwrap();
         vec![
@@ -369,14 +369,34 @@ impl Network {
         ]
     }
 
+    /// By the routes that the switch holds for this host, if it does: as the hash has it where they allow it,
+    /// or else by the first.
+    fn routed(&self, switch: NodeId, to: NodeId, hashed: LinkId) -> LinkId {
+        let mut routes = self.switches[&switch].routes.iter();
+        let Some(route) = routes.find(|route| route.destination == host_address(to)) else {
+            return hashed;
+        };
+        let interfaces = route.hops.iter().map(|hop| &hop.interface[..]);
+        let links = interfaces.filter_map(|name| self.link_of(switch, name));
+        let links: Vec<_> = links.collect();
+        match links.contains(&hashed) {
+            true => hashed,
+            false => links[0],
+        }
+    }
+
+    fn link_of(&self, node: NodeId, interface: &str) -> Option<LinkId> {
+        let mut links = self.fabric.links_of(node).iter().enumerate();
+        let found = links.find(|(i, _)| interface_name(&self.fabric, node, *i) == interface);
+        found.map(|(_, &link)| link)
+    }
+
     fn pinned(&self, switch: NodeId, key: &FlowKey) -> Option<LinkId> {
         let rule = self.switches[&switch]
             .rules
             .iter()
             .find(|rule| rule.flow == *key)?;
-        let mut links = self.fabric.links_of(switch).iter().enumerate();
-        let found = links.find(|(i, _)| interface_name(&self.fabric, switch, *i) == rule.interface);
-        found.map(|(_, &link)| link)
+        self.link_of(switch, &rule.interface)
     }
 
     /// The link a flow leaves its first leaf by.
