@@ -32,7 +32,7 @@ pub(crate) fn evidence(picture: &Picture<'_>, arrivals: &Arrivals) -> Evidence {
         ports: ports::ports(picture),
         hosts: hosts(picture, arrivals),
         flows: jobs.iter().flat_map(|job| facts(picture, job)).collect(),
-        jobs: jobs.iter().map(|job| job.facts(picture.fabric())).collect(),
+        jobs: jobs.iter().map(|job| job.facts(picture)).collect(),
         traces: traces(picture.known),
         series: ports::series(picture),
         pairs: pairs(picture),

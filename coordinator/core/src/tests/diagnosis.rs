@@ -48,7 +48,7 @@ fn probe_for(cluster: &mut Cluster, duration: Duration) {
     }
 }
 
-fn causes(cluster: &mut Cluster) -> Vec<Cause> {
+pub(super) fn causes(cluster: &mut Cluster) -> Vec<Cause> {
     let Response::Findings(found) = cluster.ask(Request::Diagnose) else {
         panic!("no findings")
     };
@@ -59,7 +59,7 @@ fn causes(cluster: &mut Cluster) -> Vec<Cause> {
     causes.collect()
 }
 
-fn only(cluster: &mut Cluster) -> (Class, String) {
+pub(super) fn only(cluster: &mut Cluster) -> (Class, String) {
     let found = causes(cluster);
     let [one] = &found[..] else {
         panic!("one cause: {found:#?}")
@@ -67,7 +67,7 @@ fn only(cluster: &mut Cluster) -> (Class, String) {
     (one.class, one.subject.to_string())
 }
 
-fn hop(cluster: &Cluster, from: &str, to: &str) -> Hop {
+pub(super) fn hop(cluster: &Cluster, from: &str, to: &str) -> Hop {
     let [from, to] = [from, to].map(|name| cluster.network.node(name));
     let link = cluster
         .network

@@ -12,6 +12,7 @@ mod network;
 mod operator;
 mod pins;
 mod probing;
+mod readings;
 mod replay;
 mod restart;
 mod rollout;

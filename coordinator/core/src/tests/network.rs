@@ -32,6 +32,8 @@ pub(crate) struct Network {
     pub(crate) dead: BTreeSet<Hop>,
     /// Over these hops no packet as large as its sender's MTU comes through.
     pub(crate) narrow: BTreeSet<Hop>,
+    /// What flows of these hosts get at most, in bits per second, whichever links they go over.
+    pub(crate) caps: BTreeMap<NodeId, f64>,
     /// Hosts whose own kernel sends no probe to the last host.
     pub(crate) mute: BTreeSet<NodeId>,
     /// Hops that take so much longer than others, in microseconds.
@@ -70,6 +72,7 @@ impl Network {
             lossy: BTreeSet::new(),
             dead: BTreeSet::new(),
             narrow: BTreeSet::new(),
+            caps: BTreeMap::new(),
             mute: BTreeSet::new(),
             slow_us: BTreeMap::new(),
             shunned: None,
@@ -437,6 +440,12 @@ impl Network {
                 path.iter()
                     .for_each(|hop| *room.get_mut(hop).unwrap() -= share);
             }
+        }
+        for (key, rate) in &mut rates {
+            let flow = self.flows[key];
+            let caps = [flow.from, flow.to].into_iter();
+            let caps = caps.filter_map(|host| self.caps.get(&host).copied());
+            *rate = caps.fold(*rate, f64::min);
         }
         rates
     }

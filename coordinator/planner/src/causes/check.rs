@@ -205,6 +205,8 @@ impl JobFacts {
         for host in &self.ranks {
             node(fabric, host)?;
         }
+        let of = || format!("job {}", self.job);
+        within("the share of rest", of, self.rest_share.unwrap_or(0.0), 1.0)?;
         let groups = self.tensor_groups.iter().chain(&self.pipeline_stages);
         let ring = self.ring.iter().copied();
         let pairs = self.collectives.iter().flat_map(|it| &it.pairs);
