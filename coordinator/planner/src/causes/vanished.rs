@@ -78,7 +78,8 @@ impl Vanished {
     }
 }
 
-fn is_lost_from_sight(probed: &Probed) -> bool {
+/// Whether it is evidence though its way is not known.
+pub(super) fn is_lost_from_sight(probed: &Probed) -> bool {
     let is_dead = probed.sent >= FEWEST_SENT && probed.lost * 10 >= probed.sent * 9;
     is_dead && probed.path.iter().any(|name| name == UNKNOWN)
 }
