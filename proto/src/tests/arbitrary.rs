@@ -350,15 +350,18 @@ fn running_change() -> impl Strategy<Value = RunningChange> {
 
 fn link_status() -> impl Strategy<Value = LinkStatus> {
     let rates = (rate(), rate(), option::of(rate()));
-    let parts = (hop(), any::<bool>(), rates, any::<u64>());
-    parts.prop_map(|(hop, up, (rate, capacity, spare), age_ms)| LinkStatus {
-        hop,
-        up,
-        rate_bits_per_s: rate,
-        capacity_bits_per_s: capacity,
-        spare_bits_per_s: spare,
-        age_ms,
-    })
+    let parts = (hop(), any::<[bool; 2]>(), rates, any::<u64>());
+    parts.prop_map(
+        |(hop, [up, drained], (rate, capacity, spare), age_ms)| LinkStatus {
+            hop,
+            up,
+            drained,
+            rate_bits_per_s: rate,
+            capacity_bits_per_s: capacity,
+            spare_bits_per_s: spare,
+            age_ms,
+        },
+    )
 }
 
 fn flow_status() -> impl Strategy<Value = FlowStatus> {
