@@ -20,32 +20,32 @@ pub(super) fn joined<T>(
                 && are_alike(other, &measured)
         };
         match joined.iter_mut().find(is_other_way) {
-            Some((known, _)) => join(known, cause, fabric),
+            Some((known, _)) => join(known, &cause, fabric),
             None => joined.push((cause, measured)),
         }
     }
     joined.into_iter().map(|(cause, _)| cause).collect()
 }
 
-fn join(known: &mut Cause, other: Cause, fabric: &Fabric) {
-    let told = [&*known, &other].map(|cause| told_apart(cause, fabric));
+fn join(known: &mut Cause, other: &Cause, fabric: &Fabric) {
+    let told = [&*known, other].map(told_apart);
     known.evidence = told.concat();
     known.confidence = known.confidence.max(other.confidence);
     known.subject = whole(&known.subject, fabric);
 }
 
 /// Of which direction each piece of evidence speaks.
-fn told_apart(cause: &Cause, fabric: &Fabric) -> Vec<String> {
-    let ways = ways(&cause.subject, fabric);
+fn told_apart(cause: &Cause) -> Vec<String> {
+    let ways = ways(&cause.subject);
     let evidence = cause.evidence.iter();
     evidence.map(|said| format!("{ways}: {said}")).collect()
 }
 
-fn ways(subject: &Subject, fabric: &Fabric) -> String {
+fn ways(subject: &Subject) -> String {
     match subject {
         Subject::Hop { from, to, .. } => format!("{from} to {to}"),
         Subject::Ambiguous(all) => {
-            let all: Vec<_> = all.iter().map(|it| ways(it, fabric)).collect();
+            let all: Vec<_> = all.iter().map(ways).collect();
             all.join(" or ")
         }
         other => other.to_string(),
