@@ -14,7 +14,7 @@ use super::cluster::Cluster;
 use super::diagnosis::{causes, cluster, health, hop, only, say};
 use super::scene::A_WHILE;
 
-fn nics(of_h6: Nic, of_others: &Nic) -> Cluster {
+fn nics(of_h6: &Nic, of_others: &Nic) -> Cluster {
     let mut cluster = cluster();
     for host in 0..8 {
         let nic = match host {
@@ -42,9 +42,9 @@ fn a_nic_that_is_slower_than_the_others_or_mends_errors_otherwise_is_named() {
         ..Nic::default()
     };
     let odd = (Class::ConfigurationMismatch, "h6".to_owned());
-    assert_eq!(only(&mut nics(speed(25), &speed(100))), odd);
-    assert_eq!(only(&mut nics(fec(Fec::Off), &fec(Fec::ReedSolomon))), odd);
-    assert_eq!(causes(&mut nics(speed(100), &speed(100))), []);
+    assert_eq!(only(&mut nics(&speed(25), &speed(100))), odd);
+    assert_eq!(only(&mut nics(&fec(Fec::Off), &fec(Fec::ReedSolomon))), odd);
+    assert_eq!(causes(&mut nics(&speed(100), &speed(100))), []);
 }
 
 /// One flow each way with two others, as every host has it.
