@@ -254,8 +254,21 @@ pub enum Refused {
 
 const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
                          coordinators keep their data";
+const NO_VISITOR: &str =
+    "nobody may ask with this token, or not any more; `reweave dashboard` makes another";
 const NOBODY_LEADS: &str = "no coordinator leads now; ask again when most of them are there and \
                             reach each other";
+
+fn no_such(f: &mut fmt::Formatter<'_>, what: &str, name: &str) -> fmt::Result {
+    write!(f, "the fabric has no {what} called {name:?}")
+}
+
+fn cut_off(f: &mut fmt::Formatter<'_>, [from, to]: [&String; 2]) -> fmt::Result {
+    write!(
+        f,
+        "without these links {from} has no way to {to} that is as short as now"
+    )
+}
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -272,16 +285,14 @@ impl fmt::Display for Refused {
                 "the plan on offer makes generation {offered}; look at it with `reweave plan` \
                  and apply that"
             ),
-            Self::NoSuchSwitch { name } => {
-                write!(f, "the fabric has no optical switch called {name:?}")
-            }
-            Self::NoSuchLink { name } => write!(f, "the fabric has no link {name:?}"),
-            Self::CutOff { from, to } => write!(
-                f,
-                "without these links {from} has no way to {to} that is as short as now"
-            ),
+            Self::NoSuchSwitch { name } => no_such(f, "optical switch", name),
+            Self::NoSuchLink { name } => no_such(f, "link", name),
+            Self::CutOff { from, to } => cut_off(f, [from, to]),
             Self::NoSuchHost { name } => {
-                write!(f, "the fabric has no host called {name:?}; `reweave hosts` lists them")
+                write!(
+                    f,
+                    "the fabric has no host called {name:?}; `reweave hosts` lists them"
+                )
             }
             Self::Contradicted { why } => write!(f, "what was measured cannot be: {why}"),
             Self::NothingToChange => f.write_str("everything is so already"),
@@ -313,9 +324,7 @@ impl fmt::Display for Refused {
             Self::CannotSign { why } => {
                 write!(f, "this coordinator cannot sign certificates: {why}")
             }
-            Self::NoVisitor => f.write_str(
-                "nobody may ask with this token, or not any more; `reweave dashboard` makes another",
-            ),
+            Self::NoVisitor => f.write_str(NO_VISITOR),
             Self::NoVisit { longest_s } => write!(
                 f,
                 "a token for the dashboard is good for {} hours at most, and makes no others",
