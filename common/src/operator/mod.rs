@@ -263,6 +263,11 @@ fn no_such(f: &mut fmt::Formatter<'_>, what: &str, name: &str) -> fmt::Result {
     write!(f, "the fabric has no {what} called {name:?}")
 }
 
+fn no_such_host(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    no_such(f, "host", name)?;
+    f.write_str("; `reweave hosts` lists them")
+}
+
 fn cut_off(f: &mut fmt::Formatter<'_>, [from, to]: [&String; 2]) -> fmt::Result {
     write!(
         f,
@@ -288,12 +293,7 @@ impl fmt::Display for Refused {
             Self::NoSuchSwitch { name } => no_such(f, "optical switch", name),
             Self::NoSuchLink { name } => no_such(f, "link", name),
             Self::CutOff { from, to } => cut_off(f, [from, to]),
-            Self::NoSuchHost { name } => {
-                write!(
-                    f,
-                    "the fabric has no host called {name:?}; `reweave hosts` lists them"
-                )
-            }
+            Self::NoSuchHost { name } => no_such_host(f, name),
             Self::Contradicted { why } => write!(f, "what was measured cannot be: {why}"),
             Self::NothingToChange => f.write_str("everything is so already"),
             Self::Busy { running } => write!(
