@@ -3,6 +3,8 @@
 
 #[path = "switched/clean.rs"]
 mod clean;
+#[path = "switched/drained.rs"]
+mod drained;
 #[path = "switched/flows.rs"]
 mod flows;
 #[path = "recorded/life.rs"]
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         flows::tests(),
         losses::tests(),
         troubles::tests(),
+        drained::tests(),
         clean::tests(),
         ranks::tests(),
         pairs::tests(),

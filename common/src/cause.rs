@@ -128,8 +128,8 @@ impl Class {
 
     pub fn remedy(self) -> &'static str {
         match self {
-            Self::BadOptic => "drain the link and replace its optics or cable",
-            Self::LossyLink => "drain the link and look at both of its ends",
+            Self::BadOptic => "drain the link, reweave plan drain, and replace its optics or cable",
+            Self::LossyLink => "drain the link, reweave plan drain, and look at both of its ends",
             Self::FaultyHost => "take the host out of its jobs and look at its NIC",
             Self::FaultySwitch => "drain the switch and look at its hardware",
             Self::EcmpCollision => "rebalance: reweave plan",
@@ -152,7 +152,9 @@ impl Class {
             Self::HostBound => {
                 "look at the hosts' processors, memory and storage, not at the fabric"
             }
-            Self::DyingOptic => "replace the optics before the link fails",
+            Self::DyingOptic => {
+                "drain the link, reweave plan drain, and replace its optics before it fails"
+            }
             Self::Saturation => {
                 "start the job elsewhere, or move flows first: reweave plan balance"
             }

@@ -1,6 +1,6 @@
 //! The cluster at one moment, immutable: the value that `diagnose` and `plan` read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub links: BTreeMap<Hop, LinkState>,
     /// The share of packets that a link loses, where that was looked for and found.
     pub lossy: BTreeMap<LinkId, f64>,
+    /// Links over which switches are told to send nothing.
+    pub drained: BTreeSet<LinkId>,
     pub flows: Vec<FlowState>,
     /// All pins in force.
     pub pins: Vec<Pin>,

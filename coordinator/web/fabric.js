@@ -79,7 +79,7 @@ function hint() {
 function described(name, directions, flows) {
   if (!directions.length) return h("div", {}, h("h3", {}, name), nothing("It was not measured lately."));
   const rows = directions.map((it) => [
-    `${it.hop.from} → ${it.hop.to}`, it.up ? "up" : "down", rate(it.rate_bits_per_s),
+    `${it.hop.from} → ${it.hop.to}`, it.up ? (it.drained ? "drained" : "up") : "down", rate(it.rate_bits_per_s),
     share(it.rate_bits_per_s / it.capacity_bits_per_s), rate(it.spare_bits_per_s), age(it.age_ms),
   ]);
   const over = flows.filter((flow) => flow.path?.some((hop) => hop.link === name));

@@ -255,6 +255,7 @@ impl Scene {
             fabric: Arc::clone(&self.network.fabric),
             links: self.links(&loads),
             lossy: BTreeMap::new(),
+            drained: BTreeSet::new(),
             flows: flows.collect(),
             pins: self.pins.clone(),
             tables: BTreeMap::new(),

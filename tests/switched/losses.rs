@@ -43,7 +43,7 @@ fn each_link_in_turn() {
 }
 
 fn is_found(stage: &Stage, from: &str, to: &str) -> bool {
-    let _loss = Loss::on(stage, from, to);
+    let _loss = Loss::on(stage, [from, to], 100);
     let began = Instant::now();
     let named = |subject: &Subject| matches!(subject, Subject::Hop { from: a, to: b, .. } if a == from && b == to);
     // What names it among others may still tell them apart in time; what does not is wrong for good.

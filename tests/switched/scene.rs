@@ -39,20 +39,20 @@ pub(crate) fn causes(stage: &Stage) -> Vec<Cause> {
     findings.filter_map(cause).collect()
 }
 
-/// One packet in a hundred that a switch forwards over one direction of a link is lost, until this is
-/// dropped.
+/// Some of the packets that a switch forwards over one direction of a link are lost, until this is dropped.
 pub(crate) struct Loss<'s> {
     stage: &'s Stage,
     switch: String,
 }
 
 impl<'s> Loss<'s> {
-    pub(crate) fn on(stage: &'s Stage, switch: &str, to: &str) -> Self {
+    /// One in so many.
+    pub(crate) fn on(stage: &'s Stage, [switch, to]: [&str; 2], one_in: u32) -> Self {
         let forwarded = format!(
             "filter hook forward priority 0; oifname {}",
             port(stage, switch, to)
         );
-        lose(stage, switch, &["ip", &forwarded], 100);
+        lose(stage, switch, &["ip", &forwarded], one_in);
         Self {
             stage,
             switch: switch.to_owned(),

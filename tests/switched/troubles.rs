@@ -10,7 +10,7 @@ use reweave_tests::{Leadership, Stage, wait_for};
 
 use crate::needs::trial;
 use crate::play::{STAGE, must};
-use crate::scene::{causes, leaf_spine, led, lose, port};
+use crate::scene::{Loss, causes, leaf_spine, led, lose, port};
 
 /// Agents look every half a minute how a host is set.
 const FOUND_WITHIN: Duration = Duration::from_secs(75);
@@ -44,8 +44,10 @@ fn each_is_named_alone() {
     a_link_that_is_too_narrow(&stage);
     begin_anew(&mut stage);
     a_way_that_is_longer_there_than_back(&stage);
+    // By routes that lead nowhere from the first: no probe that goes there is ever traced to its end.
+    swallow(&stage, "spine0", ["h6", "h7"]);
     begin_anew(&mut stage);
-    a_switch_that_loses_at_all_its_ports(&stage);
+    a_switch_that_loses_at_all_its_ports_beside_bad_links(&stage);
 }
 
 /// A coordinator that was started anew remembers nothing of before.
@@ -135,7 +137,7 @@ fn a_link_that_is_too_narrow(stage: &Stage) {
         stage,
         &[narrow, (Class::LossyLink, "leaf3-spine1 from spine1")],
     );
-    shell(stage, "spine1", "ip rule del pref 9 && ip rule del pref 9");
+    let_pass(stage, "spine1");
     set(9000);
 }
 
@@ -147,6 +149,15 @@ fn swallow(stage: &Stage, switch: &str, hosts: [&str; 2]) {
         let rule = format!("ip rule add to {to} lookup 98 pref 9");
         shell(stage, switch, &format!("{route} && {rule}"));
     }
+}
+
+fn let_pass(stage: &Stage, switch: &str) {
+    let rules = "ip rule del pref 9 && ip rule del pref 9";
+    shell(
+        stage,
+        switch,
+        &format!("{rules} && ip route flush table 98"),
+    );
 }
 
 /// What h0 sends to h4 goes by a third leaf, from either spine.
@@ -171,14 +182,17 @@ fn a_way_that_is_longer_there_than_back(stage: &Stage) {
     }
 }
 
-fn a_switch_that_loses_at_all_its_ports(stage: &Stage) {
-    lose(
-        stage,
-        "spine1",
-        &["ip", "filter hook forward priority 0;"],
-        20,
-    );
-    are_found(stage, &[(Class::FaultySwitch, "spine1")]);
+/// The other switch has always swallowed what goes to one leaf, and a cable there loses both ways.
+fn a_switch_that_loses_at_all_its_ports_beside_bad_links(stage: &Stage) {
+    let dead = (Class::LossyLink, "leaf3-spine0 from spine0");
+    are_found(stage, &[dead]);
+    let cable = [["leaf1", "spine0"], ["spine0", "leaf1"]];
+    let _losses = cable.map(|ends| Loss::on(stage, ends, 20));
+    let lossy = (Class::LossyLink, "leaf1-spine0");
+    are_found(stage, &[dead, lossy]);
+    let forwarded = ["ip", "filter hook forward priority 0;"];
+    lose(stage, "spine1", &forwarded, 20);
+    are_found(stage, &[dead, lossy, (Class::FaultySwitch, "spine1")]);
 }
 
 fn address(stage: &Stage, node: &str, interface: &str) -> String {

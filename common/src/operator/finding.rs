@@ -122,7 +122,11 @@ impl fmt::Display for UselessPin {
         write!(f, "{flow} is pinned at {} to {}, ", hop.from, hop.to)?;
         match because {
             Useless::WayDown { links } => {
-                write!(f, "and no way leads on from there: {} down", are(links))
+                write!(
+                    f,
+                    "and no way leads on from there: {} down or drained",
+                    are(links)
+                )
             }
             Useless::FlowEnded => f.write_str("and has ended"),
         }

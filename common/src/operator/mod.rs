@@ -103,6 +103,11 @@ pub enum Request {
     Pairs {
         most: u32,
     },
+    /// A plan by which switches send nothing over these links, and over all others as they would by
+    /// themselves.
+    Drain {
+        links: Vec<String>,
+    },
 }
 
 impl Request {
@@ -122,6 +127,7 @@ impl Request {
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Rewire { .. }
+            | Self::Drain { .. }
             | Self::Apply { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -134,6 +140,7 @@ impl Request {
         match self {
             Self::Plan
             | Self::Rewire { .. }
+            | Self::Drain { .. }
             | Self::Apply { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -209,7 +216,7 @@ pub enum Refused {
     NoSuchHost { name: String },
     /// What was measured contradicts itself or the fabric.
     Contradicted { why: String },
-    /// The circuits that are wanted are there, and the routes too.
+    /// The circuits or routes that are wanted are there.
     NothingToChange,
     /// One change at a time.
     Busy { running: Generation },
@@ -239,12 +246,34 @@ pub enum Refused {
     TooManyVisitors { most: usize },
     /// The log has no room for it, at the coordinator that leads or at too many others.
     DiskFull,
+    /// The fabric has no link of this name between two nodes.
+    NoSuchLink { name: String },
+    /// Without these links one node would not reach another as directly as now, or not at all.
+    CutOff { from: String, to: String },
 }
 
 const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
                          coordinators keep their data";
+const NO_VISITOR: &str =
+    "nobody may ask with this token, or not any more; `reweave dashboard` makes another";
 const NOBODY_LEADS: &str = "no coordinator leads now; ask again when most of them are there and \
                             reach each other";
+
+fn no_such(f: &mut fmt::Formatter<'_>, what: &str, name: &str) -> fmt::Result {
+    write!(f, "the fabric has no {what} called {name:?}")
+}
+
+fn no_such_host(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    no_such(f, "host", name)?;
+    f.write_str("; `reweave hosts` lists them")
+}
+
+fn cut_off(f: &mut fmt::Formatter<'_>, [from, to]: [&String; 2]) -> fmt::Result {
+    write!(
+        f,
+        "without these links {from} has no way to {to} that is as short as now"
+    )
+}
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -261,12 +290,10 @@ impl fmt::Display for Refused {
                 "the plan on offer makes generation {offered}; look at it with `reweave plan` \
                  and apply that"
             ),
-            Self::NoSuchSwitch { name } => {
-                write!(f, "the fabric has no optical switch called {name:?}")
-            }
-            Self::NoSuchHost { name } => {
-                write!(f, "the fabric has no host called {name:?}; `reweave hosts` lists them")
-            }
+            Self::NoSuchSwitch { name } => no_such(f, "optical switch", name),
+            Self::NoSuchLink { name } => no_such(f, "link", name),
+            Self::CutOff { from, to } => cut_off(f, [from, to]),
+            Self::NoSuchHost { name } => no_such_host(f, name),
             Self::Contradicted { why } => write!(f, "what was measured cannot be: {why}"),
             Self::NothingToChange => f.write_str("everything is so already"),
             Self::Busy { running } => write!(
@@ -297,9 +324,7 @@ impl fmt::Display for Refused {
             Self::CannotSign { why } => {
                 write!(f, "this coordinator cannot sign certificates: {why}")
             }
-            Self::NoVisitor => f.write_str(
-                "nobody may ask with this token, or not any more; `reweave dashboard` makes another",
-            ),
+            Self::NoVisitor => f.write_str(NO_VISITOR),
             Self::NoVisit { longest_s } => write!(
                 f,
                 "a token for the dashboard is good for a minute to {} hours, and makes no others",

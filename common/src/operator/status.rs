@@ -165,6 +165,8 @@ pub enum AgentState {
 pub struct LinkStatus {
     pub hop: Hop,
     pub up: bool,
+    /// An operator wants it to carry nothing.
+    pub drained: bool,
     pub rate_bits_per_s: Rate,
     pub capacity_bits_per_s: Rate,
     /// What is left of it, by the speed and the counters of the interface that sends; absent where its

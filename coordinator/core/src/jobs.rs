@@ -67,14 +67,28 @@ impl Job {
     }
 
     /// What a diagnosis goes by.
-    pub(crate) fn facts(&self, fabric: &Fabric) -> JobFacts {
+    pub(crate) fn facts(&self, picture: &Picture<'_>) -> JobFacts {
+        let fabric = picture.fabric();
         let ranks = self.hosts.iter();
         JobFacts {
             job: self.name(fabric),
             ranks: ranks.map(|&host| fabric.name(host).to_owned()).collect(),
             ring: self.ring().unwrap_or_default(),
+            rest_share: self.rest_share(picture.known),
             ..JobFacts::default()
         }
+    }
+
+    /// The beat of its traffic that is surest.
+    fn beat(&self, known: Known<'_>) -> Option<Beat> {
+        let beats = self.hosts.iter().filter_map(|&host| beat(known, host));
+        beats.max_by_key(|beat| beat.confidence_percent)
+    }
+
+    fn rest_share(&self, known: Known<'_>) -> Option<f64> {
+        let beat = self.beat(known)?;
+        let period = Some(beat.period.as_secs_f64()).filter(|period| *period > 0.0)?;
+        Some((beat.gap.as_secs_f64() / period).min(1.0))
     }
 
     /// The places of its hosts in the order of a ring, where each sends to one other and all are on it.
@@ -98,7 +112,6 @@ impl Job {
     /// What explains it, as a job of this name.
     pub(crate) fn exchange(&self, picture: &Picture<'_>, job: String) -> Exchange {
         let known = picture.known;
-        let beats = self.hosts.iter().filter_map(|&host| beat(known, host));
         let pair = |flow: &FlowState| ExchangedPair {
             hosts: [flow.from, flow.to].map(|host| name(known, host)),
             rate: flow.rate,
@@ -107,7 +120,7 @@ impl Job {
         };
         Exchange {
             job,
-            beat: beats.max_by_key(|beat| beat.confidence_percent),
+            beat: self.beat(known),
             pairs: self.flows.iter().map(pair).collect(),
         }
     }

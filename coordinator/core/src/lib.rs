@@ -13,6 +13,7 @@ mod command;
 mod core;
 mod course;
 mod diff;
+mod draining;
 mod effect;
 mod evidence;
 mod ingest;

@@ -1,5 +1,5 @@
-//! Pins in force that serve their flows no more: the way beyond them has come to an end, or the flow
-//! has. Switches know nothing of either: they follow a pin as long as the link next to them is up.
+//! Pins in force that serve their flows no more: the way beyond them has come to an end or is drained, or
+//! the flow has ended. Switches know nothing of either: they follow a pin as long as the link next to them is up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,17 +10,23 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::{Pin, Plan};
 use reweave_common::routes::Routes;
 use reweave_common::snapshot::Hop;
+use reweave_planner::paths::drained;
 
 use crate::model::{Known, Picture};
 use crate::state::InForce;
 
-/// Pins beyond which every way ends at a link that is down, as either end of it reports.
+/// Pins beyond which every way ends at a link that is down, as either end of it reports, or that shall
+/// carry nothing.
 pub(crate) fn dead(picture: &Picture<'_>, in_force: &InForce) -> Vec<UselessPin> {
-    let (pins, down) = (&in_force.pins, picture.down());
-    if pins.is_empty() || down.is_empty() {
+    let (fabric, pins) = (picture.fabric(), &in_force.pins);
+    if pins.is_empty() {
         return Vec::new();
     }
-    let fabric = picture.fabric();
+    let mut down = picture.down();
+    down.extend(drained(fabric, &in_force.tables));
+    if down.is_empty() {
+        return Vec::new();
+    }
     let routes = Routes::around(fabric, &fabric.dark(&in_force.circuits_of(fabric)));
     let dead = pins.iter().filter_map(|pin| {
         let beyond = Beyond {

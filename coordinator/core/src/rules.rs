@@ -62,7 +62,8 @@ pub(crate) fn routes(
     wiring: &Wiring,
 ) -> Result<Vec<RouteRule>, Reason> {
     let route = |(&to, hops): (&NodeId, &Vec<NextHop>)| {
-        let destination = fabric.address(to).ok_or(Reason::NoAddress { node: to })?;
+        let destination = fabric.address(to).or_else(|| wiring.only_address(to));
+        let destination = destination.ok_or(Reason::NoAddress { node: to })?;
         let hops = hops
             .iter()
             .map(|hop| route_hop(table.at, *hop, fabric, wiring));

@@ -285,6 +285,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         option::of(generation()).prop_map(|before| Request::History { before }),
         generation().prop_map(|generation| Request::Record { generation }),
         rewiring::wishes().prop_map(|circuits| Request::Rewire { circuits }),
+        vec(text(), 0..MANY).prop_map(|links| Request::Drain { links }),
         members::request(),
         jobs::request(),
     ]
@@ -349,15 +350,18 @@ fn running_change() -> impl Strategy<Value = RunningChange> {
 
 fn link_status() -> impl Strategy<Value = LinkStatus> {
     let rates = (rate(), rate(), option::of(rate()));
-    let parts = (hop(), any::<bool>(), rates, any::<u64>());
-    parts.prop_map(|(hop, up, (rate, capacity, spare), age_ms)| LinkStatus {
-        hop,
-        up,
-        rate_bits_per_s: rate,
-        capacity_bits_per_s: capacity,
-        spare_bits_per_s: spare,
-        age_ms,
-    })
+    let parts = (hop(), any::<[bool; 2]>(), rates, any::<u64>());
+    parts.prop_map(
+        |(hop, [up, drained], (rate, capacity, spare), age_ms)| LinkStatus {
+            hop,
+            up,
+            drained,
+            rate_bits_per_s: rate,
+            capacity_bits_per_s: capacity,
+            spare_bits_per_s: spare,
+            age_ms,
+        },
+    )
 }
 
 fn flow_status() -> impl Strategy<Value = FlowStatus> {

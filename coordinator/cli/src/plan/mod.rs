@@ -3,6 +3,7 @@
 mod balance;
 mod circuits;
 mod crew;
+mod drain;
 mod explained;
 mod prices;
 mod probes;
@@ -39,6 +40,7 @@ enum What {
     /// Which flows of a table to move so that no link is fuller than it needs to be
     Balance(balance::Balance),
     Circuits(circuits::Circuits),
+    Drain(drain::Drain),
     /// Which host takes which place in a job
     Ranks(ranks::Ranks),
     /// How collectives of each size are best done, as a table for NCCL's tuner plugins
@@ -59,6 +61,7 @@ impl Plan {
             None => crate::show(reach, output, &Request::Plan),
             Some(What::Balance(balance)) => balance.run(output),
             Some(What::Circuits(circuits)) => circuits.run(reach, output),
+            Some(What::Drain(drain)) => drain.run(reach, output),
             Some(What::Ranks(ranks)) => ranks.run(output),
             Some(What::Tuner(tuner)) => tuner.run(output),
             Some(What::Probes(probes)) => probes.run(output),

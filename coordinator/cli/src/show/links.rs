@@ -11,7 +11,7 @@ const FULL: f64 = 0.9;
 
 /// Those that carry nothing are left out.
 pub(super) fn busy(page: &mut Page, links: &[LinkStatus]) {
-    let matters = |link: &&LinkStatus| !link.up || load(link) >= 0.01;
+    let matters = |link: &&LinkStatus| !link.up || link.drained || load(link) >= 0.01;
     let busy: Vec<_> = links.iter().filter(matters).collect();
     let idle = links.len() - busy.len();
     page.heading("Links");
@@ -39,9 +39,10 @@ fn row(page: &Page, link: &LinkStatus) -> [String; 5] {
     let ink = if load >= FULL { Ink::Red } else { Ink::Green };
     let bar = page.ink(ink, &"█".repeat(filled));
     let rest = page.ink(Ink::Grey, &"·".repeat(BAR_CELLS - filled));
-    let bar = match link.up {
-        true => bar + &rest,
-        false => page.ink(Ink::Red, "down"),
+    let bar = match (link.up, link.drained) {
+        (false, _) => page.ink(Ink::Red, "down"),
+        (true, true) => page.ink(Ink::Grey, "drained"),
+        (true, false) => bar + &rest,
     };
     [
         hop(&link.hop),

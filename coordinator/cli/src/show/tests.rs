@@ -350,6 +350,7 @@ pub(crate) fn status() -> Status {
     let link = |hop, up, rate| LinkStatus {
         hop,
         up,
+        drained: false,
         rate_bits_per_s: rate,
         capacity_bits_per_s: mbps(200),
         spare_bits_per_s: up.then(|| mbps(200 - rate.mbps() as u64)),
@@ -524,7 +525,7 @@ Plan 4, made for generation 3 of the routes
   h0 > h4 is pinned no more
 
 Why
-  h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down
+  h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down or drained
 
 carry it out with  reweave apply 4
 ";
@@ -565,7 +566,7 @@ Flows
 Pins
   flow     goes
   h0 > h4  leaf0 > spine1
-  h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down
+  h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down or drained
 
 Flow imbalance
   mean 50 %; at worst 100 % (the best possible is 0 %) over leaf0 > spine0, leaf0 > spine1

@@ -118,9 +118,10 @@ fn links(frame: &mut Frame<'_>, view: &View, area: Rect) {
 fn link(link: &LinkStatus) -> Row<'static> {
     let full = fullness(link);
     let cells = ((full * BAR_CELLS as f64).round() as usize).min(BAR_CELLS);
-    let bar = match link.up {
-        false => "down".to_owned(),
-        true => format!(
+    let bar = match (link.up, link.drained) {
+        (false, _) => "down".to_owned(),
+        (true, true) => "drained".to_owned(),
+        (true, false) => format!(
             "{}{} {:.0} %",
             "█".repeat(cells),
             "·".repeat(BAR_CELLS - cells),

@@ -1,5 +1,6 @@
 //! What a diagnosis goes by, as the cluster is measured now.
 
+mod gaps;
 mod ports;
 
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ pub(crate) fn evidence(picture: &Picture<'_>, arrivals: &Arrivals) -> Evidence {
         ports: ports::ports(picture),
         hosts: hosts(picture, arrivals),
         flows: jobs.iter().flat_map(|job| facts(picture, job)).collect(),
-        jobs: jobs.iter().map(|job| job.facts(picture.fabric())).collect(),
+        jobs: jobs.iter().map(|job| job.facts(picture)).collect(),
         traces: traces(picture.known),
         series: ports::series(picture),
         pairs: pairs(picture),
@@ -79,12 +80,12 @@ fn facts(picture: &Picture<'_>, job: &Job) -> Vec<FlowFacts> {
     job.flows.iter().filter_map(fact).collect()
 }
 
-/// Probes whose ways are known, there and back, and pass no queue that was full.
+/// Probes whose ways are known, there and back, or lead out of sight, and pass no queue that was full.
 fn probes(picture: &Picture<'_>) -> Vec<Probed> {
     let (known, congested) = (picture.known, ports::congested(picture));
     let is_free = |way: &[Hop]| !way.iter().any(|hop| congested.contains(hop));
     let mut probes = Vec::new();
-    for (_, node) in known.ingest.observations().nodes() {
+    for (from, node) in known.ingest.observations().nodes() {
         for (flow, window) in &node.probes {
             let ways = [*flow, flow.reversed()].map(|flow| known.ways.way(&flow));
             if let [Some(there), Some(back)] = ways
@@ -92,6 +93,10 @@ fn probes(picture: &Picture<'_>) -> Vec<Probed> {
                 && is_free(back)
             {
                 let [there, back] = [there, back].map(|way| nodes(known, way));
+                probes.extend(told(window, there, back));
+            } else if window.outcome().1.count() > 0
+                && let Some([there, back]) = gaps::ways(picture, from, flow)
+            {
                 probes.extend(told(window, there, back));
             }
         }

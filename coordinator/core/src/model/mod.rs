@@ -15,6 +15,7 @@ use reweave_common::operator::NotSeen;
 use reweave_common::sample::{Counters, TracedPath};
 use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
 use reweave_common::units::Rate;
+use reweave_planner::paths::drained;
 
 use crate::ingest::{Ingest, rates};
 use crate::latencies::Latencies;
@@ -116,6 +117,7 @@ impl Picture<'_> {
             fabric: Arc::clone(self.known.fabric),
             links: self.links(),
             lossy: BTreeMap::new(),
+            drained: drained(self.fabric(), &in_force.tables),
             flows: self.flows(),
             pins: in_force.pins.clone(),
             tables: in_force.tables.clone(),
@@ -248,6 +250,13 @@ impl Picture<'_> {
         self.traced(from, self.nodes.get(&from)?, flow)
     }
 
+    /// How far a trace of what this node sends by these fields has come that did not come to the end.
+    pub(crate) fn beginning(&self, from: NodeId, flow: &FlowKey) -> Option<Vec<Hop>> {
+        let traced = self.trusted(self.nodes.get(&from)?, flow)?;
+        let way = self.wiring.beginning(self.known.fabric, from, traced);
+        (way.len() < traced.routers.len()).then_some(way)
+    }
+
     /// Which of a host's links this address of it is on.
     pub(crate) fn rail(&self, node: NodeId, address: Ipv4Addr) -> u32 {
         let link = self.wiring.link(address);
@@ -262,9 +271,18 @@ impl Picture<'_> {
         observed: &NodeObservations,
         flow: &FlowKey,
     ) -> Option<Vec<Hop>> {
+        let traced = self.trusted(observed, flow)?;
+        self.wiring.path(self.known.fabric, from, traced)
+    }
+
+    fn trusted<'o>(
+        &self,
+        observed: &'o NodeObservations,
+        flow: &FlowKey,
+    ) -> Option<&'o TracedPath> {
         let traced = observed.paths.get(flow)?;
         let trusted = traced.is_fresh(self.known.now, self.known.policy.trust_path_for());
-        trusted.then(|| self.wiring.path(self.known.fabric, from, &traced.value))?
+        trusted.then_some(&traced.value)
     }
 }
 

@@ -10,19 +10,29 @@ use reweave_common::snapshot::Hop;
 use super::Wiring;
 
 impl Wiring {
-    /// Every hop, or nothing. A router that answers calls itself by the interface that the packet
-    /// came in by, and so names the link.
+    /// Every hop, or nothing.
     pub fn path(&self, fabric: &Fabric, from: NodeId, traced: &TracedPath) -> Option<Vec<Hop>> {
-        let mut path = Vec::with_capacity(traced.routers.len() + 1);
-        let mut at = from;
-        for &router in &traced.routers {
-            let (link, node) = self.inbound(router?)?;
-            path.push(hop(fabric, at, link, node)?);
-            at = node;
+        let mut path = self.beginning(fabric, from, traced);
+        if path.len() < traced.routers.len() {
+            return None;
         }
-        let destination = *traced.flow.destination.ip();
-        path.push(self.last_hop(fabric, at, destination)?);
+        let far = |hop: &Hop| fabric.link(hop.link).far(hop.from).node;
+        let at = path.last().map_or(from, far);
+        path.push(self.last_hop(fabric, at, *traced.flow.destination.ip())?);
         Some(path)
+    }
+
+    /// The hops up to the last router before one that does not answer. A router that answers calls itself
+    /// by the interface that the packet came in by, and so names the link.
+    pub fn beginning(&self, fabric: &Fabric, from: NodeId, traced: &TracedPath) -> Vec<Hop> {
+        let mut at = from;
+        let hops = traced.routers.iter().map_while(|&router| {
+            let (link, node) = self.inbound(router?)?;
+            let hop = hop(fabric, at, link, node)?;
+            at = node;
+            Some(hop)
+        });
+        hops.collect()
     }
 
     /// The link that ends at the interface with this address, and the node.

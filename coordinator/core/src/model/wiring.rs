@@ -74,6 +74,14 @@ impl Wiring {
             .collect()
     }
 
+    /// By which others reach this node over the fabric, if it is one.
+    pub(crate) fn only_address(&self, node: NodeId) -> Option<Ipv4Addr> {
+        let own = self.seats.iter().filter(|(_, seat)| seat.0 == node);
+        let mut own = own.filter(|(_, seat)| self.links.contains_key(seat));
+        let (&address, _) = own.next()?;
+        own.next().is_none().then_some(address)
+    }
+
     /// The link that ends at the interface with this address.
     pub(crate) fn link(&self, address: Ipv4Addr) -> Option<LinkId> {
         self.links.get(self.seats.get(&address)?).copied()

@@ -15,6 +15,7 @@ use crate::standings::Standings;
 use crate::state::{Phase, Rollout};
 
 mod bandwidths;
+mod drain;
 mod history;
 mod imbalance;
 mod jobs;
@@ -73,6 +74,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Diagnose => diagnose(turn, seen),
         Request::Plan => plan(turn, principal),
         Request::Rewire { circuits } => rewire::rewire(turn, principal, circuits),
+        Request::Drain { links } => drain::drain(turn, principal, &links),
         Request::Apply { generation } => match apply(turn, principal, generation) {
             Ok(()) => Response::ApplyStarted { generation },
             Err(refused) => Response::Refused(refused),

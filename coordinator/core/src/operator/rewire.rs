@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::operator::{Refused, Response};
+use reweave_common::plan::Plan;
 
 use super::running;
 use crate::command::{Author, Change};
@@ -12,7 +13,6 @@ use crate::planning;
 use crate::rewiring;
 use crate::rollout::{Hindrance, Turn, first_step, is_needed};
 
-/// What is not ready yet is put on offer all the same; what is wrong is not.
 pub(super) fn rewire(
     turn: &mut Turn<'_>,
     principal: String,
@@ -25,9 +25,13 @@ pub(super) fn rewire(
         Ok(wanted) => wanted,
         Err(refused) => return Response::Refused(refused),
     };
-    let picture = turn.known.picture();
-    let not_seen = picture.not_seen();
-    let plan = rewiring::plan(&picture, turn.state, &wanted);
+    let plan = rewiring::plan(&turn.known.picture(), turn.state, &wanted);
+    offer(turn, principal, plan)
+}
+
+/// What is not ready yet is put on offer all the same; what is wrong is not.
+pub(super) fn offer(turn: &mut Turn<'_>, principal: String, plan: Plan) -> Response {
+    let not_seen = turn.known.picture().not_seen();
     if !is_needed(turn.known, turn.state.in_force(), &plan) {
         return Response::Refused(Refused::NothingToChange);
     }

@@ -12,6 +12,7 @@ use reweave_common::operator::{
     Phase, Pin, Refused, RefusedPeer, RunningChange, Status, Useless, UselessPin, hops,
 };
 use reweave_common::snapshot::{self, FlowState, LinkState};
+use reweave_planner::paths::drained;
 
 use super::Seen;
 use super::bandwidths::{bandwidths, spare};
@@ -36,6 +37,7 @@ pub(super) fn status(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status 
 fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
     let picture = known.picture();
     let in_force = state.in_force();
+    let drained = drained(known.fabric, &in_force.tables);
     let pins = in_force
         .pins
         .iter()
@@ -57,7 +59,10 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         links: picture
             .links()
             .iter()
-            .map(|(hop, link)| link_status(&picture, *hop, link))
+            .map(|(hop, link)| LinkStatus {
+                drained: drained.contains(&hop.link),
+                ..link_status(&picture, *hop, link)
+            })
             .collect(),
         flows: picture
             .flows()
@@ -299,6 +304,7 @@ fn link_status(picture: &Picture<'_>, hop: snapshot::Hop, link: &LinkState) -> L
     LinkStatus {
         hop: Hop::named(hop, fabric),
         up: link.up,
+        drained: false,
         rate_bits_per_s: link.rate,
         capacity_bits_per_s: fabric.link(hop.link).rate,
         spare_bits_per_s: spare(picture, hop, link.rate),

@@ -48,7 +48,7 @@ fn probe_for(cluster: &mut Cluster, duration: Duration) {
     }
 }
 
-fn causes(cluster: &mut Cluster) -> Vec<Cause> {
+pub(super) fn causes(cluster: &mut Cluster) -> Vec<Cause> {
     let Response::Findings(found) = cluster.ask(Request::Diagnose) else {
         panic!("no findings")
     };
@@ -59,7 +59,7 @@ fn causes(cluster: &mut Cluster) -> Vec<Cause> {
     causes.collect()
 }
 
-fn only(cluster: &mut Cluster) -> (Class, String) {
+pub(super) fn only(cluster: &mut Cluster) -> (Class, String) {
     let found = causes(cluster);
     let [one] = &found[..] else {
         panic!("one cause: {found:#?}")
@@ -67,7 +67,7 @@ fn only(cluster: &mut Cluster) -> (Class, String) {
     (one.class, one.subject.to_string())
 }
 
-fn hop(cluster: &Cluster, from: &str, to: &str) -> Hop {
+pub(super) fn hop(cluster: &Cluster, from: &str, to: &str) -> Hop {
     let [from, to] = [from, to].map(|name| cluster.network.node(name));
     let link = cluster
         .network
@@ -112,6 +112,29 @@ fn each_direction_of_each_link_that_loses_probes_is_named_and_nothing_else() {
             assert_eq!(causes(&mut cluster), []);
         }
     }
+}
+
+/// Both directions of a cable that was dead before anybody looked: between two leaves, the same probes
+/// cross a spine's other cable.
+#[test]
+fn what_was_dead_before_it_was_ever_traced_is_named_by_where_others_pass() {
+    let mut cluster = cluster();
+    let both = [
+        hop(&cluster, "leaf0", "spine2"),
+        hop(&cluster, "spine2", "leaf0"),
+    ];
+    cluster.network.dead.extend(both);
+    probe_for(&mut cluster, LEARNED);
+    let found = causes(&mut cluster);
+    let [only] = &found[..] else {
+        panic!("one cause: {found:#?}")
+    };
+    let said = (only.class, only.subject.to_string());
+    let ambiguous = "ambiguous: spine2 or leaf0-spine2 or leaf1-spine2";
+    assert_eq!(said, (Class::FaultySwitch, ambiguous.to_owned()));
+    let told = only.evidence.iter();
+    let mut told = told.filter(|it| it.contains("could not be traced to their ends"));
+    assert!(told.next().is_some(), "{only:#?}");
 }
 
 #[test]

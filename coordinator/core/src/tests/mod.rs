@@ -3,6 +3,7 @@
 mod auto;
 mod cluster;
 mod diagnosis;
+mod drained;
 mod jobs;
 mod liars;
 mod measured;
@@ -11,6 +12,7 @@ mod network;
 mod operator;
 mod pins;
 mod probing;
+mod readings;
 mod replay;
 mod restart;
 mod rollout;

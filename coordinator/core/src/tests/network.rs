@@ -28,8 +28,12 @@ pub(crate) struct Network {
     pub(crate) probes: BTreeMap<NodeId, ProbeList>,
     /// Hops that lose one probe in ten.
     pub(crate) lossy: BTreeSet<Hop>,
+    /// Over these hops nothing comes through, whoever sends it.
+    pub(crate) dead: BTreeSet<Hop>,
     /// Over these hops no packet as large as its sender's MTU comes through.
     pub(crate) narrow: BTreeSet<Hop>,
+    /// What flows of these hosts get at most, in bits per second, whichever links they go over.
+    pub(crate) caps: BTreeMap<NodeId, f64>,
     /// Hosts whose own kernel sends no probe to the last host.
     pub(crate) mute: BTreeSet<NodeId>,
     /// Hops that take so much longer than others, in microseconds.
@@ -66,7 +70,9 @@ impl Network {
             down: BTreeSet::new(),
             probes: BTreeMap::new(),
             lossy: BTreeSet::new(),
+            dead: BTreeSet::new(),
             narrow: BTreeSet::new(),
+            caps: BTreeMap::new(),
             mute: BTreeSet::new(),
             slow_us: BTreeMap::new(),
             shunned: None,
@@ -234,11 +240,15 @@ impl Network {
                 let far = self.fabric.link(hop.link).far(hop.from).node;
                 Some(link_address(&self.fabric, far, hop.link))
             };
-            let routers = path[..path.len() - 1].iter().map(inbound).collect();
+            // Who is behind a dead hop hears nothing that it could answer.
+            let is_dead = |hop: &Hop| self.dead.contains(hop);
+            let seen = path.iter().position(is_dead).unwrap_or(path.len());
+            let routers = path[..path.len() - 1].iter().enumerate();
+            let routers = routers.map(|(place, hop)| inbound(hop).filter(|_| place < seen));
             Reading::Path(TracedPath {
                 flow,
-                routers,
-                confirmed: true,
+                routers: routers.collect(),
+                confirmed: seen == path.len(),
             })
         };
         known.map(trace).collect()
@@ -279,10 +289,19 @@ impl Network {
                 let path = self.path(&flow, &self.probe_flow(&flow));
                 2 * path.iter().filter(|hop| self.lossy.contains(hop)).count() as u32
             };
-            let lost = Lost {
-                there: lost(flow),
-                back: lost(flow.reversed()),
-                somewhere: 0,
+            let both = [flow, flow.reversed()];
+            let both = both.map(|flow| self.path(&flow, &self.probe_flow(&flow)));
+            // Without any answer nobody tells which way they were lost.
+            let lost = match both.iter().flatten().any(|hop| self.dead.contains(hop)) {
+                true => Lost {
+                    somewhere: 20,
+                    ..Lost::default()
+                },
+                false => Lost {
+                    there: lost(flow),
+                    back: lost(flow.reversed()),
+                    somewhere: 0,
+                },
             };
             if self.mute.contains(&node) && *flow.destination.ip() == host_address(self.node("h7"))
             {
@@ -306,10 +325,7 @@ impl Network {
                 large,
                 ..Tally::default()
             };
-            let both = [flow, flow.reversed()];
-            let hops = both
-                .map(|flow| self.path(&flow, &self.probe_flow(&flow)))
-                .concat();
+            let hops = both.concat();
             let slow_us = hops.iter().filter_map(|hop| self.slow_us.get(hop));
             let micros = 10 * hops.len() as u64 + slow_us.sum::<u64>();
             tally
@@ -336,10 +352,10 @@ impl Network {
         if leaf == last {
             return vec![first, down];
         }
-        let up = self.pinned(leaf, key).unwrap_or_else(|| {
-            let spine = self.node(&format!("spine{}", flow.spine));
-            self.fabric.links_between(leaf, spine).next().unwrap()
-        });
+        let hashed = self.node(&format!("spine{}", flow.spine));
+        let hashed = self.fabric.links_between(leaf, hashed).next().unwrap();
+        let pinned = self.pinned(leaf, key);
+        let up = pinned.unwrap_or_else(|| self.routed(leaf, flow.to, hashed));
         let spine = self.fabric.link(up).far(leaf).node;
         let across = self.fabric.links_between(spine, last).next().unwrap();
         vec![
@@ -356,14 +372,34 @@ impl Network {
         ]
     }
 
+    /// By the routes that the switch holds for this host, if it does: as the hash has it where they allow it,
+    /// or else by the first.
+    fn routed(&self, switch: NodeId, to: NodeId, hashed: LinkId) -> LinkId {
+        let mut routes = self.switches[&switch].routes.iter();
+        let Some(route) = routes.find(|route| route.destination == host_address(to)) else {
+            return hashed;
+        };
+        let interfaces = route.hops.iter().map(|hop| &hop.interface[..]);
+        let links = interfaces.filter_map(|name| self.link_of(switch, name));
+        let links: Vec<_> = links.collect();
+        match links.contains(&hashed) {
+            true => hashed,
+            false => links[0],
+        }
+    }
+
+    fn link_of(&self, node: NodeId, interface: &str) -> Option<LinkId> {
+        let mut links = self.fabric.links_of(node).iter().enumerate();
+        let found = links.find(|(i, _)| interface_name(&self.fabric, node, *i) == interface);
+        found.map(|(_, &link)| link)
+    }
+
     fn pinned(&self, switch: NodeId, key: &FlowKey) -> Option<LinkId> {
         let rule = self.switches[&switch]
             .rules
             .iter()
             .find(|rule| rule.flow == *key)?;
-        let mut links = self.fabric.links_of(switch).iter().enumerate();
-        let found = links.find(|(i, _)| interface_name(&self.fabric, switch, *i) == rule.interface);
-        found.map(|(_, &link)| link)
+        self.link_of(switch, &rule.interface)
     }
 
     /// The link a flow leaves its first leaf by.
@@ -404,6 +440,12 @@ impl Network {
                 path.iter()
                     .for_each(|hop| *room.get_mut(hop).unwrap() -= share);
             }
+        }
+        for (key, rate) in &mut rates {
+            let flow = self.flows[key];
+            let caps = [flow.from, flow.to].into_iter();
+            let caps = caps.filter_map(|host| self.caps.get(&host).copied());
+            *rate = caps.fold(*rate, f64::min);
         }
         rates
     }

@@ -9,6 +9,7 @@ use super::evidence::{
     Evidence, EvidenceError, JobFacts, KNOWN_SERIES, PairFacts, PortFacts, Probed, Series, UNKNOWN,
     UnsentFacts, hops, node,
 };
+use super::vanished::is_lost_from_sight;
 
 type Checked = Result<(), EvidenceError>;
 
@@ -66,6 +67,7 @@ impl Evidence {
         let is_unknown =
             |path: &[String]| path.len() < 2 || path.iter().any(|name| name == UNKNOWN);
         let probes = self.probes.iter().filter(|it| is_unknown(&it.path));
+        let probes = probes.filter(|it| !is_lost_from_sight(it));
         let probes = probes.map(|it| ("probes", &it.path));
         let flows = self.flows.iter().filter(|it| is_unknown(&it.path));
         let unknown = probes.chain(flows.map(|it| ("a flow", &it.path)));
@@ -205,6 +207,8 @@ impl JobFacts {
         for host in &self.ranks {
             node(fabric, host)?;
         }
+        let of = || format!("job {}", self.job);
+        within("the share of rest", of, self.rest_share.unwrap_or(0.0), 1.0)?;
         let groups = self.tensor_groups.iter().chain(&self.pipeline_stages);
         let ring = self.ring.iter().copied();
         let pairs = self.collectives.iter().flat_map(|it| &it.pairs);

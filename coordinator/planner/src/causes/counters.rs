@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::Fabric;
 
 use super::evidence::{Evidence, EvidenceError, PortFacts, link_of, subject_of};
-use super::{Cause, Class, Subject};
+use super::{Cause, Class, Subject, cables};
 
 /// A cable within its specification mangles far fewer frames.
 const MOST_FRAME_ERRORS: f64 = 1e-6;
@@ -19,11 +19,12 @@ const STANDS_STILL: f64 = 0.95;
 const SENDS_NOTHING_GBPS: f64 = 1e-3;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
-    let mut findings = Vec::new();
+    let (mut optics, mut findings) = (Vec::new(), Vec::new());
     for port in &evidence.ports {
-        findings.extend(bad_optic(port, fabric)?);
+        optics.extend(bad_optic(port, fabric)?.map(|finding| (finding, ())));
         findings.extend(flap(port, fabric)?);
     }
+    findings.extend(cables::joined(optics, fabric, |(), ()| true));
     let loop_of = deadlock(evidence);
     match &loop_of {
         Some(finding) => findings.push(finding.clone()),

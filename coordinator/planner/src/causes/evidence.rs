@@ -127,6 +127,8 @@ pub struct JobFacts {
     /// Time computing and communicating in an iteration, by rank.
     pub compute_ms: Vec<f64>,
     pub communicate_ms: Vec<f64>,
+    /// The part of an iteration that the wires rest.
+    pub rest_share: Option<f64>,
     /// Collectives, each with how long it took from each rank to the next around the ring.
     pub collectives: Vec<CollectiveFacts>,
     /// What it will send over each hop when it starts, if it has not.

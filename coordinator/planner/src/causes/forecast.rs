@@ -6,7 +6,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::snapshot::Hop;
 
 use super::evidence::{Evidence, EvidenceError, hops, subject_of};
-use super::{Cause, Class, change, jobs};
+use super::{Cause, Class, cables, change, jobs};
 
 /// Forward error correction fails at about this share of bits.
 const FAILS_AT: f64 = 1e-3;
@@ -50,10 +50,11 @@ fn dying(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceErr
                 "corrected bits climb; at this pace they cannot be corrected in {hours:.0} h"
             );
             let subject = change::subject(series, fabric)?;
-            findings.push(Class::DyingOptic.cause(subject, 0.7 * explained, said));
+            let finding = Class::DyingOptic.cause(subject, 0.7 * explained, said);
+            findings.push((finding, ()));
         }
     }
-    Ok(findings)
+    Ok(cables::joined(findings, fabric, |(), ()| true))
 }
 
 /// What flows bring now and jobs will bring when they start, hop by hop.

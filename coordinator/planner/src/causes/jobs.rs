@@ -19,6 +19,10 @@ const FEWEST_FIRSTS: u64 = 10;
 const LITTLE: f64 = 0.1;
 /// A rank that computes so much longer than the median holds the others up.
 const LONGER: f64 = 1.3;
+/// A host whose processors have nothing left to give.
+const BUSY: f64 = 0.95;
+/// Where the usual host of a job is as busy, none of them is the odd one.
+const AS_BUSY: f64 = 0.7;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = Vec::new();
@@ -30,7 +34,7 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
             order(job, &racks),
             linear(job),
             first(job, fabric)?,
-            host_bound(job),
+            host_bound(job).or_else(|| busy_host(job, evidence)),
         ];
         findings.extend(all.into_iter().flatten());
     }
@@ -190,4 +194,23 @@ fn host_bound(job: &JobFacts) -> Option<Cause> {
          {percent:.0} % of its time"
     );
     (known && uneven && share < LITTLE).then(|| Class::HostBound.cause(job.subject(), 0.8, said))
+}
+
+/// The wires rest while the processors of one host have no rest: the others wait for it.
+fn busy_host(job: &JobFacts, evidence: &Evidence) -> Option<Cause> {
+    let rest = job.rest_share.filter(|&rest| rest > 1.0 - LITTLE)?;
+    let hosts = evidence.hosts.iter();
+    let of_job = hosts.filter(|host| job.ranks.contains(&host.host));
+    let known = of_job.filter_map(|host| Some((&host.host, host.cpu_busy_share?)));
+    let known: Vec<_> = known.collect();
+    let mut shares: Vec<_> = known.iter().map(|(_, busy)| *busy).collect();
+    let usual = super::hosts::median(&mut shares);
+    let busiest = known.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (host, busy) = busiest.filter(|(_, busy)| *busy >= BUSY && usual < AS_BUSY * busy)?;
+    let [busy, usual, rest] = [*busy, usual, rest].map(|share| 100.0 * share);
+    let said = format!(
+        "the processors of {host} are busy {busy:.0} % of the time, those of the median host \
+         {usual:.0} %; the wires rest {rest:.0} % of it"
+    );
+    Some(Class::HostBound.cause(job.subject(), 0.75, said))
 }

@@ -11,8 +11,9 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 
 use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN, hops, link_of, subject_of};
+use super::vanished::Vanished;
 use super::votes::{Cast, Ground, Votes};
-use super::{Cause, Class, Subject};
+use super::{Cause, Class, Subject, cables};
 use crate::paths::{Atlas, HopIndex};
 
 /// Probes of one flow and the hops they crossed, there and back.
@@ -58,6 +59,8 @@ const AMBIGUOUS: f64 = 3.0;
 const CLEARS_HOST: f64 = 8.0;
 /// By chance, ports of a switch differ by less.
 const CLEARS_SWITCH: f64 = 8.0;
+/// Of two directions of one cable.
+const CLEARLY_MORE: f64 = 4.0;
 const MOST_CULPRITS: usize = 16;
 
 pub fn localise(ground: &Ground, probes: &[Probe]) -> Vec<Culprit> {
@@ -208,6 +211,22 @@ fn host_behind(weighed: &[Weighed], probes: &[&Probe], ground: &Ground) -> Optio
     Some((place, is_sure))
 }
 
+impl Culprit {
+    /// Whether they lose such different shares that they are two troubles: neither by chance, nor by
+    /// little.
+    fn differs_from(&self, other: &Self) -> bool {
+        let [one, other] = [self, other].map(|it| Votes {
+            sent: it.sent,
+            lost: it.lost,
+        });
+        let [less, more] = [
+            one.share().min(other.share()),
+            one.share().max(other.share()),
+        ];
+        one.evidence(other) >= CLEARS_HOST && more > CLEARLY_MORE * less
+    }
+}
+
 impl Suspect {
     /// Whether it loses more of these probes than the rest of them, and by so much evidence.
     fn outweighs(self, probes: &[&Probe], least: f64, ground: &Ground) -> bool {
@@ -225,7 +244,7 @@ impl Suspect {
         votes
     }
 
-    fn touches(self, probe: &Probe, ground: &Ground) -> bool {
+    pub(super) fn touches(self, probe: &Probe, ground: &Ground) -> bool {
         match self {
             Self::Host(host) => probe.hosts.contains(&Some(host)),
             Self::Switch(switch) => ground.passes(probe, switch),
@@ -245,11 +264,18 @@ impl Suspect {
 }
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
-    let found = by_ways(evidence, fabric, |probed| Some([probed.sent, probed.lost]))?;
-    let found = found.into_iter();
-    Ok(found
-        .map(|(culprit, subjects)| finding(&culprit, subjects, evidence))
-        .collect())
+    let lost = Lost::of(evidence, fabric)?;
+    let found = lost.culprits.into_iter().map(|(culprit, subjects)| {
+        let mut finding = finding(&culprit, subjects, evidence);
+        let first = culprit.suspects[0];
+        let supposed = lost.vanished.said_of(first, &lost.ground);
+        finding.evidence.extend(supposed);
+        (finding, culprit)
+    });
+    let is_alike = |one: &Culprit, other: &Culprit| !one.differs_from(other);
+    let mut found = cables::joined(found.collect(), fabric, is_alike);
+    found.extend(lost.vanished.findings(fabric));
+    Ok(found)
 }
 
 /// By link that loses probes, or may be it: the share that it loses.
@@ -257,9 +283,8 @@ pub fn losses(
     evidence: &Evidence,
     fabric: &Fabric,
 ) -> Result<BTreeMap<LinkId, f64>, EvidenceError> {
-    let found = by_ways(evidence, fabric, |probed| Some([probed.sent, probed.lost]))?;
     let mut losses = BTreeMap::new();
-    for (culprit, _) in found {
+    for (culprit, _) in Lost::of(evidence, fabric)?.culprits {
         let share = culprit.lost as f64 / culprit.sent.max(1) as f64 - culprit.elsewhere;
         for suspect in &culprit.suspects {
             if let Suspect::Hop(hop) | Suspect::Link(hop) = suspect {
@@ -271,27 +296,64 @@ pub fn losses(
     Ok(losses)
 }
 
-/// Who loses of what is counted of probes: how many were sent, and lost.
+/// Who loses probes, and of whom it is said.
+type Named = Vec<(Culprit, Vec<Subject>)>;
+
+/// Where probes get lost, those too whose ways are not known to their ends.
+struct Lost {
+    ground: Ground,
+    culprits: Named,
+    vanished: Vanished,
+}
+
+impl Lost {
+    fn of(evidence: &Evidence, fabric: &Fabric) -> Result<Self, EvidenceError> {
+        let mut atlas = Atlas::new(fabric);
+        let mut probes = traced(&atlas, evidence, |probed| Some([probed.sent, probed.lost]))?;
+        let vanished = Vanished::of(&mut atlas, evidence, &probes)?;
+        probes.extend(vanished.placed.iter().cloned());
+        let ground = Ground::of(&atlas);
+        Ok(Self {
+            culprits: named(&atlas, &ground, &probes),
+            ground,
+            vanished,
+        })
+    }
+}
+
+/// Who loses of what is counted of probes on known ways: how many were sent, and lost.
 pub(super) fn by_ways(
     evidence: &Evidence,
     fabric: &Fabric,
     counted: impl Fn(&Probed) -> Option<[u64; 2]>,
-) -> Result<Vec<(Culprit, Vec<Subject>)>, EvidenceError> {
+) -> Result<Named, EvidenceError> {
     let atlas = Atlas::new(fabric);
+    let probes = traced(&atlas, evidence, counted)?;
+    Ok(named(&atlas, &Ground::of(&atlas), &probes))
+}
+
+fn named(atlas: &Atlas<'_>, ground: &Ground, probes: &[Probe]) -> Named {
+    let found = localise(ground, probes).into_iter();
+    let with_subjects = found.map(|culprit| {
+        let subjects = subjects(atlas, &culprit);
+        (culprit, subjects)
+    });
+    with_subjects.collect()
+}
+
+/// Those whose ways are known.
+fn traced(
+    atlas: &Atlas<'_>,
+    evidence: &Evidence,
+    counted: impl Fn(&Probed) -> Option<[u64; 2]>,
+) -> Result<Vec<Probe>, EvidenceError> {
     let is_known = |it: &&Probed| !it.path.iter().any(|name| name == UNKNOWN);
     let probes = evidence.probes.iter().filter(is_known);
     let probe = |probed: &Probed| {
         let counts = counted(probed)?;
-        Some(crossed(&atlas, &probed.path, counts))
+        Some(crossed(atlas, &probed.path, counts))
     };
-    let probes: Result<Vec<_>, _> = probes.filter_map(probe).collect();
-    let found = localise(&Ground::of(&atlas), &probes?).into_iter();
-    Ok(found
-        .map(|culprit| {
-            let subjects = subjects(&atlas, &culprit);
-            (culprit, subjects)
-        })
-        .collect())
+    probes.filter_map(probe).collect()
 }
 
 fn crossed(

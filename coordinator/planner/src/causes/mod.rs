@@ -5,6 +5,7 @@
 //! not tell two causes apart, both are named and the finding says so. What is not known is no
 //! evidence.
 
+mod cables;
 mod change;
 mod check;
 mod configuration;
@@ -19,6 +20,7 @@ mod mtu;
 mod routes;
 #[cfg(test)]
 mod tests;
+mod vanished;
 mod votes;
 
 pub use change::{Change, changes};

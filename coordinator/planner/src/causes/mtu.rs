@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
-use reweave_common::ids::NodeId;
 
+use super::cables::whole;
 use super::evidence::{Evidence, EvidenceError, PortFacts, link_of};
 use super::localise::{self, Culprit};
 use super::{Cause, Class, Subject};
@@ -75,6 +75,7 @@ fn large_probes(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Evid
 }
 
 fn finding(culprit: &Culprit, subjects: &[Subject], evidence: &Evidence, fabric: &Fabric) -> Cause {
+    // An MTU is that of both directions.
     let mut links: Vec<_> = subjects.iter().map(|it| whole(it, fabric)).collect();
     links.dedup();
     if let Some(narrow) = narrow(&links, evidence) {
@@ -85,20 +86,6 @@ fn finding(culprit: &Culprit, subjects: &[Subject], evidence: &Evidence, fabric:
     match links.len() {
         1 => Class::MtuMismatch.cause(links.remove(0), 0.9, said),
         _ => Class::MtuMismatch.cause(Subject::Ambiguous(links), 0.7, said),
-    }
-}
-
-/// An MTU is that of both directions.
-fn whole(subject: &Subject, fabric: &Fabric) -> Subject {
-    let Subject::Hop { from, to, link } = subject else {
-        return subject.clone();
-    };
-    let mut ends = [from.clone(), to.clone()];
-    let index = |name: &String| fabric.find(name).map(NodeId::index);
-    ends.sort_by_key(index);
-    Subject::Link {
-        ends,
-        link: link.clone(),
     }
 }
 

@@ -8,11 +8,13 @@ use super::*;
 use crate::dice::Dice;
 use crate::tests::scene::seeded;
 
+mod cables;
 mod classes;
 mod explained;
 mod refused;
 mod suspects;
 mod switches;
+mod vanished;
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
                       host_gbps = 100\nuplink_gbps = 100";
@@ -255,6 +257,28 @@ fn mtu_mismatch_is_named_by_large_probes() {
     // Probes come back to where they began: the far end is the host that does not answer.
     assert!(evidence.probes.iter_mut().filter(ends_here).count() > 0);
     assert_eq!(alone(&evidence), named(Class::MtuMismatch, "h6"));
+}
+
+/// Of a job that says nothing of itself.
+#[test]
+fn a_job_whose_wires_rest_while_one_host_is_busy_is_host_bound() {
+    let told = |rest: f64, busy: f64, others: f64| {
+        let mut evidence = with_job(|job| {
+            job.rest_share = Some(rest);
+            (job.compute_ms, job.communicate_ms) = (vec![], vec![]);
+        });
+        let hosts = evidence.hosts.iter_mut();
+        hosts.for_each(|host| host.cpu_busy_share = Some(others));
+        evidence.hosts[3].cpu_busy_share = Some(busy);
+        evidence
+    };
+    let evidence = told(0.96, 0.99, 0.3);
+    assert_eq!(alone(&evidence), named(Class::HostBound, "job train"));
+    let said = &found(&evidence)[0].evidence[0];
+    assert!(said.contains("processors of h3"), "{said}");
+    for [rest, busy, others] in [[0.7, 0.99, 0.3], [0.96, 0.8, 0.3], [0.96, 0.99, 0.95]] {
+        assert_eq!(found(&told(rest, busy, others)), []);
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn atlas<'s>(observed: &Observed<'s>) -> Atlas<'s> {
     let links = observed.fabric().links().map(|(link, _)| link);
     Atlas::without(
         observed.fabric(),
-        links.filter(|&link| observed.is_down(link)).collect(),
+        links.filter(|&link| observed.is_closed(link)).collect(),
     )
 }
 

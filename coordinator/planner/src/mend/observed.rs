@@ -46,11 +46,16 @@ impl<'s> Observed<'s> {
 
     /// Measured, and up: a hop nobody looks at is none to send a flow over.
     pub(super) fn is_usable(&self, hop: Hop) -> bool {
-        self.fresh(hop).is_some() && !self.is_down(hop.link)
+        self.fresh(hop).is_some() && !self.is_closed(hop.link)
+    }
+
+    /// Whether nothing goes over it, or shall.
+    pub(super) fn is_closed(&self, link: LinkId) -> bool {
+        self.is_down(link) || self.snapshot.drained.contains(&link)
     }
 
     /// Whether either end says so.
-    pub(super) fn is_down(&self, link: LinkId) -> bool {
+    fn is_down(&self, link: LinkId) -> bool {
         let ports = self.fabric().link(link).ports();
         let hops = ports.map(|Port { node: from, .. }| Hop { from, link });
         let mut states = hops.into_iter().filter_map(|hop| self.fresh(hop));

@@ -1,6 +1,7 @@
 //! Which ways flows take: as traced, as the hash of their switches has it, or as was learned.
 
 mod atlas;
+mod drained;
 mod learned;
 pub mod linux;
 pub mod listed;
@@ -8,4 +9,5 @@ pub mod listed;
 mod tests;
 
 pub use atlas::{Atlas, HopIndex};
+pub use drained::drained;
 pub use learned::Learned;

@@ -141,6 +141,7 @@ impl Scene {
             flows: flows.collect(),
             links: self.link_states(&rates),
             lossy: BTreeMap::new(),
+            drained: BTreeSet::new(),
             pins: self.pins.clone(),
             tables: BTreeMap::new(),
             circuits: BTreeMap::new(),

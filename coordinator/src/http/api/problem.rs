@@ -84,6 +84,8 @@ impl From<Refused> for Problem {
             Refused::OtherPlan { .. } => (StatusCode::CONFLICT, "urn:reweave:other-plan"),
             Refused::NoSuchSwitch { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-switch"),
             Refused::NoSuchHost { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-host"),
+            Refused::NoSuchLink { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-link"),
+            Refused::CutOff { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:cut-off"),
             Refused::Contradicted { .. } => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:contradicted")
             }

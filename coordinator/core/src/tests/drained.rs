@@ -1,0 +1,144 @@
+//! Links that an operator wants to carry nothing.
+
+use std::time::Duration;
+
+use reweave_common::operator::{Mode, Refused, Request, Response};
+use reweave_common::plan::Generation;
+
+use super::cluster::Cluster;
+use super::network::Network;
+use super::scene::{A_WHILE, reasons};
+use crate::{Outcome, Reason};
+
+/// As long as it takes to carry out a plan and to judge it.
+const CARRIED_OUT: Duration = Duration::from_secs(20);
+
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
+    cluster.run_for(A_WHILE);
+    cluster
+}
+
+fn ask(cluster: &mut Cluster, links: &[&str]) -> Response {
+    let links = links.iter().map(|link| (*link).to_owned()).collect();
+    cluster.ask(Request::Drain { links })
+}
+
+fn planned(cluster: &mut Cluster, links: &[&str]) -> Generation {
+    match ask(cluster, links) {
+        Response::Plan {
+            plan: Some(plan), ..
+        } => plan.generation,
+        other => panic!("no plan: {other:?}"),
+    }
+}
+
+fn drain(cluster: &mut Cluster, links: &[&str]) {
+    let plan = planned(cluster, links);
+    cluster.apply(plan);
+    cluster.run_for(CARRIED_OUT);
+}
+
+#[test]
+fn flows_leave_a_drained_link_new_ones_keep_away_and_all_may_come_back() {
+    let mut cluster = cluster();
+    let [stays, leaves] = [("h0", "h4", 1000, 0), ("h1", "h5", 1001, 1)]
+        .map(|(from, to, port, spine)| cluster.network.start(from, to, port, spine));
+    let back = cluster.network.start("h6", "h2", 1002, 1);
+    cluster.run_for(A_WHILE);
+    cluster.network.end(stays);
+    drain(&mut cluster, &["leaf0-spine1"]);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    assert_eq!(cluster.network.uplink(&leaves), "leaf0-spine0");
+    // Whoever is sent down over a link is kept from the spine above it.
+    assert_eq!(cluster.network.uplink(&back), "leaf1-spine0");
+    let new = cluster.network.start("h2", "h6", 1003, 1);
+    assert_eq!(cluster.network.uplink(&new), "leaf0-spine0");
+    cluster.run_for(A_WHILE);
+    drain(&mut cluster, &[]);
+    assert_eq!(cluster.network.uplink(&new), "leaf0-spine1");
+    let held = cluster.network.switches.values();
+    assert!(held.map(|it| it.routes.len()).sum::<usize>() == 0);
+    cluster.assert_one_generation();
+}
+
+#[test]
+fn no_plan_sends_a_flow_over_a_drained_link() {
+    let mut cluster = cluster();
+    drain(&mut cluster, &["leaf0-spine1"]);
+    for (from, to, port) in [("h0", "h4", 1000), ("h1", "h5", 1001)] {
+        cluster.network.start(from, to, port, 0);
+    }
+    cluster.run_for(A_WHILE);
+    let Response::Plan {
+        plan: Some(plan), ..
+    } = cluster.ask(Request::Plan)
+    else {
+        panic!("no plan")
+    };
+    assert_eq!(plan.pins[0].hop.to, "spine2");
+}
+
+#[test]
+fn who_is_slower_without_the_link_has_it_back() {
+    let mut cluster = cluster();
+    for (place, host) in ["h0", "h1", "h2"].into_iter().enumerate() {
+        let to = format!("h{}", 4 + place);
+        cluster.network.start(host, &to, 1000 + place as u16, place);
+    }
+    cluster.run_for(A_WHILE);
+    drain(&mut cluster, &["leaf0-spine1"]);
+    let slower = |reason: &Reason| matches!(reason, Reason::GotSlower { .. });
+    assert!(
+        reasons(&cluster).iter().any(slower),
+        "{:?}",
+        reasons(&cluster)
+    );
+    let held = cluster.network.switches.values();
+    assert!(held.map(|it| it.routes.len()).sum::<usize>() == 0);
+    cluster.assert_one_generation();
+}
+
+/// What serves its flow no more is taken away by the next plan.
+#[test]
+fn a_pin_over_a_drained_link_is_lifted() {
+    let mut cluster = cluster();
+    let flows = [("h0", "h4", 1000), ("h1", "h5", 1001)]
+        .map(|(from, to, port)| cluster.network.start(from, to, port, 0));
+    cluster.run_for(A_WHILE);
+    let plan = cluster.plan();
+    cluster.apply(plan);
+    cluster.run_for(CARRIED_OUT);
+    let pinned = flows.map(|flow| cluster.network.uplink(&flow));
+    let over = pinned.iter().find(|it| *it != "leaf0-spine0").unwrap();
+    drain(&mut cluster, &[over]);
+    let lift = cluster.plan();
+    cluster.apply(lift);
+    cluster.run_for(CARRIED_OUT);
+    let now = flows.map(|flow| cluster.network.uplink(&flow));
+    assert!(!now.contains(over), "{now:?}");
+}
+
+#[test]
+fn what_cannot_be_drained_is_refused_by_name() {
+    let mut cluster = cluster();
+    let refused = |cluster: &mut Cluster, links: &[&str]| match ask(cluster, links) {
+        Response::Refused(refused) => refused,
+        other => panic!("{other:?}"),
+    };
+    let name = "leaf0-spine9".to_owned();
+    let unknown = refused(&mut cluster, &["leaf0-spine9"]);
+    assert_eq!(unknown, Refused::NoSuchLink { name });
+    let all = ["leaf0-spine0", "leaf0-spine1", "leaf0-spine2"];
+    let cut = refused(&mut cluster, &all).to_string();
+    assert_eq!(
+        cut,
+        "without these links leaf0 has no way to h4 that is as short as now"
+    );
+    assert!(
+        refused(&mut cluster, &["h0-leaf0"])
+            .to_string()
+            .contains("h0")
+    );
+    assert_eq!(refused(&mut cluster, &[]), Refused::NothingToChange);
+}

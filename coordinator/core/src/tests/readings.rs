@@ -1,0 +1,144 @@
+//! What agents' readings show of classes that no kernel of a lab has: buses, optics, PFC, busy hosts.
+
+use std::time::Duration;
+
+use reweave_common::cause::Class;
+use reweave_common::hardware::{Fec, Machine, Nic};
+use reweave_common::health::Signal;
+use reweave_common::moment::Moment;
+use reweave_common::rhythm::{Beat, Rhythm, Shape};
+use reweave_common::sample::{HostReading, Reading};
+use reweave_common::units::{Bytes, Rate};
+
+use super::cluster::Cluster;
+use super::diagnosis::{causes, cluster, health, hop, only, say};
+use super::scene::A_WHILE;
+
+fn nics(of_h6: &Nic, of_others: &Nic) -> Cluster {
+    let mut cluster = cluster();
+    for host in 0..8 {
+        let nic = match host {
+            6 => of_h6.clone(),
+            _ => of_others.clone(),
+        };
+        let nic = Nic {
+            interface: "eth0".to_owned(),
+            ..nic
+        };
+        let reading = Reading::Host(HostReading::Nic(Box::new(nic)));
+        say(&mut cluster, &format!("h{host}"), vec![reading]);
+    }
+    cluster
+}
+
+#[test]
+fn a_nic_that_is_slower_than_the_others_or_mends_errors_otherwise_is_named() {
+    let speed = |gbps: u64| Nic {
+        speed: Some(Rate::from_bits_per_s(gbps * 1_000_000_000)),
+        ..Nic::default()
+    };
+    let fec = |fec: Fec| Nic {
+        fec: Some(fec),
+        ..Nic::default()
+    };
+    let odd = (Class::ConfigurationMismatch, "h6".to_owned());
+    assert_eq!(only(&mut nics(&speed(25), &speed(100))), odd);
+    assert_eq!(only(&mut nics(&fec(Fec::Off), &fec(Fec::ReedSolomon))), odd);
+    assert_eq!(causes(&mut nics(&speed(100), &speed(100))), []);
+}
+
+/// One flow each way with two others, as every host has it.
+fn exchanging(slow: Option<&str>) -> Cluster {
+    let mut cluster = cluster();
+    for host in 0..8 {
+        let name = format!("h{host}");
+        let most = if slow == Some(&name) { 12e6 } else { 30e6 };
+        let node = cluster.network.node(&name);
+        cluster.network.caps.insert(node, most);
+        for (nth, spine) in [(4, host % 4), (5, (host + 1) % 4)] {
+            let to = format!("h{}", (host + nth) % 4 + 4 * usize::from(host < 4));
+            let port = 1000 + (10 * host + nth) as u16;
+            cluster.network.start(&name, &to, port, spine);
+        }
+    }
+    cluster.run_for(A_WHILE);
+    cluster
+}
+
+#[test]
+fn a_host_all_flows_of_which_are_slow_both_ways_is_a_straggler() {
+    assert_eq!(causes(&mut exchanging(None)), []);
+    let told = (Class::Straggler, "h2".to_owned());
+    assert_eq!(only(&mut exchanging(Some("h2"))), told);
+}
+
+fn is_busy(cluster: &mut Cluster, host: usize, percent: u8) {
+    let machine = Machine {
+        cpu_busy_percent: Some(percent),
+        ..Machine::default()
+    };
+    let reading = Reading::Host(HostReading::Machine(machine));
+    say(cluster, &format!("h{host}"), vec![reading]);
+}
+
+#[test]
+fn a_job_whose_wires_rest_while_one_of_its_hosts_is_busy_is_host_bound() {
+    let mut cluster = exchanging(None);
+    let beat = Beat {
+        period: Duration::from_millis(200),
+        gap: Duration::from_millis(190),
+        sent: Bytes::new(1000),
+        received: Bytes::new(1000),
+        shape: Some(Shape::AllToAll),
+        confidence_percent: 90,
+        iterations: 20,
+        since: Moment::default(),
+        next_gap: Moment::default(),
+    };
+    let rhythm = Reading::Host(HostReading::Rhythm(Rhythm::Found(beat)));
+    say(&mut cluster, "h0", vec![rhythm]);
+    (0..8).for_each(|host| is_busy(&mut cluster, host, 96));
+    assert_eq!(causes(&mut cluster), [], "all are as busy");
+    (0..8).for_each(|host| is_busy(&mut cluster, host, if host == 5 { 99 } else { 20 }));
+    let (class, subject) = only(&mut cluster);
+    assert_eq!(class, Class::HostBound);
+    assert!(subject.starts_with("job h0"), "{subject}");
+    let said = causes(&mut cluster)[0].evidence.concat();
+    assert!(said.contains("processors of h5"), "{said}");
+}
+
+/// By which interface a node sends to its neighbour.
+fn interface(cluster: &Cluster, node: &str, to: &str) -> String {
+    let hop = hop(cluster, node, to);
+    let links = cluster.network.fabric.links_of(hop.from);
+    let place = links.iter().position(|link| *link == hop.link).unwrap();
+    format!("swp{place}")
+}
+
+#[test]
+fn switches_that_wait_for_each_other_in_a_circle_are_a_deadlock() {
+    let mut cluster = cluster();
+    let circle = ["leaf0", "spine0", "leaf1", "spine1", "leaf0"];
+    for pair in circle.windows(2) {
+        let port = interface(&cluster, pair[0], pair[1]);
+        let paused = health(&port, Signal::PausedMicros(3), 1_000_000);
+        say(&mut cluster, pair[0], vec![paused]);
+    }
+    let (class, subject) = only(&mut cluster);
+    assert_eq!(class, Class::PfcDeadlock);
+    assert!(circle.iter().all(|it| subject.contains(it)), "{subject}");
+}
+
+#[test]
+fn optics_whose_corrected_bits_climb_will_die() {
+    let mut cluster = cluster();
+    let port = interface(&cluster, "leaf0", "spine1");
+    for minute in 0..12_u64 {
+        // Of a million.
+        let climbing = health(&port, Signal::CorrectedBits, 1 << (minute / 4));
+        say(&mut cluster, "leaf0", vec![climbing]);
+        cluster.run_for(Duration::from_secs(60));
+    }
+    let told = (Class::DyingOptic, "leaf0-spine1 from spine1".to_owned());
+    assert_eq!(only(&mut cluster), told);
+}

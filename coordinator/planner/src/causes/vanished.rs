@@ -1,0 +1,133 @@
+//! Probes of which hardly any comes through, on ways that no trace has followed to their ends.
+//!
+//! They may have got lost wherever a shortest way goes on from where its trace ended, but not where
+//! others come through. Where others come through everywhere, it is known between whom, and no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::ids::NodeId;
+use reweave_common::snapshot::Hop;
+
+use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN, hops};
+use super::localise::{Probe, Suspect};
+use super::votes::{Ground, Votes};
+use super::{Cause, Class, Subject};
+use crate::paths::{Atlas, HopIndex};
+
+/// Of fewer, chance or a start may have taken all.
+const FEWEST_SENT: u64 = 10;
+/// So many have come through where others come through.
+const FEWEST_PASSED: u64 = 10;
+/// More pairs of hosts tell of the same trouble.
+const MOST_PAIRS: usize = 8;
+
+#[derive(Debug, Default)]
+pub(super) struct Vanished {
+    /// With the hops that they may have got lost on.
+    pub(super) placed: Vec<Probe>,
+    unplaced: BTreeMap<[NodeId; 2], Votes>,
+}
+
+impl Vanished {
+    /// Beside those whose ways are known.
+    pub(super) fn of(
+        atlas: &mut Atlas<'_>,
+        evidence: &Evidence,
+        traced: &[Probe],
+    ) -> Result<Self, EvidenceError> {
+        let (passable, mut vanished) = (passable(atlas, traced), Self::default());
+        for probed in evidence.probes.iter().filter(|it| is_lost_from_sight(it)) {
+            let mut probe = probe(atlas, probed)?;
+            probe.hops.retain(|&hop| !passable[hop]);
+            match (probe.hops.is_empty(), probe.hosts) {
+                (false, _) => vanished.placed.push(probe),
+                (true, [Some(from), Some(to)]) => {
+                    let pair = [from.min(to), from.max(to)].map(NodeId::from_index);
+                    vanished.unplaced.entry(pair).or_default().add(&probe);
+                }
+                (true, _) => {}
+            }
+        }
+        Ok(vanished)
+    }
+
+    /// Why a suspect is one for what is not known to have passed it.
+    pub(super) fn said_of(&self, suspect: Suspect, ground: &Ground) -> Option<String> {
+        let by_it = self.placed.iter().filter(|it| suspect.touches(it, ground));
+        let ways = by_it.count();
+        (ways > 0).then(|| {
+            format!(
+                "{ways} of the ways there could not be traced to their ends: they may have led there, and nobody's probes come through"
+            )
+        })
+    }
+
+    pub(super) fn findings(&self, fabric: &Fabric) -> Vec<Cause> {
+        let mut pairs: Vec<_> = self.unplaced.iter().collect();
+        pairs.sort_by_key(|(_, votes)| std::cmp::Reverse(votes.lost));
+        let finding = |(pair, votes): (&[NodeId; 2], &Votes)| {
+            let [one, other] = pair.map(|node| fabric.name(node).to_owned());
+            let said = format!(
+                "{} of {} probes by some of the ways lost somewhere between {one} and {other}: no trace comes through there, and others' probes pass every link that lies between",
+                votes.lost, votes.sent
+            );
+            Class::LossyLink.cause(Subject::Pair([one, other]), 0.5, said)
+        };
+        pairs.into_iter().take(MOST_PAIRS).map(finding).collect()
+    }
+}
+
+/// Whether it is evidence though its way is not known.
+pub(super) fn is_lost_from_sight(probed: &Probed) -> bool {
+    let is_dead = probed.sent >= FEWEST_SENT && probed.lost * 10 >= probed.sent * 9;
+    is_dead && probed.path.iter().any(|name| name == UNKNOWN)
+}
+
+/// Hops over which probes come through.
+fn passable(atlas: &Atlas<'_>, traced: &[Probe]) -> Vec<bool> {
+    let mut votes = vec![Votes::default(); atlas.hops()];
+    for probe in traced {
+        probe.hops.iter().for_each(|&hop| votes[hop].add(probe));
+    }
+    let passes = |votes: Votes| votes.sent - votes.lost >= FEWEST_PASSED && votes.share() < 0.5;
+    votes.into_iter().map(passes).collect()
+}
+
+/// Over all hops that it is known to cross, or may cross where that is not known.
+fn probe(atlas: &mut Atlas<'_>, probed: &Probed) -> Result<Probe, EvidenceError> {
+    let fabric = atlas.fabric;
+    let mut crossed: BTreeSet<HopIndex> = hops(fabric, &probed.path)?
+        .into_iter()
+        .map(|hop| atlas.index(hop))
+        .collect();
+    for gap in probed.path.windows(3).filter(|it| it[1] == UNKNOWN) {
+        if let [Some(from), Some(to)] = [&gap[0], &gap[2]].map(|name| fabric.find(name)) {
+            crossed.extend(between(atlas, from, to));
+        }
+    }
+    let named = probed.path.iter().filter_map(|name| fabric.find(name));
+    let mut hosts = named.filter(|&node| fabric.node(node).role != Role::Switch);
+    let first = hosts.next();
+    let other = hosts.find(|&host| Some(host) != first);
+    Ok(Probe {
+        hops: crossed.into_iter().collect(),
+        hosts: [first, other].map(|host| host.map(NodeId::index)),
+        sent: probed.sent,
+        lost: probed.lost,
+    })
+}
+
+/// All hops of all shortest ways.
+fn between(atlas: &mut Atlas<'_>, from: NodeId, to: NodeId) -> BTreeSet<HopIndex> {
+    let (mut open, mut found) = (vec![from], BTreeSet::new());
+    while let Some(at) = open.pop() {
+        for link in atlas.choices(at, to) {
+            let hop = Hop { from: at, link };
+            if found.insert(atlas.index(hop)) {
+                open.push(atlas.far(hop));
+            }
+        }
+    }
+    found
+}

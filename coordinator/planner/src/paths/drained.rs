@@ -1,0 +1,45 @@
+//! Links that the tables of switches leave out wherever the network's own routes would use them.
+
+use std::collections::BTreeSet;
+
+use reweave_common::course::Tables;
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::forwarding::ForwardingTable;
+use reweave_common::ids::{LinkId, NodeId};
+
+use super::Atlas;
+
+/// Both directions: who sends nothing over a link has told others to send nothing to it that way.
+pub fn drained(fabric: &Fabric, tables: &Tables) -> BTreeSet<LinkId> {
+    let mut atlas = Atlas::new(fabric);
+    let of_switches = tables
+        .values()
+        .filter(|table| fabric.node(table.at).role == Role::Switch);
+    of_switches
+        .flat_map(|table| left_out(&mut atlas, table))
+        .collect()
+}
+
+fn left_out(atlas: &mut Atlas<'_>, table: &ForwardingTable) -> Vec<LinkId> {
+    let fabric = atlas.fabric;
+    let hops = table.towards.values().flatten();
+    let used: BTreeSet<_> = hops.map(|hop| hop.link).collect();
+    let is_to_switch = |link: &&LinkId| {
+        let far = fabric.link(**link).far(table.at).node;
+        fabric.node(far).role == Role::Switch
+    };
+    let links = fabric.links_of(table.at).iter().filter(is_to_switch);
+    let unused: Vec<_> = links.copied().filter(|link| !used.contains(link)).collect();
+    let is_left_out = |link: &LinkId| {
+        let mut ends = fabric.endpoints();
+        let by_itself = ends.find(|to| is_own(atlas, table, *to, *link));
+        let mut told = table.towards.keys();
+        by_itself.is_none() && told.any(|&to| atlas.choices(table.at, to).contains(link))
+    };
+    unused.into_iter().filter(is_left_out).collect()
+}
+
+/// Whether the switch sends over a link by the network's own routes, where its table says nothing.
+fn is_own(atlas: &mut Atlas<'_>, table: &ForwardingTable, to: NodeId, link: LinkId) -> bool {
+    !table.towards.contains_key(&to) && atlas.choices(table.at, to).contains(&link)
+}

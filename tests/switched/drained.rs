@@ -1,0 +1,106 @@
+//! Links that shall carry nothing, while jobs run: all leave them, nobody new comes, and where somebody
+//! would be slower for it they carry again.
+
+use libtest_mimic::Trial;
+use reweave_common::operator::{Outcome, Plan};
+use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
+use serde::Deserialize;
+
+use crate::needs::trial;
+use crate::play::{LOOK, STAGE, ended, must};
+use crate::scene::{led, port};
+
+/// Uplinks have room for two hosts, and not for four.
+const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+    host_gbps = 0.04\nuplink_gbps = 0.1\n";
+const DRAINED: &str = "leaf0-spine1";
+/// Probes would be more, and what a job sends very much more.
+const AS_GOOD_AS_NOTHING_BYTES: u64 = 10_000;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let name = "a_drained_link_carries_nothing_until_somebody_is_slower_for_it";
+    vec![trial(name, STAGE, drained)]
+}
+
+fn job(name: &str, hosts: [u32; 4]) -> String {
+    let [a, b, c, d] = hosts.map(|host| format!("\"h{host}\""));
+    format!(
+        "[[job]]\nname = \"{name}\"\npattern = \"streams\"\nhosts = [{a}, {b}, {c}, {d}]\n\
+         pairs = [[0, 2], [1, 3]]\nbytes = 4_000_000\ncompute_ms = 5\niterations = 1_000_000\n\
+         paths = \"spread\"\n"
+    )
+}
+
+#[derive(Debug, Deserialize)]
+struct Offered {
+    plan: Option<Plan>,
+}
+
+/// What became of a plan by which these links carry nothing, and no others.
+fn drain(stage: &Stage, links: &[&str]) -> Outcome {
+    let words = [&["plan", "drain"], links].concat();
+    let offered: Offered = must(wait_for("there is a plan", PATIENCE, || {
+        stage.operator().ask(&words).map(Some)
+    }));
+    let plan = offered.plan.expect("there is something to change");
+    println!("{}", must(stage.operator().shown(&words)));
+    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
+    ended(stage).outcome
+}
+
+/// How many bytes have crossed the link meanwhile, both ways.
+fn carried(stage: &Stage, job: &mut Job) -> u64 {
+    let ends = [("leaf0", "spine1"), ("spine1", "leaf0")];
+    let count = |(node, to)| {
+        let file = format!(
+            "/sys/class/net/{}/statistics/tx_bytes",
+            port(stage, node, to)
+        );
+        let said = must(stage.output(node, &["cat", &file]));
+        said.trim().parse::<u64>().expect("a count")
+    };
+    let sum = || ends.into_iter().map(count).sum::<u64>();
+    let before = sum();
+    must(job.watch(LOOK));
+    sum() - before
+}
+
+fn sends(stage: &Stage, name: &str) -> Job {
+    let mut job = must(stage.job(name));
+    must(job.wait_until("it sends", |progress| {
+        progress.iterations >= 2 && progress.slowest_mbps() > 20.0
+    }));
+    job
+}
+
+fn drained() {
+    let jobs = job("first", [0, 1, 4, 5]) + &job("second", [2, 3, 6, 7]);
+    let stage = led(FABRIC, &jobs, &Leadership::default());
+    let mut first = sends(&stage, "first");
+    assert!(
+        carried(&stage, &mut first) > 1_000_000,
+        "one of two goes there"
+    );
+    assert_eq!(drain(&stage, &[DRAINED]), Outcome::Committed);
+    let left = carried(&stage, &mut first);
+    assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+    let second = must(stage.job("second"));
+    let left = carried(&stage, &mut first);
+    println!("{left} bytes crossed it");
+    assert!(
+        left < AS_GOOD_AS_NOTHING_BYTES,
+        "new flows keep away: {left}"
+    );
+    must(second.stop());
+    assert_eq!(drain(&stage, &["--none"]), Outcome::Committed);
+    let second = sends(&stage, "second");
+    assert!(carried(&stage, &mut first) > 1_000_000, "it is back");
+    let outcome = drain(&stage, &[DRAINED]);
+    let is_taken_back = matches!(outcome, Outcome::RolledBack { .. });
+    assert!(is_taken_back, "four have no room: {outcome:?}");
+    assert!(carried(&stage, &mut first) > 1_000_000, "it carries again");
+    for job in [first, second] {
+        let report = must(job.stop());
+        assert!(report.kept_all_sessions(), "{report:#?}");
+    }
+}
