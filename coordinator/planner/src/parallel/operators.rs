@@ -9,7 +9,7 @@ use reweave_common::units::Bytes;
 
 use super::ground::{Ground, Progress, computing_ms};
 use super::presets::gigabytes;
-use super::together::{Better, Dealing};
+use super::together::{Better, Dealing, Wanted};
 use super::towers::Towers;
 use crate::crew;
 use crate::dice::Dice;
@@ -81,6 +81,7 @@ impl Dealing for Search<'_> {
         &self,
         from: &Vec<Split>,
         ground: &Ground<'_>,
+        _: Wanted,
     ) -> Result<Better<Vec<Split>>, TopologyError> {
         let iteration = self.iteration(from)?;
         let Some(course) = TopologyError::unless_stopped(ground.course(&iteration))? else {

@@ -21,13 +21,24 @@ pub trait Dealing {
         &self,
         from: &Self::Deal,
         ground: &Ground<'_>,
+        wanted: Wanted,
     ) -> Result<Better<Self::Deal>, TopologyError>;
+}
+
+/// Of which ways it must be known exactly what an iteration takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Wanted {
+    /// So many of the best.
+    pub best: usize,
+    /// And only where it is no more than this.
+    pub most_ms: f64,
 }
 
 /// Ways to deal out, the best first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Better<D> {
-    /// Each with the milliseconds of an iteration.
+    /// Each with the milliseconds of an iteration, or what it takes at least where nobody wanted to
+    /// know.
     pub deals: Vec<(D, f64)>,
     /// Whether there are no others.
     pub all: bool,
@@ -66,6 +77,9 @@ const WORTHWHILE: f64 = 0.998;
 /// what hosts save that reduce as one ([`Searching::least_part`]).
 const OF_IDEAL: f64 = 0.98;
 
+/// What a division and the product that undoes it may be off.
+const ROUNDED: f64 = 1.0 + 1e-9;
+
 /// From this way on, the best way with the best topology for it that is known when time is up. Never
 /// slower than this one.
 pub fn search<M: Dealing>(
@@ -84,26 +98,24 @@ pub fn search<M: Dealing>(
         },
         help,
     };
-    let crew = help.crew;
-    let proposal = searching.with(&start, |job, request| {
-        topology::plan_until(job, request, crew, help.in_time)
+    let (first, is_all) = searching.with(&start, |job, request| {
+        topology::plan_first(job, request, help.crew, help.in_time)
     })?;
-    let mut pairing = Pairing {
-        course: vec![proposal.evaluation.iteration_ms],
-        proposal,
-        deal: start.clone(),
-        tried: 0,
-    };
-    let mut known = vec![start];
+    let start_on_switch_ms = first.ideal.iteration_ms;
+    let mut pairing = Pairing::new(first, start.clone());
+    let mut known = vec![start.clone()];
     for turn in 0..MOST_TURNS {
         if !(help.in_time)() {
             break;
         }
         let before = pairing.proposal.evaluation.iteration_ms;
         let ground = searching.ground(&pairing.proposal, turn)?;
-        let better = model.better(&pairing.deal, &ground)?;
+        let better = model.better(&pairing.deal, &ground, searching.wanted(&pairing, turn))?;
         pairing.tried += better.tried;
         let all_are_known = searching.promising(better, turn == 0, &mut pairing, &mut known)?;
+        if turn == 0 && !is_all {
+            searching.start_again(&start, start_on_switch_ms, &mut pairing)?;
+        }
         let progress = Progress {
             tried: pairing.tried,
             best_ms: pairing.proposal.evaluation.iteration_ms,
@@ -191,6 +203,41 @@ impl<'s, M: Dealing> Searching<'s, M> {
         Ok(all)
     }
 
+    /// The topology of the way that was asked for was the most promising; others are weighed where that
+    /// way may still be the best.
+    fn start_again(
+        &self,
+        start: &M::Deal,
+        on_switch_ms: f64,
+        pairing: &mut Pairing<M::Deal>,
+    ) -> Result<(), TopologyError> {
+        let best_ms = pairing.proposal.evaluation.iteration_ms;
+        let is_hopeless = on_switch_ms * self.least_part() >= best_ms;
+        if pairing.deal != *start && is_hopeless {
+            return Ok(());
+        }
+        let Help { crew, in_time, .. } = self.help;
+        let whole = self.with(start, |job, request| {
+            topology::plan_in_time(job, request, crew, in_time)
+        })?;
+        if let Some(whole) = whole {
+            pairing.start_with(whole, start);
+        }
+        Ok(())
+    }
+
+    /// What is hopeless on the switch need not be known any better.
+    fn wanted(&self, pairing: &Pairing<M::Deal>, turn: usize) -> Wanted {
+        let ms = pairing.proposal.evaluation.iteration_ms;
+        Wanted {
+            best: PROMISING,
+            most_ms: match turn {
+                0 => ms / self.least_part() * ROUNDED,
+                _ => f64::INFINITY,
+            },
+        }
+    }
+
     /// On the switch a ring goes through all ranks, and each sends all parts but one; on a topology the
     /// ranks of a host reduce among themselves first.
     fn least_part(&self) -> f64 {
@@ -208,7 +255,27 @@ impl<'s, M: Dealing> Searching<'s, M> {
     }
 }
 
-impl<D> Pairing<D> {
+impl<D: Clone + PartialEq> Pairing<D> {
+    fn new(proposal: Proposal, deal: D) -> Self {
+        Self {
+            course: vec![proposal.evaluation.iteration_ms],
+            proposal,
+            deal,
+            tried: 0,
+        }
+    }
+
+    /// As if this had been the first.
+    fn start_with(&mut self, whole: Proposal, start: &D) {
+        let ms = whole.evaluation.iteration_ms;
+        self.course[0] = ms;
+        if self.deal == *start || ms <= self.proposal.evaluation.iteration_ms {
+            self.course.truncate(1);
+            self.deal = start.clone();
+            self.proposal = whole;
+        }
+    }
+
     fn take_if_better(&mut self, next: Proposal, deal: D) {
         let ms = next.evaluation.iteration_ms;
         if ms < self.proposal.evaluation.iteration_ms {
