@@ -8,7 +8,7 @@ use reweave_common::timings::Timings;
 use reweave_common::units::Bytes;
 
 use super::ground::{Ground, Progress, computing_ms};
-use super::presets::gigabytes;
+use super::presets::spelled;
 use super::together::{Better, Dealing, Wanted};
 use super::towers::Towers;
 use crate::crew;
@@ -52,8 +52,8 @@ impl fmt::Display for Crowded {
             f,
             "the operators do not fit into {} servers of {}; take servers of {}, or more of them",
             self.servers,
-            gigabytes(self.memory),
-            gigabytes(self.enough)
+            spelled(self.memory),
+            spelled(self.enough)
         )
     }
 }
@@ -119,6 +119,7 @@ impl Dealing for Search<'_> {
             deals: vec![walk.best],
             all: false,
             tried: walk.tried,
+            bound_ms: Some(self.bound_ms()),
         })
     }
 }

@@ -38,9 +38,9 @@ impl fmt::Display for NoRoom {
         write!(
             f,
             "no spread fits into {} of a processor; with {} it needs {}: take processors with so much",
-            gigabytes(self.memory),
+            spelled(self.memory),
             Words(self.spread),
-            gigabytes(self.least)
+            spelled(self.least)
         )?;
         match self.hosts {
             Some(hosts) => write!(f, ", or {hosts} hosts"),
@@ -49,8 +49,14 @@ impl fmt::Display for NoRoom {
     }
 }
 
-pub(super) fn gigabytes(bytes: Bytes) -> String {
-    format!("{:.1} GB", bytes.count() as f64 / 1e9)
+/// `80.0 GB`, and what is little in smaller units.
+pub fn spelled(bytes: Bytes) -> String {
+    match bytes.count() {
+        few @ 0..1000 => format!("{few} B"),
+        few @ 1000..1_000_000 => format!("{:.1} kB", few as f64 / 1e3),
+        some @ 1_000_000..100_000_000 => format!("{:.1} MB", some as f64 / 1e6),
+        many => format!("{:.1} GB", many as f64 / 1e9),
+    }
 }
 
 /// So many spreads are simulated side by side.
@@ -110,6 +116,19 @@ impl Search {
         let fitting = self.fitting();
         let least = fitting.into_iter().min_by_key(|it| self.needed(*it).ok());
         least.ok_or_else(|| TopologyError::NoRoom(self.no_room(own, needed)))
+    }
+
+    /// As the preset says, and in no other way.
+    pub fn kept(&self) -> Result<Parallelism, TopologyError> {
+        let (own, instead) = (self.preset.parallelism, self.start()?);
+        if own == instead {
+            return Ok(own);
+        }
+        Err(TopologyError::KeptNoRoom {
+            needed: self.needed(own).map_err(TopologyError::Preset)?,
+            memory: self.memory.unwrap_or_default(),
+            instead: Words(instead).to_string(),
+        })
     }
 
     fn has_room(&self, needed: Bytes) -> bool {
@@ -205,7 +224,10 @@ impl Dealing for Search {
         wanted: Wanted,
     ) -> Result<Better<Parallelism>, TopologyError> {
         let mut timed = Timed::nothing(wanted);
-        for few in self.bounded(ground).chunks(AT_ONCE) {
+        let bounded = self.bounded(ground);
+        let bound_ms = bounded.first().map(|(ms, _)| *ms);
+        let bound_ms = bound_ms.filter(|_| (ground.help.in_time)());
+        for few in bounded.chunks(AT_ONCE) {
             if few[0].0 >= timed.best_ms() {
                 break;
             }
@@ -227,7 +249,10 @@ impl Dealing for Search {
                 break;
             }
         }
-        Ok(timed.better(self.all().len()))
+        Ok(Better {
+            bound_ms,
+            ..timed.better(self.all().len())
+        })
     }
 }
 
@@ -283,6 +308,7 @@ impl Timed {
         Better {
             tried,
             all: tried as usize == all,
+            bound_ms: None,
             deals: self.known.into_iter().chain(self.late).collect(),
         }
     }

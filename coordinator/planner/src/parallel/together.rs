@@ -44,6 +44,8 @@ pub struct Better<D> {
     pub all: bool,
     /// How many were simulated.
     pub tried: u32,
+    /// No way to deal out is faster, whatever the wiring; nothing where that is not known.
+    pub bound_ms: Option<f64>,
 }
 
 impl<D> Better<D> {
@@ -53,6 +55,7 @@ impl<D> Better<D> {
             deals: Vec::new(),
             all: false,
             tried: 0,
+            bound_ms: None,
         }
     }
 }
@@ -65,6 +68,9 @@ pub struct Pairing<D> {
     /// What an iteration took with the way that was asked for, and then from gain to gain.
     pub course: Vec<f64>,
     pub tried: u32,
+    /// No way to deal out that is searched is faster on these ports, whatever the wiring; nothing where
+    /// there was no time to find out.
+    pub bound_ms: Option<f64>,
 }
 
 /// So often topology and ways to deal out take turns at most.
@@ -112,6 +118,7 @@ pub fn search<M: Dealing>(
         let ground = searching.ground(&pairing.proposal, turn)?;
         let better = model.better(&pairing.deal, &ground, searching.wanted(&pairing, turn))?;
         pairing.tried += better.tried;
+        pairing.bound_ms = pairing.bound_ms.or(better.bound_ms);
         let all_are_known = searching.promising(better, turn == 0, &mut pairing, &mut known)?;
         if turn == 0 && !is_all {
             searching.start_again(&start, start_on_switch_ms, &mut pairing)?;
@@ -262,6 +269,7 @@ impl<D: Clone + PartialEq> Pairing<D> {
             proposal,
             deal,
             tried: 0,
+            bound_ms: None,
         }
     }
 
