@@ -361,10 +361,16 @@ mod tests {
     fn numbers_are_told_as_people_write_them() {
         let told = [0.0, -1.0, 0.25, 1e6, 1e300, -2.5e-9, f64::INFINITY];
         let told = told.map(|number| Number(number).to_string());
-        assert_eq!(told, ["0", "-1", "0.25", "1000000", "1e300", "-2.5e-9", "inf"]);
+        assert_eq!(
+            told,
+            ["0", "-1", "0.25", "1000000", "1e300", "-2.5e-9", "inf"]
+        );
         let document = Document::new("f.toml", "x = 1e300");
         let (value, second) = (Spanned::new(4..9, 1e300), Duration::from_secs(1));
-        let refused = document.time(&value, second, second).unwrap_err().to_string();
+        let refused = document
+            .time(&value, second, second)
+            .unwrap_err()
+            .to_string();
         assert_eq!(refused, "f.toml:1: x: 1e300 is not a time between 0 and 1s");
     }
 

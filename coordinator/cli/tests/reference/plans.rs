@@ -129,7 +129,16 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
 
 /// Of one host, five: one more than it has.
 const DEAD_PORTS: [&str; 10] = [
-    "--dead-port", "h3", "--dead-port", "h3", "--dead-port", "h3", "--dead-port", "h3", "--dead-port", "h3",
+    "--dead-port",
+    "h3",
+    "--dead-port",
+    "h3",
+    "--dead-port",
+    "h3",
+    "--dead-port",
+    "h3",
+    "--dead-port",
+    "h3",
 ];
 
 /// Options for twelve hosts of four ports, and what is said of them.

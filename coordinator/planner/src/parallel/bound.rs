@@ -21,7 +21,8 @@ impl Search<'_> {
 
     /// Of all servers that an operator may run on, together.
     fn least_work_ms(&self, nth: usize) -> f64 {
-        let work = |(parts, [forward, backward]): (usize, [f64; 2])| parts as f64 * (forward + backward);
+        let work =
+            |(parts, [forward, backward]): (usize, [f64; 2])| parts as f64 * (forward + backward);
         self.ways(nth).map(work).fold(f64::INFINITY, f64::min)
     }
 
@@ -37,7 +38,9 @@ impl Search<'_> {
     /// Into how many parts an operator can be split, and what one takes forward and back.
     fn ways(&self, nth: usize) -> impl Iterator<Item = (usize, [f64; 2])> {
         let kind = &self.model.operators[nth].timing;
-        let most = self.servers.min(usize::try_from(self.model.batch).unwrap_or(usize::MAX));
+        let most = self
+            .servers
+            .min(usize::try_from(self.model.batch).unwrap_or(usize::MAX));
         (1..=most).filter_map(move |parts| {
             let timing = timing(self.timings, kind, parts as u32)?;
             let times = [timing.forward, timing.backward];

@@ -84,6 +84,7 @@ pub(super) fn ground(blocks: &[usize]) -> Ground {
             once_ms: 10.0,
             each_ms: 0.0,
         },
+        memory: None,
         flip_ms: None,
         restart_ms: 1000.0,
     }
