@@ -181,6 +181,8 @@ pub(crate) enum CliError {
     NoSuchHost { name: String, hosts: usize },
     #[error("{host} has {ports} ports, and more than these are said not to work")]
     DeadPorts { host: String, ports: usize },
+    #[error("{panel}: a host has {ports} ports, and no panel has more of them")]
+    ManyPanelPorts { panel: String, ports: usize },
     #[error("{cable} joins nothing: write two hosts, as in h0-h1")]
     BadCable { cable: String },
     #[error(
@@ -363,6 +365,7 @@ impl CliError {
             | Self::NoTerminal
             | Self::NoSuchHost { .. }
             | Self::DeadPorts { .. }
+            | Self::ManyPanelPorts { .. }
             | Self::BadCable { .. }
             | Self::BadPanel { .. }
             | Self::NoHostfile

@@ -152,6 +152,12 @@ impl Ports {
         let count = count.filter(joins).ok_or_else(|| CliError::BadPanel {
             panel: text.to_owned(),
         })?;
+        if count > self.degree {
+            return Err(CliError::ManyPanelPorts {
+                panel: text.to_owned(),
+                ports: self.degree,
+            });
+        }
         let on = |host: u32| if range.contains(&host) { count } else { 0 };
         let counts: Vec<_> = (0..self.hosts as u32).map(on).collect();
         Ok(Panel::numbered(text.to_owned(), &counts))

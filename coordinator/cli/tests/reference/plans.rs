@@ -142,7 +142,7 @@ const DEAD_PORTS: [&str; 10] = [
 ];
 
 /// Options for twelve hosts of four ports, and what is said of them.
-const WRONG: [(&[&str], &str); 14] = [
+const WRONG: [(&[&str], &str); 15] = [
     (
         &["--cut", "h0-h12"],
         "there is no host h12: there are h0 to h11",
@@ -155,6 +155,10 @@ const WRONG: [(&[&str], &str); 14] = [
     (&["--panel", "h0..h5"], "write it as in h0..h7=4"),
     (&["--panel", "h5..h0=4"], "write it as in h0..h7=4"),
     (&["--panel", "h0..h11=0"], "write it as in h0..h7=4"),
+    (
+        &["--panel", "h0..h11=99999999999"],
+        "a host has 4 ports, and no panel has more of them",
+    ),
     (&["--cut", "h3-h3"], "write two hosts, as in h0-h1"),
     (
         &["--reach-m", "1", "--spacing-m", "2"],
