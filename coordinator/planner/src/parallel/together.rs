@@ -109,7 +109,7 @@ pub fn search<M: Dealing>(
     })?;
     let start_on_switch_ms = first.ideal.iteration_ms;
     let mut pairing = Pairing::new(first, start.clone());
-    let mut known = vec![start.clone()];
+    let mut known = vec![start];
     for turn in 0..MOST_TURNS {
         if !(help.in_time)() {
             break;
@@ -121,7 +121,7 @@ pub fn search<M: Dealing>(
         pairing.bound_ms = pairing.bound_ms.or(better.bound_ms);
         let all_are_known = searching.promising(better, turn == 0, &mut pairing, &mut known)?;
         if turn == 0 && !is_all {
-            searching.start_again(&start, start_on_switch_ms, &mut pairing)?;
+            searching.start_again(&known[0], start_on_switch_ms, &mut pairing)?;
         }
         let progress = Progress {
             tried: pairing.tried,
