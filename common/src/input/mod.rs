@@ -120,7 +120,7 @@ impl<'t> Document<'t> {
             let (least, most) = (Rate::GBPS_RANGE.start(), Rate::GBPS_RANGE.end());
             let problem = format!(
                 "{} Gb/s is not a rate a link can have: {least} to {most}",
-                gbps.get_ref()
+                Number(*gbps.get_ref())
             );
             self.error(gbps.span(), problem)
         })
@@ -137,7 +137,8 @@ impl<'t> Document<'t> {
         if (0.0..=most.as_secs_f64()).contains(&seconds) {
             return Ok(Duration::from_secs_f64(seconds));
         }
-        let problem = format!("{} is not a time between 0 and {most:?}", value.get_ref());
+        let number = Number(*value.get_ref());
+        let problem = format!("{number} is not a time between 0 and {most:?}");
         Err(self.error(value.span(), problem))
     }
 
@@ -160,6 +161,20 @@ impl<'t> Document<'t> {
         match keys(line.trim_start()).next().unwrap_or_default() {
             "" => self.error(start..start, problem),
             key => self.error_about(key, start..start, problem),
+        }
+    }
+}
+
+/// As people write it: nobody reads three hundred digits.
+#[derive(Debug, Clone, Copy)]
+pub struct Number(pub f64);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(number) = self;
+        match number.is_finite() && *number != 0.0 && !(1e-6..1e16).contains(&number.abs()) {
+            true => write!(f, "{number:e}"),
+            false => write!(f, "{number}"),
         }
     }
 }
@@ -340,6 +355,23 @@ mod tests {
             .and_then(Table::finish::<Cable>)
             .unwrap_err()
             .to_string()
+    }
+
+    #[test]
+    fn numbers_are_told_as_people_write_them() {
+        let told = [0.0, -1.0, 0.25, 1e6, 1e300, -2.5e-9, f64::INFINITY];
+        let told = told.map(|number| Number(number).to_string());
+        assert_eq!(
+            told,
+            ["0", "-1", "0.25", "1000000", "1e300", "-2.5e-9", "inf"]
+        );
+        let document = Document::new("f.toml", "x = 1e300");
+        let (value, second) = (Spanned::new(4..9, 1e300), Duration::from_secs(1));
+        let refused = document
+            .time(&value, second, second)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(refused, "f.toml:1: x: 1e300 is not a time between 0 and 1s");
     }
 
     #[test]

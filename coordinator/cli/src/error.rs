@@ -179,6 +179,10 @@ pub(crate) enum CliError {
     NoSuchJob { job: String, path: PathBuf },
     #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
     NoSuchHost { name: String, hosts: usize },
+    #[error("{host} has {ports} ports, and more than these are said not to work")]
+    DeadPorts { host: String, ports: usize },
+    #[error("{panel}: a host has {ports} ports, and no panel has more of them")]
+    ManyPanelPorts { panel: String, ports: usize },
     #[error("{cable} joins nothing: write two hosts, as in h0-h1")]
     BadCable { cable: String },
     #[error(
@@ -360,6 +364,8 @@ impl CliError {
             | Self::StaleShards { .. }
             | Self::NoTerminal
             | Self::NoSuchHost { .. }
+            | Self::DeadPorts { .. }
+            | Self::ManyPanelPorts { .. }
             | Self::BadCable { .. }
             | Self::BadPanel { .. }
             | Self::NoHostfile

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_common::input::{Document, InputError, Table};
+use reweave_common::input::{Document, InputError, Number, Table};
 use reweave_common::observations::Recent;
 use reweave_common::operator::Mode;
 use reweave_core::Policy;
@@ -119,7 +119,7 @@ impl Reader<'_> {
         if (0.0..=1.0).contains(&share) {
             return Ok(share);
         }
-        let problem = format!("{share} is not a share between 0 and 1");
+        let problem = format!("{} is not a share between 0 and 1", Number(share));
         Err(self.0.error(value.span(), problem))
     }
 

@@ -6,7 +6,7 @@ use toml::Spanned;
 
 use super::Reader;
 use crate::ids::{LinkId, NodeId, Rank};
-use crate::input::{InputError, Table};
+use crate::input::{InputError, Number, Table};
 use crate::scenario::{Fault, FaultKind};
 
 const KINDS: &str = "link-down, link-flap, link-loss, link-rate, host-kill, host-stop, \
@@ -153,7 +153,7 @@ impl Reader<'_> {
     fn percent(&self, percent: &Spanned<f64>) -> Result<f64, InputError> {
         let sane = (0.0..=100.0).contains(percent.get_ref());
         sane.then(|| percent.get_ref() / 100.0).ok_or_else(|| {
-            let problem = format!("{} is not a percentage", percent.get_ref());
+            let problem = format!("{} is not a percentage", Number(*percent.get_ref()));
             self.document.error(percent.span(), problem)
         })
     }

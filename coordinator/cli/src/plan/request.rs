@@ -46,7 +46,7 @@ pub(crate) struct Ports {
     #[arg(long, value_name = "G", value_parser = rate)]
     pub(crate) relay_gbps: Option<Rate>,
     /// The memory of a server, or of a GPU for presets
-    #[arg(long, value_name = "GB", conflicts_with = "keep")]
+    #[arg(long, value_name = "GB")]
     memory_gb: Option<f64>,
 }
 
@@ -72,7 +72,7 @@ impl Ports {
 
     pub(crate) fn memory(&self) -> Result<Option<Bytes>, CliError> {
         let option = "--memory-gb";
-        let bytes = |gb: f64| match (0.0..1e6).contains(&gb) {
+        let bytes = |gb: f64| match gb > 0.0 && gb < 1e6 {
             true => Ok(Bytes::new((gb * 1e9) as u64)),
             false => Err(CliError::BadOption { option, value: gb }),
         };
@@ -95,7 +95,10 @@ impl Ports {
         let mut limits = Limits::plain(self.hosts, self.degree);
         for name in &self.dead_port {
             let ports = &mut limits.ports[self.host(name)? as usize];
-            *ports = ports.saturating_sub(1);
+            *ports = ports.checked_sub(1).ok_or_else(|| CliError::DeadPorts {
+                host: name.clone(),
+                ports: self.degree,
+            })?;
         }
         let cut = self.cut.iter().map(|ends| self.cable(ends));
         limits.cut = cut.collect::<Result<_, _>>()?;
@@ -149,6 +152,12 @@ impl Ports {
         let count = count.filter(joins).ok_or_else(|| CliError::BadPanel {
             panel: text.to_owned(),
         })?;
+        if count > self.degree {
+            return Err(CliError::ManyPanelPorts {
+                panel: text.to_owned(),
+                ports: self.degree,
+            });
+        }
         let on = |host: u32| if range.contains(&host) { count } else { 0 };
         let counts: Vec<_> = (0..self.hosts as u32).map(on).collect();
         Ok(Panel::numbered(text.to_owned(), &counts))

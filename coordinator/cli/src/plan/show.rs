@@ -27,6 +27,7 @@ pub(super) struct Asked {
 pub(super) struct Spread {
     pub(super) splits: Vec<Vec<u32>>,
     pub(super) parallelism: Option<Degrees>,
+    pub(super) bound_ms: Option<f64>,
     pub(super) report: Vec<String>,
 }
 
@@ -105,7 +106,7 @@ impl Spread {
     pub(super) fn of_preset(search: &presets::Search, found: &Pairing<Parallelism>) -> Self {
         let needed = search.needed(found.deal).ok();
         let needed = needed.map_or(String::new(), |needed| {
-            format!("; a processor holds {:.1} GB", needed.count() as f64 / 1e9)
+            format!("; a processor holds {}", presets::spelled(needed))
         });
         let mut report = vec![format!(
             "spread over {}{needed}",
@@ -118,8 +119,10 @@ impl Spread {
                 course(&found.course)
             ));
         }
+        report.extend(bounded(found.bound_ms));
         Self {
             parallelism: Some(Degrees::of(found.deal)),
+            bound_ms: found.bound_ms,
             report,
             ..Self::default()
         }
@@ -155,12 +158,18 @@ impl Spread {
             ));
         }
         report.push(format!("all other operators on {servers} servers"));
+        report.extend(bounded(found.bound_ms));
         Self {
             splits,
+            bound_ms: found.bound_ms,
             report,
             ..Self::default()
         }
     }
+}
+
+fn bounded(bound_ms: Option<f64>) -> Option<String> {
+    bound_ms.map(|ms| format!("however it is spread, nothing is faster than {ms:.2} ms"))
 }
 
 fn course(course: &[f64]) -> String {
@@ -182,6 +191,10 @@ pub(crate) struct Answer {
     /// How a preset is spread; left out for operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parallelism: Option<Degrees>,
+    /// However the model is spread and the hosts are wired, nothing is faster; left out where only one
+    /// spread was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bound_ms: Option<f64>,
     pub(super) asked: Asked,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) explained: Option<Explained>,

@@ -83,6 +83,7 @@ impl Topology {
         let Spread {
             splits,
             parallelism,
+            bound_ms,
             report,
         } = found.spread;
         summary.add(report);
@@ -93,6 +94,7 @@ impl Topology {
             summary,
             splits,
             parallelism,
+            bound_ms,
             asked: Asked { job, ports },
             explained,
         };
@@ -163,6 +165,7 @@ impl Topology {
             }
             Kind::Preset(job) if !self.keep => self.spread(source, job, (request, bill), searching),
             _ => {
+                self.check_room(source)?;
                 let work = source.work(hosts(self.ports.hosts))?;
                 Ok(Found {
                     proposal: plan(&work, request, searching)?,
@@ -174,6 +177,42 @@ impl Topology {
         }
     }
 
+    /// What is kept as its file says must fit into memory like anything else.
+    fn check_room(&self, source: &Source) -> Result<(), CliError> {
+        let checked = match &source.kind {
+            Kind::Operators { model, timings, .. } => {
+                let search = self.operators(model, timings)?;
+                let splits = model.data_parallel(timings, self.ports.hosts);
+                let splits = splits.map_err(|error| source.bad_operators(error))?;
+                search.kept(splits).map(|_| ())
+            }
+            Kind::Preset(job) => self.presets(job)?.kept().map(|_| ()),
+        };
+        checked.map_err(CliError::Topology)
+    }
+
+    fn operators<'s>(
+        &self,
+        model: &'s Model,
+        timings: &'s Timings,
+    ) -> Result<operators::Search<'s>, CliError> {
+        Ok(operators::Search {
+            model,
+            timings,
+            servers: self.ports.hosts,
+            memory: self.ports.memory()?,
+            seed: self.ports.seed,
+            tries: self.tries,
+        })
+    }
+
+    fn presets(&self, job: &PresetJob) -> Result<presets::Search, CliError> {
+        let own = Bytes::new(job.preset.gpu.memory_gb * 1_000_000_000);
+        let memory = self.ports.memory()?.unwrap_or(own);
+        let hosts = self.ports.hosts;
+        Ok(presets::Search::new(&job.preset, hosts, Some(memory)))
+    }
+
     /// Operators go to servers of their own choice.
     fn split(
         &self,
@@ -183,14 +222,7 @@ impl Topology {
         (request, bill): (&Request, &Bill),
         searching: &Searching,
     ) -> Result<Found, CliError> {
-        let search = operators::Search {
-            model,
-            timings,
-            servers: self.ports.hosts,
-            memory: self.ports.memory()?,
-            seed: self.ports.seed,
-            tries: self.tries,
-        };
+        let search = self.operators(model, timings)?;
         let start = model.data_parallel(timings, self.ports.hosts);
         let start = start.map_err(|error| source.bad_operators(error))?;
         let start = search.with_room(start);
@@ -223,9 +255,7 @@ impl Topology {
         (request, bill): (&Request, &Bill),
         searching: &Searching,
     ) -> Result<Found, CliError> {
-        let own = Bytes::new(job.preset.gpu.memory_gb * 1_000_000_000);
-        let memory = self.ports.memory()?.unwrap_or(own);
-        let search = presets::Search::new(&job.preset, self.ports.hosts, Some(memory));
+        let search = self.presets(job)?;
         let start = search.start().map_err(CliError::Topology)?;
         let settings = Settings {
             inside: job.inside,

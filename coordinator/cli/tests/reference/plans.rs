@@ -127,8 +127,22 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         .chain(others.map(|(name, test)| Trial::test(name, test)))
 }
 
+/// Of one host, five: one more than it has.
+const DEAD_PORTS: [&str; 10] = [
+    "--dead-port",
+    "h3",
+    "--dead-port",
+    "h3",
+    "--dead-port",
+    "h3",
+    "--dead-port",
+    "h3",
+    "--dead-port",
+    "h3",
+];
+
 /// Options for twelve hosts of four ports, and what is said of them.
-const WRONG: [(&[&str], &str); 9] = [
+const WRONG: [(&[&str], &str); 15] = [
     (
         &["--cut", "h0-h12"],
         "there is no host h12: there are h0 to h11",
@@ -141,6 +155,10 @@ const WRONG: [(&[&str], &str); 9] = [
     (&["--panel", "h0..h5"], "write it as in h0..h7=4"),
     (&["--panel", "h5..h0=4"], "write it as in h0..h7=4"),
     (&["--panel", "h0..h11=0"], "write it as in h0..h7=4"),
+    (
+        &["--panel", "h0..h11=99999999999"],
+        "a host has 4 ports, and no panel has more of them",
+    ),
     (&["--cut", "h3-h3"], "write two hosts, as in h0-h1"),
     (
         &["--reach-m", "1", "--spacing-m", "2"],
@@ -150,10 +168,27 @@ const WRONG: [(&[&str], &str); 9] = [
         &["--memory-gb", "0.5"],
         "no spread fits into 0.5 GB of a processor",
     ),
+    (
+        &["--memory-gb", "0.02"],
+        "no spread fits into 20.0 MB of a processor",
+    ),
+    (&["--memory-gb", "0"], "--memory-gb 0.0 is out of its range"),
+    (
+        &["--memory-gb", "3.2", "--keep"],
+        "spread as the job's file says, the fullest must hold",
+    ),
+    (
+        &DEAD_PORTS,
+        "h3 has 4 ports, and more than these are said not to work",
+    ),
+    (
+        DEAD_PORTS.split_at(8).0,
+        "leaves h3 among 1 host that no cable can join to the other 11",
+    ),
 ];
 
 /// Options that mean nothing, or nothing beside each other.
-const SENSELESS: [(&[&str], &str); 4] = [
+const SENSELESS: [(&[&str], &str); 3] = [
     (
         &["--reach-m", "nan", "--spacing-m", "2"],
         "invalid value 'nan' for '--reach-m <M>': not a length",
@@ -161,10 +196,6 @@ const SENSELESS: [(&[&str], &str); 4] = [
     (
         &["--reach-m", "3", "--spacing-m=-2"],
         "invalid value '-2' for '--spacing-m <M>': not a length",
-    ),
-    (
-        &["--memory-gb", "80", "--keep"],
-        "'--memory-gb <GB>' cannot be used with '--keep'",
     ),
     (
         &["--tries", "30", "--keep"],
@@ -295,6 +326,8 @@ fn operators_without_room() -> Result<(), Failed> {
         &crowded,
         "into 12 servers of 4.0 GB; take servers of 8.0 GB",
     )?;
+    let kept = operators(0, 64, &["--memory-gb", "4", "--keep"])?;
+    says(&kept, "into 12 servers of 4.0 GB; take servers of 8.0 GB")?;
     let uneven = operators(0, 100, &[])?;
     says(
         &uneven,

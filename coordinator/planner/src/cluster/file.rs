@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reweave_common::input::{Document, InputError, Table};
+use reweave_common::input::{Document, InputError, Number, Table};
 use reweave_common::names;
 use reweave_common::units::Bytes;
 use serde::Deserialize;
@@ -163,7 +163,8 @@ impl Reader<'_> {
         let bytes = |gb: &Spanned<f64>| match (0.0..=MOST_MEMORY_GB).contains(gb.get_ref()) {
             true => Ok(Bytes::new((gb.get_ref() * 1e9) as u64)),
             false => {
-                let problem = format!("{} is not between 0 and {MOST_MEMORY_GB}", gb.get_ref());
+                let gb_told = Number(*gb.get_ref());
+                let problem = format!("{gb_told} is not between 0 and {MOST_MEMORY_GB}");
                 Err(self.0.error(gb.span(), problem))
             }
         };

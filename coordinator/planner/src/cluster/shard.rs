@@ -8,7 +8,7 @@ use std::rc::Rc;
 use reweave_common::carriage::Carriage;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
-use reweave_common::units::{Bytes, Rate};
+use reweave_common::units::Rate;
 
 use super::circuits::{Circuit, Lying, Ports, Room, lay};
 use super::ground::{Ground, Server};
@@ -30,8 +30,6 @@ pub struct Spread {
     pub settings: Settings,
     /// What an iteration learns from.
     pub samples: f64,
-    /// What the fullest GPU holds, where that is known.
-    pub memory: Option<Bytes>,
 }
 
 /// What a job does, on however many servers it may get.
@@ -254,17 +252,6 @@ impl Forming {
         lying: Lying<'_>,
     ) -> Result<Bare<'_>, Unfit> {
         let spread = training.on(servers.len())?;
-        if let (Some(needed), Some(there)) = (spread.memory, self.ground.memory)
-            && needed > there
-        {
-            let gb = |bytes: Bytes| bytes.count() as f64 / 1e9;
-            return Err(Unfit(format!(
-                "a GPU must hold {:.1} GB and has {:.1}: give it more servers, or deal out more of its \
-                 state (zero, tensor, pipeline)",
-                gb(needed),
-                gb(there)
-            )));
-        }
         let hosts = hosts(&servers);
         let number = |server: u32| {
             let host = servers[server as usize].host;

@@ -5,6 +5,7 @@
 //! the memory allow ([`presets`]). [`together`] goes to and fro between that and the topology until
 //! neither finds anything better.
 
+mod bound;
 mod ground;
 mod moves;
 pub mod operators;

@@ -8,8 +8,8 @@ use reweave_common::timings::Timings;
 use reweave_common::units::Bytes;
 
 use super::ground::{Ground, Progress, computing_ms};
-use super::presets::gigabytes;
-use super::together::{Better, Dealing};
+use super::presets::spelled;
+use super::together::{Better, Dealing, Wanted};
 use super::towers::Towers;
 use crate::crew;
 use crate::dice::Dice;
@@ -52,8 +52,8 @@ impl fmt::Display for Crowded {
             f,
             "the operators do not fit into {} servers of {}; take servers of {}, or more of them",
             self.servers,
-            gigabytes(self.memory),
-            gigabytes(self.enough)
+            spelled(self.memory),
+            spelled(self.enough)
         )
     }
 }
@@ -81,6 +81,7 @@ impl Dealing for Search<'_> {
         &self,
         from: &Vec<Split>,
         ground: &Ground<'_>,
+        _: Wanted,
     ) -> Result<Better<Vec<Split>>, TopologyError> {
         let iteration = self.iteration(from)?;
         let Some(course) = TopologyError::unless_stopped(ground.course(&iteration))? else {
@@ -118,6 +119,7 @@ impl Dealing for Search<'_> {
             deals: vec![walk.best],
             all: false,
             tried: walk.tried,
+            bound_ms: Some(self.bound_ms()),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Jobs on what else could be built for them, each dealt out as suits it best there.
 
 use super::ground::{Ground, Help};
-use super::together::Dealing;
+use super::together::{Dealing, Wanted};
 use crate::topology::{Request, Rival, TopologyError};
 use crate::workload::Settings;
 
@@ -42,7 +42,11 @@ fn best_on<M: Dealing>(
 ) -> Result<(M::Deal, f64), TopologyError> {
     let ms = |deal: &M::Deal| ground.time(&model.iteration(deal)?);
     let best = (deal.clone(), ms(deal)?);
-    let better = model.better(deal, ground)?;
+    let wanted = Wanted {
+        best: 1,
+        most_ms: best.1,
+    };
+    let better = model.better(deal, ground, wanted)?;
     let fastest = better.deals.into_iter().next();
     Ok(fastest.filter(|(_, other)| *other < best.1).unwrap_or(best))
 }

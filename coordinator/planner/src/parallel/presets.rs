@@ -6,7 +6,7 @@ use reweave_common::iteration::Iteration;
 use reweave_common::units::Bytes;
 
 use super::ground::{Ground, Progress};
-use super::together::{Better, Dealing};
+use super::together::{Better, Dealing, Wanted};
 use crate::crew;
 use crate::topology::TopologyError;
 use crate::workload::job::preset::{Batch, Parallelism, Preset, PresetError, Zero};
@@ -38,9 +38,9 @@ impl fmt::Display for NoRoom {
         write!(
             f,
             "no spread fits into {} of a processor; with {} it needs {}: take processors with so much",
-            gigabytes(self.memory),
+            spelled(self.memory),
             Words(self.spread),
-            gigabytes(self.least)
+            spelled(self.least)
         )?;
         match self.hosts {
             Some(hosts) => write!(f, ", or {hosts} hosts"),
@@ -49,8 +49,14 @@ impl fmt::Display for NoRoom {
     }
 }
 
-pub(super) fn gigabytes(bytes: Bytes) -> String {
-    format!("{:.1} GB", bytes.count() as f64 / 1e9)
+/// `80.0 GB`, and what is little in smaller units.
+pub fn spelled(bytes: Bytes) -> String {
+    match bytes.count() {
+        few @ 0..1000 => format!("{few} B"),
+        few @ 1000..1_000_000 => format!("{:.1} kB", few as f64 / 1e3),
+        some @ 1_000_000..100_000_000 => format!("{:.1} MB", some as f64 / 1e6),
+        many => format!("{:.1} GB", many as f64 / 1e9),
+    }
 }
 
 /// So many spreads are simulated side by side.
@@ -110,6 +116,19 @@ impl Search {
         let fitting = self.fitting();
         let least = fitting.into_iter().min_by_key(|it| self.needed(*it).ok());
         least.ok_or_else(|| TopologyError::NoRoom(self.no_room(own, needed)))
+    }
+
+    /// As the preset says, and in no other way.
+    pub fn kept(&self) -> Result<Parallelism, TopologyError> {
+        let (own, instead) = (self.preset.parallelism, self.start()?);
+        if own == instead {
+            return Ok(own);
+        }
+        Err(TopologyError::KeptNoRoom {
+            needed: self.needed(own).map_err(TopologyError::Preset)?,
+            memory: self.memory.unwrap_or_default(),
+            instead: Words(instead).to_string(),
+        })
     }
 
     fn has_room(&self, needed: Bytes) -> bool {
@@ -197,45 +216,101 @@ impl Dealing for Search {
     }
 
     /// Spreads are simulated in the order of what they take at least, until all that are left take
-    /// longer than the best.
+    /// longer than the best, and each no longer than anybody wants to know.
     fn better(
         &self,
         _: &Parallelism,
         ground: &Ground<'_>,
+        wanted: Wanted,
     ) -> Result<Better<Parallelism>, TopologyError> {
-        let mut timed: Vec<(f64, Parallelism)> = Vec::new();
-        let best = |timed: &[(f64, Parallelism)]| {
-            timed
-                .iter()
-                .map(|(ms, _)| *ms)
-                .fold(f64::INFINITY, f64::min)
-        };
-        for few in self.bounded(ground).chunks(AT_ONCE) {
-            if few[0].0 >= best(&timed) {
+        let mut timed = Timed::nothing(wanted);
+        let bounded = self.bounded(ground);
+        let bound_ms = bounded.first().map(|(ms, _)| *ms);
+        let bound_ms = bound_ms.filter(|_| (ground.help.in_time)());
+        for few in bounded.chunks(AT_ONCE) {
+            if few[0].0 >= timed.best_ms() {
                 break;
             }
-            let time = |(_, spread)| {
-                let ms = ground.time(&self.iteration(&spread)?);
-                let ms = TopologyError::unless_stopped(ms)?;
-                Ok(ms.map(|ms| (ms, spread)))
+            // Those that go side by side know nothing of each other, whoever is done first.
+            let patience_ms = timed.patience_ms();
+            let time = |(least_ms, spread): (f64, Parallelism)| {
+                if least_ms > patience_ms {
+                    return Ok(Some((spread, None)));
+                }
+                let ms = ground.time_within(&self.iteration(&spread)?, patience_ms);
+                Ok(TopologyError::unless_stopped(ms)?.map(|ms| (spread, ms)))
             };
             let times = crew::each(ground.help.crew, few.to_vec(), time);
-            let times = times.into_iter().collect::<Result<Vec<_>, TopologyError>>();
-            timed.extend(times?.into_iter().flatten());
-            let progress = Progress {
-                tried: timed.len() as u32,
-                best_ms: best(&timed),
-            };
-            if !(ground.help.go_on)(&progress) {
+            let times = times
+                .into_iter()
+                .collect::<Result<Vec<_>, TopologyError>>()?;
+            timed.add(times.into_iter().flatten(), patience_ms);
+            if !(ground.help.go_on)(&timed.progress()) {
                 break;
             }
         }
-        timed.sort_by(|a, b| a.0.total_cmp(&b.0));
         Ok(Better {
-            tried: timed.len() as u32,
-            all: timed.len() == self.all().len(),
-            deals: timed.into_iter().map(|(ms, spread)| (spread, ms)).collect(),
+            bound_ms,
+            ..timed.better(self.all().len())
         })
+    }
+}
+
+/// Spreads that were simulated.
+struct Timed {
+    wanted: Wanted,
+    /// The best first.
+    known: Vec<(Parallelism, f64)>,
+    /// What was not followed to its end, with what it takes at least.
+    late: Vec<(Parallelism, f64)>,
+}
+
+impl Timed {
+    fn nothing(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            known: Vec::new(),
+            late: Vec::new(),
+        }
+    }
+
+    fn best_ms(&self) -> f64 {
+        self.known.first().map_or(f64::INFINITY, |(_, ms)| *ms)
+    }
+
+    /// What takes longer than this is not among those that somebody wants to know.
+    fn patience_ms(&self) -> f64 {
+        let last = self.wanted.best.checked_sub(1);
+        let last = last.and_then(|last| self.known.get(last));
+        last.map_or(self.wanted.most_ms, |(_, ms)| ms.min(self.wanted.most_ms))
+    }
+
+    fn add(&mut self, times: impl Iterator<Item = (Parallelism, Option<f64>)>, patience_ms: f64) {
+        for (spread, ms) in times {
+            match ms {
+                Some(ms) => self.known.push((spread, ms)),
+                None => self.late.push((spread, patience_ms)),
+            }
+        }
+        self.known.sort_by(|a, b| a.1.total_cmp(&b.1));
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            tried: (self.known.len() + self.late.len()) as u32,
+            best_ms: self.best_ms().min(self.wanted.most_ms),
+        }
+    }
+
+    /// Of so many that there are.
+    fn better(self, all: usize) -> Better<Parallelism> {
+        let Progress { tried, .. } = self.progress();
+        Better {
+            tried,
+            all: tried as usize == all,
+            bound_ms: None,
+            deals: self.known.into_iter().chain(self.late).collect(),
+        }
     }
 }
 

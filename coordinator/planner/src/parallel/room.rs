@@ -4,9 +4,24 @@ use reweave_common::ids::Rank;
 use reweave_common::units::Bytes;
 
 use super::operators::{Crowded, Search};
+use crate::topology::TopologyError;
 use crate::workload::job::operators::Split;
 
 impl Search<'_> {
+    /// These splits, if they fit as they are.
+    pub fn kept(&self, splits: Vec<Split>) -> Result<Vec<Split>, TopologyError> {
+        if self.fits(&splits) {
+            return Ok(splits);
+        }
+        let needed = self.memory(&splits).into_iter().max().unwrap_or_default();
+        self.with_room(splits).map_err(TopologyError::Crowded)?;
+        Err(TopologyError::KeptNoRoom {
+            needed,
+            memory: self.memory.unwrap_or_default(),
+            instead: "other servers".to_owned(),
+        })
+    }
+
     /// These splits where they fit, or what becomes of them when the fullest server hands on what it
     /// has of an operator, again and again.
     pub fn with_room(&self, mut splits: Vec<Split>) -> Result<Vec<Split>, Crowded> {

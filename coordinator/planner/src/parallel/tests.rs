@@ -1,5 +1,7 @@
 //! Small models whose best splits are known.
 
+mod bounds;
+
 use std::time::Duration;
 
 use reweave_common::ids::Rank;
@@ -364,4 +366,36 @@ fn when_time_is_up_a_search_says_what_it_has() {
         times[0] > best * 1.2 && times[3] <= best,
         "{times:?} and {best} ms"
     );
+}
+
+/// What a job's file says is refused where it does not fit, and what is named instead fits.
+#[test]
+fn what_is_kept_must_fit() {
+    let preset = gpt("6.7b");
+    let search = |memory: u64| presets::Search::new(&preset, 4, Some(Bytes::new(memory)));
+    let own = search(400_000_000_000).kept().unwrap();
+    assert_eq!(own.zero, Zero::Off);
+    let refused = search(80_000_000_000).kept().unwrap_err().to_string();
+    let instead = presets::Words(search(80_000_000_000).start().unwrap()).to_string();
+    assert!(
+        refused.contains(&format!("spread over {instead} it fits")),
+        "{refused}"
+    );
+    let (model, timings) = (towers(), timings());
+    let crowded: Vec<_> = (0..5).map(|_| vec![Rank::from_index(0)]).collect();
+    let little = searching(&model, &timings, Some(9_000_000_000));
+    let refused = little.kept(crowded.clone()).unwrap_err().to_string();
+    assert!(
+        refused.contains("must hold 40.0 GB and has 9.0 GB"),
+        "{refused}"
+    );
+    let plenty = searching(&model, &timings, Some(40_000_000_000));
+    assert_eq!(plenty.kept(crowded.clone()), Ok(crowded));
+}
+
+#[test]
+fn memory_is_spelled_so_that_something_is_left_of_it() {
+    let told = [999, 1_000, 40_000_000, 100_000_000, 80_000_000_000]
+        .map(|bytes| presets::spelled(Bytes::new(bytes)));
+    assert_eq!(told, ["999 B", "1.0 kB", "40.0 MB", "0.1 GB", "80.0 GB"]);
 }

@@ -21,18 +21,31 @@ pub trait Dealing {
         &self,
         from: &Self::Deal,
         ground: &Ground<'_>,
+        wanted: Wanted,
     ) -> Result<Better<Self::Deal>, TopologyError>;
+}
+
+/// Of which ways it must be known exactly what an iteration takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Wanted {
+    /// So many of the best.
+    pub best: usize,
+    /// And only where it is no more than this.
+    pub most_ms: f64,
 }
 
 /// Ways to deal out, the best first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Better<D> {
-    /// Each with the milliseconds of an iteration.
+    /// Each with the milliseconds of an iteration, or what it takes at least where nobody wanted to
+    /// know.
     pub deals: Vec<(D, f64)>,
     /// Whether there are no others.
     pub all: bool,
     /// How many were simulated.
     pub tried: u32,
+    /// No way to deal out is faster, whatever the wiring; nothing where that is not known.
+    pub bound_ms: Option<f64>,
 }
 
 impl<D> Better<D> {
@@ -42,6 +55,7 @@ impl<D> Better<D> {
             deals: Vec::new(),
             all: false,
             tried: 0,
+            bound_ms: None,
         }
     }
 }
@@ -54,6 +68,9 @@ pub struct Pairing<D> {
     /// What an iteration took with the way that was asked for, and then from gain to gain.
     pub course: Vec<f64>,
     pub tried: u32,
+    /// No way to deal out that is searched is faster on these ports, whatever the wiring; nothing where
+    /// there was no time to find out.
+    pub bound_ms: Option<f64>,
 }
 
 /// So often topology and ways to deal out take turns at most.
@@ -65,6 +82,9 @@ const WORTHWHILE: f64 = 0.998;
 /// No topology makes an iteration shorter than this part of what it takes on the ideal switch, beside
 /// what hosts save that reduce as one ([`Searching::least_part`]).
 const OF_IDEAL: f64 = 0.98;
+
+/// What a division and the product that undoes it may be off.
+const ROUNDED: f64 = 1.0 + 1e-9;
 
 /// From this way on, the best way with the best topology for it that is known when time is up. Never
 /// slower than this one.
@@ -84,16 +104,11 @@ pub fn search<M: Dealing>(
         },
         help,
     };
-    let crew = help.crew;
-    let proposal = searching.with(&start, |job, request| {
-        topology::plan_until(job, request, crew, help.in_time)
+    let (first, is_all) = searching.with(&start, |job, request| {
+        topology::plan_first(job, request, help.crew, help.in_time)
     })?;
-    let mut pairing = Pairing {
-        course: vec![proposal.evaluation.iteration_ms],
-        proposal,
-        deal: start.clone(),
-        tried: 0,
-    };
+    let start_on_switch_ms = first.ideal.iteration_ms;
+    let mut pairing = Pairing::new(first, start.clone());
     let mut known = vec![start];
     for turn in 0..MOST_TURNS {
         if !(help.in_time)() {
@@ -101,9 +116,13 @@ pub fn search<M: Dealing>(
         }
         let before = pairing.proposal.evaluation.iteration_ms;
         let ground = searching.ground(&pairing.proposal, turn)?;
-        let better = model.better(&pairing.deal, &ground)?;
+        let better = model.better(&pairing.deal, &ground, searching.wanted(&pairing, turn))?;
         pairing.tried += better.tried;
+        pairing.bound_ms = pairing.bound_ms.or(better.bound_ms);
         let all_are_known = searching.promising(better, turn == 0, &mut pairing, &mut known)?;
+        if turn == 0 && !is_all {
+            searching.start_again(&known[0], start_on_switch_ms, &mut pairing)?;
+        }
         let progress = Progress {
             tried: pairing.tried,
             best_ms: pairing.proposal.evaluation.iteration_ms,
@@ -191,6 +210,41 @@ impl<'s, M: Dealing> Searching<'s, M> {
         Ok(all)
     }
 
+    /// The topology of the way that was asked for was the most promising; others are weighed where that
+    /// way may still be the best.
+    fn start_again(
+        &self,
+        start: &M::Deal,
+        on_switch_ms: f64,
+        pairing: &mut Pairing<M::Deal>,
+    ) -> Result<(), TopologyError> {
+        let best_ms = pairing.proposal.evaluation.iteration_ms;
+        let is_hopeless = on_switch_ms * self.least_part() >= best_ms;
+        if pairing.deal != *start && is_hopeless {
+            return Ok(());
+        }
+        let Help { crew, in_time, .. } = self.help;
+        let whole = self.with(start, |job, request| {
+            topology::plan_in_time(job, request, crew, in_time)
+        })?;
+        if let Some(whole) = whole {
+            pairing.start_with(whole, start);
+        }
+        Ok(())
+    }
+
+    /// What is hopeless on the switch need not be known any better.
+    fn wanted(&self, pairing: &Pairing<M::Deal>, turn: usize) -> Wanted {
+        let ms = pairing.proposal.evaluation.iteration_ms;
+        Wanted {
+            best: PROMISING,
+            most_ms: match turn {
+                0 => ms / self.least_part() * ROUNDED,
+                _ => f64::INFINITY,
+            },
+        }
+    }
+
     /// On the switch a ring goes through all ranks, and each sends all parts but one; on a topology the
     /// ranks of a host reduce among themselves first.
     fn least_part(&self) -> f64 {
@@ -208,7 +262,28 @@ impl<'s, M: Dealing> Searching<'s, M> {
     }
 }
 
-impl<D> Pairing<D> {
+impl<D: Clone + PartialEq> Pairing<D> {
+    fn new(proposal: Proposal, deal: D) -> Self {
+        Self {
+            course: vec![proposal.evaluation.iteration_ms],
+            proposal,
+            deal,
+            tried: 0,
+            bound_ms: None,
+        }
+    }
+
+    /// As if this had been the first.
+    fn start_with(&mut self, whole: Proposal, start: &D) {
+        let ms = whole.evaluation.iteration_ms;
+        self.course[0] = ms;
+        if self.deal == *start || ms <= self.proposal.evaluation.iteration_ms {
+            self.course.truncate(1);
+            self.deal = start.clone();
+            self.proposal = whole;
+        }
+    }
+
     fn take_if_better(&mut self, next: Proposal, deal: D) {
         let ms = next.evaluation.iteration_ms;
         if ms < self.proposal.evaluation.iteration_ms {

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::str::{FromStr, SplitAsciiWhitespace};
 
-use reweave_common::input::InputError;
+use reweave_common::input::{InputError, Number};
 use reweave_common::units::Rate;
 
 use super::{LinkIndex, PathIndex, Problem, ProblemError, SimTime, TaskIndex, waits};
@@ -103,7 +103,7 @@ impl<'f> Reader<'f> {
 
     fn cap(&mut self, line: &mut Line) -> Result<Result<(), ProblemError>, InputError> {
         let gbps: f64 = line.next("GBPS")?;
-        let problem = || format!("{gbps} Gb/s is not a rate a link can have");
+        let problem = || format!("{} Gb/s is not a rate a link can have", Number(gbps));
         let rate = Rate::from_gbps(gbps).ok_or_else(|| line.error(problem()))?;
         Ok(self.problem.add_link(rate).map(drop))
     }

@@ -4,9 +4,10 @@ use std::fmt;
 
 use reweave_common::fabric::WiringError;
 use reweave_common::iteration::IterationError;
+use reweave_common::units::Bytes;
 
 use crate::parallel::operators::Crowded;
-use crate::parallel::presets::NoRoom;
+use crate::parallel::presets::{NoRoom, spelled};
 use crate::workload::SimulationError;
 use crate::workload::job::operators::OperatorError;
 use crate::workload::job::preset::PresetError;
@@ -58,6 +59,12 @@ pub enum TopologyError {
     Preset(PresetError),
     /// No spread of a preset fits.
     NoRoom(NoRoom),
+    /// What a job file says does not fit, and another spread would.
+    KeptNoRoom {
+        needed: Bytes,
+        memory: Bytes,
+        instead: String,
+    },
     /// No splits of operators fit.
     Crowded(Crowded),
     Simulation(SimulationError),
@@ -129,6 +136,17 @@ impl fmt::Display for TopologyError {
             Self::Operators(error) => error.fmt(f),
             Self::Preset(error) => error.fmt(f),
             Self::NoRoom(error) => error.fmt(f),
+            Self::KeptNoRoom {
+                needed,
+                memory,
+                instead,
+            } => write!(
+                f,
+                "spread as the job's file says, the fullest must hold {} and has {}; spread over \
+                 {instead} it fits",
+                spelled(*needed),
+                spelled(*memory)
+            ),
             Self::Crowded(error) => error.fmt(f),
             Self::Simulation(error) => error.fmt(f),
         }

@@ -43,7 +43,8 @@ pub use error::{TopologyError, counted};
 pub use limits::{Blocks, Limits, Panel, Reach};
 pub use panels::Patch;
 pub use plan::{
-    Draft, Job, Lost, Proposal, Request, drafts, plan, plan_in_time, plan_until, plan_with,
+    Draft, Job, Lost, Proposal, Request, drafts, plan, plan_first, plan_in_time, plan_until,
+    plan_with,
 };
 pub use repair::{Failed, Repair, lost_hosts, repair};
 pub use rewire::{Choice, Moved, Rewiring, Way, Worth, rewire};

@@ -134,8 +134,9 @@ pub fn plan_until(
     let patience = Patience {
         first: AT_LEISURE,
         others: in_time,
+        most_of_many: SIMULATED_OF_MANY,
     };
-    plan_by(job, request, crew, patience)
+    Ok(plan_by(job, request, crew, patience)?.0)
 }
 
 /// The best that is known when time is up; nothing where none is.
@@ -148,8 +149,26 @@ pub fn plan_in_time(
     let patience = Patience {
         first: in_time,
         others: in_time,
+        most_of_many: SIMULATED_OF_MANY,
     };
-    TopologyError::unless_stopped(plan_by(job, request, crew, patience))
+    let found = TopologyError::unless_stopped(plan_by(job, request, crew, patience))?;
+    Ok(found.map(|(proposal, _)| proposal))
+}
+
+/// The most promising topology, whenever that is known; of few pairs, the best. Says whether it is
+/// that: where many pairs send, each simulation takes long, and one is enough to begin with.
+pub fn plan_first(
+    job: &Job<'_>,
+    request: &Request,
+    crew: &dyn Crew,
+    in_time: InTime<'_>,
+) -> Result<(Proposal, bool), TopologyError> {
+    let patience = Patience {
+        first: AT_LEISURE,
+        others: in_time,
+        most_of_many: 1,
+    };
+    plan_by(job, request, crew, patience)
 }
 
 /// How long the most promising candidate is waited for, and all else.
@@ -157,19 +176,24 @@ pub fn plan_in_time(
 struct Patience<'p> {
     first: InTime<'p>,
     others: InTime<'p>,
+    /// So many are simulated where many pairs send.
+    most_of_many: usize,
 }
 
+/// Also whether all was simulated that is worth it.
 fn plan_by(
     job: &Job<'_>,
     request: &Request,
     crew: &dyn Crew,
     patience: Patience<'_>,
-) -> Result<Proposal, TopologyError> {
+) -> Result<(Proposal, bool), TopologyError> {
     check(job, request)?;
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
     let ideal = on_ideal_switch(job, request, patience.first)?;
     let (mut drafts, mut lost) = drafts_until(&demand, request, crew, patience.others)?;
-    let rest = drafts.split_off(worth_simulating(&drafts, &demand));
+    let worth = worth_simulating(&drafts, &demand, SIMULATED_OF_MANY);
+    let simulated = worth_simulating(&drafts, &demand, patience.most_of_many);
+    let rest = drafts.split_off(simulated);
     lost.splice(0..0, rest.iter().map(|draft| draft.lost(None)));
     let drafts = drafts.into_iter().enumerate().collect();
     let played = crew::each(crew, drafts, |(nth, draft): (usize, Draft)| {
@@ -191,7 +215,8 @@ fn plan_by(
         }
     }
     let best = choose(request, &demand, best, &mut lost)?;
-    best.propose(job, request, (&demand, ideal, lost), patience.others)
+    let proposal = best.propose(job, request, (&demand, ideal, lost), patience.others)?;
+    Ok((proposal, simulated == worth))
 }
 
 /// What an iteration takes on one switch that gives each host all its ports' rates at once.
@@ -216,16 +241,12 @@ fn on_ideal_switch(
 }
 
 /// So many of these, the first of which promises most.
-fn worth_simulating(drafts: &[Draft], demand: &Demand) -> usize {
+fn worth_simulating(drafts: &[Draft], demand: &Demand, most_of_many: usize) -> usize {
     if demand.pairs.len() < MANY_PAIRS {
         return SIMULATED.min(drafts.len());
     }
     let nearly = |it: &&Draft| it.screened_ms <= drafts[0].screened_ms * NEARLY;
-    drafts
-        .iter()
-        .take(SIMULATED_OF_MANY)
-        .take_while(nearly)
-        .count()
+    drafts.iter().take(most_of_many).take_while(nearly).count()
 }
 
 /// Candidates with their routes, the most promising first. None of them is simulated yet.

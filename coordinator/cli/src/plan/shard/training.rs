@@ -185,8 +185,6 @@ impl Training for Trained {
             iteration: work.iteration,
             settings: work.settings,
             samples,
-            // What does not fit is not searched any further.
-            memory: None,
         })
     }
 

@@ -60,6 +60,14 @@ fn bad_files_name_the_line_and_what_is_possible() {
             "c.toml:7: storage_ports: 2 is not between 0 and 1",
         ),
         (
+            "restart_s = 1e300\n[[block]]\nname = \"a\"\nhosts = 2\nports = 2\n",
+            "c.toml:3: restart_s: 1e300 is not a time between 0 and 2592000s",
+        ),
+        (
+            "memory_gb = 1e300\n[[block]]\nname = \"a\"\nhosts = 2\nports = 2\n",
+            "c.toml:3: memory_gb: 1e300 is not between 0 and 1000000",
+        ),
+        (
             "colour = 1\n[[block]]\nname = \"a\"\nhosts = 2\nports = 2\n",
             "c.toml:3: colour: this key is unknown",
         ),

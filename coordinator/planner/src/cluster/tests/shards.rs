@@ -128,34 +128,6 @@ fn a_job_that_is_planned_again_keeps_all_its_circuits() {
     }
 }
 
-#[derive(Debug)]
-struct Heavy;
-
-impl Training for Heavy {
-    fn key(&self) -> &str {
-        "heavy"
-    }
-
-    fn on(&self, servers: usize) -> Result<crate::cluster::Spread, Unfit> {
-        let spread = Reduces::new(1, 1).on(servers)?;
-        let memory = Some(Bytes::new(90_000_000_000));
-        Ok(crate::cluster::Spread { memory, ..spread })
-    }
-}
-
-#[test]
-fn a_job_that_needs_more_memory_is_told_so() {
-    let mut small = ground(&[4]);
-    small.memory = Some(Bytes::new(80_000_000_000));
-    let refused = forming(small)
-        .shard(&Heavy, &servers(0..4), Lying::default())
-        .unwrap_err();
-    assert!(
-        refused.0.contains("must hold 90.0 GB and has 80.0"),
-        "{refused}"
-    );
-}
-
 /// All send to all: on two ports most of it is forwarded, and a fat tree of that cost is faster.
 #[derive(Debug)]
 struct AllToAll;

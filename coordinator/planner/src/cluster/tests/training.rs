@@ -56,7 +56,6 @@ impl Training for Reduces {
             server: (0..servers as u32).collect(),
             settings: Settings::default(),
             samples: servers as f64,
-            memory: None,
         })
     }
 }
@@ -81,11 +80,11 @@ pub(super) fn ground(blocks: &[usize]) -> Ground {
         trunks: Vec::new(),
         hosts: blocks.iter().enumerate().flat_map(of_block).collect(),
         rate: Rate::from_bits_per_s(100_000_000_000),
-        memory: None,
         switching: Switching {
             once_ms: 10.0,
             each_ms: 0.0,
         },
+        memory: None,
         flip_ms: None,
         restart_ms: 1000.0,
     }
