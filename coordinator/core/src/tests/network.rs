@@ -320,7 +320,7 @@ impl Network {
                 },
             };
             let mut tally = Tally {
-                answered: 20 - lost.there - lost.back,
+                answered: 20 - lost.there - lost.back - lost.somewhere,
                 lost,
                 large,
                 ..Tally::default()
