@@ -5,9 +5,7 @@
 //! happens. Only while this coordinator leads is there a core to drive; otherwise it applies what
 //! another decides.
 
-mod leading;
 mod seats;
-mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,30 +19,29 @@ use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::{Refused, Request, Response};
-use reweave_core::{Command, Effect, Input, NoEntry, Pass, Policy, State};
-use reweave_replica::{MemberId, ReadId, Standing};
+use reweave_core::{Command, Effect, Input, NoEntry, Office, Pass, Policy, State};
+use reweave_replica::{MemberId, ReadId, RequestId, Standing};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 
+use crate::clock::Clock;
 use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::intake::{self, Asker, Event, Origin, Outbox, Queue, SessionId};
 use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, Replication, Task};
-use leading::Leading;
 use seats::Seats;
-use waiting::Waiting;
 
 /// What is under way when the end comes may take so long.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Drive {
-    policy: Policy,
-    fabric: Arc<Fabric>,
     id: MemberId,
     replication: Replication,
     cluster: watch::Receiver<Cluster>,
-    part: Part,
+    office: Office,
+    /// Of the term in which it leads.
+    clock: Clock,
     recorder: Option<Recorder>,
     history: Option<History>,
     /// The log has no room for decisions.
@@ -52,18 +49,12 @@ pub(crate) struct Drive {
     agents: Seats<NodeId, Instruction>,
     drivers: Seats<OpticalId, Switchover>,
     /// Operators that wait for an answer.
-    waiting: Waiting,
+    waiting: BTreeMap<u64, oneshot::Sender<Response>>,
     /// Newcomers that do.
     knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
     /// Who is shut out, by what has been applied.
     denied: watch::Sender<DenyList>,
-}
-
-/// What this coordinator is in its cluster.
-enum Part {
-    Leads(Box<Leading>),
-    Follows(Box<State>),
 }
 
 /// What a drive is put together from.
@@ -82,19 +73,18 @@ pub(crate) struct Parts {
 impl Drive {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
-            policy: parts.policy,
-            fabric: parts.fabric,
             id: parts.id,
             replication: parts.replication,
             cluster: parts.cluster,
             denied: watch::Sender::new(parts.state.membership().denied().clone()),
-            part: Part::Follows(Box::new(parts.state)),
+            clock: Clock::after(parts.state.latest()),
+            office: Office::new(parts.policy, parts.fabric, parts.state),
             recorder: parts.recorder,
             history: parts.history,
             disk_is_full: false,
             agents: Seats::default(),
             drivers: Seats::default(),
-            waiting: Waiting::default(),
+            waiting: BTreeMap::new(),
             knocking: BTreeMap::new(),
             last_request: 0,
         }
@@ -126,7 +116,7 @@ impl Drive {
     /// What was asked is answered still, if that can be done soon.
     fn finish(&mut self, events: &mut Queue) -> Result<(), CoordinatorError> {
         let deadline = Instant::now() + LAST_MOMENTS;
-        while self.is_busy() && Instant::now() < deadline {
+        while self.office.is_busy() && Instant::now() < deadline {
             match events.try_next() {
                 Ok(event) => self.live(event)?,
                 Err(TryRecvError::Empty) => thread::sleep(Duration::from_millis(1)),
@@ -134,14 +124,6 @@ impl Drive {
             }
         }
         Ok(())
-    }
-
-    fn is_busy(&self) -> bool {
-        let is_proposing = match &self.part {
-            Part::Leads(leading) => leading.is_proposing(),
-            Part::Follows(_) => false,
-        };
-        is_proposing || !self.waiting.is_empty()
     }
 
     fn live(&mut self, event: Event) -> Result<(), CoordinatorError> {
@@ -210,17 +192,19 @@ impl Drive {
         match outcome {
             Outcome::Applied { index, payload } => self.apply(index, &payload),
             Outcome::Restored { state } => {
-                self.part = Part::Follows(Box::new(decode_state(&state)?));
+                self.office.handle_restored(decode_state(&state)?);
                 self.publish_denied();
                 Ok(())
             }
             Outcome::TakeSnapshot { index } => self.take_snapshot(index),
             Outcome::ReadReady(ReadId(id)) => {
-                self.waiting.handle_certain(id);
+                self.office.handle_certain(id);
+                self.answer_all();
                 Ok(())
             }
             Outcome::ReadLost(ReadId(id)) => {
-                self.waiting.dismiss(id, self.elsewhere());
+                self.office.handle_uncertain(id, self.elsewhere());
+                self.answer_all();
                 Ok(())
             }
             Outcome::Stands(Standing::Leads { term }) => self.lead(term),
@@ -239,51 +223,40 @@ impl Drive {
     fn apply(&mut self, index: u64, payload: &[u8]) -> Result<(), CoordinatorError> {
         let command: Command = postcard::from_bytes(payload)
             .map_err(|source| CoordinatorError::UnknownCommand { index, source })?;
-        if self.leads() {
+        if self.office.leads() {
             self.record(|recorder| recorder.applied(&command));
             if let Some(history) = &self.history {
                 history.hear_decided(&command);
             }
         }
-        match &mut self.part {
-            Part::Follows(state) => state.apply(command),
-            Part::Leads(leading) => leading.apply(command),
-        }
+        self.office.apply(command);
         self.publish_denied();
         self.carry_out_all()
     }
 
     fn take_snapshot(&self, index: u64) -> Result<(), CoordinatorError> {
-        let state = postcard::to_stdvec(self.state())
+        let state = postcard::to_stdvec(self.office.state())
             .map_err(|source| CoordinatorError::UnwritableCommand { source })?;
         self.replication.put(Task::Snapshot { index, state });
         Ok(())
     }
 
-    fn state(&self) -> &State {
-        match &self.part {
-            Part::Leads(leading) => leading.state(),
-            Part::Follows(state) => state,
-        }
-    }
-
-    fn leads(&self) -> bool {
-        matches!(self.part, Part::Leads(_))
-    }
-
-    /// Knows what was decided, and nothing of how things are: agents will tell.
+    /// Whoever has a session already is new to the core.
     fn lead(&mut self, term: u64) -> Result<(), CoordinatorError> {
-        let state = self.take_state();
+        let state = self.office.state();
         tracing::info!(
             "leads, in term {term}; generation {} of the routes is in force",
             state.in_force().generation
         );
-        self.record(|recorder| recorder.leads(&state));
-        let leading = Leading::new(self.policy.clone(), Arc::clone(&self.fabric), state, term);
-        if let Some(history) = &self.history {
-            history.hear_leads(leading.now());
+        self.clock = Clock::after(state.latest());
+        if let Some(recorder) = &mut self.recorder {
+            let written = recorder.leads(state);
+            self.record(|_| written);
         }
-        self.part = Part::Leads(Box::new(leading));
+        self.office.handle_elected(term);
+        if let Some(history) = &self.history {
+            history.hear_leads(self.clock.now());
+        }
         if self.disk_is_full {
             self.feed(Input::Disk { is_full: true })?;
         }
@@ -295,23 +268,15 @@ impl Drive {
 
     /// Agents find whoever leads now, and operators are told where.
     fn step_down(&mut self) {
-        if self.leads() {
+        if self.office.leads() {
             tracing::info!("does not lead any more");
         }
-        let state = self.take_state();
-        self.part = Part::Follows(Box::new(state));
+        self.office.handle_deposed(&self.elsewhere());
+        self.answer_all();
         self.agents.clear();
         self.drivers.clear();
-        self.waiting.dismiss_all(&self.elsewhere());
         // Newcomers are sent to another when nobody answers here.
         self.knocking.clear();
-    }
-
-    fn take_state(&mut self) -> State {
-        match std::mem::replace(&mut self.part, Part::Follows(Box::default())) {
-            Part::Leads(leading) => leading.into_state(),
-            Part::Follows(state) => *state,
-        }
     }
 
     fn elsewhere(&self) -> Response {
@@ -319,23 +284,20 @@ impl Drive {
         Response::Refused(Refused::NotLeading { leader })
     }
 
-    /// If nobody else had come to lead when this was asked, then the core knew all that was agreed
-    /// on; what it wants done now is not agreed on where another leads. Where nothing will be
-    /// decided, that is found out while the core is at it.
+    /// What decides nothing has the others asked at once whether anybody else leads.
     fn ask(
         &mut self,
         by: Asker,
         request: Request,
         reply: oneshot::Sender<Response>,
     ) -> Result<(), CoordinatorError> {
-        let Part::Leads(leading) = &self.part else {
+        let (id, is_sought) = (self.next_request(), !request.decides());
+        if !self.office.handle_asker(id, is_sought) {
             // An operator who has left wants no answer.
             let _ = reply.send(self.elsewhere());
             return Ok(());
-        };
-        let (proposed, is_sought) = (leading.proposed(), !request.decides());
-        let id = self.next_request();
-        self.waiting.push(id, proposed, is_sought, reply);
+        }
+        self.waiting.insert(id, reply);
         if is_sought {
             self.replication.put(Task::Read(ReadId(id)));
         }
@@ -356,7 +318,7 @@ impl Drive {
         knock: Input,
         reply: oneshot::Sender<Result<Pass, NoEntry>>,
     ) -> Result<(), CoordinatorError> {
-        if !self.leads() {
+        if !self.office.leads() {
             return Ok(());
         }
         self.knocking.insert(id, reply);
@@ -369,7 +331,7 @@ impl Drive {
     }
 
     fn publish_denied(&self) {
-        let denied = self.state().membership().denied();
+        let denied = self.office.state().membership().denied();
         self.denied.send_if_modified(|published| {
             let changed = published != denied;
             if changed {
@@ -383,7 +345,7 @@ impl Drive {
     /// core there is no place: the session ends.
     fn seat(&mut self, from: Origin, outbox: Outbox<Instruction>) -> Result<(), CoordinatorError> {
         let Origin { node, session } = from;
-        if !self.leads() || self.agents.is_late(node, session) {
+        if !self.office.leads() || self.agents.is_late(node, session) {
             return Ok(());
         }
         self.unseat(node)?;
@@ -409,7 +371,7 @@ impl Drive {
         session: SessionId,
         outbox: Outbox<Switchover>,
     ) -> Result<(), CoordinatorError> {
-        if !self.leads() || self.drivers.is_late(optical, session) {
+        if !self.office.leads() || self.drivers.is_late(optical, session) {
             return Ok(());
         }
         self.unseat_driver(optical)?;
@@ -425,24 +387,20 @@ impl Drive {
     }
 
     fn feed(&mut self, input: Input) -> Result<(), CoordinatorError> {
-        let Part::Leads(leading) = &mut self.part else {
+        if !self.office.leads() {
             return Ok(());
-        };
-        let now = leading.now();
+        }
+        let now = self.clock.now();
         self.record(|recorder| recorder.input(now, &input));
         if let Some(history) = &self.history {
             history.hear(now, &input);
         }
-        if let Part::Leads(leading) = &mut self.part {
-            leading.handle(now, input);
-        }
+        self.office.handle(now, input);
         self.carry_out_all()
     }
 
     fn carry_out_all(&mut self) -> Result<(), CoordinatorError> {
-        while let Part::Leads(leading) = &mut self.part
-            && let Some(effect) = leading.poll_effect()
-        {
+        while let Some(effect) = self.office.poll_effect() {
             self.record(|recorder| recorder.effect(&effect));
             self.carry_out(effect)?;
         }
@@ -477,23 +435,28 @@ impl Drive {
 
     /// It comes back as applied, or this coordinator leads no more.
     fn propose(&mut self, command: &Command) -> Result<(), CoordinatorError> {
-        let Part::Leads(leading) = &mut self.part else {
+        let Some(number) = self.office.name_proposal() else {
             return Ok(());
         };
         let payload = postcard::to_stdvec(command)
             .map_err(|source| CoordinatorError::UnwritableCommand { source })?;
-        let request = leading.name_proposal(self.id);
+        let client = self.id.0;
+        let request = RequestId { client, number };
         self.replication.put(Task::Propose { request, payload });
         Ok(())
     }
 
     fn answer(&mut self, id: u64, response: Response) {
-        let applied = match &self.part {
-            Part::Leads(leading) => leading.applied(),
-            Part::Follows(_) => 0,
-        };
-        if self.waiting.handle_answer(id, response, applied) {
+        if self.office.handle_answer(id, response) {
             self.replication.put(Task::Read(ReadId(id)));
+        }
+        self.answer_all();
+    }
+
+    fn answer_all(&mut self) {
+        while let Some((id, response)) = self.office.poll_answer() {
+            // An operator who has left wants no answer.
+            let _ = self.waiting.remove(&id).map(|reply| reply.send(response));
         }
     }
 }

@@ -1,17 +1,15 @@
 //! What there is only while this coordinator leads.
 
-use std::sync::Arc;
-
-use reweave_common::fabric::Fabric;
 use reweave_common::moment::Moment;
-use reweave_core::{Command, Core, Effect, Input, Policy, State};
-use reweave_replica::{MemberId, RequestId};
 
-use crate::clock::Clock;
+use crate::command::Command;
+use crate::core::Core;
+use crate::effect::{Effect, Input};
+use crate::state::State;
 
+#[derive(Debug, Clone)]
 pub(super) struct Leading {
     core: Core,
-    clock: Clock,
     term: u64,
     /// In this term.
     proposed: u64,
@@ -20,18 +18,13 @@ pub(super) struct Leading {
 }
 
 impl Leading {
-    pub(super) fn new(policy: Policy, fabric: Arc<Fabric>, state: State, term: u64) -> Self {
+    pub(super) fn new(core: Core, term: u64) -> Self {
         Self {
-            clock: Clock::after(state.latest()),
-            core: Core::resume(policy, fabric, state),
+            core,
             term,
             proposed: 0,
             applied: 0,
         }
-    }
-
-    pub(super) fn now(&self) -> Moment {
-        self.clock.now()
     }
 
     pub(super) fn handle(&mut self, at: Moment, input: Input) {
@@ -47,13 +40,10 @@ impl Leading {
         self.core.apply(command);
     }
 
-    /// No name is given twice: terms have one leader each.
-    pub(super) fn name_proposal(&mut self, by: MemberId) -> RequestId {
+    /// Terms have one leader each.
+    pub(super) fn name_proposal(&mut self) -> u64 {
         self.proposed += 1;
-        RequestId {
-            client: by.0,
-            number: (self.term << 32) + self.proposed,
-        }
+        (self.term << 32) + self.proposed
     }
 
     pub(super) fn is_proposing(&self) -> bool {
