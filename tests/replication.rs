@@ -2,12 +2,16 @@
 //! power, lines that lose, repeat and delay, processes that die and stand still. The laws are looked
 //! at after every event, and what clients saw is judged at the end.
 
+#[path = "replication/agreed.rs"]
+mod agreed;
 #[path = "replication/client.rs"]
 mod client;
 #[path = "replication/cluster/mod.rs"]
 mod cluster;
 #[path = "replication/disk.rs"]
 mod disk;
+#[path = "replication/fabric.rs"]
+mod fabric;
 #[path = "replication/judging.rs"]
 mod judging;
 #[path = "replication/laws.rs"]
@@ -18,6 +22,8 @@ mod linear;
 mod machine;
 #[path = "replication/node.rs"]
 mod node;
+#[path = "replication/people.rs"]
+mod people;
 #[path = "replication/points.rs"]
 mod points;
 #[path = "replication/seeds.rs"]

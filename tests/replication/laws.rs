@@ -2,11 +2,11 @@
 //! node that the event has touched.
 
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 
 use reweave_replica::{Entry, Replica, RequestId};
 
-use crate::machine::{Fnv, Machine};
+use crate::machine::{Machine, digest};
+use crate::node::Running;
 
 #[derive(Debug, Default)]
 pub(crate) struct Laws {
@@ -63,7 +63,7 @@ impl Laws {
 
     fn entry(&mut self, node: u64, entry: &Entry, before: Option<u64>) {
         let place = (entry.index, entry.term);
-        let held = digest(entry);
+        let held = digest(&postcard::to_stdvec(entry).expect("it can be written"));
         let known = self.entries.entry(place).or_insert((held, before));
         assert_eq!(known.0, held, "{node} holds another entry at {place:?}");
         match (known.1, before) {
@@ -76,9 +76,9 @@ impl Laws {
     }
 
     /// The same entries lead to the same state everywhere.
-    pub(crate) fn applied(&mut self, node: u64, index: u64, machine: &Machine) {
+    pub(crate) fn applied(&mut self, node: u64, index: u64, running: &Running) {
         self.applied += 1;
-        let state = machine.digest();
+        let state = digest(&running.encode());
         let known = *self.states.entry(index).or_insert(state);
         assert_eq!(
             known, state,
@@ -87,10 +87,10 @@ impl Laws {
     }
 
     /// A snapshot holds what its entries led to.
-    pub(crate) fn restored(&mut self, node: u64, index: u64, machine: &Machine) {
+    pub(crate) fn restored(&mut self, node: u64, index: u64, running: &Running) {
         self.snapshots_restored += 1;
         if let Some((_, &known)) = self.states.range(..=index).next_back() {
-            let state = machine.digest();
+            let state = digest(&running.encode());
             assert_eq!(
                 known, state,
                 "{node} restored another state of entry {index}"
@@ -119,10 +119,4 @@ impl Laws {
     pub(crate) fn terms(&self) -> usize {
         self.elected.len()
     }
-}
-
-fn digest(entry: &Entry) -> u64 {
-    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
-    hasher.write(&postcard::to_stdvec(entry).expect("it can be written"));
-    hasher.finish()
 }

@@ -1,11 +1,10 @@
-//! What is replicated here: registers that clients read and write, and the state of the core.
+//! What is replicated here beside the state of the core: registers that clients read and write.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
-use reweave_common::moment::Moment;
-use reweave_core::{Command, State};
-use reweave_replica::{Applied, RequestId};
+use reweave_core::Command;
+use reweave_replica::RequestId;
 use serde::{Deserialize, Serialize};
 
 /// What a client wants of one register.
@@ -36,21 +35,9 @@ pub(crate) struct Machine {
     registers: BTreeMap<u8, u64>,
     /// Of each client, the last request and what came of it.
     answers: BTreeMap<u64, (u64, Answer)>,
-    pub(crate) state: State,
 }
 
 impl Machine {
-    pub(crate) fn decode(bytes: &[u8]) -> Self {
-        if bytes.is_empty() {
-            return Self::default();
-        }
-        postcard::from_bytes(bytes).expect("a machine wrote it")
-    }
-
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).expect("it can be written")
-    }
-
     pub(crate) fn get(&self, key: u8) -> u64 {
         self.registers.get(&key).copied().unwrap_or_default()
     }
@@ -66,32 +53,11 @@ impl Machine {
         self.answers.get(&client).map_or(0, |(number, _)| *number)
     }
 
-    pub(crate) fn latest(&self) -> Moment {
-        self.state.latest()
-    }
-
-    pub(crate) fn apply(&mut self, applied: &Applied) -> Answer {
-        let payload = postcard::from_bytes(&applied.payload).expect("a client wrote it");
-        let answer = match payload {
-            Payload::Register { key, op } => {
-                let (value, answer) = carried_out(self.get(key), op);
-                self.registers.insert(key, value);
-                answer
-            }
-            Payload::Decided(command) => {
-                self.state.apply(*command);
-                Answer::Written
-            }
-        };
-        let RequestId { client, number } = applied.request;
+    pub(crate) fn apply(&mut self, request: RequestId, key: u8, op: Op) {
+        let (value, answer) = carried_out(self.get(key), op);
+        self.registers.insert(key, value);
+        let RequestId { client, number } = request;
         self.answers.insert(client, (number, answer));
-        answer
-    }
-
-    pub(crate) fn digest(&self) -> u64 {
-        let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
-        hasher.write(&self.encode());
-        hasher.finish()
     }
 }
 
@@ -106,7 +72,13 @@ pub(crate) fn carried_out(value: u64, op: Op) -> (u64, Answer) {
 }
 
 /// A hash that is the same everywhere.
-pub(crate) struct Fnv(pub u64);
+pub(crate) fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+struct Fnv(u64);
 
 impl Hasher for Fnv {
     fn finish(&self) -> u64 {

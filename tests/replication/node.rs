@@ -1,21 +1,36 @@
-//! One coordinator of the simulated cluster: its replica, its disk, and what it knows of clients.
+//! One coordinator of the simulated cluster: its replica, its disk, its office with the core while it
+//! leads, and what it knows of clients, people and agents.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
+use reweave_core::{Office, Policy, State};
 use reweave_replica::{
     FolderId, MemberId, Message, ReadId, Replica, RequestId, Saved, Standing, Timing,
 };
+use reweave_tests::world::wire::SessionId;
 
 use crate::disk::Disk;
+use crate::fabric::fabric;
 use crate::machine::Machine;
+use crate::people::Matter;
 
 /// Who asked, and for which of its attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Asker {
     pub(crate) client: usize,
     pub(crate) attempt: u64,
+}
+
+/// Which of its attempts somebody made here, at what, and how much was promised by then.
+#[derive(Debug, Clone)]
+pub(crate) struct Plea {
+    pub(crate) person: usize,
+    pub(crate) attempt: u64,
+    pub(crate) matter: Matter,
+    pub(crate) promised: u64,
 }
 
 /// What there is of a node while it runs.
@@ -27,11 +42,68 @@ pub(crate) struct Running {
     pub(crate) waiting: BTreeMap<RequestId, Asker>,
     /// With what they found.
     pub(crate) reads: BTreeMap<ReadId, (Asker, u64)>,
-    pub(crate) last_read: u64,
-    /// What it proposed by itself in this term.
-    pub(crate) proposed: u64,
-    /// The latest moment it has given to a command.
-    pub(crate) said: Moment,
+    /// People who asked, and newcomers who knocked.
+    pub(crate) people: BTreeMap<u64, Plea>,
+    /// Whatever is asked here has a number of its own.
+    pub(crate) last_request: u64,
+    /// Agents with a session.
+    pub(crate) seats: BTreeMap<NodeId, SessionId>,
+    pub(crate) office: Office,
+    /// When it came to lead: by its own clock, and by that of the world.
+    led: [Moment; 2],
+}
+
+impl Running {
+    /// With what was on its disk.
+    fn new(replica: Replica, policy: &Policy, state: &[u8]) -> Self {
+        let (machine, state) = decode(state);
+        Self {
+            replica,
+            machine,
+            waiting: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            people: BTreeMap::new(),
+            last_request: 0,
+            seats: BTreeMap::new(),
+            office: Office::new(policy.clone(), fabric(), state),
+            led: [Moment::default(); 2],
+        }
+    }
+
+    pub(crate) fn next_request(&mut self) -> u64 {
+        self.last_request += 1;
+        self.last_request
+    }
+
+    /// All that entries have led to.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let all = (&self.machine, self.office.state());
+        postcard::to_stdvec(&all).expect("it can be written")
+    }
+
+    pub(crate) fn restore(&mut self, state: &[u8]) {
+        let (machine, state) = decode(state);
+        self.machine = machine;
+        self.office.handle_restored(state);
+    }
+
+    /// Its clock begins at the time of day or after all that was decided, and goes by itself.
+    pub(crate) fn begin_to_lead(&mut self, term: u64, today: Moment, now: Moment) {
+        self.led = [today.max(self.office.state().latest()), now];
+        self.office.handle_elected(term);
+    }
+
+    /// What its clock shows while it leads.
+    pub(crate) fn clock(&self, now: Moment) -> Moment {
+        self.led[0] + now.since(self.led[1])
+    }
+}
+
+fn decode(bytes: &[u8]) -> (Machine, State) {
+    if bytes.is_empty() {
+        return <(Machine, State)>::default();
+    }
+    postcard::from_bytes(bytes).expect("a coordinator wrote it")
 }
 
 #[derive(Debug)]
@@ -68,19 +140,12 @@ impl Node {
     }
 
     /// With what is on its disk, which a loss of power never damages.
-    pub(crate) fn start(&mut self, timing: &Timing) {
+    pub(crate) fn start(&mut self, timing: &Timing, policy: &Policy) {
         let saved = self.disk.read().expect("the disk only ever lost power");
         let replica = Replica::new(&saved, timing.clone()).expect("it goes on");
         self.life += 1;
-        self.running = Some(Running {
-            machine: Machine::decode(&saved.state().expect("it can be read")),
-            replica,
-            waiting: BTreeMap::new(),
-            reads: BTreeMap::new(),
-            last_read: 0,
-            proposed: 0,
-            said: Moment::default(),
-        });
+        let state = saved.state().expect("it can be read");
+        self.running = Some(Running::new(replica, policy, &state));
     }
 
     pub(crate) fn leads(&self) -> Option<u64> {

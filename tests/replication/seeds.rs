@@ -20,7 +20,7 @@ use crate::trouble::{Life, Trouble};
 /// So many in every run of the tests.
 const SEEDS: u64 = 1000;
 const OPERATIONS: u64 = 5000;
-const TROUBLED: Duration = Duration::from_millis(1500);
+const TROUBLED: Duration = Duration::from_secs(4);
 
 #[test]
 fn whatever_goes_wrong_the_laws_hold() {
@@ -53,6 +53,10 @@ fn whatever_goes_wrong_the_laws_hold() {
         sum.haunted > 0 && sum.added > 0 && sum.removed > 0,
         "{sum:?}"
     );
+    assert!(
+        sum.kept > 0 && sum.taken_back > 0 && sum.inherited > 0 && sum.let_in > 0,
+        "{sum:?}"
+    );
 }
 
 /// One long life: `REWEAVE_OPERATIONS=COUNT` makes it longer.
@@ -62,7 +66,7 @@ fn a_long_history_is_linearizable() {
     let began = Instant::now();
     let mut trouble = Trouble::new(number("REWEAVE_SEED").unwrap_or(7));
     // Registers are what is judged here, and the more of that the better.
-    trouble.cluster.is_deciding = false;
+    trouble.cluster().is_deciding = false;
     let (life, cluster) = trouble.live_while(|cluster| cluster.answered() < count);
     assert_linearizable(&cluster.history);
     let seconds = began.elapsed().as_secs_f64();
@@ -81,7 +85,8 @@ fn telling_how_to_see_it_again(seed: u64) -> Life {
 }
 
 fn live(seed: u64) -> Life {
-    let (life, cluster) = Trouble::new(seed).live(TROUBLED);
+    let trouble = Trouble::new(seed).with_agents(seed, TROUBLED);
+    let (life, cluster) = trouble.live(TROUBLED);
     assert_linearizable(&cluster.history);
     life
 }
@@ -122,6 +127,12 @@ fn add(sum: &mut Life, life: &Life) {
     sum.haunted += life.haunted;
     sum.added += life.added;
     sum.removed += life.removed;
+    sum.heard += life.heard;
+    sum.let_in += life.let_in;
+    sum.instructed += life.instructed;
+    sum.kept += life.kept;
+    sum.taken_back += life.taken_back;
+    sum.inherited += life.inherited;
 }
 
 /// Two lives with one seed are the same, event by event.
@@ -129,7 +140,8 @@ fn add(sum: &mut Life, life: &Life) {
 fn a_seed_is_a_whole_life() {
     for seed in 0..5 {
         let life = || {
-            let (life, cluster) = Trouble::new(seed).live(TROUBLED);
+            let trouble = Trouble::new(seed).with_agents(seed, TROUBLED);
+            let (life, cluster) = trouble.live(TROUBLED);
             (format!("{life:?}"), cluster.history.events)
         };
         assert_eq!(life(), life(), "seed {seed}");

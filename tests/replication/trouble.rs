@@ -1,13 +1,26 @@
-//! Everything that may go wrong, one thing after the other, as chance wants it.
+//! Everything that may go wrong, one thing after the other, as chance wants it: with coordinators and
+//! their disks and lines, and with the agents that they lead.
 
 use std::time::Duration;
 
+use reweave_common::operator::Mode;
 use reweave_replica::{Change, Member, MemberId, Members, Saved};
 use reweave_tests::world::chance::Chance;
+use reweave_tests::world::faults::plague;
+use reweave_tests::world::wire;
+use reweave_tests::world::{Rhythm, World};
 
 use crate::cluster::{Cluster, Weather, member};
+use crate::fabric::{JOB, policy, scenario};
 
-const EVERY: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
+const SOON: Duration = Duration::from_millis(20);
+/// Agents notice and come back sooner than usual, so that a short life sees more.
+const RHYTHM: Rhythm = Rhythm {
+    reports: Duration::from_millis(200),
+    comes_back: [Duration::from_millis(20), Duration::from_millis(300)],
+    idle: Duration::from_millis(300),
+    echoes: Duration::from_secs(1),
+};
 /// Everything works again; then so long at most until all is well.
 const CALM: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_millis(500);
@@ -25,6 +38,14 @@ pub(crate) struct Life {
     pub(crate) haunted: u64,
     pub(crate) added: u64,
     pub(crate) removed: u64,
+    /// So many people were answered, and newcomers let in.
+    pub(crate) heard: u64,
+    pub(crate) let_in: u64,
+    pub(crate) instructed: u64,
+    pub(crate) kept: u64,
+    pub(crate) taken_back: u64,
+    /// So often somebody came to lead in the middle of a rollout.
+    pub(crate) inherited: u64,
 }
 
 /// A change of who takes part; the next begins when it is done.
@@ -44,7 +65,9 @@ enum Errand {
 }
 
 pub(crate) struct Trouble {
-    pub(crate) cluster: Cluster,
+    pub(crate) world: World<Cluster>,
+    /// Between two strikes, at most.
+    every: Duration,
     founders: u64,
     life: Life,
     errand: Option<Errand>,
@@ -57,9 +80,13 @@ impl Trouble {
         let mut chance = Chance::of(seed ^ 0x5eed);
         let nodes = *chance.one_of(&[3, 3, 3, 5]);
         let mut cluster = Cluster::new(seed, nodes, 2 + chance.below(4));
+        cluster.policy = policy(*chance.one_of(&[Mode::Auto, Mode::Auto, Mode::Manual]));
         cluster.weather = weather(&mut chance);
+        let now = cluster.now();
+        let lines = lines(&mut chance);
         Self {
-            cluster,
+            world: World::led_by(cluster, now, scenario(), seed, lines, RHYTHM),
+            every: Duration::from_millis(*chance.one_of(&[250, 1000])),
             founders: nodes,
             life: Life::default(),
             errand: None,
@@ -68,39 +95,62 @@ impl Trouble {
         }
     }
 
+    /// With flows that collide, and agents that have their own troubles.
+    pub(crate) fn with_agents(mut self, seed: u64, duration: Duration) -> Self {
+        let mut chance = Chance::of(seed ^ 0xa6e27);
+        self.world.laws.may_trade = true;
+        self.world.start_job(JOB);
+        let troubles = chance.below(6);
+        plague(&mut self.world, &mut chance, duration, troubles);
+        self
+    }
+
     /// Trouble for so long, then calm: then everybody is answered, and all come to be the same.
     pub(crate) fn live(self, duration: Duration) -> (Life, Cluster) {
-        let end = self.cluster.now() + duration;
+        let end = self.world.now() + duration;
         self.live_while(|cluster| cluster.now() < end)
     }
 
     pub(crate) fn live_while(mut self, goes_on: impl Fn(&Cluster) -> bool) -> (Life, Cluster) {
-        while goes_on(&self.cluster) {
-            let pause = self.cluster.chance.time(EVERY[0], EVERY[1]);
-            self.cluster.run_for(pause);
+        while goes_on(self.cluster()) {
+            let most = self.every;
+            let pause = self.cluster().chance.time(SOON, most);
+            self.world.run_for(pause);
             self.strike();
             self.run_errand();
         }
         self.mend();
         self.come_to_rest();
-        (self.life(), self.cluster)
+        self.world.look_at_rest();
+        (self.life(), self.world.coordinator)
+    }
+
+    pub(crate) fn cluster(&mut self) -> &mut Cluster {
+        &mut self.world.coordinator
     }
 
     fn life(&self) -> Life {
-        let clients = &self.cluster.clients;
+        let cluster = &self.world.coordinator;
+        let [kept, taken_back] = cluster.agreed.ended();
         Life {
-            events: self.cluster.events,
-            answered: self.cluster.answered(),
-            gave_up: clients.iter().map(|client| client.gave_up).sum(),
-            terms: self.cluster.laws.terms(),
-            restored: self.cluster.laws.snapshots_restored,
+            events: self.world.events(),
+            answered: cluster.answered(),
+            gave_up: cluster.clients.iter().map(|client| client.gave_up).sum(),
+            terms: cluster.laws.terms(),
+            restored: cluster.laws.snapshots_restored,
+            heard: cluster.agreed.answers,
+            let_in: cluster.agreed.passes,
+            instructed: self.world.laws.looks.acts,
+            kept,
+            taken_back,
+            inherited: cluster.inherited,
             ..self.life
         }
     }
 
     fn strike(&mut self) {
-        let node = self.cluster.anybody();
-        let cluster = &mut self.cluster;
+        let cluster = &mut self.world.coordinator;
+        let node = cluster.anybody();
         let away = cluster
             .chance
             .time(Duration::from_millis(10), Duration::from_millis(600));
@@ -126,37 +176,40 @@ impl Trouble {
     }
 
     fn isolate(&mut self, node: u64) {
-        let all: Vec<_> = self.cluster.nodes.keys().copied().collect();
+        let all: Vec<_> = self.world.coordinator.nodes.keys().copied().collect();
         for other in all {
-            self.cluster.cut.extend([(node, other), (other, node)]);
+            self.world
+                .coordinator
+                .cut
+                .extend([(node, other), (other, node)]);
         }
     }
 
     fn die_at_a_write(&mut self, node: u64) {
         self.life.killed += 1;
-        let writes = 1 + self.cluster.chance.below(5) as u64;
-        if let Some(node) = self.cluster.nodes.get_mut(&node) {
+        let writes = 1 + self.world.coordinator.chance.below(5) as u64;
+        if let Some(node) = self.world.coordinator.nodes.get_mut(&node) {
             node.dies_at = Some(node.disk.writes + writes);
         }
     }
 
     fn jump(&mut self, node: u64) {
-        let hours = *self.cluster.chance.one_of(&[-1, 0, 1]);
-        if let Some(node) = self.cluster.nodes.get_mut(&node) {
+        let hours = *self.world.coordinator.chance.one_of(&[-1, 0, 1]);
+        if let Some(node) = self.world.coordinator.nodes.get_mut(&node) {
             node.clock_ahead_h = hours;
         }
     }
 
     fn slow_down(&mut self, node: u64) {
-        let slowest = *self.cluster.chance.one_of(&[1, 3, 60]);
-        if let Some(node) = self.cluster.nodes.get_mut(&node) {
+        let slowest = *self.world.coordinator.chance.one_of(&[1, 3, 60]);
+        if let Some(node) = self.world.coordinator.nodes.get_mut(&node) {
             node.sync_takes[1] = Duration::from_millis(slowest);
         }
     }
 
     /// Whether this one votes, and others would be left that can decide.
     fn can_spare(&self, node: u64) -> bool {
-        let members = self.cluster.members();
+        let members = self.world.coordinator.members();
         members.is_some_and(|members| {
             members.is_voter(MemberId(node)) && members.configuration.voters.len() >= 3
         })
@@ -169,12 +222,12 @@ impl Trouble {
         }
         self.may_replace = false;
         self.life.replaced += 1;
-        self.cluster.lose(old);
+        self.world.coordinator.lose(old);
         let new = self.newcomer();
         self.errand = Some(Errand::Replace { old, new });
-        if self.cluster.chance.happens(0.5) {
+        if self.world.coordinator.chance.happens(0.5) {
             self.life.haunted += 1;
-            self.cluster.haunt(old, self.founders);
+            self.world.coordinator.haunt(old, self.founders);
         }
     }
 
@@ -193,15 +246,21 @@ impl Trouble {
 
     /// With an empty disk.
     fn newcomer(&mut self) -> u64 {
-        let new = self.cluster.nodes.keys().max().map_or(1, |last| last + 1);
+        let new = self
+            .world
+            .coordinator
+            .nodes
+            .keys()
+            .max()
+            .map_or(1, |last| last + 1);
         let saved = Saved::joining(MemberId(new), Vec::new(), Members::default());
-        self.cluster.enter(&saved);
+        self.world.coordinator.enter(&saved);
         new
     }
 
     /// Asks again until it is done.
     fn run_errand(&mut self) {
-        let (Some(errand), Some(members)) = (self.errand, self.cluster.members()) else {
+        let (Some(errand), Some(members)) = (self.errand, self.world.coordinator.members()) else {
             return;
         };
         if errand.is_done(&members) {
@@ -212,13 +271,13 @@ impl Trouble {
                 Errand::Remove { .. } => self.life.removed += 1,
             }
         } else {
-            self.cluster.change(&errand.change());
+            self.world.coordinator.change(&errand.change());
         }
     }
 
     /// Everything works again.
     fn mend(&mut self) {
-        let cluster = &mut self.cluster;
+        let cluster = &mut self.world.coordinator;
         cluster.cut.clear();
         cluster.weather = Weather::CALM;
         let now = cluster.now();
@@ -230,45 +289,47 @@ impl Trouble {
             }
             cluster.start(id);
         }
+        self.world.heal();
     }
 
     fn come_to_rest(&mut self) {
-        let end = self.cluster.now() + CALM;
-        let before: Vec<_> = self
-            .cluster
-            .clients
-            .iter()
-            .map(|client| client.answered)
-            .collect();
-        let goes_on = |cluster: &Cluster| {
-            let pairs = cluster.clients.iter().zip(&before);
-            pairs
-                .into_iter()
-                .all(|(client, before)| client.answered > before + 2)
+        let clients = self.cluster().clients.iter();
+        let before: Vec<_> = clients.map(|client| client.answered).collect();
+        let all_answered = |cluster: &Cluster| {
+            let mut pairs = cluster.clients.iter().zip(&before);
+            pairs.all(|(client, before)| client.answered > before + 2)
         };
-        let went_on = self.cluster.run_until(CALM, goes_on);
-        assert!(
-            went_on,
-            "everything works, and clients wait for answers: {}",
-            self.cluster.standing()
-        );
-        while self.cluster.now() < end && self.errand.is_some() {
-            self.cluster.run_for(REST);
+        self.comes_to_be("clients are answered", all_answered);
+        let end = self.world.now() + CALM;
+        while self.world.now() < end && self.errand.is_some() {
+            self.world.run_for(REST);
             self.run_errand();
         }
-        assert!(
-            self.errand.is_none(),
-            "this was never done: {:?} {}",
-            self.errand,
-            self.cluster.standing()
-        );
-        self.cluster.is_closing = true;
-        let agreed = self.cluster.run_until(CALM, same_everywhere);
-        assert!(
-            agreed,
-            "everything works, and states are not the same: {}",
-            self.cluster.standing()
-        );
+        let errand = format!("{:?} is done", self.errand);
+        let is_done = self.errand.is_none();
+        self.comes_to_be(&errand, |_| is_done);
+        self.cluster().is_closing = true;
+        // Former leaders may still be heard for a while.
+        self.world.run_for(RHYTHM.echoes);
+        self.comes_to_be("nothing is under way", |cluster| cluster.agreed.is_over());
+        self.world.look_at_rest();
+        self.comes_to_be("states are the same", same_everywhere);
+    }
+
+    /// Everything works, so it must be so soon.
+    fn comes_to_be(&mut self, what: &str, is_so: impl Fn(&Cluster) -> bool) {
+        let end = self.world.now() + CALM;
+        while !is_so(self.cluster()) {
+            let standing = || self.world.coordinator.standing();
+            if self.world.now() >= end {
+                let why = format!(
+                    "everything works, and it is not so that {what}: {}",
+                    standing()
+                );
+                self.world.fail(&why);
+            }
+            self.world.step();
+        }
     }
 }
 
@@ -305,11 +366,20 @@ fn same_everywhere(cluster: &Cluster) -> bool {
     };
     let machine = |id: &MemberId| {
         let running = cluster.nodes.get(&id.0)?.running.as_ref()?;
-        Some(&running.machine)
+        Some(running.encode())
     };
     let machines: Vec<_> = members.of.keys().map(machine).collect();
     cluster.clients.iter().all(|client| client.asked.is_none())
         && machines.iter().all(|it| it.is_some() && *it == machines[0])
+}
+
+/// Between agents and coordinators.
+fn lines(chance: &mut Chance) -> wire::Weather {
+    let foul = wire::Weather {
+        latest_ghost: RHYTHM.echoes,
+        ..wire::Weather::FOUL
+    };
+    *chance.one_of(&[wire::Weather::FAIR, foul])
 }
 
 fn weather(chance: &mut Chance) -> Weather {

@@ -457,7 +457,7 @@ impl World {
                 switchover,
             } => self.send(to, &Order::Switch(optical, switchover)),
             // Nothing is decided here by what probes and traces say.
-            Output::Send { .. } | Output::Reply { .. } => {}
+            Output::Send { .. } | Output::Reply { .. } | Output::Ended { .. } => {}
         }
     }
 

@@ -88,6 +88,11 @@ pub enum Output {
         response: Response,
     },
     Died,
+    /// Nobody leads there any more, which this agent will notice.
+    Ended {
+        node: NodeId,
+        session: SessionId,
+    },
 }
 
 impl Coordinator {

@@ -7,6 +7,7 @@ use reweave_common::sample::Sample;
 
 use super::coordinator::Guest;
 use super::faults::Fault;
+use super::leaders::Leaders;
 use super::wire::SessionId;
 use super::{TICK, WANDER, World};
 
@@ -78,7 +79,7 @@ pub enum Event {
     Fault(Fault),
 }
 
-impl World {
+impl<L: Leaders> World<L> {
     pub(super) fn live(&mut self, event: Event) {
         let now = self.now();
         match event {

@@ -7,6 +7,7 @@ use reweave_common::scenario::Job;
 
 use super::World;
 use super::chance::Chance;
+use super::leaders::Leaders;
 use super::wire::Weather;
 
 #[derive(Debug, Clone)]
@@ -44,16 +45,14 @@ pub enum Fault {
     WeatherTurns(Weather),
 }
 
-impl World {
+impl<L: Leaders> World<L> {
     pub(super) fn strike(&mut self, fault: Fault) {
         self.note(format!("{fault:?}"));
         let now = self.now();
         match fault {
             Fault::CoordinatorDies => {
-                if self.coordinator.is_running() {
-                    self.coordinator.die();
-                    self.mourn_coordinator();
-                }
+                let outputs = self.coordinator.die();
+                self.carry_all_out(outputs);
             }
             Fault::AgentDies { node } => {
                 if self.agent(node).is_running() {
@@ -111,22 +110,21 @@ impl World {
     /// force.
     pub fn rest(&mut self) {
         self.heal();
-        // Former leaders may still be heard for a while.
-        self.run_for(Duration::from_secs(10));
+        self.run_for(self.rhythm.echoes);
         self.run_until("calm", |world| world.is_calm());
         self.look_at_rest();
     }
 
     pub fn look_at_rest(&mut self) {
-        if let Some(core) = self.coordinator.core() {
-            self.laws.look_at_rules(core.state(), &self.network);
+        if let Some(state) = self.coordinator.decided().1 {
+            self.laws.look_at_rules(state, &self.network);
         }
         self.look();
     }
 }
 
 /// Troubles of all kinds over some time, some of which pass.
-pub fn plague(world: &mut World, chance: &mut Chance, span: Duration, count: usize) {
+pub fn plague<L: Leaders>(world: &mut World<L>, chance: &mut Chance, span: Duration, count: usize) {
     let nodes: Vec<_> = world.agents.keys().copied().collect();
     let switches: Vec<_> = world.network.kernels.keys().copied().collect();
     for _ in 0..count {

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use reweave_common::instruction::Instruction;
 
+use super::World;
 use super::coordinator::Output;
 use super::events::Event;
+use super::leaders::Leaders;
 use super::wire::Channel;
-use super::{IDLE, World};
 
-impl World {
+impl<L: Leaders> World<L> {
     pub(super) fn lead(&mut self) {
-        if !self.coordinator.is_running() {
+        if !self.coordinator.is_there() {
             self.note("the coordinator starts anew".to_owned());
-            self.coordinator.start();
+            self.coordinator.come_back();
         }
     }
 
@@ -28,9 +29,15 @@ impl World {
             .filter_map(|agent| Some((agent.node, agent.session()?)))
             .collect();
         for (node, session) in sessions {
-            let noticed = self.wire.a_while(Duration::from_millis(1), IDLE);
+            let noticed = self.notices();
             self.schedule.after(noticed, Event::Lost { node, session });
         }
+    }
+
+    /// How long until somebody notices that the other end of a session is gone.
+    pub(super) fn notices(&mut self) -> Duration {
+        let longest = self.rhythm.idle;
+        self.wire.a_while(Duration::from_millis(1), longest)
     }
 
     pub(super) fn carry_all_out(&mut self, outputs: Vec<Output>) {
@@ -44,6 +51,10 @@ impl World {
         match output {
             Output::Reply { .. } => {}
             Output::Died => self.mourn_coordinator(),
+            Output::Ended { node, session } => {
+                let noticed = self.notices();
+                self.schedule.after(noticed, Event::Lost { node, session });
+            }
             // Its fabrics have no optical switches.
             Output::Switch { .. } => {}
             Output::Send {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reweave_common::fabric::Node;
@@ -22,6 +23,7 @@ pub mod events;
 pub mod faults;
 pub mod jobs;
 pub mod laws;
+pub mod leaders;
 mod leading;
 pub mod network;
 pub mod schedule;
@@ -36,35 +38,53 @@ use events::Event;
 use faults::Fault;
 use jobs::Jobs;
 use laws::Laws;
+use leaders::Leaders;
 use network::Network;
 use schedule::Schedule;
 use wire::{Weather, Wire};
 
 /// The coordinator's shell lets time pass for its core so often.
 const TICK: Duration = Duration::from_millis(100);
-/// Agents report so often.
-const PACE: Duration = Duration::from_millis(500);
 /// News is told at once, but not one piece at a time.
 const NEWS_PAUSE: Duration = Duration::from_millis(20);
 /// Rates wander so often.
 const WANDER: Duration = Duration::from_millis(200);
-/// A dead process starts anew, and an agent without a session dials again, after so long.
-const COMES_BACK: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(1500)];
-/// The longest until a peer that says nothing any more is given up.
-const IDLE: Duration = Duration::from_secs(5);
 /// Nothing takes longer once everything works again.
 const LONGEST_CALM: Duration = Duration::from_secs(240);
 
+/// How long things take that are nobody's decision.
+#[derive(Debug, Clone, Copy)]
+pub struct Rhythm {
+    /// Agents report so often.
+    pub reports: Duration,
+    /// A dead process starts anew, and an agent without a session dials again, after so long.
+    pub comes_back: [Duration; 2],
+    /// The longest until a peer that says nothing any more is given up.
+    pub idle: Duration,
+    /// Once everything works again, former leaders are heard for so long.
+    pub echoes: Duration,
+}
+
+impl Rhythm {
+    pub const USUAL: Self = Self {
+        reports: Duration::from_millis(500),
+        comes_back: [Duration::from_millis(50), Duration::from_millis(1500)],
+        idle: Duration::from_secs(5),
+        echoes: Duration::from_secs(10),
+    };
+}
+
 #[derive(Debug)]
-pub struct World {
+pub struct World<L = Coordinator> {
     pub network: Network,
     pub jobs: Jobs,
-    pub coordinator: Coordinator,
+    pub coordinator: L,
     pub agents: BTreeMap<NodeId, Agent>,
     pub wire: Wire,
     pub laws: Laws,
     schedule: Schedule<Event>,
     scenario: Scenario,
+    rhythm: Rhythm,
     chance: Chance,
     seed: u64,
     /// Tells the last wake of traffic from outdated ones.
@@ -78,20 +98,51 @@ pub struct World {
 impl World {
     /// With a coordinator and all agents running; no job has begun.
     pub fn new(scenario: Scenario, policy: Policy, seed: u64, weather: Weather) -> Self {
-        let mut chance = Chance::of(seed);
+        let coordinator = Coordinator::new(policy, Arc::new(scenario.fabric.clone()));
         let now = Moment::from_micros(1_000_000);
+        Self::led_by(coordinator, now, scenario, seed, weather, Rhythm::USUAL)
+    }
+
+    /// Asks the coordinator, who answers at once if it is there.
+    pub fn ask(&mut self, request: Request) -> Option<Response> {
+        let now = self.now();
+        let (asked, outputs) = self.coordinator.ask(now, request);
+        let mut answer = None;
+        for output in outputs {
+            match output {
+                Output::Reply { id, response } if id == asked => answer = Some(response),
+                other => self.carry_out(other),
+            }
+        }
+        self.look();
+        answer
+    }
+}
+
+impl<L: Leaders> World<L> {
+    /// With all agents running; no job has begun. It begins now.
+    pub fn led_by(
+        coordinator: L,
+        now: Moment,
+        scenario: Scenario,
+        seed: u64,
+        weather: Weather,
+        rhythm: Rhythm,
+    ) -> Self {
+        let mut chance = Chance::of(seed);
         let network = Network::new(scenario.fabric.clone(), chance.number(), now);
         let fabric = network.fabric.clone();
         let agent = |(id, node): (NodeId, &Node)| (id, Agent::new(id, node.role));
         let mut world = Self {
             agents: fabric.nodes().map(agent).collect(),
-            coordinator: Coordinator::new(policy, fabric.clone()),
+            coordinator,
             wire: Wire::new(chance.branch(), weather),
             network,
             jobs: Jobs::default(),
             laws: Laws::default(),
             schedule: Schedule::starting_at(now),
             scenario,
+            rhythm,
             chance,
             seed,
             turn: 0,
@@ -102,7 +153,7 @@ impl World {
         world.schedule.after(TICK, Event::Tick);
         world.schedule.after(WANDER, Event::Wander);
         for (node, _) in fabric.nodes() {
-            let soon = world.chance.time(Duration::ZERO, PACE);
+            let soon = world.chance.time(Duration::ZERO, rhythm.reports);
             world.schedule.after(soon, Event::StartAgent { node });
         }
         world
@@ -122,7 +173,7 @@ impl World {
 
     /// What has been decided, while somebody is there who knows.
     pub fn state(&self) -> Option<&State> {
-        Some(self.coordinator.core()?.state())
+        self.coordinator.decided().1
     }
 
     /// What has happened so far, line by line.
@@ -153,21 +204,6 @@ impl World {
         self.network.advance(self.schedule.now());
         self.jobs.stop(name, &mut self.network);
         self.traffic_changed();
-    }
-
-    /// Asks the coordinator, who answers at once if it is there.
-    pub fn ask(&mut self, request: Request) -> Option<Response> {
-        let now = self.now();
-        let (asked, outputs) = self.coordinator.ask(now, request);
-        let mut answer = None;
-        for output in outputs {
-            match output {
-                Output::Reply { id, response } if id == asked => answer = Some(response),
-                other => self.carry_out(other),
-            }
-        }
-        self.look();
-        answer
     }
 
     pub fn afflict(&mut self, delay: Duration, fault: Fault) {
@@ -201,11 +237,17 @@ impl World {
 
     /// The next event, and then a look at the laws.
     pub fn step(&mut self) {
-        if let Some(event) = self.schedule.go_on() {
-            self.events += 1;
+        self.events += 1;
+        let due = self.coordinator.next_due();
+        let next = self.schedule.next_due();
+        if let Some(due) = due.filter(|due| next.is_none_or(|next| *due <= next)) {
+            self.schedule.pass(due);
+            let outputs = self.coordinator.go_on();
+            self.carry_all_out(outputs);
+        } else if let Some(event) = self.schedule.go_on() {
             self.live(event);
-            self.look();
         }
+        self.look();
     }
 
     /// Ends the test with all there is to know.
@@ -223,9 +265,8 @@ impl World {
     }
 
     fn look(&mut self) {
-        if let Some(core) = self.coordinator.core() {
-            let log = self.coordinator.log();
-            self.laws.look_at_log(log, core.state(), &self.network);
+        if let (log, Some(state)) = self.coordinator.decided() {
+            self.laws.look_at_log(log, state, &self.network);
         }
         let breaches = self.laws.breaches();
         if !breaches.is_empty() {
@@ -243,7 +284,7 @@ impl World {
     }
 
     fn a_while(&mut self) -> Duration {
-        let [least, most] = COMES_BACK;
+        let [least, most] = self.rhythm.comes_back;
         self.wire.a_while(least, most)
     }
 }

@@ -26,6 +26,16 @@ impl<E> Schedule<E> {
         self.now
     }
 
+    pub fn next_due(&self) -> Option<Moment> {
+        let ((at, _), _) = self.waiting.first_key_value()?;
+        Some(*at)
+    }
+
+    /// Time goes on without an event; none may be due before.
+    pub fn pass(&mut self, to: Moment) {
+        self.now = self.now.max(to);
+    }
+
     pub fn after(&mut self, delay: Duration, event: E) {
         self.at(self.now + delay, event);
     }

@@ -10,10 +10,11 @@ use reweave_common::sample::Sample;
 use super::agent::{Agent, Died};
 use super::coordinator::Guest;
 use super::events::Event;
+use super::leaders::Leaders;
 use super::wire::{Channel, SessionId};
-use super::{IDLE, NEWS_PAUSE, PACE, World};
+use super::{NEWS_PAUSE, World};
 
-impl World {
+impl<L: Leaders> World<L> {
     pub(super) fn agent(&mut self, node: NodeId) -> &mut Agent {
         self.agents.get_mut(&node).expect("every node has an agent")
     }
@@ -34,7 +35,8 @@ impl World {
         }
         self.schedule
             .after(Duration::ZERO, Event::Dial { node, life });
-        self.schedule.after(PACE, Event::Report { node, life });
+        let next = self.rhythm.reports;
+        self.schedule.after(next, Event::Report { node, life });
     }
 
     /// It comes back after a while; the coordinator notices that it is gone.
@@ -53,7 +55,7 @@ impl World {
 
     pub(super) fn bury_session(&mut self, node: NodeId, session: Option<SessionId>) {
         if let Some(session) = session {
-            let noticed = self.wire.a_while(Duration::from_millis(1), IDLE);
+            let noticed = self.notices();
             self.schedule.after(noticed, Event::Left { node, session });
         }
     }
@@ -63,7 +65,7 @@ impl World {
         if agent.life() != life || agent.session().is_some() {
             return;
         }
-        if !self.coordinator.is_running() {
+        if !self.coordinator.is_there() {
             let again = self.a_while();
             self.schedule.after(again, Event::Dial { node, life });
             return;
@@ -93,7 +95,8 @@ impl World {
 
     pub(super) fn report(&mut self, node: NodeId, life: u64) {
         if self.agent(node).life() == life {
-            self.schedule.after(PACE, Event::Report { node, life });
+            let next = self.rhythm.reports;
+            self.schedule.after(next, Event::Report { node, life });
             self.tell_all(node);
         }
     }

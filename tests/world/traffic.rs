@@ -6,8 +6,9 @@ use reweave_common::flow::FlowKey;
 
 use super::World;
 use super::events::Event;
+use super::leaders::Leaders;
 
-impl World {
+impl<L: Leaders> World<L> {
     pub(super) fn flow_on(&mut self) {
         self.network.advance(self.schedule.now());
         self.traffic_changed();

@@ -37,6 +37,7 @@ pub struct Weather {
     pub echo: f64,
     /// Instructions that arrive once more, much later, as from a leader of former times.
     pub ghosts: f64,
+    pub latest_ghost: Duration,
     /// Probes or their answers that are lost.
     pub probe_loss: f64,
 }
@@ -50,6 +51,7 @@ impl Weather {
         disorder: 0.0,
         echo: 0.0,
         ghosts: 0.0,
+        latest_ghost: Duration::from_secs(8),
         probe_loss: 0.0,
     };
 
@@ -61,6 +63,7 @@ impl Weather {
         disorder: 0.1,
         echo: 0.1,
         ghosts: 0.5,
+        latest_ghost: Duration::from_secs(8),
         probe_loss: 0.02,
     };
 }
@@ -110,11 +113,8 @@ impl Wire {
     /// When an instruction comes once more, if it does.
     pub fn ghost(&mut self, now: Moment) -> Option<Moment> {
         let comes = self.chance.happens(self.weather.ghosts);
-        comes.then(|| {
-            now + self
-                .chance
-                .time(Duration::from_millis(5), Duration::from_secs(8))
-        })
+        let latest = self.weather.latest_ghost;
+        comes.then(|| now + self.chance.time(Duration::from_millis(5), latest))
     }
 
     /// How long a probe and its answer take together, unless one of them is lost.

@@ -117,8 +117,7 @@ fn take(running: &mut Running, asker: Asker, asked: Asked) -> Result<(), NotLead
         request, key, op, ..
     } = asked;
     if op == Op::Read {
-        running.last_read += 1;
-        let read = ReadId(running.last_read);
+        let read = ReadId(running.next_request());
         running.replica.read(read)?;
         let value = running.machine.get(key);
         running.reads.insert(read, (asker, value));

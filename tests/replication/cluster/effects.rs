@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use reweave_core::Command;
 use reweave_replica::{
     Applied, Batch, Effect, Kind, MemberId, Message, ReadId, RequestId, Standing,
 };
 
+use super::leading::ELSEWHERE;
 use super::{Cluster, Event, ON_THE_WAY};
-use crate::machine::{Answer, Machine};
+use crate::machine::{Answer, Payload};
 use crate::node::{Asker, Running, direction};
 
 const SNAPSHOT_TAKES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(20)];
@@ -96,12 +98,21 @@ impl Cluster {
     }
 
     fn apply(&mut self, id: u64, applied: &Applied) {
+        let payload = postcard::from_bytes(&applied.payload).expect("somebody here wrote it");
+        let (index, request) = (applied.index, applied.request);
         let running = self.running(id);
-        running.machine.apply(applied);
-        if let Some(running) = self.nodes[&id].running.as_ref() {
-            self.laws.applied(id, applied.index, &running.machine);
+        match &payload {
+            Payload::Register { key, op } => running.machine.apply(request, *key, *op),
+            Payload::Decided(command) => running.office.apply(Command::clone(command)),
         }
-        self.answer_waiting(id, applied.request);
+        if let Some(running) = self.nodes[&id].running.as_ref() {
+            self.laws.applied(id, index, running);
+            if let Payload::Decided(command) = &payload {
+                self.agreed.applied(index, command, running.office.state());
+            }
+        }
+        self.answer_waiting(id, request);
+        self.drive(id);
     }
 
     fn answer_waiting(&mut self, id: u64, request: RequestId) {
@@ -126,15 +137,15 @@ impl Cluster {
     }
 
     fn restore(&mut self, id: u64, index: u64, state: &[u8]) {
-        self.running(id).machine = Machine::decode(state);
+        self.running(id).restore(state);
         if let Some(running) = self.nodes[&id].running.as_ref() {
-            self.laws.restored(id, index, &running.machine);
+            self.laws.restored(id, index, running);
         }
     }
 
     /// It takes a while to write one, and more is applied meanwhile.
     fn take_snapshot(&mut self, id: u64, index: u64) {
-        let state = self.running(id).machine.encode();
+        let state = self.running(id).encode();
         let life = self.nodes[&id].life;
         self.after(
             SNAPSHOT_TAKES,
@@ -157,25 +168,25 @@ impl Cluster {
                 number: asker.attempt,
             };
             self.send_answer(asker, request, answer);
+        } else {
+            running.office.handle_certain(read.0);
+            self.drive(id);
         }
     }
 
     fn read_lost(&mut self, id: u64, read: ReadId) {
-        if let Some((asker, _)) = self.running(id).reads.remove(&read) {
-            self.after(
-                ON_THE_WAY,
-                Event::Elsewhere {
-                    asker,
-                    leader: None,
-                },
-            );
+        let running = self.running(id);
+        if let Some((asker, _)) = running.reads.remove(&read) {
+            let leader = None;
+            self.after(ON_THE_WAY, Event::Elsewhere { asker, leader });
+        } else {
+            running.office.handle_uncertain(read.0, ELSEWHERE);
+            self.drive(id);
         }
     }
 
     fn stands(&mut self, id: u64, standing: Standing) {
         let running = self.running(id);
-        running.proposed = 0;
-        running.said = running.machine.latest();
         let waiting = std::mem::take(&mut running.waiting);
         for asker in waiting.into_values() {
             self.after(
@@ -186,8 +197,9 @@ impl Cluster {
                 },
             );
         }
-        if let (Standing::Leads { term }, Some(running)) = (standing, &self.nodes[&id].running) {
-            self.laws.leads(id, term, &running.machine);
+        match standing {
+            Standing::Leads { term } => self.lead(id, term),
+            Standing::Follows { .. } => self.step_down(id),
         }
     }
 }

@@ -2,27 +2,39 @@
 //! lines, by one clock and one seed.
 
 mod asking;
-mod deciding;
 mod effects;
+mod leading;
+mod pleading;
+mod seating;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
+use reweave_common::operator::Mode;
+use reweave_core::{Input, Policy};
 use reweave_replica::{
     Change, FolderId, Founding, Member, MemberId, Members, Message, RequestId, Saved, Timing,
 };
 use reweave_tests::world::chance::Chance;
+use reweave_tests::world::coordinator::Output;
 use reweave_tests::world::schedule::Schedule;
+use reweave_tests::world::wire::SessionId;
 
+use crate::agreed::Agreed;
 use crate::client::{Asked, Client, History};
+use crate::fabric::policy;
 use crate::laws::Laws;
 use crate::machine::Answer;
-use crate::node::{Asker, Node, Running, direction};
+use crate::node::{Asker, Node, Plea, Running, direction};
+use crate::people::{Gossip, Person, Word};
 use asking::THINKS;
-use deciding::DECIDES;
+use pleading::MUSES;
 
 pub(crate) const TICK: Duration = Duration::from_millis(10);
+/// They ask, approve, invite, shut out and knock.
+const PEOPLE: usize = 3;
 const ON_THE_WAY: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(2)];
 
 /// How lines between coordinators are.
@@ -88,7 +100,40 @@ enum Event {
     TimedOut {
         asker: Asker,
     },
-    Decide,
+    /// Somebody thinks of something to want.
+    Muse {
+        person: usize,
+    },
+    Plea {
+        node: u64,
+        plea: Box<Plea>,
+    },
+    Told {
+        person: usize,
+        attempt: u64,
+        word: Word,
+    },
+    /// Nobody has told it anything.
+    Waited {
+        person: usize,
+        attempt: u64,
+    },
+    Seat {
+        to: u64,
+        node: NodeId,
+        session: SessionId,
+    },
+    Unseat {
+        to: u64,
+        node: NodeId,
+        session: SessionId,
+    },
+    /// Of an agent with this session, or of nobody in particular.
+    Input {
+        to: u64,
+        session: Option<SessionId>,
+        input: Box<Input>,
+    },
 }
 
 pub(crate) struct Cluster {
@@ -101,15 +146,25 @@ pub(crate) struct Cluster {
     pub(crate) clients: Vec<Client>,
     /// Nobody begins anything new.
     pub(crate) is_closing: bool,
-    /// Leaders decide things by themselves.
+    /// People want something.
     pub(crate) is_deciding: bool,
     /// Whoever has voted loses power at once, and comes back.
     pub(crate) voters_die: bool,
     pub(crate) history: History,
     pub(crate) laws: Laws,
+    pub(crate) agreed: Agreed,
+    pub(crate) policy: Policy,
     pub(crate) timing: Timing,
     pub(crate) events: u64,
+    /// So often somebody came to lead in the middle of a rollout.
+    pub(crate) inherited: u64,
     believed: Vec<u64>,
+    people: Vec<Person>,
+    gossip: Gossip,
+    /// Where each session leads.
+    places: BTreeMap<SessionId, u64>,
+    /// For agents, which live in another part of the world.
+    outputs: Vec<Output>,
 }
 
 pub(crate) fn member(id: u64) -> Member {
@@ -154,15 +209,24 @@ impl Cluster {
             voters_die: false,
             history: History::default(),
             laws: Laws::default(),
+            agreed: Agreed::default(),
+            policy: policy(Mode::Auto),
             timing,
             events: 0,
+            inherited: 0,
             believed: vec![1; clients],
+            people: vec![Person::default(); PEOPLE],
+            gossip: Gossip::default(),
+            places: BTreeMap::new(),
+            outputs: Vec::new(),
         };
         cluster.found(nodes);
         for client in 0..clients {
             cluster.after(THINKS, Event::Think { client });
         }
-        cluster.after(DECIDES, Event::Decide);
+        for person in 0..PEOPLE {
+            cluster.after(MUSES, Event::Muse { person });
+        }
         cluster
     }
 
@@ -230,7 +294,9 @@ impl Cluster {
             Event::Tick { node, .. }
             | Event::Synced { node, .. }
             | Event::Snapshot { node, .. }
-            | Event::Request { node, .. } => *node,
+            | Event::Request { node, .. }
+            | Event::Plea { node, .. } => *node,
+            Event::Seat { to, .. } | Event::Unseat { to, .. } | Event::Input { to, .. } => *to,
             Event::Message(message) => direction(message).1,
             _ => return None,
         };
@@ -264,7 +330,17 @@ impl Cluster {
             Event::Elsewhere { asker, leader } => self.elsewhere(asker, leader),
             Event::Ask { asker } => self.ask_again(asker),
             Event::TimedOut { asker } => self.timed_out(asker),
-            Event::Decide => self.decide(),
+            Event::Muse { person } => self.muse(person),
+            Event::Plea { node, plea } => self.plead(node, *plea),
+            Event::Told {
+                person,
+                attempt,
+                word,
+            } => self.told(person, attempt, &word),
+            Event::Waited { person, attempt } => self.waited(person, attempt),
+            Event::Seat { to, node, session } => self.take_seat(to, node, session),
+            Event::Unseat { to, node, session } => self.leave_seat(to, node, session),
+            Event::Input { to, session, input } => self.hear(to, session, *input),
         }
     }
 
@@ -327,14 +403,14 @@ impl Cluster {
     }
 
     pub(crate) fn start(&mut self, node: u64) {
-        let timing = self.timing.clone();
+        let (timing, policy) = (self.timing.clone(), self.policy.clone());
         let Some(found) = self.nodes.get_mut(&node).filter(|node| !node.is_lost) else {
             return;
         };
         if found.running.is_some() {
             return;
         }
-        found.start(&timing);
+        found.start(&timing, &policy);
         let life = found.life;
         self.laws.started(node);
         self.after([Duration::ZERO, TICK], Event::Tick { node, life });
@@ -346,10 +422,11 @@ impl Cluster {
         let Some(found) = self.nodes.get_mut(&node) else {
             return;
         };
-        found.running = None;
+        let seats = found.running.take().map(|running| running.seats);
         found.dies_at = None;
         found.disk.lose_power(&mut self.chance);
         self.schedule.after(away, Event::Start { node });
+        self.end_sessions(seats.unwrap_or_default());
     }
 
     /// It never comes back, nor does its disk.

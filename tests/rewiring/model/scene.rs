@@ -370,7 +370,7 @@ impl Scene {
                     self.mail.push(Letter::Told(order));
                 }
                 Output::Died => self.succeed(),
-                Output::Send { .. } | Output::Reply { .. } => {}
+                Output::Send { .. } | Output::Reply { .. } | Output::Ended { .. } => {}
             }
         }
     }

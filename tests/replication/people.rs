@@ -1,0 +1,130 @@
+//! People who invite, shut out, look and approve, and newcomers who knock. Each wants one thing after
+//! the other, and asks again until there is an answer or its patience ends.
+
+use std::time::Duration;
+
+use reweave_common::member::{Digest, Member, Role};
+use reweave_common::operator::{Request, Response};
+use reweave_common::plan::Generation;
+use reweave_core::{NoEntry, Pass};
+use reweave_tests::world::chance::Chance;
+
+const LASTING: Duration = Duration::from_mins(10);
+/// So few that they are shut out and invited again.
+const NAMES: usize = 4;
+const PATIENCE: u64 = 8;
+
+/// What somebody wants.
+#[derive(Debug, Clone)]
+pub(crate) enum Matter {
+    Ask(Request),
+    /// A token, and a key.
+    Knock([Digest; 2]),
+}
+
+/// What somebody is told.
+#[derive(Debug, Clone)]
+pub(crate) enum Word {
+    Response(Box<Response>),
+    Entry(Result<Pass, NoEntry>),
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Person {
+    pub(crate) matter: Option<Matter>,
+    pub(crate) attempt: u64,
+    pub(crate) believed: u64,
+    attempts: u64,
+}
+
+/// What people tell each other.
+#[derive(Debug, Default)]
+pub(crate) struct Gossip {
+    tokens: Vec<Digest>,
+    offered: Option<Generation>,
+    keys: u64,
+}
+
+impl Gossip {
+    fn digest(&mut self) -> Digest {
+        self.keys += 1;
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&self.keys.to_be_bytes());
+        Digest(digest)
+    }
+
+    /// A token is tried by several, each with a key of its own.
+    fn matter(&mut self, chance: &mut Chance) -> Matter {
+        let member = Member::new(Role::Viewer, &format!("v{}", chance.below(NAMES)));
+        match chance.below(10) {
+            0 | 1 => Matter::Ask(self.invite(member)),
+            2 => Matter::Ask(Request::Revoke { member }),
+            3 => Matter::Ask(Request::WhoAmI),
+            4 | 5 => match self.offered.take() {
+                Some(generation) => Matter::Ask(Request::Apply { generation }),
+                None => Matter::Ask(Request::Plan),
+            },
+            _ if self.tokens.is_empty() => Matter::Ask(self.invite(member)),
+            _ => {
+                let token =
+                    self.tokens[self.tokens.len() - 1 - chance.below(2).min(self.tokens.len() - 1)];
+                Matter::Knock([token, self.digest()])
+            }
+        }
+    }
+
+    fn invite(&mut self, member: Member) -> Request {
+        let (token, lasting) = (self.digest(), LASTING);
+        self.tokens.push(token);
+        Request::Invite {
+            member,
+            token,
+            lasting,
+        }
+    }
+
+    fn hear(&mut self, word: &Word) {
+        if let Word::Response(response) = word
+            && let Response::Plan {
+                plan: Some(plan), ..
+            } = response.as_ref()
+        {
+            self.offered = Some(plan.generation);
+        }
+    }
+}
+
+impl Person {
+    pub(crate) fn think(&mut self, chance: &mut Chance, gossip: &mut Gossip) {
+        self.matter = Some(gossip.matter(chance));
+        self.attempts = 0;
+    }
+
+    /// One more attempt, unless it has had enough.
+    pub(crate) fn attempt(&mut self) -> Option<Matter> {
+        self.attempt += 1;
+        self.attempts += 1;
+        if self.attempts > PATIENCE {
+            self.matter = None;
+        }
+        self.matter.clone()
+    }
+
+    /// Whether that is what it waited for. A newcomer may forget what it was told, and come again.
+    pub(crate) fn hear(
+        &mut self,
+        attempt: u64,
+        word: &Word,
+        chance: &mut Chance,
+        gossip: &mut Gossip,
+    ) -> bool {
+        if self.attempt != attempt || self.matter.is_none() {
+            return false;
+        }
+        gossip.hear(word);
+        if !matches!(word, Word::Entry(Ok(_))) || chance.happens(0.7) {
+            self.matter = None;
+        }
+        true
+    }
+}
