@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use reweave_common::holding::Holding;
-use reweave_common::instruction::{Ack, Install, Refusal};
+use reweave_common::instruction::{Ack, Install, Refusal, Token};
 use reweave_common::plan::Generation;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,9 @@ pub struct Fence {
     effects: VecDeque<Effect>,
     /// The answer to what was promised, once it is known.
     answered: Option<Ack>,
+    /// The latest that could not be noted down, as long as this process knows: whoever told it may have
+    /// taken back by now what came before.
+    unnoted: Option<(Generation, Token)>,
 }
 
 /// How far the instruction in hand has come.
@@ -67,6 +70,7 @@ impl Fence {
             waiting: VecDeque::new(),
             effects: VecDeque::new(),
             answered: None,
+            unnoted: None,
         }
     }
 
@@ -90,6 +94,7 @@ impl Fence {
         match (std::mem::replace(&mut self.stage, Stage::Idle), outcome) {
             (Stage::Promising(install), Ok(())) => self.act(install),
             (Stage::Promising(install), Err(error)) => {
+                self.unnoted = Some((install.generation, install.token));
                 let refusal = Refusal::NotDurable { error };
                 self.answer(&install, Err(refusal));
             }
@@ -151,11 +156,14 @@ impl Fence {
     }
 
     fn judge(&self, install: &Install) -> Verdict {
+        if let Some((held, token)) = self.unnoted.filter(|&newer| is_older(install, newer)) {
+            return Verdict::Refuse(Refusal::Older { held, token });
+        }
         let Some(promised) = &self.record.promised else {
             return Verdict::Follow;
         };
         let (held, token) = (promised.generation, promised.token);
-        if install.token < token || install.generation < held {
+        if is_older(install, (held, token)) {
             return Verdict::Refuse(Refusal::Older { held, token });
         }
         let same_generation = install.generation == held;
@@ -237,6 +245,10 @@ impl Fence {
             },
         }
     }
+}
+
+fn is_older(install: &Install, (held, token): (Generation, Token)) -> bool {
+    install.token < token || install.generation < held
 }
 
 /// How many are missing and how many too many, unless it is none.

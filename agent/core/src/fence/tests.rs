@@ -250,6 +250,22 @@ fn what_cannot_be_noted_down_is_not_done() {
     );
 }
 
+/// Nothing was noted down of the step that took it back, and it comes once more from somebody who led.
+#[test]
+fn what_was_taken_back_while_nothing_could_be_noted_does_not_come_back() {
+    let (mut switch, mut fence) = new_switch();
+    switch.disk_full = true;
+    for told in [install(1, 1, &[rule(1, 0)]), install(2, 2, &[])] {
+        let ack = switch.told(&mut fence, told);
+        assert!(matches!(ack.outcome, Err(Refusal::NotDurable { .. })));
+    }
+    switch.disk_full = false;
+    let late = switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    let (held, token) = (Generation(2), Token(2));
+    assert_eq!(late.outcome, Err(Refusal::Older { held, token }));
+    assert_eq!(switch.kernel, []);
+}
+
 #[test]
 fn what_held_but_could_not_be_noted_is_undone() {
     let (mut switch, mut fence) = new_switch();
