@@ -1,6 +1,15 @@
-//! Coordinators that agree, in a simulated world: the replicas of the product, with disks that lose
-//! power, lines that lose, repeat and delay, processes that die and stand still. The laws are looked
-//! at after every event, and what clients saw is judged at the end.
+//! The whole cluster in a simulated world. Coordinators agree by the replicas of the product, on disks
+//! that lose power and over lines that lose, repeat and delay; whoever leads has the product's core over
+//! its log, agents that report and are told what to hold, people who ask and newcomers who knock.
+//! Processes die, at any write too, stand still, and have their clocks set.
+//!
+//! After every event: logs match, and what was applied up to one entry is the same everywhere, byte for
+//! byte, and the same as with one coordinator that never failed ([`agreed`]); nobody leads without what
+//! was promised before; nothing goes out to people, newcomers or switches that is not agreed on; a token
+//! lets in one; whoever was shut out stays out; no agent acts on what is older, and no flow circles
+//! or is lost ([`reweave_tests::world::laws`]). In the end, once everything works again, all who ask are
+//! answered, each rollout has been kept or taken back within 10 s, switches hold what is in force,
+//! and what clients saw is judged.
 
 #[path = "replication/agreed.rs"]
 mod agreed;

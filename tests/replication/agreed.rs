@@ -43,6 +43,7 @@ impl Agreed {
     /// Somebody has applied this, which led it to this state. Whoever is the first has agreed with
     /// most of the others.
     pub(crate) fn applied(&mut self, index: u64, command: &Command, state: &State) {
+        self.all_stay_out(state);
         if index <= self.last {
             return;
         }
@@ -55,7 +56,7 @@ impl Agreed {
         self.commands.push(command.clone());
         let parts = command.change.parts();
         parts.iter().for_each(|part| self.note(part));
-        self.all_stay_out();
+        self.all_stay_out(state);
     }
 
     fn note(&mut self, change: &Change) {
@@ -82,9 +83,10 @@ impl Agreed {
     }
 
     /// Whoever was ever shut out is so in every later state.
-    fn all_stay_out(&self) {
-        let denied = self.state.membership().denied();
-        for (member, up_to) in &self.shut_out {
+    fn all_stay_out(&self, state: &State) {
+        let denied = state.membership().denied();
+        let known = |up_to: &Admission| up_to.0 <= state.applied();
+        for (member, up_to) in self.shut_out.iter().filter(|(_, up_to)| known(up_to)) {
             assert!(denied.denies(member, *up_to), "{member} is in again");
         }
     }

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
-use reweave_core::{Office, Policy, State};
+use reweave_core::{Command, Office, Policy, State};
 use reweave_replica::{
     FolderId, MemberId, Message, ReadId, Replica, RequestId, Saved, Standing, Timing,
 };
 use reweave_tests::world::wire::SessionId;
+use serde::Serialize;
 
 use crate::disk::Disk;
 use crate::fabric::fabric;
-use crate::machine::Machine;
+use crate::machine::{Machine, digest};
 use crate::people::Matter;
 
 /// Who asked, and for which of its attempts.
@@ -49,6 +50,8 @@ pub(crate) struct Running {
     /// Agents with a session.
     pub(crate) seats: BTreeMap<NodeId, SessionId>,
     pub(crate) office: Office,
+    /// Of what was decided, which most entries leave as it is.
+    decided: u64,
     /// When it came to lead: by its own clock, and by that of the world.
     led: [Moment; 2],
 }
@@ -57,6 +60,7 @@ impl Running {
     /// With what was on its disk.
     fn new(replica: Replica, policy: &Policy, state: &[u8]) -> Self {
         let (machine, state) = decode(state);
+        let decided = digest_of(&state);
         Self {
             replica,
             machine,
@@ -66,6 +70,7 @@ impl Running {
             last_request: 0,
             seats: BTreeMap::new(),
             office: Office::new(policy.clone(), fabric(), state),
+            decided,
             led: [Moment::default(); 2],
         }
     }
@@ -84,7 +89,18 @@ impl Running {
     pub(crate) fn restore(&mut self, state: &[u8]) {
         let (machine, state) = decode(state);
         self.machine = machine;
+        self.decided = digest_of(&state);
         self.office.handle_restored(state);
+    }
+
+    pub(crate) fn decide(&mut self, command: Command) {
+        self.office.apply(command);
+        self.decided = digest_of(self.office.state());
+    }
+
+    /// The same where all bytes of what entries have led to are.
+    pub(crate) fn digest(&self) -> [u64; 2] {
+        [digest_of(&self.machine), self.decided]
     }
 
     /// Its clock begins at the time of day or after all that was decided, and goes by itself.
@@ -97,6 +113,10 @@ impl Running {
     pub(crate) fn clock(&self, now: Moment) -> Moment {
         self.led[0] + now.since(self.led[1])
     }
+}
+
+fn digest_of(what: &impl Serialize) -> u64 {
+    digest(&postcard::to_stdvec(what).expect("it can be written"))
 }
 
 fn decode(bytes: &[u8]) -> (Machine, State) {

@@ -59,15 +59,15 @@ impl Gossip {
         match chance.below(10) {
             0 | 1 => Matter::Ask(self.invite(member)),
             2 => Matter::Ask(Request::Revoke { member }),
-            3 => Matter::Ask(Request::WhoAmI),
+            3 | 6 => Matter::Ask(Request::WhoAmI),
             4 | 5 => match self.offered.take() {
                 Some(generation) => Matter::Ask(Request::Apply { generation }),
                 None => Matter::Ask(Request::Plan),
             },
             _ if self.tokens.is_empty() => Matter::Ask(self.invite(member)),
             _ => {
-                let token =
-                    self.tokens[self.tokens.len() - 1 - chance.below(2).min(self.tokens.len() - 1)];
+                let latest = self.tokens.iter().rev().take(2).copied();
+                let token = *chance.one_of(&latest.collect::<Vec<_>>());
                 Matter::Knock([token, self.digest()])
             }
         }

@@ -117,7 +117,9 @@ fn there_is_progress_when_half_of_all_messages_are_lost() {
     for seed in 0..10 {
         let mut cluster = settled(seed);
         cluster.weather.lost = 0.5;
-        assert!(goes_on(&mut cluster), "seed {seed}: {}", cluster.standing());
+        // Elections may be lost several times over.
+        let went_on = (0..4).any(|_| goes_on(&mut cluster));
+        assert!(went_on, "seed {seed}: {}", cluster.standing());
         assert_linearizable(&cluster.history);
     }
 }
@@ -136,6 +138,20 @@ fn a_leader_that_stood_still_answers_nothing_old() {
         cluster.run_for(Duration::from_secs(3));
         assert!(goes_on(&mut cluster), "seed {seed}");
         assert_linearizable(&cluster.history);
+    }
+}
+
+/// It leads still, for all it knows when it goes on, and people have asked it meanwhile.
+#[test]
+fn a_leader_that_stood_still_alone_tells_people_nothing_old() {
+    for seed in 0..120 {
+        let mut cluster = settled(seed);
+        let leader = cluster.leader().expect("somebody answered");
+        cluster.isolate(leader);
+        cluster.standing_still(leader, Duration::from_secs(1));
+        let before = cluster.agreed.answers;
+        cluster.run_for(Duration::from_secs(2));
+        assert!(cluster.agreed.answers > before, "seed {seed}");
     }
 }
 

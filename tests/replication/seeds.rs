@@ -20,7 +20,7 @@ use crate::trouble::{Life, Trouble};
 /// So many in every run of the tests.
 const SEEDS: u64 = 1000;
 const OPERATIONS: u64 = 5000;
-const TROUBLED: Duration = Duration::from_secs(4);
+const TROUBLED: Duration = Duration::from_secs(3);
 
 #[test]
 fn whatever_goes_wrong_the_laws_hold() {

@@ -86,7 +86,7 @@ impl Trouble {
         let lines = lines(&mut chance);
         Self {
             world: World::led_by(cluster, now, scenario(), seed, lines, RHYTHM),
-            every: Duration::from_millis(*chance.one_of(&[250, 1000])),
+            every: Duration::from_millis(*chance.one_of(&[250, 600, 1500])),
             founders: nodes,
             life: Life::default(),
             errand: None,
@@ -159,29 +159,24 @@ impl Trouble {
                 let other = cluster.anybody();
                 cluster.cut.insert((node, other));
             }
-            2 => self.isolate(node),
+            2 => cluster.isolate(node),
             3..=5 => cluster.cut.clear(),
             6 => {
                 self.life.killed += 1;
                 cluster.kill(node, away);
             }
             7 => self.die_at_a_write(node),
-            8 => cluster.standing_still(node, away),
+            8 => {
+                cluster.standing_still(node, away);
+                if cluster.chance.happens(0.5) {
+                    cluster.isolate(node);
+                }
+            }
             9 => self.jump(node),
             10 => self.slow_down(node),
             11 => self.replace(node),
             12 => self.add(),
             _ => self.remove(node),
-        }
-    }
-
-    fn isolate(&mut self, node: u64) {
-        let all: Vec<_> = self.world.coordinator.nodes.keys().copied().collect();
-        for other in all {
-            self.world
-                .coordinator
-                .cut
-                .extend([(node, other), (other, node)]);
         }
     }
 

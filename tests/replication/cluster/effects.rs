@@ -103,7 +103,7 @@ impl Cluster {
         let running = self.running(id);
         match &payload {
             Payload::Register { key, op } => running.machine.apply(request, *key, *op),
-            Payload::Decided(command) => running.office.apply(Command::clone(command)),
+            Payload::Decided(command) => running.decide(Command::clone(command)),
         }
         if let Some(running) = self.nodes[&id].running.as_ref() {
             self.laws.applied(id, index, running);

@@ -437,6 +437,13 @@ impl Cluster {
         }
     }
 
+    /// Neither hears nor is heard by the other coordinators; whoever asks it something gets through.
+    pub(crate) fn isolate(&mut self, node: u64) {
+        let others = self.nodes.keys();
+        let lines = others.flat_map(|&other| [(node, other), (other, node)]);
+        self.cut.extend(lines);
+    }
+
     pub(crate) fn anybody(&mut self) -> u64 {
         let all: Vec<_> = self.nodes.keys().copied().collect();
         *self.chance.one_of(&all)

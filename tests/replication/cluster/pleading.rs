@@ -13,7 +13,7 @@ use crate::people::{Matter, Word};
 
 pub(super) const MUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
 /// They ask again after so long, and somebody else.
-const WAITS: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(500)];
+const WAITS: [Duration; 2] = [Duration::from_millis(60), Duration::from_millis(250)];
 
 impl Cluster {
     pub(super) fn muse(&mut self, person: usize) {
@@ -21,7 +21,16 @@ impl Cluster {
             return self.after(MUSES, Event::Muse { person });
         }
         self.people[person].think(&mut self.chance, &mut self.gossip);
+        self.look_around(person);
         self.beg(person);
+    }
+
+    /// Any of those will do who lead, or think so.
+    fn look_around(&mut self, person: usize) {
+        self.people[person].believed = match self.leaders() {
+            none if none.is_empty() => self.anybody(),
+            leaders => *self.chance.one_of(&leaders),
+        };
     }
 
     /// Of whoever it believes to lead.
@@ -86,7 +95,7 @@ impl Cluster {
 
     pub(super) fn waited(&mut self, person: usize, attempt: u64) {
         if self.people[person].attempt == attempt && self.people[person].matter.is_some() {
-            self.people[person].believed = self.leader().unwrap_or_else(|| self.anybody());
+            self.look_around(person);
             self.beg(person);
         }
     }

@@ -13,6 +13,7 @@ use reweave_tests::world::leaders::Leaders;
 use reweave_tests::world::wire::SessionId;
 
 use super::{Cluster, Event};
+use crate::node::Node;
 
 /// Whoever led comes back after so long.
 const AWAY: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(400)];
@@ -66,8 +67,9 @@ impl Cluster {
         self.outputs.extend(ended);
     }
 
-    fn leaders(&self) -> Vec<u64> {
-        let leads = |(&id, node): (&u64, &crate::node::Node)| {
+    /// All who lead, or think so.
+    pub(super) fn leaders(&self) -> Vec<u64> {
+        let leads = |(&id, node): (&u64, &Node)| {
             let running = node.running.as_ref()?;
             running.office.leads().then_some(id)
         };
