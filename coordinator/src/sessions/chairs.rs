@@ -8,9 +8,10 @@ use reweave_common::lock::lock;
 use reweave_common::member::Member;
 
 /// Sessions of one role at a time.
-const MOST: usize = 128;
-/// Sessions of one member at a time.
-const MOST_OF_ONE: usize = 32;
+const MOST: usize = 256;
+/// Sessions of one member at a time: a script that asks again and again leaves some behind, until they
+/// have been silent for seconds.
+const MOST_OF_ONE: usize = 192;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Chairs(Arc<Mutex<BTreeMap<Member, usize>>>);

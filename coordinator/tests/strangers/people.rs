@@ -6,8 +6,8 @@ use reweave_link::{Channel, LinkError, Role, Session};
 use super::house::{House, soon};
 
 /// So many sessions with one certificate at a time.
-const SEATS: usize = 32;
-const FULL: &str = "32 sessions with its certificate ask already";
+const SEATS: usize = 192;
+const FULL: &str = "192 sessions with its certificate ask already";
 
 async fn is_answered(session: &Session) -> Result<(), LinkError> {
     session
