@@ -380,19 +380,25 @@ impl CliError {
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::TooManyPoints { .. }
             | Self::Shards { .. }
-            | Self::BadShard { .. }
-            | Self::Simulation(
-                SimulationError::Network(_)
-                | SimulationError::Collective { .. }
-                | SimulationError::Problem(_)
-                | SimulationError::Course(SimError::TooLong),
-            ) => 2,
+            | Self::BadShard { .. } => 2,
+            Self::Simulation(error) if is_bad_network(error) => 2,
             Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
             Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
             _ => 1,
         }
     }
+}
+
+/// Whether what was given cannot be simulated.
+fn is_bad_network(error: &SimulationError) -> bool {
+    matches!(
+        error,
+        SimulationError::Network(_)
+            | SimulationError::Collective { .. }
+            | SimulationError::Problem(_)
+            | SimulationError::Course(SimError::TooLong)
+    )
 }
 
 impl From<PkiError> for CliError {
