@@ -18,7 +18,10 @@ pub(crate) struct Agreed {
     /// The last entry of the log that was applied anywhere.
     last: u64,
     invited: BTreeSet<Digest>,
-    shut_out: BTreeMap<Member, Admission>,
+    /// By which entry, and up to which admission.
+    shut_out: BTreeMap<Member, (u64, Admission)>,
+    /// Tokens, and the keys that they let in.
+    admitted: BTreeSet<[Digest; 2]>,
     approved: BTreeSet<Generation>,
     /// What each step wants nodes to hold.
     intended: BTreeMap<(Generation, NodeId), Holding>,
@@ -65,9 +68,10 @@ impl Agreed {
                 self.invited.insert(*token);
             }
             Change::Revoked { member, .. } => {
-                let up_to = Admission(self.state.applied());
-                self.shut_out.insert(member.clone(), up_to);
-                self.let_in.retain(|_, (_, pass)| pass.member != *member);
+                self.shut_out(member);
+            }
+            Change::Admitted { token, key, .. } => {
+                self.admitted.insert([*token, *key]);
             }
             Change::PlanApproved { generation, .. } => {
                 self.approved.insert(*generation);
@@ -82,12 +86,29 @@ impl Agreed {
         }
     }
 
+    /// Whatever it was let in with before is worth nothing.
+    fn shut_out(&mut self, member: &Member) {
+        let mut denied = self.state.membership().denied().iter();
+        let named = denied.find(|(it, _)| *it == member);
+        let (_, up_to) = named.expect("whoever is shut out is named");
+        let passes = self.let_in.values().map(|(_, pass)| pass);
+        for pass in passes.filter(|pass| pass.member == *member) {
+            assert!(pass.admission <= up_to, "{member} stays in by {pass:?}");
+        }
+        let entry = self.state.applied();
+        self.shut_out.insert(member.clone(), (entry, up_to));
+        self.let_in.retain(|_, (_, pass)| pass.member != *member);
+    }
+
     /// Whoever was ever shut out is so in every later state.
     fn all_stay_out(&self, state: &State) {
         let denied = state.membership().denied();
-        let known = |up_to: &Admission| up_to.0 <= state.applied();
-        for (member, up_to) in self.shut_out.iter().filter(|(_, up_to)| known(up_to)) {
-            assert!(denied.denies(member, *up_to), "{member} is in again");
+        for (member, (entry, up_to)) in &self.shut_out {
+            let is_later = *entry <= state.applied();
+            assert!(
+                !is_later || denied.denies(member, *up_to),
+                "{member} is in again"
+            );
         }
     }
 
@@ -133,12 +154,7 @@ impl Agreed {
         let told = (key, pass.clone());
         let first = self.let_in.entry(token).or_insert_with(|| told.clone());
         assert_eq!(*first, told, "token {token} lets in two");
-        let entry = usize::try_from(pass.admission.0)
-            .ok()
-            .and_then(|at| at.checked_sub(1));
-        let entry = entry.and_then(|at| self.commands.get(at));
-        let admits = |part: &Change| matches!(part, Change::Admitted { token: t, key: k, .. } if [*t, *k] == by);
-        let is_agreed = entry.is_some_and(|entry| entry.change.parts().iter().any(admits));
+        let is_agreed = self.admitted.contains(&by);
         assert!(is_agreed, "let in before it was agreed on: {pass:?}");
         self.passes += 1;
         self.promise(term, state.applied());
