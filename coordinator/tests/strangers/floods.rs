@@ -103,7 +103,7 @@ async fn five_thousand_half_open_handshakes_hold_up_nobody() {
         println!("in after {took:?}");
         assert!(took < SOON_ENOUGH, "{took:?}");
     }
-    let more = house.peak_bytes() - before;
+    let more = house.peak_bytes().saturating_sub(before);
     println!(
         "{} KiB more for {HALF_OPEN} half-open handshakes",
         more >> 10
@@ -219,7 +219,7 @@ async fn an_agent_that_floods_is_heard_no_faster_than_it_may_speak() {
         tokio::spawn(async move { flood(&session).await })
     };
     let beside = waits(&operator).await;
-    let more = house.peak_bytes() - before;
+    let more = house.peak_bytes().saturating_sub(before);
     let [alone, beside] = [("alone", alone), ("beside a flood", beside)].map(|(what, waits)| {
         let [p50, p99] = [50, 99].map(|percent| waits[DECISIONS * percent / 100 - 1]);
         println!("{what}: p50 {p50:?}, p99 {p99:?}");
