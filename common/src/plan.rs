@@ -55,6 +55,26 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Holds nothing, and promises nothing.
+    pub fn empty(generation: Generation, parent: Generation) -> Self {
+        let nothing = Rate::from_bits_per_s(0);
+        Self {
+            generation,
+            parent,
+            pins: Vec::new(),
+            tables: Tables::new(),
+            circuits: Circuits::new(),
+            moves: Vec::new(),
+            predictions: Vec::new(),
+            report: Report {
+                findings: Vec::new(),
+                slowest_before: nothing,
+                slowest_after: nothing,
+                alternatives: Vec::new(),
+            },
+        }
+    }
+
     /// Whether it moves nothing, and only takes pins away that serve no more.
     pub fn only_lifts(&self) -> bool {
         self.moves.is_empty()

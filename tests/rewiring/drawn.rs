@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use reweave_common::circuit::{Circuit, CircuitSet, OpticalName};
 use reweave_common::course::Tables;
 use reweave_common::fabric::{Circuits, Fabric, FabricBuilder};
-use reweave_common::plan::{Generation, Plan, Report};
-use reweave_common::units::Rate;
+use reweave_common::plan::{Generation, Plan};
 
 /// The same that courses are tried on.
 #[path = "../../coordinator/core/src/course/examples.rs"]
@@ -50,21 +49,10 @@ pub(crate) fn plan(
     tables: Tables,
     circuits: Circuits,
 ) -> Plan {
-    let nothing = Rate::from_bits_per_s(0);
     Plan {
-        generation,
-        parent,
-        pins: Vec::new(),
         tables,
         circuits,
-        moves: Vec::new(),
-        predictions: Vec::new(),
-        report: Report {
-            findings: Vec::new(),
-            slowest_before: nothing,
-            slowest_after: nothing,
-            alternatives: Vec::new(),
-        },
+        ..Plan::empty(generation, parent)
     }
 }
 

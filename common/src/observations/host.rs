@@ -71,8 +71,8 @@ impl HostObservations {
                 let (way, value) = ((reading.peer(), reading.transport()), *reading);
                 insert(&mut self.rdma, Self::MOST_PEERS, way, Aged { value, at })
             }
-            HostReading::Traffic(value) => self.record_traffic(Aged { value, at }),
-            HostReading::Machine(machine) => self.record_machine(Aged { value: machine, at }),
+            HostReading::Traffic(value) => self.record_traffic(at, value),
+            HostReading::Machine(machine) => self.record_machine(at, machine),
             HostReading::Rhythm(rhythm) => record(&mut self.rhythm, at, rhythm),
             HostReading::Strays(strays) => record(&mut self.strays, at, strays),
             HostReading::Vanished { interface, seen } => self.record_vanished(at, interface, seen),
@@ -114,22 +114,16 @@ impl HostObservations {
         few && insert(&mut self.rdma_ports, Self::MOST_PLACES, name, port)
     }
 
-    fn record_machine(&mut self, machine: Aged<Machine>) -> bool {
-        let few = machine.value.numa_nodes.len() <= Self::MOST_PLACES
-            && machine.value.settings.len() <= Self::MOST_PLACES;
-        if few {
-            self.machine = Some(machine);
-        }
-        few
+    fn record_machine(&mut self, at: Moment, machine: Machine) -> bool {
+        let few = machine.numa_nodes.len() <= Self::MOST_PLACES
+            && machine.settings.len() <= Self::MOST_PLACES;
+        few && record(&mut self.machine, at, machine)
     }
 
-    fn record_traffic(&mut self, traffic: Aged<Traffic>) -> bool {
-        let few = traffic.value.peers.len() <= Self::MOST_PEERS
-            && traffic.value.rdma.len() <= Self::MOST_PLACES;
-        if few {
-            self.traffic = Some(traffic);
-        }
-        few
+    fn record_traffic(&mut self, at: Moment, traffic: Traffic) -> bool {
+        let few =
+            traffic.peers.len() <= Self::MOST_PEERS && traffic.rdma.len() <= Self::MOST_PLACES;
+        few && record(&mut self.traffic, at, traffic)
     }
 }
 

@@ -9,9 +9,8 @@ use reweave_common::course::Tables;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::{LinkId, NodeId};
-use reweave_common::plan::{Plan, Report};
+use reweave_common::plan::Plan;
 use reweave_common::routes::Routes;
-use reweave_common::units::Rate;
 
 use crate::model::Picture;
 use crate::state::State;
@@ -30,25 +29,15 @@ pub(crate) fn plan(
     drained: &BTreeSet<LinkId>,
 ) -> Result<Plan, CutOff> {
     let (fabric, in_force) = (picture.fabric(), state.in_force());
-    let nothing = Rate::from_bits_per_s(0);
     let others = in_force.tables.iter();
     let others = others.filter(|(node, _)| fabric.node(**node).role != Role::Switch);
     let mut tables: Tables = others.map(|(node, it)| (*node, it.clone())).collect();
     tables.extend(around(fabric, &picture.down(), drained)?);
     Ok(Plan {
-        generation: state.next_generation(),
-        parent: in_force.generation,
         pins: in_force.pins.clone(),
         tables,
         circuits: in_force.circuits.clone(),
-        moves: Vec::new(),
-        predictions: Vec::new(),
-        report: Report {
-            findings: Vec::new(),
-            slowest_before: nothing,
-            slowest_after: nothing,
-            alternatives: Vec::new(),
-        },
+        ..Plan::empty(state.next_generation(), in_force.generation)
     })
 }
 

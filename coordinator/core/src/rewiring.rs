@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use reweave_common::course::Tables;
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::LinkId;
-use reweave_common::plan::{Plan, Report};
-use reweave_common::units::Rate;
+use reweave_common::plan::Plan;
 use reweave_planner::routing::Ground;
 
 use crate::model::Picture;
@@ -20,21 +19,11 @@ pub(crate) fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> P
     circuits.extend(wanted.clone());
     let mut closed = fabric.dark(&circuits);
     closed.extend(picture.down());
-    let nothing = Rate::from_bits_per_s(0);
     Plan {
-        generation: state.next_generation(),
-        parent: in_force.generation,
         pins: in_force.pins.clone(),
         tables: tables(fabric, &closed),
         circuits,
-        moves: Vec::new(),
-        predictions: Vec::new(),
-        report: Report {
-            findings: Vec::new(),
-            slowest_before: nothing,
-            slowest_after: nothing,
-            alternatives: Vec::new(),
-        },
+        ..Plan::empty(state.next_generation(), in_force.generation)
     }
 }
 

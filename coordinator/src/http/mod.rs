@@ -67,7 +67,7 @@ fn what_is_at(place: SocketAddr) -> &'static str {
 pub(crate) async fn beside<T>(listener: Option<&TcpListener>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if let Some(twin) = listener.and_then(twin) {
-        let served = axum::serve(twin, health::too_early()).into_future();
+        let served = axum::serve(Visits::to(twin), health::too_early()).into_future();
         tokio::select! {
             done = &mut work => return done,
             // The work matters more.
