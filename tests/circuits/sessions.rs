@@ -88,7 +88,8 @@ fn go_on(job: &Job, iterations: usize) {
     let done = || job.latest().map_or(0, |progress| progress.iterations);
     let before = done();
     let enough = || Ok((done() >= before + iterations).then_some(()));
-    wait_for("the job goes on", PATIENCE, enough).expect("it does");
+    wait_for("the job goes on", PATIENCE, enough)
+        .unwrap_or_else(|error| panic!("{error}: {before} and then {:#?}", job.latest()));
 }
 
 fn tell(name: &str, report: &JobReport) {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::StageError;
 
-/// What takes longer than this on a stage will never come.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// What takes longer than this on a stage will never come, however much else the machine has to do.
+pub const PATIENCE: Duration = Duration::from_mins(2);
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// Tries until there is something. An error is fatal only when the time is over.

@@ -20,7 +20,7 @@ const HOSTS: [&str; 4] = ["h0", "h1", "h2", "h3"];
 const SWITCHES: [&str; 4] = ["leaf0", "leaf1", "spine0", "spine1"];
 
 /// How long anything may take that is bound to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) struct Fabric;
 

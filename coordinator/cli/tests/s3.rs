@@ -18,7 +18,7 @@ const SERVER: &str = "REWEAVE_S3_SERVER";
 const TASK: &str = "REWEAVE_S3_TASK";
 const URL: &str = "s3://cluster/history";
 const KEYS: [&str; 2] = ["reweave", "a key for tests"];
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 /// 2026-11-20T14:00:00Z.
 const START_S: u64 = 1_795_183_200;
 const HOURS: u64 = 4;

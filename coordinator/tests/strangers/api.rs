@@ -167,7 +167,7 @@ async fn a_token_lasts_as_long_as_its_maker_may_ask() {
 }
 
 /// Frames come twice a second.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The next line of the stream that begins so; none when the stream has ended.
 fn line(stream: &mut impl BufRead, beginning: &str) -> Option<String> {
