@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use nix::libc;
 use nix::net::if_::if_nametoindex;
+use nix::sys::socket::{setsockopt, sockopt};
 use reweave_tests::Stage;
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -28,6 +29,8 @@ const FLOWS: u16 = 16;
 /// Behind the headers of Ethernet and IP.
 const SOURCE_PORT: usize = 14 + 20;
 const PAUSE: Duration = Duration::from_millis(1);
+/// For more than it sends in many seconds.
+const ROOM_BYTES: usize = 64 << 20;
 /// Whatever is under way has come by then.
 const LAST: Duration = Duration::from_secs(1);
 
@@ -51,7 +54,14 @@ impl Stream {
             let piped = command.args(words).stdin(Stdio::piped());
             piped.stdout(Stdio::piped()).spawn().expect("it starts")
         };
-        let counter = helper(to, &[COUNT]);
+        let mut counter = helper(to, &[COUNT]);
+        let mut heard = [0];
+        let listens = counter
+            .stdout
+            .as_mut()
+            .expect("piped")
+            .read_exact(&mut heard);
+        listens.expect("the counter listens");
         let sender = helper(from, &[SEND, interface, &address(from), &address(to)]);
         Self { sender, counter }
     }
@@ -98,9 +108,14 @@ pub(crate) fn send(arguments: &[String]) -> ExitCode {
 
 pub(crate) fn count() -> ExitCode {
     let socket = UdpSocket::bind(("0.0.0.0", PORT)).expect("a port");
+    // What waits while the processor has other work is not lost.
+    let room = setsockopt(&socket, sockopt::RcvBufForce, &ROOM_BYTES);
+    room.expect("root may have as much as it likes");
     socket
         .set_read_timeout(Some(LAST))
         .expect("sockets can wait");
+    // Nothing may be sent before this.
+    println!();
     let (ended, mut count) = (end_of_input(), 0_u64);
     loop {
         match socket.recv(&mut [0; 64]) {

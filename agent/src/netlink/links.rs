@@ -72,12 +72,32 @@ fn is_stacked(attributes: &[LinkAttribute]) -> bool {
     })
 }
 
+/// The light is there before the kernel lets the queue behind it go, and swallows what is sent
+/// meanwhile without a word: an interface that is running has both.
+const CARRIES: LinkFlags = LinkFlags::Up
+    .union(LinkFlags::LowerUp)
+    .union(LinkFlags::Running);
+
 fn count(name: &str, flags: LinkFlags, stats: &Stats64) -> LinkCount {
     LinkCount {
         interface: name.to_owned(),
-        up: flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
+        up: flags.contains(CARRIES),
         sent: Bytes::new(stats.tx_bytes),
         received: Bytes::new(stats.rx_bytes),
         dropped_packets: stats.tx_dropped + stats.rx_dropped + stats.rx_missed_errors,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_light_and_does_not_run_yet_carries_nothing() {
+        let up = |flags| count("fab2", flags, &Stats64::default()).up;
+        let lit = LinkFlags::Up | LinkFlags::LowerUp;
+        assert!(!up(lit));
+        assert!(up(lit | LinkFlags::Running));
+        assert!(!up(LinkFlags::Up | LinkFlags::Running));
     }
 }
