@@ -38,7 +38,14 @@ impl Drop for Trio {
 
 impl Trio {
     fn started() -> Self {
-        let mut trio = Self {
+        let mut trio = Self::prepared();
+        (0..3).for_each(|index| trio.start(index));
+        trio
+    }
+
+    /// Nobody runs yet.
+    fn prepared() -> Self {
+        let trio = Self {
             folder: tempfile::tempdir().expect("there is room"),
             programs: Programs::beside_this().expect("the programs are built"),
             addresses: free_addresses(),
@@ -48,7 +55,6 @@ impl Trio {
         fs::write(trio.path("fabric.toml"), FABRIC).expect("there is room");
         for index in 0..3 {
             fs::write(trio.path(&format!("c{index}.toml")), trio.settings(index)).expect("room");
-            trio.start(index);
         }
         trio
     }
@@ -267,6 +273,22 @@ fn one_of_three_decides_nothing_and_two_go_on() {
     assert!(!refused.status.success(), "{refused:?}");
     trio.start(others[0]);
     trio.leader_after(term);
+    trio.answers();
+}
+
+#[test]
+fn while_two_are_not_there_yet_whoever_asks_the_third_hears_so() {
+    let mut trio = Trio::prepared();
+    trio.start(0);
+    wait(|| {
+        let said = trio.status().stderr;
+        let said = String::from_utf8_lossy(&said);
+        let known = said.contains("the coordinators are looking for each other");
+        known.then_some(())
+    });
+    trio.start(1);
+    trio.start(2);
+    trio.leader_after(0);
     trio.answers();
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use reweave_common::error::told;
 use reweave_common::member::DenyList;
 use reweave_link::join::Door;
-use reweave_link::{Identity, Listener, Role};
+use reweave_link::{Identity, Listener};
 use reweave_replica::FolderId;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -65,11 +65,6 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let Some(data) = data else {
         return Ok(());
     };
-    // Nobody else finds anything here before there is a log.
-    let admitted = openings.listener.admit(&ROLES);
-    admitted.map_err(|source| CoordinatorError::Listen {
-        source: Box::new(source),
-    })?;
     let Data { opened, id, folder } = data;
     let (intake, events) = queue();
     let parts = prepare(settings, &config, opened, &intake)?;
@@ -283,8 +278,7 @@ impl Openings {
         let failed = |source| CoordinatorError::Listen {
             source: Box::new(source),
         };
-        let listener =
-            Listener::bind(config.listen, identity, &[Role::Coordinator]).map_err(failed)?;
+        let listener = Listener::bind(config.listen, identity, &ROLES).map_err(failed)?;
         let door = match Door::bind(config.door, identity) {
             Ok(door) => Some(door),
             Err(error) if config.door_is_usual => {

@@ -14,6 +14,8 @@ use super::letters::{Joiner, Letter};
 /// From one question to the next.
 const PAUSE: Duration = Duration::from_millis(200);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// What everybody else hears meanwhile.
+const NOT_YET: &str = "the coordinators are looking for each other: ask again soon";
 /// One that has just been replaced is still a stranger to some.
 const CERTAIN_AFTER: Duration = Duration::from_secs(2);
 
@@ -51,7 +53,12 @@ impl Introduction<'_> {
         while let Some(accepted) = listener.accept().await {
             let Ok(session) = accepted else { continue };
             let folder = self.newcomer.folder;
-            tokio::spawn(answer(session, Answer::Founding { folder }));
+            match session.peer().role {
+                Role::Coordinator => {
+                    drop(tokio::spawn(answer(session, Answer::Founding { folder })))
+                }
+                _ => drop(tokio::spawn(session.close(NOT_YET))),
+            }
         }
         IntroductionError::SocketGone
     }

@@ -83,13 +83,6 @@ impl Listener {
         self.endpoint.local_addr()
     }
 
-    /// Peers of these roles are let in from now on, and no others.
-    pub fn admit(&mut self, roles: &[Role]) -> Result<(), LinkError> {
-        self.config = server_config(&self.ours, roles)?;
-        self.accepted = roles.into();
-        Ok(())
-    }
-
     /// A new certificate, for the sessions to come.
     pub fn renew(&mut self, ours: &Identity) {
         self.ours = ours.clone();
