@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::process::{Child, Stdio};
 
-use reweave_tests::{Labs, PATIENCE, Setting, Stage, wait_for};
+use reweave_tests::{Labs, PATIENCE, Setting, Stage, StageError, wait_for};
 use serde_json::Value;
 
 use crate::play::must;
@@ -46,15 +46,20 @@ impl Responder {
         command
             .args(["probe", "--respond", prober])
             .stderr(Stdio::null());
+        // One that was killed may take a moment to go.
+        let gone = || Ok((!somebody_listens(stage, node)?).then_some(()));
+        must(wait_for("the last responder is gone", PATIENCE, gone));
         let child = command.spawn().expect("the agent starts");
-        let listens = || {
-            let sockets = stage.output(node, &["cat", "/proc/net/udp"])?;
-            // Port 7333 on all addresses.
-            Ok(sockets.contains("00000000:1CA5").then_some(()))
-        };
+        let listens = || Ok(somebody_listens(stage, node)?.then_some(()));
         must(wait_for("the responder listens", PATIENCE, listens));
         Self(child)
     }
+}
+
+/// At port 7333, on all addresses.
+fn somebody_listens(stage: &Stage, node: &str) -> Result<bool, StageError> {
+    let sockets = stage.output(node, &["cat", "/proc/net/udp"])?;
+    Ok(sockets.contains("00000000:1CA5"))
 }
 
 impl Drop for Responder {
