@@ -171,7 +171,14 @@ impl World {
             plan,
             by: by.clone(),
         };
-        for change in [proposed, Change::PlanApproved { generation, by }] {
+        for change in [
+            proposed,
+            Change::PlanApproved {
+                generation,
+                by,
+                anyway: false,
+            },
+        ] {
             let output = self.cluster.coordinator.decide(now, change);
             self.carry_all_out(output.into_iter().collect());
         }

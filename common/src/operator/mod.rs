@@ -108,6 +108,14 @@ pub enum Request {
     Drain {
         links: Vec<String>,
     },
+    /// A plan by which switches spread what they send over equal ways by what those are worth, or evenly.
+    Weigh {
+        by_worth: bool,
+    },
+    /// Carry it out as with [`Request::Apply`], and keep it though flows become slower by it.
+    ApplyAnyway {
+        generation: Generation,
+    },
 }
 
 impl Request {
@@ -128,7 +136,9 @@ impl Request {
             Self::Plan
             | Self::Rewire { .. }
             | Self::Drain { .. }
+            | Self::Weigh { .. }
             | Self::Apply { .. }
+            | Self::ApplyAnyway { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
             | Self::ChangeMembers(_) => role == Role::Operator,
@@ -141,7 +151,9 @@ impl Request {
             Self::Plan
             | Self::Rewire { .. }
             | Self::Drain { .. }
+            | Self::Weigh { .. }
             | Self::Apply { .. }
+            | Self::ApplyAnyway { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
             | Self::ChangeMembers(_)

@@ -25,6 +25,9 @@ pub(crate) struct Apply {
     /// The number `reweave plan` gave
     #[arg(value_parser = number)]
     generation: u64,
+    /// Keep the change though flows become slower by it; what is unsound is refused all the same
+    #[arg(long)]
+    force: bool,
     /// Return as soon as the coordinator has taken it over
     #[arg(long)]
     no_wait: bool,
@@ -39,7 +42,11 @@ impl Apply {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let mut coordinator = Coordinator::reach(reach)?;
         let generation = Generation(self.generation);
-        match coordinator.ask(&Request::Apply { generation })? {
+        let request = match self.force {
+            true => Request::ApplyAnyway { generation },
+            false => Request::Apply { generation },
+        };
+        match coordinator.ask(&request)? {
             Response::ApplyStarted { .. } => {}
             Response::Refused(refused) => return Err(CliError::Refused(refused)),
             other => return Err(CliError::unexpected(&other)),

@@ -8,7 +8,9 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::{Mode, NotSeen};
 use reweave_common::plan::Plan;
 
+use crate::arrivals::Arrivals;
 use crate::command::{Author, Change};
+use crate::failing::{Failing, Kept};
 use crate::model::Known;
 use crate::pace::Pace;
 use crate::planning;
@@ -26,6 +28,7 @@ pub(crate) struct Autopilot {
     /// When it saw that one had which changed something.
     changed_at: Option<Moment>,
     waits: Option<Waits>,
+    failing: Failing,
 }
 
 /// Why nothing is being changed.
@@ -41,6 +44,10 @@ pub(crate) enum Waits {
     TooLittleToGain,
     TooFewReadings {
         flow: FlowKey,
+    },
+    /// A link fails, and there is not enough beside it.
+    NotDrained {
+        kept: Kept,
     },
     /// The plan is there and cannot begin yet.
     NotReady {
@@ -66,6 +73,7 @@ impl fmt::Display for Waits {
             }
             Self::TooLittleToGain => f.write_str("the best plan would gain too little"),
             Self::TooFewReadings { flow } => write!(f, "{flow} has not been measured long enough"),
+            Self::NotDrained { kept } => kept.fmt(f),
             Self::NotReady { reasons } => f.write_str(&reasons.join("; ")),
         }
     }
@@ -76,12 +84,13 @@ impl Autopilot {
         self.waits.as_ref()
     }
 
-    pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn advance(&mut self, turn: &mut Turn<'_>, arrivals: &Arrivals) {
         let Known { now, policy, .. } = turn.known;
         self.note_end(now, turn.state);
         if policy.mode == Mode::Manual || !self.looks.is_due(now, policy.look_every) {
             return;
         }
+        self.failing.handle_time(turn.known, arrivals);
         self.waits = match turn.state.rollout() {
             Some(rollout) if rollout.phase != Phase::Proposed => None,
             Some(rollout) if is_a_persons(turn, rollout) => None,
@@ -102,24 +111,31 @@ impl Autopilot {
     /// Proposes what would mend things, and approves it when it still would.
     fn look(&mut self, turn: &mut Turn<'_>, proposed: Option<&Plan>) -> Option<Waits> {
         let picture = turn.known.picture();
-        let urgent = planning::lift_dead(&picture, turn.state);
+        let urgent = planning::urgent(&picture, turn.state);
         let rest = self.rest_of_cool_down(turn.known, turn.state);
         if urgent.is_none() && !rest.is_zero() {
             return Some(Waits::CoolingDown { rest });
         }
-        let plan = urgent.or_else(|| planning::plan(&picture, turn.state));
-        let Some(plan) = plan else {
+        let (failing, kept) = match self.failing.plan(&picture, turn.state) {
+            Ok(plan) => (plan, None),
+            Err(kept) => (None, Some(kept)),
+        };
+        let is_urgent = urgent.is_some();
+        let plan = urgent.or(failing);
+        let Some(plan) = plan.or_else(|| planning::plan(&picture, turn.state)) else {
             proposed
                 .into_iter()
                 .for_each(|proposed| withdraw(turn, proposed));
             let not_seen = picture.not_seen();
-            return Some(Waits::NothingToMend { not_seen });
+            let nothing = Waits::NothingToMend { not_seen };
+            return Some(kept.map_or(nothing, |kept| Waits::NotDrained { kept }));
         };
         if let Some(waits) = not_now(turn.known, &plan) {
             return Some(waits);
         }
         match proposed.filter(|proposed| planning::do_the_same(proposed, &plan)) {
-            Some(proposed) => approve(turn, proposed),
+            // Rates do not speak for routes that lead nowhere.
+            Some(proposed) => approve(turn, proposed, is_urgent),
             None => self.propose(turn, plan),
         }
     }
@@ -178,11 +194,15 @@ fn withdraw(turn: &mut Turn<'_>, proposed: &Plan) {
     });
 }
 
-fn approve(turn: &mut Turn<'_>, proposed: &Plan) -> Option<Waits> {
+fn approve(turn: &mut Turn<'_>, proposed: &Plan, anyway: bool) -> Option<Waits> {
     let generation = proposed.generation;
     let by = Author::Policy;
     match first_step(turn, proposed) {
-        Ok(_) => turn.decide(Change::PlanApproved { generation, by }),
+        Ok(_) => turn.decide(Change::PlanApproved {
+            generation,
+            by,
+            anyway,
+        }),
         Err(Hindrance::Wrong(reasons)) => turn.decide(Change::PlanRefused {
             generation,
             reasons,

@@ -51,6 +51,8 @@ pub enum Change {
     PlanApproved {
         generation: Generation,
         by: Author,
+        /// It is kept though flows become slower by it.
+        anyway: bool,
     },
     /// Comes before every instruction to a switch. Their token is its
     /// index in the log, or more where switches have followed what is lost from it.

@@ -324,7 +324,7 @@ impl Core {
         if !self.disk_is_full {
             self.driver.advance(&mut turn);
             if turn.out.is_settled() {
-                self.autopilot.advance(&mut turn);
+                self.autopilot.advance(&mut turn, &self.arrivals);
             }
         }
         self.arrivals.advance(&mut turn, self.disk_is_full);

@@ -9,13 +9,14 @@
 mod addresses;
 mod arrivals;
 mod auto;
+mod carrying;
 mod command;
 mod core;
 mod course;
 mod diff;
-mod draining;
 mod effect;
 mod evidence;
+mod failing;
 mod ingest;
 mod jobs;
 mod latencies;
@@ -41,6 +42,7 @@ mod turns;
 mod verify;
 mod watch;
 mod ways;
+mod weights;
 
 #[cfg(test)]
 mod tests;

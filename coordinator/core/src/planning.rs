@@ -12,6 +12,7 @@ use reweave_common::units::Rate;
 use reweave_planner::causes::{EvidenceError, Exchange, diagnose, explain_exchange, subject_of};
 
 use crate::arrivals::Arrivals;
+use crate::carrying::renewed;
 use crate::evidence::{evidence, lossy};
 use crate::model::Picture;
 use crate::pins;
@@ -37,7 +38,10 @@ pub(crate) fn findings(
 
 /// Whatever else slows jobs. Collisions are told apart from what only looks like one by what a plan
 /// would bring, so they are not asked for here.
-fn causes(picture: &Picture<'_>, arrivals: &Arrivals) -> Result<Vec<Cause>, EvidenceError> {
+pub(crate) fn causes(
+    picture: &Picture<'_>,
+    arrivals: &Arrivals,
+) -> Result<Vec<Cause>, EvidenceError> {
     let mut causes = diagnose(&evidence(picture, arrivals), picture.fabric())?;
     causes.retain(|cause| cause.class != Class::EcmpCollision);
     Ok(causes)
@@ -95,18 +99,18 @@ fn looked_at(picture: &Picture<'_>, in_force: &InForce) -> (Snapshot, Vec<Findin
 /// What would mend what is wrong. Its number is one that no plan had before, so that an operator
 /// who approves a number approves what was shown, and no agent takes it for something old.
 ///
-/// Pins that lead nowhere are taken away before anything else, and what is left of flows that have
-/// ended when there is nothing else to do.
+/// What leads nowhere is taken away before anything else, and what is left of flows that have ended when
+/// there is nothing else to do.
 pub(crate) fn plan(picture: &Picture<'_>, state: &State) -> Option<Plan> {
     let left_over = || pins::left_over(picture.known, &state.in_force().pins);
-    lift_dead(picture, state)
+    urgent(picture, state)
         .or_else(|| mend(picture, state))
         .or_else(|| lift(state, left_over()))
 }
 
-/// What cannot wait.
-pub(crate) fn lift_dead(picture: &Picture<'_>, state: &State) -> Option<Plan> {
-    lift(state, pins::dead(picture, state.in_force()))
+/// What cannot wait: pins and routes of ours that lead nowhere.
+pub(crate) fn urgent(picture: &Picture<'_>, state: &State) -> Option<Plan> {
+    lift(state, pins::dead(picture, state.in_force())).or_else(|| renewed(picture, state))
 }
 
 fn mend(picture: &Picture<'_>, state: &State) -> Option<Plan> {

@@ -23,8 +23,12 @@ pub struct Policy {
     /// A flow is slower, or faster, when it leaves the range of its readings by this share.
     /// Default 0.05: as much as a TCP flow alone on its link wanders.
     pub tolerance: f64,
-    /// While circuits move, every node keeps this share of its capacity. Default 0.5.
+    /// While circuits move, and when a failing link is drained unasked, every node keeps this share of
+    /// its capacity. Default 0.5.
     pub capacity_floor: f64,
+    /// In automatic mode, a link between switches that was found to fail, surely and without a break,
+    /// for so long is drained. Default 30 s: losses of a burst are over by then.
+    pub drain_failing_after: Duration,
     /// Readings this soon after a change are not judged. Default 300 ms: a TCP flow needs some
     /// round trips to find its new rate, and a reading covers the time before it.
     pub settle: Duration,
@@ -62,6 +66,7 @@ impl Default for Policy {
             readings: 5,
             tolerance: 0.05,
             capacity_floor: 0.5,
+            drain_failing_after: Duration::from_secs(30),
             settle: Duration::from_millis(300),
             verify_within: Duration::from_secs(10),
             answer_within: Duration::from_secs(2),

@@ -15,7 +15,7 @@ const MOST_EVALUATIONS: i64 = 1_000_000;
 
 /// How many keys there are.
 #[cfg(test)]
-pub(super) const SETTINGS: usize = 21;
+pub(super) const SETTINGS: usize = 22;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +30,7 @@ struct PolicyFile {
     readings: Option<Spanned<i64>>,
     tolerance: Option<Spanned<f64>>,
     capacity_floor: Option<Spanned<f64>>,
+    drain_failing_after_ms: Option<Spanned<f64>>,
     settle_ms: Option<Spanned<f64>>,
     verify_within_ms: Option<Spanned<f64>>,
     answer_within_ms: Option<Spanned<f64>>,
@@ -53,6 +54,8 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
         readings: reader.whole(&file.readings, Recent::MOST as i64, default.readings)?,
         tolerance: reader.share(&file.tolerance, default.tolerance)?,
         capacity_floor: reader.share(&file.capacity_floor, default.capacity_floor)?,
+        drain_failing_after: reader
+            .millis(&file.drain_failing_after_ms, default.drain_failing_after)?,
         settle: reader.millis(&file.settle_ms, default.settle)?,
         verify_within: reader.millis(&file.verify_within_ms, default.verify_within)?,
         answer_within: reader.millis(&file.answer_within_ms, default.answer_within)?,

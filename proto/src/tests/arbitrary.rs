@@ -286,6 +286,8 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         generation().prop_map(|generation| Request::Record { generation }),
         rewiring::wishes().prop_map(|circuits| Request::Rewire { circuits }),
         vec(text(), 0..MANY).prop_map(|links| Request::Drain { links }),
+        any::<bool>().prop_map(|by_worth| Request::Weigh { by_worth }),
+        generation().prop_map(|generation| Request::ApplyAnyway { generation }),
         members::request(),
         jobs::request(),
     ]

@@ -17,6 +17,7 @@ mod summary;
 mod tables;
 mod topology;
 mod tuner;
+mod weights;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,7 @@ enum What {
     Balance(balance::Balance),
     Circuits(circuits::Circuits),
     Drain(drain::Drain),
+    Weights(weights::Weights),
     /// Which host takes which place in a job
     Ranks(ranks::Ranks),
     /// How collectives of each size are best done, as a table for NCCL's tuner plugins
@@ -62,6 +64,7 @@ impl Plan {
             Some(What::Balance(balance)) => balance.run(output),
             Some(What::Circuits(circuits)) => circuits.run(reach, output),
             Some(What::Drain(drain)) => drain.run(reach, output),
+            Some(What::Weights(weights)) => weights.run(reach, output),
             Some(What::Ranks(ranks)) => ranks.run(output),
             Some(What::Tuner(tuner)) => tuner.run(output),
             Some(What::Probes(probes)) => probes.run(output),

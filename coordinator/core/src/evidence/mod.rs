@@ -22,6 +22,8 @@ use crate::arrivals::Arrivals;
 use crate::jobs::{Job, jobs};
 use crate::model::{Known, Picture};
 
+pub(crate) use ports::speed;
+
 /// From whom to whom, and by which rail.
 type Way = (NodeId, NodeId, u32);
 

@@ -36,7 +36,6 @@ fn port(picture: &Picture<'_>, hop: Hop, interface: &str) -> PortFacts {
     let known = picture.known;
     let counted = known.trends.lately(hop.from, interface).unwrap_or_default();
     let nic = nic(picture, hop.from, interface);
-    let speed = nic.and_then(|nic| nic.speed);
     let load = picture.load(hop);
     PortFacts {
         node: name(known, hop.from),
@@ -50,9 +49,15 @@ fn port(picture: &Picture<'_>, hop: Hop, interface: &str) -> PortFacts {
         send_drops: counted.send_drops,
         mtu_bytes: nic.and_then(|nic| nic.mtu_bytes),
         sent_gbps: load.map(Rate::gbps),
-        speed_gbps: speed.map(Rate::gbps),
+        speed_gbps: speed(picture, hop).map(Rate::gbps),
         fec: nic.and_then(|nic| nic.fec).map(|fec| fec.to_string()),
     }
+}
+
+/// What this end of a link says that it sends at.
+pub(crate) fn speed(picture: &Picture<'_>, end: Hop) -> Option<Rate> {
+    let interface = &picture.wiring.end(end)?.interface;
+    nic(picture, end.from, interface)?.speed
 }
 
 fn nic<'p>(picture: &'p Picture<'_>, node: NodeId, interface: &str) -> Option<&'p Nic> {

@@ -1,4 +1,5 @@
-//! Links that a person wants to carry nothing: made into a plan of routes, and put on offer.
+//! Links that a person wants to carry nothing, or what they are worth: made into a plan of routes, and put
+//! on offer. What is not spoken of stays as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,19 +9,27 @@ use reweave_common::operator::{Refused, Response};
 
 use super::rewire::offer;
 use super::running;
-use crate::draining::{self, CutOff};
+use crate::carrying::{self, CutOff, Wish};
 use crate::rollout::Turn;
 
 pub(super) fn drain(turn: &mut Turn<'_>, principal: String, links: &[String]) -> Response {
+    match resolve(turn.known.fabric, links) {
+        Ok(drained) => wish(turn, principal, |now| Wish { drained, ..now }),
+        Err(refused) => Response::Refused(refused),
+    }
+}
+
+pub(super) fn weigh(turn: &mut Turn<'_>, principal: String, by_worth: bool) -> Response {
+    wish(turn, principal, |now| Wish { by_worth, ..now })
+}
+
+fn wish(turn: &mut Turn<'_>, principal: String, wanted: impl FnOnce(Wish) -> Wish) -> Response {
     if let Some(running) = running(turn) {
         return Response::Refused(Refused::Busy { running });
     }
     let fabric = turn.known.fabric;
-    let links = match resolve(fabric, links) {
-        Ok(links) => links,
-        Err(refused) => return Response::Refused(refused),
-    };
-    match draining::plan(&turn.known.picture(), turn.state, &links) {
+    let wish = wanted(Wish::in_force(fabric, &turn.state.in_force().tables));
+    match carrying::plan(&turn.known.picture(), turn.state, &wish) {
         Ok(plan) => offer(turn, principal, plan),
         Err(CutOff { from, to }) => {
             let [from, to] = [from, to].map(|node| fabric.name(node).to_owned());

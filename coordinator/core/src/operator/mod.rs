@@ -75,10 +75,9 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Plan => plan(turn, principal),
         Request::Rewire { circuits } => rewire::rewire(turn, principal, circuits),
         Request::Drain { links } => drain::drain(turn, principal, &links),
-        Request::Apply { generation } => match apply(turn, principal, generation) {
-            Ok(()) => Response::ApplyStarted { generation },
-            Err(refused) => Response::Refused(refused),
-        },
+        Request::Weigh { by_worth } => drain::weigh(turn, principal, by_worth),
+        Request::Apply { generation } => apply(turn, principal, generation, false),
+        Request::ApplyAnyway { generation } => apply(turn, principal, generation, true),
         Request::History { before } => {
             Response::History(history::page(turn.known, turn.state, before))
         }
@@ -159,15 +158,19 @@ fn running(turn: &Turn<'_>) -> Option<Generation> {
 }
 
 /// A plan that is not ready stays proposed; one that is wrong does not.
-fn apply(turn: &mut Turn<'_>, principal: String, generation: Generation) -> Result<(), Refused> {
-    let plan = &offered(turn, generation)?.plan;
+fn apply(turn: &mut Turn<'_>, principal: String, generation: Generation, anyway: bool) -> Response {
+    let plan = match offered(turn, generation) {
+        Ok(rollout) => &rollout.plan,
+        Err(refused) => return Response::Refused(refused),
+    };
     let (reasons, is_wrong) = match first_step(turn, plan) {
         Ok(_) => {
             turn.decide(Change::PlanApproved {
                 generation,
                 by: Author::Operator(principal),
+                anyway,
             });
-            return Ok(());
+            return Response::ApplyStarted { generation };
         }
         Err(Hindrance::Unready(reasons)) => (reasons, false),
         Err(Hindrance::Wrong(reasons)) => (reasons, true),
@@ -179,7 +182,7 @@ fn apply(turn: &mut Turn<'_>, principal: String, generation: Generation) -> Resu
             reasons,
         });
     }
-    Err(Refused::Unfit { reasons: words })
+    Response::Refused(Refused::Unfit { reasons: words })
 }
 
 fn offered<'a>(turn: &Turn<'a>, generation: Generation) -> Result<&'a Rollout, Refused> {

@@ -169,7 +169,10 @@ impl Driver {
         let decided = |flow| after.contains_key(flow) || turn.known.has_ended(flow);
         let mut awaited = rollout.before.iter().map(|before| &before.flow);
         if awaited.all(decided) || self.waited(turn) >= policy.verify_within {
-            let verdict = judge(&rollout.plan, &rollout.before, &after, policy);
+            let mut verdict = judge(&rollout.plan, &rollout.before, &after, policy);
+            if rollout.anyway {
+                verdict.decision = Decision::Commit;
+            }
             turn.decide(Change::Verified {
                 generation: rollout.plan.generation,
                 verdict,

@@ -153,7 +153,11 @@ impl State {
             } => {
                 self.drop_plan(at, generation, Outcome::Withdrawn { reasons });
             }
-            Change::PlanApproved { generation, by } => self.approve(generation, Signed { at, by }),
+            Change::PlanApproved {
+                generation,
+                by,
+                anyway,
+            } => self.approve(generation, Signed { at, by }, anyway),
             Change::StepIntent(intent) => self.intend(token, intent),
             Change::Acked { node, ack } => self.acknowledge(node, ack),
             Change::Verified {
@@ -227,9 +231,10 @@ impl State {
         }
     }
 
-    fn approve(&mut self, generation: Generation, approved: Signed) {
+    fn approve(&mut self, generation: Generation, approved: Signed, anyway: bool) {
         if let Some(rollout) = self.plan_in(generation, |phase| *phase == Phase::Proposed) {
             rollout.approved = Some(approved);
+            rollout.anyway = anyway;
             rollout.phase = Phase::Approved;
         }
     }

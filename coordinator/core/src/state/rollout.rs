@@ -30,6 +30,8 @@ pub struct Rollout {
     pub plan: Plan,
     pub proposed: Signed,
     pub approved: Option<Signed>,
+    /// Whoever approved it wants it though flows become slower.
+    pub anyway: bool,
     /// The rates of the flows just before anything was installed.
     pub before: Vec<Before>,
     pub verdict: Option<Verdict>,
@@ -111,6 +113,7 @@ impl Rollout {
             plan,
             proposed,
             approved: None,
+            anyway: false,
             before: Vec::new(),
             verdict: None,
             phase,

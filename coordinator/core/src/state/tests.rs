@@ -109,7 +109,7 @@ fn change() -> impl Strategy<Value = Change> {
         3 => proposed,
         1 => generation().prop_map(|generation| Change::PlanRefused { generation, reasons: vec![] }),
         1 => generation().prop_map(|generation| Change::PlanWithdrawn { generation, reasons: vec![] }),
-        3 => generation().prop_map(move |generation| Change::PlanApproved { generation, by: by.clone() }),
+        3 => generation().prop_map(move |generation| Change::PlanApproved { generation, by: by.clone(), anyway: false }),
         4 => intent().prop_map(Change::StepIntent),
         6 => (node(), ack()).prop_map(|(node, ack)| Change::Acked { node, ack }),
         2 => (generation(), verdict())
@@ -173,6 +173,7 @@ fn approve(generation: u64) -> Change {
     Change::PlanApproved {
         generation: Generation(generation),
         by: Author::Policy,
+        anyway: false,
     }
 }
 

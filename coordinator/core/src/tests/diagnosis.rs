@@ -38,7 +38,7 @@ pub(super) fn say(cluster: &mut Cluster, host: &str, readings: Vec<Reading>) {
 }
 
 /// Every host tells once a second what came of its probes.
-fn probe_for(cluster: &mut Cluster, duration: Duration) {
+pub(super) fn probe_for(cluster: &mut Cluster, duration: Duration) {
     for _ in 0..duration.as_secs() {
         for host in (0..8).map(|it| format!("h{it}")) {
             let readings = cluster.network.probed(cluster.network.node(&host));

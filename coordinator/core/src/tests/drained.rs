@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_common::operator::{Mode, Refused, Request, Response};
+use reweave_common::operator::{FlowChange, Mode, Refused, Request, Response};
 use reweave_common::plan::Generation;
 
 use super::cluster::Cluster;
@@ -97,6 +97,34 @@ fn who_is_slower_without_the_link_has_it_back() {
     let held = cluster.network.switches.values();
     assert!(held.map(|it| it.routes.len()).sum::<usize>() == 0);
     cluster.assert_one_generation();
+}
+
+/// It is their decision, and is told all the same who is slower.
+#[test]
+fn whoever_wants_it_anyway_has_it_though_flows_are_slower() {
+    let mut cluster = cluster();
+    for (place, host) in ["h0", "h1", "h2"].into_iter().enumerate() {
+        let to = format!("h{}", 4 + place);
+        cluster.network.start(host, &to, 1000 + place as u16, place);
+    }
+    cluster.run_for(A_WHILE);
+    let generation = planned(&mut cluster, &["leaf0-spine1"]);
+    let started = cluster.ask(Request::ApplyAnyway { generation });
+    assert_eq!(started, Response::ApplyStarted { generation });
+    cluster.run_for(CARRIED_OUT);
+    let ended = cluster.core.state().history().next_back().unwrap();
+    assert_eq!(ended.outcome, Outcome::Committed);
+    let flows = &ended.verdict.as_ref().unwrap().flows;
+    let slower = flows
+        .iter()
+        .filter(|flow| flow.change == FlowChange::Slower);
+    assert_eq!(slower.count(), 2);
+    let uplinks = cluster
+        .network
+        .flows
+        .keys()
+        .map(|flow| cluster.network.uplink(flow));
+    assert!(uplinks.into_iter().all(|link| link != "leaf0-spine1"));
 }
 
 /// What serves its flow no more is taken away by the next plan.

@@ -2,6 +2,7 @@
 //! hosts. Its hashing and its rate model are its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +60,12 @@ impl Network {
             "kind = \"leaf-spine\"\nleaves = 2\nspines = {spines}\n\
              hosts_per_leaf = {hosts_per_leaf}\nhost_gbps = 0.2\nuplink_gbps = 0.1"
         );
-        let fabric = Arc::new(Fabric::parse("fabric.toml", &text).unwrap());
+        Self::of(&text)
+    }
+
+    /// Nodes are called as in a fabric of leaves and spines.
+    pub(crate) fn of(text: &str) -> Self {
+        let fabric = Arc::new(Fabric::parse("fabric.toml", text).unwrap());
         let switches = fabric.nodes().filter(|(_, node)| node.role == Role::Switch);
         let switches = switches.map(|(id, _)| (id, Switch::default())).collect();
         Self {
@@ -117,6 +123,14 @@ impl Network {
     pub(crate) fn mend(&mut self, a: &str, b: &str) {
         let link = self.link(a, b);
         self.down.remove(&link);
+    }
+
+    /// What a node calls its end of the link to its neighbour.
+    pub(crate) fn interface(&self, node: NodeId, to: &str) -> String {
+        let link = self.link(self.fabric.name(node), to);
+        let links = self.fabric.links_of(node);
+        let place = links.iter().position(|it| *it == link).unwrap();
+        interface_name(&self.fabric, node, place)
     }
 
     fn link(&self, a: &str, b: &str) -> LinkId {
@@ -355,7 +369,7 @@ impl Network {
         let hashed = self.node(&format!("spine{}", flow.spine));
         let hashed = self.fabric.links_between(leaf, hashed).next().unwrap();
         let pinned = self.pinned(leaf, key);
-        let up = pinned.unwrap_or_else(|| self.routed(leaf, flow.to, hashed));
+        let up = pinned.unwrap_or_else(|| self.routed(leaf, key, flow.to, hashed));
         let spine = self.fabric.link(up).far(leaf).node;
         let across = self.fabric.links_between(spine, last).next().unwrap();
         vec![
@@ -372,13 +386,25 @@ impl Network {
         ]
     }
 
-    /// By the routes that the switch holds for this host, if it does: as the hash has it where they allow it,
-    /// or else by the first.
-    fn routed(&self, switch: NodeId, to: NodeId, hashed: LinkId) -> LinkId {
+    /// By the routes that the switch holds for this host, if it does: where they are not the same, one
+    /// flow after another by their weights; or else as the hash has it where they allow it, or by the first.
+    fn routed(&self, switch: NodeId, key: &FlowKey, to: NodeId, hashed: LinkId) -> LinkId {
         let mut routes = self.switches[&switch].routes.iter();
         let Some(route) = routes.find(|route| route.destination == host_address(to)) else {
             return hashed;
         };
+        if route
+            .hops
+            .iter()
+            .any(|hop| hop.weight != route.hops[0].weight)
+        {
+            let all = route.hops.iter();
+            let mut slots = all.flat_map(|hop| iter::repeat_n(hop, hop.weight as usize));
+            let slots_count: u32 = route.hops.iter().map(|hop| hop.weight).sum();
+            let slot = u32::from(key.source.port()) % slots_count;
+            let hop = slots.nth(slot as usize).unwrap();
+            return self.link_of(switch, &hop.interface).unwrap();
+        }
         let interfaces = route.hops.iter().map(|hop| &hop.interface[..]);
         let links = interfaces.filter_map(|name| self.link_of(switch, name));
         let links: Vec<_> = links.collect();

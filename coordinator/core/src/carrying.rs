@@ -1,0 +1,167 @@
+//! What links between switches shall carry where that is not what the network makes of it by itself:
+//! nothing where they are drained, and of ways that are as short each what it is worth.
+//!
+//! Whoever may send over such a link gets routes of its own, towards those hosts alone that it reaches
+//! over others as directly. A switch that has no such way is sent nothing for these hosts any more.
+
+use std::collections::BTreeSet;
+
+use reweave_common::course::Tables;
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::forwarding::{ForwardingTable, NextHop};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::plan::Plan;
+use reweave_common::routes::Routes;
+use reweave_planner::paths::drained;
+
+use crate::model::Picture;
+use crate::state::State;
+use crate::weights::Worths;
+
+/// Hosts at this switch would reach that one by a longer way, or by none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CutOff {
+    pub(crate) from: NodeId,
+    pub(crate) to: NodeId,
+}
+
+/// What is wanted of all links; by default what the network does by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Wish {
+    pub(crate) drained: BTreeSet<LinkId>,
+    /// Ways that are as short get by what they are worth, and not all the same.
+    pub(crate) by_worth: bool,
+}
+
+impl Wish {
+    /// What the tables of switches come from.
+    pub(crate) fn in_force(fabric: &Fabric, tables: &Tables) -> Self {
+        let mut hops = of_switches(fabric, tables).flat_map(|table| table.towards.values());
+        let is_uneven = |hops: &Vec<NextHop>| hops.iter().any(|it| it.weight != hops[0].weight);
+        Self {
+            drained: drained(fabric, tables),
+            by_worth: hops.any(is_uneven),
+        }
+    }
+}
+
+/// It promises nothing: whoever wants it knows what for.
+pub(crate) fn plan(picture: &Picture<'_>, state: &State, wish: &Wish) -> Result<Plan, CutOff> {
+    let (fabric, in_force) = (picture.fabric(), state.in_force());
+    let others = in_force.tables.iter();
+    let others = others.filter(|(node, _)| fabric.node(**node).role != Role::Switch);
+    let mut tables: Tables = others.map(|(node, it)| (*node, it.clone())).collect();
+    tables.extend(carrying(picture, wish)?);
+    Ok(Plan {
+        pins: in_force.pins.clone(),
+        tables,
+        circuits: in_force.circuits.clone(),
+        ..Plan::empty(state.next_generation(), in_force.generation)
+    })
+}
+
+/// The same wish anew, where links are down that its routes lead over: nobody but us takes them away. When
+/// there is no other way as short, the network's own routes are all that is left.
+pub(crate) fn renewed(picture: &Picture<'_>, state: &State) -> Option<Plan> {
+    let (fabric, tables) = (picture.fabric(), &state.in_force().tables);
+    of_switches(fabric, tables).next()?;
+    let wish = Wish::in_force(fabric, tables);
+    let closed = |link: &LinkId| wish.drained.contains(link);
+    if wish == Wish::default() || picture.down().iter().all(closed) {
+        return None;
+    }
+    let anew = plan(picture, state, &wish).or_else(|_| plan(picture, state, &Wish::default()));
+    let anew = anew
+        .ok()
+        .filter(|plan| lead_elsewhere(tables, &plan.tables));
+    anew
+}
+
+/// Whether some of the old routes are not among the new.
+fn lead_elsewhere(old: &Tables, new: &Tables) -> bool {
+    old.values().any(|table| {
+        let anew = new.get(&table.at);
+        table.towards.iter().any(|(&to, hops)| {
+            let anew = anew.map_or(&[][..], |anew| anew.next_hops(to));
+            let is_gone = |hop: &NextHop| !anew.iter().any(|it| it.link == hop.link);
+            hops.iter().any(is_gone)
+        })
+    })
+}
+
+fn of_switches<'t>(
+    fabric: &'t Fabric,
+    tables: &'t Tables,
+) -> impl Iterator<Item = &'t ForwardingTable> {
+    let is_switch = |table: &&ForwardingTable| fabric.node(table.at).role == Role::Switch;
+    tables.values().filter(is_switch)
+}
+
+/// What switches hold that it may be so, and everything else as it went.
+fn carrying(picture: &Picture<'_>, wish: &Wish) -> Result<Tables, CutOff> {
+    if *wish == Wish::default() {
+        return Ok(Tables::new());
+    }
+    let (fabric, down) = (picture.fabric(), picture.down());
+    let around = Routes::around(fabric, &down.union(&wish.drained).copied().collect());
+    let ways = Ways {
+        fabric,
+        own: Routes::around(fabric, &down),
+        worths: wish.by_worth.then(|| Worths::new(picture, &around)),
+        around: &around,
+    };
+    let switches = fabric.nodes().filter(|(_, node)| node.role == Role::Switch);
+    let tables = switches.map(|(at, _)| ways.table(at));
+    let tables: Vec<_> = tables.collect::<Result<_, _>>()?;
+    let needed = tables.into_iter().filter(|table| !table.towards.is_empty());
+    Ok(needed.map(|table| (table.at, table)).collect())
+}
+
+struct Ways<'f> {
+    fabric: &'f Fabric,
+    own: Routes,
+    around: &'f Routes,
+    worths: Option<Worths<'f>>,
+}
+
+impl Ways<'_> {
+    fn table(&self, at: NodeId) -> Result<ForwardingTable, CutOff> {
+        let mut table = ForwardingTable {
+            at,
+            towards: Default::default(),
+            raises: Vec::new(),
+        };
+        for to in self.fabric.endpoints() {
+            if let Some(hops) = self.other_hops(at, to)? {
+                table.towards.insert(to, hops);
+            }
+        }
+        Ok(table)
+    }
+
+    /// Nothing where all stays as it is, or where nobody sends it any more.
+    fn other_hops(&self, at: NodeId, to: NodeId) -> Result<Option<Vec<NextHop>>, CutOff> {
+        let is_as_short = self.around.hops(at, to) == self.own.hops(at, to);
+        if !is_as_short && self.has_hosts(at) {
+            return Err(CutOff { from: at, to });
+        }
+        let links = self.around.next_hops(at, to);
+        let hops = match &self.worths {
+            Some(worths) => worths.weighed(at, to, links),
+            None => evenly(links),
+        };
+        let differs = hops != evenly(self.own.next_hops(at, to));
+        Ok((is_as_short && differs).then_some(hops))
+    }
+
+    fn has_hosts(&self, at: NodeId) -> bool {
+        let mut links = self.fabric.links_of(at).iter();
+        let far = |link: &LinkId| self.fabric.link(*link).far(at).node;
+        links.any(|link| self.fabric.node(far(link)).role.is_endpoint())
+    }
+}
+
+fn evenly(links: &[LinkId]) -> Vec<NextHop> {
+    let hop = |&link: &LinkId| NextHop { link, weight: 1 };
+    links.iter().map(hop).collect()
+}

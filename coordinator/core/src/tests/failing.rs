@@ -1,0 +1,179 @@
+//! Links that fail: what the policy drains by itself, and what it leaves to people.
+
+use std::time::Duration;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::health::Signal;
+use reweave_common::operator::{Finding, Mode, Request, Response};
+
+use super::cluster::Cluster;
+use super::diagnosis::{health, hop, probe_for, say};
+use super::network::Network;
+use super::scene::{A_WHILE, reasons, status};
+use crate::{Author, Outcome, Policy, Reason};
+
+/// Until it has been found for long enough, and has been drained.
+const FOR_LONG: Duration = Duration::from_secs(70);
+const LINK: &str = "leaf0-spine1";
+
+fn policy() -> Policy {
+    Policy {
+        mode: Mode::Auto,
+        ..Policy::default()
+    }
+}
+
+/// The way up from the first leaf to the second spine loses packets, and the leaf counts them.
+fn failing(policy: Policy) -> Cluster {
+    let mut cluster = Cluster::with(Network::new(4, 4), policy);
+    cluster.run_for(A_WHILE);
+    let lossy = hop(&cluster, "leaf0", "spine1");
+    cluster.network.lossy.insert(lossy);
+    cluster
+}
+
+fn go_on(cluster: &mut Cluster, duration: Duration) {
+    for _ in 0..duration.as_secs() / 5 {
+        let leaf = cluster.network.node("leaf0");
+        let port = cluster.network.interface(leaf, "spine1");
+        if cluster.network.lossy.is_empty() {
+            return probe_for(cluster, Duration::from_secs(5));
+        }
+        say(cluster, "leaf0", vec![health(&port, Signal::SendDrops, 20)]);
+        probe_for(cluster, Duration::from_secs(5));
+    }
+}
+
+/// A flow that hashes there.
+fn newcomer(cluster: &mut Cluster) -> FlowKey {
+    cluster.network.start("h2", "h6", 1003, 1)
+}
+
+fn ended(cluster: &Cluster) -> usize {
+    cluster.core.state().history().count()
+}
+
+fn release(cluster: &mut Cluster) {
+    let links = Vec::new();
+    let Response::Plan {
+        plan: Some(plan), ..
+    } = cluster.ask(Request::Drain { links })
+    else {
+        panic!("no plan")
+    };
+    cluster.apply(plan.generation);
+    cluster.run_for(Duration::from_secs(20));
+}
+
+#[test]
+fn the_policy_drains_a_link_that_surely_fails_for_long_and_says_for_which_finding() {
+    let mut cluster = failing(policy());
+    let flow = newcomer(&mut cluster);
+    go_on(&mut cluster, Duration::from_secs(30));
+    assert_eq!(
+        ended(&cluster),
+        0,
+        "not before it was found for as long as set"
+    );
+    go_on(&mut cluster, FOR_LONG);
+    let ended = cluster
+        .core
+        .state()
+        .history()
+        .next()
+        .expect("it is drained");
+    assert_eq!(
+        (&ended.outcome, &ended.proposed.by),
+        (&Outcome::Committed, &Author::Policy)
+    );
+    let [finding] = &ended.plan.report.findings[..] else {
+        panic!("{ended:#?}")
+    };
+    let named = Finding::named(finding, &cluster.network.fabric);
+    assert!(matches!(named, Finding::Cause(cause) if cause.subject.to_string().contains(LINK)));
+    assert_ne!(cluster.network.uplink(&flow), LINK);
+    let drained: Vec<_> = status(&mut cluster).links;
+    let drained = drained.iter().filter(|link| link.drained);
+    assert!(drained.count() > 0);
+}
+
+/// It would be drained on and on otherwise: nobody knows whether it was mended before it carries.
+#[test]
+fn what_a_person_lets_carry_again_is_left_to_people() {
+    let mut cluster = failing(policy());
+    go_on(&mut cluster, FOR_LONG + Duration::from_secs(30));
+    assert_eq!(ended(&cluster), 1);
+    release(&mut cluster);
+    go_on(&mut cluster, 2 * FOR_LONG);
+    assert_eq!(ended(&cluster), 2, "{:#?}", cluster.last_outcome());
+    let flow = newcomer(&mut cluster);
+    assert_eq!(cluster.network.uplink(&flow), LINK);
+}
+
+#[test]
+fn a_switch_keeps_its_share_of_capacity_and_status_says_what_for() {
+    let floor = Policy {
+        capacity_floor: 0.8,
+        ..policy()
+    };
+    let mut cluster = failing(floor);
+    go_on(&mut cluster, FOR_LONG + Duration::from_secs(30));
+    assert_eq!(ended(&cluster), 0);
+    let waits = status(&mut cluster).waits_because.unwrap_or_default();
+    assert!(
+        waits.contains(LINK) && waits.contains("leaf0 would keep less"),
+        "{waits}"
+    );
+}
+
+/// Taken back once, it is not tried every half a minute.
+#[test]
+fn who_needs_the_link_keeps_it() {
+    let mut cluster = failing(policy());
+    for place in 0..4 {
+        let [from, to] = [place, 4 + place].map(|host| format!("h{host}"));
+        cluster
+            .network
+            .start(&from, &to, 1000 + place as u16, place);
+    }
+    go_on(&mut cluster, 3 * FOR_LONG);
+    let slower = |reason: &Reason| matches!(reason, Reason::GotSlower { .. });
+    assert!(
+        reasons(&cluster).iter().any(slower),
+        "{:?}",
+        reasons(&cluster)
+    );
+    assert_eq!(ended(&cluster), 1);
+}
+
+#[test]
+fn in_manual_mode_a_person_decides() {
+    let manual = Policy {
+        mode: Mode::Manual,
+        ..policy()
+    };
+    let mut cluster = failing(manual);
+    go_on(&mut cluster, FOR_LONG + Duration::from_secs(30));
+    assert_eq!(ended(&cluster), 0);
+}
+
+/// No routing protocol takes a way away that routes of ours lead over.
+#[test]
+fn where_another_link_fails_meanwhile_routes_of_ours_lead_around_that_too() {
+    let mut cluster = failing(policy());
+    go_on(&mut cluster, FOR_LONG + Duration::from_secs(30));
+    let flow = cluster.network.start("h1", "h5", 1001, 2);
+    cluster.run_for(A_WHILE);
+    assert_eq!(cluster.network.uplink(&flow), "leaf0-spine2");
+    cluster.network.fail("leaf1", "spine2");
+    assert!(!cluster.network.arrives(&flow));
+    cluster.run_for(Duration::from_secs(5));
+    assert!(
+        cluster.network.arrives(&flow),
+        "{}",
+        cluster.network.uplink(&flow)
+    );
+    cluster.run_for(Duration::from_secs(30));
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    assert!(cluster.network.arrives(&flow));
+}

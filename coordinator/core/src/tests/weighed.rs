@@ -1,0 +1,170 @@
+//! Ways that are as short and not worth the same.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::hardware::Nic;
+use reweave_common::operator::{Mode, Refused, Request, Response};
+use reweave_common::sample::{HostReading, Reading};
+use reweave_common::units::Rate;
+
+use super::cluster::Cluster;
+use super::diagnosis::say;
+use super::network::Network;
+use super::scene::A_WHILE;
+use crate::Outcome;
+
+const CARRIED_OUT: Duration = Duration::from_secs(20);
+/// So many that each is too small to be looked after.
+const MICE: u16 = 60;
+
+/// Two spines; the second one's link to the second leaf is half as quick as all others.
+fn uneven() -> Network {
+    let node = |name: &str, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    let link = |a: &str, b: &str, gbps: f64| {
+        format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = {gbps}\n")
+    };
+    let mut text = "kind = \"graph\"\n".to_owned();
+    for host in 0..8 {
+        text += &node(&format!("h{host}"), "host");
+    }
+    for switch in ["leaf0", "leaf1", "spine0", "spine1"] {
+        text += &node(switch, "switch");
+    }
+    for host in 0..8 {
+        text += &link(&format!("h{host}"), &format!("leaf{}", host / 4), 0.2);
+    }
+    for (leaf, spine, gbps) in [(0, 0, 0.1), (0, 1, 0.1), (1, 0, 0.1), (1, 1, 0.05)] {
+        text += &link(&format!("leaf{leaf}"), &format!("spine{spine}"), gbps);
+    }
+    Network::of(&text)
+}
+
+/// From the first leaf to the second, half of them past either spine.
+fn mice(cluster: &mut Cluster) -> Vec<FlowKey> {
+    let start = |it: u16| {
+        let [from, to] = [it % 4, 4 + it / 4 % 4].map(|host| format!("h{host}"));
+        cluster
+            .network
+            .start(&from, &to, 1000 + it, usize::from(it % 2))
+    };
+    (0..MICE).map(start).collect()
+}
+
+fn planned(cluster: &mut Cluster, by_worth: bool) -> Response {
+    cluster.ask(Request::Weigh { by_worth })
+}
+
+fn carry_out(cluster: &mut Cluster, by_worth: bool) {
+    let Response::Plan {
+        plan: Some(plan), ..
+    } = planned(cluster, by_worth)
+    else {
+        panic!("no plan")
+    };
+    cluster.apply(plan.generation);
+    cluster.run_for(CARRIED_OUT);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    cluster.assert_one_generation();
+}
+
+/// By uplink.
+fn spread(cluster: &Cluster, flows: &[FlowKey]) -> BTreeMap<String, usize> {
+    let mut spread = BTreeMap::new();
+    for flow in flows {
+        *spread.entry(cluster.network.uplink(flow)).or_default() += 1;
+    }
+    spread
+}
+
+fn slowest_mbps(cluster: &Cluster) -> f64 {
+    let rates = cluster.network.rates().into_values();
+    rates.fold(f64::INFINITY, f64::min) / 1e6
+}
+
+fn weights(cluster: &mut Cluster, switch: &str) -> Vec<Vec<u32>> {
+    let routes = &cluster.network.switch(switch).routes;
+    let weights = routes
+        .iter()
+        .map(|route| route.hops.iter().map(|hop| hop.weight));
+    weights.map(Iterator::collect).collect()
+}
+
+#[test]
+fn mice_spread_over_equal_ways_by_what_is_behind_them_until_they_shall_not() {
+    let mut cluster = Cluster::on(uneven(), Mode::Manual);
+    let flows = mice(&mut cluster);
+    cluster.run_for(A_WHILE);
+    let before = slowest_mbps(&cluster);
+    carry_out(&mut cluster, true);
+    let spread_now = spread(&cluster, &flows);
+    assert_eq!(
+        (spread_now["leaf0-spine0"], spread_now["leaf0-spine1"]),
+        (40, 20)
+    );
+    let gain = slowest_mbps(&cluster) / before;
+    assert!((1.49..1.51).contains(&gain), "{gain}");
+    // The narrow link is the second leaf's own, and behind the first leaf's second one.
+    for leaf in ["leaf0", "leaf1"] {
+        assert_eq!(weights(&mut cluster, leaf), vec![vec![2, 1]; 4]);
+    }
+    assert_eq!(
+        planned(&mut cluster, true),
+        Response::Refused(Refused::NothingToChange)
+    );
+    carry_out(&mut cluster, false);
+    let spread_now = spread(&cluster, &flows);
+    assert_eq!(
+        (spread_now["leaf0-spine0"], spread_now["leaf0-spine1"]),
+        (30, 30)
+    );
+}
+
+/// It is what its two ends say that it runs at, and not what it was bought as.
+#[test]
+fn a_bundle_that_has_lost_a_cable_gets_less() {
+    let mut cluster = Cluster::on(Network::new(4, 4), Mode::Manual);
+    cluster.run_for(A_WHILE);
+    let even = planned(&mut cluster, true);
+    assert_eq!(even, Response::Refused(Refused::NothingToChange));
+    let leaf = cluster.network.node("leaf1");
+    let nic = Nic {
+        interface: cluster.network.interface(leaf, "spine2"),
+        speed: Some(Rate::from_bits_per_s(25_000_000)),
+        ..Nic::default()
+    };
+    say(
+        &mut cluster,
+        "leaf1",
+        vec![Reading::Host(HostReading::Nic(Box::new(nic)))],
+    );
+    carry_out(&mut cluster, true);
+    for leaf in ["leaf0", "leaf1"] {
+        assert_eq!(weights(&mut cluster, leaf), vec![vec![4, 4, 1, 4]; 4]);
+    }
+}
+
+#[test]
+fn what_is_drained_stays_so_and_what_is_weighed_too() {
+    let mut cluster = Cluster::on(uneven(), Mode::Manual);
+    let flows = mice(&mut cluster);
+    cluster.run_for(A_WHILE);
+    carry_out(&mut cluster, true);
+    let drain = |cluster: &mut Cluster, links: &[&str]| {
+        let links = links.iter().map(|link| (*link).to_owned()).collect();
+        let Response::Plan {
+            plan: Some(plan), ..
+        } = cluster.ask(Request::Drain { links })
+        else {
+            panic!("no plan")
+        };
+        cluster.apply(plan.generation);
+        cluster.run_for(CARRIED_OUT);
+    };
+    drain(&mut cluster, &["leaf0-spine1"]);
+    assert_eq!(spread(&cluster, &flows)["leaf0-spine0"], 60);
+    drain(&mut cluster, &[]);
+    let last = cluster.last_outcome().clone();
+    assert_eq!(last, Outcome::Committed);
+}
