@@ -5,6 +5,8 @@
 mod clean;
 #[path = "switched/drained.rs"]
 mod drained;
+#[path = "switched/failing.rs"]
+mod failing;
 #[path = "switched/flows.rs"]
 mod flows;
 #[path = "recorded/life.rs"]
@@ -24,6 +26,8 @@ mod ranks;
 mod scene;
 #[path = "switched/troubles.rs"]
 mod troubles;
+#[path = "switched/weighed.rs"]
+mod weighed;
 
 use std::process::ExitCode;
 
@@ -35,6 +39,8 @@ fn main() -> ExitCode {
         losses::tests(),
         troubles::tests(),
         drained::tests(),
+        failing::tests(),
+        weighed::tests(),
         clean::tests(),
         ranks::tests(),
         pairs::tests(),

@@ -68,6 +68,11 @@ impl<'s> Operator<'s> {
         self.apply_with(plan, &["--no-wait"])
     }
 
+    /// The same, and it is kept though flows become slower by it.
+    pub fn begin_anyway(self, plan: &Plan) -> Result<Applied, StageError> {
+        self.apply_with(plan, &["--no-wait", "--force"])
+    }
+
     fn apply_with(self, plan: &Plan, options: &[&str]) -> Result<Applied, StageError> {
         let mut command = self.command(&["--output", "json", "apply"]);
         command.args(options).arg(plan.generation.to_string());

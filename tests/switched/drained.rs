@@ -38,14 +38,18 @@ struct Offered {
 
 /// What became of a plan by which these links carry nothing, and no others.
 fn drain(stage: &Stage, links: &[&str]) -> Outcome {
+    let plan = offered(stage, links);
+    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
+    ended(stage).outcome
+}
+
+fn offered(stage: &Stage, links: &[&str]) -> Plan {
     let words = [&["plan", "drain"], links].concat();
     let offered: Offered = must(wait_for("there is a plan", PATIENCE, || {
         stage.operator().ask(&words).map(Some)
     }));
-    let plan = offered.plan.expect("there is something to change");
     println!("{}", must(stage.operator().shown(&words)));
-    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
-    ended(stage).outcome
+    offered.plan.expect("there is something to change")
 }
 
 /// How many bytes have crossed the link meanwhile, both ways.
@@ -99,6 +103,14 @@ fn drained() {
     let is_taken_back = matches!(outcome, Outcome::RolledBack { .. });
     assert!(is_taken_back, "four have no room: {outcome:?}");
     assert!(carried(&stage, &mut first) > 1_000_000, "it carries again");
+    let plan = offered(&stage, &[DRAINED]);
+    assert_eq!(must(stage.operator().begin_anyway(&plan)).code, Some(0));
+    assert_eq!(ended(&stage).outcome, Outcome::Committed);
+    let left = carried(&stage, &mut first);
+    assert!(
+        left < AS_GOOD_AS_NOTHING_BYTES,
+        "whoever wants it anyway: {left}"
+    );
     for job in [first, second] {
         let report = must(job.stop());
         assert!(report.kept_all_sessions(), "{report:#?}");

@@ -165,7 +165,7 @@ pub enum AgentState {
 pub struct LinkStatus {
     pub hop: Hop,
     pub up: bool,
-    /// An operator wants it to carry nothing.
+    /// It shall carry nothing, as an operator or the policy wants it.
     pub drained: bool,
     pub rate_bits_per_s: Rate,
     pub capacity_bits_per_s: Rate,

@@ -20,7 +20,7 @@ pub(crate) struct Mesh<'a> {
     /// By node.
     ways: Vec<Alternatives>,
     /// What these nodes are about to do is what is judged.
-    changed: BTreeSet<NodeId>,
+    changed: BTreeMap<NodeId, Vec<LinkId>>,
 }
 
 /// What may befall packets.
@@ -45,7 +45,7 @@ impl<'a> Mesh<'a> {
     ) -> Self {
         let own = own_routes(network, destination);
         let listed = |tables: &Tables, node: NodeId| listed(tables, destination, node, &own);
-        let mut changed = BTreeSet::new();
+        let mut changed = BTreeMap::new();
         let nodes = network.fabric.nodes();
         let ways = nodes.map(|(node, _)| {
             if node == destination {
@@ -59,8 +59,8 @@ impl<'a> Mesh<'a> {
             for (tables, is_next) in others.into_iter().filter(|(it, _)| it.contains_key(&node)) {
                 let links = listed(tables, node);
                 if !may_hold.contains(&links) {
+                    changed.extend(is_next.then(|| (node, links.clone())));
                     may_hold.push(links);
-                    changed.extend(is_next.then_some(node));
                 }
             }
             may_hold
@@ -85,7 +85,9 @@ impl<'a> Mesh<'a> {
             ways: ways.collect(),
             network,
             destination,
-            changed: tables.keys().copied().collect(),
+            changed: (tables.keys())
+                .map(|&node| (node, listed(tables, destination, node, &own)))
+                .collect(),
         }
     }
 
@@ -94,12 +96,17 @@ impl<'a> Mesh<'a> {
     pub(crate) fn mishap(&self) -> Option<Mishap> {
         let reached = self.reached();
         let stuck = reached.iter().find_map(|&node| self.stuck_at(node));
+        let follow = || self.changed.keys().find_map(|&node| self.stuck_by(node));
+        let stuck = stuck.or_else(follow);
         stuck.or_else(|| self.circle(&reached).map(Mishap::Circle))
     }
 
-    /// The changed nodes, and all behind them.
+    /// All behind what changed nodes are about to do.
     fn reached(&self) -> BTreeSet<NodeId> {
-        let mut reached = self.changed.clone();
+        let firsts = self.changed.iter();
+        let mut reached: BTreeSet<_> = firsts
+            .flat_map(|(&node, links)| self.nodes_behind(node, links.iter()))
+            .collect();
         let mut queue: VecDeque<_> = reached.iter().copied().collect();
         while let Some(node) = queue.pop_front() {
             let next: BTreeSet<_> = self.next_nodes(node).collect();
@@ -112,18 +119,26 @@ impl<'a> Mesh<'a> {
         if node == self.destination {
             return None;
         }
-        let fabric = self.network.fabric;
         // Whoever is only reached has to pass packets on.
-        let passes = self.changed.contains(&node) || fabric.node(node).role.forwards();
-        let ways = &self.ways[node.index()];
-        if !passes || ways.iter().any(Vec::is_empty) {
-            return Some(Mishap::Stuck(node));
+        let is_changed = self.changed.contains_key(&node);
+        let passes = is_changed || self.network.fabric.node(node).role.forwards();
+        let stuck = (!passes).then_some(Mishap::Stuck(node));
+        let mut ways = self.ways[node.index()].iter();
+        stuck.or_else(|| ways.find_map(|links| self.ends_at(node, links)))
+    }
+
+    /// A changed node, whoever is before it: what it did before it does no more.
+    fn stuck_by(&self, node: NodeId) -> Option<Mishap> {
+        self.ends_at(node, &self.changed[&node])
+    }
+
+    fn ends_at(&self, node: NodeId, links: &[LinkId]) -> Option<Mishap> {
+        if node == self.destination {
+            return None;
         }
-        let dead = ways
-            .iter()
-            .flatten()
-            .find(|&&link| !self.is_alive(node, link));
-        dead.map(|&link| Mishap::Dead(node, link))
+        let dead = links.iter().find(|&&link| !self.is_alive(node, link));
+        let dead = dead.map(|&link| Mishap::Dead(node, link));
+        dead.or(links.is_empty().then_some(Mishap::Stuck(node)))
     }
 
     fn is_alive(&self, node: NodeId, link: LinkId) -> bool {
@@ -175,8 +190,15 @@ impl<'a> Mesh<'a> {
 
     /// One for each link that leads there.
     fn next_nodes(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.nodes_behind(node, self.ways[node.index()].iter().flatten())
+    }
+
+    fn nodes_behind<'l>(
+        &self,
+        node: NodeId,
+        links: impl Iterator<Item = &'l LinkId>,
+    ) -> impl Iterator<Item = NodeId> {
         let fabric = self.network.fabric;
-        let links = self.ways[node.index()].iter().flatten();
         let own = links.filter(move |link| fabric.links_of(node).contains(link));
         own.map(move |&link| fabric.link(link).far(node).node)
     }

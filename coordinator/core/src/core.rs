@@ -31,6 +31,7 @@ use crate::operator::{self, Asked, Seen};
 use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::probing::Probing;
+use crate::resting::Resting;
 use crate::rollout::{Driver, Turn};
 use crate::rules::rerouted;
 use crate::standings::Standings;
@@ -69,6 +70,7 @@ struct Senses {
     trends: Trends,
     latencies: Latencies,
     ways: Ways,
+    resting: Resting,
     looks: Pace,
 }
 
@@ -82,6 +84,7 @@ impl Senses {
             trends: &self.trends,
             latencies: &self.latencies,
             ways: &self.ways,
+            resting: &self.resting,
             now,
         }
     }
@@ -105,6 +108,9 @@ impl Senses {
             let mut ways = mem::take(&mut self.ways);
             ways.advance(&self.at(now).picture());
             self.ways = ways;
+            let mut resting = mem::take(&mut self.resting);
+            resting.advance(&self.at(now).picture());
+            self.resting = resting;
         }
     }
 }
@@ -127,6 +133,7 @@ impl Core {
                 trends: Trends::default(),
                 latencies: Latencies::default(),
                 ways: Ways::default(),
+                resting: Resting::default(),
                 looks: Pace::default(),
             },
             driver: Driver::default(),

@@ -25,8 +25,12 @@ pub(crate) struct Job {
 
 /// All jobs there are now, in the order of their first hosts.
 pub(crate) fn jobs(picture: &Picture<'_>) -> Vec<Job> {
+    together(picture, elephants(picture))
+}
+
+/// Whose hosts these flows join.
+pub(crate) fn together(picture: &Picture<'_>, flows: Vec<FlowState>) -> Vec<Job> {
     let mut together = Together::new(picture.known.fabric.nodes().len());
-    let flows = elephants(picture);
     for flow in &flows {
         together.join(flow.from.index(), flow.to.index());
     }

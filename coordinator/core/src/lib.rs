@@ -30,6 +30,7 @@ mod policy;
 mod probing;
 mod reason;
 mod recording;
+mod resting;
 mod rewiring;
 mod rollout;
 mod rules;

@@ -267,3 +267,16 @@ fn a_plan_is_judged_by_what_it_leads_to() {
     };
     assert!(judge(&both).contains(&Unsound::PinsBesides));
 }
+
+/// Or nobody could ever be led around what is down.
+#[test]
+fn what_led_over_a_dead_link_may_be_led_elsewhere() {
+    let mut ring = Ring::new();
+    let dead = ring.hop(1, 2).link;
+    ring.site.down.insert(dead);
+    // h1 sends to h3 by h2, and its link to h2 is dead.
+    assert_eq!(ring.round([ring.with(1, 3, 0)]), [""; 0]);
+    // Whoever sends to h1 what is for h3 instead is worse off than before, as long as h1 has not followed.
+    let said = ring.round([ring.with(0, 3, 1)]);
+    assert_eq!(said.len(), 1, "{said:?}");
+}

@@ -15,7 +15,7 @@ use reweave_common::rdma::RdmaReading;
 use reweave_common::snapshot::{FlowState, Hop};
 use reweave_common::units::Rate;
 use reweave_planner::causes::{
-    Evidence, FlowFacts, HostFacts, PairFacts, Probed, Trace, UnsentFacts, losses,
+    Evidence, FlowFacts, HostFacts, JobFacts, PairFacts, Probed, Trace, UnsentFacts, losses,
 };
 
 use crate::arrivals::Arrivals;
@@ -34,11 +34,23 @@ pub(crate) fn evidence(picture: &Picture<'_>, arrivals: &Arrivals) -> Evidence {
         ports: ports::ports(picture),
         hosts: hosts(picture, arrivals),
         flows: jobs.iter().flat_map(|job| facts(picture, job)).collect(),
-        jobs: jobs.iter().map(|job| job.facts(picture)).collect(),
+        jobs: job_facts(picture, &jobs),
         traces: traces(picture.known),
         series: ports::series(picture),
         pairs: pairs(picture),
     }
+}
+
+/// Those that send now, and those that rest; hosts of which some flows rest are one job.
+fn job_facts(picture: &Picture<'_>, jobs: &[Job]) -> Vec<JobFacts> {
+    let mut facts: Vec<_> = jobs.iter().map(|job| job.facts(picture)).collect();
+    for resting in picture.known.resting.jobs(picture) {
+        match facts.iter_mut().find(|it| it.job == resting.job) {
+            Some(same) => same.will_send.extend(resting.will_send),
+            None => facts.push(resting),
+        }
+    }
+    facts
 }
 
 /// By link that loses probes: the share. Where probes contradict each other, nothing is known.

@@ -20,6 +20,7 @@ use reweave_planner::paths::drained;
 use crate::ingest::{Ingest, rates};
 use crate::latencies::Latencies;
 use crate::policy::Policy;
+use crate::resting::Resting;
 use crate::spread::{Spread, scaled};
 use crate::state::InForce;
 use crate::trends::Trends;
@@ -38,6 +39,7 @@ pub(crate) struct Known<'a> {
     pub(crate) trends: &'a Trends,
     pub(crate) latencies: &'a Latencies,
     pub(crate) ways: &'a Ways,
+    pub(crate) resting: &'a Resting,
     pub(crate) policy: &'a Policy,
     pub(crate) least_elephant: Rate,
     pub(crate) now: Moment,

@@ -15,6 +15,7 @@ struct Site {
     trends: Trends,
     latencies: Latencies,
     ways: Ways,
+    resting: Resting,
     policy: Policy,
     now: Moment,
 }
@@ -131,6 +132,7 @@ impl Site {
             trends: Trends::default(),
             latencies: Latencies::default(),
             ways: Ways::default(),
+            resting: Resting::default(),
             policy,
             now: Moment::from_micros(10_000_000),
         };
@@ -165,6 +167,7 @@ impl Site {
             trends,
             latencies,
             ways,
+            resting,
             policy,
             now,
         } = self;
@@ -174,6 +177,7 @@ impl Site {
             trends,
             latencies,
             ways,
+            resting,
             policy,
             least_elephant,
             now: *now,
@@ -240,6 +244,7 @@ fn each_nic_of_a_host_has_a_link_of_its_own() {
         trends: Trends::default(),
         latencies: Latencies::default(),
         ways: Ways::default(),
+        resting: Resting::default(),
         policy,
         now,
     };

@@ -13,7 +13,8 @@ use reweave_common::sample::{HostReading, Reading};
 use reweave_common::units::{Bytes, Rate};
 
 use super::cluster::Cluster;
-use super::diagnosis::{cluster, health, measured, say};
+use super::diagnosis::{causes, cluster, health, measured, say};
+use super::network::Network;
 use super::scene::{A_WHILE, collision};
 
 fn ask(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Response {
@@ -200,4 +201,48 @@ fn pairs_stand_beside_their_peers_the_slowest_first() {
         (near.usual_bits_per_s, near.peers, near.is_slow),
         (mbit(200), 24, false)
     );
+}
+
+/// By name, the links that will be full, in the words of the finding.
+fn foreseen(cluster: &mut Cluster) -> Vec<(String, String)> {
+    let found = causes(cluster).into_iter();
+    let found = found.filter(|cause| cause.class == Class::Saturation);
+    found
+        .map(|cause| (cause.subject.to_string(), cause.evidence.concat()))
+        .collect()
+}
+
+/// It keeps its sessions, and will send again as it did.
+#[test]
+fn where_others_send_meanwhile_a_job_that_rests_is_foreseen_to_fill_the_link() {
+    let mut cluster = Cluster::on(Network::new(4, 4), Mode::Manual);
+    let rests = cluster.network.start("h0", "h4", 1000, 0);
+    cluster.run_for(A_WHILE);
+    cluster.network.pause(rests);
+    cluster.run_for(Duration::from_mins(1));
+    assert_eq!(foreseen(&mut cluster), [], "nobody is in its way");
+    let quick = cluster.network.node("h1");
+    cluster.network.caps.insert(quick, 40e6);
+    let other = cluster.network.start("h1", "h5", 1001, 0);
+    let elsewhere = cluster.network.start("h2", "h6", 1002, 1);
+    cluster.run_for(A_WHILE);
+    let found = foreseen(&mut cluster);
+    let links: Vec<_> = found.iter().map(|(link, _)| &link[..]).collect();
+    assert_eq!(
+        links,
+        ["leaf0-spine0 from leaf0", "leaf1-spine0 from spine0"]
+    );
+    assert!(
+        found[0].1.contains("job h0 and h4 will bring 0.1 more"),
+        "{found:?}"
+    );
+    cluster.network.end(other);
+    cluster.run_for(2 * A_WHILE);
+    assert_eq!(foreseen(&mut cluster), []);
+    // Whose session has ended brings nothing.
+    cluster.network.end(elsewhere);
+    cluster.network.start("h1", "h5", 1003, 0);
+    cluster.network.end(rests);
+    cluster.run_for(2 * A_WHILE);
+    assert_eq!(foreseen(&mut cluster), []);
 }

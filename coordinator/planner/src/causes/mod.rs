@@ -25,8 +25,8 @@ mod votes;
 
 pub use change::{Change, changes};
 pub use evidence::{
-    Evidence, EvidenceError, FlowFacts, HostFacts, JobFacts, PairFacts, PortFacts, Probed, Series,
-    Trace, UnsentFacts, subject_of,
+    Demand, Evidence, EvidenceError, FlowFacts, HostFacts, JobFacts, PairFacts, PortFacts, Probed,
+    Series, Trace, UnsentFacts, subject_of,
 };
 pub use explain::{Exchange, ExchangedPair, explain, explain_exchange};
 pub use localise::{Culprit, Probe, Suspect, localise, losses};

@@ -1,0 +1,78 @@
+//! What flows sent that rest now: whoever keeps a session open will send as much again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reweave_common::fabric::Role;
+use reweave_common::flow::FlowKey;
+use reweave_common::snapshot::{FlowState, Hop};
+use reweave_planner::causes::{Demand, JobFacts};
+
+use crate::evidence::name;
+use crate::jobs::{Job, together};
+use crate::model::{Known, Picture};
+use crate::pace::Pace;
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Large flows as they were when they last sent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Resting {
+    looks: Pace,
+    last: BTreeMap<FlowKey, FlowState>,
+}
+
+impl Resting {
+    pub(crate) fn advance(&mut self, picture: &Picture<'_>) {
+        let known = picture.known;
+        if !self.looks.is_due(known.now, LOOK_EVERY) {
+            return;
+        }
+        self.last
+            .retain(|flow, _| known.ingest.flow(flow).is_some());
+        let flows = picture.flows().into_iter();
+        let large = flows.filter(|state| known.is_elephant(state.rate) && state.path.is_some());
+        self.last.extend(large.map(|state| (state.flow, state)));
+    }
+
+    /// What jobs that rest will bring to links between switches where others send now. Alone on a link
+    /// nobody is in their way.
+    pub(crate) fn jobs(&self, picture: &Picture<'_>) -> Vec<JobFacts> {
+        let now = picture.flows();
+        let sends = |flow: &FlowKey| now.binary_search_by_key(flow, |state| state.flow).is_ok();
+        let resting = self.last.iter().filter(|(flow, _)| !sends(flow));
+        let jobs = together(picture, resting.map(|(_, state)| state.clone()).collect());
+        let large = now
+            .iter()
+            .filter(|state| picture.known.is_elephant(state.rate));
+        let taken: Vec<Hop> = large
+            .flat_map(|state| state.path.iter().flatten().copied())
+            .collect();
+        let jobs = jobs.iter().map(|job| facts(picture.known, job, &taken));
+        jobs.filter(|job| !job.will_send.is_empty()).collect()
+    }
+}
+
+fn facts(known: Known<'_>, job: &Job, taken: &[Hop]) -> JobFacts {
+    let demands = job.flows.iter().flat_map(|flow| {
+        let hops = flow.path.iter().flatten();
+        let met = hops.filter(|hop| taken.contains(hop));
+        met.filter_map(|hop| demand(known, *hop, flow))
+    });
+    JobFacts {
+        job: job.name(known.fabric),
+        will_send: demands.collect(),
+        ..JobFacts::default()
+    }
+}
+
+fn demand(known: Known<'_>, hop: Hop, flow: &FlowState) -> Option<Demand> {
+    let ends = [hop.from, known.fabric.link(hop.link).far(hop.from).node];
+    let are_switches = ends
+        .iter()
+        .all(|&end| known.fabric.node(end).role == Role::Switch);
+    are_switches.then(|| Demand {
+        path: ends.map(|end| name(known, end)).to_vec(),
+        gbps: flow.rate.gbps(),
+    })
+}

@@ -1,0 +1,68 @@
+//! A link that fails while nobody looks, in automatic mode.
+
+use libtest_mimic::Trial;
+use reweave_common::operator::{Finding, Outcome};
+use reweave_tests::{Leadership, PATIENCE, wait_for};
+
+use crate::needs::trial;
+use crate::play::{LOOK, STAGE, ended, must};
+use crate::scene::{Loss, leaf_spine, led, port};
+
+const LINK: &str = "leaf0-spine1";
+/// Probes would be more.
+const AS_GOOD_AS_NOTHING_BYTES: u64 = 10_000;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let name = "in_automatic_mode_a_link_that_loses_packets_is_drained_for_that_finding";
+    vec![trial(name, STAGE, drained)]
+}
+
+fn job() -> String {
+    "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\n\
+     pairs = [[0, 2], [1, 3]]\nbytes = 200_000\ncompute_ms = 5\niterations = 1_000_000\n\
+     paths = \"spread\"\n"
+        .to_owned()
+}
+
+fn drained() {
+    let leadership = Leadership {
+        auto: true,
+        policy: "drain_failing_after_ms = 5000\n".to_owned(),
+        ..Leadership::default()
+    };
+    let stage = led(&leaf_spine(3, 2, 2), &job(), &leadership);
+    let _loss = Loss::on(&stage, ["leaf0", "spine1"], 20);
+    must(wait_for("the link is drained", PATIENCE, || {
+        let links = stage.operator().status()?.links;
+        let is_it = |hop: String| hop.contains(LINK);
+        Ok(links
+            .into_iter()
+            .find(|link| link.drained && is_it(link.hop.to_string())))
+    }));
+    let record = ended(&stage);
+    println!("{record:#?}");
+    assert_eq!(
+        (&record.outcome, &record.proposed_by[..]),
+        (&Outcome::Committed, "policy")
+    );
+    let [Finding::Cause(cause)] = &record.plan.report.findings[..] else {
+        panic!("one finding: {record:#?}")
+    };
+    assert!(cause.subject.to_string().contains(LINK), "{cause}");
+    let mut job = must(stage.job("train"));
+    must(job.wait_until("it sends", |progress| progress.iterations >= 2));
+    let port = port(&stage, "leaf0", "spine1");
+    let file = format!("/sys/class/net/{port}/statistics/tx_bytes");
+    let sent = || {
+        must(stage.output("leaf0", &["cat", &file]))
+            .trim()
+            .parse::<u64>()
+            .expect("a count")
+    };
+    let before = sent();
+    must(job.watch(LOOK));
+    let crossed = sent() - before;
+    println!("{crossed} bytes crossed it");
+    assert!(crossed < AS_GOOD_AS_NOTHING_BYTES, "{crossed}");
+    assert!(must(job.stop()).kept_all_sessions());
+}

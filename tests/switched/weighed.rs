@@ -1,0 +1,104 @@
+//! Uplinks that are not worth the same, and flows too many and too small to be moved one by one.
+
+use libtest_mimic::Trial;
+use reweave_common::operator::{Outcome, Plan};
+use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
+use serde::Deserialize;
+
+use crate::needs::trial;
+use crate::play::{LOOK, STAGE, ended, must, once_right, slowest_over};
+use crate::scene::led;
+
+/// Two links of three to one: with as many flows on each of them, those on the slow one get half of what the
+/// others do, and with weights all get the same but for how hashes have it.
+const LEAST_GAIN: f64 = 1.15;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let name = "many_small_flows_share_uneven_uplinks_by_what_those_are_worth";
+    vec![trial(name, STAGE, || {
+        once_right(weighed, |gain| *gain >= LEAST_GAIN);
+    })]
+}
+
+/// The second spine has half of the rate that the first one has.
+fn fabric() -> String {
+    let hosts = (0..8).map(|host| (format!("h{host}"), "host"));
+    let switches = ["leaf0", "leaf1", "spine0", "spine1"];
+    let switches = switches.map(|name| (name.to_owned(), "switch"));
+    let nodes = hosts.chain(switches);
+    let nodes =
+        nodes.map(|(name, role)| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n"));
+    let down = (0..8).map(|host| (format!("h{host}"), format!("leaf{}", host / 4), 0.2));
+    let up = [(0, 0, 0.1), (0, 1, 0.05), (1, 0, 0.1), (1, 1, 0.05)];
+    let up = up.map(|(leaf, spine, gbps)| (format!("leaf{leaf}"), format!("spine{spine}"), gbps));
+    let links = down.chain(up);
+    let links =
+        links.map(|(a, b, gbps)| format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = {gbps}\n"));
+    "kind = \"graph\"\n".to_owned() + &nodes.chain(links).collect::<String>()
+}
+
+/// From each of four hosts to each of four others.
+fn job(name: &str) -> String {
+    let pairs: Vec<_> = (0..16)
+        .map(|it| format!("[{}, {}]", it / 4, 4 + it % 4))
+        .collect();
+    let hosts: Vec<_> = (0..8).map(|it| format!("\"h{it}\"")).collect();
+    format!(
+        "[[job]]\nname = \"{name}\"\npattern = \"streams\"\nhosts = [{}]\npairs = [{}]\n\
+         bytes = 2_000_000\ncompute_ms = 5\niterations = 1_000_000\n",
+        hosts.join(", "),
+        pairs.join(", ")
+    )
+}
+
+#[derive(Debug, Deserialize)]
+struct Offered {
+    plan: Option<Plan>,
+}
+
+/// What became of the plan that these words make.
+fn carried_out(stage: &Stage, words: &[&str]) -> Outcome {
+    let offered: Offered = must(wait_for("there is a plan", PATIENCE, || {
+        stage.operator().ask(words).map(Some)
+    }));
+    let plan = offered.plan.expect("there is something to change");
+    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
+    ended(stage).outcome
+}
+
+/// Of all flows of all jobs.
+fn slowest(jobs: &mut [Job]) -> f64 {
+    let rates = jobs.iter_mut().map(|job| slowest_over(job, LOOK));
+    rates.fold(f64::INFINITY, f64::min)
+}
+
+fn routes(stage: &Stage) -> String {
+    must(stage.output("leaf0", &["ip", "nexthop"]))
+}
+
+fn weighed() -> f64 {
+    let names = ["first", "second", "third"];
+    let jobs: String = names.map(job).concat();
+    let stage = led(&fabric(), &jobs, &Leadership::default());
+    let mut jobs = names.map(|name| must(stage.job(name)));
+    for job in &mut jobs {
+        must(job.wait_until("it sends", |progress| progress.iterations >= 1));
+    }
+    let before = slowest(&mut jobs);
+    assert_eq!(
+        carried_out(&stage, &["plan", "weights"]),
+        Outcome::Committed
+    );
+    println!("{}", routes(&stage));
+    let after = slowest(&mut jobs);
+    println!("the slowest flow: {before:.2} Mb/s, and by weights {after:.2} Mb/s");
+    assert_eq!(
+        carried_out(&stage, &["plan", "weights", "--none"]),
+        Outcome::Committed
+    );
+    for job in jobs {
+        let report = must(job.stop());
+        assert!(report.kept_all_sessions(), "{report:#?}");
+    }
+    after / before
+}
