@@ -7,18 +7,20 @@ use reweave_common::health::Signal;
 use reweave_common::operator::{Finding, Mode, Request, Response};
 
 use super::cluster::Cluster;
-use super::diagnosis::{health, hop, probe_for, say};
+use super::diagnosis::{causes, health, hop, probe_for, say};
 use super::network::Network;
 use super::scene::{A_WHILE, reasons, status};
 use crate::{Author, Outcome, Policy, Reason};
 
-/// Until it has been found for long enough, and has been drained.
-const FOR_LONG: Duration = Duration::from_secs(70);
 const LINK: &str = "leaf0-spine1";
+const AFTER: Duration = Duration::from_secs(10);
+/// Longer than all of it takes.
+const FOR_LONG: Duration = Duration::from_secs(30);
 
 fn policy() -> Policy {
     Policy {
         mode: Mode::Auto,
+        drain_failing_after: AFTER,
         ..Policy::default()
     }
 }
@@ -32,16 +34,31 @@ fn failing(policy: Policy) -> Cluster {
     cluster
 }
 
-fn go_on(cluster: &mut Cluster, duration: Duration) {
-    for _ in 0..duration.as_secs() / 5 {
-        let leaf = cluster.network.node("leaf0");
-        let port = cluster.network.interface(leaf, "spine1");
-        if cluster.network.lossy.is_empty() {
-            return probe_for(cluster, Duration::from_secs(5));
-        }
-        say(cluster, "leaf0", vec![health(&port, Signal::SendDrops, 20)]);
-        probe_for(cluster, Duration::from_secs(5));
+/// A second, with probes.
+fn go_on(cluster: &mut Cluster) {
+    let leaf = cluster.network.node("leaf0");
+    let port = cluster.network.interface(leaf, "spine1");
+    say(cluster, "leaf0", vec![health(&port, Signal::SendDrops, 20)]);
+    probe_for(cluster, Duration::from_secs(1));
+}
+
+fn go_on_for(cluster: &mut Cluster, duration: Duration) {
+    (0..duration.as_secs()).for_each(|_| go_on(cluster));
+}
+
+/// How long it took.
+fn go_on_until(cluster: &mut Cluster, is_so: impl Fn(&mut Cluster) -> bool) -> Duration {
+    let began = cluster.now();
+    while !is_so(cluster) {
+        go_on(cluster);
+        let waited = cluster.now().since(began);
+        assert!(waited < 3 * FOR_LONG, "{cluster:?}");
     }
+    cluster.now().since(began)
+}
+
+fn is_found(cluster: &mut Cluster) -> bool {
+    causes(cluster).iter().any(|cause| cause.confidence > 0.9)
 }
 
 /// A flow that hashes there.
@@ -62,20 +79,16 @@ fn release(cluster: &mut Cluster) {
         panic!("no plan")
     };
     cluster.apply(plan.generation);
-    cluster.run_for(Duration::from_secs(20));
+    cluster.run_until_ended(2);
 }
 
 #[test]
 fn the_policy_drains_a_link_that_surely_fails_for_long_and_says_for_which_finding() {
     let mut cluster = failing(policy());
     let flow = newcomer(&mut cluster);
-    go_on(&mut cluster, Duration::from_secs(30));
-    assert_eq!(
-        ended(&cluster),
-        0,
-        "not before it was found for as long as set"
-    );
-    go_on(&mut cluster, FOR_LONG);
+    go_on_until(&mut cluster, is_found);
+    let took = go_on_until(&mut cluster, |it| ended(it) == 1);
+    assert!(took >= AFTER, "{took:?}");
     let ended = cluster
         .core
         .state()
@@ -101,10 +114,10 @@ fn the_policy_drains_a_link_that_surely_fails_for_long_and_says_for_which_findin
 #[test]
 fn what_a_person_lets_carry_again_is_left_to_people() {
     let mut cluster = failing(policy());
-    go_on(&mut cluster, FOR_LONG + Duration::from_secs(30));
-    assert_eq!(ended(&cluster), 1);
+    go_on_until(&mut cluster, |it| ended(it) == 1);
     release(&mut cluster);
-    go_on(&mut cluster, 2 * FOR_LONG);
+    go_on_until(&mut cluster, is_found);
+    go_on_for(&mut cluster, FOR_LONG);
     assert_eq!(ended(&cluster), 2, "{:#?}", cluster.last_outcome());
     let flow = newcomer(&mut cluster);
     assert_eq!(cluster.network.uplink(&flow), LINK);
@@ -117,7 +130,8 @@ fn a_switch_keeps_its_share_of_capacity_and_status_says_what_for() {
         ..policy()
     };
     let mut cluster = failing(floor);
-    go_on(&mut cluster, FOR_LONG + Duration::from_secs(30));
+    go_on_until(&mut cluster, is_found);
+    go_on_for(&mut cluster, FOR_LONG);
     assert_eq!(ended(&cluster), 0);
     let waits = status(&mut cluster).waits_because.unwrap_or_default();
     assert!(
@@ -136,7 +150,8 @@ fn who_needs_the_link_keeps_it() {
             .network
             .start(&from, &to, 1000 + place as u16, place);
     }
-    go_on(&mut cluster, 3 * FOR_LONG);
+    go_on_until(&mut cluster, |it| ended(it) == 1);
+    go_on_for(&mut cluster, FOR_LONG);
     let slower = |reason: &Reason| matches!(reason, Reason::GotSlower { .. });
     assert!(
         reasons(&cluster).iter().any(slower),
@@ -153,7 +168,8 @@ fn in_manual_mode_a_person_decides() {
         ..policy()
     };
     let mut cluster = failing(manual);
-    go_on(&mut cluster, FOR_LONG + Duration::from_secs(30));
+    go_on_until(&mut cluster, is_found);
+    go_on_for(&mut cluster, FOR_LONG);
     assert_eq!(ended(&cluster), 0);
 }
 
@@ -161,7 +177,7 @@ fn in_manual_mode_a_person_decides() {
 #[test]
 fn where_another_link_fails_meanwhile_routes_of_ours_lead_around_that_too() {
     let mut cluster = failing(policy());
-    go_on(&mut cluster, FOR_LONG + Duration::from_secs(30));
+    go_on_until(&mut cluster, |it| ended(it) == 1);
     let flow = cluster.network.start("h1", "h5", 1001, 2);
     cluster.run_for(A_WHILE);
     assert_eq!(cluster.network.uplink(&flow), "leaf0-spine2");
@@ -173,7 +189,7 @@ fn where_another_link_fails_meanwhile_routes_of_ours_lead_around_that_too() {
         "{}",
         cluster.network.uplink(&flow)
     );
-    cluster.run_for(Duration::from_secs(30));
+    cluster.run_for(Duration::from_secs(12));
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
     assert!(cluster.network.arrives(&flow));
 }

@@ -1,11 +1,11 @@
 //! Ways that are as short and not worth the same.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::hardware::Nic;
-use reweave_common::operator::{Mode, Refused, Request, Response};
+use reweave_common::operator::{Refused, Request, Response};
+use reweave_common::plan::Generation;
 use reweave_common::sample::{HostReading, Reading};
 use reweave_common::units::Rate;
 
@@ -13,11 +13,9 @@ use super::cluster::Cluster;
 use super::diagnosis::say;
 use super::network::Network;
 use super::scene::A_WHILE;
-use crate::Outcome;
+use crate::{Outcome, Policy};
 
-const CARRIED_OUT: Duration = Duration::from_secs(20);
-/// So many that each is too small to be looked after.
-const MICE: u16 = 60;
+const MICE: u16 = 12;
 
 /// Two spines; the second one's link to the second leaf is half as quick as all others.
 fn uneven() -> Network {
@@ -41,6 +39,19 @@ fn uneven() -> Network {
     Network::of(&text)
 }
 
+/// Whoever has less than half of a link is too small to be looked after.
+fn cluster(network: Network) -> Cluster {
+    let planner = reweave_planner::Policy {
+        elephant_share: 0.5,
+        ..Default::default()
+    };
+    let policy = Policy {
+        planner,
+        ..Policy::default()
+    };
+    Cluster::with(network, policy)
+}
+
 /// From the first leaf to the second, half of them past either spine.
 fn mice(cluster: &mut Cluster) -> Vec<FlowKey> {
     let start = |it: u16| {
@@ -56,6 +67,12 @@ fn planned(cluster: &mut Cluster, by_worth: bool) -> Response {
     cluster.ask(Request::Weigh { by_worth })
 }
 
+fn carry(cluster: &mut Cluster, plan: Generation) {
+    let ended = cluster.core.state().ended();
+    cluster.apply(plan);
+    cluster.run_until_ended(ended + 1);
+}
+
 fn carry_out(cluster: &mut Cluster, by_worth: bool) {
     let Response::Plan {
         plan: Some(plan), ..
@@ -63,8 +80,7 @@ fn carry_out(cluster: &mut Cluster, by_worth: bool) {
     else {
         panic!("no plan")
     };
-    cluster.apply(plan.generation);
-    cluster.run_for(CARRIED_OUT);
+    carry(cluster, plan.generation);
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
     cluster.assert_one_generation();
 }
@@ -93,7 +109,7 @@ fn weights(cluster: &mut Cluster, switch: &str) -> Vec<Vec<u32>> {
 
 #[test]
 fn mice_spread_over_equal_ways_by_what_is_behind_them_until_they_shall_not() {
-    let mut cluster = Cluster::on(uneven(), Mode::Manual);
+    let mut cluster = cluster(uneven());
     let flows = mice(&mut cluster);
     cluster.run_for(A_WHILE);
     let before = slowest_mbps(&cluster);
@@ -101,7 +117,7 @@ fn mice_spread_over_equal_ways_by_what_is_behind_them_until_they_shall_not() {
     let spread_now = spread(&cluster, &flows);
     assert_eq!(
         (spread_now["leaf0-spine0"], spread_now["leaf0-spine1"]),
-        (40, 20)
+        (8, 4)
     );
     let gain = slowest_mbps(&cluster) / before;
     assert!((1.49..1.51).contains(&gain), "{gain}");
@@ -117,14 +133,14 @@ fn mice_spread_over_equal_ways_by_what_is_behind_them_until_they_shall_not() {
     let spread_now = spread(&cluster, &flows);
     assert_eq!(
         (spread_now["leaf0-spine0"], spread_now["leaf0-spine1"]),
-        (30, 30)
+        (6, 6)
     );
 }
 
 /// It is what its two ends say that it runs at, and not what it was bought as.
 #[test]
 fn a_bundle_that_has_lost_a_cable_gets_less() {
-    let mut cluster = Cluster::on(Network::new(4, 4), Mode::Manual);
+    let mut cluster = cluster(Network::new(4, 4));
     cluster.run_for(A_WHILE);
     let even = planned(&mut cluster, true);
     assert_eq!(even, Response::Refused(Refused::NothingToChange));
@@ -147,7 +163,7 @@ fn a_bundle_that_has_lost_a_cable_gets_less() {
 
 #[test]
 fn what_is_drained_stays_so_and_what_is_weighed_too() {
-    let mut cluster = Cluster::on(uneven(), Mode::Manual);
+    let mut cluster = cluster(uneven());
     let flows = mice(&mut cluster);
     cluster.run_for(A_WHILE);
     carry_out(&mut cluster, true);
@@ -159,11 +175,10 @@ fn what_is_drained_stays_so_and_what_is_weighed_too() {
         else {
             panic!("no plan")
         };
-        cluster.apply(plan.generation);
-        cluster.run_for(CARRIED_OUT);
+        carry(cluster, plan.generation);
     };
     drain(&mut cluster, &["leaf0-spine1"]);
-    assert_eq!(spread(&cluster, &flows)["leaf0-spine0"], 60);
+    assert_eq!(spread(&cluster, &flows)["leaf0-spine0"], 12);
     drain(&mut cluster, &[]);
     let last = cluster.last_outcome().clone();
     assert_eq!(last, Outcome::Committed);
