@@ -1,7 +1,7 @@
 //! A link that fails while nobody looks, in automatic mode.
 
 use libtest_mimic::Trial;
-use reweave_common::operator::{Finding, Outcome};
+use reweave_common::operator::{Finding, Hop, Outcome};
 use reweave_tests::{Leadership, PATIENCE, wait_for};
 
 use crate::needs::trial;
@@ -34,10 +34,10 @@ fn drained() {
     let _loss = Loss::on(&stage, ["leaf0", "spine1"], 20);
     must(wait_for("the link is drained", PATIENCE, || {
         let links = stage.operator().status()?.links;
-        let is_it = |hop: String| hop.contains(LINK);
+        let is_it = |hop: &Hop| hop.from == "leaf0" && hop.to == "spine1";
         Ok(links
             .into_iter()
-            .find(|link| link.drained && is_it(link.hop.to_string())))
+            .find(|link| link.drained && is_it(&link.hop)))
     }));
     let record = ended(&stage);
     println!("{record:#?}");
