@@ -30,7 +30,7 @@ fn drained() {
         policy: "drain_failing_after_ms = 5000\n".to_owned(),
         ..Leadership::default()
     };
-    let stage = led(&leaf_spine(3, 2, 2), &job(), &leadership);
+    let stage = led(&leaf_spine(4, 2, 2), &job(), &leadership);
     let _loss = Loss::on(&stage, ["leaf0", "spine1"], 20);
     must(wait_for("the link is drained", PATIENCE, || {
         let links = stage.operator().status()?.links;
