@@ -22,6 +22,8 @@ mod play;
 mod probed;
 #[path = "switched/ranks.rs"]
 mod ranks;
+#[path = "switched/resting.rs"]
+mod resting;
 #[path = "switched/scene.rs"]
 mod scene;
 #[path = "switched/troubles.rs"]
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         drained::tests(),
         failing::tests(),
         weighed::tests(),
+        resting::tests(),
         clean::tests(),
         ranks::tests(),
         pairs::tests(),

@@ -9,7 +9,8 @@ use crate::needs::trial;
 use crate::play::{LOOK, STAGE, ended, must, once_right};
 use crate::scene::led;
 
-/// With as many flows on either link, those on the slow one get half of what the others do; with weights all get the same, but for how hashes have it.
+/// With as many flows on either link, those on the slow one get a quarter of what the others do; with weights all
+/// get the same, but for how hashes have it.
 const LEAST_GAIN: f64 = 1.15;
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -19,7 +20,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     })]
 }
 
-/// The second spine has half of the rate that the first one has.
+/// The second spine has a quarter of the rate that the first one has.
 fn fabric() -> String {
     let hosts = (0..8).map(|host| (format!("h{host}"), "host"));
     let switches = ["leaf0", "leaf1", "spine0", "spine1"];
@@ -28,7 +29,7 @@ fn fabric() -> String {
     let nodes =
         nodes.map(|(name, role)| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n"));
     let down = (0..8).map(|host| (format!("h{host}"), format!("leaf{}", host / 4), 0.2));
-    let up = [(0, 0, 0.1), (0, 1, 0.05), (1, 0, 0.1), (1, 1, 0.05)];
+    let up = [(0, 0, 0.1), (0, 1, 0.025), (1, 0, 0.1), (1, 1, 0.025)];
     let up = up.map(|(leaf, spine, gbps)| (format!("leaf{leaf}"), format!("spine{spine}"), gbps));
     let links = down.chain(up);
     let links =
@@ -107,7 +108,7 @@ fn weighed() -> f64 {
     let held = routes(&stage);
     assert!(
         held.lines()
-            .any(|line| line.contains("group") && line.contains(",2/")),
+            .any(|line| line.contains("group") && line.contains(",4/")),
         "{held}"
     );
     let after = slower_half_mbps(&mut jobs);
