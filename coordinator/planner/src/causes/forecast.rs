@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::snapshot::Hop;
+use reweave_common::units::Rate;
 
 use super::evidence::{Evidence, EvidenceError, hops, subject_of};
 use super::{Cause, Class, cables, change, jobs};
@@ -57,6 +58,10 @@ fn dying(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceErr
     Ok(cables::joined(findings, fabric, |(), ()| true))
 }
 
+fn rate(gbps: f64) -> Rate {
+    Rate::from_bits_per_s((gbps * 1e9) as u64)
+}
+
 /// What flows bring now and jobs will bring when they start, hop by hop.
 fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut now: BTreeMap<Hop, f64> = BTreeMap::new();
@@ -77,8 +82,9 @@ fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Eviden
             let capacity = fabric.link(hop.link).rate.gbps();
             let now = now.get(&hop).copied().unwrap_or(0.0);
             if now < FULL * capacity && now + more >= FULL * capacity {
+                let [now, capacity, more] = [now, capacity, more].map(rate);
                 let said = format!(
-                    "it carries {now:.1} of {capacity:.1} Gb/s, and job {} will bring {more:.1} more",
+                    "it carries {now} of {capacity}, and job {} will bring {more} more",
                     job.job
                 );
                 findings.push(Class::Saturation.cause(subject_of(fabric, hop), 0.75, said));
