@@ -22,8 +22,6 @@ mod play;
 mod probed;
 #[path = "switched/ranks.rs"]
 mod ranks;
-#[path = "switched/resting.rs"]
-mod resting;
 #[path = "switched/scene.rs"]
 mod scene;
 #[path = "switched/troubles.rs"]
@@ -43,7 +41,6 @@ fn main() -> ExitCode {
         drained::tests(),
         failing::tests(),
         weighed::tests(),
-        resting::tests(),
         clean::tests(),
         ranks::tests(),
         pairs::tests(),

@@ -71,10 +71,8 @@ pub(crate) fn renewed(picture: &Picture<'_>, state: &State) -> Option<Plan> {
         return None;
     }
     let anew = plan(picture, state, &wish).or_else(|_| plan(picture, state, &Wish::default()));
-    let anew = anew
-        .ok()
-        .filter(|plan| lead_elsewhere(tables, &plan.tables));
-    anew
+    anew.ok()
+        .filter(|plan| lead_elsewhere(tables, &plan.tables))
 }
 
 /// Whether some of the old routes are not among the new.

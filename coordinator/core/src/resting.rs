@@ -31,7 +31,7 @@ impl Resting {
         self.last
             .retain(|flow, _| known.ingest.flow(flow).is_some());
         let flows = picture.flows().into_iter();
-        let large = flows.filter(|state| known.is_elephant(state.rate) && state.path.is_some());
+        let large = flows.filter(|state| is_measured(known, state) && state.path.is_some());
         self.last.extend(large.map(|state| (state.flow, state)));
     }
 
@@ -51,6 +51,12 @@ impl Resting {
         let jobs = jobs.iter().map(|job| facts(picture.known, job, &taken));
         jobs.filter(|job| !job.will_send.is_empty()).collect()
     }
+}
+
+/// By as many readings as a verdict takes: the last one of a flow that ends its turn covers rest as well, and
+/// alone says little.
+fn is_measured(known: Known<'_>, state: &FlowState) -> bool {
+    known.is_elephant(state.rate) && known.is_well_measured_lately(&state.flow)
 }
 
 fn facts(known: Known<'_>, job: &Job, taken: &[Hop]) -> JobFacts {
@@ -73,6 +79,6 @@ fn demand(known: Known<'_>, hop: Hop, flow: &FlowState) -> Option<Demand> {
         .all(|&end| known.fabric.node(end).role == Role::Switch);
     are_switches.then(|| Demand {
         path: ends.map(|end| name(known, end)).to_vec(),
-        gbps: flow.rate.gbps(),
+        gbps: flow.rate_range[1].gbps(),
     })
 }

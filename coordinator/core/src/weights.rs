@@ -35,7 +35,7 @@ impl<'f> Worths<'f> {
             });
             let told = ends.into_iter().filter_map(|end| speed(picture, end));
             let gbps = told
-                .map(|rate| rate.gbps())
+                .map(reweave_common::units::Rate::gbps)
                 .fold(between.rate.gbps(), f64::min);
             (link, gbps)
         };

@@ -85,6 +85,13 @@ impl<'a> Known<'a> {
         recent.is_some_and(|recent| self.spread_since(recent, Moment::default()).is_some())
     }
 
+    /// The same of readings that still say something of now.
+    pub(crate) fn is_well_measured_lately(self, flow: &FlowKey) -> bool {
+        let recent = self.ingest.flow(flow);
+        let since = ago(self.now, self.policy.most_age());
+        recent.is_some_and(|recent| self.spread_since(recent, since).is_some())
+    }
+
     /// The same for flows that may be held back by a full link: the more meet there, the less each
     /// has.
     pub(crate) fn least_throttled(self) -> Rate {
