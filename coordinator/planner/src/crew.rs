@@ -89,18 +89,39 @@ impl HourGlass {
     }
 }
 
+/// From the last to the first.
+#[cfg(test)]
+pub(crate) struct Backwards;
+
+#[cfg(test)]
+impl Crew for Backwards {
+    fn all(&self, pieces: Vec<Piece<'_>>) {
+        pieces.into_iter().rev().for_each(|piece| piece());
+    }
+}
+
+/// Each by a hand of its own, all at once.
+#[cfg(test)]
+pub(crate) struct AtOnce;
+
+#[cfg(test)]
+impl Crew for AtOnce {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test that stands in for the shell"
+    )]
+    fn all(&self, pieces: Vec<Piece<'_>>) {
+        std::thread::scope(|hands| {
+            for piece in pieces {
+                hands.spawn(piece);
+            }
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// From the last to the first.
-    struct Backwards;
-
-    impl Crew for Backwards {
-        fn all(&self, pieces: Vec<Piece<'_>>) {
-            pieces.into_iter().rev().for_each(|piece| piece());
-        }
-    }
 
     #[test]
     fn order_of_work_does_not_show() {

@@ -142,7 +142,7 @@ const DEAD_PORTS: [&str; 10] = [
 ];
 
 /// Options for twelve hosts of four ports, and what is said of them.
-const WRONG: [(&[&str], &str); 15] = [
+const WRONG: [(&[&str], &str); 16] = [
     (
         &["--cut", "h0-h12"],
         "there is no host h12: there are h0 to h11",
@@ -162,7 +162,11 @@ const WRONG: [(&[&str], &str); 15] = [
     (&["--cut", "h3-h3"], "write two hosts, as in h0-h1"),
     (
         &["--reach-m", "1", "--spacing-m", "2"],
-        "no cable can join to the other 11",
+        "no two hosts are joined at all: mend ports, or take longer cables",
+    ),
+    (
+        &["--panel", "h0..h4=4", "--panel", "h5..h8=4"],
+        "plan for the 5 that hang together",
     ),
     (
         &["--memory-gb", "0.5"],

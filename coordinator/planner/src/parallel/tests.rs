@@ -1,6 +1,7 @@
 //! Small models whose best splits are known.
 
 mod bounds;
+mod hands;
 
 use std::time::Duration;
 

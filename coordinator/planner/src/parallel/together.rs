@@ -1,5 +1,8 @@
 //! Parallelization and topology in turn.
 
+#[cfg(test)]
+mod tests;
+
 use reweave_common::iteration::Iteration;
 
 use super::ground::{Ground, Help, Progress};

@@ -52,6 +52,8 @@ pub enum TopologyError {
         host: u32,
         reached: usize,
         hosts: usize,
+        /// Of the largest part that hangs together.
+        largest: usize,
     },
     Wiring(WiringError),
     Iteration(IterationError),
@@ -123,13 +125,14 @@ impl fmt::Display for TopologyError {
                 host,
                 reached,
                 hosts,
+                largest,
             } => write!(
                 f,
                 "what has failed or is out of reach leaves h{host} among {} that no cable can \
-                 join to the other {}; plan for those {} alone, or mend a port between them",
+                 join to the other {}; {}",
                 counted(*reached, "host"),
                 hosts - reached,
-                reached.max(&(hosts - reached))
+                instead(*largest, [*reached, hosts - reached])
             ),
             Self::Wiring(error) => error.fmt(f),
             Self::Iteration(error) => error.fmt(f),
@@ -150,6 +153,20 @@ impl fmt::Display for TopologyError {
             Self::Crowded(error) => error.fmt(f),
             Self::Simulation(error) => error.fmt(f),
         }
+    }
+}
+
+/// What can still be planned for, when hosts fall apart into these and those.
+fn instead(largest: usize, parts: [usize; 2]) -> String {
+    match largest {
+        0 | 1 => "no two hosts are joined at all: mend ports, or take longer cables".to_owned(),
+        _ if parts.contains(&largest) => {
+            format!("plan for those {largest} alone, or mend a port between them")
+        }
+        _ => format!(
+            "the others fall apart, too: plan for the {largest} that hang together, or mend ports \
+             between them"
+        ),
     }
 }
 

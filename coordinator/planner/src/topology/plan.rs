@@ -348,6 +348,7 @@ fn apart(parts: &[Vec<u32>], hosts: usize) -> TopologyError {
         host: smallest.and_then(|part| part.first().copied()).unwrap_or(0),
         reached: smallest.map_or(0, Vec::len),
         hosts,
+        largest: parts.iter().map(Vec::len).max().unwrap_or(0),
     }
 }
 

@@ -149,6 +149,7 @@ fn reachable(wiring: &Wiring, demand: &Demand) -> Result<(), TopologyError> {
             host,
             reached: parts[part_of[host as usize]].len(),
             hosts: wiring.hosts(),
+            largest: parts.iter().map(Vec::len).max().unwrap_or(0),
         }),
     }
 }

@@ -6,7 +6,7 @@ use super::super::circuits::{Circuit, Lying, Touched};
 use super::super::ground::{Ground, Server};
 use super::super::seating;
 use super::super::shard::Shard;
-use super::{Fleet, Job, Running, Step, What, moment};
+use super::{Fleet, Job, Next, Running, Step, What, moment};
 use crate::gain::span;
 
 impl Fleet {
@@ -256,15 +256,32 @@ impl Fleet {
         let why = match &waiting.next {
             None => waiting.why.clone(),
             Some(next) => format!(
-                "{}; {} from now, when {} has ended, it gets {}",
+                "{}; {}, it gets {}",
                 waiting.why,
-                span(next.at_ms - self.now_ms),
-                next.after.join(" and "),
+                self.when(next),
                 self.names(&next.servers)
             ),
         };
         let name = waiting.job.name.clone();
         self.say(&name, What::Waits, why);
+    }
+
+    /// Who takes longer than was predicted may end at any time.
+    fn when(&self, next: &Next) -> String {
+        let (names, have) = match &next.after[..] {
+            [one] => (one.clone(), "has"),
+            all => (all.join(" and "), "have"),
+        };
+        match next.at_ms - self.now_ms {
+            0.0.. => {
+                let from_now = span(next.at_ms - self.now_ms);
+                format!("{from_now} from now, when {names} {have} ended")
+            }
+            late_ms => format!(
+                "when {names} {have} ended, which was to be {} ago",
+                span(-late_ms)
+            ),
+        }
     }
 }
 

@@ -160,6 +160,21 @@ fn nobody_takes_what_is_kept_for_those_before() {
     assert_eq!(names(&fleet.waiting), ["small"]);
 }
 
+/// Whoever runs longer than was predicted still runs: nobody is told of a time that has passed.
+#[test]
+fn jobs_that_are_late_are_waited_for() {
+    let mut fleet = Fleet::new(forming(ground(&[8])));
+    let both = vec![job("one", [4, 4], 1_000), job("two", [4, 4], 1_000)];
+    fleet.handle_all(0.0, both);
+    let why = |steps: &[Step]| steps[0].why.clone();
+    let soon = why(&fleet.handle(1.0, job("soon", [3, 3], 1_000)));
+    assert!(soon.contains("from now, when one has ended"), "{soon}");
+    fleet.handle(2.0, end("soon"));
+    let late = why(&fleet.handle(1e9, job("late", [6, 6], 1_000)));
+    let said = "when one and two have ended, which was to be 277.7 h ago, it gets";
+    assert!(late.contains(said), "{late}");
+}
+
 /// A job that was told to wait is told again only when something has changed for it, and what was
 /// prepared for it stays until it is needed.
 #[test]

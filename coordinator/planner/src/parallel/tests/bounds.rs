@@ -4,7 +4,7 @@ use super::*;
 use crate::parallel::Ground;
 use crate::parallel::together::Wanted;
 
-const EVERYTHING: Wanted = Wanted {
+pub(super) const EVERYTHING: Wanted = Wanted {
     best: usize::MAX,
     most_ms: f64::INFINITY,
 };
@@ -89,7 +89,7 @@ fn no_splits_are_faster_than_their_bound() {
     );
 }
 
-fn spreads() -> presets::Search {
+pub(super) fn spreads() -> presets::Search {
     let mut preset = Preset::named("bert", None, Batch::PerReplica(16)).unwrap();
     preset.gpus_per_host = 2;
     presets::Search::new(&preset, 4, None)
