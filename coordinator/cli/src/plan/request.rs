@@ -21,7 +21,7 @@ pub(crate) struct Ports {
     #[arg(long, value_name = "D")]
     pub(crate) degree: usize,
     /// The rate of a port
-    #[arg(long, value_name = "B", value_parser = rate)]
+    #[arg(long, value_name = "B", value_parser = rate, allow_negative_numbers = true)]
     pub(crate) gbps: Rate,
     /// Another seed may find another topology that is as good
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -33,20 +33,20 @@ pub(crate) struct Ports {
     #[arg(long, value_name = "HOST-HOST")]
     cut: Vec<String>,
     /// How far a cable reaches, when hosts stand in a row
-    #[arg(long, value_name = "M", requires = "spacing_m", value_parser = length)]
+    #[arg(long, value_name = "M", requires = "spacing_m", value_parser = length, allow_negative_numbers = true)]
     reach_m: Option<f64>,
     /// How far a host stands from the next
-    #[arg(long, value_name = "M", value_parser = length)]
+    #[arg(long, value_name = "M", value_parser = length, allow_negative_numbers = true)]
     spacing_m: Option<f64>,
     /// A patch panel or optical switch with so many ports of each of these hosts, as in h0..h7=4; may be
     /// repeated, and then only hosts of one panel are joined
     #[arg(long, value_name = "HOST..HOST=PORTS")]
     panel: Vec<String>,
     /// What a host can forward for others in all; as much as its ports carry when left out
-    #[arg(long, value_name = "G", value_parser = rate)]
+    #[arg(long, value_name = "G", value_parser = rate, allow_negative_numbers = true)]
     pub(crate) relay_gbps: Option<Rate>,
     /// The memory of a server, or of a GPU for presets
-    #[arg(long, value_name = "GB")]
+    #[arg(long, value_name = "GB", allow_negative_numbers = true)]
     memory_gb: Option<f64>,
 }
 

@@ -192,7 +192,7 @@ const WRONG: [(&[&str], &str); 16] = [
 ];
 
 /// Options that mean nothing, or nothing beside each other.
-const SENSELESS: [(&[&str], &str); 3] = [
+const SENSELESS: [(&[&str], &str); 5] = [
     (
         &["--reach-m", "nan", "--spacing-m", "2"],
         "invalid value 'nan' for '--reach-m <M>': not a length",
@@ -200,6 +200,14 @@ const SENSELESS: [(&[&str], &str); 3] = [
     (
         &["--reach-m", "3", "--spacing-m=-2"],
         "invalid value '-2' for '--spacing-m <M>': not a length",
+    ),
+    (
+        &["--relay-gbps", "-5"],
+        "invalid value '-5' for '--relay-gbps <G>': not a rate a link can have",
+    ),
+    (
+        &["--memory-gb", "-1"],
+        "--memory-gb -1.0 is out of its range",
     ),
     (
         &["--tries", "30", "--keep"],

@@ -535,7 +535,7 @@ impl Laid {
     }
 }
 
-/// Random rings through all hosts, and nothing else.
+/// Random rings through all hosts, and where ports are left beside them, random cables.
 pub fn random(hosts: usize, rings: usize, limits: &Limits, seed: u64) -> Option<Design> {
     let demand = Demand {
         hosts,
@@ -549,5 +549,6 @@ pub fn random(hosts: usize, rings: usize, limits: &Limits, seed: u64) -> Option<
         dice: Dice::new(seed),
         in_time: AT_LEISURE,
     };
-    ground.random(rings)
+    let design = ground.random(rings)?;
+    Some(ground.finished(design))
 }

@@ -10,7 +10,7 @@ use reweave_common::units::Rate;
 use super::candidates;
 use super::error::TopologyError;
 use super::plan::{Job, Request};
-use super::wiring::ideal_switch;
+use super::wiring::{Wiring, ideal_switch};
 use crate::crew::{self, Crew, InTime};
 use crate::workload::{self, Network};
 
@@ -54,9 +54,9 @@ impl Rival {
             Self::Expander => {
                 let rings = request.degree / 2;
                 let design = candidates::random(hosts, rings, &request.limits, request.seed);
-                let fabric =
-                    |it: candidates::Design| it.wiring.fabric(request.rate, Duration::ZERO);
-                design.map(fabric).transpose()
+                let wiring = design.map(|it| it.wiring).filter(Wiring::is_connected);
+                let fabric = |it: Wiring| it.fabric(request.rate, Duration::ZERO);
+                wiring.map(fabric).transpose()
             }
         }
     }

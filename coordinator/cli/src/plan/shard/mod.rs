@@ -32,7 +32,13 @@ pub(crate) struct Shard {
     #[arg(long, value_name = "FILE")]
     after: Option<PathBuf>,
     /// How long ago that was
-    #[arg(long, value_name = "S", requires = "after", default_value_t = 0.0)]
+    #[arg(
+        long,
+        value_name = "S",
+        requires = "after",
+        default_value_t = 0.0,
+        allow_negative_numbers = true
+    )]
     elapsed_s: f64,
     /// Another seed may find other circuits that are as good
     #[arg(long, value_name = "S", default_value_t = 1)]

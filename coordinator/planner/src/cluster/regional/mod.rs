@@ -11,10 +11,12 @@ mod laying;
 
 pub use gates::parse;
 
+use std::cmp::Ordering;
+
 use serde::Serialize;
 
 use crate::gain::span;
-use crate::topology::Pair;
+use crate::topology::{Pair, counted};
 
 /// What hosts send each other in an iteration, in bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -319,21 +321,29 @@ impl Advice {
             );
         }
         let instead = self.ports_instead.map_or(String::new(), |ports| {
-            format!("; {ports} ports for circuits that stay would be as fast")
+            let ports = counted(ports, "port");
+            format!("; {ports} for circuits that stay would be as fast")
         });
-        let below = match self.pays_below_ms > 0.0 {
-            true => format!(
-                "it would pay with a switch that takes less than {}",
-                span(self.pays_below_ms)
-            ),
-            false => {
-                "the gates change too much from one iteration to the next for any switch".to_owned()
-            }
-        };
+        let below = self.what_would_pay();
         format!(
             "circuits laid anew do not pay: {anew} for what they carry and {cost} to lay, where circuits \
              that stay take {still}; {below}{instead}"
         )
+    }
+}
+
+impl Advice {
+    fn what_would_pay(&self) -> String {
+        if self.pays_below_ms > 0.0 {
+            let below = span(self.pays_below_ms);
+            return format!("it would pay with a switch that takes less than {below}");
+        }
+        let why = match self.regional_ms.total_cmp(&self.static_ms) {
+            Ordering::Less => "what is gained is not sure enough",
+            Ordering::Equal => "the gates change too little from one iteration to the next",
+            Ordering::Greater => "the gates change too much from one iteration to the next",
+        };
+        format!("{why} for any switch")
     }
 }
 

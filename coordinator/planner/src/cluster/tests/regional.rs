@@ -164,7 +164,10 @@ fn it_is_said_when_they_do_not_pay() {
     );
     let restless = region(2).advice(&gates(1), |_| 0.0, 0.0).unwrap();
     assert!(!restless.pays, "{restless:?}");
-    assert!(restless.why.contains("for any switch"), "{restless:?}");
+    assert!(restless.why.contains("change too much"), "{restless:?}");
+    let steady = region(2).advice(&gates(30), |_| 0.0, 0.0).unwrap();
+    assert!(!steady.pays, "{steady:?}");
+    assert!(steady.why.contains("change too little"), "{steady:?}");
     assert_eq!(region(2).advice(&gates(10)[..2], |_| 0.0, 0.0), None);
 }
 

@@ -139,3 +139,18 @@ fn rivals_are_slower_where_all_links_are_full() {
     assert!((times(Rival::TwoToOne) - 1.0).abs() < 0.01);
     assert!(times(Rival::Expander) > 1.5);
 }
+
+/// A ring uses two ports of three, and none of one.
+#[test]
+fn rivals_use_all_ports() {
+    for (hosts, degree) in [(2, 1), (12, 3)] {
+        let iteration = together(hosts, &[(0..hosts).collect()], Operation::AllReduce);
+        let training = Training::of(iteration);
+        let request = request(hosts, degree);
+        let fabric = Rival::Expander.fabric(&request, 1.0).unwrap().unwrap();
+        assert_eq!(fabric.links().len(), hosts * degree / 2);
+        let (crew, in_time) = (&crate::crew::Alone, crate::crew::AT_LEISURE);
+        let all = rivals(&training.job(), &request, 1.0, crew, in_time).unwrap();
+        assert!(all.iter().all(|(_, ms)| ms.is_some()), "{all:?}");
+    }
+}
