@@ -4,10 +4,10 @@
 use reweave_common::units::Bytes;
 use reweave_planner::crew::Alone;
 use reweave_planner::parallel::presets::{Search, Words};
-use reweave_planner::parallel::together::{self, Pairing};
+use reweave_planner::parallel::together::{self, Dealing, Pairing};
 use reweave_planner::parallel::{Help, Progress, others};
 use reweave_planner::topology::prices::PUBLISHED;
-use reweave_planner::topology::{Request, Rival};
+use reweave_planner::topology::{Job, Request, Rival};
 use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::preset::{Batch, Gpu, Parallelism, Preset};
 
@@ -42,7 +42,7 @@ pub(crate) fn measure_all(words: &[String]) {
     println!("# seed: {SEED}; milliseconds of an iteration, 100 Gb/s a port");
     println!(
         "| job | degree | spread | topology | as given | planned | bound | tax | ideal switch | \
-         fat tree of equal cost | fat tree 2:1 | expander | took_s | goal_s | peak_mib |"
+         fat tree of equal cost | fat tree 2:1 | expander | took_s | goal_s | interval_s | peak_mib |"
     );
     for (model, batch, tables) in JOBS {
         for degree in DEGREES {
@@ -62,7 +62,10 @@ fn row(model: &str, batch: u64, tables: Option<usize>, degree: usize) {
     let memory = Bytes::new(preset.gpu.memory_gb * 1_000_000_000);
     let search = Search::new(&preset, SERVERS, Some(memory));
     let (request, settings) = (request(SERVERS, degree), Settings::default());
-    let (found, took_s) = timed(|| planned(&search, &settings, &request));
+    let (mut found, took_s) = timed(|| planned(&search, &settings, &request));
+    eprintln!("{model}, batch {batch}, degree {degree}: {took_s:.2} s");
+    let (interval, interval_s) = timed(|| interval(&search, &mut found, &settings, &request));
+    eprintln!("between {interval:?} ms: {interval_s:.2} s");
     let fat_tree = PUBLISHED.fat_tree;
     let terms = (&request, fat_tree);
     let others = others::at_their_best(&search, &found.deal, &settings, terms, alone())
@@ -89,6 +92,7 @@ fn row(model: &str, batch: u64, tables: Option<usize>, degree: usize) {
     let effort = [
         format!("{took_s:.2}"),
         GOAL_S.to_string(),
+        format!("{interval_s:.2}"),
         format!("{:.0}", peak_mib()),
     ];
     let cells: Vec<_> = cells.into_iter().chain(others).chain(effort).collect();
@@ -98,6 +102,24 @@ fn row(model: &str, batch: u64, tables: Option<usize>, degree: usize) {
 fn planned(search: &Search, settings: &Settings, request: &Request) -> Pairing<Parallelism> {
     let start = search.start().expect("there is room");
     together::search(search, start, settings, request, alone()).expect("there is a topology")
+}
+
+/// Between which times an iteration lies, where that does not take too much work.
+fn interval(
+    search: &Search,
+    found: &mut Pairing<Parallelism>,
+    settings: &Settings,
+    request: &Request,
+) -> Option<[f64; 2]> {
+    let job = Job {
+        iteration: &search.iteration(&found.deal).expect("it was simulated"),
+        place: &search.place(),
+        settings,
+    };
+    let told = found.proposal.tell_interval(&job, request, &mut |_| true);
+    told.expect("it was simulated");
+    let interval = found.proposal.interval.as_ref();
+    interval.map(|it| [it.low_ms, it.high_ms])
 }
 
 fn alone() -> Help<'static> {

@@ -203,6 +203,10 @@ impl Explained {
                 [it.effect.to_owned(), format!("{:.2}", it.ms)]
             };
             page.table(["effect", "by itself ms"], interval.costs.iter().map(row));
+            if !interval.untold.is_empty() {
+                let untold = interval.untold.join(", ");
+                page.line(&format!("  too much work to tell apart: {untold}"));
+            }
         }
     }
 
@@ -303,13 +307,20 @@ impl Cost {
             self.fat_tree_switch_ports,
             price(fat_tree)
         ));
+        self.show_others(page);
+    }
+
+    /// Each with its own spread, where that is known in words.
+    fn show_others(&self, page: &mut Page) {
+        let [what, ms] = ["what else could be bought", "iteration ms"];
+        let row = |it: &Other| [it.what.to_owned(), spelled(it.iteration_ms)];
+        if self.others.iter().all(|it| it.spread.is_none()) {
+            return page.table([what, ms], self.others.iter().map(row));
+        }
         let row = |it: &Other| {
-            let spread = it.spread.clone().unwrap_or_default();
-            [it.what.to_owned(), spelled(it.iteration_ms), spread]
+            let [what, ms] = row(it);
+            [what, ms, it.spread.clone().unwrap_or_default()]
         };
-        page.table(
-            ["what else could be bought", "iteration ms", "spread there"],
-            self.others.iter().map(row),
-        );
+        page.table([what, ms, "spread there"], self.others.iter().map(row));
     }
 }

@@ -131,7 +131,7 @@ impl Repair {
         left: &Iteration,
     ) -> Result<Rewired, CliError> {
         let (job, request) = (broken.job(), &broken.request);
-        let told = proposal.tell_interval(&broken.job_of(left), request, AT_LEISURE);
+        let told = proposal.tell_interval(&broken.job_of(left), request, &mut |_| true);
         told.map_err(CliError::Topology)?;
         let worth = Worth {
             iterations: self.iterations.map(|it| it as f64),

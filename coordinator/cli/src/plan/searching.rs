@@ -1,21 +1,30 @@
 //! How far a search is, on the terminal of whoever waits, and when there is no more time for it.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use reweave_planner::parallel::Progress;
+use reweave_planner::sim;
 
 /// Nobody wonders before.
 const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(250);
+/// No line is longer.
+const COLUMNS: usize = 60;
 
 pub(super) struct Searching {
     began: Instant,
     /// What is known by then is the answer.
     within: Option<Duration>,
-    shown: Mutex<Option<Instant>>,
+    said: Mutex<Said>,
     visible: bool,
+}
+
+/// What was said last, and when it was shown.
+struct Said {
+    words: String,
+    shown: Option<Instant>,
 }
 
 impl Searching {
@@ -23,45 +32,75 @@ impl Searching {
         Self {
             began: Instant::now(),
             within,
-            shown: Mutex::default(),
+            said: Mutex::default(),
             visible: io::stderr().is_terminal(),
         }
     }
 
     /// Whether there is time to go on.
     pub(super) fn go_on(&self, progress: &Progress) -> bool {
+        self.say(|| {
+            let Progress { tried, best_ms } = progress;
+            format!("{tried} ways tried, {best_ms:.2} ms so far")
+        })
+    }
+
+    /// The same of simulations that tell how sure a prediction is.
+    pub(super) fn weighs(&self, progress: sim::Progress) -> bool {
+        self.say(|| {
+            let sim::Progress { done, tasks } = progress;
+            format!("how sure that is: {done} of {tasks} simulations")
+        })
+    }
+
+    /// The same where there is nothing new to tell.
+    pub(super) fn in_time(&self) -> bool {
+        let took = self.began.elapsed();
         if self.visible {
-            self.show(progress, self.began.elapsed());
+            self.said().show(took);
+        }
+        self.within.is_none_or(|within| took < within)
+    }
+
+    fn say(&self, words: impl FnOnce() -> String) -> bool {
+        if self.visible {
+            self.said().words = words();
         }
         self.in_time()
     }
 
-    pub(super) fn in_time(&self) -> bool {
-        self.within
-            .is_none_or(|within| self.began.elapsed() < within)
-    }
-
-    fn show(&self, progress: &Progress, took: Duration) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_time = shown.map_or(took > PATIENCE, |at| at.elapsed() > INTERVAL);
-        if !is_time {
-            return;
-        }
-        *shown = Some(Instant::now());
-        // Whoever does not see it misses nothing.
-        let _ = write!(
-            io::stderr(),
-            "\r{} ways tried, {:.2} ms so far, {:.0} s",
-            progress.tried,
-            progress.best_ms,
-            took.as_secs_f64()
-        );
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn end(&self) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if shown.take().is_some() {
-            let _ = write!(io::stderr(), "\r{:60}\r", "");
+        if self.said().shown.take().is_some() {
+            let _ = write!(io::stderr(), "\r{:COLUMNS$}\r", "");
         }
+    }
+}
+
+impl Default for Said {
+    fn default() -> Self {
+        Self {
+            words: "searching".to_owned(),
+            shown: None,
+        }
+    }
+}
+
+impl Said {
+    fn show(&mut self, took: Duration) {
+        let is_time = match self.shown {
+            None => took > PATIENCE,
+            Some(at) => at.elapsed() > INTERVAL,
+        };
+        if !is_time {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let line = format!("{}, {:.0} s", self.words, took.as_secs_f64());
+        // Whoever does not see it misses nothing.
+        let _ = write!(io::stderr(), "\r{line:COLUMNS$}");
     }
 }

@@ -213,7 +213,8 @@ fn report(proposal: &Proposal) -> Vec<String> {
 
 fn between(proposal: &Proposal) -> String {
     match &proposal.interval {
-        None => "how far that is off is not known yet".to_owned(),
+        None => "how far that is off is not known: it takes too much time, or work, to find out"
+            .to_owned(),
         Some(Interval {
             low_ms, high_ms, ..
         }) => format!("with what exact shares leave out, between {low_ms:.2} and {high_ms:.2} ms"),

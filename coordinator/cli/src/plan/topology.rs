@@ -63,10 +63,7 @@ pub(crate) struct Topology {
 impl Topology {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let source = Source::read(&self.job)?;
-        let request = Request {
-            interval: true,
-            ..self.ports.request()?
-        };
+        let request = self.ports.request()?;
         let bill = self.bill(&request)?;
         let searching = self.searching();
         let found = self.propose(&source, &request, &bill, &searching)?;
@@ -167,8 +164,10 @@ impl Topology {
             _ => {
                 self.check_room(source)?;
                 let work = source.work(hosts(self.ports.hosts))?;
+                let mut proposal = plan(&work, request, searching)?;
+                tell_interval(&mut proposal, &work, request, searching)?;
                 Ok(Found {
-                    proposal: plan(&work, request, searching)?,
+                    proposal,
                     spread: Spread::default(),
                     others: self.as_given(&work, request, bill, searching)?,
                     work,
@@ -234,7 +233,9 @@ impl Topology {
             in_time: &in_time,
         };
         let found = together::search(&search, start, settings, request, help);
-        let found = found.map_err(CliError::Topology)?;
+        let mut found = found.map_err(CliError::Topology)?;
+        let work = source.split(hosts(self.ports.hosts), &found.deal)?;
+        tell_interval(&mut found.proposal, &work, request, searching)?;
         let terms = (request, bill.times(bill.fat_tree));
         let others = self.others(searching, || {
             others::at_their_best(&search, &found.deal, settings, terms, help)
@@ -242,7 +243,7 @@ impl Topology {
         Ok(Found {
             others: of_each(others?, |_| None),
             spread: Spread::of_operators(model, &found),
-            work: source.split(hosts(self.ports.hosts), &found.deal)?,
+            work,
             proposal: found.proposal,
         })
     }
@@ -269,7 +270,9 @@ impl Topology {
             in_time: &in_time,
         };
         let found = together::search(&search, start, &settings, request, help);
-        let found = found.map_err(CliError::Topology)?;
+        let mut found = found.map_err(CliError::Topology)?;
+        let work = source.spread(hosts(self.ports.hosts), found.deal)?;
+        tell_interval(&mut found.proposal, &work, request, searching)?;
         let terms = (request, bill.times(bill.fat_tree));
         let others = self.others(searching, || {
             others::at_their_best(&search, &found.deal, &settings, terms, help)
@@ -277,7 +280,7 @@ impl Topology {
         Ok(Found {
             others: of_each(others?, |deal| Some(presets::Words(*deal).to_string())),
             spread: Spread::of_preset(&search, &found),
-            work: source.spread(hosts(self.ports.hosts), found.deal)?,
+            work,
             proposal: found.proposal,
         })
     }
@@ -386,4 +389,23 @@ fn plan(work: &Work, request: &Request, searching: &Searching) -> Result<Proposa
     };
     let found = topology::plan_until(&job, request, &Cores, &|| searching.in_time());
     found.map_err(CliError::Topology)
+}
+
+/// How sure what was found is, where there is time to find out.
+fn tell_interval(
+    proposal: &mut Proposal,
+    work: &Work,
+    request: &Request,
+    searching: &Searching,
+) -> Result<(), CliError> {
+    if !searching.in_time() {
+        return Ok(());
+    }
+    let job = Job {
+        iteration: &work.iteration,
+        place: &place(work),
+        settings: &work.settings,
+    };
+    let told = proposal.tell_interval(&job, request, &mut |it| searching.weighs(it));
+    told.map_err(CliError::Topology)
 }

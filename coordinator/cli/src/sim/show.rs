@@ -202,6 +202,7 @@ fn uncertain(interval: &Interval) -> String {
         low_ms,
         high_ms,
         costs,
+        ..
     } = interval;
     let cost = |cost: &Cost| format!("{} {:.2} ms", cost.effect, cost.ms);
     let costs: Vec<_> = costs.iter().map(cost).collect();

@@ -101,6 +101,7 @@ pub fn search<M: Dealing>(
     let searching = Searching {
         model,
         settings,
+        // How sure all this is can be told of what is found in the end.
         request: &Request {
             interval: false,
             ..request.clone()
@@ -139,17 +140,6 @@ pub fn search<M: Dealing>(
         if all_are_known || is_still {
             break;
         }
-    }
-    if request.interval && (help.in_time)() {
-        let iteration = model.iteration(&pairing.deal)?;
-        let job = Job {
-            iteration: &iteration,
-            place: &model.place(),
-            settings,
-        };
-        pairing
-            .proposal
-            .tell_interval(&job, request, help.in_time)?;
     }
     Ok(pairing)
 }

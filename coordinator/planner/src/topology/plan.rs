@@ -19,7 +19,8 @@ use super::wiring::{Wiring, ideal_switch};
 use crate::crew::{self, AT_LEISURE, Alone, Crew, InTime};
 use crate::gain::Estimate;
 use crate::routing::{self, Effort, Routes};
-use crate::workload::effects::{Effects, Interval, Setting};
+use crate::sim::Progress;
+use crate::workload::effects::{Effects, Interval, Purse, Setting};
 use crate::workload::{self, Evaluation, Network, Settings};
 
 /// A job as the planner sees it.
@@ -584,7 +585,7 @@ impl Played {
             lost,
         };
         if request.interval {
-            proposal.tell_interval(job, request, in_time)?;
+            proposal.tell_interval(job, request, &mut |_| in_time())?;
         }
         Ok(proposal)
     }
@@ -603,12 +604,13 @@ impl Proposal {
         }
     }
 
-    /// Finds out between which times an iteration lies, unless time is up before that.
+    /// Finds out between which times an iteration lies, unless time is up before that or it takes too
+    /// much work. `watch` is told how many simulations are done, and says whether there is time.
     pub fn tell_interval(
         &mut self,
         job: &Job<'_>,
         request: &Request,
-        in_time: InTime<'_>,
+        watch: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<(), TopologyError> {
         let (placement, settings) = (places(job.place), request.settings(job.settings));
         let network = Network::new(&self.fabric, &placement, &self.carriage, settings);
@@ -620,12 +622,20 @@ impl Proposal {
             seeds: SEEDS_OF_AN_INTERVAL,
             ..Effects::default()
         };
-        let interval = setting.interval(&effects, request.work, &mut |_| in_time());
-        self.interval = TopologyError::unless_stopped(interval.map_err(TopologyError::from))?;
+        let purse = Purse {
+            each: request.work,
+            left: WORK_OF_AN_INTERVAL,
+        };
+        self.interval = match setting.interval_for(&effects, purse, watch) {
+            Err(error) if error.is_stop() || error.is_of_work() => None,
+            interval => Some(interval?),
+        };
         Ok(())
     }
 }
 
+/// Simulations that find out how sure a prediction is take no more than this together.
+const WORK_OF_AN_INTERVAL: u64 = 1 << 32;
 /// Ways are given, so that hashes decide little.
 const SEEDS_OF_AN_INTERVAL: u32 = 2;
 

@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod all_wirings;
 mod chosen;
 mod golden;
 mod limited;

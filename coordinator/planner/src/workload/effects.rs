@@ -169,6 +169,35 @@ pub struct Interval {
     pub high_ms: f64,
     /// What each effect costs by itself; those that cost nothing are left out.
     pub costs: Vec<Cost>,
+    /// Effects of which it is not known, as there was no work left to find out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untold: Vec<&'static str>,
+}
+
+/// What simulations may take, in links looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Purse {
+    /// One by itself.
+    pub each: u64,
+    /// All that are still to come.
+    pub left: u64,
+}
+
+impl Purse {
+    /// For a run that may take so much; nothing is left when it was not enough.
+    fn pays<R>(
+        &mut self,
+        run: impl FnOnce(u64) -> Result<R, SimulationError>,
+        work: impl FnOnce(&R) -> u64,
+    ) -> Result<R, SimulationError> {
+        let ran = run(self.each.min(self.left));
+        match &ran {
+            Ok(outcome) => self.left = self.left.saturating_sub(work(outcome)),
+            Err(error) if error.is_of_work() && self.left < self.each => self.left = 0,
+            Err(_) => {}
+        }
+        ran
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -197,6 +226,21 @@ impl Setting<'_> {
         limit: u64,
         watch: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<Interval, SimulationError> {
+        let purse = Purse {
+            each: limit,
+            left: u64::MAX,
+        };
+        self.interval_for(effects, purse, watch)
+    }
+
+    /// The same, as far as there is work left for it: the last runs tell single effects apart. It is an
+    /// error when there is not enough for all effects together.
+    pub fn interval_for(
+        &self,
+        effects: &Effects,
+        mut purse: Purse,
+        watch: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<Interval, SimulationError> {
         let settings = &self.network.settings;
         let mut bare = settings.clone();
         bare.effects = Effects::NONE;
@@ -205,27 +249,33 @@ impl Setting<'_> {
         each.retain(|(_, only)| *only != Effects::NONE);
         let tasks = 3 + each.len();
         let mut counted = |done| watch(Progress { done, tasks });
-        let exact_ms = self.exact_ms(limit, &mut || counted(0))?;
-        let low_ms = self.time_ms(bare, limit, &mut || counted(1))?;
-        let high_ms = self.worst_ms(effects, limit, &mut || counted(2))?;
-        let mut costs = Vec::new();
+        let exact_ms = self.exact_ms(&mut purse, &mut || counted(0))?;
+        let low_ms = self.time_ms(bare, &mut purse, &mut || counted(1))?;
+        let high_ms = self.worst_ms(effects, &mut purse, &mut || counted(2))?;
+        let (mut costs, mut untold) = (Vec::new(), Vec::new());
         for (nth, (effect, only)) in each.into_iter().enumerate() {
-            let ms = self.worst_ms(&only, limit, &mut || counted(3 + nth))? - exact_ms;
-            if ms > 0.0 {
-                costs.push(Cost { effect, ms });
+            match self.worst_ms(&only, &mut purse, &mut || counted(3 + nth)) {
+                Ok(worst_ms) if worst_ms > exact_ms => costs.push(Cost {
+                    effect,
+                    ms: worst_ms - exact_ms,
+                }),
+                Ok(_) => {}
+                Err(error) if error.is_of_work() && purse.left == 0 => untold.push(effect),
+                Err(error) => return Err(error),
             }
         }
         Ok(Interval {
             low_ms: low_ms.min(exact_ms),
             high_ms: high_ms.max(exact_ms),
             costs,
+            untold,
         })
     }
 
     pub(super) fn worst_ms(
         &self,
         effects: &Effects,
-        limit: u64,
+        purse: &mut Purse,
         go_on: GoOn<'_>,
     ) -> Result<f64, SimulationError> {
         let settings = &self.network.settings;
@@ -239,27 +289,40 @@ impl Setting<'_> {
                 effects: effects.clone(),
                 ..settings.clone()
             };
-            worst_ms = worst_ms.max(self.time_ms(all, limit, go_on)?);
+            worst_ms = worst_ms.max(self.time_ms(all, purse, go_on)?);
         }
         Ok(worst_ms)
     }
 
     /// Goes before all others, as it decides how collectives go, and says how full lanes are.
-    pub(super) fn exact_ms(&self, limit: u64, go_on: GoOn<'_>) -> Result<f64, SimulationError> {
+    pub(super) fn exact_ms(
+        &self,
+        purse: &mut Purse,
+        go_on: GoOn<'_>,
+    ) -> Result<f64, SimulationError> {
         let lowered = Lowered::of(self.iteration, self.network)?;
-        let outcome = sim::watched(&lowered.problem, limit, &mut |_| go_on())?;
+        let outcome = purse.pays(
+            |limit| {
+                sim::watched(&lowered.problem, limit, &mut |_| go_on())
+                    .map_err(SimulationError::from)
+            },
+            |it| it.work,
+        )?;
         self.network.remember(&lowered.problem, &outcome);
         Ok(lowered.timeline(self.iteration, &outcome).end.millis())
     }
 
-    pub(super) fn time_ms(
+    fn time_ms(
         &self,
         settings: Settings,
-        limit: u64,
+        purse: &mut Purse,
         go_on: GoOn<'_>,
     ) -> Result<f64, SimulationError> {
         let network = self.network.with(settings);
-        let timeline = simulate_while(self.iteration, &network, limit, go_on)?;
+        let timeline = purse.pays(
+            |limit| simulate_while(self.iteration, &network, limit, go_on),
+            |it| it.work,
+        )?;
         Ok(timeline.end.millis())
     }
 

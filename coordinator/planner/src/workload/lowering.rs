@@ -33,9 +33,14 @@ impl SimulationError {
     pub(super) fn is_of_algorithm(&self) -> bool {
         match self {
             Self::Collective { source, .. } => source.is_of_algorithm(),
-            Self::Course(error) => matches!(error, SimError::TooMuchWork { .. }),
+            Self::Course(_) => self.is_of_work(),
             Self::Network(_) | Self::Problem(_) => false,
         }
+    }
+
+    /// Whether it takes more work than there was for it.
+    pub fn is_of_work(&self) -> bool {
+        matches!(self, Self::Course(SimError::TooMuchWork { .. }))
     }
 
     /// Whether whoever watched did not want to go on.

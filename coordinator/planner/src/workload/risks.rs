@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use reweave_common::ids::LinkId;
 use serde::Serialize;
 
-use super::effects::{Effects, Queue, Setting};
+use super::effects::{Effects, Purse, Queue, Setting};
 use super::evaluation::LaneLoad;
 use super::lowering::SimulationError;
 use crate::sim::{Progress, SimTime};
@@ -40,11 +40,15 @@ impl Setting<'_> {
         let (cables, queues) = (self.lossy(lanes, effects), self.crowded(lanes, effects));
         let tasks = 1 + cables.len() + queues.len();
         let mut done = 0;
-        let exact_ms = self.exact_ms(limit, &mut || watch(Progress { done, tasks }))?;
+        let mut purse = Purse {
+            each: limit,
+            left: u64::MAX,
+        };
+        let exact_ms = self.exact_ms(&mut purse, &mut || watch(Progress { done, tasks }))?;
         let mut cost_ms = |only: Effects| -> Result<f64, SimulationError> {
             done += 1;
             let go_on = &mut || watch(Progress { done, tasks });
-            let ms = self.worst_ms(&only, limit, go_on)? - exact_ms;
+            let ms = self.worst_ms(&only, &mut purse, go_on)? - exact_ms;
             Ok(ms.max(0.0))
         };
         let mut loss_ms = BTreeMap::new();

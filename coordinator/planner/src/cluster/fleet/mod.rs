@@ -320,13 +320,22 @@ impl Fleet {
         ground.switching.time_ms(touched.moved()) + ground.restart_ms
     }
 
+    /// `h0 h1 h2`, or `12 servers, h0 to h8 and h12 to h14` where there are many.
     fn names(&self, servers: &[Server]) -> String {
-        names(
-            &servers
-                .iter()
-                .map(|&it| self.forming.ground.name(it))
-                .collect::<Vec<_>>(),
-        )
+        let ground = &self.forming.ground;
+        let name = |it: &Server| ground.name(*it);
+        if servers.len() <= MOST_NAMED {
+            return servers.iter().map(name).collect::<Vec<_>>().join(" ");
+        }
+        let all: Vec<_> = ground.servers().collect();
+        let runs = all.split(|it| !servers.contains(it));
+        let words = |run: &[Server]| match run {
+            [] => None,
+            [one] => Some(name(one)),
+            [first, .., last] => Some(format!("{} to {}", name(first), name(last))),
+        };
+        let runs: Vec<_> = runs.filter_map(words).collect();
+        format!("{} servers, {}", servers.len(), runs.join(" and "))
     }
 
     fn count(circuits: &[Circuit]) -> String {
@@ -335,16 +344,6 @@ impl Fleet {
             1 => "1 circuit".to_owned(),
             many => format!("{many} circuits"),
         }
-    }
-}
-
-/// `h0 h1 h2`, or `h0 to h9` where there are many.
-fn names(servers: &[String]) -> String {
-    match servers {
-        [first, .., last] if servers.len() > MOST_NAMED => {
-            format!("{} servers from {first} to {last}", servers.len())
-        }
-        _ => servers.join(" "),
     }
 }
 

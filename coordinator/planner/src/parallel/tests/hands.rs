@@ -40,7 +40,7 @@ where
     (
         (found.deal, found.course, found.tried, found.bound_ms),
         (proposal.design.wiring.pairs(), proposal.evaluation),
-        (proposal.interval, proposal.lost),
+        proposal.lost,
     )
 }
 
@@ -89,10 +89,7 @@ fn plans_depend_on_no_hands() {
         ..searching(&model, &timings, None)
     };
     let start = model.data_parallel(&timings, 8).unwrap();
-    let request = Request {
-        interval: true,
-        ..request(8)
-    };
+    let request = request(8);
     let alone = paired(&splits, &start, &request, &Alone);
     for crew in CREWS {
         assert_eq!(paired(&splits, &start, &request, crew), alone);

@@ -3,7 +3,7 @@
 use super::*;
 use reweave_common::ids::LinkId;
 
-use crate::workload::effects::{Effects, Interval, Queue, Setting};
+use crate::workload::effects::{Effects, Interval, Purse, Queue, Setting};
 use crate::workload::queues::Queues;
 
 const COLLIDING: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
@@ -35,6 +35,38 @@ fn three_to_one() -> Iteration {
     let mut sketch = Sketch::of(4);
     sketch.all(Operation::AllToAll, 4_000_000, &[]);
     sketch.done()
+}
+
+/// The more work there may be, the more is told: first nothing, then between what it lies, then what each
+/// effect has to do with it.
+#[test]
+fn what_there_is_no_work_for_is_said_to_be_untold() {
+    let (fabric, iteration) = (fabric(COLLIDING), four_across());
+    let (placement, carriage) = (hosts(&fabric), Carriage::default());
+    let network = Network::new(&fabric, &placement, &carriage, bare());
+    let setting = Setting {
+        iteration: &iteration,
+        network: &network,
+    };
+    let effects = Effects::default();
+    let whole = setting.interval(&effects, LIMIT, &mut |_| true).unwrap();
+    let mut untold = Vec::new();
+    for left in (0..20).map(|power| 1 << power) {
+        let purse = Purse { each: LIMIT, left };
+        match setting.interval_for(&effects, purse, &mut |_| true) {
+            Ok(told) => {
+                assert_eq!([told.low_ms, told.high_ms], [whole.low_ms, whole.high_ms]);
+                assert!(told.costs.iter().all(|it| whole.costs.contains(it)));
+                untold.push(told.untold.len());
+            }
+            Err(error) => assert!(error.is_of_work() && untold.is_empty(), "{left}: {error}"),
+        }
+    }
+    assert!(
+        untold.is_sorted_by(|few, fewer| few >= fewer) && untold[0] > 0,
+        "{untold:?}"
+    );
+    assert!(untold.len() < 20 && untold.ends_with(&[0]), "{untold:?}");
 }
 
 #[test]
