@@ -618,8 +618,9 @@ impl Proposal {
             iteration: job.iteration,
             network: &network,
         };
+        let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
         let effects = Effects {
-            seeds: SEEDS_OF_AN_INTERVAL,
+            seeds: seeds_of_an_interval(&demand),
             ..Effects::default()
         };
         let purse = Purse {
@@ -634,10 +635,16 @@ impl Proposal {
     }
 }
 
-/// Simulations that find out how sure a prediction is take no more than this together.
-const WORK_OF_AN_INTERVAL: u64 = 1 << 32;
-/// Ways are given, so that hashes decide little.
-const SEEDS_OF_AN_INTERVAL: u32 = 2;
+/// Simulations that find out how sure a prediction is take no more than this together: less than a minute
+/// of a core.
+const WORK_OF_AN_INTERVAL: u64 = 3 << 30;
+/// Ways are given, so that hashes decide little, and least where many pairs send.
+fn seeds_of_an_interval(demand: &Demand) -> u32 {
+    match demand.pairs.len() < MANY_PAIRS {
+        true => 2,
+        false => 1,
+    }
+}
 
 /// Where a host has several ranks, they may reduce among themselves first: then no more than hosts
 /// must send counts, and chains are not known.
