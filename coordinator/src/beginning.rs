@@ -6,7 +6,7 @@ use reweave_link::{Identity, Listener};
 use reweave_replica::{Beginning, FolderId, Founding, Member, MemberId, Newcomer, Saved};
 
 use crate::config::Config;
-use crate::data::{Belonging, Data, Folder};
+use crate::data::{Data, Folder};
 use crate::error::CoordinatorError;
 use crate::replication::Introduction;
 use crate::run::endings;
@@ -14,25 +14,25 @@ use crate::run::endings;
 /// The number of one that needs no others.
 const ALONE: MemberId = MemberId(1);
 
+/// Nobody else runs on this data as long as the folder lives.
+pub(crate) fn lock(config: &Config) -> Result<Folder, CoordinatorError> {
+    Folder::lock(&config.data.value).map_err(|error| config.data.wrong(error))
+}
+
 /// None when this was told to end before there was a log.
 pub(crate) async fn open(
     config: &Config,
     identity: &Identity,
+    folder: Folder,
     listener: &mut Listener,
 ) -> Result<Option<Data>, CoordinatorError> {
-    let folder = Folder::lock(&config.data)?;
-    let has_log = folder.has_log();
-    let mut belonging = Belonging {
-        cluster: identity.cluster().to_string(),
-        fabric: config.fabric_text.clone(),
-        name: identity.member().name().to_owned(),
-        folder: FolderId::default(),
-    };
+    let unfit = |error| config.data.wrong(error);
+    let mut belonging = config.belonging(identity);
     // What stands in a log counts.
-    if has_log {
-        return Ok(Some(folder.open(&belonging, None)?));
+    if folder.has_log() {
+        return folder.open(&belonging, None).map(Some).map_err(unfit);
     }
-    belonging.folder = folder.draw_id()?;
+    belonging.folder = folder.draw_id().map_err(unfit)?;
     let new = New {
         config,
         identity,
@@ -41,7 +41,7 @@ pub(crate) async fn open(
     let Some(saved) = new.begin(listener, belonging.encode()).await? else {
         return Ok(None);
     };
-    Ok(Some(folder.open(&belonging, Some(saved))?))
+    folder.open(&belonging, Some(saved)).map(Some).map_err(unfit)
 }
 
 /// A folder without a log.
@@ -94,7 +94,7 @@ impl New<'_> {
     fn alone(&self) -> BTreeMap<MemberId, Member> {
         let member = Member {
             name: self.identity.member().name().to_owned(),
-            address: self.config.listen,
+            address: self.config.listen.value,
             replaces: None,
             folder: Some(self.folder),
         };

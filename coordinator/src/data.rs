@@ -92,13 +92,27 @@ fn log_in(folder: &Path) -> PathBuf {
     folder.join("log")
 }
 
+/// A data folder that was looked into.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    /// What stands in its log, if there is one.
+    pub(crate) saved: Option<Saved>,
+    /// Somebody runs on it.
+    pub(crate) is_held: bool,
+}
+
 /// Whether a start would take what lies in this folder, if anything does. Changes nothing.
-pub(crate) fn look(folder: &Path) -> Result<(), DataError> {
+pub(crate) fn look(folder: &Path, ours: &Belonging) -> Result<Looked, DataError> {
     if folder.exists() && !folder.is_dir() {
         let path = folder.to_owned();
         return Err(DataError::NoFolder { path });
     }
-    Ok(replication::look(&log_in(folder))?)
+    let is_held = keep::Folder::look(folder)?;
+    let saved = replication::look(&log_in(folder))?;
+    if let Some(saved) = &saved {
+        check(folder, ours, saved)?;
+    }
+    Ok(Looked { saved, is_held })
 }
 
 /// A data folder, locked for as long as this lives.

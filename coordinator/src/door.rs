@@ -9,7 +9,7 @@ use tokio::time::{Duration, MissedTickBehavior, interval};
 use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::intake::Event;
-use crate::sessions::Refusals;
+use crate::sessions::{Reason, Refusals};
 
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
@@ -60,7 +60,7 @@ async fn answer(applicant: Applicant, house: House) {
         Ok(Err(NoEntry::DiskFull)) => return applicant.ask_another().await,
         Ok(Err(why)) => {
             tracing::warn!("not let in: {from}: {why}");
-            house.intake.note_refused(1);
+            house.intake.note_refused(Reason::Token, 1);
             return applicant.refuse().await;
         }
         Err(_) => return applicant.ask_another().await,

@@ -19,6 +19,14 @@ use crate::replication::{IntroductionError, ReplicationError};
 pub(crate) enum CoordinatorError {
     #[error(transparent)]
     Input(#[from] InputError),
+    /// What was set does not fit to this machine; the place is the file's, with line and key, or a flag.
+    #[error("{place}")]
+    Setting {
+        place: String,
+        source: Box<CoordinatorError>,
+    },
+    #[error("members come to {address} already (listen): newcomers need a port of their own")]
+    DoorTaken { address: SocketAddr },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("cannot use the certificate in {}", folder.display())]
@@ -32,7 +40,7 @@ pub(crate) enum CoordinatorError {
     Unaccepted { folder: PathBuf, problem: Refusal },
     #[error("cannot listen")]
     Listen { source: Box<LinkError> },
-    #[error("cannot serve health and metrics at {address}: give another address with --http")]
+    #[error("cannot serve health and metrics at {address}")]
     Http {
         address: SocketAddr,
         source: io::Error,
@@ -75,7 +83,9 @@ pub(crate) enum CoordinatorError {
 impl CoordinatorError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            Self::Setting { source, .. } => source.exit_code(),
             Self::Input(_)
+            | Self::DoorTaken { .. }
             | Self::Read { .. }
             | Self::Identity { .. }
             | Self::NotACoordinator { .. }

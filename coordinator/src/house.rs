@@ -18,7 +18,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::intake::{Asker, Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
-use crate::sessions::{Allowances, Chairs, Places};
+use crate::sessions::{Allowances, Chairs, Company, Places, Reason};
 use crate::signing::Signing;
 use crate::warnings::warnings;
 
@@ -40,6 +40,8 @@ pub(crate) struct House {
     pub(crate) acquaintances: Acquaintances,
     /// Room for people who ask.
     pub(crate) chairs: Chairs,
+    /// Who has a session.
+    pub(crate) company: Company,
     /// Of agents, and of drivers.
     pub(crate) places: Places<NodeId>,
     pub(crate) drivers: Places<OpticalId>,
@@ -62,7 +64,7 @@ impl House {
     /// Operators are told of a session that ended by what its peer said.
     pub(crate) fn note_end(&self, session: &Session, error: &LinkError) {
         if let LinkError::Unreadable(_) = error {
-            self.intake.note_refused(1);
+            self.intake.note_refused(Reason::Unreadable, 1);
             let why = format!("{}: {}", session.peer(), told(error));
             let from = session.address().ip().to_string();
             // When the queue is full of other things, the log has to do.
@@ -85,9 +87,7 @@ impl House {
 
     /// All coordinators; only the leader knows how far the others are.
     pub(crate) async fn coordinators(&self) -> Result<Vec<CoordinatorStatus>, Closed> {
-        let (reply, status) = oneshot::channel();
-        self.replication.put(Task::Status { reply });
-        let status = status.await.map_err(|_| Closed)?;
+        let status = self.replication.status().await.ok_or(Closed)?;
         Ok(self.described(&status))
     }
 

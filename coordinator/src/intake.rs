@@ -3,12 +3,14 @@
 //! dropped, for what an agent measured now, it will measure again. What it tells once waits for a
 //! place, and its session with it.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use reweave_common::circuit::{Readback, Switchover};
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::lock::lock;
 use reweave_common::member::{Digest, Member};
 use reweave_common::operator::{About, Request, Response};
 use reweave_common::sample::Sample;
@@ -18,6 +20,7 @@ use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::replication::Outcome;
+use crate::sessions::Reason;
 
 const LENGTH: usize = 1024;
 /// A thousand agents report twice a second, and the core takes microseconds for each report.
@@ -128,16 +131,22 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct Counters {
     shed: AtomicU64,
-    refused: AtomicU64,
+    refused: Mutex<BTreeMap<Reason, u64>>,
 }
 
 /// Since the program started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Telemetry that found no place.
     pub(crate) shed: u64,
     /// Peers that were not let in.
-    pub(crate) refused: u64,
+    refused: BTreeMap<Reason, u64>,
+}
+
+impl Counts {
+    pub(crate) fn refused_for(&self, reason: Reason) -> u64 {
+        self.refused.get(&reason).copied().unwrap_or_default()
+    }
 }
 
 pub(crate) fn queue() -> (Intake, Queue) {
@@ -213,14 +222,14 @@ impl Intake {
         !self.events.is_closed()
     }
 
-    pub(crate) fn note_refused(&self, times: u64) {
-        self.counters.refused.fetch_add(times, Ordering::Relaxed);
+    pub(crate) fn note_refused(&self, reason: Reason, times: u64) {
+        *lock(&self.counters.refused).entry(reason).or_default() += times;
     }
 
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             shed: self.counters.shed.load(Ordering::Relaxed),
-            refused: self.counters.refused.load(Ordering::Relaxed),
+            refused: lock(&self.counters.refused).clone(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod history;
 mod house;
 mod http;
 mod intake;
+mod openings;
 mod recorder;
 mod replay;
 mod replication;

@@ -4,33 +4,29 @@ use std::io;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use reweave_common::error::told;
 use reweave_common::member::DenyList;
-use reweave_link::join::Door;
-use reweave_link::{Identity, Listener};
+use reweave_link::Identity;
 use reweave_replica::FolderId;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::beginning::open;
-use crate::config::{Config, Settings};
+use crate::beginning::{lock, open};
+use crate::config::{Config, Found, Settings};
 use crate::data::Data;
-use crate::door::keep_door;
-use crate::drive::{self, Drive, decode_state};
+use crate::drive::{self, Drive, saved_state};
 use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::house::House;
 use crate::http;
 use crate::intake::{Event, Intake, Queue, queue};
+use crate::openings::Openings;
 use crate::recorder::{Beginning, Recorder};
 use crate::replication::{
-    Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Posts, Replication,
-    ReplicationError, keep_open,
+    Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Posts, Replication, keep_open,
 };
 use crate::service;
-use crate::sessions::{Allowances, Chairs, Places, ROLES, welcome};
+use crate::sessions::{Allowances, Chairs, Company, Places};
 use crate::signing::Signing;
 use crate::webhooks::Hooks;
 
@@ -42,11 +38,13 @@ const SHED_REPORT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let config = settings.read()?;
-    let identity = config.identity()?;
+    let Found {
+        identity, signing, ..
+    } = config.look()?;
     if let Some(problem) = identity.problem(SystemTime::now()) {
         tracing::warn!("nobody will accept this coordinator's certificate: {problem}");
     }
-    let signing = config.signing()?;
+    let folder = lock(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads())
         .enable_all()
@@ -55,12 +53,12 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         what: "the event loop",
         source,
     })?;
-    let mut openings = runtime.block_on(async { Openings::open(&config, &identity) })?;
-    let http = runtime.block_on(http::bind(config.http))?;
+    let mut openings = runtime.block_on(Openings::open(&config, &identity))?;
+    openings.tell(&identity);
     // Whether it leads, or waits for others, is for `/readyz` to say.
     reweave_link::service::ready();
-    let begun = open(&config, &identity, &mut openings.listener);
-    let begun = http::beside(http.as_ref(), begun);
+    let begun = open(&config, &identity, folder, &mut openings.listener);
+    let begun = http::beside(openings.http.as_ref(), begun);
     let data = runtime.block_on(service::alive_while(begun))?;
     let Some(data) = data else {
         return Ok(());
@@ -82,7 +80,6 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         identity,
         signing,
         openings,
-        http,
     };
     let outcome = runtime.block_on(serve(&config, ours, network, threads, intake));
     drop(folder);
@@ -128,8 +125,7 @@ fn prepare(
         acquaintances: acquaintances.clone(),
     };
     let id = opened.saved.member;
-    let state = opened.saved.state().map_err(ReplicationError::Start)?;
-    let state = decode_state(&state)?;
+    let state = saved_state(&opened.saved)?;
     let (engine, replication) = Engine::start(&opened.saved, opened.store, directory, outlets)?;
     let beginning = || Beginning {
         policy: config.policy.clone(),
@@ -210,7 +206,6 @@ struct Ours {
     identity: Identity,
     signing: Signing,
     openings: Openings,
-    http: Option<TcpListener>,
 }
 
 /// Serves until a signal asks to end, or until the core cannot be driven any more.
@@ -226,7 +221,6 @@ async fn serve(
         identity,
         signing,
         mut openings,
-        http,
     } = ours;
     tokio::spawn(follow_denied(network.denied, identity.clone()));
     let hooks = Hooks::open(&config.webhooks)?;
@@ -239,11 +233,12 @@ async fn serve(
         replication: network.replication.clone(),
         acquaintances: network.acquaintances,
         chairs: Chairs::default(),
+        company: Company::default(),
         places: Places::default(),
         drivers: Places::default(),
         allowances: Allowances::default(),
     };
-    if let Some(place) = http {
+    if let Some(place) = openings.http.take() {
         tokio::spawn(http::serve(place, house.clone()));
     }
     tokio::spawn(hooks.keep_telling(house.clone()));
@@ -265,48 +260,6 @@ async fn serve(
     // A drive that is gone needs no telling.
     let _ = intake.put(Event::End).await;
     outcome.and(threads.join())
-}
-
-/// Where others come to.
-struct Openings {
-    listener: Listener,
-    door: Option<Door>,
-}
-
-impl Openings {
-    fn open(config: &Config, identity: &Identity) -> Result<Self, CoordinatorError> {
-        let failed = |source| CoordinatorError::Listen {
-            source: Box::new(source),
-        };
-        let listener = Listener::bind(config.listen, identity, &ROLES).map_err(failed)?;
-        let door = match Door::bind(config.door, identity) {
-            Ok(door) => Some(door),
-            Err(error) if config.door_is_usual => {
-                let why = told(&error);
-                tracing::warn!("nobody can join here: {why}; --door gives another place");
-                None
-            }
-            Err(error) => return Err(failed(error)),
-        };
-        // Where a port was left open, these are what it became.
-        let listens = listener.address().unwrap_or(config.listen);
-        let cluster = identity.cluster();
-        tracing::info!("coordinator of {cluster} listens on {listens}");
-        if let Some(place) = door.as_ref().and_then(|door| door.address().ok()) {
-            tracing::info!("newcomers are heard on {place}");
-        }
-        Ok(Self { listener, door })
-    }
-
-    async fn welcome(&mut self, house: &House) -> CoordinatorError {
-        let Some(door) = &mut self.door else {
-            return welcome(&mut self.listener, house).await;
-        };
-        tokio::select! {
-            error = welcome(&mut self.listener, house) => error,
-            error = keep_door(door, house) => error,
-        }
-    }
 }
 
 /// This coordinator's certificate, renewed in time.

@@ -118,6 +118,15 @@ impl Observations {
         self.nodes.remove(&node);
     }
 
+    /// An address that the node told of before is believed to be this interface's only now.
+    pub fn give_address(&mut self, node: NodeId, interface: &str, address: Ipv4Addr) {
+        let node = self.nodes.get_mut(&node);
+        let interface = node.and_then(|node| node.interfaces.get_mut(interface));
+        if let Some(interface) = interface {
+            interface.value.addresses.push(address);
+        }
+    }
+
     /// What a node read back: it has acted since.
     pub fn forget_holding(&mut self, node: NodeId) {
         if let Some(node) = self.nodes.get_mut(&node) {

@@ -11,10 +11,11 @@ use reweave_common::plan::Generation;
 use reweave_link::pki::KeyRequest;
 use reweave_link::{Channel, Identity, Role, Session, connect};
 use reweave_proto::DEFAULT_PORT;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::error::CliError;
+use crate::parting;
 
 /// A coordinator answers in milliseconds, unless its disk or its network is in trouble.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,14 +38,18 @@ pub(crate) struct Reach {
     /// Folder with an operator's certificate [default: ~/.config/reweave/operator]
     #[arg(long, env = "REWEAVE_IDENTITY", value_name = "DIR", global = true)]
     identity: Option<PathBuf>,
+    /// Whoever starts other programs heeds signals itself, to end them.
+    #[arg(skip)]
+    leaves_signals: bool,
 }
 
 impl Reach {
-    /// One coordinator, asked with the certificate in this folder.
+    /// One coordinator, asked with the certificate in this folder, by somebody who heeds signals.
     pub(crate) fn to(coordinator: &str, identity: PathBuf) -> Self {
         Self {
             coordinator: vec![coordinator.to_owned()],
             identity: Some(identity),
+            leaves_signals: true,
         }
     }
 
@@ -106,8 +111,9 @@ pub(crate) fn own_folder(variable: &str, usual: &str) -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(usual)))
 }
 
+/// Its session ends with it, and the coordinator is told.
 pub(crate) struct Coordinator {
-    runtime: Runtime,
+    runtime: &'static Runtime,
     session: Session,
     addresses: Vec<SocketAddr>,
     identity: Identity,
@@ -120,8 +126,10 @@ impl Coordinator {
     pub(crate) fn reach(reach: &Reach) -> Result<Self, CliError> {
         let (addresses, folder) = (reach.addresses()?, reach.folder()?);
         let identity = reach.identity(folder.clone())?;
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(CliError::Start)?;
+        let runtime = parting::runtime()?;
+        if !reach.leaves_signals {
+            parting::heed_signals()?;
+        }
         let session = runtime.block_on(open(&addresses, &identity))?;
         let mut coordinator = Self {
             runtime,
@@ -193,7 +201,10 @@ impl Coordinator {
         let others = self.addresses.iter().copied();
         let others = others.filter(|address| Some(*address) != leader);
         let addresses: Vec<_> = leader.into_iter().chain(others).collect();
-        self.session = self.runtime.block_on(open(&addresses, &self.identity))?;
+        self.session = self.runtime.block_on(async {
+            parting::part("another is asked").await;
+            open(&addresses, &self.identity).await
+        })?;
         Ok(())
     }
 
@@ -238,12 +249,20 @@ impl Coordinator {
     }
 }
 
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        self.runtime.block_on(parting::part("nothing more to ask"));
+    }
+}
+
 async fn open(addresses: &[SocketAddr], identity: &Identity) -> Result<Session, CliError> {
     let session = connect(addresses, identity, Role::Coordinator).await;
-    session.map_err(|source| CliError::Reach {
+    let session = session.map_err(|source| CliError::Reach {
         address: addresses[0],
         source: Box::new(source),
-    })
+    })?;
+    parting::opened(&session);
+    Ok(session)
 }
 
 #[cfg(test)]
@@ -263,6 +282,7 @@ mod tests {
         let reach = Reach {
             coordinator: vec!["127.0.0.1".to_owned()],
             identity: Some(folder.clone()),
+            leaves_signals: true,
         };
         let error = reach.identity(folder).unwrap_err();
         assert_eq!(error.exit_code(), 2);

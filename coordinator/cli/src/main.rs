@@ -21,6 +21,7 @@ mod membership;
 mod names;
 mod page;
 mod pairs;
+mod parting;
 mod plan;
 mod show;
 mod sim;

@@ -1,11 +1,13 @@
 //! Whose an address is: the node's to which the fabric gives it, or else the first one's that said so and
-//! is here. Where two say so, people are told of both.
+//! is here. Where two say so, people are told of both, and the other has it once the first is gone for good.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Addresses {
@@ -16,10 +18,22 @@ pub(crate) struct Addresses {
 }
 
 /// Two nodes that say that an address is theirs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Contest {
     pub(crate) believed: NodeId,
     pub(crate) other: NodeId,
+    /// Where the other has it, as it says.
+    interface: String,
+    /// Since when the believed one is seen to be away.
+    away: Option<Moment>,
+}
+
+/// An address that is somebody else's from now on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HandedOver {
+    pub(crate) address: Ipv4Addr,
+    pub(crate) to: NodeId,
+    pub(crate) interface: String,
 }
 
 impl Addresses {
@@ -42,15 +56,15 @@ impl Addresses {
         self.owners.get(&address).copied()
     }
 
-    pub(crate) fn contests(&self) -> impl Iterator<Item = (Ipv4Addr, Contest)> {
-        self.contests.iter().map(|(&address, &it)| (address, it))
+    pub(crate) fn contests(&self) -> impl Iterator<Item = (Ipv4Addr, &Contest)> {
+        self.contests.iter().map(|(&address, it)| (address, it))
     }
 
     /// Whether the address is the node's from now on, or was already.
     pub(crate) fn claim(
         &mut self,
         node: NodeId,
-        address: Ipv4Addr,
+        (interface, address): (&str, Ipv4Addr),
         is_here: impl Fn(NodeId) -> bool,
     ) -> bool {
         if address.is_loopback() {
@@ -60,7 +74,14 @@ impl Addresses {
         let believed = fixed.or_else(|| self.owner(address).filter(|it| is_here(*it)));
         match believed {
             Some(believed) if believed != node => {
-                self.note(address, believed, node);
+                let interface = interface.to_owned();
+                let contest = Contest {
+                    believed,
+                    other: node,
+                    interface,
+                    away: None,
+                };
+                self.note(address, contest);
                 false
             }
             _ => {
@@ -82,14 +103,47 @@ impl Addresses {
     }
 
     /// Who is not here asks for nothing. When the believed one goes, the other has said it once and is not
-    /// heard of it again, so that people should still know.
+    /// heard of it again, so that it is still known.
     pub(crate) fn settle(&mut self, node: NodeId) {
         self.contests.retain(|_, contest| contest.other != node);
     }
 
-    fn note(&mut self, address: Ipv4Addr, believed: NodeId, other: NodeId) {
+    fn note(&mut self, address: Ipv4Addr, contest: Contest) {
         if self.contests.len() < Self::MOST_CONTESTS {
-            self.contests.insert(address, Contest { believed, other });
+            self.contests.insert(address, contest);
         }
+    }
+
+    /// Whoever is believed and is not here any more, nor was for that long, or does not ask for the address
+    /// any more, loses it to the other. An agent that is only started again keeps what it had.
+    pub(crate) fn hand_over(
+        &mut self,
+        now: Moment,
+        after: Duration,
+        is_here: impl Fn(NodeId) -> bool,
+    ) -> Vec<HandedOver> {
+        for contest in self.contests.values_mut() {
+            contest.away = match is_here(contest.believed) {
+                true => None,
+                false => contest.away.or(Some(now)),
+            };
+        }
+        let (fixed, owners) = (&self.fixed, &self.owners);
+        let is_over = |address: &Ipv4Addr, contest: &mut Contest| {
+            let let_go = owners.get(address) != Some(&contest.believed);
+            let gone = contest.away.is_some_and(|since| now.since(since) >= after);
+            !fixed.contains_key(address) && (let_go || gone)
+        };
+        let over = self.contests.extract_if(.., is_over);
+        let handed: Vec<_> = over
+            .map(|(address, contest)| HandedOver {
+                address,
+                to: contest.other,
+                interface: contest.interface,
+            })
+            .collect();
+        let owned = handed.iter().map(|it| (it.address, it.to));
+        self.owners.extend(owned);
+        handed
     }
 }

@@ -15,7 +15,7 @@ use reweave_common::observations::{NodeObservations, Observations, Recent};
 use reweave_common::sample::{Interface, Reading, Sample};
 use reweave_common::units::Rate;
 
-use crate::addresses::Addresses;
+use crate::addresses::{Addresses, HandedOver};
 use crate::policy::Policy;
 use crate::turns::{Share, Turns};
 
@@ -149,6 +149,7 @@ impl Ingest {
 
     /// Lets go of what is too old to be of use.
     pub(crate) fn handle_time(&mut self, now: Moment, policy: &Policy) {
+        self.hand_over(now, policy.most_age());
         self.observations.forget_older_than(now, policy.most_age());
         let Share { nodes, .. } = probed(&mut self.turns, &self.observations);
         self.observations.forget_probes(now, nodes);
@@ -264,9 +265,10 @@ impl Ingest {
         interface.addresses.truncate(Self::MOST_ADDRESSES);
         interface.gateways.truncate(Self::MOST_ADDRESSES);
         if self.last_said(node, &interface.name) != Some(&interface) {
+            let name = interface.name.clone();
             interface
                 .addresses
-                .retain(|&address| self.claim(node, address));
+                .retain(|&address| self.claim(node, (&name, address)));
         }
         Reading::Interface(interface)
     }
@@ -301,10 +303,25 @@ impl Ingest {
         }
     }
 
-    fn claim(&mut self, node: NodeId, address: Ipv4Addr) -> bool {
+    fn claim(&mut self, node: NodeId, claimed: (&str, Ipv4Addr)) -> bool {
         let sessions = &self.sessions;
         let is_here = |node| sessions.get(&node).is_some_and(|it| it.connected);
-        self.addresses.claim(node, address, is_here)
+        self.addresses.claim(node, claimed, is_here)
+    }
+
+    /// Whoever was not believed is, once the other is gone: it has said all, and will not say it again.
+    fn hand_over(&mut self, now: Moment, after: Duration) {
+        let sessions = &self.sessions;
+        let is_here = |node| sessions.get(&node).is_some_and(|it| it.connected);
+        let handed = self.addresses.hand_over(now, after, is_here);
+        for HandedOver {
+            address,
+            to,
+            interface,
+        } in handed
+        {
+            self.observations.give_address(to, &interface, address);
+        }
     }
 }
 

@@ -2,53 +2,64 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::net::SocketAddr;
 use std::time::SystemTime;
 
+use reweave_link::pki::PkiError;
 use reweave_link::{Identity, Role};
+use reweave_replica::FolderId;
 
 use super::{Config, Settings};
+use crate::data::Belonging;
+use crate::drive::saved_state;
 use crate::error::CoordinatorError;
 use crate::history::HistoryError;
+use crate::openings::Openings;
 use crate::signing::Signing;
 use crate::{data, http};
 
+/// What a start finds on this machine, before it takes hold of anything.
+pub(crate) struct Found {
+    pub(crate) identity: Identity,
+    pub(crate) signing: Signing,
+    /// Somebody runs on this data, and so is where this would be.
+    data_is_held: bool,
+}
+
 impl Settings {
-    /// Reads what a run reads, and tells on standard output what it found. Changes nothing.
+    /// Refuses what a run refuses, since both look with the same eyes, and tells on standard output what
+    /// was found. Changes nothing.
     pub(crate) fn check(&self) -> Result<(), CoordinatorError> {
         let config = self.read()?;
-        let identity = config.identity()?;
-        let signing = config.signing()?;
-        data::look(&config.data)?;
-        config
-            .webhooks
-            .iter()
-            .try_for_each(|hook| hook.secret().map(drop))?;
-        if let Some(history) = &config.history {
-            reweave_history::check(&history.url).map_err(HistoryError::Open)?;
-        }
-        let found = found(&config, &identity, &signing);
-        let said = io::stdout().lock().write_all(found.as_bytes());
+        let found = config.look()?;
+        let openings = match found.data_is_held {
+            true => None,
+            false => Some(Openings::try_out(&config, &found.identity)?),
+        };
+        let told = told(&config, &found, openings.as_ref());
+        let said = io::stdout().lock().write_all(told.as_bytes());
         said.map_err(|source| CoordinatorError::Start {
             what: "telling what was found",
             source,
         })?;
-        match identity.problem(SystemTime::now()) {
+        match found.identity.problem(SystemTime::now()) {
             None => Ok(()),
-            Some(problem) => Err(CoordinatorError::Unaccepted {
-                folder: config.identity,
+            Some(problem) => Err(config.identity.wrong(CoordinatorError::Unaccepted {
+                folder: config.identity.value.clone(),
                 problem,
-            }),
+            })),
         }
     }
 }
 
-fn found(config: &Config, identity: &Identity, signing: &Signing) -> String {
+fn told(config: &Config, found: &Found, openings: Option<&Openings>) -> String {
     let mut text = String::new();
     let mut line = |what: &str, found: String| {
         let _ = writeln!(text, "{what:<13} {found}");
     };
+    let identity = &found.identity;
     line("member", identity.member().to_string());
-    let signer = match signing.can_sign() {
+    let signer = match found.signing.can_sign() {
         true => "found: nodes can join, and certificates are renewed",
         false => "none: nobody can join here, and no certificate is renewed",
     };
@@ -56,14 +67,24 @@ fn found(config: &Config, identity: &Identity, signing: &Signing) -> String {
     let fabric = &config.fabric;
     let (nodes, links) = (fabric.nodes().len(), fabric.links().len());
     line("fabric", format!("{nodes} nodes, {links} links"));
-    line("listens on", config.listen.to_string());
+    line("listens on", config.listen.value.to_string());
     if !config.members.is_empty() {
         line("members", membership(config, identity.member().name()));
     }
-    line("newcomers on", config.door.to_string());
-    let http = config.http.unwrap_or(http::USUAL);
-    line("http on", http.to_string());
-    line("data", config.data.display().to_string());
+    let is_there = |has: fn(&Openings) -> bool| openings.is_none_or(has);
+    let place = |address, is_there| match is_there {
+        true => format!("{address}"),
+        false => format!("nowhere: {address} is taken"),
+    };
+    let hears = is_there(|openings| openings.door.is_some());
+    line("newcomers on", place(config.door.value, hears));
+    let serves = is_there(|openings| openings.http.is_some());
+    line("http on", place(config.http_address(), serves));
+    line("data", config.data.value.display().to_string());
+    if found.data_is_held {
+        let held = "a coordinator runs on this data, so whether its ports were free was not tried";
+        line("", held.to_owned());
+    }
     for hook in &config.webhooks {
         line("told", hook.url.to_string());
     }
@@ -79,7 +100,7 @@ fn membership(config: &Config, name: &str) -> String {
              taken in"
         );
     };
-    let (listen, told) = (config.listen, own.address);
+    let (listen, told) = (config.listen.value, own.address);
     let is_there = listen.ip().is_unspecified() || listen.ip() == told.ip();
     match is_there && listen.port() == told.port() {
         true => format!("{count}, and {name} is one of them, at {told}"),
@@ -90,26 +111,63 @@ fn membership(config: &Config, name: &str) -> String {
 }
 
 impl Config {
-    /// The certificate of a coordinator.
-    pub(crate) fn identity(&self) -> Result<Identity, CoordinatorError> {
-        let folder = &self.identity;
-        let identity = Identity::load(folder).map_err(|source| CoordinatorError::Identity {
-            folder: folder.clone(),
-            source: Box::new(source),
-        })?;
-        if identity.member().role() != Role::Coordinator {
-            return Err(CoordinatorError::NotACoordinator {
-                folder: folder.display().to_string(),
-                member: identity.member().to_string(),
-            });
+    /// All that a start needs, as far as it can be seen without taking hold of it.
+    pub(crate) fn look(&self) -> Result<Found, CoordinatorError> {
+        let identity = self.identity()?;
+        let signing = self.signing()?;
+        for hook in &self.webhooks {
+            hook.secret()?;
         }
-        Ok(identity)
+        if let Some(history) = &self.history {
+            reweave_history::check(&history.url).map_err(HistoryError::Open)?;
+        }
+        let data = data::look(&self.data.value, &self.belonging(&identity));
+        let data = data.map_err(|error| self.data.wrong(error))?;
+        if let Some(saved) = &data.saved {
+            saved_state(saved).map_err(|error| self.data.wrong(error))?;
+        }
+        Ok(Found {
+            identity,
+            signing,
+            data_is_held: data.is_held,
+        })
+    }
+
+    /// What the log is to belong to.
+    pub(crate) fn belonging(&self, identity: &Identity) -> Belonging {
+        Belonging {
+            cluster: identity.cluster().to_string(),
+            fabric: self.fabric_text.clone(),
+            name: identity.member().name().to_owned(),
+            folder: FolderId::default(),
+        }
+    }
+
+    pub(crate) fn http_address(&self) -> SocketAddr {
+        self.http.as_ref().map_or(http::USUAL, |http| http.value)
+    }
+
+    /// The certificate of a coordinator.
+    fn identity(&self) -> Result<Identity, CoordinatorError> {
+        let folder = &self.identity.value;
+        let identity = Identity::load(folder).map_err(|source| self.unusable(source))?;
+        if identity.member().role() == Role::Coordinator {
+            return Ok(identity);
+        }
+        Err(self.identity.wrong(CoordinatorError::NotACoordinator {
+            folder: folder.display().to_string(),
+            member: identity.member().to_string(),
+        }))
     }
 
     /// What it signs members with.
-    pub(crate) fn signing(&self) -> Result<Signing, CoordinatorError> {
-        Signing::load(&self.identity).map_err(|source| CoordinatorError::Identity {
-            folder: self.identity.clone(),
+    fn signing(&self) -> Result<Signing, CoordinatorError> {
+        Signing::load(&self.identity.value).map_err(|source| self.unusable(source))
+    }
+
+    fn unusable(&self, source: PkiError) -> CoordinatorError {
+        self.identity.wrong(CoordinatorError::Identity {
+            folder: self.identity.value.clone(),
             source: Box::new(source),
         })
     }

@@ -4,6 +4,7 @@ mod check;
 mod history;
 mod members;
 mod policy;
+mod said;
 mod webhooks;
 
 use std::collections::BTreeMap;
@@ -28,7 +29,11 @@ use members::MemberFile;
 use webhooks::WebhookFile;
 
 pub(crate) use history::HistoryConfig;
+pub(crate) use said::Said;
+pub(crate) use check::Found;
 use history::HistorySettings;
+use said::said;
+
 /// Where things are unless somebody says otherwise.
 const CONFIG: &str = "/etc/reweave/coordinator.toml";
 const FABRIC: &str = "/etc/reweave/fabric.toml";
@@ -92,14 +97,14 @@ pub(crate) struct Config {
     pub(crate) fabric: Arc<Fabric>,
     /// What the fabric was read from.
     pub(crate) fabric_text: String,
-    pub(crate) listen: SocketAddr,
-    pub(crate) door: SocketAddr,
+    pub(crate) listen: Said<SocketAddr>,
+    pub(crate) door: Said<SocketAddr>,
     /// Nobody said where: then newcomers are heard there if that can be.
     pub(crate) door_is_usual: bool,
     /// None when nobody said where: then it is served where it usually is, if it can be.
-    pub(crate) http: Option<SocketAddr>,
-    pub(crate) identity: PathBuf,
-    pub(crate) data: PathBuf,
+    pub(crate) http: Option<Said<SocketAddr>>,
+    pub(crate) identity: Said<PathBuf>,
+    pub(crate) data: Said<PathBuf>,
     /// The coordinators of the cluster; none when this one leads alone.
     pub(crate) members: BTreeMap<MemberId, Member>,
     pub(crate) policy: Policy,
@@ -112,12 +117,12 @@ pub(crate) struct Config {
 /// What stands in the file.
 #[derive(Debug, Default, PartialEq)]
 struct FileSettings {
-    fabric: Option<PathBuf>,
-    listen: Option<SocketAddr>,
-    door: Option<SocketAddr>,
-    http: Option<SocketAddr>,
-    identity: Option<PathBuf>,
-    data: Option<PathBuf>,
+    fabric: Option<Said<PathBuf>>,
+    listen: Option<Said<SocketAddr>>,
+    door: Option<Said<SocketAddr>>,
+    http: Option<Said<SocketAddr>>,
+    identity: Option<Said<PathBuf>>,
+    data: Option<Said<PathBuf>>,
     members: BTreeMap<MemberId, Member>,
     policy: Policy,
     history: HistorySettings,
@@ -127,12 +132,12 @@ struct FileSettings {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
-    fabric: Option<PathBuf>,
+    fabric: Option<Spanned<PathBuf>>,
     listen: Option<Spanned<String>>,
     door: Option<Spanned<String>>,
     http: Option<Spanned<String>>,
-    identity: Option<PathBuf>,
-    data: Option<PathBuf>,
+    identity: Option<Spanned<PathBuf>>,
+    data: Option<Spanned<PathBuf>>,
     #[serde(default)]
     member: Vec<MemberFile>,
     #[serde(default)]
@@ -145,25 +150,31 @@ impl Settings {
             None => FileSettings::default(),
             Some(path) => FileSettings::read(&path)?,
         };
-        let fabric_path = self.fabric.clone().or(file.fabric);
-        let fabric_path = fabric_path.unwrap_or_else(|| PathBuf::from(FABRIC));
-        let fabric_text = read(&fabric_path)?;
-        let fabric = Fabric::parse(&fabric_path.display().to_string(), &fabric_text)?;
-        let data = self.data.clone().or(file.data);
-        let data = data.unwrap_or_else(|| PathBuf::from(DATA));
-        let identity = self.identity.clone().or(file.identity);
+        let fabric_path = said("--fabric", &self.fabric, file.fabric);
+        let fabric_path = fabric_path.unwrap_or_else(|| Said::usual("fabric", FABRIC));
+        let fabric_text = fabric_path.text()?;
+        let fabric = Fabric::parse(&fabric_path.value.display().to_string(), &fabric_text)?;
+        let data = said("--data", &self.data, file.data);
+        let data = data.unwrap_or_else(|| Said::usual("data", DATA));
+        let identity = said("--identity", &self.identity, file.identity);
+        let beside_data = || Said::usual("identity", data.value.join("identity"));
         let mode = self.mode.map_or(file.policy.mode, Mode::from);
-        let listen = self.listen.or(file.listen).unwrap_or_else(everywhere);
-        let door = self.door.or(file.door);
+        let listen = said("--listen", &self.listen, file.listen);
+        let listen = listen.unwrap_or_else(|| Said::usual("listen", everywhere()));
+        let door = said("--door", &self.door, file.door);
+        if let Some(door) = door.as_ref().filter(|door| are_one(door, &listen)) {
+            let address = listen.value;
+            return Err(door.wrong(CoordinatorError::DoorTaken { address }));
+        }
         Ok(Config {
             fabric: Arc::new(fabric),
             fabric_text,
-            history: file.history.config(&data),
-            listen,
-            door: door.unwrap_or_else(|| beside(listen)),
+            history: file.history.config(&data.value),
             door_is_usual: door.is_none(),
-            http: self.http.or(file.http),
-            identity: identity.unwrap_or_else(|| data.join("identity")),
+            door: door.unwrap_or_else(|| Said::usual("door", beside(listen.value))),
+            listen,
+            http: said("--http", &self.http, file.http),
+            identity: identity.unwrap_or_else(beside_data),
             data,
             members: file.members,
             policy: Policy {
@@ -184,7 +195,8 @@ pub(crate) fn history_url(
         .map(FileSettings::read)
         .transpose()?
         .unwrap_or_default();
-    let data = data.map(Path::to_owned).or(file.data);
+    let said = file.data.map(|data| data.value);
+    let data = data.map(Path::to_owned).or(said);
     let data = data.unwrap_or_else(|| PathBuf::from(DATA));
     Ok(file.history.url(&data))
 }
@@ -204,6 +216,11 @@ fn beside(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(listen.ip(), port.unwrap_or(0))
 }
 
+/// Port 0 is another one each time.
+fn are_one(door: &Said<SocketAddr>, listen: &Said<SocketAddr>) -> bool {
+    door.value == listen.value && listen.value.port() != 0
+}
+
 fn everywhere() -> SocketAddr {
     (Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into()
 }
@@ -213,6 +230,13 @@ fn read(path: &Path) -> Result<String, CoordinatorError> {
         path: path.to_owned(),
         source,
     })
+}
+
+impl Said<PathBuf> {
+    /// What the file holds.
+    fn text(&self) -> Result<String, CoordinatorError> {
+        read(&self.value).map_err(|source| self.wrong(source))
+    }
 }
 
 impl FileSettings {
@@ -226,7 +250,7 @@ impl FileSettings {
             &mut settings.data,
         ];
         for named in paths.into_iter().flatten() {
-            *named = folder.join(&*named);
+            named.value = folder.join(&named.value);
         }
         let hooks = settings.webhooks.into_iter();
         settings.webhooks = hooks.map(|hook| hook.lies_in(folder)).collect();
@@ -239,14 +263,18 @@ impl FileSettings {
         let history = table.take_table("history")?;
         let document = table.document();
         let head: Head = table.finish()?;
-        let address = |text: &Spanned<String>| members::address(document, text);
+        let address = |text: Spanned<String>| {
+            let address = members::address(document, &text)?;
+            Ok(Said::in_file(document, Spanned::new(text.span(), address)))
+        };
+        let path = |path| Said::in_file(document, path);
         Ok(Self {
-            fabric: head.fabric,
-            listen: head.listen.as_ref().map(address).transpose()?,
-            door: head.door.as_ref().map(address).transpose()?,
-            http: head.http.as_ref().map(address).transpose()?,
-            identity: head.identity,
-            data: head.data,
+            fabric: head.fabric.map(path),
+            listen: head.listen.map(address).transpose()?,
+            door: head.door.map(address).transpose()?,
+            http: head.http.map(address).transpose()?,
+            identity: head.identity.map(path),
+            data: head.data.map(path),
             history: history.map_or_else(|| Ok(HistorySettings::default()), history::read)?,
             members: members::read(document, &head.member)?,
             policy: policy.map_or_else(|| Ok(Policy::default()), policy::read)?,
@@ -268,6 +296,10 @@ mod tests {
         FileSettings::parse("c.toml", text)
     }
 
+    fn value<T>(said: Option<Said<T>>) -> Option<T> {
+        said.map(|said| said.value)
+    }
+
     fn error_of(text: &str) -> String {
         parse(text).unwrap_err().to_string()
     }
@@ -277,13 +309,13 @@ mod tests {
         let sample = parse(SAMPLE).unwrap();
         assert_eq!(sample.policy, Policy::default());
         assert_eq!(sample.history, HistorySettings::default());
-        assert_eq!(sample.listen, Some(everywhere()));
-        assert_eq!(sample.door, Some(beside(everywhere())));
-        assert_eq!(sample.http, Some(crate::http::USUAL));
-        let folder = |path: &Option<PathBuf>| path.clone().unwrap().display().to_string();
-        assert_eq!(folder(&sample.fabric), FABRIC);
-        assert_eq!(folder(&sample.data), DATA);
-        assert_eq!(folder(&sample.identity), format!("{DATA}/identity"));
+        assert_eq!(value(sample.listen), Some(everywhere()));
+        assert_eq!(value(sample.door), Some(beside(everywhere())));
+        assert_eq!(value(sample.http), Some(crate::http::USUAL));
+        let folder = |path| value(path).unwrap().display().to_string();
+        assert_eq!(folder(sample.fabric), FABRIC);
+        assert_eq!(folder(sample.data), DATA);
+        assert_eq!(folder(sample.identity), format!("{DATA}/identity"));
     }
 
     /// A setting that is not in the sample would be one that nobody finds.
@@ -303,7 +335,7 @@ mod tests {
     fn settings_are_read() {
         let text = "listen = \"10.0.0.1:9\"\n[policy]\nmode = \"auto\"\nsettle_ms = 20\n";
         let settings = parse(text).unwrap();
-        assert_eq!(settings.listen, Some("10.0.0.1:9".parse().unwrap()));
+        assert_eq!(value(settings.listen), Some("10.0.0.1:9".parse().unwrap()));
         assert_eq!(settings.policy.mode, Mode::Auto);
         assert_eq!(settings.policy.settle, Duration::from_millis(20));
     }
@@ -398,8 +430,8 @@ mod tests {
         let path = folder.path().join("c.toml");
         fs::write(&path, "fabric = \"f.toml\"\ndata = \"/d\"\n").unwrap();
         let settings = FileSettings::read(&path).unwrap();
-        assert_eq!(settings.fabric, Some(folder.path().join("f.toml")));
-        assert_eq!(settings.data, Some(PathBuf::from("/d")));
+        assert_eq!(value(settings.fabric), Some(folder.path().join("f.toml")));
+        assert_eq!(value(settings.data), Some(PathBuf::from("/d")));
     }
 
     #[test]
@@ -419,11 +451,12 @@ mod tests {
             ..Settings::default()
         };
         let config = settings.read().unwrap();
-        assert_eq!(config.listen, "10.0.0.2:8".parse().unwrap());
+        assert_eq!(config.listen.value, "10.0.0.2:8".parse().unwrap());
+        assert_eq!(config.listen.place, "--listen");
         assert_eq!(config.policy.mode, Mode::Auto);
         assert_eq!(config.fabric.nodes().len(), 3);
-        assert_eq!(config.door, "10.0.0.2:9".parse().unwrap());
-        assert_eq!(config.identity, folder.path().join("i"));
+        assert_eq!(config.door.value, "10.0.0.2:9".parse().unwrap());
+        assert_eq!(config.identity.value, folder.path().join("i"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_core::{Command, Effect, Input, NoEntry, Office, Pass, Policy, State};
-use reweave_replica::{MemberId, ReadId, RequestId, Standing};
+use reweave_replica::{MemberId, ReadId, RequestId, Saved, Standing};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 
@@ -29,7 +29,7 @@ use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::intake::{self, Asker, Event, Origin, Outbox, Queue, SessionId};
 use crate::recorder::{RecordError, Recorder};
-use crate::replication::{Cluster, Outcome, Replication, Task};
+use crate::replication::{Cluster, Outcome, Replication, ReplicationError, Task};
 use seats::Seats;
 
 /// What is under way when the end comes may take so long.
@@ -459,6 +459,12 @@ impl Drive {
             let _ = self.waiting.remove(&id).map(|reply| reply.send(response));
         }
     }
+}
+
+/// The state that the log goes on from.
+pub(crate) fn saved_state(saved: &Saved) -> Result<State, CoordinatorError> {
+    let state = saved.state().map_err(ReplicationError::Start)?;
+    decode_state(&state)
 }
 
 pub(crate) fn decode_state(state: &[u8]) -> Result<State, CoordinatorError> {

@@ -10,9 +10,9 @@ use axum::routing::get;
 use reweave_common::member::{Member, Role};
 use reweave_common::operator::{Refused, Request, Response as Answer};
 
-use super::metrics;
+use super::metrics::{self, Log, Sight};
 use crate::house::House;
-use crate::intake::{Asker, Counts};
+use crate::intake::Asker;
 
 /// As Prometheus names its text.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -27,7 +27,7 @@ pub(super) fn routes(house: House) -> Router {
 
 /// Before there is a log, and a core that knows anything.
 pub(super) fn too_early() -> Router {
-    let metrics = || async { exposition(&metrics::text(None, false, &Counts::default())) };
+    let metrics = || async { exposition(&metrics::text(&Sight::default())) };
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/metrics", get(metrics))
@@ -60,9 +60,20 @@ async fn metrics(State(house): State<House>) -> Response {
         Some(_) => None,
         None => return unavailable("the core does not answer"),
     };
-    let disk_is_full = house.cluster.borrow().disk_is_full;
-    let counts = house.intake.counts();
-    exposition(&metrics::text(status.as_deref(), disk_is_full, &counts))
+    let Some(replicated) = house.replication.status().await else {
+        return unavailable("the log is not kept any more");
+    };
+    let pulse = house.replication.pulse();
+    exposition(&metrics::text(&Sight {
+        status: status.as_deref(),
+        log: Some(Log {
+            status: &replicated,
+            pulse: &pulse,
+        }),
+        disk_is_full: house.cluster.borrow().disk_is_full,
+        counts: house.intake.counts(),
+        sessions: house.company.by_role(),
+    }))
 }
 
 fn exposition(text: &str) -> Response {

@@ -21,6 +21,7 @@ use reweave_common::operator::{Request, Response as Answer};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
+use crate::config::Config;
 use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::intake::Asker;
@@ -33,29 +34,22 @@ pub(crate) const USUAL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where it was told to, or else where it usually is; there it does without when the place is taken.
-pub(crate) async fn bind(
-    address: Option<SocketAddr>,
-) -> Result<Option<TcpListener>, CoordinatorError> {
-    let place = address.unwrap_or(USUAL);
-    match TcpListener::bind(place).await {
-        Ok(listener) => {
-            let place = listener.local_addr().unwrap_or(place);
-            tracing::info!("{} on {place}", what_is_at(place));
-            Ok(Some(listener))
+pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, CoordinatorError> {
+    let address = config.http_address();
+    match (TcpListener::bind(address).await, &config.http) {
+        (Ok(listener), _) => Ok(Some(listener)),
+        (Err(source), Some(said)) => {
+            Err(said.wrong(CoordinatorError::Http { address, source }))
         }
-        Err(source) if address.is_some() => Err(CoordinatorError::Http {
-            address: place,
-            source,
-        }),
-        Err(error) => {
-            let what = what_is_at(place);
-            tracing::warn!("no {what} at {place}: {error}; --http gives another place");
+        (Err(error), None) => {
+            let what = what_is_at(address);
+            tracing::warn!("no {what} at {address}: {error}; --http gives another place");
             Ok(None)
         }
     }
 }
 
-fn what_is_at(place: SocketAddr) -> &'static str {
+pub(crate) fn what_is_at(place: SocketAddr) -> &'static str {
     match place.ip().is_loopback() {
         true => "dashboard, API, health and metrics",
         false => "health and metrics",

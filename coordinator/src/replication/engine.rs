@@ -17,6 +17,7 @@ use super::acquaintances::Acquaintances;
 use super::cluster::{Cluster, Directory};
 use super::members::Orders;
 use super::peers::Posts;
+use super::pulse::{Pulse, Wrist};
 use super::store::{LogError, Store};
 use super::{Outcome, ReplicationError};
 use crate::intake::{Event, Intake};
@@ -64,9 +65,21 @@ pub(crate) enum Task {
 pub(crate) struct Replication {
     tasks: mpsc::Sender<Task>,
     messages: Arc<AtomicUsize>,
+    wrist: Wrist,
 }
 
 impl Replication {
+    pub(crate) fn pulse(&self) -> Pulse {
+        self.wrist.pulse()
+    }
+
+    /// None when the replica is gone.
+    pub(crate) async fn status(&self) -> Option<Status> {
+        let (reply, status) = oneshot::channel();
+        self.put(Task::Status { reply });
+        status.await.ok()
+    }
+
     /// A replica that is gone needs nothing any more.
     pub(crate) fn put(&self, task: Task) {
         let _ = self.tasks.send(task);
@@ -95,6 +108,7 @@ pub(crate) struct Engine {
     directory: Directory,
     tasks: mpsc::Receiver<Task>,
     messages: Arc<AtomicUsize>,
+    wrist: Wrist,
     outlets: Outlets,
     /// What operators want and wait for.
     orders: Orders,
@@ -122,6 +136,7 @@ impl Engine {
         let replication = Replication {
             tasks: sender,
             messages: Arc::clone(&messages),
+            wrist: Wrist::default(),
         };
         let mut engine = Self {
             replica,
@@ -129,6 +144,7 @@ impl Engine {
             directory,
             tasks,
             messages,
+            wrist: replication.wrist.clone(),
             outlets,
             orders: Orders::default(),
             ticks: 0,
@@ -178,6 +194,7 @@ impl Engine {
 
     fn tick(&mut self) {
         self.replica.handle_tick();
+        self.wrist.note_term(self.replica.term());
         self.ticks = self.ticks.wrapping_add(1);
         if self.ticks.is_multiple_of(LOOK_AT_DISK_EVERY) {
             self.look_at_disk();
@@ -275,12 +292,16 @@ impl Engine {
     }
 
     fn persist(&mut self, batch: &Batch) -> Result<(), ReplicationError> {
+        let began = Instant::now();
         match self.store.persist(batch) {
             // The longer file, which holds the same, stays.
             Err(error @ LogError::NoRoom { .. }) if self.replica.is_compacting() => {
                 tracing::warn!("the log is not made shorter: {}", told(&error));
             }
-            outcome => outcome?,
+            outcome => {
+                outcome?;
+                self.wrist.note_write(began.elapsed(), batch.is_whole);
+            }
         }
         self.replica.handle_durable();
         Ok(())

@@ -8,6 +8,7 @@ mod introduction;
 mod letters;
 mod members;
 mod peers;
+mod pulse;
 mod room;
 mod store;
 
@@ -21,6 +22,7 @@ pub(crate) use engine::{Engine, Outlets, Replication, Task};
 pub(crate) use introduction::{Introduction, IntroductionError};
 pub(crate) use letters::{Joiner, Letter, Unheard};
 pub(crate) use peers::{Own, Posts, keep_open};
+pub(crate) use pulse::{Pulse, WRITES_S};
 pub(crate) use store::{LogError, Opened, Store, look};
 
 /// What the drive has to know of it.

@@ -156,10 +156,10 @@ impl Store {
 }
 
 /// Whether a start would take what lies there, if anything does. Changes nothing.
-pub(crate) fn look(path: &Path) -> Result<(), LogError> {
+pub(crate) fn look(path: &Path) -> Result<Option<Saved>, LogError> {
     match fs::read(path) {
-        Ok(content) => journal(path, &content).map(drop),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(content) => Ok(Some(journal(path, &content)?.saved)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(failed("read", path)(source)),
     }
 }

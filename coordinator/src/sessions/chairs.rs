@@ -9,8 +9,8 @@ use reweave_common::member::Member;
 
 /// Sessions of one role at a time.
 const MOST: usize = 256;
-/// Sessions of one member at a time: a script that asks again and again leaves some behind, until they
-/// have been silent for seconds.
+/// Sessions of one member at a time: of a script whose programs are killed, some stay until they have been
+/// silent for seconds.
 const MOST_OF_ONE: usize = 192;
 
 #[derive(Debug, Clone, Default)]

@@ -3,6 +3,7 @@
 mod agent;
 mod allowances;
 mod chairs;
+mod company;
 mod coordinator;
 mod driver;
 mod member;
@@ -20,9 +21,10 @@ use crate::house::House;
 use crate::intake::{Closed, Origin, SessionId};
 pub(crate) use allowances::Allowances;
 pub(crate) use chairs::Chairs;
+pub(crate) use company::Company;
 use places::Place;
 pub(crate) use places::Places;
-pub(crate) use refusals::Refusals;
+pub(crate) use refusals::{Reason, Refusals};
 
 /// Whom the listener lets in.
 pub(crate) const ROLES: [Role; 5] = [
@@ -60,7 +62,7 @@ pub(crate) async fn welcome(listener: &mut Listener, house: &House) -> Coordinat
 }
 
 fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals) {
-    let peer = session.peer();
+    let peer = &session.peer().clone();
     match peer.role {
         Role::Agent => match house.fabric.find(&peer.name) {
             Some(node) => {
@@ -69,16 +71,25 @@ fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals)
             }
             None => {
                 let why = format!("the fabric has no node called {:?}", peer.name);
-                turn_away(session, why, refusals);
+                turn_away(session, Reason::UnknownNode, why, refusals);
             }
         },
         Role::Operator | Role::Viewer => match house.chairs.take(peer) {
-            Ok(chair) => drop(tokio::spawn(operator::serve(session, house, chair))),
-            Err(why) => turn_away(session, why, refusals),
+            Ok(chair) => in_company(&house.clone(), peer.role, operator::serve(session, house, chair)),
+            Err(why) => turn_away(session, Reason::Crowded, why, refusals),
         },
-        Role::Coordinator => drop(tokio::spawn(coordinator::hear(session, house))),
-        Role::Driver => drop(tokio::spawn(driver::serve(session, id, house))),
+        Role::Coordinator => in_company(&house.clone(), peer.role, coordinator::hear(session, house)),
+        Role::Driver => in_company(&house.clone(), peer.role, driver::serve(session, id, house)),
     }
+}
+
+/// Serves a session, which is counted for as long as it lasts.
+fn in_company(house: &House, role: Role, served: impl Future<Output = ()> + Send + 'static) {
+    let here = house.company.enter(role);
+    tokio::spawn(async move {
+        served.await;
+        drop(here);
+    });
 }
 
 /// Where another leads there is nothing to sit on, and the agent is sent there.
@@ -99,7 +110,7 @@ fn seat(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
                 "another machine is here with this certificate, from {other}; give each node one \
                  of its own"
             );
-            turn_away(session, why, refusals);
+            turn_away(session, Reason::Contested, why, refusals);
         }
     }
 }
@@ -116,9 +127,9 @@ fn admit(
     let share = session.pace_packets(allowance.packets.clone());
     let Some(knock) = allowance.knock() else {
         let why = "too many sessions of this agent wait to begin".to_owned();
-        return turn_away(session, why, refusals);
+        return turn_away(session, Reason::Crowded, why, refusals);
     };
-    tokio::spawn(async move {
+    in_company(&house.clone(), Role::Agent, async move {
         tokio::select! {
             () = allowance.begin() => {}
             _ = session.closed() => return,
@@ -130,8 +141,9 @@ fn admit(
 }
 
 /// Whoever has a good certificate is told why.
-fn turn_away(session: Session, why: String, refusals: &mut Refusals) {
-    refusals.add(session.address(), format!("{}: {why}", session.peer()));
+fn turn_away(session: Session, reason: Reason, why: String, refusals: &mut Refusals) {
+    let told = format!("{}: {why}", session.peer());
+    refusals.add(session.address(), reason, told);
     drop(tokio::spawn(async move { session.close(&why).await }));
 }
 

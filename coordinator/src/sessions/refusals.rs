@@ -3,56 +3,140 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use reweave_link::LinkError;
+use reweave_link::{LinkError, Refusal};
 
 use crate::intake::{Event, Intake};
 
 /// Different refusals between two tellings; more are counted together.
 const MOST: usize = 32;
 
+/// What they are counted by; operators read more of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    /// None, or none of this cluster's.
+    Certificate,
+    /// By this machine's clock, its certificate is not good any more, or not yet.
+    Expired,
+    Revoked,
+    /// Its role has nothing to ask here.
+    Role,
+    Handshake,
+    /// No hello, or one of another release.
+    Hello,
+    /// It sent what is no message.
+    Unreadable,
+    /// The fabric has no such node or switch.
+    UnknownNode,
+    /// Another machine is here with its certificate.
+    Contested,
+    /// Too many are here already.
+    Crowded,
+    Token,
+    Other,
+}
+
+impl Reason {
+    pub(crate) const ALL: [Self; 12] = [
+        Self::Certificate,
+        Self::Expired,
+        Self::Revoked,
+        Self::Role,
+        Self::Handshake,
+        Self::Hello,
+        Self::Unreadable,
+        Self::UnknownNode,
+        Self::Contested,
+        Self::Crowded,
+        Self::Token,
+        Self::Other,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Certificate => "certificate",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::Role => "role",
+            Self::Handshake => "handshake",
+            Self::Hello => "hello",
+            Self::Unreadable => "unreadable",
+            Self::UnknownNode => "unknown_node",
+            Self::Contested => "contested",
+            Self::Crowded => "crowded",
+            Self::Token => "token",
+            Self::Other => "other",
+        }
+    }
+
+    pub(crate) fn of(error: &LinkError) -> Self {
+        match error {
+            LinkError::Refused { source, .. } | LinkError::ShutOut(source) => Self::judged(source),
+            LinkError::HandshakeTimedOut { .. } | LinkError::Handshake { .. } => Self::Handshake,
+            LinkError::Hello { .. } | LinkError::NoHello { .. } => Self::Hello,
+            LinkError::WrongChannels { .. } | LinkError::Unreadable(_) => Self::Unreadable,
+            LinkError::NoKey { .. } => Self::Certificate,
+            _ => Self::Other,
+        }
+    }
+
+    fn judged(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::Expired { .. } | Refusal::NotYetValid { .. } => Self::Expired,
+            Refusal::Revoked { .. } | Refusal::SignerRevoked { .. } => Self::Revoked,
+            Refusal::WrongRole { .. } => Self::Role,
+            _ => Self::Certificate,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    pending: BTreeMap<(IpAddr, String), u64>,
-    beyond: u64,
+    pending: BTreeMap<(IpAddr, Reason, String), u64>,
+    beyond: BTreeMap<Reason, u64>,
 }
 
 impl Refusals {
     pub(crate) fn note(&mut self, error: &LinkError) {
+        let reason = Reason::of(error);
         match error.address() {
-            Some(address) => self.add(address, error.fault()),
-            None => self.beyond += 1,
+            Some(address) => self.add(address, reason, error.fault()),
+            None => *self.beyond.entry(reason).or_default() += 1,
         }
     }
 
-    pub(crate) fn add(&mut self, from: SocketAddr, why: String) {
-        let key = (from.ip(), why);
-        if self.pending.len() < MOST || self.pending.contains_key(&key) {
-            *self.pending.entry(key).or_default() += 1;
-        } else {
-            self.beyond += 1;
-        }
+    pub(crate) fn add(&mut self, from: SocketAddr, reason: Reason, why: String) {
+        let key = (from.ip(), reason, why);
+        let times = match self.pending.len() < MOST || self.pending.contains_key(&key) {
+            true => self.pending.entry(key).or_default(),
+            false => self.beyond.entry(reason).or_default(),
+        };
+        *times += 1;
     }
 
     /// The log and the core hear of what came together since the last time.
     pub(crate) fn tell(&mut self, intake: &Intake) {
-        let pending = std::mem::take(&mut self.pending).into_iter();
-        let pending = pending.map(|((from, why), times)| (from.to_string(), why, times));
+        for ((from, reason, why), times) in std::mem::take(&mut self.pending) {
+            intake.note_refused(reason, times);
+            tell(intake, from.to_string(), why, times);
+        }
         let beyond = std::mem::take(&mut self.beyond);
-        let others = (
-            "others".to_owned(),
-            "too many to tell apart".to_owned(),
-            beyond,
-        );
-        for (from, why, times) in pending.chain((beyond > 0).then_some(others)) {
-            match times {
-                1 => tracing::warn!("not let in: {from}: {why}"),
-                _ => tracing::warn!("not let in: {from}: {why} ({times} times)"),
-            }
-            intake.note_refused(times);
-            // When the queue is full of other things, the log has to do.
-            let _ = intake.put_telemetry(Event::TurnedAway { from, why, times });
+        for (&reason, &times) in &beyond {
+            intake.note_refused(reason, times);
+        }
+        if !beyond.is_empty() {
+            let why = "too many to tell apart".to_owned();
+            tell(intake, "others".to_owned(), why, beyond.values().sum());
         }
     }
+}
+
+fn tell(intake: &Intake, from: String, why: String, times: u64) {
+    match times {
+        1 => tracing::warn!("not let in: {from}: {why}"),
+        _ => tracing::warn!("not let in: {from}: {why} ({times} times)"),
+    }
+    // When the queue is full of other things, the log has to do.
+    let _ = intake.put_telemetry(Event::TurnedAway { from, why, times });
 }
 
 #[cfg(test)]
@@ -66,9 +150,11 @@ mod tests {
         let mut refusals = Refusals::default();
         for port in 1..=5000 {
             let from = SocketAddr::from(([10, 0, 0, 1], port));
-            refusals.add(from, "it showed no certificate".to_owned());
+            let why = "it showed no certificate".to_owned();
+            refusals.add(from, Reason::Certificate, why);
             let everywhere = SocketAddr::from(([10, 1, (port >> 8) as u8, port as u8], 1));
-            refusals.add(everywhere, "it did not complete the handshake".to_owned());
+            let why = "it did not complete the handshake".to_owned();
+            refusals.add(everywhere, Reason::Handshake, why);
         }
         refusals.tell(&intake);
         let mut told = 0;
@@ -78,7 +164,10 @@ mod tests {
             lines += 1;
         }
         assert_eq!((told, lines), (10_000, MOST + 1));
-        assert_eq!(intake.counts().refused, 10_000);
+        let counts = intake.counts();
+        for reason in [Reason::Certificate, Reason::Handshake] {
+            assert_eq!(counts.refused_for(reason), 5000);
+        }
         refusals.tell(&intake);
         assert!(events.try_next().is_err(), "nothing is told twice");
     }

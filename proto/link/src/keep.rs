@@ -5,6 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -57,6 +58,24 @@ impl Folder {
         }
     }
 
+    /// Whether somebody holds it, or why nobody could. Changes nothing.
+    pub fn look(path: &Path) -> Result<bool, KeepError> {
+        let failed = |source| KeepError::Open {
+            folder: path.to_owned(),
+            source,
+        };
+        may_write(path).map_err(failed)?;
+        match File::open(path.join("lock")) {
+            Ok(lock) => match lock.try_lock_shared() {
+                Ok(()) => Ok(false),
+                Err(TryLockError::WouldBlock) => Ok(true),
+                Err(TryLockError::Error(source)) => Err(failed(source)),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(failed(source)),
+        }
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -78,6 +97,16 @@ impl Folder {
         let written = written.and_then(|content| replace(&path, &content));
         written.map_err(|source| KeepError::Write { path, source })
     }
+}
+
+/// Whether files can be made in this folder, or the folder itself, where it is not there.
+fn may_write(folder: &Path) -> io::Result<()> {
+    let there = folder.ancestors().find(|ancestor| ancestor.exists());
+    let there = there.unwrap_or(Path::new("."));
+    if !there.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(access(there, AccessFlags::W_OK | AccessFlags::X_OK)?)
 }
 
 /// As records are written: people read them too.

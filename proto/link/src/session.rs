@@ -15,7 +15,7 @@ use reweave_proto::hello::Version;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::error::LinkError;
 use crate::pace::Pace;
@@ -29,6 +29,9 @@ pub(crate) const CLOSE_DONE: VarInt = VarInt::from_u32(0);
 pub(crate) const CLOSE_HELLO: VarInt = VarInt::from_u32(1);
 pub(crate) const CLOSE_UNREADABLE: VarInt = VarInt::from_u32(2);
 pub(crate) const CLOSE_SHUT_OUT: VarInt = VarInt::from_u32(3);
+
+/// A socket takes a packet at once; a session that the other side has ended sends nothing more.
+const LAST_WORDS: Duration = Duration::from_millis(50);
 
 /// Certificates expire by the time of day, which may be set anew while we wait for it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -333,6 +336,11 @@ impl Session {
         }
     }
 
+    /// To end it by, also for somebody who does not have the session itself.
+    pub fn parting(&self) -> Parting {
+        Parting(self.connection.clone())
+    }
+
     /// There is no finding the next message after one that cannot be read.
     fn end_if_unreadable(&self, error: &LinkError) {
         if let LinkError::Unreadable(wire) = error {
@@ -346,6 +354,24 @@ impl Session {
             Channel::Commands => &self.commands,
             Channel::Telemetry => &self.telemetry,
         }
+    }
+}
+
+/// Ends a session on the way out of a program.
+#[derive(Clone)]
+pub struct Parting(Connection);
+
+impl Parting {
+    /// Tells the other side why, and returns as soon as that is sent. Where it is lost, the other side
+    /// notices by silence: waiting for that to be sure would cost every program a tenth of a second.
+    pub async fn say(&self, why: &str) {
+        self.0.close(CLOSE_DONE, why.as_bytes());
+        let sent = async {
+            while self.0.stats().frame_tx.connection_close == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let _ = timeout(LAST_WORDS, sent).await;
     }
 }
 

@@ -98,6 +98,46 @@ fn a_liar_that_comes_first_is_named_beside_whom_it_lies_about() {
     assert!(!warnings(&mut cluster).contains(&named));
 }
 
+/// Its agent does not say again what it said once; one that only comes back keeps what it had.
+#[test]
+fn when_the_liar_is_gone_the_honest_one_is_believed() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let [liar, honest] = ["h5", "h0"].map(|name| cluster.network.node(name));
+    let address = Ipv4Addr::new(192, 0, 2, 7);
+    let claim = |cluster: &mut Cluster, node| {
+        cluster.handle(Input::AgentUp { node });
+        let interface = Reading::Interface(Interface {
+            name: "eth9".to_owned(),
+            addresses: vec![address],
+            gateways: vec![],
+        });
+        let (taken, readings) = (cluster.now(), vec![interface]);
+        let sample = Sample { taken, readings };
+        cluster.handle(Input::Sample { node, sample });
+    };
+    claim(&mut cluster, liar);
+    claim(&mut cluster, honest);
+    let is_told = |cluster: &mut Cluster, node: &str| {
+        let Response::Status(status) = cluster.ask(Request::Status) else {
+            panic!("no status");
+        };
+        let mut agents = status.agents.iter();
+        let agent = agents.find(|agent| agent.node == node).unwrap();
+        agent.addresses.contains(&address)
+    };
+    cluster.handle(Input::AgentDown { node: liar });
+    cluster.handle(Input::Time);
+    cluster.run_for(Duration::from_millis(2000));
+    assert!(!is_told(&mut cluster, "h0"), "it may only start again");
+    cluster.run_for(Duration::from_millis(1500));
+    assert!(is_told(&mut cluster, "h0"));
+    let contested = |warnings: Vec<String>| warnings.iter().any(|it| it.contains("192.0.2.7"));
+    assert!(!contested(warnings(&mut cluster)));
+    claim(&mut cluster, liar);
+    assert!(contested(warnings(&mut cluster)));
+    assert!(!is_told(&mut cluster, "h5"));
+}
+
 fn warnings(cluster: &mut Cluster) -> Vec<String> {
     match cluster.ask(Request::Status) {
         Response::Status(status) => status.warnings,

@@ -251,6 +251,11 @@ impl Replica {
         }
     }
 
+    /// The latest that this replica knows of.
+    pub fn term(&self) -> u64 {
+        self.node.raft.term
+    }
+
     /// The term that this replica was elected in, if it still leads as far as it knows.
     pub fn elected(&self) -> Option<u64> {
         self.is_leader().then_some(self.node.raft.term)

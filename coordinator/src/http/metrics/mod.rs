@@ -1,24 +1,47 @@
 //! What `/metrics` says, in the text format of Prometheus.
 
-use std::fmt::Write as _;
+mod log;
+mod page;
 
+use std::collections::BTreeMap;
+
+use reweave_common::member::Role;
 use reweave_common::operator::{AgentState, AgentStatus, LinkStatus, Mode, Status};
 use reweave_common::probing::PortStrays;
 
 use crate::intake::Counts;
+use crate::sessions::{ROLES, Reason};
+pub(super) use log::Log;
+use page::{Kind, Page, count};
+
+/// What there is to tell of a coordinator.
+#[derive(Default)]
+pub(super) struct Sight<'s> {
+    /// None where another leads.
+    pub(super) status: Option<&'s Status>,
+    /// None before there is a log.
+    pub(super) log: Option<Log<'s>>,
+    pub(super) disk_is_full: bool,
+    pub(super) counts: Counts,
+    /// Who is here.
+    pub(super) sessions: BTreeMap<Role, usize>,
+}
 
 /// Every family with its help and kind, and its samples below it.
-/// Without a status, of a coordinator that does not lead.
-pub(super) fn text(status: Option<&Status>, disk_is_full: bool, counts: &Counts) -> String {
+pub(super) fn text(sight: &Sight<'_>) -> String {
     let mut page = Page::default();
-    let leads = u8::from(status.is_some());
+    let leads = u8::from(sight.status.is_some());
     let help = "Whether this coordinator leads.";
     page.single(Kind::Gauge, "reweave_leads", help, leads);
     let help = "Whether the log of this coordinator has no room for decisions.";
-    let full = u8::from(disk_is_full);
+    let full = u8::from(sight.disk_is_full);
     page.single(Kind::Gauge, "reweave_disk_full", help, full);
-    intake(&mut page, counts);
-    if let Some(status) = status {
+    intake(&mut page, &sight.counts);
+    sessions(&mut page, &sight.sessions);
+    if let Some(log) = &sight.log {
+        log.write(&mut page);
+    }
+    if let Some(status) = sight.status {
         routes(&mut page, status);
         agents(&mut page, status);
         links(&mut page, status);
@@ -26,52 +49,6 @@ pub(super) fn text(status: Option<&Status>, disk_is_full: bool, counts: &Counts)
         members(&mut page, status);
     }
     page.0
-}
-
-#[derive(Default)]
-struct Page(String);
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Gauge,
-    Counter,
-}
-
-impl Page {
-    fn family(&mut self, kind: Kind, name: &str, help: &str) {
-        let kind = match kind {
-            Kind::Gauge => "gauge",
-            Kind::Counter => "counter",
-        };
-        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Into<f64>) {
-        let labels: Vec<_> = labels.iter().map(label).collect();
-        let labels = match labels.is_empty() {
-            true => String::new(),
-            false => format!("{{{}}}", labels.join(",")),
-        };
-        let _ = writeln!(self.0, "{name}{labels} {}", value.into());
-    }
-
-    /// A family of one sample without labels.
-    fn single(&mut self, kind: Kind, name: &str, help: &str, value: impl Into<f64>) {
-        self.family(kind, name, help);
-        self.sample(name, &[], value);
-    }
-}
-
-fn label((name, value): &(&str, &str)) -> String {
-    let escaped = value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n");
-    format!("{name}=\"{escaped}\"")
-}
-
-fn count(number: usize) -> f64 {
-    number as f64
 }
 
 fn routes(page: &mut Page, status: &Status) {
@@ -216,13 +193,12 @@ fn flows(page: &mut Page, status: &Status) {
 
 fn intake(page: &mut Page, counts: &Counts) {
     use Kind::Counter;
-    let help = "Peers that were not let in.";
-    page.single(
-        Counter,
-        "reweave_refused_peers_total",
-        help,
-        counts.refused as f64,
-    );
+    let name = "reweave_refused_peers_total";
+    page.family(Counter, name, "Peers that were not let in, by why.");
+    for reason in Reason::ALL {
+        let refused = counts.refused_for(reason) as f64;
+        page.sample(name, &[("reason", reason.name())], refused);
+    }
     let help = "Reports of agents that were dropped unread because there was too much else to do.";
     page.single(
         Counter,
@@ -230,6 +206,15 @@ fn intake(page: &mut Page, counts: &Counts) {
         help,
         counts.shed as f64,
     );
+}
+
+fn sessions(page: &mut Page, sessions: &BTreeMap<Role, usize>) {
+    let name = "reweave_sessions";
+    page.family(Kind::Gauge, name, "Who has a session here, by role.");
+    for role in ROLES {
+        let of_role = sessions.get(&role).copied().unwrap_or_default();
+        page.sample(name, &[("role", role.as_str())], count(of_role));
+    }
 }
 
 fn members(page: &mut Page, status: &Status) {

@@ -1,0 +1,52 @@
+//! Settings with where they were said: what does not fit to this machine is found out later, and is to
+//! be told with its place all the same.
+
+use reweave_common::input::Document;
+use toml::Spanned;
+
+use crate::error::CoordinatorError;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Said<T> {
+    pub(crate) value: T,
+    /// File, line and key; or the flag; or the key alone, where nobody said it.
+    pub(crate) place: String,
+}
+
+impl<T> Said<T> {
+    pub(super) fn in_file(document: Document<'_>, value: Spanned<T>) -> Self {
+        let at = document.error(value.span(), "");
+        Self {
+            place: format!("{}:{}: {}", at.file, at.line, at.key),
+            value: value.into_inner(),
+        }
+    }
+
+    /// What holds unless somebody says otherwise.
+    pub(crate) fn usual(key: &str, value: impl Into<T>) -> Self {
+        Self {
+            value: value.into(),
+            place: key.to_owned(),
+        }
+    }
+
+    /// This setting is what the trouble comes from.
+    pub(crate) fn wrong(&self, source: impl Into<CoordinatorError>) -> CoordinatorError {
+        CoordinatorError::Setting {
+            place: self.place.clone(),
+            source: Box::new(source.into()),
+        }
+    }
+}
+
+/// The flag goes before the file.
+pub(super) fn said<T: Clone>(
+    flag: &str,
+    value: &Option<T>,
+    file: Option<Said<T>>,
+) -> Option<Said<T>> {
+    match value {
+        Some(value) => Some(Said::usual(flag, value.clone())),
+        None => file,
+    }
+}

@@ -1,0 +1,96 @@
+//! The log, and who agrees on it: all coordinators tell of these, whoever leads.
+
+use reweave_replica::{MemberId, Status};
+
+use super::page::{Kind, Page, count};
+use crate::replication::{Pulse, WRITES_S};
+
+pub(in crate::http) struct Log<'s> {
+    pub(in crate::http) status: &'s Status,
+    pub(in crate::http) pulse: &'s Pulse,
+}
+
+impl Log<'_> {
+    pub(super) fn write(&self, page: &mut Page) {
+        self.agreement(page);
+        self.reach(page);
+        self.peers(page);
+        self.writes(page);
+    }
+
+    fn agreement(&self, page: &mut Page) {
+        let status = self.status;
+        let help = "Term that this coordinator is in; each election begins one.";
+        page.single(Kind::Gauge, "reweave_term", help, status.term as f64);
+        let help = "Elections since this coordinator was started, as far as it took part.";
+        let elections = self.pulse.elections as f64;
+        page.single(Kind::Counter, "reweave_elections_total", help, elections);
+        let help = "Number of the coordinator that leads, as far as this one knows; 0 without one.";
+        let leader = status.leader.unwrap_or(MemberId(0)).0 as f64;
+        page.single(Kind::Gauge, "reweave_leader_number", help, leader);
+        let name = "reweave_coordinators";
+        let help = "Coordinators of the cluster, by whether they vote or learn.";
+        page.family(Kind::Gauge, name, help);
+        let all = status.members.of.keys();
+        let votes = all.filter(|&&id| status.members.votes(id)).count();
+        let learn = status.members.of.len() - votes;
+        for (role, members) in [("voter", votes), ("learner", learn)] {
+            page.sample(name, &[("role", role)], count(members));
+        }
+    }
+
+    fn reach(&self, page: &mut Page) {
+        let status = self.status;
+        for (name, help, index) in [
+            ("reweave_log_last_index", "Last entry in the log.", status.last),
+            (
+                "reweave_log_committed_index",
+                "Last entry that is known to be agreed on.",
+                status.committed,
+            ),
+            (
+                "reweave_log_applied_index",
+                "Last entry that was handed on to be carried out.",
+                status.applied,
+            ),
+        ] {
+            page.single(Kind::Gauge, name, help, index as f64);
+        }
+    }
+
+    /// Only who leads knows.
+    fn peers(&self, page: &mut Page) {
+        let status = self.status;
+        let name = "reweave_log_behind_entries";
+        let help = "Entries that another coordinator lacks, as the one that leads knows.";
+        page.family(Kind::Gauge, name, help);
+        for (id, matched) in &status.matched {
+            if let Some(member) = status.members.of.get(id).filter(|_| *id != status.id) {
+                let number = id.0.to_string();
+                let labels = [("coordinator", &*member.name), ("number", &number)];
+                let behind = status.last.saturating_sub(*matched);
+                page.sample(name, &labels, behind as f64);
+            }
+        }
+    }
+
+    fn writes(&self, page: &mut Page) {
+        let pulse = self.pulse;
+        let help = "Snapshots that took the place of the log so far, since the start.";
+        let snapshots = pulse.snapshots as f64;
+        page.single(Kind::Counter, "reweave_log_snapshots_total", help, snapshots);
+        let name = "reweave_log_write_seconds";
+        let help = "Time until a write to the log was on disk.";
+        page.family(Kind::Histogram, name, help);
+        let bucket = format!("{name}_bucket");
+        let mut within = 0;
+        for (most, writes) in WRITES_S.iter().zip(&pulse.writes) {
+            within += writes;
+            page.sample(&bucket, &[("le", &most.to_string())], within as f64);
+        }
+        let all: u64 = pulse.writes.iter().sum();
+        page.sample(&bucket, &[("le", "+Inf")], all as f64);
+        page.sample(&format!("{name}_sum"), &[], pulse.writing.as_secs_f64());
+        page.sample(&format!("{name}_count"), &[], all as f64);
+    }
+}

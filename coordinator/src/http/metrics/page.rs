@@ -1,0 +1,51 @@
+//! The text format of Prometheus.
+
+use std::fmt::Write as _;
+
+#[derive(Default)]
+pub(super) struct Page(pub(super) String);
+
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Gauge,
+    Counter,
+    Histogram,
+}
+
+impl Page {
+    pub(super) fn family(&mut self, kind: Kind, name: &str, help: &str) {
+        let kind = match kind {
+            Kind::Gauge => "gauge",
+            Kind::Counter => "counter",
+            Kind::Histogram => "histogram",
+        };
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Into<f64>) {
+        let labels: Vec<_> = labels.iter().map(label).collect();
+        let labels = match labels.is_empty() {
+            true => String::new(),
+            false => format!("{{{}}}", labels.join(",")),
+        };
+        let _ = writeln!(self.0, "{name}{labels} {}", value.into());
+    }
+
+    /// A family of one sample without labels.
+    pub(super) fn single(&mut self, kind: Kind, name: &str, help: &str, value: impl Into<f64>) {
+        self.family(kind, name, help);
+        self.sample(name, &[], value);
+    }
+}
+
+fn label((name, value): &(&str, &str)) -> String {
+    let escaped = value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
+    format!("{name}=\"{escaped}\"")
+}
+
+pub(super) fn count(number: usize) -> f64 {
+    number as f64
+}

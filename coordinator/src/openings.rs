@@ -1,0 +1,90 @@
+//! Where others come to: members, newcomers, and machines that watch machines.
+
+use reweave_common::error::told;
+use reweave_link::join::Door;
+use reweave_link::{Identity, LinkError, Listener};
+use tokio::net::TcpListener;
+
+use crate::config::Config;
+use crate::door::keep_door;
+use crate::error::CoordinatorError;
+use crate::house::House;
+use crate::http;
+use crate::sessions::{ROLES, welcome};
+
+pub(crate) struct Openings {
+    pub(crate) listener: Listener,
+    pub(crate) door: Option<Door>,
+    pub(crate) http: Option<TcpListener>,
+}
+
+impl Openings {
+    /// Whether they could be opened now, for somebody who has no runtime of his own.
+    pub(crate) fn try_out(config: &Config, identity: &Identity) -> Result<Self, CoordinatorError> {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build();
+        let runtime = runtime.map_err(|source| CoordinatorError::Start {
+            what: "the event loop",
+            source,
+        })?;
+        runtime.block_on(Self::open(config, identity))
+    }
+
+    pub(crate) async fn open(
+        config: &Config,
+        identity: &Identity,
+    ) -> Result<Self, CoordinatorError> {
+        let place = &config.listen;
+        let listener = Listener::bind(place.value, identity, &ROLES);
+        Ok(Self {
+            listener: listener.map_err(|error| place.wrong(CoordinatorError::listen(error)))?,
+            door: open_door(config, identity)?,
+            http: http::bind(config).await?,
+        })
+    }
+
+    /// Where a port was left open, it is told what it became.
+    pub(crate) fn tell(&self, identity: &Identity) {
+        let cluster = identity.cluster();
+        if let Ok(listens) = self.listener.address() {
+            tracing::info!("coordinator of {cluster} listens on {listens}");
+        }
+        if let Some(place) = self.door.as_ref().and_then(|door| door.address().ok()) {
+            tracing::info!("newcomers are heard on {place}");
+        }
+        if let Some(place) = self.http.as_ref().and_then(|http| http.local_addr().ok()) {
+            tracing::info!("{} on {place}", http::what_is_at(place));
+        }
+    }
+
+    pub(crate) async fn welcome(&mut self, house: &House) -> CoordinatorError {
+        let Some(door) = &mut self.door else {
+            return welcome(&mut self.listener, house).await;
+        };
+        tokio::select! {
+            error = welcome(&mut self.listener, house) => error,
+            error = keep_door(door, house) => error,
+        }
+    }
+}
+
+/// Where it was told to, or else where it usually is; there this does without when the place is taken.
+fn open_door(config: &Config, identity: &Identity) -> Result<Option<Door>, CoordinatorError> {
+    match Door::bind(config.door.value, identity) {
+        Ok(door) => Ok(Some(door)),
+        Err(error) if config.door_is_usual => {
+            let why = told(&error);
+            tracing::warn!("nobody can join here: {why}; --door gives another place");
+            Ok(None)
+        }
+        Err(error) => Err(config.door.wrong(CoordinatorError::listen(error))),
+    }
+}
+
+impl CoordinatorError {
+    pub(crate) fn listen(source: LinkError) -> Self {
+        Self::Listen {
+            source: Box::new(source),
+        }
+    }
+}
