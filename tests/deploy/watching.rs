@@ -131,5 +131,9 @@ fn what_is_served_is_clean() {
 fn metrics(asked: &str) -> BTreeSet<&str> {
     let of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let names = asked.split(|c| !of_a_name(c));
-    names.filter(|name| name.starts_with("reweave_")).collect()
+    let names = names.filter(|name| name.starts_with("reweave_"));
+    // Of a histogram, buckets are asked for.
+    names
+        .map(|name| name.strip_suffix("_bucket").unwrap_or(name))
+        .collect()
 }

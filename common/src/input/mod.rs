@@ -142,6 +142,21 @@ impl<'t> Document<'t> {
         Err(self.error(value.span(), problem))
     }
 
+    /// The same, and never zero: what happens again after it would never stop happening.
+    pub fn period(
+        &self,
+        value: &Spanned<f64>,
+        unit: Duration,
+        most: Duration,
+    ) -> Result<Duration, InputError> {
+        let period = self.time(value, unit, most)?;
+        if period.is_zero() {
+            let problem = format!("a time of {} is none", Number(*value.get_ref()));
+            return Err(self.error(value.span(), problem));
+        }
+        Ok(period)
+    }
+
     /// `around` is where to look when the error does not tell its own place.
     fn toml_error(&self, error: &toml::de::Error, around: Range<usize>) -> InputError {
         let span = error.span().unwrap_or(around);

@@ -3,6 +3,7 @@
 mod host;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::time::Duration;
 

@@ -23,10 +23,10 @@ pub(crate) fn open_to_read(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
 
 /// Whether there can be a history at all; not whether it can be reached just now.
 pub fn check(url: &str) -> Result<(), ShelfError> {
-    match url.split_once("://") {
-        None | Some(("file", _)) => Ok(()),
-        Some(("s3", _)) if cfg!(feature = "s3") => Ok(()),
-        Some(_) => unknown(url).map(drop),
+    match folder(url) {
+        Some(folder) if folder.exists() => Store::folder(folder).map(drop),
+        Some(_) => Ok(()),
+        None => elsewhere(url).map(drop),
     }
 }
 

@@ -203,7 +203,7 @@ mod tests {
         .unwrap();
         let text = format!(
             "fabric = \"fabric.toml\"\nidentity = \"identity\"\ndata = \"data\"\nlisten = \
-             \"10.0.0.1:7332\"\n{members}"
+             \"127.0.0.1:0\"\n{members}"
         );
         fs::write(path("c.toml"), text).unwrap();
         let settings = Settings {

@@ -358,6 +358,9 @@ mod tests {
             said("least_gain = -0.5"),
             "c.toml:3: least_gain: -0.5 is not a share between 0 and 1"
         );
+        assert!(said("look_every_ms = 0").ends_with("look_every_ms: a time of 0 is none"));
+        let history = error_of("[history]\nwrite_every_s = 0\n");
+        assert_eq!(history, "c.toml:2: write_every_s: a time of 0 is none");
         assert!(said("settle_ms = 1e12").starts_with("c.toml:3: settle_ms: 1000000000000 is not"));
     }
 

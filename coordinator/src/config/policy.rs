@@ -58,15 +58,15 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
             .millis(&file.drain_failing_after_ms, default.drain_failing_after)?,
         settle: reader.millis(&file.settle_ms, default.settle)?,
         verify_within: reader.millis(&file.verify_within_ms, default.verify_within)?,
-        answer_within: reader.millis(&file.answer_within_ms, default.answer_within)?,
+        answer_within: reader.period(&file.answer_within_ms, default.answer_within)?,
         most_sends: reader.whole(&file.most_sends, MOST_SENDS, default.most_sends)?,
-        offer_for: reader.millis(&file.offer_for_ms, default.offer_for)?,
-        begin_within: reader.millis(&file.begin_within_ms, default.begin_within)?,
-        retry_held_after: reader.millis(&file.retry_held_after_ms, default.retry_held_after)?,
+        offer_for: reader.period(&file.offer_for_ms, default.offer_for)?,
+        begin_within: reader.period(&file.begin_within_ms, default.begin_within)?,
+        retry_held_after: reader.period(&file.retry_held_after_ms, default.retry_held_after)?,
         cool_down: reader.millis(&file.cool_down_ms, default.cool_down)?,
-        look_every: reader.millis(&file.look_every_ms, default.look_every)?,
-        trace_every: reader.millis(&file.trace_every_ms, default.trace_every)?,
-        trains_every: reader.millis(&file.trains_every_ms, default.trains_every)?,
+        look_every: reader.period(&file.look_every_ms, default.look_every)?,
+        trace_every: reader.period(&file.trace_every_ms, default.trace_every)?,
+        trains_every: reader.period(&file.trains_every_ms, default.trains_every)?,
     };
     reader.can_commit(&file, &policy)?;
     Ok(policy)
@@ -88,7 +88,7 @@ impl Reader<'_> {
             elephant_share: self.share(&file.elephant_share, default.elephant_share)?,
             greedy_share: self.share(&file.greedy_share, default.greedy_share)?,
             least_gain: self.share(&file.least_gain, default.least_gain)?,
-            most_age: self.millis(&file.most_age_ms, default.most_age)?,
+            most_age: self.period(&file.most_age_ms, default.most_age)?,
             most_evaluations: self.whole(
                 &file.most_evaluations,
                 MOST_EVALUATIONS,
@@ -132,6 +132,15 @@ impl Reader<'_> {
         default: Duration,
     ) -> Result<Duration, InputError> {
         let millis = |value| self.0.time(value, Duration::from_millis(1), AN_HOUR);
+        value.as_ref().map_or(Ok(default), millis)
+    }
+
+    fn period(
+        &self,
+        value: &Option<Spanned<f64>>,
+        default: Duration,
+    ) -> Result<Duration, InputError> {
+        let millis = |value| self.0.period(value, Duration::from_millis(1), AN_HOUR);
         value.as_ref().map_or(Ok(default), millis)
     }
 

@@ -72,7 +72,32 @@ async fn metrics_are_what_prometheus_reads() {
         "reweave_route_generation 0",
         "reweave_agent_certificate_left_seconds{node=\"h0\"} 8",
         "reweave_coordinator_certificate_left_seconds{coordinator=\"c0\",number=\"1\"} 8",
+        "reweave_leader_number 1",
+        "reweave_coordinators{role=\"voter\"} 1",
+        "reweave_coordinators{role=\"learner\"} 0",
+        "reweave_sessions{role=\"agent\"} 1",
+        "reweave_refused_peers_total{reason=\"revoked\"} 0",
+        "reweave_log_write_seconds_bucket{le=\"+Inf\"} ",
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
+}
+
+#[tokio::test]
+async fn each_metric_is_in_the_manual() {
+    let house = House::new();
+    house.status_when("it leads", |_| true).await;
+    let (_, metrics) = get(&house, "/metrics");
+    let names = metrics.lines().filter_map(|line| {
+        let (name, _) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+        Some(name)
+    });
+    let manual = include_str!("../../../docs/running.md");
+    let in_manual = |name: &&str| {
+        let here = [format!("`{name}`"), format!("`{name}{{")];
+        here.iter().any(|here| manual.contains(here))
+    };
+    let (told, missing): (Vec<_>, Vec<_>) = names.partition(in_manual);
+    assert!(missing.is_empty(), "not in docs/running.md: {missing:?}");
+    assert!(told.len() > 30, "{told:?}");
 }

@@ -126,7 +126,7 @@ fn when_the_liar_is_gone_the_honest_one_is_believed() {
         agent.addresses.contains(&address)
     };
     cluster.handle(Input::AgentDown { node: liar });
-    cluster.handle(Input::Time);
+    cluster.handle(Input::Tick);
     cluster.run_for(Duration::from_millis(2000));
     assert!(!is_told(&mut cluster, "h0"), "it may only start again");
     cluster.run_for(Duration::from_millis(1500));

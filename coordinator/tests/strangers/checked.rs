@@ -1,0 +1,185 @@
+//! What a run would refuse is told before it does, in the same words and with its place.
+
+use std::fs::{self, File};
+use std::net::{TcpListener, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reweave_link::Role;
+use reweave_link::pki::{Authority, Validity};
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const TWO_HOSTS: &str = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
+const ANYWHERE: &str = "listen = \"127.0.0.1:0\"\ndoor = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n";
+
+/// A machine on which a coordinator could be.
+struct Site {
+    home: TempDir,
+}
+
+impl Site {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let site = Self { home };
+        site.belong("lab", "c1");
+        site.write("fabric.toml", TWO_HOSTS);
+        site
+    }
+
+    /// To this cluster, by this name, from now on.
+    fn belong(&self, cluster: &str, name: &str) {
+        for old in ["authority", "identity"] {
+            let _ = fs::remove_dir_all(self.path(old));
+        }
+        let authority = Authority::create(&self.path("authority"), cluster).unwrap();
+        let folder = self.path("identity");
+        let issued = authority.issue(Role::Coordinator, name, Validity::day(), &folder);
+        issued.unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn begin(&self, command: &str, settings: &str) -> Child {
+        let paths = "fabric = \"fabric.toml\"\nidentity = \"identity\"\ndata = \"data\"\n";
+        self.write("c.toml", &format!("{paths}{settings}"));
+        Command::new(env!("CARGO_BIN_EXE_reweave-coordinator"))
+            .current_dir(self.home.path())
+            .args([command, "--config", "c.toml"])
+            .stdin(Stdio::null())
+            .stdout(File::create(self.path("said")).unwrap())
+            .stderr(File::create(self.path(command)).unwrap())
+            .spawn()
+            .unwrap()
+    }
+
+    /// What it exits with, and the error that it ends with.
+    fn told(&self, command: &str, settings: &str) -> (i32, String) {
+        let mut child = self.begin(command, settings);
+        let ended = until(|| child.try_wait().unwrap());
+        let said = fs::read_to_string(self.path(command)).unwrap();
+        let error = said.lines().last().unwrap_or_default().to_owned();
+        (ended.code().unwrap(), error)
+    }
+
+    fn both_refuse(&self, settings: &str, words: &str) {
+        let checked = self.told("check", settings);
+        assert!(checked.1.contains(words), "{checked:?}");
+        assert_ne!(checked.0, 0);
+        assert_eq!(self.told("run", settings), checked);
+    }
+
+    fn found(&self) -> String {
+        fs::read_to_string(self.path("said")).unwrap()
+    }
+
+    /// There is a log now.
+    fn run_once(&self) {
+        let mut running = self.begin("run", ANYWHERE);
+        until(|| self.path("data/log").exists().then_some(()));
+        running.kill().unwrap();
+        running.wait().unwrap();
+    }
+}
+
+fn until<T>(mut is_so: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(so) = is_so() {
+            return so;
+        }
+        assert!(Instant::now() < deadline, "it does not come to that");
+        thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn places_that_cannot_be_had_are_told_with_line_and_key() {
+    let site = Site::new();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = udp.local_addr().unwrap();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let web = tcp.local_addr().unwrap();
+    let free = "\"127.0.0.1:0\"";
+    let no_socket = format!("cannot listen: cannot open a UDP socket at {taken}: Address already");
+    site.both_refuse(
+        &format!("listen = \"{taken}\"\n"),
+        &format!("error: c.toml:4: listen: {no_socket}"),
+    );
+    site.both_refuse(
+        &format!("listen = {free}\ndoor = \"{taken}\"\n"),
+        &format!("error: c.toml:5: door: {no_socket}"),
+    );
+    site.both_refuse(
+        &format!("listen = {free}\ndoor = {free}\nhttp = \"{web}\"\n"),
+        &format!("error: c.toml:6: http: cannot serve health and metrics at {web}: Address already"),
+    );
+    site.both_refuse(
+        "listen = \"127.0.0.1:7339\"\ndoor = \"127.0.0.1:7339\"\n",
+        "error: c.toml:5: door: members come to 127.0.0.1:7339 already (listen)",
+    );
+}
+
+#[test]
+fn settings_and_files_that_cannot_be_are_told_with_line_and_key() {
+    let site = Site::new();
+    site.both_refuse(
+        "[history]\nwrite_every_s = 0\n",
+        "error: c.toml:5: write_every_s: a time of 0 is none",
+    );
+    site.write("data", "");
+    site.both_refuse(ANYWHERE, "error: c.toml:3: data: data is no folder");
+    fs::remove_file(site.path("fabric.toml")).unwrap();
+    site.both_refuse(ANYWHERE, "error: c.toml:1: fabric: cannot read fabric.toml");
+}
+
+#[test]
+fn data_of_somebody_else_is_told_with_line_and_key() {
+    let site = Site::new();
+    site.run_once();
+    assert_eq!(site.told("check", ANYWHERE).0, 0);
+    site.write("fabric.toml", &TWO_HOSTS.replace('2', "3"));
+    site.both_refuse(ANYWHERE, "error: c.toml:3: data: data was made for another fabric");
+    site.write("fabric.toml", TWO_HOSTS);
+    site.belong("lab", "c2");
+    site.both_refuse(ANYWHERE, "error: c.toml:3: data: data belongs to coordinator \"c1\"");
+    site.belong("other", "c1");
+    site.both_refuse(ANYWHERE, "error: c.toml:3: data: data was made for cluster \"lab\"");
+    site.belong("lab", "c1");
+    let log = site.path("data/log");
+    let mut content = fs::read(&log).unwrap();
+    content[40] ^= 1;
+    fs::write(&log, content).unwrap();
+    site.both_refuse(ANYWHERE, "data/log cannot be believed");
+}
+
+/// It is asked on machines where one runs: its own ports are no reason to refuse its settings.
+#[test]
+fn the_settings_of_one_that_runs_are_good() {
+    let site = Site::new();
+    let mut running = site.begin("run", ANYWHERE);
+    until(|| site.path("data/log").exists().then_some(()));
+    let checked = site.told("check", ANYWHERE);
+    assert_eq!(checked.0, 0, "{}", checked.1);
+    let found = site.found();
+    assert!(found.contains("a coordinator runs on this data"), "{found}");
+    let second = site.told("run", ANYWHERE);
+    assert!(second.1.contains("another process uses the folder data"), "{second:?}");
+    running.kill().unwrap();
+    running.wait().unwrap();
+}
+
+#[test]
+fn a_check_leaves_nothing_behind() {
+    let site = Site::new();
+    assert_eq!(site.told("check", ANYWHERE).0, 0);
+    assert!(!site.path("data").exists());
+}
