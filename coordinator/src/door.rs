@@ -1,7 +1,7 @@
 //! Newcomers with a token: the core says whether they may come in, and the signer certifies them.
 
 use reweave_common::error::told;
-use reweave_core::NoEntry;
+use reweave_core::{NoEntry, Pass};
 use reweave_link::join::{Applicant, Door};
 use tokio::sync::oneshot;
 use tokio::time::{Duration, MissedTickBehavior, interval};
@@ -9,7 +9,9 @@ use tokio::time::{Duration, MissedTickBehavior, interval};
 use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::intake::Event;
+use crate::replication::Wish;
 use crate::sessions::{Reason, Refusals};
+use crate::signing::{SigningError, Signs};
 
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
@@ -40,8 +42,8 @@ pub(crate) async fn keep_door(door: &mut Door, house: &House) -> CoordinatorErro
 async fn answer(applicant: Applicant, house: House) {
     let from = applicant.address().ip();
     // Nobody's token is used up for a certificate that cannot be made.
-    if !house.signing.can_sign() {
-        tracing::warn!("{from} has a token, and this coordinator has no signer");
+    if house.signing.signs() == Signs::Nobody {
+        tracing::warn!("{from} has a token, and nobody is found who signs");
         return applicant.ask_another().await;
     }
     let (reply, answer) = oneshot::channel();
@@ -65,14 +67,28 @@ async fn answer(applicant: Applicant, house: House) {
         }
         Err(_) => return applicant.ask_another().await,
     };
-    let signing = &house.signing;
-    match signing.certify(applicant.request(), &pass.member, pass.admission) {
+    certify(applicant, pass, &house).await;
+}
+
+/// It may come again with its key where nobody signs just now.
+async fn certify(applicant: Applicant, pass: Pass, house: &House) {
+    let wish = Wish {
+        request: applicant.request().to_vec(),
+        member: pass.member,
+        admission: pass.admission,
+    };
+    let member = &wish.member;
+    match house.signing.certify(&wish).await {
         Ok(chain_pem) => {
-            tracing::info!("{} joins, from {from}", pass.member);
+            tracing::info!("{member} joins, from {}", applicant.address().ip());
             applicant.welcome(&chain_pem).await;
         }
+        Err(error @ SigningError::NoSigner) => {
+            tracing::error!("{member} cannot be certified: {}", told(&error));
+            applicant.ask_another().await;
+        }
         Err(error) => {
-            tracing::error!("{} cannot be certified: {}", pass.member, told(&error));
+            tracing::error!("{member} cannot be certified: {}", told(&error));
             applicant.refuse().await;
         }
     }

@@ -1,5 +1,6 @@
 //! What everybody who hears peers needs, and how the core is asked.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -46,6 +47,8 @@ pub(crate) struct House {
     pub(crate) places: Places<NodeId>,
     pub(crate) drivers: Places<OpticalId>,
     pub(crate) allowances: Allowances,
+    /// Where browsers are shown the cluster.
+    pub(crate) page: Option<SocketAddr>,
 }
 
 impl House {
@@ -55,8 +58,10 @@ impl House {
         let asked = Event::Asked { by, request, reply };
         self.intake.put(asked).await?;
         let mut response = answer.await.map_err(|_| Closed)?;
-        if let Response::Status(status) = &mut response {
-            self.complete(status).await?;
+        match &mut response {
+            Response::Status(status) => self.complete(status).await?,
+            Response::MayVisit { http, .. } => *http = self.page,
+            _ => {}
         }
         Ok(response)
     }
@@ -103,7 +108,8 @@ impl House {
 
     async fn complete(&self, status: &mut Status) -> Result<(), Closed> {
         status.coordinators = self.coordinators().await?;
-        let warnings = warnings(&status.coordinators, &status.revoked);
+        let signs = self.signing.signs();
+        let warnings = warnings(&status.coordinators, &status.revoked, signs);
         status.warnings.splice(..0, warnings);
         status.warnings.splice(..0, self.without_room());
         Ok(())

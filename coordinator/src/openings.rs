@@ -1,5 +1,7 @@
 //! Where others come to: members, newcomers, and machines that watch machines.
 
+use std::net::SocketAddr;
+
 use reweave_common::error::told;
 use reweave_link::join::Door;
 use reweave_link::{Identity, LinkError, Listener};
@@ -55,6 +57,12 @@ impl Openings {
         if let Some(place) = self.http.as_ref().and_then(|http| http.local_addr().ok()) {
             tracing::info!("{} on {place}", http::what_is_at(place));
         }
+    }
+
+    /// Where browsers are let in: not beyond this machine.
+    pub(crate) fn page(&self) -> Option<SocketAddr> {
+        let place = self.http.as_ref()?.local_addr().ok()?;
+        place.ip().is_loopback().then_some(place)
     }
 
     pub(crate) async fn welcome(&mut self, house: &House) -> CoordinatorError {

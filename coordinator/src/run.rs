@@ -27,7 +27,7 @@ use crate::replication::{
 };
 use crate::service;
 use crate::sessions::{Allowances, Chairs, Company, Places};
-use crate::signing::Signing;
+use crate::signing::{Neighbours, Signing};
 use crate::webhooks::Hooks;
 
 /// As often as the core wants to know that time passes.
@@ -224,10 +224,11 @@ async fn serve(
     } = ours;
     tokio::spawn(follow_denied(network.denied, identity.clone()));
     let hooks = Hooks::open(&config.webhooks)?;
+    let (signing, ours) = keep_identity(signing, identity, network.cluster.clone());
     let house = House {
         fabric: config.fabric.clone(),
         intake: intake.clone(),
-        ours: keep_identity(&signing, identity),
+        ours,
         signing,
         cluster: network.cluster.clone(),
         replication: network.replication.clone(),
@@ -237,6 +238,7 @@ async fn serve(
         places: Places::default(),
         drivers: Places::default(),
         allowances: Allowances::default(),
+        page: openings.page(),
     };
     if let Some(place) = openings.http.take() {
         tokio::spawn(http::serve(place, house.clone()));
@@ -262,11 +264,20 @@ async fn serve(
     outcome.and(threads.join())
 }
 
-/// This coordinator's certificate, renewed in time.
-fn keep_identity(signing: &Signing, identity: Identity) -> watch::Receiver<Identity> {
+/// This coordinator's certificate, renewed in time, and what it signs with.
+fn keep_identity(
+    signing: Signing,
+    identity: Identity,
+    cluster: watch::Receiver<Cluster>,
+) -> (Signing, watch::Receiver<Identity>) {
     let (sender, ours) = watch::channel(identity);
+    let neighbours = Neighbours {
+        ours: ours.clone(),
+        cluster,
+    };
+    let signing = signing.among(neighbours);
     tokio::spawn(signing.clone().keep_good(sender));
-    ours
+    (signing, ours)
 }
 
 /// Whoever the log shuts out is shut out at once.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use reweave_common::member::{Member, Role};
 use reweave_common::operator::{CoordinatorState, CoordinatorStatus};
 
+use crate::signing::Signs;
+
 /// With so little left, a certificate should have been renewed long ago.
 const NEARLY_EXPIRED: Duration = Duration::from_hours(4);
 /// A signer is made by hand, and people take their time.
@@ -15,8 +17,13 @@ const MOST_SKEW_MS: u64 = 1000;
 /// A learner that stays so far behind never comes to vote.
 const FAR_BEHIND: u64 = 10_000;
 
-pub(crate) fn warnings(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String> {
+pub(crate) fn warnings(
+    coordinators: &[CoordinatorStatus],
+    shut_out: &[Member],
+    signs: Signs,
+) -> Vec<String> {
     let mut all = absent(coordinators, shut_out);
+    all.extend(unsigned(coordinators, signs));
     all.extend(coordinators.iter().flat_map(certificates));
     all.extend(coordinators.iter().filter_map(skewed));
     all.extend(coordinators.iter().filter_map(lagging));
@@ -63,6 +70,25 @@ fn absent(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String
     absent.map(words).collect()
 }
 
+/// What members ask is signed by whoever leads, or by whom that one asks.
+fn unsigned(coordinators: &[CoordinatorStatus], signs: Signs) -> Option<String> {
+    let leads = |one: &&CoordinatorStatus| one.state == CoordinatorState::Leads;
+    let name = &coordinators.iter().find(leads)?.name;
+    let remedy = format!(
+        "`reweave cluster issue --role coordinator --name {name}`, where the authority is, makes it one"
+    );
+    match signs {
+        Signs::Itself => None,
+        Signs::Another => Some(format!(
+            "coordinator {name}, which leads, has no signer and lets others sign: {remedy}"
+        )),
+        Signs::Nobody => Some(format!(
+            "cannot renew certificates, nor let anybody join: coordinator {name}, which leads, has no \
+             signer, and no other that it reaches: {remedy}"
+        )),
+    }
+}
+
 fn certificates(coordinator: &CoordinatorStatus) -> Vec<String> {
     let name = &coordinator.name;
     let certificate = coordinator
@@ -70,17 +96,12 @@ fn certificates(coordinator: &CoordinatorStatus) -> Vec<String> {
         .filter(|left| *left <= NEARLY_EXPIRED.as_secs())
         .map(|_| format!("the certificate of coordinator {name} is about to expire"));
     let signer = match coordinator.signer_left_s {
-        // Others do not tell of theirs.
-        None if coordinator.heard_ms.is_some() || !is_there(coordinator) => None,
-        None => Some(format!(
-            "coordinator {name} has no signer: nobody can join, and certificates are not renewed"
-        )),
         Some(left) if left <= SIGNER_NEARLY_EXPIRED.as_secs() => Some(format!(
             "the signer of coordinator {name} expires in {} days; make a new one with `reweave \
              cluster issue --role coordinator`",
             left / 86_400
         )),
-        Some(_) => None,
+        _ => None,
     };
     certificate.into_iter().chain(signer).collect()
 }
@@ -118,6 +139,10 @@ fn mixed(coordinators: &[CoordinatorStatus]) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn told(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String> {
+        warnings(coordinators, shut_out, Signs::Itself)
+    }
+
     fn leader() -> CoordinatorStatus {
         CoordinatorStatus {
             number: 1,
@@ -151,8 +176,8 @@ mod tests {
     #[test]
     fn nothing_is_said_while_all_is_well() {
         let none: Vec<String> = vec![];
-        assert_eq!(warnings(&[leader()], &[]), none);
-        assert_eq!(warnings(&[leader(), follower(2), follower(3)], &[]), none);
+        assert_eq!(told(&[leader()], &[]), none);
+        assert_eq!(told(&[leader(), follower(2), follower(3)], &[]), none);
     }
 
     #[test]
@@ -165,12 +190,25 @@ mod tests {
                 signer_left_s,
                 ..leader()
             };
-            warnings(&[one], &[]).join("; ")
+            told(&[one], &[]).join("; ")
         };
         assert_eq!(said(day, Some(year)), "");
         assert!(said(3600, Some(year)).contains("certificate of coordinator c1 is about"));
         assert!(said(day, Some(5 * day)).contains("signer of coordinator c1 expires in 5 days"));
-        assert!(said(day, None).contains("has no signer"));
+    }
+
+    #[test]
+    fn a_leader_without_a_signer_is_told_of_with_the_remedy() {
+        let said = |signs| warnings(&[leader(), follower(2)], &[], signs).join("; ");
+        let remedy = "`reweave cluster issue --role coordinator --name c1`";
+        for (signs, words) in [
+            (Signs::Another, "has no signer and lets others sign"),
+            (Signs::Nobody, "cannot renew certificates"),
+        ] {
+            let said = said(signs);
+            assert!(said.contains(words) && said.contains(remedy), "{said}");
+        }
+        assert_eq!(said(Signs::Itself), "");
     }
 
     #[test]
@@ -180,15 +218,15 @@ mod tests {
             heard_ms: Some(7_000),
             ..follower(number)
         };
-        let said = warnings(&[leader(), follower(2), silent(3)], &[]);
+        let said = told(&[leader(), follower(2), silent(3)], &[]);
         assert!(said[0].starts_with("coordinator c3 has not been heard for 7 s: without one more"));
         let of_five = [leader(), follower(2), follower(3), follower(4), silent(5)];
         assert_eq!(
-            warnings(&of_five, &[]),
+            told(&of_five, &[]),
             ["coordinator c5 has not been heard for 7 s"]
         );
         let out = [Member::new(Role::Coordinator, "c5")];
-        let said = warnings(&of_five, &out);
+        let said = told(&of_five, &out);
         assert!(
             said[0].ends_with("`reweave cluster member remove c5`"),
             "{said:?}"
@@ -207,7 +245,7 @@ mod tests {
             ..follower(3)
         };
         assert_eq!(
-            warnings(&[leader(), clock, build], &[]),
+            told(&[leader(), clock, build], &[]),
             [
                 "the clock of coordinator c2 is 3600 s behind the leader's",
                 "coordinator c3 is 20000 entries behind",

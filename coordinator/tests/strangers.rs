@@ -30,3 +30,6 @@ mod people;
 #[cfg(test)]
 #[path = "strangers/refused.rs"]
 mod refused;
+#[cfg(test)]
+#[path = "strangers/unsigned.rs"]
+mod unsigned;

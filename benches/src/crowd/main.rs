@@ -4,6 +4,7 @@
 //!     reweave-bench-crowd load [AGENTS]         one coordinator, for half a minute
 //!     reweave-bench-crowd reconnect [AGENTS]    three, of which the leader is killed
 //!     reweave-bench-crowd flood [AGENTS]        one or more who mean harm, and decisions meanwhile
+//!     reweave-bench-crowd look [AGENTS]         how long the core works on one look at all of them
 //!
 //! (`hostile ADDRESS IDENTITY...` are those.) Each agent is the real one's line with a session and a
 //! socket of its own; only what it reports is made up: the probes to 64 peers, once a second.
@@ -11,6 +12,7 @@
 mod agents;
 mod flood;
 mod load;
+mod look;
 #[path = "../machine.rs"]
 mod machine;
 mod members;
@@ -45,9 +47,10 @@ fn main() -> ExitCode {
     match (what, count) {
         ("flood", Some(agents)) => flood::measure(agents),
         ("load", Some(agents)) => load::measure(agents),
+        ("look", Some(agents)) => look::measure(agents),
         ("reconnect", Some(agents)) => reconnect::measure(agents),
         _ => {
-            eprintln!("usage: reweave-bench-crowd load|reconnect|flood [AGENTS]");
+            eprintln!("usage: reweave-bench-crowd load|reconnect|flood|look [AGENTS]");
             return ExitCode::from(2);
         }
     }

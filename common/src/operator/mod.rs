@@ -204,6 +204,8 @@ pub enum Response {
     Coordinators(Vec<CoordinatorStatus>),
     MayVisit {
         expires_in_ms: u64,
+        /// Where the leader shows the page, as that machine has it; nothing where it shows none.
+        http: Option<SocketAddr>,
     },
     You(Member),
     Matrix(Matrix),

@@ -150,6 +150,11 @@ impl Coordinator {
         &self.identity
     }
 
+    /// Of the one that was asked last.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.session.address()
+    }
+
     fn renew(&mut self, folder: &Path) -> Result<(), CliError> {
         let key = KeyRequest::new(folder)?;
         let request = key.der().to_vec();

@@ -13,8 +13,6 @@ use crate::error::CliError;
 use crate::{Output, print};
 
 pub(crate) const LONGEST_HOURS: u64 = 12;
-/// Where a coordinator serves HTTP unless somebody says otherwise.
-pub(crate) const USUAL: &str = "127.0.0.1:7334";
 
 /// Where a browser shows the cluster: a link that is good for hours
 ///
@@ -22,9 +20,10 @@ pub(crate) const USUAL: &str = "127.0.0.1:7334";
 /// behind `token=` with `Authorization: Bearer` to the API at /api/v1.
 #[derive(Debug, Args)]
 pub(crate) struct Dashboard {
-    /// Where the leading coordinator serves HTTP, as your browser reaches it
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = USUAL)]
-    http: SocketAddr,
+    /// Where the leading coordinator serves HTTP, as your browser reaches it [default: as the
+    /// coordinator has it]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Option<SocketAddr>,
     /// For how long the link is good
     #[arg(
         long,
@@ -38,29 +37,57 @@ pub(crate) struct Dashboard {
 impl Dashboard {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let mut coordinator = Coordinator::reach(reach)?;
-        let (url, expires_in_ms) = link(&mut coordinator, self.http, self.hours)?;
+        let link = Link::ask(&mut coordinator, self.hours)?;
+        let url = link.at(self.http)?;
+        let expires_in_ms = link.expires_in_ms;
+        if self.http.is_none() {
+            hint(&link, coordinator.address());
+        }
         let made = serde_json::json!({ "url": url, "expires_in_ms": expires_in_ms });
         print(output, &made, |page| page.line(&url))
     }
 }
 
-/// The link, and how many milliseconds it is good for. The secret is made here, and the coordinator learns its
-/// digest alone.
-pub(crate) fn link(
-    coordinator: &mut Coordinator,
-    http: SocketAddr,
-    hours: u64,
-) -> Result<(String, u64), CliError> {
-    let visit = Visit::random();
-    let request = Request::Visit {
-        token: visit.digest(),
-        lasting: Duration::from_secs(3600 * hours),
-    };
-    match coordinator.ask(&request)? {
-        Response::MayVisit { expires_in_ms } => {
-            Ok((format!("http://{http}/#token={visit}"), expires_in_ms))
+/// The page is shown on the coordinator's own machine alone.
+fn hint(link: &Link, coordinator: SocketAddr) {
+    if let Some(http) = link.http.filter(|_| !coordinator.ip().is_loopback()) {
+        let (port, machine) = (http.port(), coordinator.ip());
+        eprintln!("from another machine it is reached with  ssh -L {port}:{http} {machine}");
+    }
+}
+
+/// The secret is made here, and the coordinator learns its digest alone.
+pub(crate) struct Link {
+    visit: Visit,
+    expires_in_ms: u64,
+    /// As the coordinator has it.
+    http: Option<SocketAddr>,
+}
+
+impl Link {
+    pub(crate) fn ask(coordinator: &mut Coordinator, hours: u64) -> Result<Self, CliError> {
+        let visit = Visit::random();
+        let request = Request::Visit {
+            token: visit.digest(),
+            lasting: Duration::from_secs(3600 * hours),
+        };
+        match coordinator.ask(&request)? {
+            Response::MayVisit {
+                expires_in_ms,
+                http,
+            } => Ok(Self {
+                visit,
+                expires_in_ms,
+                http,
+            }),
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
         }
-        Response::Refused(refused) => Err(CliError::Refused(refused)),
-        other => Err(CliError::unexpected(&other)),
+    }
+
+    /// There, or else where the coordinator says.
+    pub(crate) fn at(&self, place: Option<SocketAddr>) -> Result<String, CliError> {
+        let place = place.or(self.http).ok_or(CliError::NoPage)?;
+        Ok(format!("http://{place}/#token={}", self.visit))
     }
 }

@@ -16,7 +16,8 @@ use tokio::time::interval;
 use crate::ask::{Coordinator, PATIENCE, Reach, own_folder};
 use crate::config::beside;
 use crate::error::CliError;
-use crate::{cluster, dashboard};
+use crate::dashboard::{self, Link};
+use crate::cluster;
 
 /// Where the commands look for a coordinator when nobody says where it is.
 const AT: &str = "127.0.0.1:7332";
@@ -120,11 +121,10 @@ impl Place {
         loop {
             programs.expect_running()?;
             let link = Coordinator::reach(&reach).and_then(|mut coordinator| {
-                let http = dashboard::USUAL.parse().map_err(|_| CliError::NoAnswer)?;
-                dashboard::link(&mut coordinator, http, dashboard::LONGEST_HOURS)
+                Link::ask(&mut coordinator, dashboard::LONGEST_HOURS)?.at(None)
             });
             match link {
-                Ok((link, _)) => return Ok(link),
+                Ok(link) => return Ok(link),
                 Err(error) if Instant::now() > deadline => return Err(error),
                 Err(_) => thread::sleep(GLANCE),
             }

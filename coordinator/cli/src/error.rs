@@ -37,6 +37,11 @@ use crate::sim::collective::is_bad_input;
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
     #[error(
+        "the coordinator that leads shows no page: its `http` is taken, or not on loopback; --http says where \
+         it is to be had nevertheless"
+    )]
+    NoPage,
+    #[error(
         "no identity: name the folder of an operator's certificate with --identity or \
          REWEAVE_IDENTITY (`reweave cluster init` makes one)"
     )]

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;

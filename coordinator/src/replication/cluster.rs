@@ -65,6 +65,17 @@ impl Cluster {
         matches!(self.standing, Standing::Leads { .. })
     }
 
+    pub(crate) fn is_led_by(&self, name: &str) -> bool {
+        let Standing::Follows {
+            leader: Some(leader),
+        } = self.standing
+        else {
+            return false;
+        };
+        let leader = self.directory.members.of.get(&leader);
+        leader.is_some_and(|leader| leader.name == name)
+    }
+
     /// Where somebody else leads.
     pub(crate) fn leader(&self) -> Option<SocketAddr> {
         match self.standing {

@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use reweave_common::member::{Admission, Member};
 use reweave_link::{Channel, LinkError, Session};
 use reweave_proto::message::PeerPart;
 use reweave_replica::{Answer, FolderId, Kind, Message};
@@ -23,6 +24,18 @@ pub(crate) enum Letter {
         time_of_day_us: u64,
     },
     Answer(Answer),
+    /// Whoever has no signer asks one who has. Without a wish: whether there is one.
+    Certify(Option<Wish>),
+    /// The chain that was wished for, or nothing where it is not given.
+    Certified(Option<String>),
+}
+
+/// A certificate for whoever made the request.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Wish {
+    pub(crate) request: Vec<u8>,
+    pub(crate) member: Member,
+    pub(crate) admission: Admission,
 }
 
 impl Letter {

@@ -4,12 +4,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use reweave_common::error::told;
-use reweave_link::{Channel, Session};
+use reweave_link::{Channel, Pace, Session};
 use reweave_replica::{Answer, FolderId, Message};
 
 use super::agent::{skew_us, time_of_day};
+use super::member;
 use crate::house::House;
-use crate::replication::{Condition, Joiner, Letter, Unheard};
+use crate::replication::{Condition, Joiner, Letter, Unheard, Wish};
 
 pub(super) async fn hear(session: Session, house: House) {
     let peer = Peer {
@@ -18,6 +19,7 @@ pub(super) async fn hear(session: Session, house: House) {
         folder: OnceLock::new(),
         skew_us: AtomicI64::new(0),
         disk_is_full: AtomicBool::new(false),
+        renewals: member::renewals(),
     };
     let name = &session.peer().name;
     let heard = tokio::select! {
@@ -44,6 +46,7 @@ struct Peer<'s> {
     /// By how much its clock is ahead of ours.
     skew_us: AtomicI64,
     disk_is_full: AtomicBool,
+    renewals: Pace,
 }
 
 impl Peer<'_> {
@@ -86,7 +89,11 @@ impl Peer<'_> {
                 Ok(())
             }
             Letter::Replica(message) => self.take_message(*message),
-            Letter::Answer(_) => Err("it answered what nobody had asked"),
+            Letter::Certify(wish) => {
+                self.certify(wish).await;
+                Ok(())
+            }
+            Letter::Answer(_) | Letter::Certified(_) => Err("it answered what nobody had asked"),
         }
     }
 
@@ -102,6 +109,29 @@ impl Peer<'_> {
         }
         // Whoever has left wants no answer.
         let _ = Letter::Answer(answer).send(self.session).await;
+    }
+
+    /// For itself, or for whom it lets in while it leads: it decides that then, and has only no signer.
+    async fn certify(&self, wish: Option<Wish>) {
+        self.renewals.take_one().await;
+        let signing = &self.house.signing;
+        let signed = match &wish {
+            None => signing.can_sign().then(String::new),
+            Some(wish) if self.may_wish(wish) => signing.certify_here(wish).ok(),
+            Some(wish) => {
+                let peer = self.session.peer();
+                tracing::warn!("{peer} wants a certificate for {}, and does not lead", wish.member);
+                None
+            }
+        };
+        // Whoever has left asks another.
+        let _ = Letter::Certified(signed).send(self.session).await;
+    }
+
+    fn may_wish(&self, wish: &Wish) -> bool {
+        let own = self.session.credentials();
+        let is_own = own.member == wish.member && own.admission == wish.admission;
+        is_own || self.house.cluster.borrow().is_led_by(&own.member.name)
     }
 
     fn take_message(&self, message: Message) -> Result<(), &'static str> {

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::Ending;
 use crate::house::House;
+use crate::replication::Wish;
 
 /// Instructions that a member has not taken yet. A few, unless it is stuck.
 pub(super) const OUTBOX: usize = 64;
@@ -103,8 +104,12 @@ pub(super) async fn renew<K: Kind>(
 ) -> Result<(), LinkError> {
     let (kind, name) = (K::NAME, &session.peer().name);
     let credentials = session.credentials();
-    let signing = &house.signing;
-    let certified = signing.certify(request, &credentials.member, credentials.admission);
+    let wish = Wish {
+        request: request.to_vec(),
+        member: credentials.member.clone(),
+        admission: credentials.admission,
+    };
+    let certified = house.signing.certify(&wish).await;
     let chain_pem = certified.inspect_err(|error| {
         tracing::warn!(
             "the certificate of {kind} {name} is not renewed: {}",

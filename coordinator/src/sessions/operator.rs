@@ -9,6 +9,7 @@ use super::chairs::Chair;
 use super::{Ending, member};
 use crate::house::House;
 use crate::intake::{Asker, Closed};
+use crate::replication::Wish;
 
 /// Questions are short, and people and scripts ask a few a second.
 const RATE_BYTES_PER_S: u32 = 64 << 10;
@@ -49,7 +50,7 @@ async fn answer_one(session: &Session, house: &House, renewals: &Pace) -> Result
     let response = match session.receive(Channel::Commands).await? {
         Request::Renew { request } => {
             renewals.take_one().await;
-            renew(session, house, &request)
+            renew(session, house, request).await
         }
         request @ (Request::Coordinators | Request::ChangeMembers(_)) => {
             members(session, house, request).await?
@@ -84,10 +85,14 @@ async fn members(session: &Session, house: &House, request: Request) -> Result<R
 }
 
 /// For the same member and admission as the certificate it came with.
-fn renew(session: &Session, house: &House, request: &[u8]) -> Response {
+async fn renew(session: &Session, house: &House, request: Vec<u8>) -> Response {
     let credentials = session.credentials();
-    let signing = &house.signing;
-    match signing.certify(request, &credentials.member, credentials.admission) {
+    let wish = Wish {
+        request,
+        member: credentials.member.clone(),
+        admission: credentials.admission,
+    };
+    match house.signing.certify(&wish).await {
         Ok(chain_pem) => {
             tracing::info!("the certificate of {} is renewed", session.peer());
             Response::Renewed { chain_pem }

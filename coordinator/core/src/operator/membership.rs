@@ -51,7 +51,11 @@ pub(super) fn let_visit(
         expires,
     });
     let expires_in_ms = millis(lasting);
-    Response::MayVisit { expires_in_ms }
+    // Where the page is, the core does not know.
+    Response::MayVisit {
+        expires_in_ms,
+        http: None,
+    }
 }
 
 pub(super) fn invite(

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use reweave_common::operator::{AgentState, AgentStatus, Status};
 
-use crate::addresses::Contest;
 use crate::model::Known;
 
 /// Whoever knocked in vain earlier does not matter any more.
@@ -64,8 +63,8 @@ fn listed(what: &str, names: &[&str]) -> Option<String> {
 fn contests(known: Known<'_>) -> Option<String> {
     let name = |node| &known.fabric.node(node).name;
     let contests = known.ingest.addresses().contests();
-    let told = contests.map(|(address, Contest { believed, other })| {
-        let (believed, other) = (name(believed), name(other));
+    let told = contests.map(|(address, contest)| {
+        let (believed, other) = (name(contest.believed), name(contest.other));
         format!("{address} ({believed} is believed, {other} is not)")
     });
     let told: Vec<_> = told.collect();

@@ -1,0 +1,163 @@
+//! What this coordinator signs members with, or has others sign, and how its own certificate is kept good.
+
+mod neighbours;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use reweave_common::error::told;
+use reweave_link::Identity;
+use reweave_link::pki::{Authority, KeyRequest, PkiError, SIGNER_KEY, Validity};
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::replication::Wish;
+pub(crate) use neighbours::Neighbours;
+
+/// Certificates go by the time of day, which may be set anew at any time.
+const LOOK_EVERY: Duration = Duration::from_mins(1);
+/// Others come and go; as long as nobody is found, nobody's certificate is renewed.
+const LOOK_AGAIN_EVERY: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Error)]
+pub(crate) enum SigningError {
+    #[error(
+        "neither this coordinator nor another that it reaches has a signer: issue one with `reweave cluster \
+         issue --role coordinator`"
+    )]
+    NoSigner,
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+}
+
+/// Who signs what members ask of this coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signs {
+    Itself,
+    /// Another does, or that is not known yet.
+    Another,
+    Nobody,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Signing {
+    folder: Arc<Path>,
+    signer: Option<Arc<Authority>>,
+    validity: Option<Validity>,
+    neighbours: Option<Neighbours>,
+    /// Without a signer: whether others were asked in vain.
+    nobody_signs: Arc<AtomicBool>,
+}
+
+impl Signing {
+    /// Of the folder with this coordinator's certificate, where a signer may lie or not.
+    pub(crate) fn load(folder: &Path) -> Result<Self, PkiError> {
+        let has_signer = folder.join(SIGNER_KEY).exists();
+        let signer = has_signer.then(|| Authority::load(folder)).transpose()?;
+        Ok(Self {
+            folder: folder.into(),
+            validity: signer.as_ref().and_then(Authority::signer_validity),
+            signer: signer.map(Arc::new),
+            neighbours: None,
+            nobody_signs: Arc::default(),
+        })
+    }
+
+    /// With others, who sign what this one cannot.
+    pub(crate) fn among(self, neighbours: Neighbours) -> Self {
+        let neighbours = Some(neighbours);
+        Self { neighbours, ..self }
+    }
+
+    pub(crate) fn signs(&self) -> Signs {
+        match self.nobody_signs.load(Ordering::Relaxed) {
+            _ if self.can_sign() => Signs::Itself,
+            true => Signs::Nobody,
+            false => Signs::Another,
+        }
+    }
+
+    pub(crate) fn can_sign(&self) -> bool {
+        self.signer.is_some()
+    }
+
+    /// When the signer is good, where there is one.
+    pub(crate) fn validity(&self) -> Option<Validity> {
+        self.validity
+    }
+
+    /// By this coordinator's own signer.
+    pub(crate) fn certify_here(&self, wish: &Wish) -> Result<String, SigningError> {
+        let signer = self.signer.as_ref().ok_or(SigningError::NoSigner)?;
+        Ok(signer.certify(&wish.request, &wish.member, wish.admission)?)
+    }
+
+    /// By this coordinator's own signer, or else by another's.
+    pub(crate) async fn certify(&self, wish: &Wish) -> Result<String, SigningError> {
+        if self.can_sign() {
+            return self.certify_here(wish);
+        }
+        let signed = self.ask_others(Some(wish)).await;
+        signed.ok_or(SigningError::NoSigner)
+    }
+
+    async fn ask_others(&self, wish: Option<&Wish>) -> Option<String> {
+        let signed = match &self.neighbours {
+            Some(neighbours) => neighbours.certify(wish).await,
+            None => None,
+        };
+        self.nobody_signs.store(signed.is_none(), Ordering::Relaxed);
+        signed
+    }
+
+    /// Renews this coordinator's own certificate, whenever a third of its life is left, and knows who signs.
+    pub(crate) async fn keep_good(self, ours: watch::Sender<Identity>) {
+        let mut tried = None;
+        loop {
+            // Not borrowed any longer than that: whoever holds it keeps the next one out.
+            let current = ours.borrow().clone();
+            if current.validity().is_due(SystemTime::now()) {
+                match self.renew(&current).await {
+                    Ok(identity) => {
+                        tracing::info!("this coordinator's certificate is renewed");
+                        ours.send_replace(identity);
+                    }
+                    Err(error) => complain(&mut tried, &error),
+                }
+            } else if !self.can_sign() {
+                self.ask_others(None).await;
+            }
+            sleep(match self.signs() {
+                Signs::Nobody => LOOK_AGAIN_EVERY,
+                _ => LOOK_EVERY,
+            })
+            .await;
+        }
+    }
+
+    async fn renew(&self, ours: &Identity) -> Result<Identity, SigningError> {
+        let folder: PathBuf = self.folder.to_path_buf();
+        let key = KeyRequest::new(&folder)?;
+        let wish = Wish {
+            request: key.der().to_vec(),
+            member: ours.member().member(),
+            admission: ours.admission(),
+        };
+        let chain_pem = self.certify(&wish).await?;
+        key.install(&chain_pem)?;
+        Ok(ours.reload(&folder)?)
+    }
+}
+
+/// Once for each different trouble.
+fn complain(last: &mut Option<String>, error: &SigningError) {
+    let words = told(error);
+    if last.as_ref() != Some(&words) {
+        tracing::error!("this coordinator's certificate cannot be renewed: {words}");
+        *last = Some(words);
+    }
+}

@@ -1,0 +1,59 @@
+//! Other coordinators, of whom one that has no signer asks what it cannot sign itself.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use reweave_common::error::told;
+use reweave_link::{Channel, Identity, Role, Session, connect};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::replication::{Cluster, Joiner, Letter, Wish};
+
+/// Signing takes a millisecond; whoever is asked may be busy, or gone.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Clone)]
+pub(crate) struct Neighbours {
+    pub(crate) ours: watch::Receiver<Identity>,
+    pub(crate) cluster: watch::Receiver<Cluster>,
+}
+
+impl Neighbours {
+    /// What the first of them gives that can.
+    pub(super) async fn certify(&self, wish: Option<&Wish>) -> Option<String> {
+        let addresses: Vec<_> = {
+            let cluster = self.cluster.borrow();
+            let peers = cluster.directory.peers();
+            peers.map(|(_, member)| member.address).collect()
+        };
+        for address in addresses {
+            let asked = timeout(PATIENCE, self.ask(address, wish)).await;
+            if let Ok(Some(chain_pem)) = asked {
+                return Some(chain_pem);
+            }
+        }
+        None
+    }
+
+    async fn ask(&self, address: SocketAddr, wish: Option<&Wish>) -> Option<String> {
+        let ours = self.ours.borrow().clone();
+        let session = connect(&[address], &ours, Role::Coordinator).await;
+        let session = session
+            .inspect_err(|error| tracing::debug!("cannot ask for a signature: {}", told(error)))
+            .ok()?;
+        let answer = exchange(&session, wish).await;
+        session.close("nothing more to ask").await;
+        answer
+    }
+}
+
+async fn exchange(session: &Session, wish: Option<&Wish>) -> Option<String> {
+    let letter = Letter::Certify(wish.cloned());
+    letter.send(session).await.ok()?;
+    let mut joiner = Joiner::default();
+    match joiner.receive(session, Channel::Commands).await.ok()? {
+        Letter::Certified(chain_pem) => chain_pem,
+        _ => None,
+    }
+}
