@@ -4,6 +4,7 @@
 //! Sessions live on a runtime that never ends, so that one can be closed whatever this program is busy
 //! with when it is told to end.
 
+use std::fs;
 use std::process;
 use std::sync::{Mutex, OnceLock};
 
@@ -59,10 +60,21 @@ pub(crate) fn heed_signals() -> Result<(), CliError> {
         SignalKind::terminate(),
         SignalKind::hangup(),
     ] {
+        // As `nohup` has it, and shells for what runs beside them.
+        if is_ignored(kind) {
+            continue;
+        }
         let ending = signal(kind).map_err(CliError::Start)?;
         runtime.spawn(end_by(ending, kind.as_raw_value()));
     }
     Ok(())
+}
+
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (kind.as_raw_value() - 1) & 1 == 1)
 }
 
 async fn end_by(mut ending: Signal, number: i32) {

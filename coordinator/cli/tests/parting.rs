@@ -93,6 +93,33 @@ async fn a_command_that_is_told_to_end_says_goodbye() {
     }
 }
 
+/// As `nohup` starts it.
+#[tokio::test]
+async fn a_signal_that_is_to_be_ignored_is() {
+    let mut scene = Scene::new();
+    let mut child = Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
+        .args([env!("CARGO_BIN_EXE_reweave"), "--coordinator"])
+        .arg(scene.address.to_string())
+        .arg("--identity")
+        .arg(scene.identity())
+        .arg("status")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let session = scene.listener.accept().await.unwrap().unwrap();
+    let request = session.receive::<Request>(Channel::Commands).await;
+    request.unwrap();
+    let id = child.id().to_string();
+    let hung_up = Command::new("kill").args(["-s", "HUP", &id]).status();
+    assert!(hung_up.unwrap().success());
+    let refused = Response::Refused(Refused::NoPlan);
+    session.send(Channel::Commands, &refused).await.unwrap();
+    expect_word(&session).await;
+    assert_eq!(child.wait().unwrap().code(), Some(1), "it lived to hear the answer");
+}
+
 #[tokio::test]
 async fn who_is_sent_to_another_leaves_the_first() {
     let mut scene = Scene::new();

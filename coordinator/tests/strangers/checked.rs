@@ -148,6 +148,10 @@ fn data_of_somebody_else_is_told_with_line_and_key() {
     assert_eq!(site.told("check", ANYWHERE).0, 0);
     site.write("fabric.toml", &TWO_HOSTS.replace('2', "3"));
     site.both_refuse(ANYWHERE, "error: c.toml:3: data: data was made for another fabric");
+    // As the manual says for a fabric that changed.
+    fs::rename(site.path("data/log"), site.path("before.log")).unwrap();
+    site.run_once();
+    fs::rename(site.path("before.log"), site.path("data/log")).unwrap();
     site.write("fabric.toml", TWO_HOSTS);
     site.belong("lab", "c2");
     site.both_refuse(ANYWHERE, "error: c.toml:3: data: data belongs to coordinator \"c1\"");
