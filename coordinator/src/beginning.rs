@@ -41,7 +41,10 @@ pub(crate) async fn open(
     let Some(saved) = new.begin(listener, belonging.encode()).await? else {
         return Ok(None);
     };
-    folder.open(&belonging, Some(saved)).map(Some).map_err(unfit)
+    folder
+        .open(&belonging, Some(saved))
+        .map(Some)
+        .map_err(unfit)
 }
 
 /// A folder without a log.

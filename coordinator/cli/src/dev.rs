@@ -14,10 +14,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::interval;
 
 use crate::ask::{Coordinator, PATIENCE, Reach, own_folder};
-use crate::config::beside;
-use crate::error::CliError;
-use crate::dashboard::{self, Link};
 use crate::cluster;
+use crate::config::beside;
+use crate::dashboard::{self, Link};
+use crate::error::CliError;
 
 /// Where the commands look for a coordinator when nobody says where it is.
 const AT: &str = "127.0.0.1:7332";

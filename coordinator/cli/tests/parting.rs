@@ -117,7 +117,11 @@ async fn a_signal_that_is_to_be_ignored_is() {
     let refused = Response::Refused(Refused::NoPlan);
     session.send(Channel::Commands, &refused).await.unwrap();
     expect_word(&session).await;
-    assert_eq!(child.wait().unwrap().code(), Some(1), "it lived to hear the answer");
+    assert_eq!(
+        child.wait().unwrap().code(),
+        Some(1),
+        "it lived to hear the answer"
+    );
 }
 
 #[tokio::test]

@@ -80,8 +80,8 @@ pub(super) fn read(table: Table<'_>) -> Result<HistorySettings, InputError> {
     let series = file.most_series.as_ref();
     let series = series.map(|value| document.whole(value, 1..=MOST_SERIES));
     let seconds = file.write_every_s.as_ref();
-    let seconds =
-        seconds.map(|value| document.period(value, Duration::from_secs(1), Duration::from_hours(1)));
+    let seconds = seconds
+        .map(|value| document.period(value, Duration::from_secs(1), Duration::from_hours(1)));
     Ok(HistorySettings {
         on: file.on.unwrap_or(true),
         url: file.url.unwrap_or_default(),

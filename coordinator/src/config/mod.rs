@@ -28,10 +28,10 @@ use crate::webhooks::Hook;
 use members::MemberFile;
 use webhooks::WebhookFile;
 
-pub(crate) use history::HistoryConfig;
-pub(crate) use said::Said;
 pub(crate) use check::Found;
+pub(crate) use history::HistoryConfig;
 use history::HistorySettings;
+pub(crate) use said::Said;
 use said::said;
 
 /// Where things are unless somebody says otherwise.
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(value(sample.listen), Some(everywhere()));
         assert_eq!(value(sample.door), Some(beside(everywhere())));
         assert_eq!(value(sample.http), Some(crate::http::USUAL));
-        let folder = |path| value(path).unwrap().display().to_string();
+        let folder = |path: Option<Said<PathBuf>>| value(path).unwrap().display().to_string();
         assert_eq!(folder(sample.fabric), FABRIC);
         assert_eq!(folder(sample.data), DATA);
         assert_eq!(folder(sample.identity), format!("{DATA}/identity"));

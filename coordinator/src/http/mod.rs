@@ -38,9 +38,7 @@ pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, Coordin
     let address = config.http_address();
     match (TcpListener::bind(address).await, &config.http) {
         (Ok(listener), _) => Ok(Some(listener)),
-        (Err(source), Some(said)) => {
-            Err(said.wrong(CoordinatorError::Http { address, source }))
-        }
+        (Err(source), Some(said)) => Err(said.wrong(CoordinatorError::Http { address, source })),
         (Err(error), None) => {
             let what = what_is_at(address);
             tracing::warn!("no {what} at {address}: {error}; --http gives another place");

@@ -138,6 +138,9 @@ impl Engine {
             messages: Arc::clone(&messages),
             wrist: Wrist::default(),
         };
+        // Whoever is alone is elected before anything ticks.
+        let before = saved.vote.term.max(saved.snapshot.term);
+        replication.wrist.note_term(before);
         let mut engine = Self {
             replica,
             store,

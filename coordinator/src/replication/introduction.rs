@@ -43,6 +43,10 @@ impl Introduction<'_> {
         &self,
         listener: &mut Listener,
     ) -> Result<Beginning, IntroductionError> {
+        // Whoever names nobody else has nobody to wait for.
+        if self.others().next().is_none() {
+            return Ok(self.newcomer.begin(&BTreeMap::new()));
+        }
         tokio::select! {
             beginning = self.ask_all() => beginning,
             error = self.answer_all(listener) => Err(error),

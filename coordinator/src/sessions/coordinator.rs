@@ -120,7 +120,10 @@ impl Peer<'_> {
             Some(wish) if self.may_wish(wish) => signing.certify_here(wish).ok(),
             Some(wish) => {
                 let peer = self.session.peer();
-                tracing::warn!("{peer} wants a certificate for {}, and does not lead", wish.member);
+                tracing::warn!(
+                    "{peer} wants a certificate for {}, and does not lead",
+                    wish.member
+                );
                 None
             }
         };

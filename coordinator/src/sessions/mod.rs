@@ -75,10 +75,16 @@ fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals)
             }
         },
         Role::Operator | Role::Viewer => match house.chairs.take(peer) {
-            Ok(chair) => in_company(&house.clone(), peer.role, operator::serve(session, house, chair)),
+            Ok(chair) => in_company(
+                &house.clone(),
+                peer.role,
+                operator::serve(session, house, chair),
+            ),
             Err(why) => turn_away(session, Reason::Crowded, why, refusals),
         },
-        Role::Coordinator => in_company(&house.clone(), peer.role, coordinator::hear(session, house)),
+        Role::Coordinator => {
+            in_company(&house.clone(), peer.role, coordinator::hear(session, house))
+        }
         Role::Driver => in_company(&house.clone(), peer.role, driver::serve(session, id, house)),
     }
 }

@@ -120,7 +120,9 @@ fn places_that_cannot_be_had_are_told_with_line_and_key() {
     );
     site.both_refuse(
         &format!("listen = {free}\ndoor = {free}\nhttp = \"{web}\"\n"),
-        &format!("error: c.toml:6: http: cannot serve health and metrics at {web}: Address already"),
+        &format!(
+            "error: c.toml:6: http: cannot serve health and metrics at {web}: Address already"
+        ),
     );
     site.both_refuse(
         "listen = \"127.0.0.1:7339\"\ndoor = \"127.0.0.1:7339\"\n",
@@ -147,16 +149,25 @@ fn data_of_somebody_else_is_told_with_line_and_key() {
     site.run_once();
     assert_eq!(site.told("check", ANYWHERE).0, 0);
     site.write("fabric.toml", &TWO_HOSTS.replace('2', "3"));
-    site.both_refuse(ANYWHERE, "error: c.toml:3: data: data was made for another fabric");
+    site.both_refuse(
+        ANYWHERE,
+        "error: c.toml:3: data: data was made for another fabric",
+    );
     // As the manual says for a fabric that changed.
     fs::rename(site.path("data/log"), site.path("before.log")).unwrap();
     site.run_once();
     fs::rename(site.path("before.log"), site.path("data/log")).unwrap();
     site.write("fabric.toml", TWO_HOSTS);
     site.belong("lab", "c2");
-    site.both_refuse(ANYWHERE, "error: c.toml:3: data: data belongs to coordinator \"c1\"");
+    site.both_refuse(
+        ANYWHERE,
+        "error: c.toml:3: data: data belongs to coordinator \"c1\"",
+    );
     site.belong("other", "c1");
-    site.both_refuse(ANYWHERE, "error: c.toml:3: data: data was made for cluster \"lab\"");
+    site.both_refuse(
+        ANYWHERE,
+        "error: c.toml:3: data: data was made for cluster \"lab\"",
+    );
     site.belong("lab", "c1");
     let log = site.path("data/log");
     let mut content = fs::read(&log).unwrap();
@@ -176,7 +187,21 @@ fn the_settings_of_one_that_runs_are_good() {
     let found = site.found();
     assert!(found.contains("a coordinator runs on this data"), "{found}");
     let second = site.told("run", ANYWHERE);
-    assert!(second.1.contains("another process uses the folder data"), "{second:?}");
+    assert!(
+        second.1.contains("another process uses the folder data"),
+        "{second:?}"
+    );
+    running.kill().unwrap();
+    running.wait().unwrap();
+}
+
+/// As of a cluster that is to grow, and a file that names its first coordinator alone.
+#[test]
+fn one_that_names_itself_alone_begins() {
+    let site = Site::new();
+    let itself = "[[member]]\nid = 1\nname = \"c1\"\naddress = \"127.0.0.1:7332\"\n";
+    let mut running = site.begin("run", &format!("{ANYWHERE}{itself}"));
+    until(|| site.path("data/log").exists().then_some(()));
     running.kill().unwrap();
     running.wait().unwrap();
 }

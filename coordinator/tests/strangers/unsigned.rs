@@ -106,7 +106,10 @@ impl Trio {
                 if let Some(so) = is_so(address, answer) {
                     return so;
                 }
-                assert!(Instant::now() < deadline, "it does not come to that: {said}");
+                assert!(
+                    Instant::now() < deadline,
+                    "it does not come to that: {said}"
+                );
             }
             assert!(Instant::now() < deadline, "nobody leads");
             tries.tick().await;
@@ -115,7 +118,8 @@ impl Trio {
 
     /// None where nobody is, or somebody who does not lead.
     async fn ask(&self, address: SocketAddr, request: &Request) -> Option<Response> {
-        let open = connect(&[address], &self.operator, Role::Coordinator);
+        let addresses = [address];
+        let open = connect(&addresses, &self.operator, Role::Coordinator);
         let session = timeout(Duration::from_secs(2), open).await.ok()?.ok()?;
         let answer = exchange(&session, request).await;
         session.close("asked").await;
@@ -141,18 +145,19 @@ impl Trio {
         let led_by_another = |status: &Status| leader(status) != Some(NAMES[SIGNER]);
         self.status(led_by_another).await;
         self.start(SIGNER);
-        self.status(|status| led_by_another(status) && all_there(status)).await;
+        self.status(|status| led_by_another(status) && all_there(status))
+            .await;
     }
 
     /// Each has its own certificate renewed, whoever signs.
     async fn expect_renewed(&self) {
         let deadline = Instant::now() + PATIENCE;
         let mut looks = interval(Duration::from_millis(100));
-        let is_old = |name: &&str| {
+        let is_old = |name: &str| {
             let identity = Identity::load(&self.path(name)).unwrap();
             identity.validity().is_due(SystemTime::now())
         };
-        while let Some(name) = NAMES.iter().find(is_old) {
+        while let Some(name) = NAMES.iter().find(|name| is_old(name)) {
             assert!(Instant::now() < deadline, "{name} is not renewed");
             looks.tick().await;
         }
@@ -171,7 +176,10 @@ impl Drop for Trio {
 }
 
 fn is_there(one: &reweave_common::operator::CoordinatorStatus) -> bool {
-    matches!(one.state, CoordinatorState::Leads | CoordinatorState::Follows)
+    matches!(
+        one.state,
+        CoordinatorState::Leads | CoordinatorState::Follows
+    )
 }
 
 fn leader(status: &Status) -> Option<&str> {

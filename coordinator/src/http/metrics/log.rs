@@ -42,7 +42,11 @@ impl Log<'_> {
     fn reach(&self, page: &mut Page) {
         let status = self.status;
         for (name, help, index) in [
-            ("reweave_log_last_index", "Last entry in the log.", status.last),
+            (
+                "reweave_log_last_index",
+                "Last entry in the log.",
+                status.last,
+            ),
             (
                 "reweave_log_committed_index",
                 "Last entry that is known to be agreed on.",
@@ -78,7 +82,12 @@ impl Log<'_> {
         let pulse = self.pulse;
         let help = "Snapshots that took the place of the log so far, since the start.";
         let snapshots = pulse.snapshots as f64;
-        page.single(Kind::Counter, "reweave_log_snapshots_total", help, snapshots);
+        page.single(
+            Kind::Counter,
+            "reweave_log_snapshots_total",
+            help,
+            snapshots,
+        );
         let name = "reweave_log_write_seconds";
         let help = "Time until a write to the log was on disk.";
         page.family(Kind::Histogram, name, help);
