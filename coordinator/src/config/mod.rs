@@ -469,9 +469,10 @@ mod tests {
             ..Settings::default()
         };
         let error = missing.read().unwrap_err();
+        let words = reweave_common::error::told(&error);
         assert!(
-            error.to_string().contains("/nowhere/fabric.toml"),
-            "{error}"
+            words.starts_with("--fabric: cannot read /nowhere/fabric.toml"),
+            "{words}"
         );
         assert_eq!(error.exit_code(), 2);
     }

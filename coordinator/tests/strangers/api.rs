@@ -202,6 +202,7 @@ async fn the_state_is_told_as_it_changes_until_the_viewer_is_shut_out() {
 #[tokio::test]
 async fn the_page_comes_whole_from_here_and_lets_nothing_else_in() {
     let house = House::new();
+    house.status_when("it leads", |_| true).await;
     let page = send(&house, "GET", "/", "");
     assert_eq!(page.code, 200);
     let policy = page.header("content-security-policy").unwrap();
