@@ -6,6 +6,7 @@ use reweave_common::error::told;
 use reweave_link::join::Door;
 use reweave_link::{Identity, LinkError, Listener};
 use tokio::net::TcpListener;
+use tokio::runtime::Builder;
 
 use crate::config::Config;
 use crate::door::keep_door;
@@ -23,8 +24,7 @@ pub(crate) struct Openings {
 impl Openings {
     /// Whether they could be opened now, for somebody who has no runtime of his own.
     pub(crate) fn try_out(config: &Config, identity: &Identity) -> Result<Self, CoordinatorError> {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build();
+        let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|source| CoordinatorError::Start {
             what: "the event loop",
             source,
