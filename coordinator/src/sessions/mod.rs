@@ -83,7 +83,7 @@ fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals)
             Err(why) => turn_away(session, Reason::Crowded, why, refusals),
         },
         Role::Coordinator => {
-            in_company(&house.clone(), peer.role, coordinator::hear(session, house))
+            in_company(&house.clone(), peer.role, coordinator::hear(session, house));
         }
         Role::Driver => in_company(&house.clone(), peer.role, driver::serve(session, id, house)),
     }

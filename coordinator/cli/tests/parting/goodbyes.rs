@@ -1,0 +1,139 @@
+//! What the coordinator hears when a program that asked it ends, in good order or not.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use reweave_common::operator::{Refused, Request, Response};
+use reweave_link::pki::{Authority, Validity};
+use reweave_link::{Channel, Identity, LinkError, Listener, Role, Session};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+/// Less than the silence after which a session is taken for dead.
+const SOON: Duration = Duration::from_secs(4);
+
+struct Scene {
+    home: TempDir,
+    listener: Listener,
+    address: SocketAddr,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name);
+        let authority = Authority::create(&path("authority"), "lab").unwrap();
+        for (role, name) in [(Role::Coordinator, "c1"), (Role::Operator, "ann")] {
+            let issued = authority.issue(role, name, Validity::day(), &path(name));
+            issued.unwrap();
+        }
+        let ours = Identity::load(&path("c1")).unwrap();
+        let anywhere = "127.0.0.1:0".parse().unwrap();
+        let listener = Listener::bind(anywhere, &ours, &[Role::Operator]).unwrap();
+        Self {
+            address: listener.address().unwrap(),
+            home,
+            listener,
+        }
+    }
+
+    fn identity(&self) -> PathBuf {
+        self.home.path().join("ann")
+    }
+
+    /// The program that asks for this, and its session once it has asked.
+    async fn asked(&mut self, command: &[&str]) -> (Child, Session) {
+        let child = reweave(self.address, &self.identity(), command);
+        let session = self.listener.accept().await.unwrap().unwrap();
+        let request = session.receive::<Request>(Channel::Commands).await;
+        request.unwrap();
+        (child, session)
+    }
+}
+
+fn reweave(to: SocketAddr, identity: &Path, command: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_reweave"))
+        .args(["--coordinator", &to.to_string(), "--identity"])
+        .arg(identity)
+        .args(command)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+async fn expect_word(session: &Session) {
+    let end = timeout(SOON, session.closed()).await;
+    let end = end.expect("the session is closed before it is silent for long");
+    assert!(matches!(end, LinkError::ClosedByPeer { .. }), "{end}");
+}
+
+#[tokio::test]
+async fn a_command_that_failed_says_goodbye() {
+    let mut scene = Scene::new();
+    let (mut child, session) = scene.asked(&["status"]).await;
+    let refused = Response::Refused(Refused::NoPlan);
+    session.send(Channel::Commands, &refused).await.unwrap();
+    expect_word(&session).await;
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+#[tokio::test]
+async fn a_command_that_is_told_to_end_says_goodbye() {
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let mut scene = Scene::new();
+        let (mut child, session) = scene.asked(&["watch"]).await;
+        let id = child.id().to_string();
+        let killed = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(killed.unwrap().success());
+        expect_word(&session).await;
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+    }
+}
+
+/// As `nohup` starts it.
+#[tokio::test]
+async fn a_signal_that_is_to_be_ignored_is() {
+    let mut scene = Scene::new();
+    let mut child = Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
+        .args([env!("CARGO_BIN_EXE_reweave"), "--coordinator"])
+        .arg(scene.address.to_string())
+        .arg("--identity")
+        .arg(scene.identity())
+        .arg("status")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let session = scene.listener.accept().await.unwrap().unwrap();
+    let request = session.receive::<Request>(Channel::Commands).await;
+    request.unwrap();
+    let id = child.id().to_string();
+    let hung_up = Command::new("kill").args(["-s", "HUP", &id]).status();
+    assert!(hung_up.unwrap().success());
+    let refused = Response::Refused(Refused::NoPlan);
+    session.send(Channel::Commands, &refused).await.unwrap();
+    expect_word(&session).await;
+    assert_eq!(
+        child.wait().unwrap().code(),
+        Some(1),
+        "it lived to hear the answer"
+    );
+}
+
+#[tokio::test]
+async fn who_is_sent_to_another_leaves_the_first() {
+    let mut scene = Scene::new();
+    let (mut child, session) = scene.asked(&["status"]).await;
+    let leader = Some(scene.address);
+    let elsewhere = Response::Refused(Refused::NotLeading { leader });
+    session.send(Channel::Commands, &elsewhere).await.unwrap();
+    expect_word(&session).await;
+    let again = scene.listener.accept().await.unwrap().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(again);
+}
