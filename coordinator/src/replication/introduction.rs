@@ -57,11 +57,10 @@ impl Introduction<'_> {
         while let Some(accepted) = listener.accept().await {
             let Ok(session) = accepted else { continue };
             let folder = self.newcomer.folder;
-            match session.peer().role {
-                Role::Coordinator => {
-                    drop(tokio::spawn(answer(session, Answer::Founding { folder })))
-                }
-                _ => drop(tokio::spawn(session.close(NOT_YET))),
+            if session.peer().role == Role::Coordinator {
+                tokio::spawn(answer(session, Answer::Founding { folder }));
+            } else {
+                tokio::spawn(session.close(NOT_YET));
             }
         }
         IntroductionError::SocketGone
