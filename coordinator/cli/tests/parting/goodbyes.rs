@@ -53,8 +53,10 @@ impl Scene {
     }
 }
 
+/// It heeds signals, also where these tests were started to ignore some.
 fn reweave(to: SocketAddr, identity: &Path, command: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_reweave"))
+    Command::new("env")
+        .args(["--default-signal", env!("CARGO_BIN_EXE_reweave")])
         .args(["--coordinator", &to.to_string(), "--identity"])
         .arg(identity)
         .args(command)

@@ -86,10 +86,7 @@ impl fmt::Display for TopologyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FewHosts { hosts } => {
-                write!(
-                    f,
-                    "a topology joins two hosts or more, this is {hosts}; take 2"
-                )
+                write!(f, "a topology joins two hosts or more, not {hosts}; take 2")
             }
             Self::ManyHosts { hosts, most } => {
                 write!(
