@@ -1,5 +1,6 @@
 //! How many people are heard at once.
 
+use reweave_common::error::told;
 use reweave_common::operator::{Request, Response};
 use reweave_link::{Channel, LinkError, Role, Session};
 
@@ -31,7 +32,7 @@ async fn one_more_than_there_are_seats_is_told_why_and_has_the_next_free_one() {
     // The word may come before it has asked anything.
     let tries = async || is_answered(&house.connect(&viewer).await?).await;
     let refused = soon(tries()).await.unwrap_err();
-    let why = refused.to_string();
+    let why = told(&refused);
     assert!(why.contains(FULL), "{why}");
     let first = seated.swap_remove(0);
     let operator = house.operator().await;

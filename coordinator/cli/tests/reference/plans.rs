@@ -76,8 +76,8 @@ const REFUSED: [(u32, u32, &str, [u32; 2]); 5] = [
         [12, 11],
     ),
     (12, 1, "take a degree of 2", [12, 2]),
-    (1, 1, "two hosts or more, this is 1; take 2", [2, 1]),
-    (0, 1, "two hosts or more, this is 0; take 2", [2, 1]),
+    (1, 1, "two hosts or more, not 1; take 2", [2, 1]),
+    (0, 1, "two hosts or more, not 0; take 2", [2, 1]),
     (
         16385,
         4,
