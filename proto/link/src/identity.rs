@@ -17,6 +17,9 @@ use crate::pki::{self, PkiError, Validity, files};
 use crate::return_key::ReturnKey;
 use crate::verify::{self, Refusal};
 
+/// A renewal takes a moment, and the next one comes hours later.
+const READ_AGAIN: usize = 3;
+
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Identity {
@@ -37,15 +40,26 @@ impl Identity {
     /// [`KeyRequest::install`](pki::KeyRequest::install) wrote. Whether the certificate is good at
     /// this time is not asked here, see [`Identity::problem`].
     pub fn load(dir: &Path) -> Result<Self, PkiError> {
-        Self::read(dir, Denied::default())
+        Self::read(dir, &Denied::default())
     }
 
     /// What is in the folder now, with the same list of those who are shut out.
     pub fn reload(&self, dir: &Path) -> Result<Self, PkiError> {
-        Self::read(dir, self.denied.clone())
+        Self::read(dir, &self.denied)
     }
 
-    fn read(dir: &Path, denied: Denied) -> Result<Self, PkiError> {
+    /// Somebody else may put a new key and certificate there while they are read.
+    fn read(dir: &Path, denied: &Denied) -> Result<Self, PkiError> {
+        let mut again = 0..READ_AGAIN;
+        loop {
+            match Self::read_once(dir, denied.clone()) {
+                Err(PkiError::Mismatch { .. }) if again.next().is_some() => {}
+                read => return read,
+            }
+        }
+    }
+
+    fn read_once(dir: &Path, denied: Denied) -> Result<Self, PkiError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let path = dir.join(pki::MEMBER_CERTIFICATE);
         let chain = pki::chain_in(&path, &files::read(&path)?)?;

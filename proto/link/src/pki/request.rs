@@ -40,7 +40,7 @@ impl KeyRequest {
         files::replace(&next, &self.key.serialize_pem(), files::PRIVATE)?;
         let certificate = self.dir.join(MEMBER_CERTIFICATE);
         files::replace(&certificate, chain_pem, files::PUBLIC)?;
-        files::rename(&next, &self.dir.join(MEMBER_KEY))
+        settle(&self.dir)
     }
 
     /// The same where the folder does not know its authority yet.
@@ -52,9 +52,12 @@ impl KeyRequest {
     }
 }
 
-/// Finishes an installation that was cut short after the certificate was replaced.
+/// Finishes an installation after the certificate was replaced. Whoever finds it unfinished does that,
+/// and not always as the first.
 pub(crate) fn settle(dir: &Path) -> Result<(), PkiError> {
-    files::rename(&dir.join(NEXT_KEY), &dir.join(MEMBER_KEY))
+    let next = dir.join(NEXT_KEY);
+    let settled = files::rename(&next, &dir.join(MEMBER_KEY));
+    if next.exists() { settled } else { Ok(()) }
 }
 
 /// Tells keys apart. None when it is no request, or its asker does not have the key.

@@ -3,12 +3,13 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use super::cluster::Cluster;
 use crate::pki::{
-    AUTHORITY_CERTIFICATE, AUTHORITY_KEY, Authority, MEMBER_CERTIFICATE, MEMBER_KEY, PkiError,
-    Validity, files,
+    AUTHORITY_CERTIFICATE, AUTHORITY_KEY, Authority, KeyRequest, MEMBER_CERTIFICATE, MEMBER_KEY,
+    PkiError, Validity, files,
 };
 use crate::{Identity, Refusal, Role};
 use reweave_common::error::told;
@@ -225,4 +226,26 @@ fn names_that_are_none_get_no_certificate() {
     }
     let created = Authority::create(&cluster.dir("other"), "a/b");
     assert!(matches!(created, Err(PkiError::Name(_))));
+}
+
+/// A program may be started while another of the same member has its certificate renewed.
+#[test]
+fn a_folder_can_be_read_while_it_is_renewed() {
+    let cluster = Cluster::new("lab");
+    let identity = cluster.agent();
+    let authority = Authority::load(&cluster.dir("authority")).unwrap();
+    let folder = cluster.dir("h0");
+    let (member, admission) = (identity.member().member(), identity.admission());
+    thread::scope(|scope| {
+        let renewing = scope.spawn(|| {
+            for _ in 0..20 {
+                let key = KeyRequest::new(&folder).unwrap();
+                let chain = authority.certify(key.der(), &member, admission);
+                key.install(&chain.unwrap()).unwrap();
+            }
+        });
+        while !renewing.is_finished() {
+            Identity::load(&folder).unwrap();
+        }
+    });
 }
