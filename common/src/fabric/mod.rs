@@ -147,6 +147,18 @@ impl Fabric {
         };
         format!("{}-{}{suffix}", self.name(a), self.name(b))
     }
+
+    /// Looks at all of them: whoever has many names at hand sorts the links by theirs.
+    pub fn find_link(&self, name: &str) -> Option<LinkId> {
+        let mut links = self.links().map(|(id, _)| id);
+        links.find(|&id| self.link_name(id) == name)
+    }
+
+    pub fn is_between_switches(&self, id: LinkId) -> bool {
+        let ends = self.link(id).ports();
+        ends.iter()
+            .all(|port| self.node(port.node).role == Role::Switch)
+    }
 }
 
 /// No other node can be reached by this name.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use reweave_common::cause::{Cause, Class, Subject};
-use reweave_common::fabric::{Fabric, Role};
+use reweave_common::fabric::Fabric;
 use reweave_common::finding::Finding;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
@@ -123,15 +123,8 @@ fn link(fabric: &Fabric, subject: &Subject) -> Option<LinkId> {
     let (Subject::Hop { link: name, .. } | Subject::Link { link: name, .. }) = subject else {
         return None;
     };
-    let mut links = fabric.links().map(|(link, _)| link);
-    let found = links.find(|&link| fabric.link_name(link) == *name)?;
-    is_between_switches(fabric, found).then_some(found)
-}
-
-fn is_between_switches(fabric: &Fabric, link: LinkId) -> bool {
-    let ends = fabric.link(link).ports();
-    ends.iter()
-        .all(|port| fabric.node(port.node).role == Role::Switch)
+    let found = fabric.find_link(name)?;
+    fabric.is_between_switches(found).then_some(found)
 }
 
 /// Whether the policy has drained it lately: who let it carry again knows more, and what was taken back
@@ -177,7 +170,7 @@ fn left_with_too_little(picture: &Picture<'_>, wish: &Wish, link: LinkId) -> Opt
     };
     let keeps_enough = |at: NodeId| {
         let links = fabric.links_of(at).iter().copied();
-        let links = links.filter(|&link| is_between_switches(fabric, link));
+        let links = links.filter(|&link| fabric.is_between_switches(link));
         let is_open = |link: &LinkId| !down.contains(link) && !wish.drained.contains(link);
         let open = sum(&mut links.clone().filter(is_open));
         open >= picture.known.policy.capacity_floor * sum(&mut links.clone())

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reweave_common::fabric::Role;
 use reweave_common::flow::FlowKey;
 use reweave_common::snapshot::{FlowState, Hop};
 use reweave_planner::causes::{Demand, JobFacts};
@@ -74,10 +73,7 @@ fn facts(known: Known<'_>, job: &Job, taken: &[Hop]) -> JobFacts {
 
 fn demand(known: Known<'_>, hop: Hop, flow: &FlowState) -> Option<Demand> {
     let ends = [hop.from, known.fabric.link(hop.link).far(hop.from).node];
-    let are_switches = ends
-        .iter()
-        .all(|&end| known.fabric.node(end).role == Role::Switch);
-    are_switches.then(|| Demand {
+    known.fabric.is_between_switches(hop.link).then(|| Demand {
         path: ends.map(|end| name(known, end)).to_vec(),
         gbps: flow.rate_range[1].gbps(),
     })

@@ -234,9 +234,7 @@ fn table(path: &Path, atlas: &mut Atlas<'_>, ecmp: &Ecmp) -> Result<Table, CliEr
 }
 
 fn link(fabric: &Fabric, name: &str) -> Result<LinkId, CliError> {
-    let mut links = fabric.links().map(|(link, _)| link);
-    let found = links.find(|&link| fabric.link_name(link) == name);
-    found.ok_or_else(|| CliError::NoSuchLink {
+    fabric.find_link(name).ok_or_else(|| CliError::NoSuchLink {
         name: name.to_owned(),
     })
 }

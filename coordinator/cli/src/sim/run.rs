@@ -94,8 +94,7 @@ impl Uncertainty {
             });
         }
         let lossy = self.loss.iter().map(|(name, part)| {
-            let named = |(id, _): (LinkId, _)| (fabric.link_name(id) == *name).then_some(id);
-            let link = fabric.links().find_map(named);
+            let link = fabric.find_link(name);
             let link = link.ok_or_else(|| CliError::NoSuchLink { name: name.clone() })?;
             Ok((link, *part))
         });

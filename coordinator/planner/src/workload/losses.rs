@@ -116,9 +116,8 @@ mod tests {
     }
 
     fn cable(fabric: &Fabric, name: &str) -> LinkId {
-        let mut links = fabric.links();
-        let found = links.find(|&(id, _)| fabric.link_name(id) == name);
-        found.unwrap_or_else(|| panic!("{name} is no link")).0
+        let found = fabric.find_link(name);
+        found.unwrap_or_else(|| panic!("{name} is no link"))
     }
 
     /// Probes over these nodes, of which each crossing of a lossy link loses one in ten.
