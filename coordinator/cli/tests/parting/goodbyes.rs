@@ -14,6 +14,23 @@ use tokio::time::timeout;
 /// Less than the silence after which a session is taken for dead.
 const SOON: Duration = Duration::from_secs(4);
 
+/// Goes when its test does, also when that fails.
+struct Program(Child);
+
+impl Program {
+    fn exit_code(&mut self) -> Option<i32> {
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 struct Scene {
     home: TempDir,
     listener: Listener,
@@ -44,7 +61,7 @@ impl Scene {
     }
 
     /// The program that asks for this, and its session once it has asked.
-    async fn asked(&mut self, command: &[&str]) -> (Child, Session) {
+    async fn asked(&mut self, command: &[&str]) -> (Program, Session) {
         let child = reweave(self.address, &self.identity(), command);
         let session = self.listener.accept().await.unwrap().unwrap();
         let request = session.receive::<Request>(Channel::Commands).await;
@@ -54,16 +71,16 @@ impl Scene {
 }
 
 /// It heeds signals, also where these tests were started to ignore some.
-fn reweave(to: SocketAddr, identity: &Path, command: &[&str]) -> Child {
-    Command::new("env")
+fn reweave(to: SocketAddr, identity: &Path, command: &[&str]) -> Program {
+    let program = Command::new("env")
         .args(["--default-signal", env!("CARGO_BIN_EXE_reweave")])
         .args(["--coordinator", &to.to_string(), "--identity"])
         .arg(identity)
         .args(command)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+        .spawn();
+    Program(program.unwrap())
 }
 
 async fn expect_word(session: &Session) {
@@ -79,7 +96,7 @@ async fn a_command_that_failed_says_goodbye() {
     let refused = Response::Refused(Refused::NoPlan);
     session.send(Channel::Commands, &refused).await.unwrap();
     expect_word(&session).await;
-    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(child.exit_code(), Some(1));
 }
 
 #[tokio::test]
@@ -87,11 +104,11 @@ async fn a_command_that_is_told_to_end_says_goodbye() {
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let mut scene = Scene::new();
         let (mut child, session) = scene.asked(&["watch"]).await;
-        let id = child.id().to_string();
+        let id = child.0.id().to_string();
         let killed = Command::new("kill").args(["-s", signal, &id]).status();
         assert!(killed.unwrap().success());
         expect_word(&session).await;
-        assert_eq!(child.wait().unwrap().code(), Some(code));
+        assert_eq!(child.exit_code(), Some(code));
     }
 }
 
@@ -99,7 +116,7 @@ async fn a_command_that_is_told_to_end_says_goodbye() {
 #[tokio::test]
 async fn a_signal_that_is_to_be_ignored_is() {
     let mut scene = Scene::new();
-    let mut child = Command::new("sh")
+    let child = Command::new("sh")
         .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
         .args([env!("CARGO_BIN_EXE_reweave"), "--coordinator"])
         .arg(scene.address.to_string())
@@ -108,34 +125,28 @@ async fn a_signal_that_is_to_be_ignored_is() {
         .arg("status")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        .spawn();
+    let mut child = Program(child.unwrap());
     let session = scene.listener.accept().await.unwrap().unwrap();
     let request = session.receive::<Request>(Channel::Commands).await;
     request.unwrap();
-    let id = child.id().to_string();
+    let id = child.0.id().to_string();
     let hung_up = Command::new("kill").args(["-s", "HUP", &id]).status();
     assert!(hung_up.unwrap().success());
     let refused = Response::Refused(Refused::NoPlan);
     session.send(Channel::Commands, &refused).await.unwrap();
     expect_word(&session).await;
-    assert_eq!(
-        child.wait().unwrap().code(),
-        Some(1),
-        "it lived to hear the answer"
-    );
+    assert_eq!(child.exit_code(), Some(1), "it lived to hear the answer");
 }
 
 #[tokio::test]
 async fn who_is_sent_to_another_leaves_the_first() {
     let mut scene = Scene::new();
-    let (mut child, session) = scene.asked(&["status"]).await;
+    let (child, session) = scene.asked(&["status"]).await;
     let leader = Some(scene.address);
     let elsewhere = Response::Refused(Refused::NotLeading { leader });
     session.send(Channel::Commands, &elsewhere).await.unwrap();
     expect_word(&session).await;
     let again = scene.listener.accept().await.unwrap().unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    drop(again);
+    drop((child, again));
 }
