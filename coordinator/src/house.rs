@@ -39,8 +39,9 @@ pub(crate) struct House {
     pub(crate) replication: Replication,
     /// What is known of the others.
     pub(crate) acquaintances: Acquaintances,
-    /// Room for people who ask.
+    /// Room for people who ask, and for members that wait.
     pub(crate) chairs: Chairs,
+    pub(crate) waiting: Chairs,
     /// Who has a session.
     pub(crate) company: Company,
     /// Of agents, and of drivers.

@@ -26,7 +26,7 @@ use crate::replication::{
     Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Posts, Replication, keep_open,
 };
 use crate::service;
-use crate::sessions::{Allowances, Chairs, Company, Places};
+use crate::sessions::{Allowances, Chairs, Company, Places, TO_ASK, TO_WAIT};
 use crate::signing::{Neighbours, Signing};
 use crate::webhooks::Hooks;
 
@@ -233,7 +233,8 @@ async fn serve(
         cluster: network.cluster.clone(),
         replication: network.replication.clone(),
         acquaintances: network.acquaintances,
-        chairs: Chairs::default(),
+        chairs: Chairs::new(TO_ASK),
+        waiting: Chairs::new(TO_WAIT),
         company: Company::default(),
         places: Places::default(),
         drivers: Places::default(),

@@ -38,8 +38,11 @@ pub enum CoordinatorMessage {
         chain_pem: Option<String>,
     },
     Probe(ProbeList),
-    /// Nothing is to be had here: another coordinator leads, there if that is known.
+    /// Nothing is to be had here: another coordinator leads, there if that is known. Whoever stays is called
+    /// when that changes.
     Elsewhere(Option<SocketAddr>),
+    /// This one has come to lead.
+    Here,
 }
 
 impl From<Instruction> for CoordinatorMessage {
@@ -84,8 +87,11 @@ pub enum Order<T> {
     Renewed {
         chain_pem: Option<String>,
     },
-    /// Nothing is to be had here: another coordinator leads, there if that is known.
+    /// Nothing is to be had here: another coordinator leads, there if that is known. Whoever stays is called
+    /// when that changes.
     Elsewhere(Option<SocketAddr>),
+    /// This one has come to lead.
+    Here,
 }
 
 impl From<Order<Instruction>> for CoordinatorMessage {
@@ -95,6 +101,7 @@ impl From<Order<Instruction>> for CoordinatorMessage {
             Order::Denied(list) => Self::Denied(list),
             Order::Renewed { chain_pem } => Self::Renewed { chain_pem },
             Order::Elsewhere(there) => Self::Elsewhere(there),
+            Order::Here => Self::Here,
         }
     }
 }
@@ -108,6 +115,7 @@ impl From<CoordinatorMessage> for Order<Instruction> {
             CoordinatorMessage::Denied(list) => Self::Denied(list),
             CoordinatorMessage::Renewed { chain_pem } => Self::Renewed { chain_pem },
             CoordinatorMessage::Elsewhere(there) => Self::Elsewhere(there),
+            CoordinatorMessage::Here => Self::Here,
         }
     }
 }

@@ -28,16 +28,24 @@ impl Kind for OfAgents {
     const NAME: &'static str = "agent";
 }
 
-/// The place is held for as long as the session lasts.
+/// The place is held for as long as the session lasts. Who came before this coordinator led takes it then.
 pub(super) async fn serve(
     session: Session,
     from: Origin,
     house: House,
-    _place: Option<Place<NodeId>>,
+    place: Option<Place<NodeId>>,
 ) {
-    if !member::comes_to_lead(&house).await {
-        return member::send_elsewhere::<OfAgents>(session, &house).await;
+    if let Err(ending) = member::stand_by::<OfAgents>(&session, &house).await {
+        return member::part::<OfAgents>(session, &house, ending).await;
     }
+    let place = place.map_or_else(|| take_place(&session, from, &house), Ok);
+    let _place = match place {
+        Ok(place) => place,
+        Err(why) => {
+            tracing::warn!("{}: {why}", session.peer());
+            return session.close(&why).await;
+        }
+    };
     let agent = Agent {
         session: &session,
         from,
@@ -50,6 +58,21 @@ pub(super) async fn serve(
     // Without a queue nobody needs to know.
     let _ = house.intake.put(Event::Left { from }).await;
     member::part::<OfAgents>(session, &house, ending).await;
+}
+
+/// The place of its node, or why another has it.
+pub(super) fn take_place(
+    session: &Session,
+    from: Origin,
+    house: &House,
+) -> Result<Place<NodeId>, String> {
+    let (address, admission) = (session.address(), session.credentials().admission);
+    let taken = { &house.places }.take(from.node, from.session, address, admission);
+    taken.map_err(|other| {
+        format!(
+            "another machine is here with this certificate, from {other}; give each node one of its own"
+        )
+    })
 }
 
 struct Agent<'s> {

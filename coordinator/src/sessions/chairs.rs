@@ -1,5 +1,5 @@
-//! Room for people and scripts that ask: for so many of each role, so that whoever may only look keeps
-//! nobody out who could change something, and for so many sessions of one member.
+//! Room for so many sessions of each role, so that whoever may only look keeps nobody out who could change
+//! something, and for so many of one member.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,14 +7,32 @@ use std::sync::{Arc, Mutex};
 use reweave_common::lock::lock;
 use reweave_common::member::Member;
 
-/// Sessions of one role at a time.
-const MOST: usize = 256;
-/// Sessions of one member at a time: of a script whose programs are killed, some stay until they have been
-/// silent for seconds.
-const MOST_OF_ONE: usize = 192;
+/// How many sessions there may be at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    of_role: usize,
+    of_member: usize,
+}
 
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Chairs(Arc<Mutex<BTreeMap<Member, usize>>>);
+/// People and scripts that ask. Of a script whose programs are killed, some sessions stay until they have
+/// been silent for seconds.
+pub(crate) const TO_ASK: Room = Room {
+    of_role: 256,
+    of_member: 192,
+};
+
+/// Members that wait for this coordinator to lead: each, and once more when it was started again. There are
+/// as many of them as the fabric has.
+pub(crate) const TO_WAIT: Room = Room {
+    of_role: usize::MAX,
+    of_member: 2,
+};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Chairs {
+    room: Room,
+    taken: Arc<Mutex<BTreeMap<Member, usize>>>,
+}
 
 /// Given back when it is dropped.
 #[derive(Debug)]
@@ -24,17 +42,26 @@ pub(super) struct Chair {
 }
 
 impl Chairs {
+    pub(crate) fn new(room: Room) -> Self {
+        let taken = Arc::default();
+        Self { room, taken }
+    }
+
     /// A chair, or why there is none.
     pub(super) fn take(&self, member: &Member) -> Result<Chair, String> {
-        let mut taken = lock(&self.0);
-        let of_role = taken.iter().filter(|(it, _)| it.role == member.role);
-        if of_role.map(|(_, chairs)| chairs).sum::<usize>() >= MOST {
-            return Err(format!("{MOST} sessions of a {} ask already", member.role));
+        let Room { of_role, of_member } = self.room;
+        let mut taken = lock(&self.taken);
+        let such = taken.iter().filter(|(it, _)| it.role == member.role);
+        if such.map(|(_, chairs)| chairs).sum::<usize>() >= of_role {
+            return Err(format!(
+                "{of_role} sessions of a {} are here already",
+                member.role
+            ));
         }
         let chairs = taken.entry(member.clone()).or_default();
-        if *chairs >= MOST_OF_ONE {
+        if *chairs >= of_member {
             return Err(format!(
-                "{MOST_OF_ONE} sessions with its certificate ask already"
+                "{of_member} sessions with its certificate are here already"
             ));
         }
         *chairs += 1;
@@ -47,7 +74,7 @@ impl Chairs {
 
 impl Drop for Chair {
     fn drop(&mut self) {
-        let mut taken = lock(&self.of.0);
+        let mut taken = lock(&self.of.taken);
         if let Some(chairs) = taken.get_mut(&self.member) {
             *chairs -= 1;
             if *chairs == 0 {
@@ -65,14 +92,15 @@ mod tests {
 
     #[test]
     fn one_member_and_one_role_leave_room_for_others() {
-        let chairs = Chairs::default();
+        let chairs = Chairs::new(TO_ASK);
+        let Room { of_role, of_member } = TO_ASK;
         let viewer = |number: usize| Member::new(Role::Viewer, &format!("v{number}"));
-        let mut held: Vec<_> = (0..MOST_OF_ONE)
+        let mut held: Vec<_> = (0..of_member)
             .map(|_| chairs.take(&viewer(0)).unwrap())
             .collect();
         let refused = chairs.take(&viewer(0)).unwrap_err();
         assert!(refused.contains("with its certificate"), "{refused}");
-        held.extend((MOST_OF_ONE..MOST).map(|it| chairs.take(&viewer(it)).unwrap()));
+        held.extend((of_member..of_role).map(|it| chairs.take(&viewer(it)).unwrap()));
         let refused = chairs.take(&viewer(1)).unwrap_err();
         assert!(refused.contains("of a viewer"), "{refused}");
         let operator = chairs.take(&Member::new(Role::Operator, "ann"));
@@ -81,6 +109,6 @@ mod tests {
         assert!(chairs.take(&viewer(1)).is_ok(), "there is room again");
         held.clear();
         drop(operator);
-        assert!(lock(&chairs.0).is_empty());
+        assert!(lock(&chairs.taken).is_empty());
     }
 }

@@ -29,8 +29,8 @@ impl Kind for OfDrivers {
 }
 
 pub(super) async fn serve(session: Session, id: SessionId, house: House) {
-    if !member::comes_to_lead(&house).await {
-        return member::send_elsewhere::<OfDrivers>(session, &house).await;
+    if let Err(ending) = member::stand_by::<OfDrivers>(&session, &house).await {
+        return member::part::<OfDrivers>(session, &house, ending).await;
     }
     let driver = Driver {
         session: &session,

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::Ending;
 use crate::house::House;
-use crate::replication::Wish;
+use crate::replication::{Cluster, Wish};
 
 /// Instructions that a member has not taken yet. A few, unless it is stuck.
 pub(super) const OUTBOX: usize = 64;
@@ -35,8 +35,36 @@ pub(super) trait Kind {
     const NAME: &'static str;
 }
 
+/// Waits until this coordinator leads, and tells the member so. Meanwhile it is told who does, and may stay
+/// or go.
+pub(super) async fn stand_by<K: Kind>(session: &Session, house: &House) -> Result<(), Ending> {
+    let called = async {
+        if !comes_to_lead(house).await {
+            wait::<K>(session, house).await?;
+        }
+        Ok(order::<K>(session, Order::Here).await?)
+    };
+    tokio::select! {
+        called = called => called,
+        error = session.closed() => Err(error.into()),
+        error = session.shut_out() => Err(error.into()),
+        error = session.expired() => Err(error.into()),
+    }
+}
+
+/// Where there is no room to wait, the member has to go.
+async fn wait<K: Kind>(session: &Session, house: &House) -> Result<(), Ending> {
+    let waits = house.waiting.take(session.peer());
+    let _waits = waits.map_err(|_| Ending::Replaced)?;
+    let mut cluster = house.cluster.clone();
+    let leader = cluster.borrow().leader();
+    order::<K>(session, Order::Elsewhere(leader)).await?;
+    let leads = cluster.wait_for(Cluster::leads).await;
+    leads.map(drop).map_err(|_| Ending::Closed)
+}
+
 /// Whether this coordinator leads. While it is not known who does, nobody is sent away.
-pub(super) async fn comes_to_lead(house: &House) -> bool {
+async fn comes_to_lead(house: &House) -> bool {
     let mut cluster = house.cluster.clone();
     let known = cluster.wait_for(|cluster| cluster.leads() || cluster.leader().is_some());
     let known = timeout(ELECTION, known).await;
@@ -44,7 +72,7 @@ pub(super) async fn comes_to_lead(house: &House) -> bool {
 }
 
 /// Tells a member who leads, as far as that is known, and waits until it leaves.
-pub(super) async fn send_elsewhere<K: Kind>(session: Session, house: &House) {
+async fn send_elsewhere<K: Kind>(session: Session, house: &House) {
     let leader = house.cluster.borrow().leader();
     if order::<K>(&session, Order::Elsewhere(leader)).await.is_ok() {
         let _ = timeout(FAREWELL, session.closed()).await;

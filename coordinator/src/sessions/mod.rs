@@ -20,7 +20,7 @@ use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::intake::{Closed, Origin, SessionId};
 pub(crate) use allowances::Allowances;
-pub(crate) use chairs::Chairs;
+pub(crate) use chairs::{Chairs, TO_ASK, TO_WAIT};
 pub(crate) use company::Company;
 use places::Place;
 pub(crate) use places::Places;
@@ -101,23 +101,12 @@ fn in_company(house: &House, role: Role, served: impl Future<Output = ()> + Send
 /// Where another leads there is nothing to sit on, and the agent is sent there.
 fn seat(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
     let place = match house.cluster.borrow().leads() {
-        true => {
-            let admission = session.credentials().admission;
-            let Origin { node, session: id } = from;
-            let taken = house.places.take(node, id, session.address(), admission);
-            taken.map(Some)
-        }
+        true => agent::take_place(&session, from, &house).map(Some),
         false => Ok(None),
     };
     match place {
         Ok(place) => admit(session, from, (house, place), refusals),
-        Err(other) => {
-            let why = format!(
-                "another machine is here with this certificate, from {other}; give each node one \
-                 of its own"
-            );
-            turn_away(session, Reason::Contested, why, refusals);
-        }
+        Err(why) => turn_away(session, Reason::Contested, why, refusals),
     }
 }
 

@@ -8,7 +8,7 @@ use super::house::{House, soon};
 
 /// So many sessions with one certificate at a time.
 const SEATS: usize = 192;
-const FULL: &str = "192 sessions with its certificate ask already";
+const FULL: &str = "192 sessions with its certificate are here already";
 
 async fn is_answered(session: &Session) -> Result<(), LinkError> {
     session

@@ -102,9 +102,25 @@ impl Dialer {
         sleep(self.backoff.next_delay(rand::random())).await;
     }
 
-    /// Whether there is more than one to go to.
-    pub fn has_others(&self) -> bool {
-        self.addresses.len() > 1
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Whether the peer has said whom to ask instead.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.is_named
+    }
+
+    /// A session with this one began otherwise.
+    pub(crate) fn stay_with(&mut self, address: SocketAddr) {
+        let mut known = self.addresses.iter();
+        self.turn = known.position(|it| *it == address).unwrap_or(self.turn);
+        self.is_named = false;
+        self.last_success = Some(Instant::now());
     }
 
     /// Tries every address once, and stays with whoever answers first.

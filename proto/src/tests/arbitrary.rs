@@ -251,7 +251,9 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
     let renewed = proptest::option::of(text())
         .prop_map(|chain_pem| CoordinatorMessage::Renewed { chain_pem });
     let list = probes::list().prop_map(CoordinatorMessage::Probe);
-    prop_oneof![watch, install, renewed, denied(), list]
+    let elsewhere = Just(CoordinatorMessage::Elsewhere(None));
+    let here = Just(CoordinatorMessage::Here);
+    prop_oneof![watch, install, renewed, denied(), list, elsewhere, here]
 }
 
 fn denied() -> impl Strategy<Value = CoordinatorMessage> {

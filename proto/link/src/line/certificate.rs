@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use reweave_common::error::told;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
 use super::{CertificateError, Dialect, ShutOut};
@@ -19,6 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_mins(1);
 pub struct Certificate {
     folder: PathBuf,
     identity: Identity,
+    /// For those who hold none of their own.
+    newest: watch::Sender<Identity>,
     shut_out: ShutOut,
 }
 
@@ -43,6 +45,7 @@ impl Certificate {
         Ok(Self {
             shut_out: ShutOut::load(folder, &identity)?,
             folder: folder.to_owned(),
+            newest: watch::Sender::new(identity.clone()),
             identity,
         })
     }
@@ -65,6 +68,10 @@ impl Certificate {
 
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    pub(super) fn newest(&self) -> watch::Receiver<Identity> {
+        self.newest.subscribe()
     }
 
     /// Who is shut out, for all certificates that this member has one after the other.
@@ -110,6 +117,7 @@ impl Certificate {
         key.install(&chain_pem).map_err(Trouble::Folder)?;
         let identity = self.identity.reload(&self.folder);
         self.identity = identity.map_err(Trouble::Folder)?;
+        self.newest.send_replace(self.identity.clone());
         tracing::info!("the certificate is renewed");
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 mod certificate;
 mod error;
+mod reserves;
 mod shut_out;
 
 use std::net::{AddrParseError, IpAddr, SocketAddr};
@@ -22,6 +23,7 @@ use crate::error::LinkError;
 use crate::session::{Channel, Session};
 pub use certificate::Certificate;
 pub use error::CertificateError;
+use reserves::Reserves;
 pub use shut_out::ShutOut;
 pub(crate) use shut_out::{decode as decode_shut_out, encode as encode_shut_out};
 
@@ -126,12 +128,19 @@ async fn keep_up<D: Dialect>(
     tell: Tell<D>,
     mut outgoing: Outgoing<D>,
 ) {
-    while let Some(session) = unless_closed::<D, _>(&tell, dialer.dial()).await {
+    let mut reserves = Reserves::new(&dialer, &certificate);
+    while let Some(session) = unless_closed::<D, _>(&tell, reserves.next(&mut dialer)).await {
+        reserves.keep_all_but::<D>(session.address());
         outgoing.forget();
         tracing::info!("{} at {}", session.peer(), session.address());
         let _ = tell.send(Event::Connected).await;
-        let has_others = dialer.has_others();
-        let serving = serve(&session, &tell, &mut outgoing, &mut certificate, has_others);
+        let serving = serve(
+            &session,
+            &tell,
+            &mut outgoing,
+            &mut certificate,
+            &mut reserves,
+        );
         match unless_closed::<D, _>(&tell, serving).await {
             Some(Ending::Lost(error)) => {
                 tracing::warn!("the line is lost: {}", told(&error));
@@ -144,6 +153,11 @@ async fn keep_up<D: Dialect>(
             Some(Ending::Elsewhere(there)) => {
                 session.close("another coordinator leads").await;
                 dialer.go_elsewhere(there);
+            }
+            Some(Ending::Called(there)) => {
+                // Who is gone hears nothing of it, and who calls does not wait for that.
+                tokio::spawn(session.close("another coordinator leads"));
+                reserves.go_to(there);
             }
             None => return session.close("this program ends").await,
         }
@@ -174,6 +188,8 @@ enum Ending {
     Silent,
     /// Another coordinator leads, there if that is known.
     Elsewhere(Option<SocketAddr>),
+    /// This one has come to lead.
+    Called(Session),
 }
 
 /// Serves both directions until one of them fails, or there is nothing to be had here.
@@ -182,13 +198,15 @@ async fn serve<D: Dialect>(
     tell: &Tell<D>,
     outgoing: &mut Outgoing<D>,
     certificate: &mut Certificate,
-    has_others: bool,
+    reserves: &mut Reserves,
 ) -> Ending {
     let (renewed, heard) = mpsc::channel(1);
     let shut_out = certificate.shut_out();
+    let has_others = reserves.has_others();
     let error = tokio::select! {
         ending = listen::<D>(session, tell, &renewed, shut_out) => return ending,
         () = silence::<D>(session), if has_others => return Ending::Silent,
+        there = reserves.called() => return Ending::Called(there),
         error = answer(session, &mut outgoing.answers) => error,
         error = report::<D>(session, &mut outgoing.measured) => error,
         error = certificate.keep_good::<D>(session, heard) => error,
@@ -212,6 +230,8 @@ async fn listen<D: Dialect>(
             // An answer that nobody waits for is none.
             Ok(Order::Renewed { chain_pem }) => drop(renewed.try_send(chain_pem)),
             Ok(Order::Elsewhere(there)) => return Ending::Elsewhere(there),
+            // It is asked already.
+            Ok(Order::Here) => {}
             Err(error) => return Ending::Lost(error),
         }
     }

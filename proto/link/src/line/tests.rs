@@ -202,3 +202,104 @@ async fn a_certificate_is_renewed_at_two_thirds_of_its_life_and_the_line_stays()
         }
     }
 }
+
+/// Coordinators of one runtime, and the line of an agent that knows them all.
+struct Court {
+    _home: TempDir,
+    listeners: [Listener; 2],
+    line: Line<Plain>,
+}
+
+impl Court {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let authority = Authority::create(&home.path().join("authority"), "lab").unwrap();
+        let listeners = ["c0", "c1"].map(|name| {
+            let ours = issued(&authority, &home, Role::Coordinator, name);
+            let ours = Identity::load(&ours).unwrap();
+            Listener::bind(ANY_PORT, &ours, &[Role::Agent]).unwrap()
+        });
+        let agent = issued(&authority, &home, Role::Agent, "h0");
+        let certificate = Certificate::load(&agent, Role::Agent).unwrap();
+        let addresses = listeners.each_ref().map(|it| it.address().unwrap());
+        let dialer = Dialer::new(
+            certificate.identity(),
+            addresses.to_vec(),
+            Role::Coordinator,
+        );
+        Self {
+            _home: home,
+            listeners,
+            line: Line::start(dialer.unwrap(), certificate),
+        }
+    }
+
+    /// The sessions with the one that is asked, and with the one that waits.
+    async fn sessions(&mut self) -> [Session; 2] {
+        let asked = self.listeners[0].accept().await.unwrap().unwrap();
+        assert!(matches!(self.line.next().await, Some(Event::Connected)));
+        let waits = self.listeners[1].accept().await.unwrap().unwrap();
+        say(&waits, CoordinatorMessage::Elsewhere(None)).await;
+        [asked, waits]
+    }
+
+    /// What the agent says now comes here.
+    async fn expect_at(&self, session: &Session) {
+        let mark = Plain::clock(7);
+        self.line.answer(mark.clone());
+        while session
+            .receive::<AgentMessage>(Channel::Commands)
+            .await
+            .unwrap()
+            != mark
+        {}
+    }
+}
+
+async fn say(session: &Session, message: CoordinatorMessage) {
+    session.send(Channel::Commands, &message).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_waits_is_asked_as_soon_as_it_leads() {
+    let mut court = Court::new();
+    let [asked, waits] = court.sessions().await;
+    say(&waits, CoordinatorMessage::Here).await;
+    assert!(matches!(court.line.next().await, Some(Event::Lost)));
+    assert!(matches!(court.line.next().await, Some(Event::Connected)));
+    court.expect_at(&waits).await;
+    let end = asked.closed().await;
+    assert!(matches!(end, LinkError::ClosedByPeer { .. }), "{end}");
+    let again = court.listeners[0].accept().await.unwrap().unwrap();
+    say(&again, CoordinatorMessage::Here).await;
+    assert!(matches!(court.line.next().await, Some(Event::Lost)));
+    assert!(matches!(court.line.next().await, Some(Event::Connected)));
+    court.expect_at(&again).await;
+}
+
+/// Nobody has to be let in anew for it.
+#[tokio::test]
+async fn who_is_lost_is_followed_by_the_one_that_calls() {
+    let mut court = Court::new();
+    let [asked, waits] = court.sessions().await;
+    asked.close("it dies").await;
+    assert!(matches!(court.line.next().await, Some(Event::Lost)));
+    say(&waits, CoordinatorMessage::Here).await;
+    assert!(matches!(court.line.next().await, Some(Event::Connected)));
+    court.expect_at(&waits).await;
+}
+
+#[tokio::test]
+async fn where_nobody_calls_all_are_asked() {
+    let mut court = Court::new();
+    let [asked, _waits] = court.sessions().await;
+    asked.close("it dies").await;
+    assert!(matches!(court.line.next().await, Some(Event::Lost)));
+    let [first, second] = &mut court.listeners;
+    let again = tokio::select! {
+        again = first.accept() => again,
+        again = second.accept() => again,
+    };
+    assert!(matches!(court.line.next().await, Some(Event::Connected)));
+    court.expect_at(&again.unwrap().unwrap()).await;
+}

@@ -74,6 +74,7 @@ pub(crate) fn driver_order() -> impl Strategy<Value = DriverOrder> {
         told,
         deny_list().prop_map(Order::Denied),
         renewed,
-        elsewhere
+        elsewhere,
+        Just(Order::Here),
     ]
 }
