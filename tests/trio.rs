@@ -11,9 +11,12 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
+use reweave_proto::message::CoordinatorMessage;
 use reweave_tests::{PATIENCE, Programs, settings_of};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
 
 const FABRIC: &str = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
 const GLANCE: Duration = Duration::from_millis(20);
@@ -74,6 +77,18 @@ impl Trio {
         let mut issue = Command::new(self.programs.reweave());
         let issue = issue.args(["cluster", "issue", "--role", "viewer", "--dir"]);
         done(issue.arg(&certificates).args(["--name", "vic"]));
+        let mut issue = Command::new(self.programs.reweave());
+        let issue = issue.args(["cluster", "issue", "--role", "agent", "--dir"]);
+        done(issue.arg(&certificates).args(["--name", "h0"]));
+    }
+
+    /// The agent's session with this one.
+    async fn agent_at(&self, index: usize) -> Session {
+        let identity = Identity::load(&self.path("certificates/agents/h0"));
+        let identity = identity.expect("it was issued");
+        let address = self.addresses[index].parse().expect("an address");
+        let session = connect(&[address], &identity, Role::Coordinator).await;
+        session.expect("it lets agents in")
     }
 
     fn settings(&self, index: usize) -> String {
@@ -290,6 +305,61 @@ fn while_two_are_not_there_yet_whoever_asks_the_third_hears_so() {
     trio.start(2);
     trio.leader_after(0);
     trio.answers();
+}
+
+fn runtime() -> Runtime {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime")
+}
+
+async fn hear(session: &Session) -> Result<CoordinatorMessage, LinkError> {
+    session.receive(Channel::Commands).await
+}
+
+/// Nobody has to be let in anew when a leader is lost.
+#[test]
+fn agents_that_wait_with_those_who_follow_are_called_by_the_one_that_leads() {
+    let mut trio = Trio::started();
+    let (first, term) = trio.leader_after(0);
+    let waiting = runtime();
+    let leader = trio.addresses[first].parse().expect("an address");
+    let mut waits: Vec<Option<Session>> = vec![None, None, None];
+    waiting.block_on(async {
+        for follower in (0..3).filter(|&it| it != first) {
+            let session = trio.agent_at(follower).await;
+            let elsewhere = CoordinatorMessage::Elsewhere(Some(leader));
+            assert_eq!(hear(&session).await.expect("it says who"), elsewhere);
+            waits[follower] = Some(session);
+        }
+    });
+    trio.kill(first);
+    let (second, _) = trio.leader_after(term);
+    let called = waits[second].as_ref().expect("it waited there");
+    let heard = waiting.block_on(hear(called)).expect("it is called");
+    assert_eq!(heard, CoordinatorMessage::Here);
+}
+
+/// Whoever comes again and again takes no room from others.
+#[test]
+fn an_agent_waits_twice_and_no_more() {
+    let trio = Trio::started();
+    let (first, _) = trio.leader_after(0);
+    let follower = (first + 1) % 3;
+    runtime().block_on(async {
+        let (one, other) = (trio.agent_at(follower).await, trio.agent_at(follower).await);
+        for session in [&one, &other] {
+            hear(session).await.expect("it says who leads");
+        }
+        let third = trio.agent_at(follower).await;
+        hear(&third).await.expect("it says who leads");
+        let end = hear(&third).await.expect_err("it is sent away");
+        assert!(matches!(end, LinkError::ClosedByPeer { .. }), "{end}");
+        let answers = |session| tokio::time::timeout(GLANCE, hear(session));
+        assert!(
+            answers(&one).await.is_err() && answers(&other).await.is_err(),
+            "they stay"
+        );
+    });
 }
 
 /// Whoever leads, and whoever does not: nobody talks to somebody who is shut out.
