@@ -21,6 +21,7 @@ pub mod rdma;
 pub mod reconcile;
 pub mod rhythm;
 pub mod spare;
+pub mod switch;
 pub mod trace;
 pub mod traffic;
 pub mod trains;

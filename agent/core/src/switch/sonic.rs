@@ -1,0 +1,282 @@
+//! Static routes in SONiC's CONFIG_DB. A mark beside each of ours tells it from what others have configured:
+//! a table of its own, for what is saved and checked by SONiC's models stays as those know it.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use reweave_common::holding::{RouteHop, RouteRule};
+
+use super::{Unfit, refuse_unfit};
+
+/// The hash at a key.
+pub type Fields = BTreeMap<String, String>;
+
+const ROUTES: &str = "STATIC_ROUTE";
+const MARKS: &str = "REWEAVE_STATIC_ROUTE";
+const VRF: &str = "default";
+/// All marks there are.
+pub const ALL_MARKS: &str = "REWEAVE_STATIC_ROUTE|*";
+
+/// Writes and removals that shall happen all at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// In the place of what is there: SONiC hears of one change, and of no end.
+    Set(String, Fields),
+    Remove(String),
+}
+
+/// What the database holds of single hosts, as far as it was looked at.
+#[derive(Debug, Clone, Default)]
+pub struct Held {
+    entries: BTreeMap<String, Fields>,
+}
+
+/// The keys that decide about a route to this host. Older releases leave the VRF away.
+pub fn keys(destination: Ipv4Addr) -> [String; 3] {
+    [
+        route_key(destination),
+        format!("{ROUTES}|{destination}/32"),
+        mark_key(destination),
+    ]
+}
+
+/// The host a mark is of.
+pub fn marked(key: &str) -> Option<Ipv4Addr> {
+    let rest = key.strip_prefix(MARKS)?.strip_prefix('|')?;
+    let prefix = rest.strip_prefix(VRF)?.strip_prefix('|')?;
+    prefix.strip_suffix("/32")?.parse().ok()
+}
+
+fn route_key(destination: Ipv4Addr) -> String {
+    format!("{ROUTES}|{VRF}|{destination}/32")
+}
+
+fn mark_key(destination: Ipv4Addr) -> String {
+    format!("{MARKS}|{VRF}|{destination}/32")
+}
+
+impl Held {
+    /// What is at a key; nothing is there if it has no fields.
+    pub fn handle_entry(&mut self, key: String, fields: Fields) {
+        if !fields.is_empty() {
+            self.entries.insert(key, fields);
+        }
+    }
+
+    /// Whatever else is said there: fields that others add are theirs.
+    fn says(&self, key: &str, fields: &Fields) -> bool {
+        let entry = self.entries.get(key);
+        entry.is_some_and(|it| {
+            fields
+                .iter()
+                .all(|(name, value)| it.get(name) == Some(value))
+        })
+    }
+
+    fn ours(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.entries.keys().filter_map(|key| marked(key))
+    }
+
+    fn is_ours(&self, destination: Ipv4Addr) -> bool {
+        self.entries.contains_key(&mark_key(destination))
+    }
+
+    /// Ours, where they can be read.
+    pub fn rules(&self) -> Vec<RouteRule> {
+        let rule = |destination| {
+            let fields = self.entries.get(&route_key(destination))?;
+            let hops = hops(fields)?;
+            Some(RouteRule { destination, hops })
+        };
+        self.ours().filter_map(rule).collect()
+    }
+
+    /// What to change so that ours are these.
+    pub fn edits_to(&self, desired: &[RouteRule]) -> Result<Vec<Edit>, Unfit> {
+        refuse_unfit(desired)?;
+        let mut edits = vec![];
+        for rule in desired {
+            self.refuse_others(rule.destination)?;
+            let route = (route_key(rule.destination), fields(rule));
+            let mark = (mark_key(rule.destination), mark());
+            let missing = [route, mark].into_iter();
+            let missing = missing.filter(|(key, fields)| !self.says(key, fields));
+            edits.extend(missing.map(|(key, fields)| Edit::Set(key, fields)));
+        }
+        let stays = |destination| desired.iter().any(|rule| rule.destination == destination);
+        for gone in self.ours().filter(|destination| !stays(*destination)) {
+            let keys = [route_key(gone), mark_key(gone)].into_iter();
+            let there = keys.filter(|key| self.entries.contains_key(key));
+            edits.extend(there.map(Edit::Remove));
+        }
+        Ok(edits)
+    }
+
+    fn refuse_others(&self, destination: Ipv4Addr) -> Result<(), Unfit> {
+        let [ours, without_vrf, _] = keys(destination);
+        let mut suspects = [(ours, self.is_ours(destination)), (without_vrf, false)].into_iter();
+        let other = suspects.find(|(key, is_ours)| !is_ours && self.entries.contains_key(key));
+        other.map_or(Ok(()), |(key, _)| {
+            Err(Unfit::NotOurs {
+                destination,
+                as_it_stands: key,
+            })
+        })
+    }
+}
+
+/// As SONiC's own tools fill what has no fields.
+fn mark() -> Fields {
+    Fields::from([("NULL".to_owned(), "NULL".to_owned())])
+}
+
+fn fields(rule: &RouteRule) -> Fields {
+    let each = |value: &dyn Fn(&RouteHop) -> String| {
+        let values: Vec<_> = rule.hops.iter().map(value).collect();
+        values.join(",")
+    };
+    let fields = [
+        ("nexthop", each(&|hop| hop.next_hop.to_string())),
+        ("ifname", each(&|hop| hop.interface.clone())),
+        ("distance", each(&|_| "0".to_owned())),
+        ("nexthop-vrf", each(&|_| VRF.to_owned())),
+        ("blackhole", each(&|_| "false".to_owned())),
+        // Else SONiC tells its neighbours by BGP.
+        ("advertise", "false".to_owned()),
+    ];
+    let owned = fields.map(|(name, value)| (name.to_owned(), value));
+    owned.into_iter().collect()
+}
+
+fn hops(fields: &Fields) -> Option<Vec<RouteHop>> {
+    let (gateways, interfaces) = (fields.get("nexthop")?, fields.get("ifname")?);
+    if gateways.split(',').count() != interfaces.split(',').count() {
+        return None;
+    }
+    let pairs = gateways.split(',').zip(interfaces.split(','));
+    let hop = |(gateway, interface): (&str, &str)| {
+        Some(RouteHop {
+            interface: interface.to_owned(),
+            next_hop: gateway.parse().ok()?,
+            weight: 1,
+        })
+    };
+    pairs.map(hop).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::examples::{host, rule, rules};
+    use super::*;
+
+    fn carried_out(held: &Held, edits: Vec<Edit>) -> Held {
+        let mut after = held.clone();
+        for edit in edits {
+            match edit {
+                Edit::Set(key, fields) => drop(after.entries.insert(key, fields)),
+                Edit::Remove(key) => drop(after.entries.remove(&key)),
+            }
+        }
+        after
+    }
+
+    fn holding(rules: &[RouteRule]) -> Held {
+        let nothing = Held::default();
+        carried_out(&nothing, nothing.edits_to(rules).unwrap())
+    }
+
+    #[test]
+    fn a_route_is_written_as_sonic_reads_it() {
+        let edits = Held::default().edits_to(&[rule(1, &[0, 1])]).unwrap();
+        let [Edit::Set(key, fields), Edit::Set(mark, _)] = &edits[..] else {
+            panic!("{edits:?}");
+        };
+        assert_eq!(key, "STATIC_ROUTE|default|10.9.0.1/32");
+        assert_eq!(mark, "REWEAVE_STATIC_ROUTE|default|10.9.0.1/32");
+        let shown: Vec<_> = fields
+            .iter()
+            .map(|(name, it)| format!("{name}={it}"))
+            .collect();
+        let expected = [
+            "advertise=false",
+            "blackhole=false,false",
+            "distance=0,0",
+            "ifname=up0,up1",
+            "nexthop=172.16.0.1,172.16.1.1",
+            "nexthop-vrf=default,default",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn what_others_have_configured_is_left_to_them() {
+        for key in [
+            "STATIC_ROUTE|default|10.9.0.1/32",
+            "STATIC_ROUTE|10.9.0.1/32",
+        ] {
+            let mut held = holding(&[rule(2, &[0])]);
+            held.handle_entry(key.to_owned(), fields(&rule(1, &[0])));
+            let refused = held.edits_to(&[rule(1, &[0])]).unwrap_err().to_string();
+            assert!(refused.ends_with(key), "{refused}");
+            let edits = held.edits_to(&[]).unwrap();
+            let gone = keys(host(2));
+            let expected = [&gone[0], &gone[2]].map(|key| Edit::Remove(key.clone()));
+            assert_eq!(edits, expected);
+        }
+    }
+
+    #[test]
+    fn weights_are_refused() {
+        let mut heavy = rule(1, &[0, 1]);
+        heavy.hops[0].weight = 2;
+        let refused = Held::default().edits_to(&[heavy]);
+        assert!(matches!(refused, Err(Unfit::Weight { weight: 2, .. })));
+    }
+
+    #[test]
+    fn what_was_changed_by_another_is_put_right() {
+        let mut held = holding(&[rule(1, &[0])]);
+        held.handle_entry(route_key(host(1)), fields(&rule(1, &[1])));
+        let edits = held.edits_to(&[rule(1, &[0])]).unwrap();
+        assert_eq!(
+            edits,
+            [Edit::Set(route_key(host(1)), fields(&rule(1, &[0])))]
+        );
+    }
+
+    #[test]
+    fn fields_that_others_add_are_theirs() {
+        let mut added = fields(&rule(1, &[0]));
+        added.insert("bfd".to_owned(), "true".to_owned());
+        let mut held = holding(&[rule(1, &[0])]);
+        held.handle_entry(route_key(host(1)), added);
+        assert_eq!(held.edits_to(&[rule(1, &[0])]), Ok(vec![]));
+    }
+
+    proptest! {
+        #[test]
+        fn one_transaction_leads_from_any_routes_to_any_others(before in rules(), after in rules()) {
+            let held = holding(&before);
+            prop_assert_eq!(held.rules(), before.clone());
+            let edits = held.edits_to(&after).unwrap();
+            for kept in after.iter().filter(|new| before.iter().any(|old| old.destination == new.destination)) {
+                let withdrawn = Edit::Remove(route_key(kept.destination));
+                prop_assert!(!edits.contains(&withdrawn));
+            }
+            let held = carried_out(&held, edits);
+            prop_assert_eq!(held.rules(), after.clone());
+            prop_assert!(held.edits_to(&after).unwrap().is_empty(), "not idempotent");
+        }
+
+        #[test]
+        fn any_entry_is_read_in_peace(key in "(STATIC_ROUTE|REWEAVE_STATIC_ROUTE|\\||default|10.9.0.1/32){0,6}", text in ".{0,30}") {
+            let mut held = Held::default();
+            let fields = ["nexthop", "ifname"].map(|name| (name.to_owned(), text.clone()));
+            held.handle_entry(key, fields.into());
+            held.handle_entry(mark_key(host(1)), mark());
+            let _ = (held.rules(), held.edits_to(&[rule(1, &[0])]));
+        }
+    }
+}
