@@ -36,6 +36,7 @@ use crate::probing::{Engine, ProbeThread};
 use crate::rdma::RdmaThread;
 use crate::role::Role;
 use crate::state::Store;
+use crate::switch::{Software, Switch};
 use crate::traffic::{self, Wire};
 use crate::trains::{SharedGate, TrainThread};
 use crate::witness::Asker;
@@ -52,6 +53,7 @@ const MOST_ANSWERS: usize = 1024;
 pub struct Agent {
     role: Role,
     route: RouteSocket,
+    switch: Switch,
     flow_socket: FlowSocket,
     host: Host,
     /// Of a host; what passes through a switch is not its own.
@@ -84,13 +86,19 @@ pub struct Agent {
 impl Agent {
     /// Opens all it may, says what it may not, and makes the kernel hold what was in force when an agent last
     /// ran here, and nothing else. `mark` is drawn at random.
-    pub fn start(role: Role, state: &Path, mark: Mark) -> Result<Self, AgentError> {
+    pub fn start(
+        role: Role,
+        software: &Software,
+        state: &Path,
+        mark: Mark,
+    ) -> Result<Self, AgentError> {
         let store = Store::open(state)?;
         let gate = SharedGate::default();
         let (probing, door) = start_probing(mark, gate.clone());
         let mut agent = Self {
             role,
             route: RouteSocket::open()?,
+            switch: Switch::new(software),
             flow_socket: FlowSocket::open()?,
             host: Host::open(COUNTERS_PERIOD)?,
             activity: (role == Role::Host).then(|| Activity::start(gate.clone())),
@@ -342,7 +350,9 @@ impl Agent {
         if self.role == Role::Host && !is_told {
             return None;
         }
-        let kept = self.route.keep(&in_force.holding, links);
+        let kept = self.switch.keep(&mut self.route, &in_force.holding, links);
+        let told = self.switch.trouble().map_or(Ok(()), Err);
+        self.complaints.check("routes by others", told);
         let kept = self.complaints.check("pins and routes", kept)?;
         if kept.mended {
             tracing::warn!("the kernel did not hold what it shall; now it does");
@@ -357,10 +367,11 @@ impl Agent {
     fn clear_leftovers(&mut self) -> Result<(), AgentError> {
         let links = self.route.links()?;
         let in_force = &self.fence.in_force().holding;
-        let kept = self.route.keep(in_force, &links).map(drop);
-        let cleared = kept.or_else(|error| {
+        let kept = self.switch.keep(&mut self.route, in_force, &links);
+        let cleared = kept.map(drop).or_else(|error| {
             tracing::warn!("what is in force cannot be had: {}", told(&error));
-            self.route.hold_all(&Holding::default())
+            let nothing = Holding::default();
+            self.switch.hold_all(&mut self.route, &nothing)
         });
         cleared.map_err(|source| AgentError::Leftovers { source })
     }
@@ -375,11 +386,11 @@ impl Agent {
                     self.fence.handle_noted(in_words(noted));
                 }
                 Effect::Apply(holding) => {
-                    let applied = self.route.hold_all(&holding);
+                    let applied = self.switch.hold_all(&mut self.route, &holding);
                     self.fence.handle_applied(in_words(applied));
                 }
                 Effect::ReadBack => {
-                    let held = self.route.holding();
+                    let held = self.switch.holding(&mut self.route);
                     self.fence.handle_read_back(in_words(held));
                 }
                 Effect::Send(ack) => acks.push(ack),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use reweave_common::units::Rate;
@@ -12,12 +13,13 @@ use reweave_link::line::CertificateError;
 use thiserror::Error;
 
 use crate::counters::EthtoolError;
-use crate::netlink::{HoldError, NetlinkError};
+use crate::netlink::NetlinkError;
 use crate::preflight::PressError;
 use crate::probes::ProbeError;
 use crate::probing::ProbingError;
 use crate::rdma::RdmaError;
 use crate::role::UnknownRole;
+use crate::switch::{Difference, SwitchError};
 use crate::trains::TrainError;
 
 #[derive(Debug, Error)]
@@ -60,8 +62,8 @@ pub enum AgentError {
     },
     #[error("cannot keep the agent's state")]
     State(#[from] KeepError),
-    #[error("cannot clear away what an earlier agent left in the kernel")]
-    Leftovers { source: HoldError },
+    #[error("cannot clear away what an earlier agent left on this node")]
+    Leftovers { source: SwitchError },
     #[error("{host} answers no echo, so how far it is cannot be found out")]
     Untraceable { host: Ipv4Addr },
     #[error("the interfaces in /sys are not those of this network namespace; mount its own there")]
@@ -76,6 +78,14 @@ pub enum AgentError {
     Join { source: Box<JoinError> },
     #[error("cannot look for a coordinator")]
     Link { source: Box<LinkError> },
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+    #[error("cannot read {}", path.display())]
+    Desired { path: PathBuf, source: io::Error },
+    #[error("nothing was changed, for it does not hold what is expected:\n{difference}")]
+    HoldsOther { difference: Difference },
+    #[error("nothing was ever applied here by hand")]
+    NothingToRevert,
     #[error("cannot tell what this node is")]
     Role(#[from] UnknownRole),
 }
@@ -84,7 +94,7 @@ impl AgentError {
     /// 2 for what was asked or given wrongly, 1 for what failed.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::UnknownHost { .. } => 2,
+            Self::UnknownHost { .. } | Self::Desired { .. } => 2,
             Self::Certificate(error) if error.is_of_the_folder() => 2,
             _ => 1,
         }

@@ -26,6 +26,7 @@ pub mod run;
 mod service;
 pub mod session;
 pub mod state;
+pub mod switch;
 pub mod traffic;
 pub mod trains;
 pub mod witness;

@@ -22,11 +22,12 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     cli.log.start();
     let outcome = match cli.command {
-        Command::Show(what) => cli::show(&what),
-        Command::Run(settings) => serve(&settings),
+        Command::Show(what) => cli::show(&what).map(|()| ExitCode::SUCCESS),
+        Command::Switch(what) => what.run(),
+        Command::Run(settings) => serve(&settings).map(|()| ExitCode::SUCCESS),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {}", told(&error));
             ExitCode::from(error.exit_code())
@@ -44,7 +45,12 @@ fn serve(settings: &Run) -> Result<(), AgentError> {
     }
     let certificate = Certificate::load(&settings.identity, link::Role::Agent)?;
     let role = settings.role.map_or_else(Role::detect, Ok)?;
-    let agent = Agent::start(role, &settings.state, Mark(rand::random()))?;
+    let agent = Agent::start(
+        role,
+        &settings.software,
+        &settings.state,
+        Mark(rand::random()),
+    )?;
     runtime.block_on(async {
         let coordinators = settings.coordinator.clone();
         let ours = certificate.identity();

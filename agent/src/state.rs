@@ -4,9 +4,19 @@
 use std::path::Path;
 
 use reweave_agent_core::fence::Record;
+use reweave_common::holding::Holding;
 use reweave_link::keep::{Folder, KeepError};
+use serde::{Deserialize, Serialize};
 
 const FILE: &str = "fence.json";
+const BY_HAND: &str = "by-hand.json";
+
+/// What somebody last changed by hand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByHand {
+    pub before: Holding,
+    pub after: Holding,
+}
 
 /// The state folder, held by one agent at a time.
 pub struct Store(Folder);
@@ -25,12 +35,19 @@ impl Store {
     pub fn note(&self, record: &Record) -> Result<(), KeepError> {
         self.0.note(FILE, record)
     }
+
+    pub fn load_by_hand(&self) -> Result<Option<ByHand>, KeepError> {
+        self.0.load(BY_HAND)
+    }
+
+    pub fn note_by_hand(&self, change: &ByHand) -> Result<(), KeepError> {
+        self.0.note(BY_HAND, change)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use reweave_agent_core::fence::InForce;
-    use reweave_common::holding::Holding;
     use reweave_common::plan::Generation;
 
     use super::*;

@@ -4,6 +4,8 @@
 //! it and nothing is left behind. Where the machine allows no such thing, its tests are reported
 //! as ignored, with the reason.
 
+#[path = "kernel/by_hand.rs"]
+mod by_hand;
 #[path = "kernel/commands.rs"]
 mod commands;
 #[path = "kernel/counting.rs"]
@@ -18,6 +20,8 @@ mod fabric;
 mod flows;
 #[path = "kernel/frr.rs"]
 mod frr;
+#[path = "kernel/frr_routes.rs"]
+mod frr_routes;
 #[path = "kernel/gap.rs"]
 mod gap;
 #[path = "kernel/pins.rs"]
@@ -30,6 +34,8 @@ mod routes;
 mod sandbox;
 #[path = "kernel/serving.rs"]
 mod serving;
+#[path = "kernel/sonic.rs"]
+mod sonic;
 #[path = "kernel/start.rs"]
 mod start;
 #[path = "kernel/traces.rs"]
@@ -71,12 +77,15 @@ fn main() {
         pins::tests(),
         routes::tests(),
         frr::tests(),
+        frr_routes::tests(),
+        sonic::tests(),
         gap::tests(),
         start::tests(),
         flows::tests(),
         traces::tests(),
         counting::tests(),
         commands::tests(),
+        by_hand::tests(),
         discovery::tests(),
         drivers::tests(),
         probing::tests(),

@@ -11,6 +11,7 @@ mod probe;
 mod rdma;
 mod rhythm;
 mod show;
+mod switch;
 mod table;
 mod trace;
 mod traffic;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use reweave_agent::error::AgentError;
 use reweave_agent::role::Role;
+use reweave_agent::switch::Software;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::probing::PROBE_PORT;
 use reweave_link::join::Token;
@@ -64,6 +66,8 @@ impl Log {
 pub(crate) enum Command {
     /// Serves a coordinator until told to end; goes on without one, and looks for it again
     Run(Box<Run>),
+    /// What a switch holds of ours, by hand: read, diff, apply, revert
+    Switch(switch::OnSwitch),
     #[command(flatten)]
     Show(Show),
 }
@@ -97,6 +101,8 @@ pub(crate) struct Run {
     /// What this node is; by default a switch if its kernel forwards
     #[arg(long)]
     pub(crate) role: Option<Role>,
+    #[command(flatten)]
+    pub(crate) software: Software,
     /// How often to read everything
     #[arg(long, value_name = "MS", default_value = "500", value_parser = millis(50..=60_000))]
     pub(crate) interval_ms: Duration,

@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::ops::RangeInclusive;
 
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteProtocol,
+    RouteScope, RouteType,
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage, RulePortRange};
 use netlink_packet_route::{AddressFamily, IpProtocol};
@@ -16,6 +17,8 @@ use reweave_common::flow::{FlowKey, Protocol};
 /// being 186 to 198, and so do we.
 pub(super) const PROTOCOL_NUMBER: u8 = 213;
 const PROTOCOL: RouteProtocol = RouteProtocol::Other(PROTOCOL_NUMBER);
+/// What FRR was configured to have bears this one.
+const STATIC: RouteProtocol = RouteProtocol::Other(196);
 /// Before the main table (32766), after what administrators usually put first.
 const PRIORITY: u32 = 21_300;
 /// One table for each next hop in use.
@@ -231,23 +234,76 @@ pub(super) fn routed(route: &RouteMessage) -> Option<(Ipv4Addr, u32)> {
     let header = &route.header;
     let to_host = header.destination_prefix_length == 32 && header.kind == RouteType::Unicast;
     let exact = is_ours(route) && to_host && table(route) == Some(ROUTES);
-    let (mut destination, mut group) = (None, None);
-    for attribute in &route.attributes {
-        match attribute {
-            RouteAttribute::Destination(RouteAddress::Inet(address)) => {
-                destination = Some(*address);
-            }
-            RouteAttribute::NhId(id) => group = Some(*id),
-            _ => {}
-        }
-    }
-    exact.then_some((destination?, group?))
+    exact.then_some((destination(route)?, nexthop_id(route)?))
 }
 
 /// Asks for the routes that [`is_ours`]; older kernels answer with all routes.
 pub(super) fn all_our_routes() -> RouteMessage {
+    all_routes_of(PROTOCOL)
+}
+
+/// Asks for the routes that FRR was configured to have.
+pub(super) fn all_static_routes() -> RouteMessage {
+    all_routes_of(STATIC)
+}
+
+fn all_routes_of(protocol: RouteProtocol) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet;
-    message.header.protocol = PROTOCOL;
+    message.header.protocol = protocol;
     message
+}
+
+/// The host of one of those in the main table, and by what it leads there.
+pub(super) fn static_to_host(route: &RouteMessage) -> Option<(Ipv4Addr, By)> {
+    let header = &route.header;
+    let to_host = header.destination_prefix_length == 32 && header.kind == RouteType::Unicast;
+    let is_main = table(route) == Some(u32::from(RouteHeader::RT_TABLE_MAIN));
+    if header.protocol != STATIC || !to_host || !is_main {
+        return None;
+    }
+    let by = match nexthop_id(route) {
+        Some(id) => By::Object(id),
+        None => By::Hops(hops(route)?),
+    };
+    Some((destination(route)?, by))
+}
+
+/// How a route says where it leads.
+pub(super) enum By {
+    Object(u32),
+    Hops(Vec<(NextHop, u32)>),
+}
+
+/// Each with its weight.
+fn hops(route: &RouteMessage) -> Option<Vec<(NextHop, u32)>> {
+    let several = route.attributes.iter().find_map(|it| match it {
+        RouteAttribute::MultiPath(hops) => Some(hops),
+        _ => None,
+    });
+    let Some(several) = several else {
+        let interface = out_interface(&route.attributes)?;
+        let gateway = gateway(&route.attributes)?;
+        return Some(vec![(NextHop { interface, gateway }, 1)]);
+    };
+    let hop = |hop: &RouteNextHop| {
+        let interface = hop.interface_index;
+        let gateway = gateway(&hop.attributes)?;
+        Some((NextHop { interface, gateway }, u32::from(hop.hops) + 1))
+    };
+    several.iter().map(hop).collect()
+}
+
+fn destination(route: &RouteMessage) -> Option<Ipv4Addr> {
+    route.attributes.iter().find_map(|it| match it {
+        RouteAttribute::Destination(RouteAddress::Inet(address)) => Some(*address),
+        _ => None,
+    })
+}
+
+fn nexthop_id(route: &RouteMessage) -> Option<u32> {
+    route.attributes.iter().find_map(|it| match it {
+        RouteAttribute::NhId(id) => Some(*id),
+        _ => None,
+    })
 }

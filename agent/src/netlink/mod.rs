@@ -10,9 +10,10 @@ mod pins;
 mod queues;
 mod routes;
 mod socket;
+mod statics;
 
 pub use error::{NetlinkError, Refused};
-pub use holding::HoldError;
+pub use holding::{HoldError, Kept};
 pub use links::Link;
 pub use pins::{Held, PinError};
 pub use routes::{HeldRoutes, RouteError};
@@ -32,6 +33,7 @@ pub(crate) fn read(datagram: &[u8]) {
             }
             RouteNetlinkMessage::NewRoute(route) => {
                 let _ = (messages::is_ours(route), messages::private(route));
+                let _ = messages::static_to_host(route);
             }
             _ => {}
         }

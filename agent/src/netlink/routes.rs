@@ -309,16 +309,19 @@ impl RouteSocket {
         unless(removed, Errno::ESRCH).map_err(|source| RouteError::Remove { source })
     }
 
+    /// Everybody's.
+    pub(super) fn next_hops(&mut self) -> Result<Vec<Nexthop>, NetlinkError> {
+        match self.socket.dump("list its next hops", &Nexthop::list()) {
+            // Before Linux 5.3 there are none.
+            Err(error) if error.errno() == Some(Errno::EOPNOTSUPP) => Ok(vec![]),
+            other => other,
+        }
+    }
+
     /// The routes, by one who has just listed the interfaces.
     pub(crate) fn held_routes(&mut self, links: &[Link]) -> Result<HeldRoutes, NetlinkError> {
         let mut held = HeldRoutes::default();
-        let objects = self.socket.dump("list its next hops", &Nexthop::list());
-        let objects = match objects {
-            // Before Linux 5.3 there are none.
-            Err(error) if error.errno() == Some(Errno::EOPNOTSUPP) => vec![],
-            other => other?,
-        };
-        held.take_hops(&objects, links);
+        held.take_hops(&self.next_hops()?, links);
         for route in self.all_our_routes()? {
             match messages::routed(&route) {
                 Some((destination, group)) if held.table.groups.contains_key(&GroupId(group)) => {
@@ -367,7 +370,8 @@ impl HeldRoutes {
     }
 }
 
-fn read_group(
+/// The members of a group, if all are known.
+pub(super) fn read_group(
     members: &[Member],
     by_id: &BTreeMap<u32, (String, Ipv4Addr)>,
 ) -> Option<Vec<RouteHop>> {
@@ -384,7 +388,8 @@ fn read_group(
     Some(hops)
 }
 
-fn refuse_nonsense(routes: &[RouteRule]) -> Result<(), RouteError> {
+/// What no kernel could hold.
+pub(super) fn refuse_nonsense(routes: &[RouteRule]) -> Result<(), RouteError> {
     let mut seen = BTreeSet::new();
     for RouteRule { destination, hops } in routes {
         let destination = *destination;

@@ -22,18 +22,23 @@ tests! {
 
 const DAEMONS: &str = "/usr/lib/frr";
 /// Sockets, process numbers, and an empty configuration.
-const FOLDER: &str = "/run/frr";
+pub(crate) const FOLDER: &str = "/run/frr";
 
 /// The daemons of leaf 0, until dropped.
-struct Frr;
+pub(crate) struct Frr(&'static [&'static str]);
 
 impl Frr {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
+        Self::start_with(&["zebra", "staticd"])
+    }
+
+    /// The first is the one the others need.
+    pub(crate) fn start_with(daemons: &'static [&'static str]) -> Self {
         fs::create_dir_all(FOLDER).expect("a folder");
         let owner = Command::new("chown").args(["frr:frr", FOLDER]).status();
         assert!(owner.is_ok_and(|it| it.success()), "a user frr");
         fs::write(format!("{FOLDER}/empty"), "").expect("a file");
-        for daemon in ["zebra", "staticd"] {
+        for daemon in daemons {
             let mut command = Command::new(format!("{DAEMONS}/{daemon}"));
             command.args(["-d", "-u", "frr", "-g", "frr", "--vty_socket", FOLDER]);
             command.args(["-f", &format!("{FOLDER}/empty")]);
@@ -43,7 +48,7 @@ impl Frr {
             let status = within("leaf0", || quiet.status());
             assert!(status.is_ok_and(|it| it.success()), "{daemon} starts");
         }
-        Self
+        Self(daemons)
     }
 
     /// Two routes, by which it shows that it is at work.
@@ -59,14 +64,25 @@ impl Frr {
     }
 }
 
+impl Frr {
+    /// Tells a daemon's process something.
+    pub(crate) fn signal(daemon: &str, signal: Signal) {
+        kill(Self::process(daemon), signal).expect("the daemon runs");
+    }
+
+    fn process(daemon: &str) -> Pid {
+        let number = fs::read_to_string(format!("{FOLDER}/{daemon}.pid")).unwrap_or_default();
+        Pid::from_raw(number.trim().parse().expect("a process number"))
+    }
+}
+
 impl Drop for Frr {
     /// As if they had crashed.
     fn drop(&mut self) {
-        for daemon in ["staticd", "zebra"] {
-            let number = fs::read_to_string(format!("{FOLDER}/{daemon}.pid")).unwrap_or_default();
-            let number: i32 = number.trim().parse().expect("a process number");
-            let _ = kill(Pid::from_raw(number), Signal::SIGKILL);
-            let gone = || (!fs::exists(format!("/proc/{number}/fd/0")).ok()?).then_some(());
+        for daemon in self.0.iter().rev() {
+            let process = Self::process(daemon);
+            let _ = kill(process, Signal::SIGKILL);
+            let gone = || (!fs::exists(format!("/proc/{process}/fd/0")).ok()?).then_some(());
             wait_for("the end of a daemon", gone);
         }
     }
@@ -75,7 +91,7 @@ impl Drop for Frr {
 const WEIGHED: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
 const PLAIN: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
 
-fn vtysh(commands: &[&str]) -> Output {
+pub(crate) fn vtysh(commands: &[&str]) -> Output {
     let mut vtysh = Command::new("vtysh");
     vtysh.args(["--vty_socket", FOLDER]);
     for command in commands {
@@ -84,7 +100,7 @@ fn vtysh(commands: &[&str]) -> Output {
     within("leaf0", || vtysh.output()).expect("vtysh runs")
 }
 
-fn tell(lines: &[&str]) {
+pub(crate) fn tell(lines: &[&str]) {
     let told = vtysh(&[&["configure terminal"], lines].concat());
     assert!(told.status.success(), "{lines:?}: {told:?}");
 }
@@ -128,8 +144,8 @@ fn what_is_held_outlives_a_routing_daemon() {
 
 const BYTES: u64 = 1 << 20;
 
-/// Why the agent tells the kernel and not FRR, which takes the word `weight` for an interface's name: the
-/// route is taken, kept and of no effect.
+/// Why each hop that FRR is told names its interface: it takes the word `weight` for one, and the route is
+/// taken, kept and of no effect.
 fn a_daemon_takes_a_weight_and_installs_nothing() {
     let _fabric = Fabric::new();
     let frr = Frr::start();

@@ -93,13 +93,13 @@ fn packets_go_by_them() {
 const BYTES: usize = 4 << 20;
 
 /// What the kernel of leaf 0 says of its routes and next hops as they change.
-struct Monitor {
+pub(crate) struct Monitor {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Monitor {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut ip = Command::new("ip");
         ip.args(["-n", "leaf0", "-o", "monitor", "nexthop", "route"]);
         let mut child = ip.stdout(Stdio::piped()).spawn().expect("ip starts");
@@ -118,7 +118,7 @@ impl Monitor {
 
     /// All that was said before a change to a route of this name; makes that change until it is
     /// heard, for nobody knows when the monitor listens.
-    fn until_said(&self, name: &str) -> Vec<String> {
+    pub(crate) fn until_said(&self, name: &str) -> Vec<String> {
         let mut said = vec![];
         let deadline = std::time::Instant::now() + PATIENCE;
         let pause = std::time::Duration::from_millis(50);

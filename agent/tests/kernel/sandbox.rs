@@ -42,12 +42,16 @@ pub(crate) fn has(tool: &str) -> Result<(), String> {
     if tool == "bpf" {
         return may_load_programs();
     }
+    // What SONiC is told there goes on to FRR.
+    if tool == "redis-server" {
+        has("vtysh")?;
+    }
     if ["lldpd", "vtysh"].contains(&tool) && !has_many_users() {
         return Err(format!("no users to run what belongs to {tool} as"));
     }
     let mut asked = Command::new(tool);
     let version = match tool {
-        "lldpd" => "-v",
+        "lldpd" | "redis-server" => "-v",
         "vtysh" => "-h",
         "ethtool" => "--version",
         _ => "-V",

@@ -5,6 +5,7 @@ use std::time::Instant;
 use reweave_agent::agent::Agent;
 use reweave_agent::error::AgentError;
 use reweave_agent::role::Role;
+use reweave_agent::switch::Software;
 use reweave_agent_core::probe::Mark;
 use reweave_common::holding::{Holding, RouteHop, RouteRule};
 use reweave_common::instruction::{Ack, Install, Refusal, Token};
@@ -29,7 +30,10 @@ tests! {
 }
 
 fn start(node: &str, role: Role, scratch: &TempDir) -> Result<Agent, AgentError> {
-    within(node, || Agent::start(role, scratch.path(), Mark(7)))
+    let software = Software::default();
+    within(node, || {
+        Agent::start(role, &software, scratch.path(), Mark(7))
+    })
 }
 
 fn start_leaf(scratch: &TempDir) -> Agent {
@@ -44,7 +48,7 @@ fn install(generation: u64, token: u64, rules: &[PinRule]) -> Install {
     }
 }
 
-fn only(acks: Vec<Ack>) -> Ack {
+pub(crate) fn only(acks: Vec<Ack>) -> Ack {
     <[Ack; 1]>::try_from(acks)
         .map(|[ack]| ack)
         .expect("one answer")

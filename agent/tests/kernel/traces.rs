@@ -11,6 +11,7 @@ use reweave_agent::agent::Agent;
 use reweave_agent::clock;
 use reweave_agent::probes::Prober;
 use reweave_agent::role::Role;
+use reweave_agent::switch::Software;
 use reweave_agent_core::probe::{Aim, Mark, Probe};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::instruction::Watch;
@@ -46,7 +47,10 @@ struct Tracing {
 impl Tracing {
     fn new() -> Self {
         let scratch = tempfile::tempdir().expect("a folder");
-        let start = || Agent::start(Role::Host, scratch.path(), Mark(0x00c0_ffee));
+        let start = || {
+            let software = Software::default();
+            Agent::start(Role::Host, &software, scratch.path(), Mark(0x00c0_ffee))
+        };
         let agent = within("h0", start).expect("the agent starts");
         Self {
             agent,

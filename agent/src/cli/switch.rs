@@ -1,0 +1,185 @@
+//! What a switch holds of ours, looked at and changed by hand.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use reweave_agent::error::AgentError;
+use reweave_agent::netlink::RouteSocket;
+use reweave_agent::state::{ByHand, Store};
+use reweave_agent::switch::{Difference, Software, Switch, SwitchError};
+use reweave_common::holding::Holding;
+use serde_json::json;
+
+use super::{Form, Output, out};
+
+/// There are changes, and it was asked to say so.
+const CHANGES: u8 = 3;
+
+#[derive(Debug, Args)]
+pub(crate) struct OnSwitch {
+    #[command(flatten)]
+    software: Software,
+    #[command(flatten)]
+    output: Output,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The pins and routes the kernel holds of ours; as JSON it is what --desired reads
+    Read,
+    /// What would be changed, and what the switch's software would be told; changes nothing
+    Diff {
+        #[command(flatten)]
+        desired: Desired,
+        /// Exit with 3 if anything would
+        #[arg(long)]
+        detailed_exitcode: bool,
+    },
+    /// Makes it hold this, reads it back, and takes it back where it does not hold it
+    Apply {
+        #[command(flatten)]
+        desired: Desired,
+        /// What it has to hold before, as `read --output json` printed it; else nothing is changed
+        #[arg(long, value_name = "FILE")]
+        expected: Option<PathBuf>,
+        #[command(flatten)]
+        state: State,
+    },
+    /// Goes back to what was there before the last `apply`, if nothing was changed since
+    Revert {
+        #[command(flatten)]
+        state: State,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Desired {
+    /// All it shall hold, in the form of `read --output json`
+    #[arg(long = "desired", value_name = "FILE")]
+    file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct State {
+    /// The agent's folder, which no agent may be using
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/reweave/agent")]
+    state: PathBuf,
+}
+
+struct Hand {
+    switch: Switch,
+    kernel: RouteSocket,
+    form: Form,
+}
+
+impl OnSwitch {
+    pub(crate) fn run(&self) -> Result<ExitCode, AgentError> {
+        let mut hand = Hand {
+            switch: Switch::new(&self.software),
+            kernel: RouteSocket::open()?,
+            form: self.output.form,
+        };
+        match &self.command {
+            Command::Read => {
+                let held = hand.read()?;
+                hand.show_holding(&held);
+            }
+            Command::Diff {
+                desired,
+                detailed_exitcode,
+            } => {
+                let is_same = hand.diff(&load(&desired.file)?)?;
+                if *detailed_exitcode && !is_same {
+                    return Ok(ExitCode::from(CHANGES));
+                }
+            }
+            Command::Apply {
+                desired,
+                expected,
+                state,
+            } => {
+                let expected = expected.as_deref().map(load).transpose()?;
+                hand.apply(load(&desired.file)?, expected.as_ref(), &state.state)?;
+            }
+            Command::Revert { state } => hand.revert(&state.state)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Hand {
+    fn read(&mut self) -> Result<Holding, SwitchError> {
+        let held = self.switch.holding(&mut self.kernel)?;
+        Ok(held.in_order())
+    }
+
+    /// Whether there is nothing to change.
+    fn diff(&mut self, desired: &Holding) -> Result<bool, AgentError> {
+        let words = self.switch.words_to(desired)?;
+        let difference = Difference::between(&self.read()?, desired);
+        if self.form == Form::Json {
+            out::line(json!({ "difference": difference, "told": words }));
+        } else {
+            out::print(&difference);
+            words.iter().for_each(out::line);
+        }
+        Ok(difference.is_empty() && words.is_empty())
+    }
+
+    fn apply(
+        &mut self,
+        desired: Holding,
+        expected: Option<&Holding>,
+        state: &Path,
+    ) -> Result<(), AgentError> {
+        let store = Store::open(state)?;
+        let before = self.read()?;
+        self.refuse_unless(&before, expected.unwrap_or(&before))?;
+        let after = desired.in_order();
+        let noted = ByHand {
+            before: before.clone(),
+            after: after.clone(),
+        };
+        store.note_by_hand(&noted)?;
+        let held = self.switch.change(&mut self.kernel, &before, &after)?;
+        self.show_holding(&held);
+        Ok(())
+    }
+
+    fn revert(&mut self, state: &Path) -> Result<(), AgentError> {
+        let store = Store::open(state)?;
+        let last = store.load_by_hand()?.ok_or(AgentError::NothingToRevert)?;
+        drop(store);
+        self.apply(last.before, Some(&last.after), state)
+    }
+
+    fn refuse_unless(&self, held: &Holding, expected: &Holding) -> Result<(), AgentError> {
+        let difference = Difference::between(expected, held);
+        if difference.is_empty() {
+            return Ok(());
+        }
+        Err(AgentError::HoldsOther { difference })
+    }
+
+    fn show_holding(&self, held: &Holding) {
+        if self.form == Form::Json {
+            out::line(json!(held));
+        } else {
+            out::print(Difference::between(&Holding::default(), held).bare());
+        }
+    }
+}
+
+fn load(path: &Path) -> Result<Holding, AgentError> {
+    let failed = |source: std::io::Error| AgentError::Desired {
+        path: path.to_owned(),
+        source,
+    };
+    let text = fs::read_to_string(path).map_err(failed)?;
+    let read = serde_json::from_str(&text);
+    read.map_err(|error| failed(std::io::Error::from(error)))
+}

@@ -1,0 +1,312 @@
+//! Who makes the kernel of a switch hold routes: the agent itself, or the software that the switch's
+//! hardware follows. That is told, and the kernel is read all the same. Pins are the kernel's own.
+
+mod difference;
+mod error;
+mod frr;
+mod redis;
+mod sonic;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use reweave_agent_core::reconcile::usable;
+use reweave_agent_core::switch::joined;
+use reweave_common::holding::{Holding, RouteRule};
+use reweave_common::moment::Moment;
+
+use crate::clock;
+use crate::netlink::{Kept, Link, RouteSocket};
+
+pub use difference::Difference;
+pub use error::{RedisError, SwitchError, VtyshError};
+use frr::Frr;
+pub use redis::Place;
+use sonic::ConfigDb;
+
+/// Software takes a route at once and hands it to the kernel a little later.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(2);
+/// Its configuration is read that often even while the kernel holds what it shall.
+const LOOK_PERIOD: Duration = Duration::from_secs(10);
+/// What it would not do at once is not asked of it at every sample.
+const MEND_PERIOD: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum RoutesBy {
+    /// The agent, by netlink, in a table of its own
+    #[default]
+    Kernel,
+    /// FRR's static routes, by vtysh
+    Frr,
+    /// Static routes of SONiC's `CONFIG_DB`
+    Sonic,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct Software {
+    /// Who makes the kernel hold routes
+    #[arg(long, value_enum, default_value_t = RoutesBy::Kernel)]
+    pub routes_by: RoutesBy,
+    /// Folder with the sockets of FRR's daemons, where it is not that which vtysh looks in
+    #[arg(long, value_name = "DIR")]
+    pub vty: Option<PathBuf>,
+    /// Where SONiC's database listens: a socket's path, or ADDRESS:PORT [default: /var/run/redis/redis.sock]
+    #[arg(long, value_name = "WHERE")]
+    pub config_db: Option<Place>,
+}
+
+impl Software {
+    fn router(&self) -> Router {
+        match self.routes_by {
+            RoutesBy::Kernel => Router::Kernel,
+            RoutesBy::Frr => Router::Frr(Frr::new(self.vty.clone())),
+            RoutesBy::Sonic => {
+                let place = self.config_db.clone().unwrap_or_default();
+                Router::Sonic(ConfigDb::new(place))
+            }
+        }
+    }
+}
+
+enum Router {
+    Kernel,
+    Frr(Frr),
+    Sonic(ConfigDb),
+}
+
+impl Router {
+    /// Our routes as it is told to have them.
+    fn configured(&self) -> Result<Vec<RouteRule>, SwitchError> {
+        match self {
+            Self::Kernel => Ok(vec![]),
+            Self::Frr(frr) => frr.configured(),
+            Self::Sonic(db) => db.configured(),
+        }
+    }
+
+    /// What it would have to be told, in its own words.
+    fn words_to(&self, desired: &[RouteRule]) -> Result<Vec<String>, SwitchError> {
+        match self {
+            Self::Kernel => Ok(vec![]),
+            Self::Frr(frr) => frr.words_to(desired),
+            Self::Sonic(db) => db.words_to(desired),
+        }
+    }
+
+    /// Whether there was anything to tell it.
+    fn tell(&self, desired: &[RouteRule]) -> Result<bool, SwitchError> {
+        match self {
+            Self::Kernel => Ok(false),
+            Self::Frr(frr) => frr.tell(desired),
+            Self::Sonic(db) => db.tell(desired),
+        }
+    }
+}
+
+/// A switch with whatever makes it hold routes.
+pub struct Switch {
+    router: Router,
+    /// When the configuration was last read.
+    looked: Option<Moment>,
+    trouble: Option<Arc<SwitchError>>,
+}
+
+impl Switch {
+    pub fn new(software: &Software) -> Self {
+        Self {
+            router: software.router(),
+            looked: None,
+            trouble: None,
+        }
+    }
+
+    /// Makes the kernel hold this, and nothing else of ours. Where something cannot be had, other things may
+    /// have been changed already.
+    pub fn hold_all(
+        &mut self,
+        kernel: &mut RouteSocket,
+        desired: &Holding,
+    ) -> Result<(), SwitchError> {
+        if matches!(self.router, Router::Kernel) {
+            return Ok(kernel.hold_all(desired)?);
+        }
+        self.refuse_pins(desired)?;
+        kernel.refuse_impossible(&desired.routes)?;
+        let routes = desired.clone().in_order().routes;
+        let before = self.prepare(kernel, &routes)?;
+        self.router.tell(&routes)?;
+        settle(kernel, &before, &routes)?;
+        // Of an agent that held routes by itself; those that replace them are there.
+        Ok(kernel.hold_all(&Holding::of_pins(desired.rules.clone()))?)
+    }
+
+    /// What the kernel holds of ours.
+    pub fn holding(&mut self, kernel: &mut RouteSocket) -> Result<Holding, SwitchError> {
+        let mut held = kernel.holding()?;
+        if !matches!(self.router, Router::Kernel) {
+            let configured = self.router.configured()?;
+            let links = kernel.links()?;
+            held.routes
+                .extend(those_to(&configured, kernel.static_routes(&links)?));
+        }
+        Ok(held)
+    }
+
+    /// Mends what has gone astray, as far as interfaces that are up allow.
+    pub fn keep(
+        &mut self,
+        kernel: &mut RouteSocket,
+        desired: &Holding,
+        links: &[Link],
+    ) -> Result<Kept, SwitchError> {
+        if matches!(self.router, Router::Kernel) {
+            return Ok(kernel.keep(desired, links)?);
+        }
+        let told = self.keep_routes(kernel, &desired.routes, links)?;
+        let pins = Holding::of_pins(desired.rules.clone());
+        let mut kept = kernel.keep(&pins, links)?;
+        kept.holding.routes = those_to(&desired.routes, kernel.static_routes(links)?);
+        kept.mended |= told;
+        Ok(kept)
+    }
+
+    /// Why the software could not be told what it shall have, when that was last tried. The kernel goes on
+    /// meanwhile with what it has.
+    pub fn trouble(&self) -> Option<Arc<SwitchError>> {
+        self.trouble.clone()
+    }
+
+    /// From what it holds to what it shall; back again where it does not come to hold that.
+    pub fn change(
+        &mut self,
+        kernel: &mut RouteSocket,
+        before: &Holding,
+        desired: &Holding,
+    ) -> Result<Holding, SwitchError> {
+        let held = self.hold_all(kernel, desired);
+        let held = held.and_then(|()| self.holding(kernel));
+        let failure = match held {
+            Ok(held) if held.is_same_as(desired) => return Ok(held.in_order()),
+            Ok(held) => SwitchError::Elsewhere {
+                difference: Difference::between(desired, &held),
+            },
+            Err(error) => error,
+        };
+        match self.hold_all(kernel, before) {
+            Ok(()) => Err(failure),
+            Err(source) => Err(SwitchError::NoWayBack {
+                failure: Box::new(failure),
+                source: Box::new(source),
+            }),
+        }
+    }
+
+    /// What it would be told if it should hold this, in its own words; tells nothing.
+    pub fn words_to(&self, desired: &Holding) -> Result<Vec<String>, SwitchError> {
+        self.refuse_pins(desired)?;
+        self.router.words_to(&desired.routes)
+    }
+
+    /// Whether it was told anything. What is configured stays whole while interfaces are down: the software
+    /// leaves them out by itself, and comes back to them.
+    fn keep_routes(
+        &mut self,
+        kernel: &mut RouteSocket,
+        desired: &[RouteRule],
+        links: &[Link],
+    ) -> Result<bool, SwitchError> {
+        let held = those_to(desired, kernel.static_routes(links)?);
+        let is_up = |interface: &str| {
+            let mut up = links.iter().filter(|link| link.count.up);
+            up.any(|link| link.count.interface == interface)
+        };
+        let of_routes = |routes: &[RouteRule]| Holding {
+            rules: vec![],
+            routes: routes.to_vec(),
+        };
+        let wanted = usable(&of_routes(desired), is_up, &held);
+        let is_held = wanted.is_same_as(&of_routes(&held));
+        let period = if is_held { LOOK_PERIOD } else { MEND_PERIOD };
+        let now = clock::now();
+        if !clock::is_due(self.looked, now, period) {
+            return Ok(false);
+        }
+        self.looked = Some(now);
+        let told = self.tell_gently(kernel, desired);
+        let (told, trouble) = told.map_or_else(|error| (false, Some(error)), |told| (told, None));
+        self.trouble = trouble.map(Arc::new);
+        Ok(told)
+    }
+
+    fn tell_gently(
+        &mut self,
+        kernel: &mut RouteSocket,
+        desired: &[RouteRule],
+    ) -> Result<bool, SwitchError> {
+        match self.prepare(kernel, desired) {
+            // Not while an interface is down; then nothing goes that way anyhow.
+            Ok(_) | Err(SwitchError::NotInTheKernel { .. }) => self.router.tell(desired),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns our routes before. SONiC takes what shall go away before it adds what comes, so there routes
+    /// that change get their new ways beside their old ones first.
+    fn prepare(
+        &mut self,
+        kernel: &mut RouteSocket,
+        desired: &[RouteRule],
+    ) -> Result<Vec<RouteRule>, SwitchError> {
+        let before = self.router.configured()?;
+        if matches!(self.router, Router::Sonic(_)) {
+            let both = joined(&before, desired);
+            if both != desired && self.router.tell(&both)? {
+                settle(kernel, &[], &both)?;
+            }
+        }
+        Ok(before)
+    }
+
+    fn refuse_pins(&self, desired: &Holding) -> Result<(), SwitchError> {
+        let blind = matches!(self.router, Router::Sonic(_)) && !desired.rules.is_empty();
+        if blind {
+            return Err(SwitchError::NoPins);
+        }
+        Ok(())
+    }
+}
+
+/// The rules of what leads to the same hosts.
+fn those_to(like: &[RouteRule], mut routes: Vec<RouteRule>) -> Vec<RouteRule> {
+    routes.retain(|route| like.iter().any(|it| it.destination == route.destination));
+    routes
+}
+
+/// Until the kernel holds what it shall, and what was there before and is not desired is gone.
+fn settle(
+    kernel: &mut RouteSocket,
+    before: &[RouteRule],
+    desired: &[RouteRule],
+) -> Result<(), SwitchError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let links = kernel.links()?;
+        let held = kernel.static_routes(&links)?;
+        let missing = desired.iter().find(|rule| !held.contains(rule));
+        let gone = |rule: &&RouteRule| !desired.contains(rule) && held.contains(rule);
+        let Some(unsettled) = missing.or_else(|| before.iter().find(gone)) else {
+            return Ok(());
+        };
+        if Instant::now() >= deadline {
+            return Err(SwitchError::NotInTheKernel {
+                destination: unsettled.destination,
+                patience: PATIENCE,
+            });
+        }
+        thread::sleep(PAUSE);
+    }
+}

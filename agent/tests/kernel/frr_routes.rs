@@ -1,0 +1,299 @@
+//! A switch whose routes FRR makes, told by the agent: they are followed by packets, read back from the
+//! kernel, replaced and never withdrawn; and what the user has configured stays.
+
+use nix::sys::signal::Signal;
+use reweave_agent::agent::Agent;
+use reweave_agent::netlink::RouteSocket;
+use reweave_agent::role::Role;
+use reweave_agent::switch::{RoutesBy, Software, Switch, SwitchError};
+use reweave_agent_core::probe::Mark;
+use reweave_common::error::told;
+use reweave_common::holding::{Holding, RouteHop, RouteRule};
+use reweave_common::instruction::{Install, Refusal, Token};
+use reweave_common::plan::Generation;
+use reweave_common::sample::Reading;
+use tempfile::TempDir;
+
+use crate::fabric::{Fabric, host, ip_in, pin, spine_at, spine_of, wait_for, within};
+use crate::frr::{FOLDER, Frr, tell, vtysh};
+use crate::pins::moved_over;
+use crate::routes::{Monitor, hop, route};
+use crate::start::only;
+use crate::tests;
+use crate::traffic::Session;
+
+tests! {
+    packets_go_by_what_frr_is_told needs "vtysh",
+    a_replace_by_frr_never_withdraws needs "vtysh",
+    what_frr_cannot_do_is_told_and_changes_nothing needs "vtysh",
+    a_daemon_that_hangs_is_given_up needs "vtysh",
+    a_pin_by_frr_would_move_other_flows needs "vtysh",
+    the_agent_follows_by_frr_and_mends needs "vtysh",
+}
+
+const BYTES: usize = 1 << 20;
+
+pub(crate) fn by_frr() -> Software {
+    Software {
+        routes_by: RoutesBy::Frr,
+        vty: Some(FOLDER.into()),
+        config_db: None,
+    }
+}
+
+pub(crate) fn of_routes(routes: &[RouteRule]) -> Holding {
+    Holding {
+        rules: vec![],
+        routes: routes.to_vec(),
+    }
+}
+
+/// Makes leaf 0 hold this; returns what it holds then.
+pub(crate) fn hold(software: &Software, desired: &Holding) -> Result<Holding, SwitchError> {
+    within("leaf0", || {
+        let mut kernel = RouteSocket::open()?;
+        let mut switch = Switch::new(software);
+        switch.hold_all(&mut kernel, desired)?;
+        Ok(switch.holding(&mut kernel)?.in_order())
+    })
+}
+
+fn configuration() -> String {
+    let printed = vtysh(&["show running-config"]).stdout;
+    String::from_utf8(printed).expect("text")
+}
+
+/// The main table's, of a host.
+fn routes_to(number: usize) -> String {
+    ip_in("leaf0", &["route", "show", &format!("{}/32", host(number))])
+}
+
+/// A way to a host of the other leaf that is the user's own, and others.
+fn configure_user() {
+    let [first, second] = [0, 1].map(|spine| spine_at(0, spine));
+    tell(&[
+        &format!("ip route {}/32 {second}", host(3)),
+        &format!("ip route {}/32 {second} 20", host(2)),
+        &format!("ip route 10.88.0.0/16 {first}"),
+    ]);
+    wait_for("FRR's own", || {
+        routes_to(3).contains("proto static").then_some(())
+    });
+}
+
+fn packets_go_by_what_frr_is_told() {
+    let _fabric = Fabric::new();
+    let _frr = Frr::start();
+    configure_user();
+    let before = configuration();
+    let mut session = Session::new(0, 2);
+    for spine in [0, 1, 0] {
+        let wanted = of_routes(&[route(host(2), &[hop(spine, 1)])]);
+        assert_eq!(hold(&by_frr(), &wanted).expect("FRR takes it"), wanted);
+        assert!(routes_to(2).contains("proto static"), "{}", routes_to(2));
+        let moved = moved_over(|| session.transfer(BYTES));
+        let [by_route, by_other] = [moved[usize::from(spine)], moved[1 - usize::from(spine)]];
+        assert!(by_route > BYTES as u64 && by_other < 1000, "{moved:?}");
+    }
+    let both = of_routes(&[route(host(2), &[hop(0, 1), hop(1, 1)])]);
+    assert_eq!(hold(&by_frr(), &both).expect("and both ways"), both);
+    let nothing = Holding::default();
+    assert_eq!(hold(&by_frr(), &nothing).expect("and drops them"), nothing);
+    assert_eq!(configuration(), before);
+    // Of another distance, it was only hidden.
+    wait_for("what is the user's own", || {
+        let shown = routes_to(2);
+        let by_user = format!("via {} dev up1", spine_at(0, 1));
+        (shown.lines().count() == 1 && shown.contains(&by_user)).then_some(())
+    });
+}
+
+fn a_replace_by_frr_never_withdraws() {
+    let _fabric = Fabric::new();
+    let _frr = Frr::start();
+    never_withdrawn(&by_frr());
+}
+
+/// Sends leaf 0 from table to table, and hears from its kernel that nothing that stays ever goes.
+pub(crate) fn never_withdrawn(software: &Software) {
+    let ways: [&[RouteHop]; 3] = [&[hop(0, 1)], &[hop(1, 1)], &[hop(0, 1), hop(1, 1)]];
+    let table = |turn: usize| {
+        let way = |at: usize| ways[(turn + at) % 3];
+        of_routes(&[route(host(2), way(0)), route(host(3), way(1))])
+    };
+    hold(software, &table(0)).expect("it takes them");
+    let monitor = Monitor::start();
+    for turn in 1..=12 {
+        let held = hold(software, &table(turn)).expect("it takes them");
+        assert_eq!(held, table(turn));
+    }
+    let said = monitor.until_said("172.31.0.2");
+    let of = |start: &str| said.iter().filter(|line| line.starts_with(start)).count();
+    assert!(of("10.1.") >= 20, "{said:#?}");
+    assert_eq!(of("Deleted 10.1."), 0, "{said:#?}");
+}
+
+fn what_frr_cannot_do_is_told_and_changes_nothing() {
+    let _fabric = Fabric::new();
+    let _frr = Frr::start();
+    configure_user();
+    let held = of_routes(&[route(host(2), &[hop(0, 1)])]);
+    hold(&by_frr(), &held).expect("FRR takes it");
+    let before = configuration();
+    let refused = |routes: &[RouteRule]| {
+        let error = hold(&by_frr(), &of_routes(routes)).expect_err("it cannot be had");
+        told(&error)
+    };
+    let version = String::from_utf8(vtysh(&["show version"]).stdout).expect("text");
+    let version = version.split(" (").next().expect("a version");
+    assert!(version.starts_with("FRRouting "), "{version}");
+    let words = refused(&[route(host(2), &[hop(0, 3), hop(1, 1)])]);
+    assert!(words.starts_with(version), "{words}");
+    assert!(
+        words.contains("it is told routes without weights"),
+        "{words}"
+    );
+    let words = refused(&[route(host(3), &[hop(0, 1)])]);
+    assert!(
+        words.contains("somebody else's route to 10.1.1.1"),
+        "{words}"
+    );
+    let mut nowhere = hop(0, 1);
+    nowhere.interface = "up7".into();
+    assert_eq!(
+        refused(&[route(host(2), &[nowhere])]),
+        "there is no interface up7"
+    );
+    // FRR takes it and keeps it to itself.
+    let own = [
+        "route",
+        "add",
+        "10.1.0.1/32",
+        "via",
+        "172.16.1.1",
+        "metric",
+        "0",
+    ];
+    hold(&by_frr(), &Holding::default()).expect("it goes");
+    ip_in("leaf0", &own);
+    let words = refused(&[route(host(2), &[hop(0, 1)])]);
+    assert!(
+        words.contains("the kernel does not hold what it shall to 10.1.0.1"),
+        "{words}"
+    );
+    ip_in("leaf0", &["route", "del", "10.1.0.1/32", "proto", "boot"]);
+    hold(&by_frr(), &held).expect("FRR takes it again");
+    assert_eq!(configuration(), before);
+}
+
+fn a_daemon_that_hangs_is_given_up() {
+    let _fabric = Fabric::new();
+    let _frr = Frr::start();
+    let wanted = of_routes(&[route(host(2), &[hop(0, 1)])]);
+    Frr::signal("staticd", Signal::SIGSTOP);
+    let words = told(&hold(&by_frr(), &wanted).expect_err("nobody answers"));
+    assert!(words.contains("vtysh has not ended after 2s"), "{words}");
+    Frr::signal("staticd", Signal::SIGCONT);
+    assert_eq!(hold(&by_frr(), &wanted).expect("it goes on"), wanted);
+}
+
+/// Why pins are the kernel's own: FRR takes the ports of a rule, says that it is installed, and has left them
+/// away.
+fn a_pin_by_frr_would_move_other_flows() {
+    let _fabric = Fabric::new();
+    let _frr = Frr::start_with(&["zebra", "staticd", "pbrd"]);
+    let spine = format!("set nexthop {} up0", spine_at(0, 0));
+    let (from, to) = (format!("{}/32", host(0)), format!("{}/32", host(2)));
+    tell(&[
+        "pbr-map trap seq 1",
+        &format!("match src-ip {from}"),
+        &format!("match dst-ip {to}"),
+        "match ip-protocol tcp",
+        "match src-port 40000",
+        "match dst-port 5001",
+        &spine,
+        "exit",
+        "interface swp0",
+        "pbr-policy trap",
+    ]);
+    let rule = wait_for("FRR's rule", || {
+        let rules = ip_in("leaf0", &["rule"]);
+        let ours = rules.lines().find(|line| line.contains("10.1.0.1"));
+        ours.map(str::to_owned)
+    });
+    assert!(
+        rule.contains("ipproto tcp") && !rule.contains("40000"),
+        "{rule}"
+    );
+    let shown = String::from_utf8(vtysh(&["show pbr map trap"]).stdout).expect("text");
+    assert!(
+        shown.contains("Installed: yes") && shown.contains("40000"),
+        "{shown}"
+    );
+}
+
+fn install(generation: u64, holding: &Holding) -> Install {
+    Install {
+        generation: Generation(generation),
+        token: Token(generation),
+        holding: holding.clone(),
+    }
+}
+
+fn start(scratch: &TempDir) -> Agent {
+    within("leaf0", || {
+        Agent::start(Role::Switch, &by_frr(), scratch.path(), Mark(7)).expect("the agent starts")
+    })
+}
+
+/// What a sample says of what is held.
+fn told_to_hold(agent: &mut Agent) -> Holding {
+    let readings = within("leaf0", || agent.sample().readings).into_iter();
+    let mut held = readings.filter_map(|reading| match reading {
+        Reading::Holds { holding, .. } => Some(holding.in_order()),
+        _ => None,
+    });
+    held.next().expect("a switch tells of what it holds")
+}
+
+fn the_agent_follows_by_frr_and_mends() {
+    let _fabric = Fabric::new();
+    let frr = Frr::start();
+    configure_user();
+    // Of an earlier life.
+    let leftover = of_routes(&[route(host(2), &[hop(1, 1)])]);
+    hold(&by_frr(), &leftover).expect("FRR takes it");
+    let before = configuration();
+    let scratch = tempfile::tempdir().expect("a folder");
+    let mut agent = start(&scratch);
+    assert!(configuration().len() < before.len(), "{}", configuration());
+    let session = Session::new(0, 2);
+    let mut wanted = of_routes(&[route(host(2), &[hop(0, 1)])]);
+    wanted.rules = vec![pin(session.flow, 1)];
+    let ack = only(within("leaf0", || agent.install(install(1, &wanted))));
+    assert_eq!(ack.outcome, Ok(wanted.clone()));
+    assert_eq!(spine_of(&session.flow), 1);
+    let heavy = of_routes(&[route(host(2), &[hop(0, 2), hop(1, 1)])]);
+    let ack = only(within("leaf0", || agent.install(install(2, &heavy))));
+    assert!(
+        matches!(ack.outcome, Err(Refusal::Kernel { .. })),
+        "{ack:?}"
+    );
+    assert_eq!(told_to_hold(&mut agent), wanted);
+    tell(&[&format!(
+        "no ip route {}/32 {} up0 onlink",
+        host(2),
+        spine_at(0, 0)
+    )]);
+    wait_for("what is put back", || {
+        (told_to_hold(&mut agent) == wanted).then_some(())
+    });
+    Frr::signal("zebra", Signal::SIGKILL);
+    assert_eq!(told_to_hold(&mut agent), wanted, "the kernel keeps it");
+    // It clears away what it finds of an earlier life.
+    drop(frr);
+    let _frr = Frr::start();
+    wait_for("what is told anew", || {
+        (told_to_hold(&mut agent) == wanted).then_some(())
+    });
+}

@@ -1,0 +1,227 @@
+//! A switch whose routes SONiC makes, told by the agent through a real redis: what SONiC would hear of, and what
+//! comes of that in a kernel. The part of SONiC that reads the table stands here in a few lines: it
+//! takes away before it adds, as its own does, and tells a real FRR.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use reweave_agent::switch::{RoutesBy, Software};
+use reweave_common::error::told;
+use reweave_common::holding::{Holding, RouteRule};
+use reweave_common::lock::lock;
+
+use crate::fabric::{Fabric, host, pin, some_flow, tool, wait_for};
+use crate::frr::{Frr, tell};
+use crate::frr_routes::{hold, never_withdrawn, of_routes};
+use crate::routes::{hop, route};
+use crate::tests;
+
+tests! {
+    sonic_hears_of_routes_and_the_kernel_follows needs "redis-server",
+    a_replace_by_sonic_never_withdraws needs "redis-server",
+    what_others_have_in_the_database_stays needs "redis-server",
+    a_database_that_is_away_is_told needs "redis-server",
+}
+
+const SOCKET: &str = "/run/redis.sock";
+
+fn by_sonic() -> Software {
+    Software {
+        routes_by: RoutesBy::Sonic,
+        vty: None,
+        config_db: Some(SOCKET.parse().expect("a path")),
+    }
+}
+
+fn ask(words: &[&str]) -> Vec<String> {
+    let own = ["-s", SOCKET, "-n", "4", "--raw"];
+    let printed = tool("redis-cli", &[&own, words].concat());
+    printed.lines().map(str::to_owned).collect()
+}
+
+/// A database that tells of changes as SONiC's does, and what reads it there, until dropped.
+struct Sonic {
+    _frr: Frr,
+    redis: Child,
+    listener: Child,
+    events: Arc<Mutex<Vec<String>>>,
+    follower: Option<JoinHandle<()>>,
+}
+
+impl Sonic {
+    fn start() -> Self {
+        let frr = Frr::start();
+        let mut redis = Command::new("redis-server");
+        redis.args(["--port", "0", "--unixsocket", SOCKET, "--save", ""]);
+        redis.args(["--notify-keyspace-events", "AKE", "--dir", "/run"]);
+        let redis = redis.stdout(Stdio::null()).spawn().expect("redis starts");
+        wait_for("redis", || fs::exists(SOCKET).ok()?.then_some(()));
+        let mut listener = Command::new("redis-cli");
+        listener.args([
+            "-s",
+            SOCKET,
+            "--raw",
+            "psubscribe",
+            "__keyspace@4__:STATIC_ROUTE|*",
+        ]);
+        let mut listener = listener.stdout(Stdio::piped()).spawn().expect("it listens");
+        let heard = BufReader::new(listener.stdout.take().expect("piped"));
+        let events = Arc::new(Mutex::new(vec![]));
+        let noted = Arc::clone(&events);
+        let mut lines = heard.lines().map_while(Result::ok);
+        // That it is listening.
+        lines.by_ref().take(3).for_each(drop);
+        let follower = Some(thread::spawn(move || follow(&mut lines, &noted)));
+        Self {
+            _frr: frr,
+            redis,
+            listener,
+            events,
+            follower,
+        }
+    }
+
+    fn events(&self) -> Vec<String> {
+        lock(&self.events).clone()
+    }
+}
+
+impl Drop for Sonic {
+    fn drop(&mut self) {
+        end(&mut self.listener);
+        // It may have something left to do.
+        let _ = self.follower.take().map(JoinHandle::join);
+        end(&mut self.redis);
+        let _ = fs::remove_file(SOCKET);
+    }
+}
+
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Each event is four lines: its kind, the pattern, the key, and what happened to that.
+fn follow(lines: &mut impl Iterator<Item = String>, noted: &Mutex<Vec<String>>) {
+    let mut configured: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    while let (Some(_), Some(_), Some(channel), Some(event)) =
+        (lines.next(), lines.next(), lines.next(), lines.next())
+    {
+        let key = channel.trim_start_matches("__keyspace@4__:").to_owned();
+        lock(noted).push(format!("{event} {key}"));
+        let before = configured.remove(&key).unwrap_or_default();
+        let after = lines_of(&key);
+        let gone = before.difference(&after).map(|line| format!("no {line}"));
+        let all: Vec<_> = gone.chain(after.difference(&before).cloned()).collect();
+        // One after the other, as if SONiC were slow.
+        all.iter().for_each(|line| tell(&[line]));
+        configured.insert(key, after);
+    }
+}
+
+fn lines_of(key: &str) -> BTreeSet<String> {
+    let prefix = key.rsplit('|').next().expect("a prefix");
+    let texts = ask(&["HGETALL", key]);
+    let field = |name: &str| {
+        let at = texts.iter().step_by(2).position(|it| it == name);
+        at.map(|at| texts[2 * at + 1].clone()).unwrap_or_default()
+    };
+    let (gateways, interfaces) = (field("nexthop"), field("ifname"));
+    let hops = gateways.split(',').zip(interfaces.split(','));
+    hops.filter(|(gateway, _)| !gateway.is_empty())
+        .map(|(gateway, interface)| format!("ip route {prefix} {gateway} {interface} tag 2"))
+        .collect()
+}
+
+fn sonic_hears_of_routes_and_the_kernel_follows() {
+    let _fabric = Fabric::new();
+    let sonic = Sonic::start();
+    ask(&[
+        "HSET",
+        "STATIC_ROUTE|default|10.88.0.0/16",
+        "nexthop",
+        "172.16.0.1",
+        "ifname",
+        "up0",
+    ]);
+    let wanted = of_routes(&[
+        route(host(2), &[hop(0, 1)]),
+        route(host(3), &[hop(0, 1), hop(1, 1)]),
+    ]);
+    assert_eq!(
+        hold(&by_sonic(), &wanted).expect("SONiC takes them"),
+        wanted
+    );
+    assert_eq!(
+        ask(&["HGET", "STATIC_ROUTE|default|10.1.1.1/32", "ifname"]),
+        ["up0,up1"]
+    );
+    let heard = sonic.events().len();
+    assert_eq!(hold(&by_sonic(), &wanted).expect("once more"), wanted);
+    assert_eq!(
+        sonic.events().len(),
+        heard,
+        "what is there is not written again"
+    );
+    let nothing = Holding::default();
+    assert_eq!(
+        hold(&by_sonic(), &nothing).expect("and drops them"),
+        nothing
+    );
+    assert_eq!(ask(&["KEYS", "*"]), ["STATIC_ROUTE|default|10.88.0.0/16"]);
+}
+
+fn a_replace_by_sonic_never_withdraws() {
+    let _fabric = Fabric::new();
+    let sonic = Sonic::start();
+    never_withdrawn(&by_sonic());
+    let gone: Vec<_> = sonic
+        .events()
+        .into_iter()
+        .filter(|it| it.starts_with("del"))
+        .collect();
+    assert!(gone.is_empty(), "{gone:?}");
+}
+
+fn what_others_have_in_the_database_stays() {
+    let _fabric = Fabric::new();
+    let _sonic = Sonic::start();
+    for key in [
+        "STATIC_ROUTE|default|10.1.0.1/32",
+        "STATIC_ROUTE|10.1.0.1/32",
+    ] {
+        ask(&["HSET", key, "nexthop", "172.16.1.1", "ifname", "up1"]);
+        let words = refused(&of_routes(&[route(host(2), &[hop(0, 1)])]));
+        assert!(
+            words.contains("somebody else's route to 10.1.0.1") && words.ends_with(key),
+            "{words}"
+        );
+        assert_eq!(ask(&["KEYS", "*"]), [key]);
+        ask(&["DEL", key]);
+    }
+    let heavy: RouteRule = route(host(2), &[hop(0, 2), hop(1, 1)]);
+    assert!(refused(&of_routes(&[heavy])).contains("without weights"));
+    let pinned = Holding::of_pins(vec![pin(some_flow(1), 0)]);
+    assert!(
+        refused(&pinned).contains("no flow can be pinned"),
+        "{}",
+        refused(&pinned)
+    );
+}
+
+fn refused(desired: &Holding) -> String {
+    told(&hold(&by_sonic(), desired).expect_err("it cannot be had"))
+}
+
+fn a_database_that_is_away_is_told() {
+    let _fabric = Fabric::new();
+    let words = refused(&of_routes(&[route(host(2), &[hop(0, 1)])]));
+    assert!(
+        words.contains("no database listens at /run/redis.sock"),
+        "{words}"
+    );
+}
