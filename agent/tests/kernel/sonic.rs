@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -24,16 +26,21 @@ tests! {
     sonic_hears_of_routes_and_the_kernel_follows needs "redis-server",
     a_replace_by_sonic_never_withdraws needs "redis-server",
     what_others_have_in_the_database_stays needs "redis-server",
+    what_another_writes_meanwhile_is_not_overwritten needs "redis-server",
     a_database_that_is_away_is_told needs "redis-server",
 }
 
 const SOCKET: &str = "/run/redis.sock";
 
 fn by_sonic() -> Software {
+    by_sonic_at(SOCKET)
+}
+
+fn by_sonic_at(socket: &str) -> Software {
     Software {
         routes_by: RoutesBy::Sonic,
         vty: None,
-        config_db: Some(SOCKET.parse().expect("a path")),
+        config_db: Some(socket.parse().expect("a path")),
     }
 }
 
@@ -214,7 +221,65 @@ fn what_others_have_in_the_database_stays() {
 }
 
 fn refused(desired: &Holding) -> String {
-    told(&hold(&by_sonic(), desired).expect_err("it cannot be had"))
+    refused_by(&by_sonic(), desired)
+}
+
+fn refused_by(software: &Software, desired: &Holding) -> String {
+    told(&hold(software, desired).expect_err("it cannot be had"))
+}
+
+/// Between the agent and the database: when the agent has read and is about to write, somebody else writes.
+const BETWEEN: &str = "/run/between.sock";
+
+fn what_another_writes_meanwhile_is_not_overwritten() {
+    let _fabric = Fabric::new();
+    let _sonic = Sonic::start();
+    let theirs = "STATIC_ROUTE|default|10.1.0.1/32";
+    let writes = move || {
+        drop(ask(&[
+            "HSET",
+            theirs,
+            "nexthop",
+            "172.16.1.1",
+            "ifname",
+            "up1",
+        ]))
+    };
+    let writes = Mutex::new(Some(writes));
+    let listener = UnixListener::bind(BETWEEN).expect("a socket");
+    let serve = move || {
+        for line in listener.incoming().map_while(Result::ok) {
+            pass_on(line, || {
+                lock(&writes).take().map(|write| write());
+            });
+        }
+    };
+    thread::spawn(serve);
+    let wanted = of_routes(&[route(host(2), &[hop(0, 1)])]);
+    let words = refused_by(&by_sonic_at(BETWEEN), &wanted);
+    assert!(
+        words.contains("somebody else's route to 10.1.0.1"),
+        "{words}"
+    );
+    assert_eq!(ask(&["HGET", theirs, "ifname"]), ["up1"]);
+    assert_eq!(ask(&["KEYS", "*"]), [theirs]);
+    fs::remove_file(BETWEEN).expect("it is there");
+}
+
+/// Whatever is said over one line, with something done before the first transaction.
+fn pass_on(mut agent: UnixStream, before_writing: impl Fn()) {
+    let mut database = UnixStream::connect(SOCKET).expect("it listens");
+    let [mut answers, mut back] = [&database, &agent].map(|it| it.try_clone().expect("a line"));
+    let answering = thread::spawn(move || io::copy(&mut answers, &mut back));
+    let mut bytes = [0; 65_536];
+    while let Ok(length @ 1..) = agent.read(&mut bytes) {
+        if bytes[..length].windows(5).any(|it| it == b"MULTI") {
+            before_writing();
+        }
+        database.write_all(&bytes[..length]).expect("it reads");
+    }
+    let _ = database.shutdown(Shutdown::Both);
+    let _ = answering.join();
 }
 
 fn a_database_that_is_away_is_told() {
