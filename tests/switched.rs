@@ -3,6 +3,8 @@
 
 #[path = "switched/clean.rs"]
 mod clean;
+#[path = "switched/daemons.rs"]
+mod daemons;
 #[path = "switched/drained.rs"]
 mod drained;
 #[path = "switched/failing.rs"]
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         losses::tests(),
         troubles::tests(),
         drained::tests(),
+        daemons::tests(),
         failing::tests(),
         weighed::tests(),
         clean::tests(),

@@ -11,18 +11,18 @@ use crate::play::{LOOK, STAGE, ended, must};
 use crate::scene::{led, port};
 
 /// Uplinks have room for two hosts, and not for four.
-const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
     host_gbps = 0.04\nuplink_gbps = 0.1\n";
-const DRAINED: &str = "leaf0-spine1";
+pub(crate) const DRAINED: &str = "leaf0-spine1";
 /// Probes would be more, and what a job sends very much more.
-const AS_GOOD_AS_NOTHING_BYTES: u64 = 10_000;
+pub(crate) const AS_GOOD_AS_NOTHING_BYTES: u64 = 10_000;
 
 pub(crate) fn tests() -> Vec<Trial> {
     let name = "a_drained_link_carries_nothing_until_somebody_is_slower_for_it";
     vec![trial(name, STAGE, drained)]
 }
 
-fn job(name: &str, hosts: [u32; 4]) -> String {
+pub(crate) fn job(name: &str, hosts: [u32; 4]) -> String {
     let [a, b, c, d] = hosts.map(|host| format!("\"h{host}\""));
     format!(
         "[[job]]\nname = \"{name}\"\npattern = \"streams\"\nhosts = [{a}, {b}, {c}, {d}]\n\
@@ -37,7 +37,7 @@ struct Offered {
 }
 
 /// What became of a plan by which these links carry nothing, and no others.
-fn drain(stage: &Stage, links: &[&str]) -> Outcome {
+pub(crate) fn drain(stage: &Stage, links: &[&str]) -> Outcome {
     let plan = offered(stage, links);
     assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
     ended(stage).outcome
@@ -53,7 +53,7 @@ fn offered(stage: &Stage, links: &[&str]) -> Plan {
 }
 
 /// How many bytes have crossed the link meanwhile, both ways.
-fn carried(stage: &Stage, job: &mut Job) -> u64 {
+pub(crate) fn carried(stage: &Stage, job: &mut Job) -> u64 {
     let ends = [("leaf0", "spine1"), ("spine1", "leaf0")];
     let count = |(node, to)| {
         let file = format!(
@@ -69,7 +69,7 @@ fn carried(stage: &Stage, job: &mut Job) -> u64 {
     sum() - before
 }
 
-fn sends(stage: &Stage, name: &str) -> Job {
+pub(crate) fn sends(stage: &Stage, name: &str) -> Job {
     let mut job = must(stage.job(name));
     must(job.wait_until("it sends", |progress| {
         progress.iterations >= 2 && progress.slowest_mbps() > 20.0

@@ -272,26 +272,35 @@ pub(super) fn static_to_host(route: &RouteMessage) -> Option<(Ipv4Addr, By)> {
 /// How a route says where it leads.
 pub(super) enum By {
     Object(u32),
-    Hops(Vec<(NextHop, u32)>),
+    Hops(Vec<Way>),
 }
 
-/// Each with its weight.
-fn hops(route: &RouteMessage) -> Option<Vec<(NextHop, u32)>> {
+/// To whoever is at the other end, where there is no gateway.
+#[derive(Debug, Clone)]
+pub(super) struct Way {
+    pub(super) interface: u32,
+    pub(super) gateway: Option<Ipv4Addr>,
+    pub(super) weight: u32,
+}
+
+fn hops(route: &RouteMessage) -> Option<Vec<Way>> {
     let several = route.attributes.iter().find_map(|it| match it {
         RouteAttribute::MultiPath(hops) => Some(hops),
         _ => None,
     });
     let Some(several) = several else {
-        let interface = out_interface(&route.attributes)?;
-        let gateway = gateway(&route.attributes)?;
-        return Some(vec![(NextHop { interface, gateway }, 1)]);
+        return Some(vec![Way {
+            interface: out_interface(&route.attributes)?,
+            gateway: gateway(&route.attributes),
+            weight: 1,
+        }]);
     };
-    let hop = |hop: &RouteNextHop| {
-        let interface = hop.interface_index;
-        let gateway = gateway(&hop.attributes)?;
-        Some((NextHop { interface, gateway }, u32::from(hop.hops) + 1))
+    let way = |hop: &RouteNextHop| Way {
+        interface: hop.interface_index,
+        gateway: gateway(&hop.attributes),
+        weight: u32::from(hop.hops) + 1,
     };
-    several.iter().map(hop).collect()
+    Some(several.iter().map(way).collect())
 }
 
 fn destination(route: &RouteMessage) -> Option<Ipv4Addr> {

@@ -58,6 +58,10 @@ pub(super) enum Leads {
         interface: u32,
         gateway: Ipv4Addr,
     },
+    /// To whoever is at the other end; none of ours does.
+    Over {
+        interface: u32,
+    },
     Group {
         members: Vec<Member>,
         /// Flows that are under way stay with a member that stays.
@@ -111,7 +115,7 @@ impl Nexthop {
             .into_iter()
             .collect();
         match &self.leads {
-            Leads::Elsewhere => {}
+            Leads::Elsewhere | Leads::Over { .. } => {}
             Leads::To { interface, gateway } => attributes.extend([
                 number(attribute::INTERFACE, *interface),
                 DefaultNla::new(attribute::GATEWAY, gateway.octets().to_vec()),
@@ -196,8 +200,10 @@ impl NetlinkDeserializable for Nexthop {
                 _ => {}
             }
         }
-        if let (Some(interface), Some(gateway)) = (interface, gateway) {
-            read.leads = Leads::To { interface, gateway };
+        match (interface, gateway) {
+            (Some(interface), Some(gateway)) => read.leads = Leads::To { interface, gateway },
+            (Some(interface), None) => read.leads = Leads::Over { interface },
+            (None, _) => {}
         }
         Ok(read)
     }

@@ -370,8 +370,7 @@ impl HeldRoutes {
     }
 }
 
-/// The members of a group, if all are known.
-pub(super) fn read_group(
+fn read_group(
     members: &[Member],
     by_id: &BTreeMap<u32, (String, Ipv4Addr)>,
 ) -> Option<Vec<RouteHop>> {

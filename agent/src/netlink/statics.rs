@@ -6,9 +6,9 @@ use std::net::Ipv4Addr;
 use netlink_packet_route::RouteNetlinkMessage;
 use reweave_common::holding::{RouteHop, RouteRule};
 
-use super::messages::{self, By, NextHop};
-use super::nexthop::{Leads, Nexthop};
-use super::routes::{read_group, refuse_nonsense};
+use super::messages::{self, By, Way};
+use super::nexthop::{Leads, Member, Nexthop};
+use super::routes::refuse_nonsense;
 use super::{Link, NetlinkError, RouteError, RouteSocket};
 
 impl RouteSocket {
@@ -16,13 +16,13 @@ impl RouteSocket {
     pub fn static_routes(&mut self, links: &[Link]) -> Result<Vec<RouteRule>, NetlinkError> {
         let request = RouteNetlinkMessage::GetRoute(messages::all_static_routes());
         let listed = self.socket.dump("list its static routes", &request)?;
-        let ways = Ways::new(&self.next_hops()?, links);
+        let ways = Ways::new(self.next_hops()?, links);
         let rule = |message| {
             let RouteNetlinkMessage::NewRoute(route) = message else {
                 return None;
             };
             let (destination, by) = messages::static_to_host(&route)?;
-            let hops = ways.of(by)?;
+            let hops = ways.to(destination, by)?;
             Some(RouteRule { destination, hops })
         };
         Ok(listed.into_iter().filter_map(rule).collect())
@@ -47,12 +47,12 @@ impl RouteSocket {
 /// Where next hops lead, by what they are called.
 struct Ways {
     interfaces: BTreeMap<u32, String>,
-    single: BTreeMap<u32, (String, Ipv4Addr)>,
-    groups: BTreeMap<u32, Vec<RouteHop>>,
+    single: BTreeMap<u32, (u32, Option<Ipv4Addr>)>,
+    groups: BTreeMap<u32, Vec<Member>>,
 }
 
 impl Ways {
-    fn new(objects: &[Nexthop], links: &[Link]) -> Self {
+    fn new(objects: Vec<Nexthop>, links: &[Link]) -> Self {
         let named = |link: &Link| (link.index, link.count.interface.clone());
         let mut ways = Self {
             interfaces: links.iter().map(named).collect(),
@@ -60,51 +60,58 @@ impl Ways {
             groups: BTreeMap::new(),
         };
         for object in objects {
-            if let (Some(id), Leads::To { interface, gateway }) = (object.id, &object.leads)
-                && let Some(name) = ways.interfaces.get(interface)
-            {
-                ways.single.insert(id, (name.clone(), *gateway));
-            }
-        }
-        for object in objects {
-            if let (Some(id), Leads::Group { members, .. }) = (object.id, &object.leads)
-                && let Some(hops) = read_group(members, &ways.single)
-            {
-                ways.groups.insert(id, hops);
+            if let Some(id) = object.id {
+                ways.take(id, object.leads);
             }
         }
         ways
     }
 
-    fn of(&self, by: By) -> Option<Vec<RouteHop>> {
-        match by {
-            By::Object(id) => self.of_object(id),
-            By::Hops(hops) => {
-                let hop = |(hop, weight)| self.hop(hop, weight);
-                let mut hops = hops.into_iter().map(hop).collect::<Option<Vec<_>>>()?;
-                hops.sort_unstable();
-                Some(hops)
+    fn take(&mut self, id: u32, leads: Leads) {
+        match leads {
+            Leads::Elsewhere => {}
+            Leads::To { interface, gateway } => {
+                self.single.insert(id, (interface, Some(gateway)));
+            }
+            Leads::Over { interface } => {
+                self.single.insert(id, (interface, None));
+            }
+            Leads::Group { members, .. } => {
+                self.groups.insert(id, members);
             }
         }
     }
 
-    fn of_object(&self, id: u32) -> Option<Vec<RouteHop>> {
-        if let Some(hops) = self.groups.get(&id) {
-            return Some(hops.clone());
-        }
-        let (interface, next_hop) = self.single.get(&id)?.clone();
-        Some(vec![RouteHop {
-            interface,
-            next_hop,
-            weight: 1,
-        }])
+    /// In order, if all are known.
+    fn to(&self, destination: Ipv4Addr, by: By) -> Option<Vec<RouteHop>> {
+        let ways = match by {
+            By::Hops(ways) => ways,
+            By::Object(id) => self.of_object(id)?,
+        };
+        let hop = |way: Way| {
+            Some(RouteHop {
+                interface: self.interfaces.get(&way.interface)?.clone(),
+                next_hop: way.gateway.unwrap_or(destination),
+                weight: way.weight,
+            })
+        };
+        let mut hops = ways.into_iter().map(hop).collect::<Option<Vec<_>>>()?;
+        hops.sort_unstable();
+        Some(hops)
     }
 
-    fn hop(&self, NextHop { interface, gateway }: NextHop, weight: u32) -> Option<RouteHop> {
-        Some(RouteHop {
-            interface: self.interfaces.get(&interface)?.clone(),
-            next_hop: gateway,
-            weight,
-        })
+    fn of_object(&self, id: u32) -> Option<Vec<Way>> {
+        let alone = [Member { id, weight: 1 }];
+        let members = self.groups.get(&id).map_or(&alone[..], Vec::as_slice);
+        let way = |member: &Member| {
+            let (interface, gateway) = *self.single.get(&member.id)?;
+            let weight = member.weight;
+            Some(Way {
+                interface,
+                gateway,
+                weight,
+            })
+        };
+        members.iter().map(way).collect()
     }
 }

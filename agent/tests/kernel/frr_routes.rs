@@ -95,7 +95,8 @@ fn packets_go_by_what_frr_is_told() {
         let [by_route, by_other] = [moved[usize::from(spine)], moved[1 - usize::from(spine)]];
         assert!(by_route > BYTES as u64 && by_other < 1000, "{moved:?}");
     }
-    let both = of_routes(&[route(host(2), &[hop(0, 1), hop(1, 1)])]);
+    let mut both = of_routes(&[route(host(2), &[hop(0, 1), hop(1, 1)])]);
+    both.routes.insert(0, attached());
     assert_eq!(hold(&by_frr(), &both).expect("and both ways"), both);
     let nothing = Holding::default();
     assert_eq!(hold(&by_frr(), &nothing).expect("and drops them"), nothing);
@@ -112,6 +113,16 @@ fn a_replace_by_frr_never_withdraws() {
     let _fabric = Fabric::new();
     let _frr = Frr::start();
     never_withdrawn(&by_frr());
+}
+
+/// The host itself is the next hop then.
+pub(crate) fn attached() -> RouteRule {
+    let hop = RouteHop {
+        interface: "swp1".to_owned(),
+        next_hop: host(1),
+        weight: 1,
+    };
+    route(host(1), &[hop])
 }
 
 /// Sends leaf 0 from table to table, and hears from its kernel that nothing that stays ever goes.

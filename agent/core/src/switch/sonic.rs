@@ -85,7 +85,7 @@ impl Held {
     pub fn rules(&self) -> Vec<RouteRule> {
         let rule = |destination| {
             let fields = self.entries.get(&route_key(destination))?;
-            let hops = hops(fields)?;
+            let hops = hops(destination, fields)?;
             Some(RouteRule { destination, hops })
         };
         self.ours().filter_map(rule).collect()
@@ -136,7 +136,10 @@ fn fields(rule: &RouteRule) -> Fields {
         values.join(",")
     };
     let fields = [
-        ("nexthop", each(&|hop| hop.next_hop.to_string())),
+        (
+            "nexthop",
+            each(&|hop| gateway(rule.destination, hop).to_string()),
+        ),
         ("ifname", each(&|hop| hop.interface.clone())),
         ("distance", each(&|_| "0".to_owned())),
         ("nexthop-vrf", each(&|_| VRF.to_owned())),
@@ -148,16 +151,26 @@ fn fields(rule: &RouteRule) -> Fields {
     owned.into_iter().collect()
 }
 
-fn hops(fields: &Fields) -> Option<Vec<RouteHop>> {
+/// A host at the other end of an interface is reached without one.
+fn gateway(destination: Ipv4Addr, hop: &RouteHop) -> Ipv4Addr {
+    if hop.next_hop == destination {
+        return Ipv4Addr::UNSPECIFIED;
+    }
+    hop.next_hop
+}
+
+fn hops(destination: Ipv4Addr, fields: &Fields) -> Option<Vec<RouteHop>> {
     let (gateways, interfaces) = (fields.get("nexthop")?, fields.get("ifname")?);
     if gateways.split(',').count() != interfaces.split(',').count() {
         return None;
     }
     let pairs = gateways.split(',').zip(interfaces.split(','));
     let hop = |(gateway, interface): (&str, &str)| {
+        let gateway: Ipv4Addr = gateway.parse().ok()?;
+        let is_there = gateway.is_unspecified();
         Some(RouteHop {
             interface: interface.to_owned(),
-            next_hop: gateway.parse().ok()?,
+            next_hop: if is_there { destination } else { gateway },
             weight: 1,
         })
     };
@@ -208,6 +221,15 @@ mod tests {
             "nexthop-vrf=default,default",
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_host_at_the_other_end_is_reached_over_the_interface_alone() {
+        let mut attached = rule(1, &[0]);
+        attached.hops[0].next_hop = host(1);
+        let held = holding(std::slice::from_ref(&attached));
+        assert_eq!(held.entries[&route_key(host(1))]["nexthop"], "0.0.0.0");
+        assert_eq!(held.rules(), [attached]);
     }
 
     #[test]
