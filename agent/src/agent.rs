@@ -305,7 +305,9 @@ impl Agent {
 
     fn lacks(&self) -> Vec<Lack> {
         let refused = self.activity.as_ref().map_or(&[][..], Activity::refused);
-        abilities::with_refused(&self.off, refused)
+        let mut lacks = abilities::with_refused(&self.off, refused);
+        lacks.extend(self.switch.lack());
+        lacks
     }
 
     fn read_probes(&mut self, now: Moment) -> Vec<Reading> {
@@ -351,8 +353,6 @@ impl Agent {
             return None;
         }
         let kept = self.switch.keep(&mut self.route, &in_force.holding, links);
-        let told = self.switch.trouble().map_or(Ok(()), Err);
-        self.complaints.check("routes by others", told);
         let kept = self.complaints.check("pins and routes", kept)?;
         if kept.mended {
             tracing::warn!("the kernel did not hold what it shall; now it does");

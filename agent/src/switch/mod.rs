@@ -7,14 +7,16 @@ mod frr;
 mod redis;
 mod sonic;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use reweave_agent_core::reconcile::usable;
 use reweave_agent_core::switch::joined;
+use reweave_common::error::told;
+use reweave_common::hardware::Lack;
 use reweave_common::holding::{Holding, RouteRule};
 use reweave_common::moment::Moment;
 
@@ -34,6 +36,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 const LOOK_PERIOD: Duration = Duration::from_secs(10);
 /// What it would not do at once is not asked of it at every sample.
 const MEND_PERIOD: Duration = Duration::from_secs(1);
+
+/// As it is called where it is off.
+const MEASUREMENT: &str = "routes by the switch's software";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum RoutesBy {
@@ -79,6 +84,19 @@ enum Router {
 }
 
 impl Router {
+    /// What most often stands in the way.
+    fn remedy(&self) -> &'static str {
+        match self {
+            Self::Kernel => "",
+            Self::Frr(_) => {
+                "start FRR, and put the agent's user into the group frrvty; docs/switches.md says more"
+            }
+            Self::Sonic(_) => {
+                "start the database, and put the agent's user into its group; docs/switches.md says more"
+            }
+        }
+    }
+
     /// Our routes as it is told to have them.
     fn configured(&self) -> Result<Vec<RouteRule>, SwitchError> {
         match self {
@@ -97,14 +115,46 @@ impl Router {
         }
     }
 
-    /// Whether there was anything to tell it.
-    fn tell(&self, desired: &[RouteRule]) -> Result<bool, SwitchError> {
+    /// SONiC takes away what shall go before it adds what comes, so there routes that change get their new ways
+    /// beside their old ones first. Where that does not come about though it must, nothing goes.
+    fn tell_in_steps(
+        &self,
+        kernel: &mut RouteSocket,
+        desired: &[RouteRule],
+        must_settle: bool,
+    ) -> Result<Told, SwitchError> {
+        if !matches!(self, Self::Sonic(_)) {
+            return self.tell(desired);
+        }
+        let before = self.configured()?;
+        let both = joined(&before, desired);
+        let mut anything = false;
+        if both != desired && self.tell(&both)?.anything {
+            anything = true;
+            match settle(kernel, &[], &both) {
+                Err(SwitchError::NotInTheKernel { .. }) if !must_settle => {}
+                settled => settled?,
+            }
+        }
+        anything |= self.tell(desired)?.anything;
+        Ok(Told { before, anything })
+    }
+
+    fn tell(&self, desired: &[RouteRule]) -> Result<Told, SwitchError> {
         match self {
-            Self::Kernel => Ok(false),
+            Self::Kernel => Ok(Told::default()),
             Self::Frr(frr) => frr.tell(desired),
             Self::Sonic(db) => db.tell(desired),
         }
     }
+}
+
+/// What came of telling software its routes.
+#[derive(Debug, Default)]
+struct Told {
+    /// Ours before.
+    before: Vec<RouteRule>,
+    anything: bool,
 }
 
 /// A switch with whatever makes it hold routes.
@@ -112,7 +162,7 @@ pub struct Switch {
     router: Router,
     /// When the configuration was last read.
     looked: Option<Moment>,
-    trouble: Option<Arc<SwitchError>>,
+    trouble: Option<SwitchError>,
 }
 
 impl Switch {
@@ -137,9 +187,8 @@ impl Switch {
         self.refuse_pins(desired)?;
         kernel.refuse_impossible(&desired.routes)?;
         let routes = desired.clone().in_order().routes;
-        let before = self.prepare(kernel, &routes)?;
-        self.router.tell(&routes)?;
-        settle(kernel, &before, &routes)?;
+        let told = self.router.tell_in_steps(kernel, &routes, true)?;
+        settle(kernel, &told.before, &routes)?;
         // Of an agent that held routes by itself; those that replace them are there.
         Ok(kernel.hold_all(&Holding::of_pins(desired.rules.clone()))?)
     }
@@ -176,8 +225,12 @@ impl Switch {
 
     /// Why the software could not be told what it shall have, when that was last tried. The kernel goes on
     /// meanwhile with what it has.
-    pub fn trouble(&self) -> Option<Arc<SwitchError>> {
-        self.trouble.clone()
+    pub fn lack(&self) -> Option<Lack> {
+        Some(Lack {
+            measurement: MEASUREMENT.to_owned(),
+            because: told(self.trouble.as_ref()?),
+            remedy: self.router.remedy().to_owned(),
+        })
     }
 
     /// From what it holds to what it shall; back again where it does not come to hold that.
@@ -229,46 +282,20 @@ impl Switch {
             routes: routes.to_vec(),
         };
         let wanted = usable(&of_routes(desired), is_up, &held);
-        let is_held = wanted.is_same_as(&of_routes(&held));
-        let period = if is_held { LOOK_PERIOD } else { MEND_PERIOD };
+        let is_well = self.trouble.is_none() && wanted.is_same_as(&of_routes(&held));
+        let period = if is_well { LOOK_PERIOD } else { MEND_PERIOD };
         let now = clock::now();
         if !clock::is_due(self.looked, now, period) {
             return Ok(false);
         }
         self.looked = Some(now);
-        let told = self.tell_gently(kernel, desired);
-        let (told, trouble) = told.map_or_else(|error| (false, Some(error)), |told| (told, None));
-        self.trouble = trouble.map(Arc::new);
-        Ok(told)
-    }
-
-    fn tell_gently(
-        &mut self,
-        kernel: &mut RouteSocket,
-        desired: &[RouteRule],
-    ) -> Result<bool, SwitchError> {
-        match self.prepare(kernel, desired) {
-            // Not while an interface is down; then nothing goes that way anyhow.
-            Ok(_) | Err(SwitchError::NotInTheKernel { .. }) => self.router.tell(desired),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Returns our routes before. SONiC takes what shall go away before it adds what comes, so there routes
-    /// that change get their new ways beside their old ones first.
-    fn prepare(
-        &mut self,
-        kernel: &mut RouteSocket,
-        desired: &[RouteRule],
-    ) -> Result<Vec<RouteRule>, SwitchError> {
-        let before = self.router.configured()?;
-        if matches!(self.router, Router::Sonic(_)) {
-            let both = joined(&before, desired);
-            if both != desired && self.router.tell(&both)? {
-                settle(kernel, &[], &both)?;
-            }
-        }
-        Ok(before)
+        let told = self.router.tell_in_steps(kernel, desired, false);
+        let (anything, trouble) = match told {
+            Ok(told) => (told.anything, None),
+            Err(error) => (false, Some(error)),
+        };
+        self.trouble = trouble;
+        Ok(anything)
     }
 
     fn refuse_pins(&self, desired: &Holding) -> Result<(), SwitchError> {
@@ -282,28 +309,36 @@ impl Switch {
 
 /// The rules of what leads to the same hosts.
 fn those_to(like: &[RouteRule], mut routes: Vec<RouteRule>) -> Vec<RouteRule> {
-    routes.retain(|route| like.iter().any(|it| it.destination == route.destination));
+    let hosts: BTreeSet<_> = like.iter().map(|it| it.destination).collect();
+    routes.retain(|route| hosts.contains(&route.destination));
     routes
 }
 
-/// Until the kernel holds what it shall, and what was there before and is not desired is gone.
+/// Until the kernel holds what it shall, and what was there before and is not desired is gone. Patience is with
+/// one that stands still.
 fn settle(
     kernel: &mut RouteSocket,
     before: &[RouteRule],
     desired: &[RouteRule],
 ) -> Result<(), SwitchError> {
-    let deadline = Instant::now() + PATIENCE;
+    let (mut deadline, mut least) = (Instant::now() + PATIENCE, usize::MAX);
+    let desired: BTreeSet<_> = desired.iter().collect();
+    let gone: BTreeSet<_> = before.iter().filter(|it| !desired.contains(it)).collect();
     loop {
         let links = kernel.links()?;
         let held = kernel.static_routes(&links)?;
-        let missing = desired.iter().find(|rule| !held.contains(rule));
-        let gone = |rule: &&RouteRule| !desired.contains(rule) && held.contains(rule);
-        let Some(unsettled) = missing.or_else(|| before.iter().find(gone)) else {
+        let held: BTreeSet<_> = held.iter().collect();
+        let missing = desired.difference(&held);
+        let unsettled: Vec<_> = missing.chain(gone.intersection(&held)).collect();
+        let Some(first) = unsettled.first() else {
             return Ok(());
         };
+        if unsettled.len() < least {
+            (deadline, least) = (Instant::now() + PATIENCE, unsettled.len());
+        }
         if Instant::now() >= deadline {
             return Err(SwitchError::NotInTheKernel {
-                destination: unsettled.destination,
+                destination: first.destination,
                 patience: PATIENCE,
             });
         }

@@ -8,7 +8,7 @@ use reweave_agent_core::switch::sonic::{ALL_MARKS, Edit, Fields, Held, keys, mar
 use reweave_common::holding::RouteRule;
 
 use super::redis::{Place, Redis, Reply};
-use super::{RedisError, SwitchError};
+use super::{RedisError, SwitchError, Told};
 
 /// `CONFIG_DB` among the databases of one redis.
 const DATABASE: &str = "4";
@@ -34,13 +34,16 @@ impl ConfigDb {
         Ok(edits.iter().map(|edit| words(edit).join(" ")).collect())
     }
 
-    pub(super) fn tell(&self, desired: &[RouteRule]) -> Result<bool, SwitchError> {
+    pub(super) fn tell(&self, desired: &[RouteRule]) -> Result<Told, SwitchError> {
         for _ in 0..TRIES {
             let mut line = self.open()?;
             let held = line.watched(desired)?;
             let edits = edits_to(&held, desired)?;
             if edits.is_empty() || line.carry_out(&edits)? {
-                return Ok(!edits.is_empty());
+                return Ok(Told {
+                    before: held.rules(),
+                    anything: !edits.is_empty(),
+                });
             }
         }
         Err(RedisError::Contested.into())

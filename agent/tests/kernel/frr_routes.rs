@@ -1,6 +1,9 @@
 //! A switch whose routes FRR makes, told by the agent: they are followed by packets, read back from the
 //! kernel, replaced and never withdrawn; and what the user has configured stays.
 
+use std::net::Ipv4Addr;
+use std::time::Instant;
+
 use nix::sys::signal::Signal;
 use reweave_agent::agent::Agent;
 use reweave_agent::netlink::RouteSocket;
@@ -8,10 +11,11 @@ use reweave_agent::role::Role;
 use reweave_agent::switch::{RoutesBy, Software, Switch, SwitchError};
 use reweave_agent_core::probe::Mark;
 use reweave_common::error::told;
+use reweave_common::hardware::Lack;
 use reweave_common::holding::{Holding, RouteHop, RouteRule};
 use reweave_common::instruction::{Install, Refusal, Token};
 use reweave_common::plan::Generation;
-use reweave_common::sample::Reading;
+use reweave_common::sample::{HostReading, Reading};
 use tempfile::TempDir;
 
 use crate::fabric::{Fabric, host, ip_in, pin, spine_at, spine_of, wait_for, within};
@@ -25,6 +29,7 @@ use crate::traffic::Session;
 tests! {
     packets_go_by_what_frr_is_told needs "vtysh",
     a_replace_by_frr_never_withdraws needs "vtysh",
+    a_table_of_a_thousand_hosts_is_had_from_frr needs "vtysh",
     what_frr_cannot_do_is_told_and_changes_nothing needs "vtysh",
     a_daemon_that_hangs_is_given_up needs "vtysh",
     a_pin_by_frr_would_move_other_flows needs "vtysh",
@@ -142,6 +147,26 @@ pub(crate) fn never_withdrawn(software: &Software) {
     let of = |start: &str| said.iter().filter(|line| line.starts_with(start)).count();
     assert!(of("10.1.") >= 20, "{said:#?}");
     assert_eq!(of("Deleted 10.1."), 0, "{said:#?}");
+}
+
+/// Told line by line, it would take FRR many seconds.
+fn a_table_of_a_thousand_hosts_is_had_from_frr() {
+    let _fabric = Fabric::new();
+    let _frr = Frr::start();
+    let table = |hops: &[RouteHop]| {
+        let host = |number: u16| {
+            let [high, low] = number.to_be_bytes();
+            route(Ipv4Addr::new(10, 77, high, low), hops)
+        };
+        of_routes(&(0..1000).map(host).collect::<Vec<_>>())
+    };
+    let both = table(&[hop(0, 1), hop(1, 1)]);
+    for wanted in [both, table(&[hop(1, 1)]), Holding::default()] {
+        let began = Instant::now();
+        let held = hold(&by_frr(), &wanted).expect("FRR takes it");
+        println!("{} routes: {:?}", wanted.len(), began.elapsed());
+        assert_eq!(held, wanted);
+    }
 }
 
 fn what_frr_cannot_do_is_told_and_changes_nothing() {
@@ -267,6 +292,16 @@ fn told_to_hold(agent: &mut Agent) -> Holding {
     held.next().expect("a switch tells of what it holds")
 }
 
+/// Why it cannot tell FRR, as operators hear it.
+fn lack(agent: &mut Agent) -> Option<Lack> {
+    let readings = within("leaf0", || agent.sample().readings).into_iter();
+    let mut lacks = readings.filter_map(|reading| match reading {
+        Reading::Host(HostReading::Lack(lack)) => Some(lack),
+        _ => None,
+    });
+    lacks.find(|lack| lack.measurement.starts_with("routes by"))
+}
+
 fn the_agent_follows_by_frr_and_mends() {
     let _fabric = Fabric::new();
     let frr = Frr::start();
@@ -301,10 +336,13 @@ fn the_agent_follows_by_frr_and_mends() {
     });
     Frr::signal("zebra", Signal::SIGKILL);
     assert_eq!(told_to_hold(&mut agent), wanted, "the kernel keeps it");
-    // It clears away what it finds of an earlier life.
     drop(frr);
+    // As it does when it starts.
+    ip_in("leaf0", &["route", "del", "10.1.0.1/32"]);
+    let amiss = wait_for("what is amiss", || lack(&mut agent));
+    assert!(amiss.because.contains("failed to connect"), "{amiss:?}");
     let _frr = Frr::start();
     wait_for("what is told anew", || {
-        (told_to_hold(&mut agent) == wanted).then_some(())
+        (told_to_hold(&mut agent) == wanted && lack(&mut agent).is_none()).then_some(())
     });
 }
