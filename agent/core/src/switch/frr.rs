@@ -23,9 +23,6 @@ pub struct Configured {
     others: BTreeMap<Ipv4Addr, String>,
 }
 
-/// What stands in an interface's place where packets shall be thrown away.
-const NOWHERE: &[&str] = &["blackhole", "reject", "Null0"];
-
 /// One line `ip route`, as far as it matters here.
 struct Line {
     destination: Ipv4Addr,
@@ -52,12 +49,11 @@ impl Configured {
     fn take(&mut self, line: Line, as_it_stands: &str) {
         let destination = line.destination;
         let is_ours = line.tag == Some(TAG) && line.distance == DISTANCE && !line.elsewhere;
-        match line.interface {
-            Some(interface) if is_ours => {
+        match (line.gateway, line.interface) {
+            (Some(next_hop), Some(interface)) if is_ours => {
                 let hop = RouteHop {
                     interface,
-                    // Without a gateway, the host itself is at the other end.
-                    next_hop: line.gateway.unwrap_or(destination),
+                    next_hop,
                     weight: 1,
                 };
                 let hops = self.ours.entry(destination).or_default();
@@ -111,10 +107,6 @@ fn line(destination: Ipv4Addr, hop: &RouteHop) -> String {
         next_hop,
         ..
     } = hop;
-    // FRR takes no host for the way to itself.
-    if *next_hop == destination {
-        return format!("ip route {destination}/32 {interface} tag {TAG}");
-    }
     format!("ip route {destination}/32 {next_hop} {interface} tag {TAG} onlink")
 }
 
@@ -132,7 +124,7 @@ impl Line {
         let interface = if gateway.is_some() {
             named
         } else {
-            Some(first).filter(|word| !NOWHERE.contains(word))
+            Some(first)
         };
         let mut read = Self {
             destination,
@@ -247,19 +239,6 @@ mod tests {
         assert_eq!(version(text), Some("FRRouting 8.4.4"));
         assert_eq!(version("FRRouting 10.1"), Some("FRRouting 10.1"));
         assert_eq!(version("Quagga"), None);
-    }
-
-    #[test]
-    fn a_host_at_the_other_end_is_reached_over_the_interface_alone() {
-        let mut attached = rule(1, &[0]);
-        attached.hops[0].next_hop = host(1);
-        let lines = Configured::default()
-            .lines_to(std::slice::from_ref(&attached))
-            .unwrap();
-        assert_eq!(lines, ["ip route 10.9.0.1/32 up0 tag 213213"]);
-        assert_eq!(Configured::read(&lines[0]).rules(), [attached]);
-        let nowhere = Configured::read("ip route 10.9.0.1/32 Null0 tag 213213");
-        assert_eq!(nowhere.rules(), []);
     }
 
     /// What FRR would print after it was told these lines.

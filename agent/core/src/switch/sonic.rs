@@ -151,7 +151,8 @@ fn fields(rule: &RouteRule) -> Fields {
     owned.into_iter().collect()
 }
 
-/// A host at the other end of an interface is reached without one.
+/// A host at the other end of an interface is reached without one: FRR takes no host for the way to itself,
+/// unless it is told that it is on the link, which SONiC has no word for.
 fn gateway(destination: Ipv4Addr, hop: &RouteHop) -> Ipv4Addr {
     if hop.next_hop == destination {
         return Ipv4Addr::UNSPECIFIED;
