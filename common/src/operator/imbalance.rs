@@ -14,3 +14,42 @@ pub struct FlowImbalance {
     pub worst_over: Vec<Hop>,
     pub worst: Imbalance,
 }
+
+/// The same layer by layer and group by group.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Imbalances {
+    /// Absent when no elephant goes where there is a choice.
+    pub all: Option<FlowImbalance>,
+    pub layers: Vec<LayerImbalance>,
+    /// Those first that are farthest above their floor; not all of a large cluster.
+    pub groups: Vec<GroupImbalance>,
+    /// Elephants that are not counted, since a hop of their way is not known.
+    pub unknown_flows: usize,
+}
+
+/// Links between switches so far from the hosts, in this direction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LayerImbalance {
+    pub from_tier: u32,
+    pub to_tier: u32,
+    /// Whether switches chose among these links; if not, they lead to who chose before.
+    pub is_chosen: bool,
+    pub groups: usize,
+    pub mean_fim_percent: f64,
+    /// Of the group with the largest FIM.
+    pub worst: Imbalance,
+    pub max_over_mean: f64,
+}
+
+/// The links of one switch that stand for one another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct GroupImbalance {
+    pub from_tier: u32,
+    pub to_tier: u32,
+    pub is_chosen: bool,
+    pub over: Vec<Hop>,
+    pub imbalance: Imbalance,
+}

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -23,10 +23,11 @@ mod place;
 mod plan;
 mod resolve;
 mod status;
+mod trace;
 
 pub use finding::{Collision, Finding, Findings, Loser, NotSeen, Useless, UselessPin};
 pub use history::{FlowChange, FlowOutcome, Outcome, Record};
-pub use imbalance::FlowImbalance;
+pub use imbalance::{FlowImbalance, GroupImbalance, Imbalances, LayerImbalance};
 pub use job::{Explanation, MeasuredPair, MeasuredPairs};
 pub use line::{Joint, Line, Tag, What};
 pub use matrix::{Matrix, MatrixCell};
@@ -40,6 +41,7 @@ pub use status::{
     AgentState, AgentStatus, FlowStatus, LackStatus, LinkStatus, Mode, OpticalStatus, PairStatus,
     PathBandwidth, Phase, ProbeStatus, RdmaStatus, RunningChange, Status,
 };
+pub use trace::{Between, FlowEnd, TracedFlow, TracedStep, TracedWay};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -116,6 +118,13 @@ pub enum Request {
     ApplyAnyway {
         generation: Generation,
     },
+    /// Which way these flows go, as it was traced last; `anew` has agents trace them for a while.
+    Trace {
+        between: Between,
+        anew: bool,
+    },
+    /// How evenly flows are spread, layer by layer.
+    Imbalance,
 }
 
 impl Request {
@@ -132,8 +141,11 @@ impl Request {
             | Self::Matrix { .. }
             | Self::Explain { .. }
             | Self::Pairs { .. }
+            | Self::Trace { anew: false, .. }
+            | Self::Imbalance
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
+            | Self::Trace { anew: true, .. }
             | Self::Rewire { .. }
             | Self::Drain { .. }
             | Self::Weigh { .. }
@@ -167,6 +179,8 @@ impl Request {
             | Self::Matrix { .. }
             | Self::Explain { .. }
             | Self::Pairs { .. }
+            | Self::Trace { .. }
+            | Self::Imbalance
             | Self::Renew { .. } => false,
         }
     }
@@ -212,6 +226,9 @@ pub enum Response {
     /// Nothing when there is no such job, as far as traffic shows.
     Explanation(Option<Box<Explanation>>),
     Pairs(MeasuredPairs),
+    /// As many as fit into one answer.
+    Traced(Vec<TracedFlow>),
+    Imbalances(Imbalances),
 }
 
 /// Why a request led to nothing.
@@ -264,6 +281,8 @@ pub enum Refused {
     NoSuchLink { name: String },
     /// Without these links one node would not reach another as directly as now, or not at all.
     CutOff { from: String, to: String },
+    /// It is reached by several addresses, and nobody said by which.
+    WhichAddress { host: String, has: Vec<Ipv4Addr> },
 }
 
 const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
@@ -289,6 +308,20 @@ fn cut_off(f: &mut fmt::Formatter<'_>, [from, to]: [&String; 2]) -> fmt::Result 
     )
 }
 
+fn which_address(f: &mut fmt::Formatter<'_>, host: &str, has: &[Ipv4Addr]) -> fmt::Result {
+    match has {
+        [] => write!(f, "no address of {host} is known: its agent is not there"),
+        has => {
+            let has: Vec<_> = has.iter().map(Ipv4Addr::to_string).collect();
+            let all = has.join(", ");
+            write!(
+                f,
+                "{host} has several addresses, name one in its place: {all}"
+            )
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -308,6 +341,7 @@ impl fmt::Display for Refused {
             Self::NoSuchLink { name } => no_such(f, "link", name),
             Self::CutOff { from, to } => cut_off(f, [from, to]),
             Self::NoSuchHost { name } => no_such_host(f, name),
+            Self::WhichAddress { host, has } => which_address(f, host, has),
             Self::Contradicted { why } => write!(f, "what was measured cannot be: {why}"),
             Self::NothingToChange => f.write_str("everything is so already"),
             Self::Busy { running } => write!(

@@ -180,6 +180,15 @@ pub(crate) enum CliError {
     },
     #[error("{job} exchanges nothing large with other hosts now; `reweave paths` lists all flows")]
     NoTraffic { job: String },
+    #[error(
+        "{text:?} is no flow: write two hosts, or one flow as in 'h0:40000 > h4:5001', with ports from 0 to 65535"
+    )]
+    NoFlow { text: String },
+    #[error(
+        "nothing flows from {from} to {to} now, as far as is seen; with --source-port, --port and --anew is traced \
+         what would"
+    )]
+    NothingFlows { from: String, to: String },
     #[error("{} knows of no collectives of a job {job}", path.display())]
     NoSuchJob { job: String, path: PathBuf },
     #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
@@ -378,6 +387,7 @@ impl CliError {
             | Self::BadEvidence { .. }
             | Self::UnfitEvidence { .. }
             | Self::NoSuchJob { .. }
+            | Self::NoFlow { .. }
             | Self::NoPayload
             | Self::BadSpan { .. }
             | Self::NotInFabric { .. }

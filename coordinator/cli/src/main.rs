@@ -14,6 +14,7 @@ mod dashboard;
 mod dev;
 mod error;
 mod export;
+mod fim;
 mod join;
 mod look;
 mod manual;
@@ -26,6 +27,7 @@ mod plan;
 mod show;
 mod sim;
 mod top;
+mod trace;
 mod watch;
 mod work;
 
@@ -86,6 +88,8 @@ enum Command {
     Hosts(look::Hosts),
     Links(look::Links),
     Paths(look::Paths),
+    Trace(trace::Trace),
+    Fim(fim::Fim),
     Pairs(pairs::Pairs),
     Watch(watch::Watch),
     /// Where a browser shows the cluster: a link that is good for hours
@@ -132,6 +136,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Hosts(hosts) => hosts.run(reach, *output),
         Command::Links(links) => links.run(reach, *output),
         Command::Paths(paths) => paths.run(reach, *output),
+        Command::Trace(trace) => trace.run(reach, *output),
+        Command::Fim(fim) => fim.run(reach, *output),
         Command::Pairs(pairs) => pairs.run(reach, *output),
         Command::Watch(watch) => watch.run(reach, *output),
         Command::Dashboard(dashboard) => dashboard.run(reach, *output),

@@ -336,9 +336,7 @@ impl Core {
         }
         self.arrivals.advance(&mut turn, self.disk_is_full);
         while let Some(asked) = next(&mut self.asked, turn.out) {
-            if matches!(asked.request, Request::Status) {
-                self.standings.look(known);
-            }
+            look_first(&asked, known, (&mut self.standings, &mut self.watching));
             let seen = Seen {
                 waits: self.autopilot.waits(),
                 arrivals: &self.arrivals,
@@ -347,6 +345,25 @@ impl Core {
             };
             operator::answer(&mut turn, asked, seen);
         }
+    }
+}
+
+/// What is looked at, or has to be, only since somebody asks.
+fn look_first(
+    asked: &Asked,
+    known: Known<'_>,
+    (standings, watching): (&mut Standings, &mut Watching),
+) {
+    match &asked.request {
+        Request::Status => standings.look(known),
+        Request::Trace {
+            between,
+            anew: true,
+        } if asked.request.may_be_asked_by(asked.principal.role) => {
+            let flows = operator::meant(&known.picture(), between);
+            watching.trace(known.now, flows.into_iter().flatten());
+        }
+        _ => {}
     }
 }
 

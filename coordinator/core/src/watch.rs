@@ -5,10 +5,12 @@
 //! an agent that keeps watching notices a new path by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Watch;
+use reweave_common::moment::Moment;
 
 use crate::effect::Outbox;
 use crate::model::Known;
@@ -17,12 +19,18 @@ use crate::ways::Search;
 
 /// A host traces no more flows at once: routers answer few probes a second.
 const MOST_TRACES: usize = 64;
+/// What a person wants traced is, for so long.
+const ASKED_FOR: Duration = Duration::from_secs(10);
+/// So many of these at once, or a script would keep agents from what matters.
+const MOST_ASKED: usize = 32;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watching {
     elephants: BTreeSet<FlowKey>,
     /// What each agent was asked for last.
     asked: BTreeMap<NodeId, Watch>,
+    /// What people want traced, until then.
+    wished: BTreeMap<FlowKey, Moment>,
     looks: Pace,
     of_probes: BTreeMap<NodeId, Vec<FlowKey>>,
     search: Search,
@@ -34,11 +42,22 @@ impl Watching {
         self.asked.remove(&node);
     }
 
+    /// Has these flows and their ways back traced at once, though they are no elephants.
+    pub(crate) fn trace(&mut self, now: Moment, flows: impl IntoIterator<Item = FlowKey>) {
+        for flow in flows {
+            if self.wished.len() < MOST_ASKED || self.wished.contains_key(&flow) {
+                self.wished.insert(flow, now + ASKED_FOR);
+            }
+        }
+        self.looks.hurry();
+    }
+
     /// Looks from time to time, and asks where something else is wanted than before.
     pub(crate) fn advance(&mut self, known: Known<'_>, out: &mut Outbox) {
         if !self.looks.is_due(known.now, known.policy.look_every) {
             return;
         }
+        self.wished.retain(|_, until| *until > known.now);
         self.note_elephants(known);
         self.note_probes(known);
         let mut wanted = self.wanted(known);
@@ -80,7 +99,8 @@ impl Watching {
 
     fn wanted(&self, known: Known<'_>) -> BTreeMap<NodeId, Watch> {
         let mut of_node: BTreeMap<NodeId, BTreeSet<FlowKey>> = BTreeMap::new();
-        for flow in self.elephants.iter().flat_map(|it| [*it, it.reversed()]) {
+        let wanted = self.elephants.iter().chain(self.wished.keys());
+        for flow in wanted.flat_map(|it| [*it, it.reversed()]) {
             if let Some(sender) = known.ingest.owner(*flow.source.ip()) {
                 of_node.entry(sender).or_default().insert(flow);
             }
@@ -91,13 +111,20 @@ impl Watching {
             .collect()
     }
 
-    /// Where there are too many, elephants come before ways back, and of both those first whose path
-    /// is unknown or old.
+    /// Where there are too many, what people want comes first, elephants come before ways back, and of both
+    /// those first whose path is unknown or old.
     fn watch(&self, known: Known<'_>, sender: NodeId, flows: BTreeSet<FlowKey>) -> Watch {
         let mut trace: Vec<_> = flows.into_iter().collect();
         trace.sort_by_key(|flow| {
+            let is_wished = [*flow, flow.reversed()]
+                .iter()
+                .any(|flow| self.wished.contains_key(flow));
             let is_way_back = !self.elephants.contains(flow);
-            (is_way_back, has_recent_path(known, sender, flow))
+            (
+                !is_wished,
+                is_way_back,
+                has_recent_path(known, sender, flow),
+            )
         });
         trace.truncate(MOST_TRACES);
         trace.sort_unstable();

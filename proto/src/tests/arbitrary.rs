@@ -4,6 +4,7 @@ mod driver;
 mod jobs;
 mod probes;
 mod rewiring;
+mod traces;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
@@ -292,6 +293,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         generation().prop_map(|generation| Request::ApplyAnyway { generation }),
         members::request(),
         jobs::request(),
+        traces::request(),
     ]
 }
 
@@ -686,5 +688,6 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         option::of(record().prop_map(Box::new)).prop_map(Response::Record),
         refused().prop_map(Response::Refused),
         jobs::response(),
+        traces::response(),
     ]
 }

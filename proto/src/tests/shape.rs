@@ -44,7 +44,12 @@ fn the_wire_has_the_shape_that_is_written_down_for_its_version() {
             trace::<Result<CircuitSet, NotSwitched>>,
         ]),
         shape::<DriverOrder>(&[trace::<Role>, trace::<SocketAddr>]),
-        shape::<Request>(&[trace::<MemberOrder>, trace::<Role>, trace::<SocketAddr>]),
+        shape::<Request>(&[
+            trace::<MemberOrder>,
+            trace::<Protocol>,
+            trace::<Role>,
+            trace::<SocketAddr>,
+        ]),
         of_answers(),
         shape::<PeerPart>(&[]),
     ];

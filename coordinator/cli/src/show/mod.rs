@@ -9,6 +9,7 @@ mod measured;
 mod peers;
 mod plan;
 mod status;
+pub(crate) mod trace;
 
 pub(crate) use finding::{cause, findings, in_a_sentence, not_seen};
 pub(crate) use history::{history, record};
@@ -43,7 +44,7 @@ fn is_parallel(hop: &Hop) -> bool {
 /// For what grows with the cluster; `--all` shows the rest.
 const MOST_ROWS: usize = 20;
 
-fn most_rows(Detail { all }: Detail) -> usize {
+pub(crate) fn most_rows(Detail { all }: Detail) -> usize {
     if all { usize::MAX } else { MOST_ROWS }
 }
 

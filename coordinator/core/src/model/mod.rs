@@ -29,6 +29,7 @@ use crate::ways::{Ways, is_of_probes};
 mod path;
 mod wiring;
 
+pub(crate) use path::Passed;
 pub use wiring::{End, Reporting, Wiring};
 
 /// All there is to know by, at one moment.
@@ -264,6 +265,24 @@ impl Picture<'_> {
         let traced = self.trusted(self.nodes.get(&from)?, flow)?;
         let way = self.wiring.beginning(self.known.fabric, from, traced);
         (way.len() < traced.routers.len()).then_some(way)
+    }
+
+    /// What this node's agent has traced of these fields, however long ago, and all that is known of the
+    /// nodes on the way.
+    pub(crate) fn passed(
+        &self,
+        from: NodeId,
+        flow: &FlowKey,
+    ) -> Option<(&Aged<TracedPath>, Vec<Passed>)> {
+        let traced = self.nodes.get(&from)?.paths.get(flow)?;
+        let passed = self.wiring.passed(self.fabric(), from, &traced.value);
+        Some((traced, passed))
+    }
+
+    /// All that this node's agent sends, or has traced.
+    pub(crate) fn sent_or_traced(&self, from: NodeId) -> impl Iterator<Item = FlowKey> {
+        let observed = self.nodes.get(&from).into_iter();
+        observed.flat_map(|it| it.flows.keys().chain(it.paths.keys()).copied())
     }
 
     /// Which of a host's links this address of it is on.

@@ -9,7 +9,44 @@ use reweave_common::snapshot::Hop;
 
 use super::Wiring;
 
+/// What is known of one node on the way, and of the link to it; nothing of it hangs on the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Passed {
+    pub(crate) node: Option<NodeId>,
+    pub(crate) address: Option<Ipv4Addr>,
+    pub(crate) link: Option<LinkId>,
+}
+
 impl Wiring {
+    /// All nodes after the sender, the receiver among them, known or not.
+    pub(crate) fn passed(&self, fabric: &Fabric, from: NodeId, traced: &TracedPath) -> Vec<Passed> {
+        let mut at = Some(from);
+        let mut pass = |address: Option<Ipv4Addr>| {
+            let node = address.and_then(|it| self.node(it));
+            let link = address.and_then(|it| self.link(it));
+            let hop = match (at, node, link) {
+                (Some(at), Some(node), Some(link)) => hop(fabric, at, link, node),
+                _ => None,
+            };
+            at = node;
+            let link = hop.map(|hop| hop.link);
+            Passed {
+                node,
+                address,
+                link,
+            }
+        };
+        let mut passed: Vec<_> = traced.routers.iter().map(|it| pass(*it)).collect();
+        let destination = *traced.flow.destination.ip();
+        let last = at.and_then(|at| self.last_hop(fabric, at, destination));
+        passed.push(Passed {
+            node: self.node(destination),
+            address: Some(destination),
+            link: last.map(|hop| hop.link),
+        });
+        passed
+    }
+
     /// Every hop, or nothing.
     pub fn path(&self, fabric: &Fabric, from: NodeId, traced: &TracedPath) -> Option<Vec<Hop>> {
         let mut path = self.beginning(fabric, from, traced);

@@ -76,10 +76,16 @@ impl Wiring {
 
     /// By which others reach this node over the fabric, if it is one.
     pub(crate) fn only_address(&self, node: NodeId) -> Option<Ipv4Addr> {
-        let own = self.seats.iter().filter(|(_, seat)| seat.0 == node);
-        let mut own = own.filter(|(_, seat)| self.links.contains_key(seat));
-        let (&address, _) = own.next()?;
+        let mut own = self.addresses_of(node);
+        let address = own.next()?;
         own.next().is_none().then_some(address)
+    }
+
+    /// By all of which others reach this node over the fabric.
+    pub(crate) fn addresses_of(&self, node: NodeId) -> impl Iterator<Item = Ipv4Addr> {
+        let own = self.seats.iter().filter(move |(_, seat)| seat.0 == node);
+        let own = own.filter(|(_, seat)| self.links.contains_key(seat));
+        own.map(|(&address, _)| address)
     }
 
     /// The link that ends at the interface with this address.

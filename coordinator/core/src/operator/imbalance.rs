@@ -1,24 +1,91 @@
 //! How evenly flows are spread.
 
-use reweave_common::operator::{FlowImbalance, hops};
-use reweave_common::snapshot::Hop;
+use reweave_common::operator::{
+    FlowImbalance, GroupImbalance, Hop, Imbalances, LayerImbalance, hops,
+};
+use reweave_common::snapshot;
+use reweave_planner::fim::{GroupSpread, LayerSpread, Spread};
 
 use crate::model::{Known, Picture};
 use crate::state::InForce;
+
+/// An answer has to fit into one message, however large the cluster is.
+const MOST_GROUPS: usize = 1024;
 
 pub(super) fn flow_imbalance(
     known: Known<'_>,
     picture: &Picture<'_>,
     in_force: &InForce,
 ) -> Option<FlowImbalance> {
-    let found = reweave_planner::spread(&picture.snapshot(in_force), &known.policy.planner);
+    headline(known, &spread(known, picture, in_force))
+}
+
+pub(super) fn imbalances(
+    known: Known<'_>,
+    picture: &Picture<'_>,
+    in_force: &InForce,
+) -> Imbalances {
+    let mut found = spread(known, picture, in_force);
+    let layers = found.layers();
+    let all = headline(known, &found);
+    let above = |it: &GroupSpread| it.imbalance.fim_percent - it.imbalance.floor_percent;
+    found
+        .groups
+        .sort_by(|one, other| above(other).total_cmp(&above(one)));
+    found.groups.truncate(MOST_GROUPS);
+    Imbalances {
+        all,
+        layers: layers.iter().map(layer).collect(),
+        groups: found.groups.iter().map(|it| group(known, it)).collect(),
+        unknown_flows: picture.not_seen().ways_of.len(),
+    }
+}
+
+fn spread(known: Known<'_>, picture: &Picture<'_>, in_force: &InForce) -> Spread {
+    reweave_planner::spread(&picture.snapshot(in_force), &known.policy.planner)
+}
+
+fn headline(known: Known<'_>, found: &Spread) -> Option<FlowImbalance> {
     let worst = found.worst()?;
-    let links = worst.group.links.iter();
-    let from = worst.group.at;
-    let over: Vec<_> = links.map(|&link| Hop { from, link }).collect();
     Some(FlowImbalance {
         mean_fim_percent: found.headline()?.mean_fim_percent,
-        worst_over: hops(&over, known.fabric),
+        worst_over: over(known, worst),
         worst: worst.imbalance,
     })
+}
+
+fn layer(found: &LayerSpread) -> LayerImbalance {
+    LayerImbalance {
+        from_tier: found.layer.from,
+        to_tier: found.layer.to,
+        is_chosen: found.chosen,
+        groups: found.groups,
+        mean_fim_percent: found.mean_fim_percent,
+        worst: found.worst,
+        max_over_mean: found.max_over_mean,
+    }
+}
+
+fn group(known: Known<'_>, found: &GroupSpread) -> GroupImbalance {
+    GroupImbalance {
+        from_tier: found.layer.from,
+        to_tier: found.layer.to,
+        is_chosen: found.chosen,
+        over: over(known, found),
+        imbalance: found.imbalance,
+    }
+}
+
+/// The links in the direction of the flows: away from who chose, or to who was chosen.
+fn over(known: Known<'_>, found: &GroupSpread) -> Vec<Hop> {
+    let at = found.group.at;
+    let hop = |&link: &_| {
+        let from = match found.chosen {
+            true => at,
+            false => known.fabric.link(link).far(at).node,
+        };
+        snapshot::Hop { from, link }
+    };
+    let over: Vec<_> = found.group.links.iter().map(hop).collect();
+    hops(&over, known.fabric)
 }

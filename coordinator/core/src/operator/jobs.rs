@@ -51,7 +51,7 @@ fn job_on(picture: &Picture<'_>, host: NodeId) -> Job {
         .unwrap_or_default()
 }
 
-fn host(fabric: &Fabric, name: &str) -> Result<NodeId, Refused> {
+pub(super) fn host(fabric: &Fabric, name: &str) -> Result<NodeId, Refused> {
     let found = fabric.find(name);
     let found = found.filter(|&node| fabric.node(node).role != Role::Switch);
     found.ok_or_else(|| Refused::NoSuchHost {

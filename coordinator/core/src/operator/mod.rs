@@ -26,6 +26,7 @@ mod probes;
 mod rdma;
 mod rewire;
 mod status;
+mod trace;
 mod warnings;
 
 /// A request on its way to its reply.
@@ -46,6 +47,7 @@ pub(crate) struct Seen<'a> {
 }
 
 pub(crate) use membership::no_visit;
+pub(crate) use trace::flows as meant;
 
 pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
     let Asked {
@@ -70,6 +72,14 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             }
         }
         Request::Pairs { most } => Response::Pairs(jobs::pairs(&turn.known.picture(), most)),
+        Request::Trace { between, .. } => match trace::trace(&turn.known.picture(), &between) {
+            Ok(flows) => Response::Traced(flows),
+            Err(refused) => Response::Refused(refused),
+        },
+        Request::Imbalance => {
+            let (picture, in_force) = (turn.known.picture(), turn.state.in_force());
+            Response::Imbalances(imbalance::imbalances(turn.known, &picture, in_force))
+        }
         Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
         Request::Diagnose => diagnose(turn, seen),
         Request::Plan => plan(turn, principal),

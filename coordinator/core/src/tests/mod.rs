@@ -20,4 +20,5 @@ mod rollout;
 mod scene;
 mod switch;
 mod switches;
+mod traced;
 mod weighed;

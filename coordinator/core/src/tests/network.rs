@@ -97,21 +97,25 @@ impl Network {
 
     /// A greedy flow, hashed to that spine.
     pub(crate) fn start(&mut self, from: &str, to: &str, port: u16, spine: usize) -> FlowKey {
-        let (from, to) = (self.node(from), self.node(to));
+        let [from, to] = [from, to].map(|name| host_address(self.node(name)));
         let key = FlowKey {
             protocol: Protocol::Tcp,
-            source: SocketAddrV4::new(host_address(from), port),
-            destination: SocketAddrV4::new(host_address(to), 5000),
+            source: SocketAddrV4::new(from, port),
+            destination: SocketAddrV4::new(to, 5000),
         };
-        self.flows.insert(
-            key,
-            Flow {
-                from,
-                to,
-                spine,
-                idle: false,
-            },
-        );
+        self.start_as(key, spine)
+    }
+
+    /// The same by its fields.
+    pub(crate) fn start_as(&mut self, key: FlowKey, spine: usize) -> FlowKey {
+        let node = |end: SocketAddrV4| NodeId::from_index(end.ip().to_bits() as usize & 0xffff);
+        let flow = Flow {
+            from: node(key.source),
+            to: node(key.destination),
+            spine,
+            idle: false,
+        };
+        self.flows.insert(key, flow);
         key
     }
 

@@ -5,9 +5,11 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
+use reweave_common::flow::Protocol;
 use reweave_common::member::Member;
 use reweave_common::operator::{
-    Explanation, Findings, Matrix, MeasuredPairs, Record, Request, Response as Answer, Status,
+    Between, Explanation, Findings, FlowEnd, Imbalances, Matrix, MeasuredPairs, Record, Request,
+    Response as Answer, Status, TracedFlow,
 };
 use reweave_common::plan::Generation;
 use serde::{Deserialize, Serialize};
@@ -83,6 +85,70 @@ pub(super) async fn pairs(served: State<Served>, visitor: Visitor, headers: Head
     let asked = Request::Pairs { most: u32::MAX };
     match visitor.ask(&served.house, asked).await? {
         Answer::Pairs(pairs) => tagged(&headers, &pairs),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+/// How evenly large flows are spread over links that stand for one another, layer by layer.
+#[utoipa::path(get, path = "/imbalance", responses((status = 200, description = "The flow imbalance metric", body = Imbalances)))]
+pub(super) async fn imbalance(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+) -> Answered {
+    match visitor.ask(&served.house, Request::Imbalance).await? {
+        Answer::Imbalances(found) => tagged(&headers, &found),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ends {
+    /// The host that sends, or one of its addresses.
+    from: String,
+    /// The host that receives, or one of its addresses.
+    to: String,
+    /// Only what comes from this port; with `port`, also what nobody sends.
+    source_port: Option<u16>,
+    /// Only what goes to this port.
+    port: Option<u16>,
+    /// Only what goes by this.
+    protocol: Option<Protocol>,
+    /// Agents trace it for some seconds from now on; for operators.
+    #[serde(default)]
+    anew: bool,
+}
+
+/// Which way flows go, and back.
+#[derive(Debug, Serialize, ToSchema)]
+struct Traces {
+    flows: Vec<TracedFlow>,
+}
+
+/// Which way flows between two hosts go, as their agents traced it last, node by node.
+#[utoipa::path(get, path = "/traces", params(Ends), responses((status = 200, description = "The ways", body = Traces)))]
+pub(super) async fn traces(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    ends: Result<Query<Ends>, QueryRejection>,
+) -> Answered {
+    let ends = ends.map_err(|error| Problem::bad_request(error.to_string()));
+    let Query(ends) = ends?;
+    let end = |host, port| FlowEnd { host, port };
+    let between = Between {
+        protocol: ends.protocol,
+        from: end(ends.from, ends.source_port),
+        to: end(ends.to, ends.port),
+    };
+    let anew = ends.anew;
+    match visitor
+        .ask(&served.house, Request::Trace { between, anew })
+        .await?
+    {
+        Answer::Traced(flows) => tagged(&headers, &Traces { flows }),
         _ => Err(Problem::unexpected()),
     }
 }

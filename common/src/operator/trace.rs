@@ -1,0 +1,101 @@
+//! Which way flows go, node by node, as the agents at their ends traced it last.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::flow::{FlowKey, Protocol};
+
+/// Whose flows are asked about: all of them, where neither a protocol nor a port is said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Between {
+    pub protocol: Option<Protocol>,
+    pub from: FlowEnd,
+    pub to: FlowEnd,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowEnd {
+    /// The name of a host, or one of its addresses.
+    pub host: String,
+    pub port: Option<u16>,
+}
+
+/// A flow with its way there and that of what the receiver sends back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TracedFlow {
+    pub flow: FlowKey,
+    pub from: String,
+    pub to: String,
+    /// Each absent where it was not traced lately.
+    pub there: Option<TracedWay>,
+    pub back: Option<TracedWay>,
+    /// Whether both take the same links; absent where a link of either is not known.
+    pub is_symmetric: Option<bool>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TracedWay {
+    /// All nodes after the sender, in order; the last is the receiver.
+    pub steps: Vec<TracedStep>,
+    /// The receiver's agent has seen packets of this very flow come past so many routers.
+    pub is_confirmed: bool,
+    pub age_ms: u64,
+}
+
+/// A node on the way. Absent is what nobody knows; nothing is guessed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TracedStep {
+    pub node: Option<String>,
+    /// By which it answered.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub address: Option<Ipv4Addr>,
+    /// Over which it is reached.
+    pub link: Option<String>,
+}
+
+impl TracedWay {
+    /// The links, when all are known.
+    pub fn links(&self) -> Option<Vec<&str>> {
+        self.steps.iter().map(|step| step.link.as_deref()).collect()
+    }
+}
+
+impl TracedFlow {
+    /// Whether both ways take the same links, as far as that is known.
+    pub fn same_way(there: Option<&TracedWay>, back: Option<&TracedWay>) -> Option<bool> {
+        let (there, back) = (there?.links()?, back?.links()?);
+        Some(there.iter().eq(back.iter().rev()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(links: &[Option<&str>]) -> TracedWay {
+        let step = |link: &Option<&str>| TracedStep {
+            link: link.map(str::to_owned),
+            ..TracedStep::default()
+        };
+        TracedWay {
+            steps: links.iter().map(step).collect(),
+            is_confirmed: true,
+            age_ms: 0,
+        }
+    }
+
+    #[test]
+    fn ways_are_the_same_over_the_same_links_only_and_nobody_knows_where_one_is_missing() {
+        let there = way(&[Some("a-b"), Some("b-c")]);
+        let same = |back: Option<&TracedWay>| TracedFlow::same_way(Some(&there), back);
+        assert_eq!(same(Some(&way(&[Some("b-c"), Some("a-b")]))), Some(true));
+        assert_eq!(same(Some(&way(&[Some("b-c"), Some("a-b.2")]))), Some(false));
+        assert_eq!(same(Some(&way(&[Some("b-c")]))), Some(false));
+        assert_eq!(same(Some(&way(&[Some("b-c"), None]))), None);
+        assert_eq!(same(None), None);
+    }
+}

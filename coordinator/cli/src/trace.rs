@@ -1,0 +1,264 @@
+//! `reweave trace`: which way flows go, node by node, and what comes back.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use reweave_common::flow::Protocol;
+use reweave_common::operator::{Between, FlowEnd, Request, Response, TracedFlow, TracedWay};
+use serde::Serialize;
+
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::names::Names;
+use crate::page::{Ink, Page, age};
+use crate::{Output, print, show};
+
+const GLANCE: Duration = Duration::from_millis(100);
+/// A trace takes a second at most where routers answer, and a few where one is silent.
+const LONGEST: Duration = Duration::from_secs(6);
+
+/// Which way flows go, and what their receivers send back: as traced last, or anew
+///
+/// Nodes and links that nobody knows are shown as `?`. Large flows are traced all the time; others, and
+/// those that nobody sends, when --anew asks for it.
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    /// A flow as other commands show it, such as 'h0:40000 > h4:5001', or the host that sends, or its address
+    #[arg(value_name = "FLOW|HOST")]
+    from: String,
+    /// The host that receives, or its address
+    #[arg(value_name = "HOST")]
+    to: Option<String>,
+    /// Only what goes to this port; with --source-port, also what nobody sends
+    #[arg(long)]
+    port: Option<u16>,
+    /// Only what comes from this port
+    #[arg(long, value_name = "PORT")]
+    source_port: Option<u16>,
+    /// Only what goes by this
+    #[arg(long, value_enum, value_name = "NAME")]
+    protocol: Option<By>,
+    /// Have the agents trace it now, and wait for what they find
+    #[arg(long)]
+    anew: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum By {
+    Tcp,
+    Udp,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    flows: Vec<TracedFlow>,
+}
+
+impl Trace {
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let between = self.between()?;
+        let mut coordinator = Coordinator::reach(reach)?;
+        let names = Names::of(&coordinator.status()?);
+        let flows = match self.anew {
+            true => traced_anew(&mut coordinator, &between)?,
+            false => traced(&mut coordinator, &between, false)?,
+        };
+        if flows.is_empty() {
+            return Err(CliError::NothingFlows {
+                from: between.from.host,
+                to: between.to.host,
+            });
+        }
+        let answer = Answer { flows };
+        print(output, &answer, |page| lay_out(page, &answer.flows, &names))
+    }
+
+    fn between(&self) -> Result<Between, CliError> {
+        let mut between = match (&self.to, self.from.split_once('>')) {
+            (None, Some(ends)) => flow(ends).ok_or_else(|| self.no_flow())?,
+            (Some(to), None) => Between {
+                protocol: None,
+                from: end(&self.from).ok_or_else(|| self.no_flow())?,
+                to: end(to).ok_or_else(|| self.no_flow())?,
+            },
+            _ => return Err(self.no_flow()),
+        };
+        let by = self.protocol.map(|by| match by {
+            By::Tcp => Protocol::Tcp,
+            By::Udp => Protocol::Udp,
+        });
+        between.protocol = by.or(between.protocol);
+        between.from.port = self.source_port.or(between.from.port);
+        between.to.port = self.port.or(between.to.port);
+        Ok(between)
+    }
+
+    fn no_flow(&self) -> CliError {
+        let all = [Some(&self.from), self.to.as_ref()];
+        let all: Vec<_> = all.into_iter().flatten().map(String::as_str).collect();
+        CliError::NoFlow {
+            text: all.join(" "),
+        }
+    }
+}
+
+/// As other commands show it: `h0 > h4`, `h0:40000 > h4:5001`, `tcp 10.0.0.1:40000 > 10.0.1.1:5001`.
+fn flow((from, to): (&str, &str)) -> Option<Between> {
+    let from = from.trim();
+    let (protocol, from) = match from.split_once(' ') {
+        Some(("tcp", from)) => (Some(Protocol::Tcp), from),
+        Some(("udp", from)) => (Some(Protocol::Udp), from),
+        _ => (None, from),
+    };
+    Some(Between {
+        protocol,
+        from: end(from)?,
+        to: end(to)?,
+    })
+}
+
+fn end(text: &str) -> Option<FlowEnd> {
+    let (host, port) = match text.trim().rsplit_once(':') {
+        Some((host, port)) => (host, Some(port.parse().ok()?)),
+        None => (text.trim(), None),
+    };
+    let is_name = !host.is_empty() && !host.contains(char::is_whitespace);
+    is_name.then(|| FlowEnd {
+        host: host.to_owned(),
+        port,
+    })
+}
+
+fn traced(
+    coordinator: &mut Coordinator,
+    between: &Between,
+    anew: bool,
+) -> Result<Vec<TracedFlow>, CliError> {
+    let between = between.clone();
+    match coordinator.ask(&Request::Trace { between, anew })? {
+        Response::Traced(flows) => Ok(flows),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}
+
+/// Until all ways were traced since it was asked, or for as long as that may take.
+fn traced_anew(
+    coordinator: &mut Coordinator,
+    between: &Between,
+) -> Result<Vec<TracedFlow>, CliError> {
+    let asked = Instant::now();
+    let mut flows = traced(coordinator, between, true)?;
+    loop {
+        let waited = asked.elapsed();
+        let is_new = |way: &Option<TracedWay>| {
+            let way = way.as_ref();
+            way.is_some_and(|way| u128::from(way.age_ms) < waited.as_millis())
+        };
+        let is_done = |flow: &TracedFlow| is_new(&flow.there) && is_new(&flow.back);
+        if flows.is_empty() || flows.iter().all(is_done) {
+            return Ok(flows);
+        }
+        if waited > LONGEST {
+            eprintln!("not everything was traced anew: see how old each way is");
+            return Ok(flows);
+        }
+        coordinator.wait(GLANCE);
+        flows = traced(coordinator, between, false)?;
+    }
+}
+
+fn lay_out(page: &mut Page, flows: &[TracedFlow], names: &Names) {
+    let known = names.flows(flows.iter().map(|flow| flow.flow));
+    for flow in flows {
+        let protocol = flow.flow.protocol;
+        page.heading(&format!("{} ({protocol})", known.name(&flow.flow)));
+        page.line(&way("there", &flow.from, flow.there.as_ref()));
+        page.line(&way("back", &flow.to, flow.back.as_ref()));
+        match flow.is_symmetric {
+            Some(true) => page.line("  it comes back the same way"),
+            Some(false) => {
+                let words = page.ink(Ink::Yellow, "  it comes back another way");
+                page.line(&words);
+            }
+            None => page.line("  whether it comes back the same way is not known"),
+        }
+    }
+}
+
+fn way(which: &str, from: &str, way: Option<&TracedWay>) -> String {
+    let Some(way) = way else {
+        return format!("  {which:<5}  not traced lately; --anew has it traced");
+    };
+    let steps = show::trace::steps(from, &way.steps);
+    let seen = match way.is_confirmed {
+        true => ", seen at its end",
+        false => "",
+    };
+    format!("  {which:<5}  {steps}  ({} ago{seen})", age(way.age_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        trace: Trace,
+    }
+
+    fn between(words: &[&str]) -> Result<Between, String> {
+        let words = ["trace"].iter().chain(words);
+        let line = Line::try_parse_from(words).unwrap();
+        line.trace.between().map_err(|error| {
+            assert_eq!(error.exit_code(), 2);
+            error.told()
+        })
+    }
+
+    fn at(host: &str, port: Option<u16>) -> FlowEnd {
+        let host = host.to_owned();
+        FlowEnd { host, port }
+    }
+
+    #[test]
+    fn a_flow_is_read_as_other_commands_show_it() {
+        let named = Between {
+            protocol: None,
+            from: at("h0", Some(40_000)),
+            to: at("h4", Some(5001)),
+        };
+        let ports = ["h0", "h4", "--source-port", "40000", "--port", "5001"];
+        for words in [
+            &["h0:40000 > h4:5001"][..],
+            &["h0:40000", "h4:5001"],
+            &ports,
+        ] {
+            assert_eq!(between(words).unwrap(), named, "{words:?}");
+        }
+        let full = between(&["tcp 10.0.0.1:40000 > 10.0.1.1:5001"]).unwrap();
+        assert_eq!(full.protocol, Some(Protocol::Tcp));
+        assert_eq!(full.to, at("10.0.1.1", Some(5001)));
+        assert_eq!(between(&["h0>h4"]).unwrap().from, at("h0", None));
+    }
+
+    #[test]
+    fn what_is_no_flow_is_refused_in_one_sentence() {
+        for words in [
+            &["h0"][..],
+            &["h0 > "],
+            &["h0:x", "h4"],
+            &["h0:70000", "h4"],
+            &["h0 > h4", "h5"],
+            &["sctp h0 > h4"],
+            &["", ""],
+        ] {
+            let said = between(words).unwrap_err();
+            assert!(said.contains("no flow"), "{words:?}: {said}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Ways of flows, as agents have traced them: what is known is said, and what is not is left open.
+
+use std::time::Duration;
+
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::instruction::Instruction;
+use reweave_common::member::{Member, Role};
+use reweave_common::operator::{
+    Between, FlowEnd, Imbalances, Mode, Refused, Request, Response, TracedFlow, TracedStep,
+};
+use reweave_common::snapshot::Hop;
+
+use super::cluster::Cluster;
+use super::scene::{A_WHILE, collision};
+use crate::{Effect, Input};
+
+fn end(host: &str, port: Option<u16>) -> FlowEnd {
+    let host = host.to_owned();
+    FlowEnd { host, port }
+}
+
+fn request(from: FlowEnd, to: FlowEnd, anew: bool) -> Request {
+    let between = Between {
+        protocol: None,
+        from,
+        to,
+    };
+    Request::Trace { between, anew }
+}
+
+fn traced(cluster: &mut Cluster, request: Request) -> Vec<TracedFlow> {
+    match cluster.ask(request) {
+        Response::Traced(flows) => flows,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn between(cluster: &mut Cluster, from: &str, to: &str) -> Vec<TracedFlow> {
+    traced(cluster, request(end(from, None), end(to, None), false))
+}
+
+fn running() -> (Cluster, [FlowKey; 2]) {
+    let (mut cluster, flows) = collision(Mode::Manual);
+    cluster.run_for(A_WHILE);
+    (cluster, flows)
+}
+
+fn nodes(steps: &[TracedStep]) -> Vec<&str> {
+    let names = steps.iter().map(|step| step.node.as_deref());
+    names.map(|name| name.unwrap_or("?")).collect()
+}
+
+#[test]
+fn a_flow_is_told_with_all_nodes_and_links_of_its_way() {
+    let (mut cluster, flows) = running();
+    let told = between(&mut cluster, "h0", "h3");
+    assert_eq!(told.len(), 1);
+    let there = told[0].there.as_ref().unwrap();
+    assert_eq!(told[0].flow, flows[0]);
+    assert_eq!(nodes(&there.steps), ["leaf0", "spine0", "leaf1", "h3"]);
+    let links = ["h0-leaf0", "leaf0-spine0", "leaf1-spine0", "h3-leaf1"];
+    assert_eq!(there.links().unwrap(), links);
+    assert!(there.is_confirmed && there.age_ms < 1000);
+    assert_eq!(between(&mut cluster, "h3", "h0"), [], "nobody sends that");
+    let by_address = flows[0].source.ip().to_string();
+    assert_eq!(between(&mut cluster, &by_address, "h3"), told);
+}
+
+/// The network of these tests has flows come back over the spine that their ports are hashed to.
+#[test]
+fn who_comes_back_another_way_is_told() {
+    let (mut cluster, [flow, _]) = running();
+    let back = flow.reversed();
+    let back = cluster.network.start_as(back, 1);
+    cluster.run_for(A_WHILE);
+    let told = between(&mut cluster, "h0", "h3");
+    let way = told[0].back.as_ref().unwrap();
+    assert_eq!(nodes(&way.steps), ["leaf1", "spine1", "leaf0", "h0"]);
+    assert_eq!(told[0].is_symmetric, Some(false));
+    cluster.network.end(back);
+    cluster.network.start_as(back, 0);
+    cluster.run_for(2 * A_WHILE);
+    assert_eq!(
+        between(&mut cluster, "h0", "h3")[0].is_symmetric,
+        Some(true)
+    );
+}
+
+#[test]
+fn whoever_did_not_answer_stays_unknown_and_so_do_the_links_at_it() {
+    let (mut cluster, _) = running();
+    let from = cluster.network.node("spine0");
+    let leaf = cluster.network.node("leaf1");
+    let link = cluster.network.fabric.links_between(from, leaf).next();
+    let link = link.unwrap();
+    cluster.network.dead.insert(Hop { from, link });
+    cluster.run_for(A_WHILE);
+    let told = between(&mut cluster, "h0", "h3");
+    let there = told[0].there.as_ref().unwrap();
+    assert_eq!(nodes(&there.steps), ["leaf0", "spine0", "?", "h3"]);
+    let links: Vec<_> = there.steps.iter().map(|it| it.link.as_deref()).collect();
+    assert_eq!(links, [Some("h0-leaf0"), Some("leaf0-spine0"), None, None]);
+    assert_eq!((told[0].is_symmetric, there.is_confirmed), (None, false));
+}
+
+fn is_watched(cluster: &Cluster, flow: &FlowKey) -> bool {
+    let last = |node: &str| {
+        let at = cluster.network.node(node);
+        let mut told = cluster.effects.iter().rev();
+        told.find_map(|effect| match effect {
+            Effect::Send {
+                node,
+                instruction: Instruction::Watch(watch),
+            } if *node == at => Some(watch.trace.contains(flow)),
+            _ => None,
+        })
+    };
+    last("h2") == Some(true)
+}
+
+#[test]
+fn what_nobody_sends_is_traced_when_it_is_named_in_full_and_for_a_while_only() {
+    let (mut cluster, flows) = running();
+    let port = Some(7000);
+    let asked = |anew| request(end("h2", port), end("h3", port), anew);
+    let told = traced(&mut cluster, asked(false));
+    assert_eq!((told.len(), &told[0].there), (1, &None));
+    let flow = told[0].flow;
+    assert_eq!(flow.protocol, Protocol::Tcp);
+    assert_eq!(flow.destination.ip(), flows[0].destination.ip());
+    cluster.run_for(A_WHILE);
+    assert!(!is_watched(&cluster, &flow), "nobody wanted it traced");
+    traced(&mut cluster, asked(true));
+    cluster.run_for(Duration::from_millis(200));
+    assert!(is_watched(&cluster, &flow));
+    cluster.run_for(Duration::from_secs(11));
+    assert!(!is_watched(&cluster, &flow), "for a while only");
+}
+
+#[test]
+fn viewers_may_look_and_not_send_agents_about() {
+    let (mut cluster, _) = running();
+    let mut refused = |anew| {
+        let id = cluster.effects.len() as u64;
+        cluster.handle(Input::Operator {
+            id,
+            principal: Member::new(Role::Viewer, "bob"),
+            request: request(end("h2", Some(1)), end("h3", Some(1)), anew),
+        });
+        let reply = cluster
+            .effects
+            .iter()
+            .rev()
+            .find_map(|effect| match effect {
+                Effect::Reply { id: to, response } if *to == id => Some(response.clone()),
+                _ => None,
+            });
+        matches!(reply, Some(Response::Refused(Refused::NotAllowed { .. })))
+    };
+    assert_eq!([false, true].map(&mut refused), [false, true]);
+    let before = cluster.effects.len();
+    cluster.run_for(A_WHILE);
+    let is_watch = |effect: &Effect| {
+        let is_watch = |it: &Instruction| matches!(it, Instruction::Watch(_));
+        matches!(effect, Effect::Send { instruction, .. } if is_watch(instruction))
+    };
+    assert!(!cluster.effects[before..].iter().any(is_watch));
+}
+
+#[test]
+fn hosts_that_nobody_knows_are_refused_by_name() {
+    let (mut cluster, _) = running();
+    for (from, to, name) in [
+        ("h9", "h3", "h9"),
+        ("h0", "leaf0", "leaf0"),
+        ("h0", "10.9.9.9", "10.9.9.9"),
+    ] {
+        let refused = Refused::NoSuchHost {
+            name: name.to_owned(),
+        };
+        let asked = request(end(from, None), end(to, None), true);
+        assert_eq!(cluster.ask(asked), Response::Refused(refused));
+    }
+}
+
+#[test]
+fn imbalance_is_told_layer_by_layer_and_the_worst_links_first() {
+    let (mut cluster, _) = running();
+    let Response::Imbalances(Imbalances {
+        all,
+        layers,
+        groups,
+        unknown_flows,
+    }) = cluster.ask(Request::Imbalance)
+    else {
+        panic!("no imbalance")
+    };
+    let all = all.unwrap();
+    assert_eq!((all.worst.fim_percent, unknown_flows), (100.0, 0));
+    let told: Vec<_> = layers
+        .iter()
+        .map(|it| (it.from_tier, it.to_tier, it.is_chosen, it.groups))
+        .collect();
+    assert_eq!(told, [(1, 2, true, 1), (2, 1, false, 1)]);
+    let over = |nth: usize| -> Vec<_> {
+        let over = groups[nth].over.iter();
+        over.map(|hop| format!("{} > {}", hop.from, hop.to))
+            .collect()
+    };
+    assert_eq!(over(0), ["leaf0 > spine0", "leaf0 > spine1"]);
+    assert_eq!(over(1), ["spine0 > leaf1", "spine1 > leaf1"]);
+    assert_eq!(groups[0].imbalance, all.worst);
+}

@@ -1,0 +1,101 @@
+//! Any way of a flow, and any imbalance.
+
+use std::net::Ipv4Addr;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use reweave_common::flow::Protocol;
+use reweave_common::operator::{
+    Between, FlowEnd, GroupImbalance, Imbalances, LayerImbalance, Request, Response, TracedFlow,
+    TracedStep, TracedWay,
+};
+
+use super::{MANY, finite, flow, flow_imbalance, hop, imbalance, text};
+
+pub(super) fn request() -> impl Strategy<Value = Request> {
+    let end = || (text(), any::<Option<u16>>()).prop_map(|(host, port)| FlowEnd { host, port });
+    let protocol = prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp)];
+    let between = (option::of(protocol), end(), end()).prop_map(|(protocol, from, to)| Between {
+        protocol,
+        from,
+        to,
+    });
+    let trace = (between, any::<bool>());
+    let trace = trace.prop_map(|(between, anew)| Request::Trace { between, anew });
+    prop_oneof![trace, Just(Request::Imbalance)]
+}
+
+pub(super) fn response() -> impl Strategy<Value = Response> {
+    let traced = vec(traced(), 0..MANY).prop_map(Response::Traced);
+    prop_oneof![traced, imbalances().prop_map(Response::Imbalances)]
+}
+
+fn traced() -> impl Strategy<Value = TracedFlow> {
+    let ways = (option::of(way()), option::of(way()), any::<Option<bool>>());
+    (flow(), text(), text(), ways).prop_map(|(flow, from, to, ways)| TracedFlow {
+        flow,
+        from,
+        to,
+        there: ways.0,
+        back: ways.1,
+        is_symmetric: ways.2,
+    })
+}
+
+fn way() -> impl Strategy<Value = TracedWay> {
+    let step = (
+        option::of(text()),
+        any::<Option<Ipv4Addr>>(),
+        option::of(text()),
+    );
+    let step = step.prop_map(|(node, address, link)| TracedStep {
+        node,
+        address,
+        link,
+    });
+    let parts = (vec(step, 0..MANY), any::<bool>(), any::<u64>());
+    parts.prop_map(|(steps, is_confirmed, age_ms)| TracedWay {
+        steps,
+        is_confirmed,
+        age_ms,
+    })
+}
+
+fn imbalances() -> impl Strategy<Value = Imbalances> {
+    let layers = vec(layer(), 0..MANY);
+    let groups = vec(group(), 0..MANY);
+    let parts = (option::of(flow_imbalance()), layers, groups, any::<usize>());
+    parts.prop_map(|(all, layers, groups, unknown_flows)| Imbalances {
+        all,
+        layers,
+        groups,
+        unknown_flows,
+    })
+}
+
+fn layer() -> impl Strategy<Value = LayerImbalance> {
+    let counts = any::<(u32, u32, bool, usize)>();
+    (counts, finite(), imbalance(), finite()).prop_map(|(counts, mean, worst, peak)| {
+        LayerImbalance {
+            from_tier: counts.0,
+            to_tier: counts.1,
+            is_chosen: counts.2,
+            groups: counts.3,
+            mean_fim_percent: mean,
+            worst,
+            max_over_mean: peak,
+        }
+    })
+}
+
+fn group() -> impl Strategy<Value = GroupImbalance> {
+    let parts = (any::<(u32, u32, bool)>(), vec(hop(), 0..MANY), imbalance());
+    parts.prop_map(|(counts, over, imbalance)| GroupImbalance {
+        from_tier: counts.0,
+        to_tier: counts.1,
+        is_chosen: counts.2,
+        over,
+        imbalance,
+    })
+}
