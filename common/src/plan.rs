@@ -46,6 +46,8 @@ pub struct Pin {
 pub struct Plan {
     pub generation: Generation,
     pub parent: Generation,
+    /// The change that it takes back, which a person wants for reasons of their own.
+    pub takes_back: Option<Generation>,
     pub pins: Vec<Pin>,
     pub tables: Tables,
     pub circuits: Circuits,
@@ -61,6 +63,7 @@ impl Plan {
         Self {
             generation,
             parent,
+            takes_back: None,
             pins: Vec::new(),
             tables: Tables::new(),
             circuits: Circuits::new(),
@@ -77,7 +80,7 @@ impl Plan {
 
     /// Whether it moves nothing, and only takes pins away that serve no more.
     pub fn only_lifts(&self) -> bool {
-        self.moves.is_empty()
+        self.moves.is_empty() && self.takes_back.is_none()
     }
 }
 

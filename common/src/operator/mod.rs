@@ -19,6 +19,7 @@ mod job;
 mod line;
 mod matrix;
 mod membership;
+mod no_way_back;
 mod place;
 mod plan;
 mod resolve;
@@ -34,6 +35,7 @@ pub use matrix::{Matrix, MatrixCell};
 pub use membership::{
     About, CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation, RefusedPeer,
 };
+pub use no_way_back::NoWayBack;
 pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report, Via};
 pub use resolve::Unknown;
@@ -125,6 +127,10 @@ pub enum Request {
     },
     /// How evenly flows are spread, layer by layer.
     Imbalance,
+    /// A plan by which everything is as it was before this change, or before the last that was kept.
+    TakeBack {
+        generation: Option<Generation>,
+    },
 }
 
 impl Request {
@@ -149,6 +155,7 @@ impl Request {
             | Self::Rewire { .. }
             | Self::Drain { .. }
             | Self::Weigh { .. }
+            | Self::TakeBack { .. }
             | Self::Apply { .. }
             | Self::ApplyAnyway { .. }
             | Self::Invite { .. }
@@ -164,6 +171,7 @@ impl Request {
             | Self::Rewire { .. }
             | Self::Drain { .. }
             | Self::Weigh { .. }
+            | Self::TakeBack { .. }
             | Self::Apply { .. }
             | Self::ApplyAnyway { .. }
             | Self::Invite { .. }
@@ -283,6 +291,8 @@ pub enum Refused {
     CutOff { from: String, to: String },
     /// It is reached by several addresses, and nobody said by which.
     WhichAddress { host: String, has: Vec<Ipv4Addr> },
+    /// The change stays, for that reason.
+    NoWayBack(NoWayBack),
 }
 
 const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
@@ -341,6 +351,7 @@ impl fmt::Display for Refused {
             Self::NoSuchLink { name } => no_such(f, "link", name),
             Self::CutOff { from, to } => cut_off(f, [from, to]),
             Self::NoSuchHost { name } => no_such_host(f, name),
+            Self::NoWayBack(why) => why.fmt(f),
             Self::WhichAddress { host, has } => which_address(f, host, has),
             Self::Contradicted { why } => write!(f, "what was measured cannot be: {why}"),
             Self::NothingToChange => f.write_str("everything is so already"),

@@ -22,6 +22,8 @@ use super::place::Hop;
 pub struct Plan {
     pub generation: Generation,
     pub parent: Generation,
+    /// The change that it takes back.
+    pub takes_back: Option<Generation>,
     /// All that will be pinned afterwards.
     pub pins: Vec<Pin>,
     /// All that each node that has a table sends over which links, by the host that it is for.
@@ -93,6 +95,7 @@ impl Plan {
         Self {
             generation: plan.generation,
             parent: plan.parent,
+            takes_back: plan.takes_back,
             pins: plan
                 .pins
                 .iter()

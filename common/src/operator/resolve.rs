@@ -51,6 +51,7 @@ impl Plan {
         Ok(plan::Plan {
             generation: self.generation,
             parent: self.parent,
+            takes_back: self.takes_back,
             pins: pins.collect::<Result<_, _>>()?,
             tables: self.resolve_tables(&names)?,
             circuits: circuits.collect::<Result<_, _>>()?,

@@ -33,7 +33,7 @@ pub(crate) struct Apply {
     no_wait: bool,
 }
 
-fn number(text: &str) -> Result<u64, &'static str> {
+pub(crate) fn number(text: &str) -> Result<u64, &'static str> {
     text.parse()
         .map_err(|_| "no number of a plan; `reweave plan` tells it")
 }

@@ -24,6 +24,7 @@ mod page;
 mod pairs;
 mod parting;
 mod plan;
+mod rollback;
 mod show;
 mod sim;
 mod top;
@@ -36,6 +37,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use reweave_common::operator::{NotSeen, Plan, Record, Request, Response};
+use reweave_common::plan::Generation;
 use serde::Serialize;
 
 use ask::{Coordinator, Reach};
@@ -105,10 +107,19 @@ enum Command {
     Check(check::Check),
     /// The cluster live in this terminal: links by trouble, hosts against hosts, flows and changes
     Top(top::Top),
+    Rollback(rollback::Rollback),
     /// What was changed, by whom, and what came of it
     History {
+        /// Only the change of this plan
+        #[arg(value_name = "N", value_parser = apply::number)]
+        generation: Option<u64>,
         /// How many changes to show at most, the newest first
-        #[arg(long, value_name = "N", default_value_t = 20)]
+        #[arg(
+            long,
+            value_name = "N",
+            default_value_t = 20,
+            conflicts_with = "generation"
+        )]
         most: usize,
     },
     /// What would be: workloads and flows on fabrics that need not exist
@@ -148,7 +159,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Apply(apply) => apply.run(reach, *output),
         Command::Check(check) => check.run(*output),
         Command::Top(top) => top.run(reach),
-        Command::History { most } => show_history(reach, *output, *most),
+        Command::Rollback(rollback) => rollback.run(reach, *output),
+        Command::History { generation, most } => {
+            show_history(reach, *output, *most, generation.map(Generation))
+        }
         Command::Sim(command) => command.run(*output),
         Command::Export(export) => export.run(),
         Command::Manual(manual) => manual.run(),
@@ -197,10 +211,18 @@ fn show(reach: &Reach, output: Output, request: &Request) -> Result<ExitCode, Cl
     }
 }
 
-fn show_history(reach: &Reach, output: Output, most: usize) -> Result<ExitCode, CliError> {
+fn show_history(
+    reach: &Reach,
+    output: Output,
+    most: usize,
+    only: Option<Generation>,
+) -> Result<ExitCode, CliError> {
     let mut coordinator = Coordinator::reach(reach)?;
     let names = Names::of(&coordinator.status()?);
-    let records = coordinator.history(most)?;
+    let records = match only {
+        Some(generation) => vec![coordinator.record(generation)?],
+        None => coordinator.history(most)?,
+    };
     print(output, &HistoryAnswer { history: &records }, |page| {
         show::history(page, &records, &names);
     })

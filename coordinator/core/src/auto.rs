@@ -171,8 +171,9 @@ impl Autopilot {
 /// Whether a person has it on offer, and it is of another kind than what is made here: it is theirs
 /// to carry out, or to let go.
 fn is_a_persons(turn: &Turn<'_>, rollout: &Rollout) -> bool {
-    let in_force = turn.state.in_force();
-    rollout.proposed.by != Author::Policy && is_needed(turn.known, in_force, &rollout.plan)
+    let (in_force, plan) = (turn.state.in_force(), &rollout.plan);
+    let is_other = plan.takes_back.is_some() || is_needed(turn.known, in_force, plan);
+    rollout.proposed.by != Author::Policy && is_other
 }
 
 /// What speaks against carrying it out unasked.

@@ -9,6 +9,7 @@
 mod addresses;
 mod arrivals;
 mod auto;
+mod back;
 mod carrying;
 mod command;
 mod core;

@@ -132,6 +132,7 @@ fn lift(state: &State, useless: Vec<UselessPin>) -> Option<Plan> {
     (!flows.is_empty()).then(|| Plan {
         generation: state.next_generation(),
         parent: in_force.generation,
+        takes_back: None,
         pins: in_force.pins.iter().filter(kept).copied().collect(),
         tables: in_force.tables.clone(),
         circuits: in_force.circuits.clone(),

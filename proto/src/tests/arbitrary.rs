@@ -23,9 +23,9 @@ use reweave_common::member::{Admission, DenyList, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowImbalance,
-    FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode, Move, NotSeen, Outcome, Phase, Pin,
-    Plan, Prediction, Record, Refused, Report, Request, Response, RunningChange, Status, Useless,
-    UselessPin,
+    FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode, Move, NoWayBack, NotSeen, Outcome,
+    Phase, Pin, Plan, Prediction, Record, Refused, Report, Request, Response, RunningChange,
+    Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::sample::{
@@ -291,6 +291,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         vec(text(), 0..MANY).prop_map(|links| Request::Drain { links }),
         any::<bool>().prop_map(|by_worth| Request::Weigh { by_worth }),
         generation().prop_map(|generation| Request::ApplyAnyway { generation }),
+        option::of(generation()).prop_map(|generation| Request::TakeBack { generation }),
         members::request(),
         jobs::request(),
         traces::request(),
@@ -582,16 +583,17 @@ fn plan() -> impl Strategy<Value = Plan> {
         high_bits_per_s: high,
     });
     let parts = (
-        (generation(), generation()),
+        (generation(), generation(), option::of(generation())),
         (vec(pin(), 0..MANY), rewiring::rewired()),
         moves(),
         vec(prediction, 0..MANY),
         report(),
     );
     parts.prop_map(
-        |((generation, parent), pins, moves, predictions, report)| Plan {
+        |((generation, parent, takes_back), pins, moves, predictions, report)| Plan {
             generation,
             parent,
+            takes_back,
             pins: pins.0,
             tables: pins.1.0,
             circuits: pins.1.1,
@@ -666,6 +668,7 @@ fn refused() -> impl Strategy<Value = Refused> {
         generation().prop_map(|offered| Refused::OtherPlan { offered }),
         generation().prop_map(|running| Refused::Busy { running }),
         texts().prop_map(|reasons| Refused::Unfit { reasons }),
+        generation().prop_map(|generation| Refused::NoWayBack(NoWayBack::NotKept { generation })),
     ]
 }
 

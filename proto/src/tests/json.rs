@@ -77,6 +77,7 @@ fn plan(fabric: &Fabric) -> Plan {
     Plan {
         generation: Generation(4),
         parent: Generation(3),
+        takes_back: None,
         pins: vec![Pin {
             flow: flow(),
             at: uplink(fabric, 2).from,
@@ -150,6 +151,7 @@ fn a_plan_names_its_places() {
     let expected = json!({
         "generation": 4,
         "parent": 3,
+        "takes_back": null,
         "pins": [{"flow": flow_json(), "hop": to}],
         "tables": {},
         "circuits": {},

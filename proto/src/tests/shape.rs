@@ -15,8 +15,8 @@ use reweave_common::holding::Holding;
 use reweave_common::instruction::Refusal;
 use reweave_common::member::Role;
 use reweave_common::operator::{
-    AgentState, CoordinatorState, Finding, FlowChange, MemberOrder, Mode, Outcome, Phase, Refused,
-    Request, Response, Tag, Useless, What,
+    AgentState, CoordinatorState, Finding, FlowChange, MemberOrder, Mode, NoWayBack, Outcome,
+    Phase, Refused, Request, Response, Tag, Useless, What,
 };
 use reweave_common::plan::LostBecause;
 use reweave_common::probing::Stamps;
@@ -98,6 +98,7 @@ fn of_answers() -> String {
         trace::<FlowChange>,
         trace::<LostBecause>,
         trace::<Mode>,
+        trace::<NoWayBack>,
         trace::<Outcome>,
         trace::<Phase>,
         trace::<Protocol>,

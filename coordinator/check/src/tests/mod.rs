@@ -122,6 +122,7 @@ fn plan(pins: &[Pin]) -> Plan {
     Plan {
         generation: Generation(5),
         parent: Generation(4),
+        takes_back: None,
         pins: pins.to_vec(),
         tables: BTreeMap::new(),
         circuits: BTreeMap::new(),

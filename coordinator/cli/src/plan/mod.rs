@@ -8,6 +8,7 @@ mod explained;
 mod prices;
 mod probes;
 mod ranks;
+mod recorded;
 mod repair;
 mod request;
 mod searching;
@@ -40,6 +41,8 @@ pub(crate) struct Plan {
 enum What {
     /// Which flows of a table to move so that no link is fuller than it needs to be
     Balance(balance::Balance),
+    Show(recorded::Show),
+    Diff(recorded::Diff),
     Circuits(circuits::Circuits),
     Drain(drain::Drain),
     Weights(weights::Weights),
@@ -62,6 +65,8 @@ impl Plan {
         match &self.what {
             None => crate::show(reach, output, &Request::Plan),
             Some(What::Balance(balance)) => balance.run(output),
+            Some(What::Show(show)) => show.run(reach, output),
+            Some(What::Diff(diff)) => diff.run(reach, output),
             Some(What::Circuits(circuits)) => circuits.run(reach, output),
             Some(What::Drain(drain)) => drain.run(reach, output),
             Some(What::Weights(weights)) => weights.run(reach, output),

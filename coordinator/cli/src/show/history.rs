@@ -3,7 +3,7 @@
 use reweave_common::operator::{FlowChange, FlowOutcome, Outcome, Record};
 use reweave_common::units::Rate;
 
-use super::plan::{flows_in, times, words_of};
+use super::plan::{body, flows_in, plan, times, words_of};
 use crate::names::{FlowNames, Names};
 use crate::page::{Ink, Page, age};
 
@@ -16,6 +16,17 @@ pub(crate) fn history(page: &mut Page, records: &[Record], names: &Names) {
     }
 }
 
+/// A plan as it was made, and what became of it.
+pub(crate) fn recorded(page: &mut Page, shown: &Record, names: &Names) {
+    match shown.outcome {
+        Outcome::Offered => plan(page, Some(&shown.plan), names),
+        _ => {
+            body(page, &shown.plan, names);
+            record(page, shown, names);
+        }
+    }
+}
+
 pub(crate) fn record(page: &mut Page, record: &Record, names: &Names) {
     let judged = record.flows.iter().map(|flow| flow.flow);
     let flows = names.flows(judged.chain(flows_in(&record.plan)));
@@ -25,6 +36,9 @@ pub(crate) fn record(page: &mut Page, record: &Record, names: &Names) {
         outcome(record)
     ));
     page.line(&format!("  {}", signatures(record)));
+    if let Some(taken) = record.plan.takes_back {
+        page.line(&format!("  takes plan {taken} back"));
+    }
     for made in &record.plan.moves {
         page.line(&format!("  {}", words_of(made, &flows)));
     }
@@ -98,5 +112,73 @@ fn change(page: &Page, change: FlowChange) -> String {
         FlowChange::Slower => page.ink(Ink::Red, "slower"),
         FlowChange::Vanished => page.ink(Ink::Yellow, "gone"),
         FlowChange::New => page.ink(Ink::Yellow, "new"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::operator::{Hop, Line, Pin, Plan, Record, Report, Tag, What};
+    use reweave_common::plan::Generation;
+
+    use super::*;
+    use crate::names::tests::{eight_hosts, flow};
+
+    /// It takes a pin away that the third made.
+    fn taking_back(outcome: Outcome) -> Record {
+        let pin = Pin {
+            flow: flow(1, 49152, 5),
+            hop: Hop {
+                from: "leaf0".to_owned(),
+                to: "spine1".to_owned(),
+                link: "leaf0-spine1".to_owned(),
+            },
+        };
+        let nothing = Rate::from_bits_per_s(0);
+        Record {
+            plan: Plan {
+                generation: Generation(5),
+                parent: Generation(4),
+                takes_back: Some(Generation(3)),
+                pins: vec![],
+                tables: Default::default(),
+                circuits: Default::default(),
+                changes: vec![Line {
+                    what: What::Unpin(pin),
+                    tag: Tag::LiveSafe,
+                }],
+                moves: vec![],
+                predictions: vec![],
+                report: Report {
+                    findings: vec![],
+                    slowest_before_bits_per_s: nothing,
+                    slowest_after_bits_per_s: nothing,
+                    alternatives: vec![],
+                },
+            },
+            proposed_by: "ada".to_owned(),
+            approved_by: None,
+            age_ms: 12_000,
+            ended_age_ms: None,
+            outcome,
+            flows: vec![],
+        }
+    }
+
+    const PLAN: &str = "Plan 5, made for generation 4 of the routes\n  takes plan 3 back\n  \
+        change                              for jobs that run\n  - h1 > h5 pinned to leaf0 > spine1  \
+        live-safe\n";
+
+    fn shown(outcome: Outcome) -> String {
+        let mut page = Page::default();
+        recorded(&mut page, &taking_back(outcome), &eight_hosts());
+        page.text
+    }
+
+    #[test]
+    fn a_plan_that_takes_another_back_is_shown_with_the_pins_it_moves() {
+        let apply = "\ncarry it out with  reweave apply 5\n";
+        assert_eq!(shown(Outcome::Offered), format!("{PLAN}{apply}"));
+        let came_of_it = "\nPlan 5: kept\n  proposed by ada, 12 s ago\n  takes plan 3 back\n";
+        assert_eq!(shown(Outcome::Committed), format!("{PLAN}{came_of_it}"));
     }
 }

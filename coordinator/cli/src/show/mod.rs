@@ -12,9 +12,9 @@ mod status;
 pub(crate) mod trace;
 
 pub(crate) use finding::{cause, findings, in_a_sentence, not_seen};
-pub(crate) use history::{history, record};
+pub(crate) use history::{history, record, recorded};
 pub(crate) use peers::members;
-pub(crate) use plan::plan;
+pub(crate) use plan::{all_changes, plan};
 pub(crate) use status::{phase, status};
 
 use reweave_common::operator::Hop;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use reweave_common::flow::FlowKey;
-use reweave_common::operator::{Alternative, Finding, Move, Plan, What};
+use reweave_common::operator::{Alternative, Finding, Line, Move, Pin, Plan, What};
 use reweave_common::plan::LostBecause;
 use reweave_common::units::Rate;
 
@@ -19,15 +19,28 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     let Some(plan) = plan else {
         return page.line("there is nothing to mend, or no way to mend it");
     };
+    body(page, plan, names);
+    let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
+    page.line(&format!("\ncarry it out with  {apply}"));
+}
+
+/// Whatever became of it.
+pub(super) fn body(page: &mut Page, plan: &Plan, names: &Names) {
     let flows = names.flows(flows_in(plan));
     page.heading(&format!(
         "Plan {}, made for generation {} of the routes",
         plan.generation, plan.parent
     ));
+    if let Some(taken) = plan.takes_back {
+        page.line(&format!("  takes plan {taken} back"));
+    }
     for made in &plan.moves {
         page.line(&format!("  {}", words_of(made, &flows)));
     }
-    changes(page, plan);
+    match plan.takes_back {
+        Some(_) => all_changes(page, plan, names),
+        None => changes(page, plan),
+    }
     for flow in lifted(plan) {
         page.line(&format!("  {} is pinned no more", flows.name(&flow)));
     }
@@ -48,24 +61,43 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
         ));
         alternatives(page, plan, &flows);
     }
-    let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
-    page.line(&format!("\ncarry it out with  {apply}"));
 }
 
 /// What is switched and routed; pins are told of by the flows that they move.
 fn changes(page: &mut Page, plan: &Plan) {
-    let rows = plan.changes.iter().filter_map(|line| {
+    let is_pin = |line: &&Line| matches!(line.what, What::Pin(_) | What::Unpin(_));
+    let lines = plan.changes.iter().filter(|line| !is_pin(line));
+    lay_out(page, lines, &Names::default());
+}
+
+/// A line each, pins among them.
+pub(crate) fn all_changes(page: &mut Page, plan: &Plan, names: &Names) {
+    if plan.changes.is_empty() {
+        return page.line("it changes nothing, as far as is remembered");
+    }
+    lay_out(page, plan.changes.iter(), names);
+}
+
+fn lay_out<'l>(page: &mut Page, lines: impl Iterator<Item = &'l Line>, names: &Names) {
+    let lines: Vec<_> = lines.collect();
+    let pinned = lines.iter().filter_map(|line| match &line.what {
+        What::Pin(pin) | What::Unpin(pin) => Some(pin.flow),
+        _ => None,
+    });
+    let flows = names.flows(pinned);
+    let pin = |pin: &Pin| format!("{} pinned to {}", flows.name(&pin.flow), hop(&pin.hop));
+    let row = |line: &&Line| {
         let what = match &line.what {
             What::Disconnect(joint) => format!("- {joint}"),
             What::Connect(joint) => format!("+ {joint}"),
             What::Routes { node, towards } => format!("~ routes of {node} towards {towards} hosts"),
-            What::Pin(_) | What::Unpin(_) => return None,
+            What::Pin(new) => format!("+ {}", pin(new)),
+            What::Unpin(old) => format!("- {}", pin(old)),
         };
-        Some([what, line.tag.to_string()])
-    });
-    let rows: Vec<_> = rows.collect();
-    if !rows.is_empty() {
-        page.table(["change", "for jobs that run"], rows);
+        [what, line.tag.to_string()]
+    };
+    if !lines.is_empty() {
+        page.table(["change", "for jobs that run"], lines.iter().map(row));
     }
 }
 

@@ -86,6 +86,7 @@ fn plan() -> Plan {
     Plan {
         generation: Generation(4),
         parent: Generation(3),
+        takes_back: None,
         pins: vec![Pin {
             flow: first,
             hop: to("leaf0", "spine1"),

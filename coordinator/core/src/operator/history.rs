@@ -4,6 +4,8 @@ use reweave_common::operator::{FlowOutcome, Outcome, Plan, Record};
 use reweave_common::plan::{self, Generation};
 
 use super::status::millis;
+use crate::back::before;
+use crate::diff;
 use crate::model::Known;
 use crate::reason::Reason;
 use crate::state::{self, Ended, Phase, Rollout, Signed, State};
@@ -29,8 +31,19 @@ fn as_many_as_fit<T>(all: impl Iterator<Item = T>, size: impl Fn(&T) -> usize) -
     all.take_while(fits).collect()
 }
 
+/// With all that it changes of what was there before, as far as that is remembered.
 pub(super) fn find(known: Known<'_>, state: &State, generation: Generation) -> Option<Record> {
-    all(known, state).find(|record| record.plan.generation == generation)
+    let record = all(known, state).find(|record| record.plan.generation == generation)?;
+    let ended = state.history().map(|ended| &ended.plan);
+    let mut plans = ended.chain(state.rollout().map(|rollout| &rollout.plan));
+    let plan = plans.find(|plan| plan.generation == generation)?;
+    let changes = |before| diff::changes(known.fabric, &before, plan);
+    let changes = before(state, plan).map(changes).unwrap_or_default();
+    let plan = Plan {
+        changes,
+        ..record.plan
+    };
+    Some(Record { plan, ..record })
 }
 
 /// What is under way, and then what has ended, the newest first.

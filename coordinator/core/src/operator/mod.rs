@@ -86,6 +86,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Rewire { circuits } => rewire::rewire(turn, principal, circuits),
         Request::Drain { links } => drain::drain(turn, principal, &links),
         Request::Weigh { by_worth } => drain::weigh(turn, principal, by_worth),
+        Request::TakeBack { generation } => rewire::take_back(turn, principal, generation),
         Request::Apply { generation } => apply(turn, principal, generation, false),
         Request::ApplyAnyway { generation } => apply(turn, principal, generation, true),
         Request::History { before } => {

@@ -1,13 +1,14 @@
-//! Circuits that a person wants: made into a plan, judged, and put on offer.
+//! Circuits that a person wants, or everything as it was: made into a plan, judged, and put on offer.
 
 use std::collections::BTreeMap;
 
 use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::operator::{Refused, Response};
-use reweave_common::plan::Plan;
+use reweave_common::plan::{Generation, Plan};
 
 use super::running;
+use crate::back;
 use crate::command::{Author, Change};
 use crate::planning;
 use crate::rewiring;
@@ -29,10 +30,26 @@ pub(super) fn rewire(
     offer(turn, principal, plan)
 }
 
+/// Everything as it was before a change that was kept.
+pub(super) fn take_back(
+    turn: &mut Turn<'_>,
+    principal: String,
+    which: Option<Generation>,
+) -> Response {
+    if let Some(running) = running(turn) {
+        return Response::Refused(Refused::Busy { running });
+    }
+    match back::plan(&turn.known.picture(), turn.state, which) {
+        Ok(plan) => offer(turn, principal, plan),
+        Err(why) => Response::Refused(Refused::NoWayBack(why)),
+    }
+}
+
 /// What is not ready yet is put on offer all the same; what is wrong is not.
 pub(super) fn offer(turn: &mut Turn<'_>, principal: String, plan: Plan) -> Response {
     let not_seen = turn.known.picture().not_seen();
-    if !is_needed(turn.known, turn.state.in_force(), &plan) {
+    let in_force = turn.state.in_force();
+    if plan.pins == in_force.pins && !is_needed(turn.known, in_force, &plan) {
         return Response::Refused(Refused::NothingToChange);
     }
     let proposed = turn.state.rollout().map(|rollout| &rollout.plan);

@@ -29,6 +29,7 @@ fn plan(parent: u64, generation: u64) -> Plan {
     Plan {
         generation: Generation(generation),
         parent: Generation(parent),
+        takes_back: None,
         pins: vec![],
         tables: BTreeMap::new(),
         circuits: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! The core on a network of a few nodes.
 
 mod auto;
+mod back;
 mod cluster;
 mod diagnosis;
 mod drained;

@@ -60,6 +60,7 @@ fn plan(cases: &[Case]) -> Plan {
     Plan {
         generation: Generation(1),
         parent: Generation(0),
+        takes_back: None,
         pins: vec![],
         tables: BTreeMap::new(),
         circuits: BTreeMap::new(),

@@ -66,6 +66,7 @@ impl<'m> Draft<'m> {
         Plan {
             generation: parent.next(),
             parent,
+            takes_back: None,
             pins: self.pins(),
             tables: self.model.observed.snapshot.tables.clone(),
             circuits: self.model.observed.snapshot.circuits.clone(),

@@ -26,16 +26,38 @@ struct Planned {
 #[utoipa::path(post, path = "/plans", params(Key), responses((status = 200, description = "A plan, or none", body = Planned)))]
 pub(super) async fn plan(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
     let once = Once::asked(&headers, visitor, "plans")?;
-    let asked = async {
-        match visitor.ask(&served.house, Request::Plan).await? {
-            Answer::Plan { plan, not_seen } => {
-                let plan = plan.map(|plan| *plan);
-                Ok(Json(Planned { plan, not_seen }).into_response())
-            }
-            _ => Err(Problem::unexpected()),
-        }
-    };
+    let asked = planned(&served, visitor, Request::Plan);
     served.answers.answer(once, asked).await
+}
+
+/// Plans that everything is as it was before this change; nothing is changed yet. For operators.
+#[utoipa::path(
+    post,
+    path = "/history/{generation}/taking-back",
+    params(("generation" = u64, Path, description = "The number of the plan that was kept"), Key),
+    responses((status = 200, description = "A plan", body = Planned))
+)]
+pub(super) async fn take_back(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    path: Number,
+) -> Answered {
+    let generation = number(path)?;
+    let once = Once::asked(&headers, visitor, &format!("taking {generation} back"))?;
+    let generation = Some(generation);
+    let asked = planned(&served, visitor, Request::TakeBack { generation });
+    served.answers.answer(once, asked).await
+}
+
+async fn planned(served: &Served, visitor: Visitor, asked: Request) -> Answered {
+    match visitor.ask(&served.house, asked).await? {
+        Answer::Plan { plan, not_seen } => {
+            let plan = plan.map(|plan| *plan);
+            Ok(Json(Planned { plan, not_seen }).into_response())
+        }
+        _ => Err(Problem::unexpected()),
+    }
 }
 
 /// A change that has begun.

@@ -72,6 +72,7 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(reading::events))
         .routes(routes!(changing::plan))
         .routes(routes!(changing::approve))
+        .routes(routes!(changing::take_back))
 }
 
 async fn nothing_there(uri: Uri) -> Problem {

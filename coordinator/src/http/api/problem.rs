@@ -86,6 +86,7 @@ impl From<Refused> for Problem {
             Refused::NoSuchHost { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-host"),
             Refused::NoSuchLink { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-link"),
             Refused::WhichAddress { .. } => (StatusCode::BAD_REQUEST, "urn:reweave:which-address"),
+            Refused::NoWayBack(_) => (StatusCode::CONFLICT, "urn:reweave:no-way-back"),
             Refused::CutOff { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:cut-off"),
             Refused::Contradicted { .. } => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:contradicted")

@@ -1,0 +1,58 @@
+//! Why a change cannot be taken back.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Generation;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoWayBack {
+    /// Nothing was changed and kept, or all that was is taken back.
+    NothingKept,
+    /// It is not remembered, or was not kept.
+    NotKept { generation: Generation },
+    /// A later change was made on top of it.
+    BuiltUpon {
+        generation: Generation,
+        by: Generation,
+    },
+    /// That was done already.
+    Undone {
+        generation: Generation,
+        by: Generation,
+    },
+    /// It takes another one back.
+    IsOneItself { generation: Generation },
+    /// What was before it is not remembered any more.
+    Forgotten { generation: Generation },
+}
+
+impl fmt::Display for NoWayBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NothingKept => f.write_str("no change was kept that could be taken back"),
+            Self::NotKept { generation } => write!(
+                f,
+                "plan {generation} was not carried out and kept; `reweave history` tells which were"
+            ),
+            Self::BuiltUpon { generation, by } => write!(
+                f,
+                "plan {by} was made on top of plan {generation}: take that back first, with `reweave \
+                 rollback {by}`"
+            ),
+            Self::Undone { generation, by } => {
+                write!(f, "plan {generation} was taken back already, by plan {by}")
+            }
+            Self::IsOneItself { generation } => write!(
+                f,
+                "plan {generation} takes another one back; `reweave plan` makes a new one"
+            ),
+            Self::Forgotten { generation } => write!(
+                f,
+                "what was there before plan {generation} is not remembered any more"
+            ),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `reweave plan show` and `reweave plan diff`: plans that the coordinator knows, by their numbers.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::operator::{Line, Record};
+use reweave_common::plan::Generation;
+use serde::Serialize;
+
+use crate::apply::number;
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::names::Names;
+use crate::{Output, print, show};
+
+/// There are changes: where that was asked for.
+const THERE_ARE: u8 = 3;
+
+/// A plan that was made: what it changes, what it promised and why, and what became of it
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// The number `reweave plan` or `reweave history` gave
+    #[arg(value_name = "N", value_parser = number)]
+    generation: u64,
+}
+
+/// What a plan changes of what was there before it, a line each, and what each asks of jobs that run
+#[derive(Debug, Args)]
+pub(super) struct Diff {
+    /// The number `reweave plan` or `reweave history` gave
+    #[arg(value_name = "N", value_parser = number)]
+    generation: u64,
+    /// Exit with 3 where it changes anything
+    #[arg(long)]
+    detailed_exitcode: bool,
+}
+
+#[derive(Serialize)]
+struct Changes<'r> {
+    generation: Generation,
+    parent: Generation,
+    changes: &'r [Line],
+}
+
+impl Show {
+    pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let (record, names) = look(reach, self.generation)?;
+        print(output, &record, |page| {
+            show::recorded(page, &record, &names);
+        })
+    }
+}
+
+impl Diff {
+    pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let (Record { plan, .. }, names) = look(reach, self.generation)?;
+        let answer = Changes {
+            generation: plan.generation,
+            parent: plan.parent,
+            changes: &plan.changes,
+        };
+        print(output, &answer, |page| {
+            show::all_changes(page, &plan, &names);
+        })?;
+        Ok(match self.detailed_exitcode && !plan.changes.is_empty() {
+            true => ExitCode::from(THERE_ARE),
+            false => ExitCode::SUCCESS,
+        })
+    }
+}
+
+fn look(reach: &Reach, generation: u64) -> Result<(Record, Names), CliError> {
+    let mut coordinator = Coordinator::reach(reach)?;
+    let names = Names::of(&coordinator.status()?);
+    let record = coordinator.record(Generation(generation))?;
+    Ok((record, names))
+}

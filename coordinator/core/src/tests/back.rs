@@ -1,0 +1,169 @@
+//! Changes that were kept, and are taken back.
+
+use std::time::Duration;
+
+use reweave_common::operator::{Mode, NoWayBack, Plan, Record, Refused, Request, Response, What};
+use reweave_common::plan::Generation;
+
+use super::cluster::Cluster;
+use super::network::Network;
+use super::scene::{A_WHILE, collision, planned, reasons};
+use crate::{Outcome, Reason};
+
+/// As long as it takes to carry out a plan and to judge it.
+const CARRIED_OUT: Duration = Duration::from_secs(20);
+
+fn offered(cluster: &mut Cluster, request: Request) -> Plan {
+    match cluster.ask(request) {
+        Response::Plan {
+            plan: Some(plan), ..
+        } => *plan,
+        other => panic!("no plan: {other:?}"),
+    }
+}
+
+fn back(cluster: &mut Cluster, which: Option<u64>) -> Plan {
+    let generation = which.map(Generation);
+    offered(cluster, Request::TakeBack { generation })
+}
+
+fn why_not(cluster: &mut Cluster, which: Option<u64>) -> NoWayBack {
+    let generation = which.map(Generation);
+    match cluster.ask(Request::TakeBack { generation }) {
+        Response::Refused(Refused::NoWayBack(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn carry_out(cluster: &mut Cluster, plan: &Plan) -> u64 {
+    cluster.apply(plan.generation);
+    cluster.run_for(CARRIED_OUT);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    plan.generation.0
+}
+
+fn drain(cluster: &mut Cluster, links: &[&str]) -> u64 {
+    let links = links.iter().map(|link| (*link).to_owned()).collect();
+    let plan = offered(cluster, Request::Drain { links });
+    carry_out(cluster, &plan)
+}
+
+fn quiet() -> Cluster {
+    let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
+    cluster.run_for(A_WHILE);
+    cluster
+}
+
+fn record(cluster: &mut Cluster, generation: u64) -> Record {
+    let generation = Generation(generation);
+    match cluster.ask(Request::Record { generation }) {
+        Response::Record(Some(record)) => *record,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_pin_is_taken_back_only_by_who_wants_it_though_flows_are_slower() {
+    let (mut cluster, _, plan) = planned();
+    cluster.apply(plan);
+    cluster.run_until_ended(1);
+    let pinned = cluster.core.state().in_force().pins[0].flow;
+    let undo = back(&mut cluster, None);
+    assert_eq!((undo.takes_back, undo.pins.len()), (Some(plan), 0));
+    let gone = |what: &What| matches!(what, What::Unpin(pin) if pin.flow == pinned);
+    assert!(undo.changes.len() == 1 && gone(&undo.changes[0].what));
+    cluster.run_for(A_WHILE);
+    cluster.apply(undo.generation);
+    cluster.run_until_ended(2);
+    let slower = |reason: &Reason| matches!(reason, Reason::GotSlower { .. });
+    assert!(reasons(&cluster).iter().any(slower), "{cluster:?}");
+    assert_eq!(cluster.core.state().in_force().pins.len(), 1, "it stays");
+    let undo = back(&mut cluster, Some(plan.0));
+    let generation = undo.generation;
+    let begun = cluster.ask(Request::ApplyAnyway { generation });
+    assert_eq!(begun, Response::ApplyStarted { generation });
+    cluster.run_until_ended(3);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    assert!(cluster.core.state().in_force().pins.is_empty());
+    assert_eq!(cluster.network.uplink(&pinned), "leaf0-spine0");
+    cluster.assert_one_generation();
+}
+
+#[test]
+fn one_change_after_the_other_is_taken_back_the_last_one_first() {
+    let mut cluster = quiet();
+    assert_eq!(why_not(&mut cluster, None), NoWayBack::NothingKept);
+    let first = drain(&mut cluster, &["leaf0-spine1"]);
+    let tables = cluster.core.state().in_force().tables.clone();
+    let second = drain(&mut cluster, &["leaf0-spine1", "leaf0-spine2"]);
+    let built = NoWayBack::BuiltUpon {
+        generation: Generation(first),
+        by: Generation(second),
+    };
+    assert_eq!(why_not(&mut cluster, Some(first)), built);
+    let undo = back(&mut cluster, None);
+    let undo = carry_out(&mut cluster, &undo);
+    assert_eq!(cluster.core.state().in_force().tables, tables);
+    let undone = NoWayBack::Undone {
+        generation: Generation(second),
+        by: Generation(undo),
+    };
+    assert_eq!(why_not(&mut cluster, Some(second)), undone);
+    let itself = NoWayBack::IsOneItself {
+        generation: Generation(undo),
+    };
+    assert_eq!(why_not(&mut cluster, Some(undo)), itself);
+    let last = back(&mut cluster, Some(first));
+    carry_out(&mut cluster, &last);
+    assert!(cluster.core.state().in_force().tables.is_empty());
+    assert_eq!(why_not(&mut cluster, None), NoWayBack::NothingKept);
+    let never = NoWayBack::NotKept {
+        generation: Generation(u64::MAX),
+    };
+    assert_eq!(why_not(&mut cluster, Some(u64::MAX)), never);
+    cluster.assert_one_generation();
+}
+
+#[test]
+fn flows_that_have_ended_are_not_pinned_again() {
+    let (mut cluster, _, plan) = planned();
+    cluster.apply(plan);
+    cluster.run_until_ended(1);
+    let pinned = cluster.core.state().in_force().pins[0].flow;
+    cluster.network.end(pinned);
+    cluster.run_for(2 * A_WHILE);
+    let lift = offered(&mut cluster, Request::Plan);
+    carry_out(&mut cluster, &lift);
+    let generation = None;
+    let answer = cluster.ask(Request::TakeBack { generation });
+    assert_eq!(answer, Response::Refused(Refused::NothingToChange));
+}
+
+#[test]
+fn the_policy_leaves_alone_what_a_person_wants_back() {
+    let (mut cluster, _) = collision(Mode::Auto);
+    cluster.run_until_ended(1);
+    let undo = back(&mut cluster, None);
+    cluster.run_for(CARRIED_OUT);
+    let offered = cluster.core.state().rollout().map(|it| it.plan.generation);
+    assert_eq!(offered, Some(undo.generation));
+}
+
+#[test]
+fn a_record_tells_all_that_its_plan_changed_though_more_has_changed_since() {
+    let mut cluster = quiet();
+    let first = drain(&mut cluster, &["leaf0-spine1"]);
+    let told = record(&mut cluster, first).plan.changes;
+    assert!(!told.is_empty());
+    let undo = back(&mut cluster, None);
+    assert_eq!(
+        record(&mut cluster, undo.generation.0).plan.changes,
+        undo.changes
+    );
+    carry_out(&mut cluster, &undo);
+    assert_eq!(record(&mut cluster, first).plan.changes, told);
+    assert_eq!(
+        record(&mut cluster, undo.generation.0).plan.changes,
+        undo.changes
+    );
+}
